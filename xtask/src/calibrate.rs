@@ -6,7 +6,7 @@
 //! of rounds drawn from them at random, five at a time. Comparisons then share trials: the
 //! shares are those of this machine while these rounds were run, and no tighter than their number.
 //!
-//! Not here: simulated trials (`bakeoff-core`'s `tests/calibration.rs`).
+//! Not here: simulated trials (`bakeoff-core`'s `tests/statistics/calibration.rs`).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

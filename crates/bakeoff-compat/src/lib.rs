@@ -6,6 +6,8 @@
 //! Not here: the load itself (`bakeoff_engine`). A tool here is its flags, its checks and its output.
 
 mod flags;
+#[cfg(test)]
+mod fuzz;
 pub mod hey;
 pub mod vault_benchmark;
 pub mod wrk;

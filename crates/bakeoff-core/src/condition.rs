@@ -13,12 +13,12 @@ use std::ops::Range;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::measurement::Measurement;
+use crate::measurement::{Measurement, SILENCE_MIN};
 use crate::ranked::{Percentile, Ranked, sample_min};
 use crate::units::{self, Unreadable, count_text, figure_text, latency_text, rate_text};
 
 const METRICS: &str = "the figures are p50, p99, p99.9 and so on, max, mean, each also as \
-                       `service p99` or `schedule lag p99`; throughput; errors";
+                       `service p99` or `schedule lag p99`; throughput; errors; longest-silence";
 
 /// One figure compared with one limit.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +34,7 @@ enum Metric {
     Latency(Which, Point),
     Throughput,
     Errors,
+    LongestSilence,
 }
 
 /// Which of the latencies.
@@ -72,6 +73,8 @@ enum Limit {
     Errors(u64),
     /// Share of all operations, 0 to 1.
     ErrorShare(f64),
+    /// The longest time without a success; at least [`SILENCE_MIN`], below which none is known.
+    LongestSilence(Duration),
 }
 
 /// Figures of one load that conditions are about.
@@ -83,6 +86,7 @@ pub struct Figures {
     verified: u64,
     errors: u64,
     throughput: Option<f64>,
+    longest_silence: Duration,
 }
 
 impl Figures {
@@ -96,6 +100,7 @@ impl Figures {
             service: total.services().into_owned(),
             schedule_lag: Ranked::of_values(&measurement.schedule_lag).into_owned(),
             throughput: measurement.throughput(),
+            longest_silence: measurement.longest_silence(),
         }
     }
 }
@@ -200,6 +205,7 @@ fn metric(text: &str) -> Result<Metric, String> {
         [] => return Err(format!("no figure stands before the comparison; {METRICS}")),
         ["throughput" | "rate"] => return Ok(Metric::Throughput),
         ["errors"] => return Ok(Metric::Errors),
+        ["longest-silence"] | ["longest", "silence"] => return Ok(Metric::LongestSilence),
         [name] => (Which::Response, name),
         ["response", name] => (Which::Response, name),
         ["service", name] => (Which::Service, name),
@@ -232,13 +238,14 @@ fn nearest(name: &str) -> String {
     let likely = match lower.as_str() {
         "rps" | "qps" | "req/s" | "requests/s" => Some("throughput".to_owned()),
         "error" | "failures" | "errs" => Some("errors".to_owned()),
+        "silence" | "stall" | "longest-stall" => Some("longest-silence".to_owned()),
         "avg" | "average" => Some("mean".to_owned()),
         "median" => Some("p50".to_owned()),
         "p100" | "maximum" => Some("max".to_owned()),
         "p999" => Some("p99.9".to_owned()),
         "p9999" => Some("p99.99".to_owned()),
         _ if quantile(&lower).is_some() => Some(lower),
-        _ => ["throughput", "errors", "mean", "max"]
+        _ => ["throughput", "errors", "mean", "max", "longest-silence"]
             .into_iter()
             .find(|known| strsim::osa_distance(known, &lower) <= 2)
             .map(str::to_owned),
@@ -254,6 +261,7 @@ fn limit(metric: Metric, text: &str) -> Result<Limit, String> {
             Metric::Latency(..) => "20ms",
             Metric::Throughput => "1000/s",
             Metric::Errors => "0` or `0.1%",
+            Metric::LongestSilence => "500ms",
         };
         return Err(format!("no limit stands behind the comparison: write `{example}`"));
     }
@@ -262,6 +270,14 @@ fn limit(metric: Metric, text: &str) -> Result<Limit, String> {
             units::parse_duration(text).map(|limit| Limit::Latency(which, point, limit)).map_err(of)
         }
         Metric::Throughput => units::parse_rate(text).map(Limit::Throughput).map_err(of),
+        Metric::LongestSilence => {
+            let limit = units::parse_duration(text).map_err(of)?;
+            if limit < SILENCE_MIN {
+                let least = latency_text(SILENCE_MIN);
+                return Err(format!("silences are known from {least} on: write a longer time"));
+            }
+            Ok(Limit::LongestSilence(limit))
+        }
         Metric::Errors if text.ends_with('%') => {
             units::parse_share(text).map(Limit::ErrorShare).map_err(of)
         }
@@ -321,6 +337,14 @@ impl Condition {
                 Some(figure) => (self.operator.holds(figure, limit), rate_text(figure)),
                 None => return unknown("no time passed"),
             },
+            Limit::LongestSilence(limit) => {
+                let known = figures.longest_silence;
+                let seen = match known.is_zero() {
+                    true => format!("below {}", latency_text(SILENCE_MIN)),
+                    false => latency_text(known),
+                };
+                (self.operator.holds(known, limit), seen)
+            }
             Limit::Errors(limit) => {
                 (self.operator.holds(figures.errors, limit), count_text(figures.errors))
             }
@@ -365,6 +389,11 @@ impl Condition {
             Limit::Latency(_, _, limit) => Some(limit),
             _ => None,
         }
+    }
+
+    /// Returns the latency that it allows at most; `None` where it is about something else.
+    pub fn latency_max(&self) -> Option<Duration> {
+        self.latency_limit().filter(|_| matches!(self.operator, Operator::Below | Operator::AtMost))
     }
 
     /// Returns whether it speaks about errors, so that who asks it has said how many are too many.

@@ -277,12 +277,8 @@ pub struct PackedLatencies {
     /// [`Latencies::encode`]'s text.
     pub hdr: String,
     /// Number beyond an hour.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::units::is_zero")]
     pub saturated: u64,
-}
-
-fn is_zero(value: &u64) -> bool {
-    *value == 0
 }
 
 impl PackedLatencies {

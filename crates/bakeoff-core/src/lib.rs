@@ -6,6 +6,8 @@
 pub mod check;
 pub mod condition;
 pub mod fingerprint;
+#[cfg(test)]
+mod fuzz;
 pub mod histogram;
 pub mod lanes;
 pub mod ledger;
@@ -18,8 +20,10 @@ pub mod read_write_split;
 pub mod record;
 pub mod schedule;
 pub mod search;
+pub mod secrets;
 pub mod staleness;
 pub mod stats;
 pub mod study;
+pub mod template;
 pub mod units;
 pub mod workload;

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::fingerprint::{fingerprint, redacted};
+use crate::secrets;
 
 /// Most kinds of lines kept of a node, the frequent ones first.
 pub const KINDS_MAX: usize = 20;
@@ -68,7 +69,7 @@ pub struct NodeLog {
     /// Kinds of lines, the most frequent first; at most [`KINDS_MAX`].
     pub kinds: Vec<LogKind>,
     /// Bytes that were too many to be read.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::units::is_zero")]
     pub unread_bytes: u64,
 }
 
@@ -83,10 +84,6 @@ pub struct LogKind {
     pub count: u64,
     /// The first of them, without its secrets.
     pub example: String,
-}
-
-fn is_zero(value: &u64) -> bool {
-    *value == 0
 }
 
 /// Counts a node's lines.
@@ -117,7 +114,7 @@ impl Tally {
             Some((count, _)) => *count += 1,
             None if full => {}
             None => {
-                let mut example: String = redacted(&line);
+                let mut example: String = redacted(&secrets::masked(&line));
                 if let Some((end, _)) = example.char_indices().nth(EXAMPLE_MAX) {
                     example.truncate(end);
                     example.push('…');

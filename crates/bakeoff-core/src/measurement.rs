@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::histogram::Latencies;
 use crate::staleness::Staleness;
-use crate::units;
+use crate::units::{self, count_text};
 
 pub use errors::{EXAMPLES_MAX, ErrorKind, ErrorText, Errors, Example, TEXTS_MAX};
 pub use operation::{OperationFigures, Second, SecondFigures};
@@ -30,6 +30,16 @@ pub use stalls::{GeneratorStall, STALL_MIN, STALLS_MAX, longest_stalls};
 
 /// Shorter times without a success are not told: a slow sync is no stall.
 pub const SILENCE_MIN: Duration = Duration::from_millis(500);
+
+/// A silence is a stall from this many times the median service time on: where an operation takes a
+/// second, a second without a success is none.
+pub const STALL_TIMES: u32 = 10;
+
+/// A load's last silence says that the system gave out from this many times the mean time between successes on.
+const GAVE_OUT_GAPS: f64 = 3.0;
+
+/// Throughput and the number of verified operations are told apart from this share of the successes on.
+pub const ACCOUNTED_FROM: f64 = 0.01;
 
 /// Most silences that are kept, the longest of them.
 pub const SILENCES_MAX: usize = 100;
@@ -108,7 +118,8 @@ impl Handshakes {
 /// Its fields are a record's, which stays flat: old records load by the same names.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// Length of the measured window: the asked-for time, or the time to the last operation's end.
+    /// Length of the measured window: the asked-for time; of a load by count the time to the last operation's end, and
+    /// until the next would have been due where they are evenly spaced.
     #[serde(with = "units::duration")]
     pub window: Duration,
     /// By operation: `put`, `get`, ….
@@ -117,9 +128,16 @@ pub struct Measurement {
     pub seconds: Vec<Second>,
     /// Operations that ended before measuring began.
     pub warmup_operations: u64,
+    /// Successes within the window of operations that were due before measuring began: throughput has them, and no
+    /// other figure does.
+    #[serde(default, skip_serializing_if = "units::is_zero")]
+    pub carried_over: u64,
     /// Time that clients spent without a connection, all clients added up, warm-up not counted.
     #[serde(with = "units::duration")]
     pub disconnected: Duration,
+    /// Clients that tried several times and never got an answer that was a success.
+    #[serde(default, skip_serializing_if = "units::is_zero")]
+    pub unserved_clients: u64,
     /// Connections that were lost or could not be had again, by what was seen.
     pub connection_errors: Errors,
     /// TLS handshakes of the clients, those before the load began and of its warm-up among them.
@@ -174,6 +192,10 @@ pub struct Measurement {
     /// When nothing succeeded for a while, in order of time; at most [`SILENCES_MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub silences: Vec<Silence>,
+    /// When the silence began in which the load ended, in seconds since measuring began: operations failed in it, and
+    /// none succeeded any more, not even after the window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silent_from: Option<f64>,
     /// Staleness of reads by node; empty where it was not measured. Of more than [`TARGETS_MAX`] nodes, all as one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub staleness: Vec<Staleness>,
@@ -208,8 +230,63 @@ impl Measurement {
 
     /// Verified successes per second over the measured window; `None` for an empty window.
     pub fn throughput(&self) -> Option<f64> {
-        let verified: u64 = self.operations.values().map(|f| f.verified_in_window).sum();
+        let verified = self.verified_in_window();
         (!self.window.is_zero()).then(|| verified as f64 / self.window.as_secs_f64())
+    }
+
+    /// Successes within the window: what throughput is made of.
+    pub fn verified_in_window(&self) -> u64 {
+        self.operations.values().map(|figures| figures.verified_in_window).sum()
+    }
+
+    /// Successes of operations that were due in the window and ended after it.
+    pub fn ended_late(&self) -> u64 {
+        let due_and_done = self.verified_in_window().saturating_sub(self.carried_over);
+        self.verified().saturating_sub(due_and_done)
+    }
+
+    /// Tells by what throughput differs from the number of verified operations, where that is worth saying.
+    pub fn accounting(&self) -> Option<String> {
+        let (within, early, late) =
+            (self.verified_in_window(), self.carried_over, self.ended_late());
+        let worth = |count: u64| count as f64 > ACCOUNTED_FROM * within as f64;
+        let early = worth(early).then(|| {
+            format!(
+                "{} of them were due in the warm-up, and are in no other figure",
+                count_text(early)
+            )
+        });
+        let late = worth(late).then(|| {
+            format!("{} more succeeded after that time, too late for it", count_text(late))
+        });
+        let parts: Vec<String> = early.into_iter().chain(late).collect();
+        (!parts.is_empty()).then(|| {
+            let within = count_text(within);
+            format!("throughput is of the {within} successes within the time: {}", parts.join("; "))
+        })
+    }
+
+    /// Returns from when on nothing succeeded any more, in seconds since measuring began: so long before the end
+    /// that a few further successes were to be expected.
+    pub fn gave_out(&self) -> Option<f64> {
+        let window = self.window.as_secs_f64();
+        let verified = self.verified_in_window();
+        let gap = window / verified.max(1) as f64;
+        self.silent_from.filter(|from| verified > 0 && window - from >= GAVE_OUT_GAPS * gap)
+    }
+
+    /// Returns the silences that are no mere pause between two answers: each [`STALL_TIMES`] times as long as an
+    /// operation takes.
+    pub fn stalled(&self) -> impl Iterator<Item = &Silence> {
+        let median = self.total().service.quantile(0.5).unwrap_or_default();
+        let least = SILENCE_MIN.max(median * STALL_TIMES).as_secs_f64();
+        self.silences.iter().filter(move |silence| silence.seconds >= least)
+    }
+
+    /// Returns how long the longest silence was; zero where none was as long as [`SILENCE_MIN`].
+    pub fn longest_silence(&self) -> Duration {
+        let longest = self.silences.iter().map(|silence| silence.seconds).fold(0.0, f64::max);
+        Duration::try_from_secs_f64(longest).unwrap_or_default()
     }
 
     /// The fewest and the most verified successes in any whole second of the window; `None` when it
@@ -237,6 +314,7 @@ impl Measurement {
         let moved = |silence: &Silence| Silence { from: before + silence.from, ..*silence };
         self.silences.extend(later.silences.iter().map(moved));
         longest(&mut self.silences);
+        self.silent_from = later.silent_from.map(|from| before + from);
         let moved = |stall: &GeneratorStall| GeneratorStall { from: before + stall.from, ..*stall };
         self.stalls.extend(later.stalls.iter().map(moved));
         longest_stalls(&mut self.stalls);
@@ -254,6 +332,8 @@ impl Measurement {
     /// operations. Nothing succeeded where neither had a success.
     pub fn add_beside(&mut self, other: &Self) {
         self.silences = common(&self.silences, &other.silences);
+        let silent = self.silent_from.zip(other.silent_from);
+        self.silent_from = silent.map(|(ours, theirs)| ours.max(theirs));
         for theirs in &other.seconds {
             match self.seconds.binary_search_by_key(&theirs.second, |ours| ours.second) {
                 Ok(place) => {
@@ -296,8 +376,10 @@ impl Measurement {
             self.operations.entry(name.clone()).or_default().merge(figures);
         }
         self.warmup_operations += other.warmup_operations;
+        self.carried_over += other.carried_over;
         self.handshakes.merge(&other.handshakes);
         self.disconnected += other.disconnected;
+        self.unserved_clients += other.unserved_clients;
         self.connection_errors.count += other.connection_errors.count;
         self.connection_errors.examples.extend(other.connection_errors.examples.iter().cloned());
         self.connection_errors.examples.truncate(EXAMPLES_MAX);

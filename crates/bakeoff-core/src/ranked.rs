@@ -128,6 +128,12 @@ impl<'a> Ranked<'a> {
         &self.successes
     }
 
+    /// Returns the longest time that any operation took, be it one that succeeded or one that failed after a time
+    /// that is known.
+    pub fn slowest(&self) -> Option<Duration> {
+        self.successes.max().max(self.waits.max())
+    }
+
     /// Returns how many succeeded later than this, or failed.
     pub fn count_above(&self, latency: Duration) -> u64 {
         self.successes.count_above(latency) + self.failures

@@ -9,6 +9,7 @@
 //! Not here: files (the binary), tables (`report`). Every field: `docs/record-format.md`.
 
 mod bounds;
+pub mod chain;
 mod header;
 mod system;
 mod trial;
@@ -20,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::plan::Trial;
 
 pub use header::{
-    BaselineAppends, BaselineRoundTrips, Environment, Gate, MachineBaseline, RunHeader,
+    BaselineAppends, BaselineRoundTrips, Environment, Gate, Hardware, MachineBaseline, RunHeader,
 };
 pub use system::{
     Acknowledged, Encryption, Freshness, Guarantees, PartRecord, Setting, SystemRecord,

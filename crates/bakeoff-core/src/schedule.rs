@@ -230,6 +230,15 @@ pub fn counted(
     }
 }
 
+/// Returns how long after `from` the operation falls due that follows the first `count` due since: the time that so
+/// many operations of a load at this pace take. `None` where a pace comes down to zero before.
+pub fn span_of(pace: &RateProfile, from: Duration, count: u64) -> Option<Duration> {
+    let curve = Curve::new(pace);
+    let next = curve.first_due(from).saturating_add(count);
+    let due = curve.due(next as f64);
+    (due < Duration::MAX).then(|| due.saturating_sub(from))
+}
+
 /// [`counted`] of Poisson arrivals: turn by turn as far as `alone_until`, where their order does not
 /// matter, then merged. `None` when there are more than `count` by then.
 fn drawn(
@@ -547,5 +556,17 @@ mod tests {
             let computed = schedule.due_between(late, late + Duration::from_secs(1));
             prop_assert!((computed - schedule.rate()).abs() < 1e-6, "{} and {}", computed, schedule.rate());
         }
+    }
+
+    #[test]
+    fn counted_operations_take_until_the_next_would_be_due() {
+        let span =
+            |pace: &RateProfile, from, count| span_of(pace, Duration::from_secs(from), count);
+        let even = RateProfile::Constant { rate: 10.0 };
+        assert_eq!(span(&even, 0, 5), Some(Duration::from_millis(500)));
+        assert_eq!(span(&even, 3, 20), Some(Duration::from_secs(2)));
+        let over = Duration::from_secs(1);
+        let ending = RateProfile::Ramp { from: 10.0, to: 0.0, over };
+        assert_eq!(span(&ending, 0, 50), None);
     }
 }

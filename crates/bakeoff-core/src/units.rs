@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::secrets;
+
 /// A number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -261,12 +263,31 @@ pub fn parse_share(text: &str) -> Result<f64, Unreadable> {
 
 /// A text as a message may quote it: cut to 60 characters, control characters made harmless.
 pub fn shown(text: &str) -> String {
+    cut(text, 60)
+}
+
+/// The most characters that are kept of what a server says.
+pub const SERVER_TEXT_MAX: usize = 300;
+
+/// A server's text as it is kept and shown: cut to [`SERVER_TEXT_MAX`] characters, control characters made harmless,
+/// [secrets] masked.
+pub fn server_text(text: &str) -> String {
+    cut(&secrets::masked(text), SERVER_TEXT_MAX)
+}
+
+/// Cuts a text to so many characters, and makes control characters harmless.
+fn cut(text: &str, most: usize) -> String {
     let mut characters = text.chars().map(|c| if is_harmful(c) { '\u{fffd}' } else { c });
-    let mut quoted: String = characters.by_ref().take(60).collect();
+    let mut kept: String = characters.by_ref().take(most).collect();
     if characters.next().is_some() {
-        quoted.push('…');
+        kept.push('…');
     }
-    quoted
+    kept
+}
+
+/// Returns whether a count is none, which a record leaves out.
+pub(crate) fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Returns whether a character does something instead of showing something: a control character, or one that

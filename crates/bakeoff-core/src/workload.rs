@@ -12,7 +12,7 @@ use std::fmt;
 
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Zipf};
-use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};
 
 use crate::study::{KeyOrder, Keys, Operation};
 
@@ -280,14 +280,14 @@ impl Permutation {
     }
 }
 
-/// Chooses what each operation does. One a thread; those of one run differ in their seed.
+/// Chooses what each operation does: its number and the seed alone decide, whichever thread asks.
 #[derive(Debug)]
 pub struct Chooser {
     operations: Vec<(Operation, u32)>,
     weight_sum: u32,
     order: Order,
     count: u64,
-    rng: Xoshiro256PlusPlus,
+    seed: u64,
 }
 
 #[derive(Debug)]
@@ -300,9 +300,9 @@ enum Order {
 }
 
 impl Chooser {
-    /// A chooser for this mix and these keys. `run_seed` is the same for all choosers of a trial
-    /// (it scrambles keys), `own_seed` differs.
-    pub fn new(mix: &BTreeMap<Operation, u32>, keys: &Keys, run_seed: u64, own_seed: u64) -> Self {
+    /// A chooser for this mix and these keys. `run_seed` scrambles keys, the same ones for a whole trial;
+    /// `seed` is that of the load.
+    pub fn new(mix: &BTreeMap<Operation, u32>, keys: &Keys, run_seed: u64, seed: u64) -> Self {
         let order = match keys.order {
             KeyOrder::Sequential => Order::Sequential,
             KeyOrder::Unique => Order::Unique(Permutation::new(keys.count, run_seed)),
@@ -318,28 +318,34 @@ impl Chooser {
             weight_sum: mix.values().sum(),
             order,
             count: keys.count,
-            rng: Xoshiro256PlusPlus::seed_from_u64(own_seed),
+            seed,
         }
+    }
+
+    /// The seed of the load.
+    pub fn seed(&self) -> u64 {
+        self.seed
     }
 
     /// The place of the next operation in the mix (in the order of [`Operation`]) and the number of
     /// its key. `ticket` counts the trial's operations, all threads together, from 0. `None`: the
     /// unique keys are used up.
-    pub fn choose(&mut self, ticket: u64) -> Option<(usize, u64)> {
+    pub fn choose(&self, ticket: u64) -> Option<(usize, u64)> {
+        let mut rng = SplitMix64::seed_from_u64(mix64(self.seed ^ mix64(ticket)));
         let key = match &self.order {
             Order::Sequential => ticket % self.count,
             Order::Unique(_) if ticket >= self.count => return None,
             Order::Unique(permutation) => permutation.apply(ticket),
-            Order::Uniform => self.rng.random_range(0..self.count),
+            Order::Uniform => rng.random_range(0..self.count),
             Order::Zipfian(zipf, permutation) => {
-                permutation.apply(zipf.sample(&mut self.rng) as u64 - 1)
+                permutation.apply(zipf.sample(&mut rng) as u64 - 1)
             }
             Order::Same => 0,
         };
         if self.operations.len() == 1 {
             return Some((0, key));
         }
-        let mut draw = self.rng.random_range(0..self.weight_sum);
+        let mut draw = rng.random_range(0..self.weight_sum);
         for (place, &(_, weight)) in self.operations.iter().enumerate() {
             if draw < weight {
                 return Some((place, key));
@@ -432,7 +438,7 @@ mod tests {
     #[test]
     fn a_mix_is_kept_within_sampling_error() {
         let mix = BTreeMap::from([(Operation::Put, 10), (Operation::Get, 90)]);
-        let mut chooser = Chooser::new(&mix, &keys(100, KeyOrder::Uniform), 1, 2);
+        let chooser = Chooser::new(&mix, &keys(100, KeyOrder::Uniform), 1, 2);
         let puts = (0..100_000).filter(|&ticket| chooser.choose(ticket).unwrap().0 == 0).count();
         assert!((9_500..10_500).contains(&puts), "{puts} puts of 100,000");
     }
@@ -440,7 +446,7 @@ mod tests {
     #[test]
     fn unique_keys_run_out() {
         let mix = BTreeMap::from([(Operation::Put, 1)]);
-        let mut chooser = Chooser::new(&mix, &keys(3, KeyOrder::Unique), 1, 2);
+        let chooser = Chooser::new(&mix, &keys(3, KeyOrder::Unique), 1, 2);
         assert!(chooser.choose(2).is_some());
         assert_eq!(chooser.choose(3), None);
     }
@@ -449,7 +455,7 @@ mod tests {
     fn the_most_popular_zipfian_key_has_its_share() {
         let mix = BTreeMap::from([(Operation::Get, 1)]);
         let order = KeyOrder::Zipfian { exponent: 0.99 };
-        let mut chooser = Chooser::new(&mix, &keys(1000, order), 1, 2);
+        let chooser = Chooser::new(&mix, &keys(1000, order), 1, 2);
         let mut counts = vec![0_u32; 1000];
         for ticket in 0..100_000 {
             counts[chooser.choose(ticket).unwrap().1 as usize] += 1;

@@ -4,6 +4,8 @@
 
 use std::time::{Duration, Instant};
 
+use bakeoff_core::measurement::ErrorKind;
+
 use super::transport::Link;
 use super::work::{Pendings, Session as _, Tag, Work};
 
@@ -11,6 +13,9 @@ use super::work::{Pendings, Session as _, Tag, Work};
 pub(super) const BACKOFF_MIN: Duration = Duration::from_millis(10);
 /// How long it waits at most: each failure doubles the wait.
 pub(super) const BACKOFF_MAX: Duration = Duration::from_secs(1);
+
+/// How many failures, and no success, make a client an unserved one: one or two may be chance.
+const UNSERVED_FROM: u64 = 3;
 
 /// One place for an operation under way.
 pub(super) enum Slot {
@@ -48,7 +53,15 @@ pub(super) struct Client<W: Work> {
     /// When the connection was lost, until there is a new one.
     pub(super) lost_at: Option<Instant>,
     pub(super) backoff: Duration,
+    /// Whether its last attempt to connect was turned down, and not just unanswered.
+    pub(super) refused: bool,
     pub(super) last_sent: Instant,
+    /// Whether any of its operations succeeded.
+    pub(super) is_served: bool,
+    /// Its operations that failed.
+    pub(super) failures: u64,
+    /// Bytes received on its connection since an answer was complete.
+    pub(super) held: usize,
 }
 
 /// How far a client's connection has come.
@@ -93,7 +106,11 @@ impl<W: Work> Client<W> {
             idle: false,
             lost_at: None,
             backoff: BACKOFF_MIN,
+            refused: false,
             last_sent: now,
+            is_served: false,
+            failures: 0,
+            held: 0,
         }
     }
 
@@ -105,6 +122,16 @@ impl<W: Work> Client<W> {
     /// Returns whether operations can be sent, or could as soon as a connection is begun.
     pub(super) fn is_connected(&self) -> bool {
         matches!(self.connection, Connection::Up { .. } | Connection::Resting)
+    }
+
+    /// Returns whether it tried several times and never got an answer.
+    pub(super) fn is_unserved(&self) -> bool {
+        !self.is_served && self.failures >= UNSERVED_FROM
+    }
+
+    /// Returns the kind of failure of an operation that waited for its connection.
+    pub(super) fn unconnected(&self) -> ErrorKind {
+        if self.refused { ErrorKind::Refused } else { ErrorKind::Timeout }
     }
 
     /// Returns whether nothing is under way.

@@ -46,7 +46,9 @@ pub(super) struct Slice {
     pub(super) stalls: Vec<Span>,
     pub(super) connection_errors: Errors,
     pub(super) disconnected: Duration,
+    pub(super) unserved_clients: u64,
     pub(super) warmup_operations: u64,
+    pub(super) carried_over: u64,
     pub(super) bytes_sent: u64,
     pub(super) bytes_received: u64,
     pub(super) last_end: Option<Instant>,
@@ -76,7 +78,9 @@ impl Slice {
             stalls: Vec::new(),
             connection_errors: Errors::default(),
             disconnected: Duration::ZERO,
+            unserved_clients: 0,
             warmup_operations: 0,
+            carried_over: 0,
             bytes_sent: 0,
             bytes_received: 0,
             last_end: None,
@@ -101,7 +105,9 @@ impl Slice {
         self.stalls.clear();
         self.connection_errors = Errors::default();
         self.disconnected = Duration::ZERO;
+        self.unserved_clients = 0;
         self.warmup_operations = 0;
+        self.carried_over = 0;
         (self.bytes_sent, self.bytes_received) = (0, 0);
         self.last_end = None;
         self.interrupted = false;
@@ -153,6 +159,8 @@ pub(super) struct Collector {
     names: Vec<String>,
     /// Merged slices of seconds that not all workers have passed.
     open: BTreeMap<u32, Vec<OperationFigures>>,
+    /// The first second that was not told yet.
+    next: u32,
     /// The last second that each worker has handed over; `None` once it has ended.
     passed: Vec<Option<u32>>,
     recycle: Vec<Sender<Box<Slice>>>,
@@ -184,6 +192,7 @@ impl Collector {
             total: vec![OperationFigures::default(); names.len()],
             names,
             open: BTreeMap::new(),
+            next: 0,
             passed: vec![Some(0); recycle.len()],
             recycle,
             last_end: None,
@@ -226,7 +235,9 @@ impl Collector {
         measurement.connection_errors.examples.extend(slice.connection_errors.examples.clone());
         measurement.connection_errors.examples.truncate(EXAMPLES_MAX);
         measurement.disconnected += slice.disconnected;
+        measurement.unserved_clients += slice.unserved_clients;
         measurement.warmup_operations += slice.warmup_operations;
+        measurement.carried_over += slice.carried_over;
         measurement.bytes_sent += slice.bytes_sent;
         measurement.bytes_received += slice.bytes_received;
         measurement.interrupted |= slice.interrupted;
@@ -259,7 +270,10 @@ impl Collector {
                 break;
             }
             let (second, merged) = entry.remove_entry();
+            // A worker with nothing to do may sleep over a second: that one was empty.
+            lives.extend((self.next..second).map(|empty| self.close_second(empty, &[])));
             lives.push(self.close_second(second, &merged));
+            self.next = self.next.max(second + 1);
         }
         lives
     }
@@ -308,13 +322,16 @@ impl Collector {
         }
     }
 
-    /// The whole, once all workers have ended.
-    pub(super) fn finish(mut self, window: &Window) -> Measurement {
+    /// The whole, once all workers have ended. `shortest`: the time that the load takes at least.
+    pub(super) fn finish(mut self, window: &Window, shortest: Duration) -> Measurement {
         let last_end = self.last_end.unwrap_or(window.measure);
         let end =
             if self.measurement.interrupted { last_end } else { window.end.unwrap_or(last_end) };
-        self.measurement.window = end.saturating_duration_since(window.measure);
+        let lasted = end.saturating_duration_since(window.measure);
+        self.measurement.window =
+            if self.measurement.interrupted { lasted } else { lasted.max(shortest) };
         self.measurement.silences = silences(&self.silences, window.measure, end);
+        self.measurement.silent_from = silent_from(&self.silences, window.measure, end);
         self.measurement.sent = first_sent(&self.sent);
         self.measurement.stalls = stalls(&self.stalls, window.measure);
         self.measurement.operations = self.names.into_iter().zip(self.total).collect();
@@ -346,6 +363,16 @@ fn stalls(of_workers: &[Vec<Span>], measure: Instant) -> Vec<GeneratorStall> {
     let mut stalls = (0..).zip(of_workers).flat_map(of_worker).collect();
     longest_stalls(&mut stalls);
     stalls
+}
+
+/// Returns when the silence began in which all workers ended; `None` where one of them did not, or had a success
+/// after the window.
+fn silent_from(of_workers: &[Vec<Span>], measure: Instant, end: Instant) -> Option<f64> {
+    let last =
+        |spans: &Vec<Span>| spans.last().filter(|&&(_, to)| to == end).map(|&(from, _)| from);
+    let begins: Option<Vec<Instant>> = of_workers.iter().map(last).collect();
+    let from = begins?.into_iter().max()?;
+    Some(from.saturating_duration_since(measure).as_secs_f64())
 }
 
 /// Returns how long all failures had waited; `None` where there was none.

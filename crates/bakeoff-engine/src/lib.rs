@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 
 use bakeoff_core::lanes::{self, deal};
 use bakeoff_core::measurement::{Measurement, SENT_MAX, TARGETS_MAX, TargetFigures};
-use bakeoff_core::schedule::{LoadShare, OpenSchedule, RateProfile, Spacing, counted};
+use bakeoff_core::schedule::{LoadShare, OpenSchedule, RateProfile, Spacing, counted, span_of};
 use bakeoff_core::staleness::Staleness;
 use bakeoff_core::study::Stop;
 
@@ -180,6 +180,12 @@ impl Window {
         at.saturating_duration_since(self.measure).as_secs() as u32
     }
 
+    /// Returns whether a second, counted since measuring began, begins before the load's end.
+    fn begins(&self, second: u32) -> bool {
+        let begin = self.measure + Duration::from_secs(second.into());
+        self.end.is_none_or(|end| begin < end)
+    }
+
     fn seconds_at(&self, at: Instant) -> f64 {
         at.saturating_duration_since(self.measure).as_secs_f64()
     }
@@ -316,6 +322,20 @@ fn count_by_lane(drive: &Drive, dealt: &[Vec<lanes::Lane>]) -> Vec<u64> {
     counted(pace, *spacing, &turns, drive.seed, drive.warmup, count)
 }
 
+/// Returns the shortest time that an evenly spaced load ending by a count takes: its last operation has its share of
+/// the time, until the next would have been due. Zero for other loads.
+fn shortest(drive: &Drive) -> Duration {
+    match (&drive.arrivals, drive.stop) {
+        (Some((pace, Spacing::Constant)), Stop::Operations(count)) => {
+            span_of(pace, drive.warmup, count).unwrap_or_default()
+        }
+        _ => Duration::ZERO,
+    }
+}
+
+/// The most bytes of incomplete answers that all clients hold together: each may be sent a body of up to 1 GiB.
+const HELD_MAX: usize = if cfg!(test) { 8 << 20 } else { 2 << 30 };
+
 /// The part of a stage that falls to one worker.
 fn part(drive: &Drive, dealt: &[lanes::Lane], share: LoadShare) -> Part {
     let of_lane = |(place, lane): (usize, &lanes::Lane)| {
@@ -330,6 +350,7 @@ fn part(drive: &Drive, dealt: &[lanes::Lane], share: LoadShare) -> Part {
         connections: drive.connections,
         spin: drive.spin,
         timeout: drive.timeout,
+        held_max: HELD_MAX / share.of as usize,
         // Under a pace that changes gaps have no one distribution.
         sample_sent: match drive.arrivals {
             Some((RateProfile::Constant { .. }, Spacing::Poisson)) => SENT_MAX,
@@ -418,10 +439,13 @@ fn collect(
         let could = (now.0 - seen.0).as_secs_f64() * starts.len() as f64;
         let busy = (now.1.saturating_sub(seen.1)).as_secs_f64() / could.max(f64::MIN_POSITIVE);
         seen = now;
-        complete.into_iter().for_each(|live| progress(&Live { busy, ..live }));
+        // What ends after the window is waited for, and is no second of the load.
+        let told =
+            complete.into_iter().filter(|live| live.errors > 0 || window.begins(live.second));
+        told.for_each(|live| progress(&Live { busy, ..live }));
     }
     drive.moments.iter().for_each(|moments| moments.ended(&window));
-    let mut measurement = collector.finish(&window);
+    let mut measurement = collector.finish(&window, shortest(drive));
     measurement.generator_cpu = clock::process_cpu().saturating_sub(cpu_before);
     Some(measurement)
 }

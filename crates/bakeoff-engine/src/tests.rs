@@ -198,3 +198,44 @@ fn moments_are_sampled_of_poisson_loads_alone() {
     let constant = drive(&open_load(2, Spacing::Constant), |_| {});
     assert_eq!(constant.sent, [0; 0]);
 }
+
+#[test]
+fn endless_answers_end_their_connections_before_they_fill_the_memory() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let mut request = [0; 4096];
+                let asked = stream.read(&mut request).is_ok();
+                let head = b"HTTP/1.1 200 OK\r\ncontent-length: 900000000\r\n\r\n";
+                let mut sent = asked && stream.write_all(head).is_ok();
+                while sent {
+                    sent = stream.write_all(&[b'x'; 1 << 16]).is_ok();
+                }
+            });
+        }
+    });
+    let plan = Plan {
+        requests: vec![Request::get(Url::parse(&format!("http://{address}/")).unwrap())],
+        protocol: Protocol::One,
+        follow_redirects: false,
+        tls: TlsOptions::default(),
+        capture: 0,
+        pace: None,
+        proxy: None,
+    };
+    let load = Drive {
+        clients: 8,
+        stop: Stop::Operations(16),
+        connections: Connections::Kept,
+        ..Drive::once(16, 8, 2, Duration::from_secs(20))
+    };
+    let ready = plan.ready(true).unwrap();
+    let measured = ready.drive(&load, &AtomicBool::new(false), &mut |_| {}).unwrap().measurement;
+    assert_eq!((measured.verified(), measured.errors_of(ErrorKind::Protocol)), (0, 16));
+    let (_, example) = measured.error_examples().next().unwrap();
+    assert!(example.what.starts_with("incomplete answers hold more memory"), "{}", example.what);
+    // Each connection lost frees what it held.
+    assert!(measured.bytes_received < 64 << 20, "{}", measured.bytes_received);
+}

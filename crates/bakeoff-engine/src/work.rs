@@ -92,6 +92,15 @@ pub struct Done {
 pub struct Success {
     /// How old what was read is, where it is allowed to be old.
     pub seen: Seen,
+    /// Whether a read of a key found a value; `None` for all that reads no single key.
+    pub hit: Option<bool>,
+}
+
+impl Success {
+    /// The same, of a read of a key that found a value or found none.
+    pub fn of_read(self, hit: bool) -> Self {
+        Self { hit: Some(hit), ..self }
+    }
 }
 
 /// An answer that is no success.

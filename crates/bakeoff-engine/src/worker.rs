@@ -12,6 +12,7 @@
 
 mod connecting;
 mod due;
+mod held;
 mod lanes;
 mod lateness;
 mod pacing;
@@ -31,14 +32,17 @@ use super::collector::Slice;
 use super::transport::Target;
 use super::work::{Done, Failure, NotIssued, OperationTiming, Session as _, Tag, Work};
 use super::{Connections, EngineError, Window, aged, clock, told_apart};
+use held::Held;
 pub(super) use lanes::Lane;
 use lateness::Attention;
 use pacing::Pacing;
 pub(super) use recorder::Outlet;
 use recorder::{Failed, Recorder};
 
-/// How often timeouts and reconnections are looked after.
+/// How often timeouts and reconnections are looked after at least; a short timeout four times in its course.
 const SCAN_EVERY: Duration = Duration::from_millis(10);
+/// And how often at most: `epoll_wait` counts in milliseconds.
+const SCAN_MIN: Duration = Duration::from_millis(1);
 /// How long all clients together may take to connect before the load begins.
 const CONNECT_WITHIN: Duration = Duration::from_secs(20);
 /// How long operations under way may take to end once the user has asked for the end.
@@ -73,6 +77,8 @@ pub(super) struct Part {
     pub(super) sample_sent: usize,
     /// How many measured operations all workers of a closed load begin.
     pub(super) budget: Option<u64>,
+    /// The most bytes of incomplete answers that its clients may hold together.
+    pub(super) held_max: usize,
 }
 
 /// One thread's clients, and the loop that serves them.
@@ -88,6 +94,7 @@ pub(super) struct Worker<'a, W: Work> {
     begun_load: bool,
     buffer: Vec<u8>,
     done: Vec<Done>,
+    held: Held,
 }
 
 /// The CPU time that a worker used while its load ran.
@@ -130,6 +137,7 @@ impl<'a, W: Work> Worker<'a, W> {
         let targets = told_apart(shared.targets).len();
         let aged = if work.judges_age() { aged(shared.targets).len() } else { 0 };
         let slice = Box::new(Slice::new(part.worker, operations, targets, aged));
+        let held = Held::new(part.held_max);
         Ok(Self {
             clients: clients.collect(),
             pacing: Pacing::new(&part, lanes, shared, poll.registry(), now)?,
@@ -141,6 +149,7 @@ impl<'a, W: Work> Worker<'a, W> {
             begun_load: false,
             buffer: vec![0; READ_BUFFER_SIZE],
             done: Vec::new(),
+            held,
         })
     }
 
@@ -204,12 +213,13 @@ impl<'a, W: Work> Worker<'a, W> {
 
         let mut events = Events::with_capacity(1024);
         let mut now = clock::now();
-        let mut scan_at = now + SCAN_EVERY;
+        let scan_every = (self.part.timeout / 4).clamp(SCAN_MIN, SCAN_EVERY);
+        let mut scan_at = now + scan_every;
         let mut interrupted_at = None;
         self.pacing.attention = Attention::new(now);
         loop {
             let spins = self.pacing.set_timer(now)?;
-            let wait = if spins { Duration::ZERO } else { SCAN_EVERY };
+            let wait = if spins { Duration::ZERO } else { scan_every };
             self.poll.poll(&mut events, Some(wait)).or_else(ignore_interrupt)?;
             // A closed load that waits for answers alone has no moment to be late at.
             if self.pacing.is_open() || self.pacing.attention.wake_at.is_some() {
@@ -234,7 +244,7 @@ impl<'a, W: Work> Worker<'a, W> {
             if now < scan_at {
                 continue;
             }
-            scan_at = now + SCAN_EVERY;
+            scan_at = now + scan_every;
             self.look_after_connections(now);
             self.look_after_timeouts(now);
             self.recorder.roll_over(now);
@@ -277,9 +287,11 @@ impl<'a, W: Work> Worker<'a, W> {
         let now = clock::now();
         if let (Some(end), false) = (self.recorder.window.end, interrupted) {
             self.count_dropped(end, now);
+            self.count_waiting(end);
             self.recorder.end(end, !self.pacing.exhausted);
         }
         for client in &mut self.clients {
+            self.recorder.slice.unserved_clients += u64::from(client.is_unserved());
             if let Connection::Up { link, session } = &mut client.connection {
                 session.close(&mut link.out);
                 link.flush().ok(); // a peer that is gone needs no farewell
@@ -368,8 +380,10 @@ impl<'a, W: Work> Worker<'a, W> {
             let last = count < self.buffer.len() && link.short_read_is_last() && !ended;
             // An operation's own connection ends with it, whatever the peer thinks.
             let ending = session.is_ending() || self.part.connections == Connections::OneEach;
+            let held = &mut self.clients[index].held;
+            let fits = self.held.count(held, count, !self.done.is_empty());
             self.record_done(index, now);
-            if let Err(error) = received {
+            if let Err(error) = received.and(fits) {
                 // A server that dies in the middle of an answer breaks no protocol.
                 let kind = if count == 0 { ErrorKind::Reset } else { ErrorKind::Protocol };
                 self.lose(index, kind, error.to_string());
@@ -410,15 +424,28 @@ impl<'a, W: Work> Worker<'a, W> {
         };
         self.work.answered(client.number, &OperationTiming { due, sent, done: now });
         self.free(index, tag as usize, now);
+        let late = now.saturating_duration_since(sent);
         match result {
-            Ok(success) => {
+            Ok(success) if late > self.part.timeout => {
                 let node = self.clients[index].node;
+                if due >= self.recorder.window.measure {
+                    self.recorder.count_age(node, success.seen);
+                }
+                let what = || format!("answered after {late:.2?}, later than the timeout");
+                self.count_timeout(index, &Flight { operation, due, sent }, now, what);
+            }
+            Ok(success) => {
+                let client = &mut self.clients[index];
+                client.is_served = true;
+                let node = client.node;
                 let flight = Flight { operation, due, sent };
                 let begins_more = !self.pacing.exhausted;
                 self.recorder.count_success(&flight, now, node, &success, begins_more);
             }
             Err(Failure { kind, what, seen }) => {
-                let node = self.clients[index].node;
+                let client = &mut self.clients[index];
+                client.failures += 1;
+                let node = client.node;
                 if due >= self.recorder.window.measure {
                     self.recorder.count_age(node, seen);
                 }
@@ -564,19 +591,6 @@ impl<'a, W: Work> Worker<'a, W> {
                 client.slots[tag as usize] = Slot::Free { since: sent };
                 false
             }
-        }
-    }
-
-    /// Goes on with clients of a closed load that have rested.
-    fn wake_resting(&mut self) {
-        while let Some(&Reverse((until, index))) = self.pacing.resting.peek() {
-            let now = clock::now();
-            if until > now {
-                return;
-            }
-            self.pacing.resting.pop();
-            self.refill(index, now);
-            self.flush(index);
         }
     }
 }

@@ -9,6 +9,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bakeoff_core::units::SERVER_TEXT_MAX;
+
 use super::Exit;
 
 /// A server could not be run.
@@ -60,6 +62,8 @@ pub enum HostError {
         exit: Exit,
         /// The part of its limits in it, in words; `None` when none.
         limits: Option<String>,
+        /// The processes that it left running, each with its id: `nginx (4711)`.
+        strays: Vec<String>,
         /// Where its log is, and its last lines.
         log: Box<LogTail>,
     },
@@ -121,6 +125,15 @@ pub struct LogTail {
 }
 
 impl HostError {
+    /// Returns whether a server says in its log that somebody else has a port of its.
+    pub fn is_of_a_port(&self) -> bool {
+        match self {
+            Self::Died { log, .. } => log.speaks_of_a_port(),
+            Self::NotReady { logs, .. } => logs.iter().any(LogTail::speaks_of_a_port),
+            _ => false,
+        }
+    }
+
     /// Tells which file operation failed, on which file.
     pub fn io(what: &'static str, path: &Path, error: io::Error) -> Self {
         Self::Io { what, path: path.to_owned(), error }
@@ -143,14 +156,22 @@ impl fmt::Display for HostError {
             Self::Before { node, program, how, log } => {
                 write!(f, "cannot prepare `{node}`: `{}` {how}\n{log}", program.display())
             }
-            Self::Died { node, after, exit, limits: Some(limits), log } => {
+            Self::Died { node, after, exit, limits: Some(limits), log, .. } => {
                 write!(
                     f,
                     "`{node}` {exit} after {after:.1?}, before it was ready: {limits}\n{log}"
                 )?;
                 write!(f, "\nhint: give it more in its `limits`")
             }
-            Self::Died { node, after, exit, limits: None, log } => {
+            Self::Died { node, after, exit, strays, log, .. } if !strays.is_empty() => {
+                let left = strays.join(", ");
+                write!(f, "`{node}` {exit} after {after:.1?} and left running: {left}\n{log}")?;
+                write!(
+                    f,
+                    "\nhint: have it stay in the foreground (`--foreground`, `daemon off;`): {DAEMONS}"
+                )
+            }
+            Self::Died { node, after, exit, log, .. } => {
                 write!(f, "`{node}` {exit} after {after:.1?}, before it was ready\n{log}")?;
                 if log.speaks_of_a_port() {
                     return write!(f, "\n{PORT_HINT}");
@@ -190,6 +211,7 @@ impl fmt::Display for HostError {
     }
 }
 
+const DAEMONS: &str = "of a daemon bakeoff sees neither CPU time nor memory";
 const PORT_HINT: &str = "hint: another process may hold a port; try `--base-port`";
 
 impl LogTail {
@@ -224,7 +246,6 @@ fn last_lines(path: &Path, from: u64, lines: usize) -> io::Result<Vec<String>> {
     use std::io::{Read, Seek, SeekFrom};
     /// Enough for ten long lines; a log may be gigabytes.
     const TAIL: u64 = 64 << 10;
-    const WIDTH: usize = 300;
 
     let mut file = std::fs::File::open(path)?;
     let size = file.seek(SeekFrom::End(0))?;
@@ -237,7 +258,7 @@ fn last_lines(path: &Path, from: u64, lines: usize) -> io::Result<Vec<String>> {
     // A server's log may hold escape codes; an error message must not play them.
     let clean = |line: &&str| {
         let shown = line.chars().map(|c| if c.is_control() { ' ' } else { c });
-        shown.take(WIDTH).collect::<String>().trim_end().to_owned()
+        shown.take(SERVER_TEXT_MAX).collect::<String>().trim_end().to_owned()
     };
     Ok(last.iter().map(clean).collect())
 }

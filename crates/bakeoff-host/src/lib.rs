@@ -12,12 +12,14 @@
 //! Not here: what to run and how to ask whether it is ready (`systems`), the load (`engine`).
 
 mod before;
+pub mod beside;
 mod census;
 mod cgroup;
 mod child;
 pub mod disk;
 pub mod disturbance;
 mod error;
+pub mod hardware;
 mod hold;
 mod launcher;
 mod listening;

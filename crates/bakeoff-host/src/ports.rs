@@ -53,6 +53,11 @@ impl Allocator {
         Self { gives: false, ..Self::new(Some(base_port)) }
     }
 
+    /// Returns whether the user chose where to begin, so that no other port will do.
+    pub fn is_exact(&self) -> bool {
+        self.exact
+    }
+
     /// The next port that nobody listens on and that was not given out before.
     pub fn take(&mut self) -> Result<u16, HostError> {
         let size = u32::from(*self.range.end() - *self.range.start()) + 1;

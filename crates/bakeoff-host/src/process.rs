@@ -2,7 +2,8 @@
 //!
 //! A server leads a process group of its own, and is stopped with all of its group and whatever
 //! descends from it: Java wrappers, shells and PostgreSQL fork. Its end is looked at without
-//! reaping it, since a process that was reaped gives its id, which names the group, away.
+//! reaping it, since a process that was reaped gives its id, which names the group, away. A process that leaves both
+//! its group and its parents, as daemons do, is known by the node's mark in its environment.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -11,7 +12,7 @@ use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,7 @@ use super::error::LogTail;
 use super::private;
 use super::{
     Confine, HostError, LimitsApplied, NodeSpec, before, launcher, listening, procfs, shim,
-    unprivileged,
+    unprivileged, warden,
 };
 
 /// A server that was launched. Dropping it kills it.
@@ -40,6 +41,8 @@ pub struct Process {
     /// The leader's id for the sampler, which outlives restarts; 0 when there is none.
     pid: Arc<AtomicI32>,
     state: Mutex<State>,
+    /// The value of the mark by which all that it starts is known.
+    mark: String,
 }
 
 enum State {
@@ -51,6 +54,10 @@ enum State {
 
 /// From which share of its time on it is worth a word that its CPU limit held a process back.
 const THROTTLED_MATTERS: f64 = 0.5;
+
+/// How often, and after what pause, it is looked whether strays that were killed are gone.
+const STRAYS_LOOKS: u32 = 100;
+const STRAYS_PAUSE: Duration = Duration::from_millis(10);
 
 /// The result of stopping a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +75,10 @@ impl Process {
         log: PathBuf,
         confine: Arc<dyn Confine>,
     ) -> Result<Self, HostError> {
+        static NODES: AtomicU64 = AtomicU64::new(0);
+        let number = NODES.fetch_add(1, Ordering::Relaxed);
         let process = Self {
+            mark: format!("{}.{number}", launcher::mark().1),
             spec,
             program,
             log_from: log.metadata().map_or(0, |file| file.len()),
@@ -196,11 +206,45 @@ impl Process {
             State::Ended(exit) => return exit.expect("a process that never started is not kept"),
         };
         let exit = end(child);
+        self.end_strays();
         *state = State::Ended(Some(exit));
         let group = self.pid.swap(0, Ordering::AcqRel);
         launcher::forget(group);
         self.confine.release(&self.spec);
         exit
+    }
+
+    /// Returns what it left running outside of its group and of all that descends from it: daemons, of which no sample
+    /// tells. Each is told as its name and process id: `nginx (4711)`.
+    pub fn strays(&self) -> Vec<String> {
+        let group = self.pid().unwrap_or(0);
+        self.strays_of(group).iter().map(|(name, stat)| format!("{name} ({})", stat.pid)).collect()
+    }
+
+    fn strays_of(&self, group: i32) -> Vec<(String, procfs::Stat)> {
+        let marked = format!("{}={}", warden::NODE_MARK, self.mark);
+        let family: Vec<i32> = match group {
+            0 => Vec::new(),
+            group => procfs::family(group).iter().map(|stat| stat.pid).collect(),
+        };
+        let all = procfs::pids().into_iter().filter_map(procfs::named);
+        all.filter(|(_, stat)| stat.lives() && stat.pid != group && !family.contains(&stat.pid))
+            .filter(|(_, stat)| warden::is_marked(stat, marked.as_bytes()))
+            .collect()
+    }
+
+    /// Kills what it left running outside of its group, and waits until that is gone.
+    fn end_strays(&self) {
+        // More than once: a process may fork while we look.
+        for _ in 0..STRAYS_LOOKS {
+            // Nothing of its group is left to be told from them.
+            let strays = self.strays_of(0);
+            if strays.is_empty() {
+                return;
+            }
+            strays.iter().for_each(|(_, stat)| procfs::kill(stat));
+            std::thread::sleep(STRAYS_PAUSE);
+        }
     }
 
     /// Asks its group to end, waits, and kills what is left after `grace`.
@@ -333,6 +377,7 @@ impl Process {
         }
         let (mark, marked) = launcher::mark();
         command.env("LANG", "C").env("TMPDIR", spec.dir.join("tmp")).env(mark, marked);
+        command.env(warden::NODE_MARK, &self.mark);
         command.envs(spec.env.iter().map(|(name, value)| (name, value)));
         let (mut reason, report) = std::io::pipe().map_err(|e| launch_error(e.to_string()))?;
         command.stdin(report);

@@ -52,6 +52,7 @@ pub fn await_ready(
                 after: began.elapsed(),
                 exit,
                 limits: dead.held_by_limits(),
+                strays: dead.strays(),
                 log: Box::new(dead.log_tail(LogTail::LINES)),
             });
         }

@@ -72,8 +72,23 @@ fn a_node_runs_in_its_directory_with_little_environment_and_no_input() {
     assert_eq!(mode & 0o777, 0o700, "what it keeps is its own");
     let names = lines.iter().filter_map(|l| l.split_once('=')).map(|(name, _)| name);
     let known = ["OWN", "LANG", "TMPDIR", "PATH", "HOME", "PWD", "OLDPWD", "SHLVL", "_"];
-    let unknown = names.filter(|n| !known.contains(n) && *n != warden::MARK).collect::<Vec<_>>();
+    let marks = [warden::MARK, warden::NODE_MARK];
+    let unknown = names.filter(|n| !known.contains(n) && !marks.contains(n)).collect::<Vec<_>>();
     assert!(unknown.is_empty(), "{unknown:?}");
+}
+
+#[test]
+fn a_daemon_is_told_of_and_ended_with_the_node_that_left_it() {
+    let dir = TempDir::new().unwrap();
+    let process = launch(sh(&dir, "(setsid sleep 61 &); echo left; exec sleep 60")).unwrap();
+    let other = launch(NodeSpec { name: "node-2".into(), ..sh(&dir, "exec sleep 60") }).unwrap();
+    wait_for("the daemon", || process.strays().iter().any(|stray| stray.starts_with("sleep (")));
+    assert_eq!(other.strays(), [""; 0], "it is another node's");
+    let strays = process.strays();
+    let pid = strays[0].trim_start_matches("sleep (").trim_end_matches(')').parse().unwrap();
+    process.kill9();
+    assert!(!runs(pid), "{strays:?}");
+    assert!(other.is_alive());
 }
 
 #[test]

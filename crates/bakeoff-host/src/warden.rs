@@ -28,6 +28,8 @@ pub(super) const COMMAND: &str = "__warden";
 pub(super) const READY: &str = "ready\n";
 /// Name of the environment variable that marks what bakeoff started.
 pub(super) const MARK: &str = "BAKEOFF_STARTED_BY";
+/// The same of the node that a process was started for.
+pub(super) const NODE_MARK: &str = "BAKEOFF_NODE";
 
 pub(super) fn run(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let mark = args.next().unwrap_or_default();
@@ -151,7 +153,8 @@ fn in_a_group(stat: &Stat, watched: &std::collections::BTreeMap<i32, u64>) -> bo
     }
 }
 
-fn is_marked(stat: &Stat, marked: &[u8]) -> bool {
+/// Returns whether a process has this variable, `NAME=VALUE`, in the environment that it was started with.
+pub(super) fn is_marked(stat: &Stat, marked: &[u8]) -> bool {
     // Readable for processes of our own user, which are those that we may kill.
     std::fs::read(format!("/proc/{}/environ", stat.pid))
         .is_ok_and(|environ| environ.split(|&b| b == 0).any(|variable| variable == marked))

@@ -1,13 +1,97 @@
 //! Debian's apt with package lists and a cache in a folder of ours: it needs no rights and leaves the
 //! machine as it was. Sources and keys are the machine's, so that signatures and hashes are verified
-//! as for any installation.
+//! as for any installation. Where root calls it, its downloads stay in its sandbox: they run as the user `_apt`, who
+//! cannot enter folders of root's, so that the folder is a temporary one that `_apt` can enter and nobody can list.
 //!
 //! Not here: what is fetched, and how long it may take (`debian`).
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use tempfile::TempDir;
+
+/// The user as whom apt downloads where root calls it.
+const SANDBOX_USER: &str = "_apt";
+const PREFIX: &str = "bakeoff-apt-";
+
+/// A folder for apt to work in, removed when dropped.
+#[derive(Debug)]
+pub(super) struct Folder(Place);
+
+#[derive(Debug)]
+enum Place {
+    /// A folder of ours in one that its user removes.
+    Within(PathBuf),
+    /// One that the sandbox can enter.
+    Apart(TempDir),
+}
+
+impl Folder {
+    /// Makes one in `scratch`, or for root where apt's sandbox can enter it.
+    pub(super) fn make(scratch: &Path) -> io::Result<Self> {
+        let sandbox = sandbox_uid().filter(|_| rustix::process::geteuid().is_root());
+        let place = match sandbox {
+            None => Place::Within(scratch.join("apt")),
+            Some(_) => {
+                remove_stale(&std::env::temp_dir());
+                let prefix = format!("{PREFIX}{}-", std::process::id());
+                let folder = tempfile::Builder::new().prefix(&prefix).tempdir()?;
+                fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o711))?;
+                Place::Apart(folder)
+            }
+        };
+        let folder = Self(place);
+        let downloads = folder.downloads();
+        fs::create_dir_all(&downloads)?;
+        if let Some(uid) = sandbox {
+            chown(&downloads, Some(uid), None)?;
+        }
+        Ok(folder)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        match &self.0 {
+            Place::Within(path) => path,
+            Place::Apart(folder) => folder.path(),
+        }
+    }
+
+    /// The folder for packages that are downloaded.
+    pub(super) fn downloads(&self) -> PathBuf {
+        self.path().join("downloads")
+    }
+}
+
+/// Removes what bakeoffs left in `folder` that were killed.
+fn remove_stale(folder: &Path) {
+    let ours = rustix::process::geteuid().as_raw();
+    for item in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = item.file_name().to_string_lossy().into_owned();
+        let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
+        let is_gone = pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists());
+        if is_gone && item.metadata().is_ok_and(|found| found.is_dir() && found.uid() == ours) {
+            let _ = fs::remove_dir_all(item.path());
+        }
+    }
+}
+
+fn sandbox_uid() -> Option<u32> {
+    let users = fs::read_to_string("/etc/passwd").ok()?;
+    let mut found = users.lines().map(|line| line.split(':'));
+    let mut fields = found.find(|fields| fields.clone().next() == Some(SANDBOX_USER))?;
+    fields.nth(2)?.parse().ok()
+}
+
+/// Returns whether another user can enter a folder.
+fn can_be_entered(folder: &Path) -> bool {
+    let real = folder.canonicalize();
+    real.is_ok_and(|real| {
+        real.ancestors().all(|one| one.metadata().is_ok_and(|found| found.mode() & 0o001 != 0))
+    })
+}
 
 /// Gives a call of `apt-get` or `apt-cache` the folder `dir` to work in, made if it is not there.
 ///
@@ -20,6 +104,7 @@ pub fn apart(command: &mut Command, dir: &Path) -> io::Result<()> {
     let mut option = |name: &str, value: &str| {
         command.arg("-o").arg(format!("{name}={value}"));
     };
+    let is_closed = rustix::process::geteuid().is_root() && !can_be_entered(dir);
     let dir = dir.display().to_string();
     option("Dir::State::Lists", &format!("{dir}/lists"));
     option("Dir::Cache", &dir);
@@ -33,10 +118,42 @@ pub fn apart(command: &mut Command, dir: &Path) -> io::Result<()> {
     option("Acquire::Retries", "1");
     option("Acquire::http::Timeout", "15");
     option("Acquire::https::Timeout", "15");
-    if rustix::process::geteuid().is_root() {
-        // The user `_apt` cannot write into folders of ours.
+    if is_closed {
         option("APT::Sandbox::User", "root");
     }
     command.env("LC_ALL", "C").env("DEBIAN_FRONTEND", "noninteractive");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_leftovers_of_the_dead_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        // No process has this number: Linux has none above 4,194,304.
+        let names = [format!("{PREFIX}4999999-x"), format!("{PREFIX}{}-x", std::process::id())];
+        for name in names.iter().map(String::as_str).chain(["other-4999999"]) {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        remove_stale(dir.path());
+        let mut left: Vec<_> =
+            fs::read_dir(dir.path()).unwrap().flatten().map(|item| item.file_name()).collect();
+        left.sort();
+        assert_eq!(left, [names[1].as_str(), "other-4999999"]);
+    }
+
+    #[test]
+    fn sandbox_is_given_up_only_where_it_cannot_enter() {
+        let dir = tempfile::tempdir().unwrap();
+        let asked = |mode| {
+            fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();
+            let mut command = Command::new("apt-get");
+            apart(&mut command, dir.path()).unwrap();
+            command.get_args().any(|word| word == "APT::Sandbox::User=root")
+        };
+        let is_root = rustix::process::geteuid().is_root();
+        assert_eq!((asked(0o700), asked(0o711)), (is_root, false));
+    }
 }

@@ -1,7 +1,8 @@
-//! A project's own release archive, checked against the checksums published beside it.
+//! A project's own release archive, checked against a pin or the checksums published beside it.
 //!
-//! The checksum is required: an archive without one is not used. It proves that the transfer is
-//! what the project's host serves, not that the host is honest; signatures are not checked.
+//! A recipe pins the checksums of known versions, so that whoever serves the archive cannot change it. Other versions
+//! are *unpinned*: a checksum from the publisher's own host, never from a mirror, proves that the archive is what that
+//! host serves, not that the host is honest. An archive without a checksum is not used; signatures are not checked.
 //! Only the files wanted are taken out, under names of our own choosing, and an archive with a path
 //! that leads out of it is refused whole.
 
@@ -18,7 +19,7 @@ use sha2::{Digest, Sha256, Sha512};
 use super::cache::hex;
 use super::download::{Limits, download};
 use super::error::SourceError;
-use super::recipe::{Algorithm, Member};
+use super::recipe::{Algorithm, Member, Pin, Vouched};
 use super::version::VersionRequest;
 use super::{Fetched, Job};
 
@@ -35,6 +36,7 @@ pub(super) struct Release<'a> {
     pub(super) algorithm: Algorithm,
     pub(super) member: Member,
     pub(super) versions: &'a [&'a str],
+    pub(super) pins: &'a [Pin],
 }
 
 /// Fetches the archive, proves it, and unpacks what is wanted into the job's tree.
@@ -53,20 +55,17 @@ pub(super) fn fetch(
     let fill = |template: &str| filled(template, &version, arch);
     let url = fill(release.url);
     let mirror = job.host.mirror.as_deref();
-    let (from, sums_from) = (mirrored(&url, mirror), mirrored(&fill(release.checksums), mirror));
+    let from = mirrored(&url, mirror);
     let name = url.rsplit('/').next().unwrap_or(&url).to_owned();
 
     job.watcher.say(&format!("{} {version}: fetching the release archive {name}", job.system));
-    let mut sums = Vec::new();
-    let small = Limits {
-        size_bytes: Limits::CHECKSUMS.size_bytes,
-        total: limits.total.min(Limits::CHECKSUMS.total),
-        ..limits
-    };
-    download(&sums_from, mirror.is_some(), small, &mut sums, job.watcher)?;
-    let Some(expected) = published(&String::from_utf8_lossy(&sums), &name, release.algorithm)
-    else {
-        return Err(SourceError::failed(format!("{sums_from} holds no checksum of `{name}`")));
+    let (expected, vouched) = match Pin::find(release.pins, &version, arch) {
+        Some(checksum) => (checksum.to_owned(), Vouched::Pinned),
+        None => {
+            let sums_from = fill(release.checksums);
+            let sum = published_at(job, &sums_from, &name, release.algorithm, limits)?;
+            (sum, Vouched::Unpinned)
+        }
     };
 
     let path = job.scratch.join("archive");
@@ -77,7 +76,11 @@ pub(super) fn fetch(
     let found = proof.finish();
     if found != expected {
         return Err(SourceError::failed(format!(
-            "{from} ({size} bytes) has checksum {found}, not {expected} as published"
+            "{from} ({size} bytes) has checksum {found}, not {expected} as {}",
+            match vouched {
+                Vouched::Pinned => "pinned",
+                Vouched::Unpinned => "published",
+            }
         )));
     }
 
@@ -103,13 +106,45 @@ pub(super) fn fetch(
     }
     let origin = mirror.map_or(String::new(), |mirror| format!(" (from the mirror {mirror})"));
     Ok(Fetched {
-        source: format!("release archive {url}{origin}, {} {expected}", release.algorithm.title()),
+        source: format!(
+            "release archive {url}{origin}, {} {expected}, {}",
+            release.algorithm.title(),
+            vouched.word()
+        ),
         version,
         files: names.into_iter().map(|file| Path::new(wanted.folder()).join(file)).collect(),
         libraries: Vec::new(),
         vouched: None,
         date: None, // its files have one
     })
+}
+
+/// Returns the checksum of `name` in the list that its publisher has at `url`.
+fn published_at(
+    job: &mut Job<'_, '_>,
+    url: &str,
+    name: &str,
+    algorithm: Algorithm,
+    limits: Limits,
+) -> Result<String, SourceError> {
+    let publisher = job.host.publisher.as_deref();
+    let from = mirrored(url, publisher);
+    let small = Limits {
+        size_bytes: Limits::CHECKSUMS.size_bytes,
+        total: limits.total.min(Limits::CHECKSUMS.total),
+        ..limits
+    };
+    let mut sums = Vec::new();
+    let fetched = download(&from, publisher.is_some(), small, &mut sums, job.watcher);
+    fetched.map_err(|error| match (error, &job.host.mirror) {
+        (SourceError::Failed(mut failure), Some(_)) => {
+            failure.what += "; this version is unpinned, and a mirror vouches for no checksum";
+            SourceError::Failed(failure)
+        }
+        (error, _) => error,
+    })?;
+    published(&String::from_utf8_lossy(&sums), name, algorithm)
+        .ok_or_else(|| SourceError::failed(format!("{from} holds no checksum of `{name}`")))
 }
 
 /// The template with version and processor filled in; `arch` as Go names it.
@@ -309,7 +344,11 @@ impl Wanted {
 }
 
 fn from_tar_gz(archive: File, wanted: &Wanted, into: &Path) -> Result<Vec<String>, ArchiveError> {
-    let mut tar = tar::Archive::new(flate2::read::GzDecoder::new(BufReader::new(archive)));
+    from_tar(flate2::read::GzDecoder::new(BufReader::new(archive)), wanted, into)
+}
+
+fn from_tar(archive: impl Read, wanted: &Wanted, into: &Path) -> Result<Vec<String>, ArchiveError> {
+    let mut tar = tar::Archive::new(archive);
     let mut names = Vec::new();
     let damaged = ArchiveError::Tar;
     for (count, member) in tar.entries().map_err(damaged)?.enumerate() {

@@ -1,10 +1,12 @@
 //! The folder where fetched programs live, and the proof that they are still what was fetched.
 //!
-//! `CACHE/etcd/3.4.23-debian/` holds one program and, written last, a `manifest.json` with the
-//! SHA-256 of every file that matters. A program is put together in `CACHE/etcd/.work-…` and
+//! `CACHE/etcd/3.4.23-debian-1f0c52a9/` holds one program and, written last, a `manifest.json` with the
+//! SHA-256 of every file. Its name ends in a hash of what it was built from, so that two versions of bakeoff
+//! never replace each other's programs. A program is put together in `CACHE/etcd/.work-…` and
 //! renamed into place, so that a folder with a manifest is whole. `CACHE/etcd/.lock` keeps two
 //! bakeoffs from fetching the same thing at once. `CACHE/logs/` keeps what the tools wrote.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
@@ -21,8 +23,9 @@ use super::place;
 use super::refusal::Damage;
 use super::tool::Watcher;
 
-/// The version of the manifest's form.
-const FORMAT: u32 = 1;
+/// The version of the manifest's form. The first listed a program's own files and libraries only, so that programs
+/// of that time are fetched anew.
+const FORMAT: u32 = 2;
 const MANIFEST: &str = "manifest.json";
 const WORK_PREFIX: &str = ".work-";
 
@@ -45,14 +48,25 @@ pub(super) struct Manifest {
     /// When it was built, where the program says so.
     #[serde(default)]
     pub(super) date: Option<String>,
-    /// The SHA-256 of what bakeoff itself put into the program.
-    #[serde(default)]
-    pub(super) own_part_sha256: Option<String>,
+    /// The SHA-256 of what the recipe makes it of.
+    pub(super) ingredients_sha256: String,
     /// The executable and those beside it or, in class-path order, the jars.
     pub(super) files: Vec<Held>,
     /// The shared libraries that the executable is started with.
-    #[serde(default)]
     pub(super) libraries: Vec<Held>,
+    /// All other plain files of its folder, by their paths.
+    pub(super) others: Vec<Held>,
+    /// The links of its folder, by their paths.
+    pub(super) links: Vec<Link>,
+}
+
+/// A link of a cached program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Link {
+    /// Relative to the program's folder.
+    pub(super) path: PathBuf,
+    /// Where it leads, as it stands in the link.
+    pub(super) target: PathBuf,
 }
 
 /// One file of a cached program.
@@ -214,7 +228,7 @@ impl Locked {
 
     /// Writes the manifest into `tree` and moves it into place.
     pub(super) fn keep(&self, tree: &Path, manifest: Manifest) -> Result<Entry, InstallError> {
-        let dir = self.dir.join(format!("{}-{}", manifest.version, manifest.source_kind));
+        let dir = self.dir.join(manifest.folder_name());
         let path = tree.join(MANIFEST);
         let json = serde_json::to_string_pretty(&manifest).unwrap_or_default();
         let write = || -> io::Result<()> {
@@ -236,14 +250,8 @@ impl Locked {
 impl Entry {
     fn read(dir: &Path, system: &str) -> Option<Entry> {
         let text = fs::read_to_string(dir.join(MANIFEST)).ok()?;
-        let manifest: Manifest = serde_json::from_str(&text).ok()?;
-        let stays_inside =
-            |path: &Path| path.components().all(|part| matches!(part, Component::Normal(_)));
-        let sound = manifest.format == FORMAT
-            && manifest.system == system
-            && !manifest.files.is_empty()
-            && manifest.held().all(|held| stays_inside(&held.path));
-        sound.then(|| Entry { dir: dir.to_owned(), manifest })
+        let manifest = Manifest::parse(&text, system)?;
+        Some(Entry { dir: dir.to_owned(), manifest })
     }
 
     /// The program's files, absolute, in the manifest's order.
@@ -257,8 +265,11 @@ impl Entry {
         folders_of(&self.dir, &libraries)
     }
 
-    /// Checks that the files are still what was fetched.
+    /// Checks that its folder still holds what was fetched and nothing else.
     pub(super) fn check(&self, look: Look) -> Result<(), Damage> {
+        if look == Look::Hash {
+            self.check_listing()?;
+        }
         for held in self.manifest.held() {
             let path = self.dir.join(&held.path);
             let size = fs::metadata(&path).map_err(|e| Damage::Unreadable(path.clone(), e))?.len();
@@ -274,6 +285,58 @@ impl Entry {
         }
         Ok(())
     }
+
+    /// Checks that each file and link of its folder is listed, and leads where it did.
+    fn check_listing(&self) -> Result<(), Damage> {
+        let unreadable = |e| Damage::Unreadable(self.dir.clone(), e);
+        let tree = Tree::read(&self.dir).map_err(unreadable)?;
+        let listed: BTreeSet<&Path> =
+            self.manifest.held().map(|held| held.path.as_path()).collect();
+        let is_extra = |path: &&PathBuf| !listed.contains(path.as_path()) && **path != *MANIFEST;
+        if let Some(path) = tree.files.iter().find(is_extra) {
+            return Err(Damage::Extra(self.dir.join(path)));
+        }
+        let differs = tree.links.iter().find(|link| !self.manifest.links.contains(link));
+        let lacking = self.manifest.links.iter().find(|link| !tree.links.contains(link));
+        match differs.or(lacking) {
+            Some(link) => Err(Damage::Link(self.dir.join(&link.path))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The contents of a folder, all the way down, by paths relative to it. Links are not followed.
+#[derive(Debug, Default)]
+pub(super) struct Tree {
+    pub(super) files: Vec<PathBuf>,
+    /// The root itself is the empty path.
+    pub(super) folders: Vec<PathBuf>,
+    links: Vec<Link>,
+}
+
+impl Tree {
+    pub(super) fn read(root: &Path) -> io::Result<Self> {
+        let mut tree = Self::default();
+        let mut folders = vec![PathBuf::new()];
+        while let Some(folder) = folders.pop() {
+            for item in fs::read_dir(root.join(&folder))? {
+                let item = item?;
+                let (path, kind) = (folder.join(item.file_name()), item.file_type()?);
+                if kind.is_dir() {
+                    folders.push(path);
+                } else if kind.is_symlink() {
+                    let target = fs::read_link(root.join(&path))?;
+                    tree.links.push(Link { path, target });
+                } else {
+                    tree.files.push(path);
+                }
+            }
+            tree.folders.push(folder);
+        }
+        tree.files.sort();
+        tree.links.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(tree)
+    }
 }
 
 /// The folders of these files of a tree, each once.
@@ -286,9 +349,40 @@ pub(super) fn folders_of(tree: &Path, files: &[impl AsRef<Path>]) -> Vec<PathBuf
 }
 
 impl Manifest {
-    /// All files that matter.
+    /// Reads the manifest of one of this system's programs; `None` where it is none, or names files outside of the
+    /// program's folder.
+    pub(super) fn parse(text: &str, system: &str) -> Option<Self> {
+        let manifest: Self = serde_json::from_str(text).ok()?;
+        let stays_inside =
+            |path: &Path| path.components().all(|part| matches!(part, Component::Normal(_)));
+        let sound = manifest.format == FORMAT
+            && manifest.system == system
+            && !manifest.files.is_empty()
+            && manifest.held().all(|held| stays_inside(&held.path))
+            && manifest.links.iter().all(|link| stays_inside(&link.path));
+        sound.then_some(manifest)
+    }
+
+    /// All plain files.
     fn held(&self) -> impl Iterator<Item = &Held> {
-        self.files.iter().chain(&self.libraries)
+        self.files.iter().chain(&self.libraries).chain(&self.others)
+    }
+
+    /// Adds the files of `tree` that are not listed yet, hashed now, and its links.
+    pub(super) fn hold_others(&mut self, tree: &Path) -> io::Result<()> {
+        let Tree { mut files, links, .. } = Tree::read(tree)?;
+        let listed: BTreeSet<&PathBuf> = self.held().map(|held| &held.path).collect();
+        files.retain(|path| !listed.contains(path));
+        self.others = Self::read(tree, &files)?;
+        self.links = links;
+        Ok(())
+    }
+
+    /// Names the program's folder: `3.6.16-go-1f0c52a9`, by its version, its source and what it was built from.
+    fn folder_name(&self) -> String {
+        let Self { version, source, source_kind, ingredients_sha256, .. } = self;
+        let built_from = sha256_of_text(&format!("{ingredients_sha256} {source}"));
+        format!("{version}-{source_kind}-{}", &built_from[..8])
     }
 
     /// A manifest of files in `tree`, hashed now.
@@ -313,9 +407,11 @@ impl Manifest {
             source,
             source_kind: source_kind.to_owned(),
             date: None,
-            own_part_sha256: None,
+            ingredients_sha256: String::new(),
             files: Vec::new(),
             libraries: Vec::new(),
+            others: Vec::new(),
+            links: Vec::new(),
         }
     }
 }
@@ -332,13 +428,23 @@ pub(super) fn program_hash(files: &[(String, String)]) -> String {
     hex(&Sha256::digest(lines.concat().as_bytes()))
 }
 
-/// The SHA-256 of what bakeoff itself puts into a program, in hexadecimal.
-pub(super) fn own_part_sha256(text: &str) -> String {
+/// The same of a program's files in the cache.
+pub(super) fn hash_of_held(files: &[Held]) -> String {
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let files: Vec<_> = files.iter().map(|held| (name(&held.path), held.sha256.clone())).collect();
+    program_hash(&files)
+}
+
+/// The SHA-256 of a text, in hexadecimal.
+pub(super) fn sha256_of_text(text: &str) -> String {
     hex(&Sha256::digest(text.as_bytes()))
 }
 
-/// The SHA-256 of a file, in hexadecimal.
-pub(super) fn sha256_of(path: &Path) -> io::Result<String> {
+/// Returns the SHA-256 of a file, in hexadecimal.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn sha256_of(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 1 << 16];
@@ -424,5 +530,29 @@ mod tests {
         let (a, b) = (("a.jar".to_owned(), "11".to_owned()), ("b.jar".to_owned(), "22".to_owned()));
         assert_eq!(program_hash(&[a.clone(), b.clone()]), program_hash(&[b.clone(), a.clone()]));
         assert_eq!(program_hash(&[a]), "11");
+    }
+
+    #[test]
+    fn no_manifest_makes_its_reader_panic_or_leads_out_of_the_cache() {
+        let held = Held { path: "bin/etcd".into(), sha256: "00".into(), size_bytes: 1 };
+        let link = Link { path: "bin/link".into(), target: "etcd".into() };
+        let manifest = Manifest {
+            files: vec![held.clone()],
+            others: vec![held],
+            links: vec![link],
+            ..Manifest::new("etcd", "1".into(), "a test".into(), "go")
+        };
+        let text = serde_json::to_string(&manifest).unwrap();
+        assert!(Manifest::parse(&text, "etcd").is_some());
+        let pieces = ["../", "/etc/passwd", "..", "null", "[]", "\\u0000", "{", "}"];
+        bakeoff_fuzz::run("manifest", &[text.as_bytes()], &pieces, |input| {
+            let read = Manifest::parse(&String::from_utf8_lossy(input), "etcd");
+            for held in read.iter().flat_map(Manifest::held) {
+                let joined = Path::new("/cache/etcd/1").join(&held.path);
+                let is_inside = joined.starts_with("/cache/etcd/1")
+                    && joined.components().all(|part| part != Component::ParentDir);
+                assert!(is_inside, "{joined:?}");
+            }
+        });
     }
 }

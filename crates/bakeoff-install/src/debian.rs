@@ -39,7 +39,9 @@ pub(super) fn fetch(job: &mut Job<'_, '_>, asked: Packages<'_>) -> Result<Fetche
     if let Some(reason) = unable(job.host) {
         return Err(SourceError::PassedOver(reason));
     }
-    let apt = Apt { dir: job.scratch.join("apt"), host: job.host };
+    let folder = apt::Folder::make(job.scratch);
+    let folder = folder.map_err(|e| SourceError::io("make a folder in", job.scratch, &e))?;
+    let apt = Apt { dir: folder.path().to_owned(), host: job.host };
     job.watcher.say(&format!("{}: reading Debian's package lists", job.system));
     let updated = job
         .call("apt-get update", Duration::from_secs(180))
@@ -65,8 +67,7 @@ pub(super) fn fetch(job: &mut Job<'_, '_>, asked: Packages<'_>) -> Result<Fetche
         0 => format!("{}: fetching Debian's {main} {version}", job.system),
         n => format!("{}: fetching Debian's {main} {version} and {n} libraries", job.system),
     });
-    let debs = job.scratch.join("debs");
-    fs::create_dir_all(&debs).map_err(|e| SourceError::io("make", &debs, &e))?;
+    let debs = folder.downloads();
     let mut download = apt.command("apt-get")?;
     download
         .current_dir(&debs)

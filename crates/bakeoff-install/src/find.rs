@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::cache::{Cache, Entry, Look, own_part_sha256, program_hash, sha256_of};
+use super::cache::{Cache, Entry, Look, hash_of_held, program_hash, sha256_of, sha256_of_text};
 use super::error::InstallError;
 use super::java::{self, Java};
 use super::npm::Node;
@@ -198,11 +198,12 @@ impl<'a> Search<'a> {
             let at = |source: &Source| source.slug() == entry.manifest.source_kind;
             self.recipe.sources.iter().position(at).unwrap_or(usize::MAX)
         };
-        // Another bakeoff may have put something else of its own into the program.
+        // Another bakeoff may have made the program of something else.
         let current = |entry: &Entry| {
             let source = self.recipe.sources.get(rank(entry));
-            let own = source.and_then(Source::own_part).map(own_part_sha256);
-            own == entry.manifest.own_part_sha256
+            source.is_some_and(|source| {
+                sha256_of_text(&source.ingredients()) == entry.manifest.ingredients_sha256
+            })
         };
         let mut entries = self.cache.entries(self.recipe.system);
         entries.retain(|entry| {
@@ -226,14 +227,7 @@ impl<'a> Search<'a> {
 
     /// A cached program as a program that is there.
     pub(super) fn installed(&self, entry: &Entry) -> Installed {
-        let name =
-            |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let held: Vec<_> = entry
-            .manifest
-            .files
-            .iter()
-            .map(|held| (name(&held.path), held.sha256.clone()))
-            .collect();
+        let held = &entry.manifest.files;
         Installed {
             system: self.recipe.system.to_owned(),
             version: entry.manifest.version.clone(),
@@ -241,11 +235,12 @@ impl<'a> Search<'a> {
             program: self.program(&entry.paths()),
             library_path: entry.library_path(),
             sha256: match (self.recipe.shape, held.as_slice()) {
-                (Shape::Binary { .. } | Shape::Accompanied { .. }, [(_, sha256), ..]) => {
-                    sha256.clone()
+                (Shape::Binary { .. } | Shape::Accompanied { .. }, [first, ..]) => {
+                    first.sha256.clone()
                 }
-                _ => program_hash(&held),
+                _ => hash_of_held(held),
             },
+            folder: Some(entry.dir.clone()),
             date: entry.manifest.date.clone().or_else(|| {
                 let dated = ["debian", "archive"].contains(&entry.manifest.source_kind.as_str());
                 entry.paths().first().filter(|_| dated).and_then(|path| file_date(path))
@@ -267,6 +262,7 @@ impl<'a> Search<'a> {
             library_path: Vec::new(),
             sha256: hash_of_files(files)?,
             date: output.date,
+            folder: None,
         })
     }
 
@@ -429,6 +425,7 @@ pub fn named(
         library_path: Vec::new(),
         sha256,
         date: output.date,
+        folder: None,
     })
 }
 

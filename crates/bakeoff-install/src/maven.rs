@@ -8,7 +8,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::cache::{self, Manifest};
 use super::error::SourceError;
+use super::recipe::{Pin, Vouched};
 use super::version::VersionRequest;
 use super::{Fetched, Host, Job, tool};
 
@@ -27,6 +29,7 @@ pub(super) fn fetch(
     job: &mut Job<'_, '_>,
     artifacts: &[&str],
     versions: &[&str],
+    pins: &[Pin],
 ) -> Result<Fetched, SourceError> {
     let version = VersionRequest::choose(job.wanted, versions).map_err(SourceError::passed_over)?;
     if let Some(reason) = unable(job.host) {
@@ -49,8 +52,19 @@ pub(super) fn fetch(
     let first = artifacts.first().map_or(String::new(), |a| a.replace("{version}", &version));
     let inside = |jar: PathBuf| jar.file_name().map(|name| PathBuf::from("jars").join(name));
     let files: Vec<PathBuf> = files.into_iter().filter_map(inside).collect();
+    let held = Manifest::read(job.tree, &files);
+    let found = cache::hash_of_held(&held.map_err(|e| SourceError::io("read", job.tree, &e))?);
+    let vouched = match Pin::find(pins, &version, "") {
+        None => Vouched::Unpinned,
+        Some(expected) if expected == found => Vouched::Pinned,
+        Some(expected) => {
+            return Err(SourceError::failed(format!(
+                "the jars of {first} have SHA-256 {found}, and {expected} is pinned"
+            )));
+        }
+    };
     Ok(Fetched {
-        source: format!("Maven artifact {first}"),
+        source: format!("Maven artifact {first}, {}", vouched.word()),
         version,
         files,
         libraries: Vec::new(),

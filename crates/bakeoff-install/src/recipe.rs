@@ -130,6 +130,8 @@ pub enum Source {
         artifacts: &'static [&'static str],
         /// The versions known to work, the newest first.
         versions: &'static [&'static str],
+        /// The SHA-256 of all jars together, as [`Installed::sha256`](crate::Installed) has it, of known versions.
+        pins: &'static [Pin],
     },
     /// An npm package and what it depends on, as a lock file has them.
     Npm {
@@ -153,7 +155,8 @@ pub enum Source {
         /// The text of a requirements file with the SHA-256 of each wheel that will do.
         requirements: &'static str,
     },
-    /// The project's own release archive, checked against the checksums published beside it.
+    /// The project's own release archive, checked against the recipe's pins. An archive without a pin is checked
+    /// against the checksums published beside it, and is called unpinned.
     ///
     /// In all templates `{version}` stands for the version and `{arch}` for the processor as Go
     /// names it (`amd64`, `arm64`); `{arch:x86_64}` is the same but for x86-64, which is named as it says.
@@ -168,7 +171,59 @@ pub enum Source {
         member: Member,
         /// The versions known to be there, the newest first; any exact version can be asked for.
         versions: &'static [&'static str],
+        /// The archives' checksums, of known versions.
+        pins: &'static [Pin],
     },
+}
+
+/// The checksum that a known version must have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pin {
+    /// The version.
+    pub version: &'static str,
+    /// The processor, as Go names it; `None` where one file serves all.
+    pub arch: Option<&'static str>,
+    /// The checksum, in lower-case hexadecimal.
+    pub checksum: &'static str,
+}
+
+/// By what a fetched file is vouched for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Vouched {
+    /// By a pin of the recipe.
+    Pinned,
+    /// By its publisher's host alone.
+    Unpinned,
+}
+
+impl Vouched {
+    /// The word for it in a record.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Pinned => "pinned",
+            Self::Unpinned => "unpinned",
+        }
+    }
+}
+
+impl Pin {
+    /// Pins the file of one processor, as Go names it.
+    pub const fn new(version: &'static str, arch: &'static str, checksum: &'static str) -> Self {
+        Self { version, arch: Some(arch), checksum }
+    }
+
+    /// Pins the file that serves all processors.
+    pub const fn of_all(version: &'static str, checksum: &'static str) -> Self {
+        Self { version, arch: None, checksum }
+    }
+
+    /// Returns the checksum of this version for this processor, where it is pinned.
+    pub(super) fn find(pins: &[Pin], version: &str, arch: &str) -> Option<&'static str> {
+        let fits = |pin: &&Pin| {
+            pin.version == version && pin.arch.is_none_or(|processor| processor == arch)
+        };
+        pins.iter().find(fits).map(|pin| pin.checksum)
+    }
 }
 
 /// Where the shared libraries of a Debian package are had.
@@ -214,17 +269,23 @@ impl Source {
         }
     }
 
-    /// Sources of our own that go into the program: with another text it is another program.
-    pub(super) fn own_part(&self) -> Option<&'static str> {
-        match self {
-            Source::GoLibrary { main, .. } => Some(main),
-            Source::Npm { lock, .. } => Some(lock),
-            Source::PyPi { requirements, .. } => Some(requirements),
-            Source::Debian { .. }
-            | Source::GoModule { .. }
-            | Source::GoPrograms { .. }
-            | Source::Maven { .. }
-            | Source::Archive { .. } => None,
+    /// Returns what a program is made of, besides its version: with another text it is another program.
+    pub(super) fn ingredients(&self) -> String {
+        match *self {
+            Source::Debian { packages, files, series, libraries } => {
+                format!("{packages:?} {files:?} {series:?} {libraries:?}")
+            }
+            Source::GoModule { module, package, .. } => format!("{module} {package}"),
+            Source::GoLibrary { module, main, tags, .. } => format!("{module} {tags} {main}"),
+            Source::GoPrograms { module, packages, stamp, .. } => {
+                format!("{module} {packages:?} {stamp}")
+            }
+            Source::Maven { artifacts, .. } => format!("{artifacts:?}"),
+            Source::Npm { package, script, lock, .. } => format!("{package} {script} {lock}"),
+            Source::PyPi { package, member, requirements, .. } => {
+                format!("{package} {member} {requirements}")
+            }
+            Source::Archive { url, member, .. } => format!("{url} {member:?}"),
         }
     }
 

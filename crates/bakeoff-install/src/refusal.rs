@@ -147,6 +147,12 @@ pub enum Damage {
         /// The hash of what was fetched.
         fetched: String,
     },
+    /// This file was not fetched.
+    Extra(PathBuf),
+    /// This link is gone, new, or leads elsewhere.
+    Link(PathBuf),
+    /// This file was replaced or changed since the run began.
+    Changed(PathBuf),
 }
 
 impl fmt::Display for Damage {
@@ -159,6 +165,11 @@ impl fmt::Display for Damage {
             Self::Hash { path, found, fetched } => {
                 write!(to, "`{}` has SHA-256 {found}, not {fetched}", path.display())
             }
+            Self::Extra(path) => write!(to, "`{}` was not fetched", path.display()),
+            Self::Link(path) => write!(to, "the link `{}` is not the one fetched", path.display()),
+            Self::Changed(path) => {
+                write!(to, "`{}` was changed or replaced since", path.display())
+            }
         }
     }
 }
@@ -167,7 +178,11 @@ impl Error for Damage {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Unreadable(_, error) => Some(error),
-            Self::Size { .. } | Self::Hash { .. } => None,
+            Self::Size { .. }
+            | Self::Hash { .. }
+            | Self::Extra(_)
+            | Self::Link(_)
+            | Self::Changed(_) => None,
         }
     }
 }

@@ -145,5 +145,10 @@ pub(super) fn script(dir: &Path, name: &str, text: &str) -> PathBuf {
 
 /// A machine with just the tools in `bin`, and its archives from `mirror`.
 pub(super) fn machine(bin: &Path, mirror: Option<&str>) -> Host {
-    Host { path: Some(bin.into()), java_home: None, mirror: mirror.map(str::to_owned) }
+    Host {
+        path: Some(bin.into()),
+        java_home: None,
+        mirror: mirror.map(str::to_owned),
+        publisher: mirror.map(str::to_owned),
+    }
 }

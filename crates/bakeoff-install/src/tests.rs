@@ -16,6 +16,7 @@ const ARCHIVE: Source = Source::Archive {
     algorithm: Algorithm::Sha256,
     member: Member::File("etcd"),
     versions: &["3.6.16", "3.5.33"],
+    pins: &[],
 };
 const GO: Source = Source::GoModule {
     module: "example.invalid/etcd",
@@ -203,6 +204,51 @@ fn a_changed_program_is_noticed_and_fetched_again() {
 }
 
 #[test]
+fn whatever_is_changed_in_a_programs_folder_is_noticed() {
+    let site = site();
+    let world = World::new(Some(&site.url));
+    let fetched = world.install(&RECIPE, None, None).unwrap();
+    let folder = fetched.folder.clone().unwrap();
+    let notices = |change: &dyn Fn(), words: &str| {
+        change();
+        assert_eq!(world.find(None), None, "{words}");
+        assert_eq!(world.install(&RECIPE, None, None).unwrap(), fetched);
+        assert!(world.told().contains(words), "{}", world.told());
+    };
+    let library = folder.join("bin/libevil.so");
+    notices(&|| fs::write(&library, "evil").unwrap(), "libevil.so` was not fetched");
+    let link = folder.join("link");
+    notices(
+        &|| std::os::unix::fs::symlink("/bin/sh", &link).unwrap(),
+        "link` is not the one fetched",
+    );
+}
+
+#[test]
+fn a_program_that_changes_after_it_was_sealed_is_noticed() {
+    let site = site();
+    let world = World::new(Some(&site.url));
+    let fetched = world.install(&RECIPE, None, None).unwrap();
+    let folder = fetched.folder.clone().unwrap();
+    let own = script(world.dir.path(), "own", "#!/bin/sh\necho etcd Version: 3.4.99\n");
+    let given = world.install(&RECIPE, None, Some(&own)).unwrap();
+    for (program, change) in [(&fetched, folder.join("libevil.so")), (&given, own)] {
+        let seal = Seal::take(program).unwrap();
+        seal.check().unwrap();
+        let before = fs::metadata(&change).and_then(|file| file.modified()).ok();
+        fs::write(&change, "#!/bin/sh\necho etcd Version: 3.4.98\n").unwrap();
+        if let Some(before) = before {
+            // Who can write to a file can set this time, and not that of the change.
+            fs::File::options().write(true).open(&change).unwrap().set_modified(before).unwrap();
+        }
+        let error = seal.check().unwrap_err().to_string();
+        assert!(error.contains("was changed or replaced since"), "{error}");
+    }
+    fs::remove_file(binary(&given)).unwrap();
+    assert!(Seal::take(&given).is_err());
+}
+
+#[test]
 fn a_listing_sees_a_program_that_is_gone_or_cut_short() {
     let site = site();
     let world = World::new(Some(&site.url));
@@ -218,12 +264,17 @@ fn without_a_version_the_first_source_decides_whatever_else_is_cached() {
     let site = site();
     let world = World::new(Some(&site.url));
     world.install(&RECIPE, Some("3.5"), None).unwrap();
-    let held = world.cache.root().join("etcd/3.5.33-archive");
+    let fetched = world.find(None).unwrap();
+    let held = fetched.folder.unwrap();
     let from_go = world.cache.root().join("etcd/3.6.16-go");
     fs::create_dir_all(from_go.join("bin")).unwrap();
     fs::copy(held.join("bin/etcd"), from_go.join("bin/etcd")).unwrap();
     let manifest = fs::read_to_string(held.join("manifest.json")).unwrap();
-    let manifest = manifest.replace("3.5.33", "3.6.16").replace("\"archive\"", "\"go\"");
+    let hash = |source: &Source| cache::sha256_of_text(&source.ingredients());
+    let manifest = manifest
+        .replace("3.5.33", "3.6.16")
+        .replace("\"archive\"", "\"go\"")
+        .replace(&hash(&ARCHIVE), &hash(&GO));
     fs::write(from_go.join("manifest.json"), manifest).unwrap();
     assert_eq!(world.find(None).unwrap().version, "3.5.33");
     assert_eq!(world.find(Some("3")).unwrap().version, "3.6.16");
@@ -417,6 +468,11 @@ fn a_go_library_is_built_with_a_main_of_ours_and_anew_when_that_changes() {
     let anew = world.install(&recipe, None, None).unwrap();
     assert_eq!(fs::read_to_string(binary(&anew)).unwrap(), NEW);
     assert_ne!(anew.sha256, built.sha256);
+    // Two versions of bakeoff share a cache: neither replaces what the other may be running.
+    assert_eq!(fs::read_to_string(binary(&built)).unwrap(), OLD);
+    let before = Recipe { sources: const { &[library(OLD)] }, ..RECIPE };
+    assert_eq!(world.install(&before, None, None).unwrap(), built);
+    assert_eq!(world.install(&recipe, None, None).unwrap(), anew);
 }
 
 /// A machine whose package sources have one series of a server, with a library.
@@ -536,7 +592,16 @@ fn openbao_is_its_release_archive_in_the_version_asked_for() {
     }
     let site = Site::serving(answers.iter().map(|(path, a)| (path.as_str(), a.clone())).collect());
     let world = World::new(Some(&site.url));
-    let install = |wanted| world.install(&openbao::RECIPE, wanted, None);
+    let refused = world.install(&openbao::RECIPE, Some("2.4"), None).unwrap_err().to_string();
+    assert!(refused.contains("2.4.4_Linux") && refused.contains("as pinned"), "{refused}");
+    let Source::Archive { url, checksums, algorithm, member, versions, .. } =
+        openbao::RECIPE.sources[0]
+    else {
+        panic!("another source");
+    };
+    let unpinned = Source::Archive { url, checksums, algorithm, member, versions, pins: &[] };
+    let recipe = Recipe { sources: Box::leak(Box::new([unpinned])), ..openbao::RECIPE };
+    let install = |wanted| world.install(&recipe, wanted, None);
     let newest = install(None).unwrap();
     assert_eq!((newest.version.as_str(), newest.date.as_deref()), ("2.5.1", Some("2026-02-03")));
     assert_eq!(install(Some("2.4")).unwrap().version, "2.4.4");

@@ -14,6 +14,8 @@ mod derive;
 mod document;
 mod model;
 mod render;
+pub mod reproduce;
+pub mod verify;
 
 pub use derive::{fairness, machine_baseline, method};
 pub use document::report::Report;

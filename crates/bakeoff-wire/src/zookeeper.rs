@@ -7,7 +7,7 @@
 //! `ZooDefs.OpCode`, `KeeperException.Code` and `ClientCnxn` there for the numbers.
 //!
 //! Not here: watches (none is set, and notifications are skipped), access control beyond
-//! "anyone may do anything", authentication, transactions, choosing a server, and the clock that
+//! "anyone may do anything", transactions, choosing a server, and the clock that
 //! says when a ping is due (a third of the timeout after the last request).
 //!
 //! Long because it is one session: what a reply means follows from the request, so both stand
@@ -30,11 +30,13 @@ const SET_DATA: i32 = 5;
 const GET_CHILDREN: i32 = 8;
 const SYNC: i32 = 9;
 const PING: i32 = 11;
+const AUTH: i32 = 100;
 const CLOSE: i32 = -11;
 
 // Numbers that stand for no request, `ClientCnxn`.
 const NOTIFICATION_XID: i32 = -1;
 const PING_XID: i32 = -2;
+const AUTH_XID: i32 = -4;
 
 /// A list of one entry that allows all (31) to `world:anyone`.
 const OPEN_ACL: &[u8] = b"\0\0\0\x01\0\0\0\x1f\0\0\0\x05world\0\0\0\x06anyone";
@@ -337,6 +339,7 @@ impl fmt::Display for ErrorCode {
 pub struct Session {
     limits: Limits,
     timeout_ms: u32,
+    identity: Option<Identity>,
     resumption: Option<Resumption>,
     last_zxid: i64,
     state: State,
@@ -346,6 +349,18 @@ pub struct Session {
     next: Xid,
     /// The beginning of a reply whose end has not arrived.
     partial: Vec<u8>,
+}
+
+/// A client's proof of who it is: `AuthPacket`. It has a `Debug` of its own, which does not tell the secret.
+struct Identity {
+    scheme: String,
+    secret: Vec<u8>,
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "Identity({}, …)", self.scheme)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -376,6 +391,7 @@ impl Session {
         Self {
             limits,
             timeout_ms,
+            identity: None,
             resumption,
             last_zxid: resumption.map_or(0, |resumption| resumption.last_zxid),
             state: State::Connecting,
@@ -386,7 +402,13 @@ impl Session {
         }
     }
 
-    /// Writes the ConnectRequest.
+    /// Shows who the client is when it opens: `digest` and `user:password`. A server that refuses it breaks the
+    /// session off; with scheme `digest` none does, and another user is only refused what it asks for.
+    pub fn authenticate(&mut self, scheme: &str, secret: &[u8]) {
+        self.identity = Some(Identity { scheme: scheme.to_owned(), secret: secret.to_vec() });
+    }
+
+    /// Writes the ConnectRequest, and who the client is where that is shown.
     pub fn open(&mut self, out: &mut Vec<u8>) {
         let (session_id, password) =
             self.resumption.map_or((0, [0; PASSWORD]), |r| (r.session_id, r.password));
@@ -398,6 +420,15 @@ impl Session {
             put_buffer(out, &password);
             out.push(0); // a read-only server will not do
         });
+        if let Some(Identity { scheme, secret }) = &self.identity {
+            framed(out, |out| {
+                put_int(out, AUTH_XID);
+                put_int(out, AUTH);
+                put_int(out, 0); // its type, which servers do not look at
+                put_buffer(out, scheme.as_bytes());
+                put_buffer(out, secret);
+            });
+        }
     }
 
     /// Returns how many more requests can be sent now; 0 until connected.
@@ -566,6 +597,11 @@ impl Session {
                 reader.end()?;
                 on(Event::Pong);
                 return Ok(());
+            }
+            AUTH_XID if error == 0 => return Ok(()),
+            AUTH_XID => {
+                let why = format!("the client's credentials were refused: {}", ErrorCode(error));
+                return Err(ProtocolError::new(why));
             }
             _ => {}
         }

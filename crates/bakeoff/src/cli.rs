@@ -49,6 +49,10 @@ pub(crate) enum Command {
     Start(StartArgs),
     /// Render a run again, from its record alone
     Report(ReportArgs),
+    /// Check that a record holds together and that its reports are what it yields
+    Verify(VerifyArgs),
+    /// Run a recorded study again, here, and say claim by claim whether it is replicated
+    Reproduce(ReproduceArgs),
     /// List the runs that are kept here: when, what, how it ended, what was found
     History(HistoryArgs),
     /// Put two runs side by side: what changed, and whether that is more than chance
@@ -103,6 +107,35 @@ pub(crate) enum Command {
     },
 }
 
+impl Command {
+    /// Returns whether it loads servers.
+    pub(crate) fn measures(&self) -> bool {
+        matches!(
+            self,
+            Self::Run(_)
+                | Self::Load(_)
+                | Self::Gate(_)
+                | Self::Reproduce(_)
+                | Self::Hey { .. }
+                | Self::Wrk { .. }
+                | Self::VaultBenchmark { .. }
+        )
+    }
+
+    /// Returns the runs that it names, each of which may be `latest`.
+    pub(crate) fn runs(&mut self) -> Vec<&mut PathBuf> {
+        match self {
+            Self::Run(args) => args.resume.iter_mut().collect(),
+            Self::Gate(args) => args.resume.iter_mut().collect(),
+            Self::Report(args) => vec![&mut args.run],
+            Self::Verify(args) => vec![&mut args.run],
+            Self::Reproduce(args) => std::iter::once(&mut args.run).chain(&mut args.with).collect(),
+            Self::Compare(args) => vec![&mut args.base, &mut args.new],
+            _ => Vec::new(),
+        }
+    }
+}
+
 /// `bakeoff run`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXIT_CODES)]
@@ -146,8 +179,8 @@ pub(crate) struct RunOptions {
     /// Where runs are kept
     #[arg(long, value_name = "DIR", default_value = "runs")]
     pub(crate) out: PathBuf,
-    /// Others work on this machine: do not check for neighbours, and say so in the report; so does
-    /// BAKEOFF_SHARED_MACHINE=1
+    /// Others work on this machine: check neither for neighbours nor for CPU time that the hypervisor gave
+    /// to others, and say so in the report; so does BAKEOFF_SHARED_MACHINE=1
     #[arg(long)]
     pub(crate) shared_machine: bool,
     #[command(flatten)]
@@ -187,7 +220,7 @@ pub(crate) struct StartArgs {
 /// `bakeoff report`.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
-    /// A run's folder, or its `record.jsonl`
+    /// A run's folder, its `record.jsonl`, or `latest` of those in `runs`
     pub(crate) run: PathBuf,
     /// In which form, on standard output [default: terminal, and `report.html` beside the record]
     #[arg(long, value_enum)]
@@ -204,6 +237,55 @@ pub(crate) struct ReportArgs {
     /// Show every table, check, setting and note, not the first screen alone
     #[arg(long, conflicts_with_all = ["json", "method"])]
     pub(crate) all: bool,
+}
+
+/// `bakeoff verify`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct VerifyArgs {
+    /// The run's folder, its `record.jsonl`, or `latest` of those in `runs`
+    pub(crate) run: PathBuf,
+    /// The SHA-256 that the record's last line must have, as it was published
+    #[arg(long, value_name = "SHA256")]
+    pub(crate) head: Option<String>,
+    /// Print it as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const REPRODUCE_EXAMPLES: &str = "\
+Examples:
+  bakeoff reproduce runs/2026-11-22-183016-kv-stores
+  bakeoff reproduce theirs/record.jsonl --trust     read its first line before: its programs are executed
+  bakeoff reproduce THEIRS --with OURS --json       two runs that are there already";
+
+/// `bakeoff reproduce`.
+#[derive(Debug, Args)]
+#[command(after_help = REPRODUCE_EXAMPLES, after_long_help = format!("{REPRODUCE_EXAMPLES}\n\n{EXIT_CODES}"))]
+pub(crate) struct ReproduceArgs {
+    /// The run whose claims to try: its folder, its `record.jsonl`, or `latest` of those in `runs`
+    pub(crate) run: PathBuf,
+    /// Ask this run of the same study instead of running it
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["threads", "out", "base_port", "trust"])]
+    pub(crate) with: Option<PathBuf>,
+    /// Run what another user recorded, or could have changed: its record names the programs that are executed
+    #[arg(long)]
+    pub(crate) trust: bool,
+    /// Print it as JSON on standard output, and nothing else there
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Threads of the load generator [default: as many as the run had]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) threads: Option<u32>,
+    /// Where runs are kept
+    #[arg(long, value_name = "DIR", default_value = "runs")]
+    pub(crate) out: PathBuf,
+    /// Others work on this machine: check neither for neighbours nor for CPU time that the hypervisor gave
+    /// to others, and say so in the report; so does BAKEOFF_SHARED_MACHINE=1
+    #[arg(long)]
+    pub(crate) shared_machine: bool,
+    #[command(flatten)]
+    pub(crate) ports: PortOptions,
 }
 
 /// `bakeoff manifests`.
@@ -260,9 +342,9 @@ pub(crate) enum Prune {
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct CompareArgs {
-    /// The run to compare with: its folder, or its `record.jsonl`
+    /// The run to compare with: its folder, its `record.jsonl`, or `latest~1`, the one before the newest in `runs`
     pub(crate) base: PathBuf,
-    /// The run that is compared with it
+    /// The run that is compared with it, likewise
     pub(crate) new: PathBuf,
     /// End with 6 when this is proven, and with 7 when nobody can tell:
     /// `[WORKLOAD/LOAD] [SYSTEM:] throughput < -5%`, `p99 > +10%`, errors, cpu, memory

@@ -6,10 +6,13 @@
 use std::fmt;
 use std::fs;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use bakeoff_core::record::Environment;
+use bakeoff_core::secrets;
 use bakeoff_engine::open_files;
-use bakeoff_host::disk;
+use bakeoff_host::beside::Presence;
+use bakeoff_host::{disk, hardware};
 
 use crate::failure::Failure;
 
@@ -20,6 +23,13 @@ const SHARED_MACHINE: &str = "BAKEOFF_SHARED_MACHINE";
 /// Returns whether bakeoff's environment says that others work on this machine.
 pub(crate) fn is_machine_shared() -> bool {
     std::env::var(SHARED_MACHINE).is_ok_and(|value| value == "1")
+}
+
+/// Returns whether another bakeoff measures on this machine, and says to others from the first call on that this one
+/// does. `false` where others work on this machine anyway, as bakeoff was told.
+pub(crate) fn is_another_bakeoff_here() -> bool {
+    static PRESENCE: OnceLock<Presence> = OnceLock::new();
+    PRESENCE.get_or_init(Presence::announce).is_another() && !is_machine_shared()
 }
 
 /// An environment variable that a study asks for and that is not set.
@@ -39,7 +49,11 @@ impl std::error::Error for UnsetVariable {}
 pub(crate) fn expanded(value: &str) -> Result<String, UnsetVariable> {
     match value.strip_prefix('$') {
         None => Ok(value.to_owned()),
-        Some(name) => std::env::var(name).map_err(|_| UnsetVariable(name.to_owned())),
+        Some(name) => {
+            let found = std::env::var(name).map_err(|_| UnsetVariable(name.to_owned()))?;
+            secrets::note(&found);
+            Ok(found)
+        }
     }
 }
 
@@ -69,8 +83,15 @@ pub(crate) fn describe(
         generator_threads: threads,
         shared_with_servers,
         shared_machine: false,
+        hardware: Some(hardware::describe(dir)),
         machine_baseline: None,
     })
+}
+
+/// Returns the SHA-256 of the bakeoff that runs; `None` where its file cannot be read.
+pub(crate) fn own_sha256() -> Option<String> {
+    static FOUND: OnceLock<Option<String>> = OnceLock::new();
+    FOUND.get_or_init(|| bakeoff_install::sha256_of(Path::new("/proc/self/exe")).ok()).clone()
 }
 
 /// The value of `name` in a file of `name : value` lines.

@@ -34,6 +34,10 @@ pub(crate) enum Event<'a> {
     SystemStarting { system: &'a str },
     /// Servers can be reached from further away than they ought to be.
     Exposed { warning: &'a str },
+    /// A cluster that runs already lacks a node.
+    NodeMissing { why: &'a str },
+    /// Servers found a port of theirs taken, and are started again with others.
+    PortTaken { why: &'a str },
     /// A limit that was asked for does not hold.
     LimitsMissing { why: &'a str },
     /// The machine's own limits are measured.
@@ -64,6 +68,8 @@ pub(crate) enum Event<'a> {
     RateTried { tried: &'a Tried },
     /// A trial could not do what it was for. It ends as any other.
     TrialFailed { text: &'a str },
+    /// A contender failed to start as often as it is tried, and `left` trials of it are not begun.
+    GivenUp { system: &'a str, left: usize, why: &'a str },
     /// A trial has ended and those after it may take `left`.
     TrialFinished { record: &'a TrialRecord, left: Duration },
     /// No further trial follows. `resume` goes on with what is missing.

@@ -18,12 +18,16 @@ Exit codes:
   3    a program is missing and could not be fetched
   4    servers could not be started or reached
   5    this machine refused something: files, disk space, sockets
-  6    compare, gate: a condition of --fail-if is proven
-  7    compare, gate: no condition is proven, and of one or more nobody can tell
+  6    compare, gate: a condition of --fail-if is proven; verify: the record does not hold together;
+       reproduce: a claim is contradicted
+  7    compare, gate: no condition is proven, and of one or more nobody can tell;
+       reproduce: no claim is contradicted, and not all are replicated
   130  interrupted; what was measured by then is kept";
 
 /// A run in which at least one trial is not valid.
 pub(crate) const NOT_VALID: u8 = 1;
+/// Servers that could not be started or reached.
+pub(crate) const UNREACHABLE: u8 = 4;
 
 /// A command that failed.
 #[derive(Debug)]
@@ -102,7 +106,7 @@ impl Failure {
             _ if self.is_interruption() => 130,
             Self::Load(error) => error.exit_code(),
             Self::Install(_) => 3,
-            Self::Host(_) => 4,
+            Self::Host(_) => UNREACHABLE,
         }
     }
 }

@@ -11,6 +11,7 @@ mod event;
 mod failure;
 mod messages;
 mod progress;
+mod rows;
 mod systems;
 mod trial;
 
@@ -23,6 +24,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use crate::cli::{Cli, Command};
+use crate::commands::run_folder;
 use crate::failure::Failure;
 use crate::messages::Messages;
 
@@ -31,10 +33,10 @@ fn main() -> ExitCode {
     if let Some(code) = internal_command() {
         return code;
     }
-    let cli = Cli::parse_from(bakeoff_compat::arguments(std::env::args_os()));
+    let mut cli = Cli::parse_from(bakeoff_compat::arguments(std::env::args_os()));
     let mut messages = Messages::new();
     let done =
-        catch_signals().and_then(|interrupted| obey(&cli.command, &mut messages, &interrupted));
+        catch_signals().and_then(|interrupted| obey(&mut cli.command, &mut messages, &interrupted));
     messages.finish();
     done.unwrap_or_else(|failure| {
         messages::failure(&failure.to_string());
@@ -50,15 +52,25 @@ fn internal_command() -> Option<ExitCode> {
 }
 
 fn obey(
-    command: &Command,
+    command: &mut Command,
     messages: &mut Messages,
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
+    for run in command.runs() {
+        *run = run_folder::named(run)?;
+    }
+    if command.measures() && environment::is_another_bakeoff_here() {
+        messages.complain("another bakeoff works on this machine, and the figures of both suffer");
+    }
     match command {
         Command::Run(args) => return commands::run::run(args, messages, interrupted),
         Command::Load(args) => return commands::load::run(args, messages, interrupted),
         Command::Start(args) => return commands::start::run(args, messages, interrupted),
         Command::Report(args) => commands::report::report(args)?,
+        Command::Reproduce(args) => {
+            return commands::reproduce::run(args, messages, interrupted);
+        }
+        Command::Verify(args) => return commands::verify::run(args),
         Command::History(args) => commands::history::history(args)?,
         Command::Gate(args) => return commands::gate::run(args, messages, interrupted),
         Command::Compare(args) => return commands::compare::run(args),

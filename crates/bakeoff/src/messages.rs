@@ -222,6 +222,10 @@ impl Reporter for Messages {
             }
             Event::SystemStarting { system } => self.line(&format!("{system}: starting")),
             Event::Exposed { warning } => self.complain(warning),
+            Event::NodeMissing { why } => self.complain(why),
+            Event::PortTaken { why } => self.complain(&format!(
+                "{why}: another process had taken a port; starting again with others"
+            )),
             Event::LimitsMissing { why } => self.complain(&format!("limits: {why}")),
             Event::BaselineStarted => {
                 self.line("measuring what disk and loopback of this machine can do at best");
@@ -251,6 +255,9 @@ impl Reporter for Messages {
             Event::Observed { clients, live } => self.loading(*clients, Some(live)),
             Event::RateTried { tried } => self.line(&format!("      {}", tried.text())),
             Event::TrialFailed { text } => self.complain(text),
+            Event::GivenUp { system, left, why } => self.complain(&format!(
+                "`{system}` failed to start twice in the same way, and its other trials ({left}) are not tried: {why}"
+            )),
             Event::TrialFinished { record, left } => self.trial_finished(record, *left),
             Event::RunFinished { complete, resume, folder } => {
                 self.finish();

@@ -21,6 +21,8 @@ pub(crate) const RECIPE: Recipe = Recipe {
             algorithm: Algorithm::Sha256,
             member: Member::File("newcomer-{version}-linux-{arch}/newcomer"),
             versions: &["1.0.0"],
+            // Pin::new(VERSION, PROCESSOR, CHECKSUM) for each known version; others are called unpinned.
+            pins: &[],
         },
     ],
 };

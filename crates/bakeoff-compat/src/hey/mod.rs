@@ -17,6 +17,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use bakeoff_core::check;
 use bakeoff_core::measurement::{ErrorKind, Errors, Measurement};
 use bakeoff_core::study::Stop;
 use bakeoff_engine::LoadError;
@@ -259,7 +260,9 @@ fn conclude(
     if measurement.interrupted {
         return ExitCode::from(LoadError::Interrupted.exit_code());
     }
-    if verified == 0 { ExitCode::from(NOT_VALID) } else { ExitCode::SUCCESS }
+    let gave_out = check::gave_out(measurement);
+    gave_out.iter().for_each(|why| messages.complain(why));
+    if verified == 0 || gave_out.is_some() { ExitCode::from(NOT_VALID) } else { ExitCode::SUCCESS }
 }
 
 /// The answers one by one, as far as they were kept, and the figures of all.
@@ -312,6 +315,12 @@ fn message(kind: ErrorKind, errors: &Errors) -> String {
         name if seen.starts_with(name) => seen,
         name => format!("{name}: {seen}"),
     }
+}
+
+/// Returns whether a command line is one of hey's.
+#[cfg(test)]
+pub(crate) fn reads(words: &[String]) -> bool {
+    options::parse(words).is_ok()
 }
 
 #[cfg(test)]

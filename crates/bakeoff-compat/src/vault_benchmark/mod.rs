@@ -49,3 +49,13 @@ pub fn run(
     }
     Ok(ExitCode::SUCCESS)
 }
+
+/// Reads a configuration's text, and returns what its user would be told.
+#[cfg(test)]
+pub(crate) fn told_of(text: &str) -> String {
+    let read = config::Config::parse("fuzz.hcl", text, fields::Environment::default());
+    match read.map(|config| config.finish()) {
+        Ok(Ok(())) => String::new(),
+        Ok(Err(diagnostics)) | Err(diagnostics) => diagnostics.to_string(),
+    }
+}

@@ -260,3 +260,9 @@ fn figures(outcome: &HttpOutcome) -> Figures {
         rates: Spread::of_rates(&answers.rates),
     }
 }
+
+/// Returns whether a command line is one of wrk's.
+#[cfg(test)]
+pub(crate) fn reads(words: &[String]) -> bool {
+    options::parse(words.iter().map(Into::into)).is_ok()
+}

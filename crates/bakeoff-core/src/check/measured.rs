@@ -77,16 +77,36 @@ fn searched(load: &Load, trial: &TrialRecord) -> Vec<Check> {
     checks.extend([
         check(CheckName::Answers, untrue(stages)),
         check(CheckName::Errors, failures(&kept, load.errors_max)),
-        check(CheckName::Successes, no_success(stages)),
+        check(CheckName::Successes, no_success(stages).or_else(|| any_gave_out(&kept))),
         check(CheckName::Keys, keys_exhausted(stages)),
         Check { name: CheckName::Stationary, verdict: steady },
     ]);
     checks
 }
 
+/// Returns that nothing succeeded from some moment on until the load's end, where that is so.
+pub fn gave_out(measurement: &Measurement) -> Option<String> {
+    let from = measurement.gave_out()?;
+    let window = measurement.window.as_secs_f64();
+    Some(format!("nothing succeeded from {from:.1} s on, of {window:.1} s"))
+}
+
+fn any_gave_out(stages: &[StageRecord]) -> Option<String> {
+    stages.iter().find_map(|stage| gave_out(&stage.measurement))
+}
+
 fn no_success(stages: &[StageRecord]) -> Option<String> {
-    let none = stages.iter().all(|stage| stage.measurement.verified() == 0);
-    none.then(|| "no operation succeeded".to_owned())
+    if stages.iter().all(|stage| stage.measurement.verified() == 0) {
+        return Some("no operation succeeded".to_owned());
+    }
+    // Whoever is served alone is served quickly.
+    let stage = stages.iter().find(|stage| stage.measurement.unserved_clients > 0)?;
+    let (unserved, all) = (stage.measurement.unserved_clients, u64::from(stage.clients));
+    Some(format!(
+        "{} of {} clients got nothing but failures: the figures are those of the others",
+        count_text(unserved),
+        count_text(all)
+    ))
 }
 
 fn keys_exhausted(stages: &[StageRecord]) -> Option<String> {
@@ -116,7 +136,7 @@ fn loaded(load: &Load, stages: &[StageRecord], observed: Option<&Observed>) -> V
     checks.extend([
         check(CheckName::Answers, untrue(stages)),
         check(CheckName::Errors, failures(stages, load.errors_max)),
-        check(CheckName::Successes, no_success(stages)),
+        check(CheckName::Successes, no_success(stages).or_else(|| any_gave_out(stages))),
         check(CheckName::Keys, keys_exhausted(stages)),
         Check { name: CheckName::Stationary, verdict: stationary(load, open, stages) },
     ]);
@@ -151,7 +171,11 @@ fn untrue(stages: &[StageRecord]) -> Option<String> {
         let bad = |kind| matches!(kind, ErrorKind::WrongValue | ErrorKind::StaleValue);
         let first = all().flat_map(Measurement::error_examples).find(|&(kind, _)| bad(kind));
         let first = first.map_or("", |(_, example)| &example.what);
-        format!("{} wrong and {} stale answers; {first}", count_text(wrong), count_text(stale))
+        let (wrong, stale) = (count_text(wrong), count_text(stale));
+        match all().any(|stage| stage.errors_of(ErrorKind::StaleValue) > 0) {
+            true => format!("{wrong} wrong and {stale} stale answers; {first}"),
+            false => format!("{wrong} wrong answers; {first}"),
+        }
     })
 }
 

@@ -6,7 +6,7 @@ mod measured;
 mod name;
 mod stationary;
 
-pub use measured::measured;
+pub use measured::{gave_out, measured};
 pub use name::{Cause, CheckName};
 
 use std::time::Duration;
@@ -164,10 +164,6 @@ pub enum Audited {
     Passages,
 }
 
-fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
 impl Audited {
     fn is_writes(&self) -> bool {
         *self == Self::Writes
@@ -193,7 +189,7 @@ pub struct Audit {
     /// Number with another value than was written, or an older one than was acknowledged.
     pub wrong: u64,
     /// Number of these with an older write than was acknowledged: an update is lost.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::units::is_zero")]
     pub older: u64,
     /// Number that could not be read.
     pub unreadable: u64,

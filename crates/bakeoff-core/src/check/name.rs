@@ -94,9 +94,9 @@ checks! {
     Errors = "errors", System;
     /// Answers were wrong, or older than guaranteed.
     Answers = "answers", System;
-    /// No operation succeeded.
+    /// No operation succeeded, or none of some clients'.
     Successes = "successes", System;
-    /// A server ended by itself during the load.
+    /// A server ended by itself during the load, or left daemons running.
     Servers = "servers", System;
     /// A control plane told a proxy something else during the load.
     Configuration = "configuration", System;

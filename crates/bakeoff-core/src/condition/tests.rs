@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::histogram::LATENCY_MAX_NS;
-use crate::measurement::{ErrorKind, OperationFigures};
+use crate::measurement::{ErrorKind, OperationFigures, Silence};
 
 /// A second with 100 responses of each of 1 to 100 ms, served in a tenth of that.
 fn second() -> Measurement {
@@ -72,6 +72,19 @@ fn a_figure_is_compared_with_its_limit() {
     check("errors > 2499", "Holds(\"errors is 2,500\")");
     check("errors > 20%", "HoldsNot(\"errors is 20.0 %\")");
     check("errors >= 20 %", "Holds(\"errors is 20.0 %\")");
+}
+
+#[test]
+fn longest_silence_is_known_from_half_a_second_on() {
+    let silence = Silence { from: 1.0, seconds: 2.0 };
+    let silent = Measurement { silences: vec![silence], ..second() };
+    let silent = Figures::from_measurement(&silent);
+    check("longest-silence > 500ms", &silent, "Holds(\"longest-silence is 2.00 s\")");
+    check("longest silence <= 1s", &silent, "HoldsNot(\"longest silence is 2.00 s\")");
+    check("longest-silence > 500ms", &some(), "HoldsNot(\"longest-silence is below 500 ms\")");
+    check("longest-silence < 500ms", &some(), "Holds(\"longest-silence is below 500 ms\")");
+    let refused = "longest-silence > 20ms".parse::<Condition>().unwrap_err();
+    assert!(refused.what.contains("from 500 ms on"), "{refused}");
 }
 
 #[test]

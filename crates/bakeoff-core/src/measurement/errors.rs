@@ -2,9 +2,12 @@
 //!
 //! Not here: which errors make a result invalid (`crate::check`).
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::fingerprint::fingerprint_of_answer;
+use crate::{secrets, units};
 
 /// Kind of an operation's failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -140,4 +143,15 @@ pub struct Example {
     pub node: String,
     /// Its text.
     pub what: String,
+}
+
+impl Example {
+    /// Cuts what a server said to what is kept of it, and masks secrets in it.
+    pub fn cut(&mut self) {
+        if self.what.len() > units::SERVER_TEXT_MAX {
+            self.what = units::server_text(&self.what);
+        } else if let Cow::Owned(masked) = secrets::masked(&self.what) {
+            self.what = masked;
+        }
+    }
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{EXAMPLES_MAX, ErrorKind, Errors, Example};
 use crate::histogram::{HistogramError, Latencies, PackedLatencies};
 use crate::ranked::Ranked;
+use crate::units;
 
 /// One operation's figures.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -22,6 +23,12 @@ pub struct OperationFigures {
     /// Number of verified reads that were allowed to be stale and were.
     #[serde(rename = "old_reads", alias = "stale_reads", default)]
     pub stale_reads: u64,
+    /// Number of verified reads of a key that found a value. Records of earlier builds do not tell.
+    #[serde(default, skip_serializing_if = "units::is_zero")]
+    pub hits: u64,
+    /// Number of verified reads of a key that found none, and rightly so: it was never written, or it was deleted.
+    #[serde(default, skip_serializing_if = "units::is_zero")]
+    pub misses: u64,
     /// From due to done, of verified successes.
     pub response: Latencies,
     /// From sent to done, of verified successes.
@@ -116,7 +123,8 @@ impl OperationFigures {
         if !first && !kind.is_told_by_its_text() {
             return;
         }
-        let example = example();
+        let mut example = example();
+        example.cut();
         if kind.is_told_by_its_text() {
             errors.count_text(&example.what);
         }
@@ -130,6 +138,8 @@ impl OperationFigures {
         self.verified += other.verified;
         self.verified_in_window += other.verified_in_window;
         self.stale_reads += other.stale_reads;
+        self.hits += other.hits;
+        self.misses += other.misses;
         self.response.merge(&other.response);
         self.service.merge(&other.service);
         self.failed.merge(&other.failed);
@@ -149,6 +159,7 @@ impl OperationFigures {
         self.unanswered_service.clear();
         self.errors.clear();
         (self.verified, self.verified_in_window, self.stale_reads) = (0, 0, 0);
+        (self.hits, self.misses) = (0, 0);
     }
 }
 

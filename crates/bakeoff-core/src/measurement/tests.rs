@@ -217,3 +217,34 @@ fn staleness_of_appended_stages_adds_up_by_node() {
         whole.staleness.iter().map(|of| (of.node.as_str(), of.reads, of.stale)).collect();
     assert_eq!(counts, [("a", 1, 0), ("b", 2, 1), ("c", 1, 0)]);
 }
+
+#[test]
+fn a_system_gave_out_only_where_more_successes_were_to_be_expected() {
+    let ended = |verified: u64, from: f64| {
+        let figures =
+            OperationFigures { verified, verified_in_window: verified, ..Default::default() };
+        let operations = [("put".to_owned(), figures)].into();
+        let window = Duration::from_secs(60);
+        let silent_from = Some(from);
+        Measurement { window, operations, silent_from, ..Measurement::default() }.gave_out()
+    };
+    assert_eq!(ended(60_000, 59.0), Some(59.0));
+    assert_eq!(ended(60, 59.0), None, "one that failed of one a second is no news");
+    assert_eq!(ended(60, 55.0), Some(55.0));
+    assert_eq!(ended(0, 0.0), None, "it never succeeded, which is said otherwise");
+}
+
+#[test]
+fn silence_is_a_stall_only_where_operations_take_less() {
+    let stalled = |service: Duration| {
+        let mut figures = OperationFigures { verified: 9, ..Default::default() };
+        figures.service.record_many(service, 9);
+        let operations = [("put".to_owned(), figures)].into();
+        let silences =
+            vec![Silence { from: 1.0, seconds: 2.0 }, Silence { from: 4.0, seconds: 0.6 }];
+        Measurement { operations, silences, ..Measurement::default() }.stalled().count()
+    };
+    assert_eq!(stalled(Duration::from_millis(1)), 2);
+    assert_eq!(stalled(Duration::from_millis(100)), 1);
+    assert_eq!(stalled(Duration::from_secs(1)), 0);
+}

@@ -2,6 +2,8 @@
 //!
 //! Not here: the systems that it lists (`system`).
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::SystemRecord;
@@ -15,6 +17,9 @@ pub struct RunHeader {
     pub format: u32,
     /// That program's version.
     pub bakeoff: String,
+    /// The SHA-256 of that program's executable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bakeoff_sha256: Option<String>,
     /// When the run began, in UTC: `2026-11-21T20:24:50Z`.
     pub started: String,
     /// The study, with all defaults filled in.
@@ -77,9 +82,12 @@ pub struct Environment {
     pub generator_threads: u32,
     /// Whether generator and servers share the machine, and its CPUs.
     pub shared_with_servers: bool,
-    /// Whether bakeoff was told that others work on the machine, so that neighbours are not checked.
+    /// Whether bakeoff was told that others work on the machine, so that neither neighbours nor steal are checked.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared_machine: bool,
+    /// Properties of hardware and kernel that change figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hardware: Option<Hardware>,
     /// The machine's own limits, measured before the first trial.
     #[serde(
         rename = "floor",
@@ -88,6 +96,41 @@ pub struct Environment {
         skip_serializing_if = "Option::is_none"
     )]
     pub machine_baseline: Option<MachineBaseline>,
+}
+
+/// Properties of hardware and kernel that change figures. What the kernel does not tell is `None`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hardware {
+    /// The CPUs' frequency governors: `performance`; several with commas between them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub governor: Option<String>,
+    /// Whether two CPUs share a core (simultaneous multithreading).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub smt: Option<bool>,
+    /// Number of NUMA nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numa_nodes: Option<u32>,
+    /// The kernel's words on each weakness of the processor that it has: `spectre_v2` is `Mitigation: …`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub mitigations: BTreeMap<String, String>,
+    /// The virtual machine, as its firmware names it, or `yes`; `none` on bare metal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hypervisor: Option<String>,
+    /// The container that bakeoff runs in: `docker`; `none` outside of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<String>,
+    /// Model of the disk that holds the servers' data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_model: Option<String>,
+    /// Its write cache, as the kernel takes it: `write back` or `write through`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_write_cache: Option<String>,
+    /// Source of the kernel's clock: `tsc`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_source: Option<String>,
+    /// Version of the cgroups that limits and sampling use: 1 or 2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup_version: Option<u32>,
 }
 
 /// The machine's own limits.

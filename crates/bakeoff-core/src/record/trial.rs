@@ -27,6 +27,15 @@ pub struct TrialRecord {
     /// From the first launch to a cluster with a leader.
     #[serde(default, with = "units::duration")]
     pub ready_after: Duration,
+    /// Whether the cluster was kept from an earlier trial or ran already, so that nothing was launched.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kept: bool,
+    /// Endpoints of a cluster that ran already which accepted no connection, so that the trial went without them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+    /// Whether another bakeoff worked on this machine meanwhile.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub beside_another: bool,
     /// Name of the node that led when the load began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leader: Option<String>,
@@ -222,6 +231,11 @@ impl TrialRecord {
         let causes: Vec<Cause> = checks().map(|check| check.name.cause()).chain(ended).collect();
         let order = [Cause::Machine, Cause::System, Cause::Generator, Cause::User, Cause::Unclear];
         order.into_iter().find(|cause| causes.contains(cause))
+    }
+
+    /// Returns whether it failed before its servers were ready.
+    pub fn never_ready(&self) -> bool {
+        matches!(self.outcome, TrialOutcome::Failed(_)) && self.ready_after.is_zero()
     }
 
     /// Returns the reasons for which its figures must not be used; empty when they may be.

@@ -19,7 +19,7 @@
 
 mod tried;
 
-pub use tried::{Tried, invalid_because};
+pub use tried::{ABRUPT, Tried, far_below, invalid_because};
 
 use std::time::Duration;
 

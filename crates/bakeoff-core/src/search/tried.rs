@@ -6,12 +6,14 @@
 //!
 //! Not here: which rates are tried (`search`).
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::check;
 use crate::condition::{Condition, ConditionResult, Figures};
 use crate::measurement::Measurement;
-use crate::units::{count_text, figure_text, rate_text};
+use crate::units::{count_text, figure_text, latency_text, rate_text};
 
 /// Least share of an open load's rate that a server has to answer for the rate to count as achieved.
 const ACHIEVED_MIN: f64 = 0.99;
@@ -112,6 +114,29 @@ impl Tried {
     }
 }
 
+/// Explains what [`far_below`] tells.
+pub const ABRUPT: &str = "its capacity or a disturbance bounds the rate; search again to tell";
+
+/// Largest share of its limit at which a latency is far below it.
+const FAR_BELOW: f64 = 0.1;
+
+/// Returns the latency that is nearest to its limit where even that one is far below it: `p99 is 183 µs,
+/// far below what p99 < 20ms allows`. Something sudden bounds a rate whose latencies are so low: the
+/// system's capacity, or a disturbance. `None` where a latency is near its limit, or unknown.
+pub fn far_below(objective: &[Condition], measurement: &Measurement) -> Option<String> {
+    let figures = Figures::from_measurement(measurement);
+    let bounds = objective.iter().filter_map(|one| Some((one, one.latency_max()?)));
+    let seen: Vec<(&Condition, Duration, f64)> = bounds
+        .map(|(one, limit)| {
+            let latency = one.latency_of(&figures)?;
+            Some((one, latency, latency.as_secs_f64() / limit.as_secs_f64()))
+        })
+        .collect::<Option<_>>()?;
+    let (nearest, latency, share) = seen.into_iter().max_by(|a, b| a.2.total_cmp(&b.2))?;
+    let (name, latency) = (nearest.name(), latency_text(latency));
+    (share <= FAR_BELOW).then(|| format!("{name} is {latency}, far below what {nearest} allows"))
+}
+
 /// Returns why a measurement does not say what it seems to say; empty when it does.
 pub fn invalid_because(measurement: &Measurement) -> Vec<String> {
     let mut reasons = Vec::new();
@@ -126,6 +151,7 @@ pub fn invalid_because(measurement: &Measurement) -> Vec<String> {
         let (failed, all) = (count_text(failed), count_text(all));
         reasons.push(format!("most requests failed: {failed} of {all}"));
     }
+    reasons.extend(check::gave_out(measurement));
     reasons.extend(check::generator_limits(measurement));
     reasons
 }
@@ -177,6 +203,21 @@ mod tests {
     fn keeps_objectives_known_to_hold() {
         check(&second(1000, 5000), &["p99 < 20ms", "mean <= 10ms"], &[], false);
         check(&second(1000, 30_000), &["p99 < 20ms"], &["p99 is 30.0 ms"], false);
+    }
+
+    #[test]
+    fn latencies_far_below_the_objective_are_told() {
+        let told = |micros, objective: &[&str]| {
+            let objective: Vec<_> = objective.iter().map(|text| text.parse().unwrap()).collect();
+            far_below(&objective, &second(1000, micros))
+        };
+        let far = "p99 is 1.00 ms, far below what p99 < 20ms allows";
+        assert_eq!(told(1000, &["p99 < 20ms"]).as_deref(), Some(far));
+        assert_eq!(told(1000, &["errors < 1%", "p50 < 1s", "p99 < 20ms"]).as_deref(), Some(far));
+        assert_eq!(told(3000, &["p99 < 20ms"]), None);
+        assert_eq!(told(1000, &["p99 < 20ms", "p50 < 2ms"]), None);
+        assert_eq!(told(1000, &["errors < 1%"]), None);
+        assert_eq!(told(1000, &["p99 > 20ms"]), None);
     }
 
     #[test]

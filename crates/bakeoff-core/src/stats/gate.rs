@@ -6,7 +6,7 @@
 //! a scatter of [`SCATTER`], looks at the scatter of those it has, and goes on while they are too few
 //! ([`shortfall`]; an internal pilot: Wittes and Brittain, Statistics in Medicine 9, 1990). It never looks at
 //! the change itself before the end. Choosing rounds by the scatter raises the share of false stops
-//! by up to a factor of two, which [`LEVEL`] allows for. The simulation is in `tests/gate.rs`.
+//! by up to a factor of two, which [`LEVEL`] allows for. The simulation is in `tests/statistics/gate.rs`.
 //!
 //! Not here: the test itself (`judge`), which figures are asked (`report::compare`).
 

@@ -174,12 +174,15 @@ pub fn min_detectable_text(ratio: f64) -> String {
         ratio if ratio <= 2.0 => {
             format!("a difference of more than {} would have been detected", least_text(ratio))
         }
-        ratio if ratio < 1e6 => {
+        ratio if ratio <= FEW_FROM => {
             format!("only more than {} would have been detected", least_text(ratio))
         }
-        _ => "hardly any difference would have been detected".to_owned(),
+        _ => "too few trials: not even a tenfold difference would have been detected".to_owned(),
     }
 }
+
+/// A minimum detectable effect beyond this ratio says that there are too few trials, and nothing of the systems.
+const FEW_FROM: f64 = 10.0;
 
 /// Returns the minimum detectable effect: `6.0 %`, `3.20 times`.
 pub fn least_text(ratio: f64) -> String {
@@ -189,8 +192,8 @@ pub fn least_text(ratio: f64) -> String {
     match percent {
         p if p < 10.0 => format!("{:.1} %", up(10.0)),
         p if p <= 100.0 => format!("{:.0} %", up(1.0)),
-        _ if ratio < 1e6 => format!("{} times", figure_text(ratio)),
-        _ => "–".to_owned(),
+        _ if ratio <= FEW_FROM => format!("{} times", figure_text(ratio)),
+        _ => "too few trials".to_owned(),
     }
 }
 
@@ -264,6 +267,8 @@ mod tests {
         check(1.05, "a difference of more than 5.0 % ");
         check(1.153, "a difference of more than 16 % ");
         check(3.2, "only more than 3.20 times ");
-        check(f64::INFINITY, "hardly any ");
+        check(1941.0, "too few trials");
+        check(f64::INFINITY, "too few trials");
+        assert_eq!(least_text(1941.0), "too few trials");
     }
 }

@@ -68,6 +68,14 @@ impl Place {
         let width = width.min(SHOWN_WIDTH.saturating_sub(indent)).max(1);
         Place { file: file.to_owned(), line, column: before + 1, source, indent, width }
     }
+
+    /// Returns the same place, with stars for what is meant: it is a secret.
+    pub(super) fn hidden(mut self) -> Place {
+        let meant = self.indent..self.indent + self.width;
+        let star = |(place, c): (usize, char)| if meant.contains(&place) { '*' } else { c };
+        self.source = self.source.chars().enumerate().map(star).collect();
+        self
+    }
 }
 
 fn floor_boundary(text: &str, mut at: usize) -> usize {

@@ -255,6 +255,12 @@ pub(super) static SYSTEM: Table = Table {
         ),
         maybe("tls", Form::Table(&TLS), "{ca: ca.pem}", "How `https://` endpoints are verified."),
         maybe(
+            "credentials",
+            Form::Table(&CREDENTIALS),
+            "{user: root, password: $ETCD_PASSWORD}",
+            "Who clients are to a system with `endpoints`.",
+        ),
+        maybe(
             "process",
             Form::Table(&PROCESS),
             "{command: [./gateway, --listen, \"127.0.0.1:{port}\"]}",
@@ -330,6 +336,34 @@ pub(super) static TLS: Table = Table {
         maybe("cert", Form::Text, "client.pem", "PEM file of the client's certificate chain."),
         maybe("key", Form::Text, "client.key", "PEM file of the client's private key."),
         default("insecure", Form::Flag, "false", "Accept any certificate; the report says so."),
+    ],
+};
+
+pub(super) static CREDENTIALS: Table = Table {
+    name: "credentials",
+    meaning: "Who clients are to a system that runs already. Secrets are in variables or files, never in the study.",
+    one_of: &[&["user", "password"], &["user", "password-file"], &["token"], &["token-file"]],
+    fields: &[
+        maybe("user", Form::Text, "root", "A user's name."),
+        maybe(
+            "password",
+            Form::AsWritten,
+            "$ETCD_PASSWORD",
+            "The user's password: a variable of bakeoff's environment.",
+        ),
+        maybe(
+            "password-file",
+            Form::Text,
+            "/run/secrets/etcd",
+            "The file that holds the password.",
+        ),
+        maybe(
+            "token",
+            Form::AsWritten,
+            "$CONSUL_HTTP_TOKEN",
+            "A token: a variable of bakeoff's environment.",
+        ),
+        maybe("token-file", Form::Text, "/run/secrets/consul", "The file that holds the token."),
     ],
 };
 
@@ -511,6 +545,7 @@ pub(super) static TABLES: &[&Table] = &[
     &WORKLOAD,
     &REQUEST,
     &EXPECT,
+    &service::ROWS,
     &KEYS,
     &ZIPFIAN,
     &VALUES,

@@ -38,6 +38,8 @@ pub struct Kind {
     pub value_size_max: u64,
     /// When its nodes are killed for the audit after a kill, where a study does not say.
     pub kill: Kill,
+    /// Who its clients may say that they are, to one that runs already.
+    pub credentials: CredentialForm,
     /// Most operations under way on one session.
     pub in_flight_max: u32,
     /// Whether an operation can have a connection of its own, as with `keep-alive: off`.
@@ -62,6 +64,7 @@ impl Kind {
             nodes_max: 1,
             value_size_max: u64::MAX,
             kill: Kill::AtRest,
+            credentials: CredentialForm::None,
             in_flight_max: 1,
             connection_each: true,
             is_process: false,
@@ -78,6 +81,17 @@ impl Kind {
     pub fn is_part(&self) -> bool {
         self.operations.is_empty()
     }
+}
+
+/// How clients of a kind of system prove who they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CredentialForm {
+    /// They cannot.
+    None,
+    /// A user's name and password.
+    Password,
+    /// A token.
+    Token,
 }
 
 /// A role that a part can play in a system.

@@ -28,14 +28,16 @@ mod write;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Place};
 pub use gate::{BUILDS, Build, NoGate};
-pub use kind::{Kind, KindOption, OptionForm, Role, Tier};
+pub use kind::{CredentialForm, Kind, KindOption, OptionForm, Role, Tier};
 pub use load::{Arrivals, ERRORS_MAX, Find, Load, Routing, Stop, Targets};
-pub use parse::parse;
+pub use parse::{Elsewhere, Surroundings, TableFile, parse, parse_within};
 pub use placed::{At, DiagnosticSink, PlacedEntry, PlacedNode, PlacedValue};
 pub use reading::suggest;
-pub use system::{Endpoint, Limits, Process, Servers, System, Tls};
+pub use system::{Credentials, Endpoint, Limits, Process, SecretSource, Servers, System, Tls};
 pub use tree::STUDY_SIZE_MAX;
-pub use workload::{HttpRequest, KeyOrder, Keys, Operation, Payload, ReadConsistency, Workload};
+pub use workload::{
+    HttpRequest, KeyOrder, Keys, Operation, Payload, ReadConsistency, Rows, Workload,
+};
 pub use write::recheck;
 
 use std::time::Duration;

@@ -136,13 +136,26 @@ impl<'a> DiagnosticSink<'a> {
         self.push(at, what.into(), Some(hint.into()));
     }
 
+    /// Adds a diagnostic of a secret, which its line shows as stars.
+    pub fn hint_secret(&mut self, at: &At, what: impl Into<String>, hint: impl Into<String>) {
+        let place = self.place(at).hidden();
+        self.found.extend((!self.is_full()).then(|| {
+            let (what, hint) = (what.into(), Some(hint.into()));
+            (at.clone(), Diagnostic { what, place: Some(place), hint })
+        }));
+    }
+
     fn push(&mut self, at: &At, what: String, hint: Option<String>) {
         // The same alias wrong twice is one diagnostic.
         let known = self.found.iter().any(|(place, known)| place == at && known.what == what);
         if !self.is_full() && !known {
-            let place = Some(Place::locate(&self.file, &self.text, at));
+            let place = Some(self.place(at));
             self.found.push((at.clone(), Diagnostic { what, place, hint }));
         }
+    }
+
+    fn place(&self, at: &At) -> Place {
+        Place::locate(&self.file, &self.text, at)
     }
 
     /// Reports a name that nobody knows; `inside` is what has it, `noun` what such a name is.

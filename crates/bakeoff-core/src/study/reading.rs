@@ -65,6 +65,11 @@ impl<'a> Fields<'a> {
         self.entries.iter().find(|entry| entry.key == name).map(|entry| &entry.node)
     }
 
+    /// Returns whether the study gives a field of this name, be it one of the table or not.
+    pub(super) fn gives(&self, name: &str) -> bool {
+        self.entries.iter().any(|entry| entry.key == name)
+    }
+
     /// Returns where the field's name stands; where the mapping is named when it has no such field.
     pub(super) fn key_at(&self, name: &str) -> &At {
         let entry = self.entries.iter().find(|entry| entry.key == name);
@@ -294,21 +299,21 @@ fn scalar<'n>(
     wanted: &str,
     node: &'n Node,
 ) -> Option<&'n str> {
-    let text = node.scalar().map(str::trim);
+    let text = node.scalar();
     if text.is_none() {
         sink.refuse(&node.at, name, wanted, &seen(node));
     }
     text
 }
 
-/// A text, number or flag as it is written.
+/// A text, number or flag as it is written, white space in quotes and the last line break of a block among it.
 pub(super) fn as_written(sink: &mut DiagnosticSink<'_>, name: &str, node: &Node) -> Option<String> {
     scalar(sink, name, "a text or a number", node).map(str::to_owned)
 }
 
 /// A text that is not empty. A number in its place is taken as it is written: `title: 2026`.
 pub(super) fn text(sink: &mut DiagnosticSink<'_>, name: &str, node: &Node) -> Option<String> {
-    let text = scalar(sink, name, "a text", node)?;
+    let text = scalar(sink, name, "a text", node)?.trim();
     if text.is_empty() {
         sink.add(&node.at, format!("`{name}` is empty"));
         return None;
@@ -418,7 +423,7 @@ pub(super) fn unit<T>(
     node: &Node,
     read: impl FnOnce(&str) -> Result<T, Unreadable>,
 ) -> Option<T> {
-    let text = scalar(sink, name, "a quantity", node)?;
+    let text = scalar(sink, name, "a quantity", node)?.trim();
     match read(text) {
         Ok(value) => Some(value),
         Err(error) => {
@@ -435,7 +440,7 @@ pub(super) fn word(
     words: &[&str],
     node: &Node,
 ) -> Option<usize> {
-    let text = scalar(sink, name, "a word", node)?;
+    let text = scalar(sink, name, "a word", node)?.trim();
     let index = words.iter().position(|word| *word == text);
     if index.is_none() {
         let what = format!("`{name}` cannot be `{}`", shown(text));

@@ -37,6 +37,9 @@ pub struct System {
     /// Verification of TLS endpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
+    /// Who clients are to a system that runs already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials: Option<Credentials>,
     /// Its parts, by their roles: its storage, its balancer. A part's name is the system's and the role,
     /// `on-consul-storage`; parts have no parts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -103,6 +106,14 @@ pub struct Process {
 }
 
 impl System {
+    /// Words how clients speak to it: the version of TLS, and whether they check certificates.
+    pub fn tls_text(&self, version: String) -> String {
+        match &self.tls {
+            Some(Tls { insecure: true, .. }) => format!("{version}, certificates not checked"),
+            _ => version,
+        }
+    }
+
     /// Returns whether its servers are started for it; else it runs already.
     pub fn is_started(&self) -> bool {
         self.servers.are_started()
@@ -144,7 +155,7 @@ impl Endpoint {
 }
 
 /// Which certificates are trusted and shown.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tls {
     /// PEM file of the authorities to trust, in place of none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -158,6 +169,31 @@ pub struct Tls {
     /// Accept any certificate; said in the report.
     #[serde(default)]
     pub insecure: bool,
+}
+
+/// Who clients say that they are, to a system that runs already. Secrets are named and never held, so that a
+/// record has none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Credentials {
+    /// A user's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Where the user's password is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<SecretSource>,
+    /// Where a token is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<SecretSource>,
+}
+
+/// Where a secret is to be found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SecretSource {
+    /// A variable of bakeoff's environment, by its name without `$`.
+    Variable(String),
+    /// A file, by its path; white space at its end is no part of the secret.
+    File(String),
 }
 
 /// CPU and memory of one node.

@@ -10,7 +10,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Kind, KindOption, Operation, OptionForm, ReadConsistency, Role, Tier};
+use super::{CredentialForm, Kind, KindOption, Operation, OptionForm, ReadConsistency, Role, Tier};
 
 /// Kinds as the registry declares them.
 const DECLARED: &str = include_str!("testing/kinds.json");
@@ -117,6 +117,11 @@ fn kind(value: &Value) -> Kind {
         nodes_max: u32::try_from(number(&value["nodes_max"])).expect("a number of nodes"),
         value_size_max: number(&value["value_size_max"]),
         kill: word(&value["kill"]),
+        credentials: match value["credentials"].as_str().expect("a word") {
+            "password" => CredentialForm::Password,
+            "token" => CredentialForm::Token,
+            _ => CredentialForm::None,
+        },
         in_flight_max: u32::try_from(number(&value["in_flight_max"])).expect("a number"),
         connection_each: value["connection_each"] == true,
         is_process: value["is_process"] == true,

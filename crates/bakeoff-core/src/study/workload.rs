@@ -95,7 +95,7 @@ impl From<Workload> for Recorded {
 pub struct HttpRequest {
     /// `GET`.
     pub method: String,
-    /// Path and query; `{key}` in it is the number of the key.
+    /// Path and query; a [template](crate::template), like the headers' values and the body.
     pub path: String,
     /// Headers beyond `Host` and those of the body; `$NAME` is what bakeoff's environment holds.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -104,6 +104,9 @@ pub struct HttpRequest {
     /// says; else over HTTP/1.1.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub http2: bool,
+    /// The table whose columns the words in braces may name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<Rows>,
     /// Body that is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
@@ -117,6 +120,16 @@ pub struct HttpRequest {
     pub contains: Option<String>,
 }
 
+/// A table of values for requests: a CSV file whose first row names the columns.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rows {
+    /// Its path, from the folder that bakeoff was started in.
+    pub file: String,
+    /// The SHA-256 of the file, in hexadecimal digits; none where nobody has looked at it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+}
+
 impl Default for HttpRequest {
     /// `GET /`, to be answered 200.
     fn default() -> Self {
@@ -125,6 +138,7 @@ impl Default for HttpRequest {
             path: "/".to_owned(),
             headers: BTreeMap::new(),
             http2: false,
+            rows: None,
             body: None,
             status: 200,
             body_size: None,

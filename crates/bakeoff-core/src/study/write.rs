@@ -9,8 +9,9 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use super::{
-    Arrivals, Diagnostic, Diagnostics, HttpRequest, KeyOrder, Keys, Kind, Limits, Load, Payload,
-    Process, Routing, Servers, Stop, Study, System, Tls, Workload, parse,
+    Arrivals, Credentials, Diagnostic, Diagnostics, HttpRequest, KeyOrder, Keys, Kind, Limits,
+    Load, Payload, Process, Routing, SecretSource, Servers, Stop, Study, System, Tls, Workload,
+    parse,
 };
 
 /// Checks a record's study by the rules of study files. `file` is the record's name in messages.
@@ -78,6 +79,7 @@ fn system(of: &System) -> String {
     entries.some("options", texts(&of.options));
     entries.option("limits", of.limits.as_ref().map(limits));
     entries.option("tls", of.tls.as_ref().map(tls));
+    entries.option("credentials", of.credentials.as_ref().map(credentials));
     entries.option("process", of.process.as_ref().map(process));
     entries.some("parts", of.parts.iter().map(|(role, part)| (role, system(part))).collect());
     entries.text()
@@ -97,6 +99,21 @@ fn tls(of: &Tls) -> String {
         entries.option(name, file.as_deref().map(quoted));
     }
     entries.add("insecure", of.insecure);
+    entries.text()
+}
+
+fn credentials(of: &Credentials) -> String {
+    let mut entries = Entries::default();
+    entries.option("user", of.user.as_deref().map(quoted));
+    for (name, source) in [("password", &of.password), ("token", &of.token)] {
+        match source {
+            None => {}
+            Some(SecretSource::Variable(variable)) => {
+                entries.add(name, quoted(&format!("${variable}")))
+            }
+            Some(SecretSource::File(path)) => entries.add(&format!("{name}-file"), quoted(path)),
+        }
+    }
     entries.text()
 }
 
@@ -154,6 +171,13 @@ fn request(of: &HttpRequest) -> String {
     entries.some("headers", texts(&of.headers));
     entries.add("http2", of.http2);
     entries.option("body", of.body.as_deref().map(quoted));
+    let rows = of.rows.as_ref().map(|rows| {
+        let mut entries = Entries::default();
+        entries.add("file", quoted(&rows.file));
+        entries.option("sha256", rows.sha256.as_deref().map(quoted));
+        entries.text()
+    });
+    entries.option("rows", rows);
     entries.add("expect", expect.text());
     entries.text()
 }
@@ -266,6 +290,7 @@ systems:
     kind: etcd
     endpoints: ["https://[::1]:2379", "https://db.example:2379"]
     tls: {ca: ca.pem}
+    credentials: {user: "me: #", password: $KV_PASSWORD}
 workloads:
   keyed:
     mix: {put: 10%, get: 90, list: 1}

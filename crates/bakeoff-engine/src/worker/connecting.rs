@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use bakeoff_core::ledger::WriteOutcome;
-use bakeoff_core::measurement::{ErrorKind, Example};
+use bakeoff_core::measurement::{ErrorKind, Example, SILENCE_MIN};
 use mio::{Interest, Token};
 
 use super::super::client::{BACKOFF_MAX, BACKOFF_MIN, Connection, Flight, Slot};
@@ -52,6 +52,7 @@ impl<W: Work> Worker<'_, W> {
             client.connection = Connection::Up { link, session };
         }
         client.backoff = BACKOFF_MIN;
+        client.refused = false;
         if let Some(lost_at) = client.lost_at.take() {
             self.recorder.slice.disconnected += self.recorder.window.overlap(lost_at, now);
         }
@@ -126,7 +127,6 @@ impl<W: Work> Worker<'_, W> {
 
     pub(super) fn time_out(&mut self, index: usize, tag: usize, now: Instant) {
         let client = &mut self.clients[index];
-        let node = client.node;
         let slot = &mut client.slots[tag];
         let Slot::Busy(flight) = std::mem::replace(slot, Slot::Free { since: now }) else { return };
         if let Some(pending) = client.pendings[tag].take() {
@@ -140,17 +140,7 @@ impl<W: Work> Worker<'_, W> {
             _ => false,
         };
         let timeout = self.part.timeout;
-        let what = || format!("no answer after {timeout:?}");
-        let Flight { operation, due, .. } = flight;
-        let failed = Failed { operation, due, node, kind: ErrorKind::Timeout };
-        self.recorder.count_failure(failed, now, what);
-        if flight.due >= self.recorder.window.measure {
-            let waited = now.saturating_duration_since(flight.sent);
-            self.recorder.slice.operations[flight.operation].unanswered_service.record(waited);
-            if let Some(target) = self.recorder.slice.targets.get_mut(node) {
-                target.service.record(waited);
-            }
-        }
+        self.count_timeout(index, &flight, now, || format!("no answer after {timeout:?}"));
         if usable {
             self.refill(index, now);
             self.flush(index);
@@ -159,19 +149,75 @@ impl<W: Work> Worker<'_, W> {
         }
     }
 
+    /// Counts an operation that was not answered in time, or later than that.
+    pub(super) fn count_timeout(
+        &mut self,
+        index: usize,
+        flight: &Flight,
+        now: Instant,
+        what: impl FnOnce() -> String,
+    ) {
+        let client = &mut self.clients[index];
+        client.failures += 1;
+        let (node, &Flight { operation, due, sent }) = (client.node, flight);
+        let failed = Failed { operation, due, node, kind: ErrorKind::Timeout };
+        self.recorder.count_failure(failed, now, what);
+        if due >= self.recorder.window.measure {
+            let waited = now.saturating_duration_since(sent);
+            self.recorder.slice.operations[operation].unanswered_service.record(waited);
+            if let Some(target) = self.recorder.slice.targets.get_mut(node) {
+                target.service.record(waited);
+            }
+        }
+    }
+
     pub(super) fn refuse(&mut self, index: usize, tag: usize, since: Instant, now: Instant) {
         if since >= self.recorder.window.measure && !self.pacing.draw_on_budget() {
             return;
         }
+        let timeout = self.part.timeout;
+        self.count_unconnected(index, tag, since, now, || format!("no connection for {timeout:?}"));
+    }
+
+    /// Counts an operation that was due since `since` and waited for its client's connection until now.
+    fn count_unconnected(
+        &mut self,
+        index: usize,
+        tag: usize,
+        since: Instant,
+        now: Instant,
+        what: impl FnOnce() -> String,
+    ) {
         let ticket = self.pacing.take_ticket();
         let client = &mut self.clients[index];
         client.slots[tag] = Slot::Free { since: now };
-        let node = client.node;
+        client.failures += 1;
+        let (node, kind) = (client.node, client.unconnected());
         if let Some(operation) = self.work.skip(node, ticket) {
-            let timeout = self.part.timeout;
-            let what = || format!("no connection for {timeout:?}");
-            let failed = Failed { operation, due: since, node, kind: ErrorKind::Refused };
-            self.recorder.count_failure(failed, now, what);
+            self.recorder.count_failure(Failed { operation, due: since, node, kind }, now, what);
+        }
+    }
+
+    /// Counts what clients of a closed load had due when it ended, and could not send for want of a
+    /// connection: a server that is gone fails them. One that is just being had again is none of these.
+    pub(super) fn count_waiting(&mut self, end: Instant) {
+        if self.pacing.is_open() || self.pacing.exhausted {
+            return;
+        }
+        for index in 0..self.clients.len() {
+            let client = &self.clients[index];
+            let waited = |since: Instant| end.saturating_duration_since(since);
+            let long = client.lost_at.is_some_and(|lost| waited(lost) >= SILENCE_MIN);
+            if client.is_connected() || !(long || client.refused) {
+                continue;
+            }
+            for tag in 0..self.clients[index].slots.len() {
+                let Slot::Free { since } = self.clients[index].slots[tag] else { continue };
+                if since < end {
+                    let what = || format!("no connection for {:.2?}, until the end", waited(since));
+                    self.count_unconnected(index, tag, since, end, what);
+                }
+            }
         }
     }
 
@@ -180,7 +226,9 @@ impl<W: Work> Worker<'_, W> {
     pub(super) fn lose(&mut self, index: usize, kind: ErrorKind, why: String) {
         let now = clock::now();
         let client = &mut self.clients[index];
+        self.held.release(&mut client.held);
         let was_up = client.is_up();
+        client.refused = !was_up && kind != ErrorKind::Timeout;
         let node = client.node;
         let retry_at = if was_up { now } else { now + client.backoff };
         if !was_up {
@@ -200,6 +248,7 @@ impl<W: Work> Worker<'_, W> {
                 continue;
             }
             let lost = std::mem::replace(slot, Slot::Free { since: now });
+            client.failures += 1;
             if let Some(pending) = client.pendings[tag].take() {
                 self.work.give_up(pending, WriteOutcome::Unknown);
             }
@@ -226,13 +275,16 @@ impl<W: Work> Worker<'_, W> {
         if errors.examples.len() < bakeoff_core::measurement::EXAMPLES_MAX {
             let node = self.shared.targets[node].address.to_string();
             let at_seconds = self.recorder.window.seconds_at(now);
-            errors.examples.push(Example { at_seconds, node, what: why });
+            let mut example = Example { at_seconds, node, what: why };
+            example.cut();
+            errors.examples.push(example);
         }
     }
 
     /// The connection has done its work, or the peer ended it as announced: nothing failed, connect
     /// again at once, or with the next operation.
     pub(super) fn reconnect(&mut self, index: usize) {
+        self.held.release(&mut self.clients[index].held);
         match self.part.connections {
             Connections::OneEach => {
                 let client = &mut self.clients[index];

@@ -1,7 +1,8 @@
-//! Sends what is due in an open load, and accounts for what nobody could send.
+//! Sends what is due in an open load, or after a rest, and accounts for what nobody could send.
 //!
 //! Not here: when an operation is due (`pacing`, `lanes`).
 
+use std::cmp::Reverse;
 use std::time::Instant;
 
 use bakeoff_core::measurement::ErrorKind;
@@ -57,7 +58,12 @@ impl<W: Work> Worker<'_, W> {
                 let ticket = self.pacing.take_ticket();
                 let Some(operation) = self.work.skip(node, ticket) else { return };
                 let what = || format!("no connection for {timeout:?}");
-                let failed = Failed { operation, due, node, kind: ErrorKind::Refused };
+                let refused = |client: &Client<W>| client.lane == place && client.refused;
+                let kind = match self.clients.iter().any(refused) {
+                    true => ErrorKind::Refused,
+                    false => ErrorKind::Timeout,
+                };
+                let failed = Failed { operation, due, node, kind };
                 self.recorder.count_failure(failed, now, what);
                 self.pacing.advance(place, measured, self.recorder.window.start);
             }
@@ -101,6 +107,19 @@ impl<W: Work> Worker<'_, W> {
             let Some(operation) = self.work.skip(node, ticket) else { return };
             self.recorder.count_failure(Failed { operation, due, node, kind }, now, what);
             self.pacing.lanes[place].advance(start);
+        }
+    }
+
+    /// Goes on with clients of a closed load that have rested.
+    pub(super) fn wake_resting(&mut self) {
+        while let Some(&Reverse((until, index))) = self.pacing.resting.peek() {
+            let now = clock::now();
+            if until > now {
+                return;
+            }
+            self.pacing.resting.pop();
+            self.refill(index, now);
+            self.flush(index);
         }
     }
 }

@@ -113,15 +113,19 @@ impl<'a> Recorder<'a> {
         self.roll_over(now);
         self.end_silence(flight.due, now, begins_more);
         let figures = &mut self.slice.operations[flight.operation];
-        figures.verified_in_window += u64::from(self.window.holds(now));
+        let in_window = u64::from(self.window.holds(now));
+        figures.verified_in_window += in_window;
         if flight.due < self.window.measure {
             self.slice.warmup_operations += 1;
+            self.slice.carried_over += in_window;
             return;
         }
         self.slice.last_end = Some(now);
         self.count_age(node, success.seen);
         let figures = &mut self.slice.operations[flight.operation];
         figures.verified += 1;
+        figures.hits += u64::from(success.hit == Some(true));
+        figures.misses += u64::from(success.hit == Some(false));
         figures.stale_reads += u64::from(matches!(success.seen, Seen::Stale(_)));
         let waited = now.saturating_duration_since(flight.due);
         let served = if flight.due == flight.sent {

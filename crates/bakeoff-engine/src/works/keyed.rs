@@ -216,10 +216,10 @@ pub struct Findings {
 const FINDINGS_EXAMPLES_MAX: usize = 5;
 
 impl Source {
-    /// The source of one worker's operations under a workload.
-    pub fn mix(workload: &Workload, run_seed: u64, own_seed: u64) -> Self {
+    /// The source of operations under a workload, the same for each worker: their numbers decide what they are.
+    pub fn mix(workload: &Workload, run_seed: u64, seed: u64) -> Self {
         Self::Mix {
-            chooser: Box::new(Chooser::new(&workload.mix, &workload.keys, run_seed, own_seed)),
+            chooser: Box::new(Chooser::new(&workload.mix, &workload.keys, run_seed, seed)),
             operations: workload.mix.keys().copied().collect(),
             creates: workload.keys.order == KeyOrder::Unique && !workload.fill,
         }
@@ -232,6 +232,11 @@ impl Source {
             Self::Fill => &[Operation::Put],
             Self::Audit(..) => &[Operation::Get],
         }
+    }
+
+    /// The seed of what is drawn for each operation beyond its key.
+    pub fn seed(&self) -> u64 {
+        if let Self::Mix { chooser, .. } = self { chooser.seed() } else { 0 }
     }
 
     /// Chooses an operation by its place, and the number of its key; `None`: there is nothing more to do.
@@ -424,7 +429,9 @@ impl<S, C> KvWork<S, C> {
             (_, Answer::Failed(kind, what)) => failure(kind, what),
             (Operation::Put | Operation::Insert, Answer::Done)
             | (Operation::Delete, Answer::Done | Answer::Missing) => Ok(Success::default()),
-            (Operation::Get, Answer::Value(value)) => self.judge_value(pending, value),
+            (Operation::Get, Answer::Value(value)) => {
+                self.judge_value(pending, value).map(|of| of.of_read(true))
+            }
             (Operation::Decrypt, Answer::Value(value)) => {
                 match self.keyed.values.verify(pending.key, value) {
                     Ok(_) => Ok(Success::default()),
@@ -439,7 +446,10 @@ impl<S, C> KvWork<S, C> {
                 failure(ErrorKind::Protocol, format!("the answer is not one to a `{name}`"))
             }
             (_, Answer::Done) => Ok(Success::default()),
-            (Operation::Get, Answer::Missing) => self.judge_missing(pending),
+            (Operation::Get, Answer::Missing) => {
+                let missing = |history: &KeyHistory| history.judge_missing(&pending.began);
+                self.judge_read(pending, missing).map(|of| of.of_read(false))
+            }
             (Operation::List, Answer::Names(names)) => self.judge_names(pending.key, names),
             (Operation::List, Answer::Missing) => {
                 self.judge_names(pending.key, &mut std::iter::empty())
@@ -476,10 +486,6 @@ impl<S, C> KvWork<S, C> {
         self.judge_read(pending, |history| history.judge_value(stamp.sequence, &pending.began))
     }
 
-    fn judge_missing(&self, pending: &Pending) -> Result<Success, Failure> {
-        self.judge_read(pending, |history| history.judge_missing(&pending.began))
-    }
-
     fn judge_read(
         &self,
         pending: &Pending,
@@ -511,7 +517,7 @@ impl<S, C> KvWork<S, C> {
                 if let Source::Audit(_, findings) = &self.source {
                     lock(findings).read += 1;
                 }
-                return Ok(Success { seen });
+                return Ok(Success { seen, hit: None });
             }
             Err(found) => found,
         };
@@ -565,7 +571,7 @@ impl<S, C> KvWork<S, C> {
             return Err(Failure::new(ErrorKind::WrongValue, what));
         }
         let stale = found < expected && self.reading.lists_are_complete;
-        Ok(Success { seen: if stale { Seen::Stale(None) } else { Seen::Unjudged } })
+        Ok(Success { seen: if stale { Seen::Stale(None) } else { Seen::Unjudged }, hit: None })
     }
 
     /// Describes what is wrong with a key, and notes it if this is an audit.

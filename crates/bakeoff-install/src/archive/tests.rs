@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::*;
+use crate::Host;
 use crate::testing::{Answer, Site, machine, sha256, sha512, tar_gz, zip};
 use crate::tool::Watcher;
 
@@ -13,6 +14,7 @@ const RELEASE: Release<'_> = Release {
     algorithm: Algorithm::Sha256,
     member: Member::File("tool-{version}/tool"),
     versions: &["1.2.3"],
+    pins: &[],
 };
 const ARCHIVE: &str = "/dl/v1.2.3/tool-1.2.3.tar.gz";
 const SUMS: &str = "/dl/v1.2.3/SUMS";
@@ -29,11 +31,21 @@ fn fetch_from(
     release: Release<'_>,
     stop: &AtomicBool,
 ) -> Result<(Fetched, String), String> {
+    fetch_on(site, release, stop, |host| host)
+}
+
+/// The same on a machine that differs so from one whose mirror and publishers the site is.
+fn fetch_on(
+    site: &Site,
+    release: Release<'_>,
+    stop: &AtomicBool,
+    differing: impl FnOnce(Host) -> Host,
+) -> Result<(Fetched, String), String> {
     let dir = tempfile::tempdir().unwrap();
     let (scratch, tree) = (dir.path().join("scratch"), dir.path().join("tree"));
     fs::create_dir(&scratch).unwrap();
     fs::create_dir(&tree).unwrap();
-    let host = machine(dir.path(), Some(&site.url));
+    let host = differing(machine(dir.path(), Some(&site.url)));
     let mut watcher = Watcher { progress: &mut |_| {}, stop };
     let mut job = Job {
         system: "tool",
@@ -116,6 +128,41 @@ fn jars_come_out_sorted_and_those_of_other_folders_do_not() {
 fn a_wrong_checksum_is_refused() {
     let error = refused(Answer::Body(good()), &sums_of(b"something else"), RELEASE);
     assert!(error.contains("has checksum") && error.contains("as published"), "{error}");
+}
+
+#[test]
+fn a_pinned_archive_needs_no_other_checksum_and_takes_none() {
+    let pinned = |checksum: String| {
+        let pins = vec![Pin::of_all("1.2.3", Box::leak(checksum.into_boxed_str()))];
+        Release { pins: Box::leak(pins.into_boxed_slice()), ..RELEASE }
+    };
+    let site = Site::serving(vec![(ARCHIVE, Answer::Body(good()))]);
+    let right = pinned(sha256(&good()));
+    let (fetched, text) = fetch_from(&site, right, &AtomicBool::new(false)).unwrap();
+    assert_eq!(text, "the tool");
+    assert!(fetched.source.ends_with(", pinned"), "{}", fetched.source);
+    assert_eq!(site.asked(), 1, "the archive alone");
+    // The mirror's own checksum fits what it serves; the pin does not.
+    let evil = tar_gz(&[("tool-1.2.3/tool", "evil")]);
+    let error = refused(Answer::Body(evil.clone()), &sums_of(&evil), right);
+    assert!(error.contains("as pinned") && error.contains(&sha256(&good())), "{error}");
+    let others = pinned(sha256(&good()));
+    let others = Release { versions: &["1.2.4"], url: RELEASE.url, ..others };
+    let error = refused(Answer::Body(good()), "", others);
+    assert!(!error.contains("as pinned"), "another version is not pinned: {error}");
+}
+
+#[test]
+fn an_unpinned_archive_is_called_so_and_no_mirror_vouches_for_it() {
+    let site = served(Answer::Body(good()), &sums_of(&good()));
+    let (fetched, _) = fetch_from(&site, RELEASE, &AtomicBool::new(false)).unwrap();
+    assert!(fetched.source.ends_with(", unpinned"), "{}", fetched.source);
+    let asked = site.asked();
+    let of_a_mirror = |host: Host| Host { publisher: None, ..host };
+    let error = fetch_on(&site, RELEASE, &AtomicBool::new(false), of_a_mirror).unwrap_err();
+    assert!(error.contains("GET https://example.invalid/dl/v1.2.3/SUMS"), "{error}");
+    assert!(error.contains("a mirror vouches for no checksum"), "{error}");
+    assert_eq!(site.asked(), asked, "the mirror was asked");
 }
 
 #[test]
@@ -267,4 +314,57 @@ fn a_processor_is_named_as_the_project_names_it() {
     for (template, arch, expected) in cases {
         assert_eq!(filled(template, "1.2", arch), expected);
     }
+}
+
+#[test]
+fn no_archive_makes_its_reader_panic_or_write_elsewhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let into = dir.path().join("tree/bin");
+    fs::create_dir_all(&into).unwrap();
+    let mut tar = tar::Builder::new(Vec::new());
+    for (name, text) in
+        [("tool-1/README", "read"), ("./tool-1/tool", "the tool"), ("tool-1/lib/a.jar", "a")]
+    {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o644);
+        tar.append_data(&mut header, name, text.as_bytes()).unwrap();
+    }
+    let tar = tar.into_inner().unwrap();
+    let zipped = zip(&[("LICENSE", "x"), ("tool-1/tool", "zipped"), ("tool-1/lib/b.jar", "b")]);
+    let wanted = [
+        Wanted::File { path: "tool-1/tool".into(), name: "tool".into() },
+        Wanted::Jars { dir: "tool-1/lib".into() },
+    ];
+    let pieces =
+        ["../", "/", "tool-1/tool", "ustar  \0", "\0", "PK\u{1}\u{2}", "PK\u{5}\u{6}", "7777777"];
+    bakeoff_fuzz::run("archive", &[&tar, &zipped], &pieces, |input| {
+        for wanted in &wanted {
+            from_tar(input, wanted, &into).ok();
+            from_zip(io::Cursor::new(input), wanted, &into).ok();
+        }
+        for left in fs::read_dir(&into).unwrap().flatten() {
+            assert!(left.file_type().unwrap().is_file(), "{left:?}");
+            fs::remove_file(left.path()).unwrap();
+        }
+    });
+    let names = |dir: &Path| {
+        fs::read_dir(dir).unwrap().flatten().map(|item| item.file_name()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (names(dir.path()), names(&dir.path().join("tree"))),
+        (vec!["tree".into()], vec!["bin".into()])
+    );
+}
+
+#[test]
+fn no_list_of_checksums_makes_its_reader_panic() {
+    let list = format!("{}  a.zip\n{} *./dist/b.zip\r\n", sha256(b"x"), sha512(b"y"));
+    bakeoff_fuzz::run("checksums", &[list.as_bytes()], &["  a.zip", "\n", "*", "é"], |input| {
+        let list = String::from_utf8_lossy(input);
+        for algorithm in [Algorithm::Sha256, Algorithm::Sha512] {
+            let found = published(&list, "a.zip", algorithm);
+            assert!(found.is_none_or(|sum| sum.len() == algorithm.hex_digits()));
+        }
+    });
 }

@@ -101,7 +101,7 @@ impl Compared {
         let mut compared = Self {
             base: named(base),
             new: named(new),
-            differences: differences(base, new, &before, &after),
+            differences: differences(["base run", "new run"], base, new, &before, &after),
             runs: between.runs(),
             unproven: match between {
                 Between::Unknown(why) => Some(why),
@@ -333,24 +333,30 @@ fn named(record: &Record) -> String {
 }
 
 /// Returns the differences between two runs: what a change may come from besides
-/// the product, or what it is not comparable by at all.
-fn differences(base: &Record, new: &Record, before: &[Contest], after: &[Contest]) -> Vec<String> {
+/// the product, or what it is not comparable by at all. `names` are what to call them: `base run`.
+pub(crate) fn differences(
+    names: [&str; 2],
+    base: &Record,
+    new: &Record,
+    before: &[Contest],
+    after: &[Contest],
+) -> Vec<String> {
     let mut found = Vec::new();
-    for (run, record) in [("base", base), ("new", new)] {
+    for (run, record) in names.into_iter().zip([base, new]) {
         if !record.is_complete() {
-            found.push(format!("the {run} run is incomplete"));
+            found.push(format!("the {run} is incomplete"));
         }
     }
-    for (run, comparisons) in [("base", before), ("new", after)] {
+    for (run, comparisons) in names.into_iter().zip([before, after]) {
         let limited = comparisons.iter().find_map(Contest::of_these_servers);
-        found.extend(limited.map(|limited| format!("{run} run: {limited}")));
+        found.extend(limited.map(|limited| format!("{run}: {limited}")));
     }
     let places = |all: &[Contest]| all.iter().map(Contest::place).collect::<Vec<_>>();
-    only("", &places(before), &places(after), &mut found);
+    only(names, "", &places(before), &places(after), &mut found);
     let systems = |of: &Record| -> Vec<String> {
         of.header.study.systems.iter().map(|system| system.name.clone()).collect()
     };
-    only("system ", &systems(base), &systems(new), &mut found);
+    only(names, "system ", &systems(base), &systems(new), &mut found);
 
     let value = |of: &dyn Fn() -> serde_json::Result<Value>| of().unwrap_or(Value::Null);
     let mut compare = |what: &str, one: Value, other: Value| {
@@ -408,10 +414,10 @@ fn differences(base: &Record, new: &Record, before: &[Contest], after: &[Contest
     found
 }
 
-fn only(what: &str, base: &[String], new: &[String], found: &mut Vec<String>) {
-    for (run, ours, theirs) in [("base", base, new), ("new", new, base)] {
+fn only(names: [&str; 2], what: &str, base: &[String], new: &[String], found: &mut Vec<String>) {
+    for (run, (ours, theirs)) in names.into_iter().zip([(base, new), (new, base)]) {
         let missing = ours.iter().filter(|one| !theirs.contains(one));
-        found.extend(missing.map(|one| format!("{what}{one} is only in the {run} run")));
+        found.extend(missing.map(|one| format!("{what}{one} is only in the {run}")));
     }
 }
 

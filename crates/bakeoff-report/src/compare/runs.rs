@@ -59,6 +59,12 @@ fn machines_differ(one: &RunHeader, other: &RunHeader) -> Option<String> {
             ("what shares the machine", of.shared_with_servers.into()),
         ]
     };
+    // Records of before do not tell it.
+    if let (Some(one), Some(other)) = (&one.hardware, &other.hardware)
+        && one != other
+    {
+        return Some("hardware or kernel settings".to_owned());
+    }
     let (one, other) = (facts(one), facts(other));
     let unlike = one.iter().zip(&other).find(|((_, one), (_, other))| one != other);
     unlike.map(|((what, _), _)| (*what).to_owned())

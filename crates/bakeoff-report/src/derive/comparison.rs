@@ -126,7 +126,9 @@ fn for_the_sentence(
         caveats.push(format!("{} of {name}'s operations {failed}", share_text(share)));
     }
     if untrue_answers(one) > 0.0 {
-        caveats.push(format!("{name} gave wrong or stale answers"));
+        // What is asked over HTTP is never known to be old.
+        let kinds = if of.workload.request().is_some() { "wrong" } else { "wrong or stale" };
+        caveats.push(format!("{name} gave {kinds} answers"));
     }
     // Over the stages of a sweep it would mix few clients' with many's.
     let p99 = match one.shown(P99) {

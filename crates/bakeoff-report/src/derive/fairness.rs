@@ -58,9 +58,11 @@ pub(crate) fn sheet(record: &Record, comparisons: &[Comparison]) -> Sheet {
         sheet.rows.push(row);
     };
     add(started(study, &sides));
-    add(nodes(&sides));
+    add(nodes(study, &sides));
     parts::rows(&sides).into_iter().for_each(&mut add);
-    add(acknowledged(study, &sides));
+    if !is_of_services(study) {
+        add(acknowledged(study, &sides));
+    }
     for asked in reads_asked(study) {
         add(reads(asked, &sides));
     }
@@ -205,7 +207,19 @@ fn outlives(of: &SystemRecord) -> Option<u32> {
     }
 }
 
-fn nodes(sides: &[Side<'_>]) -> (Row, Option<String>) {
+/// Returns whether all that is asked for is asked over HTTP, of services that promise nothing about data.
+fn is_of_services(study: &Study) -> bool {
+    study.workloads.iter().all(|workload| workload.request().is_some())
+}
+
+fn nodes(study: &Study, sides: &[Side<'_>]) -> (Row, Option<String>) {
+    if is_of_services(study) {
+        return plain("nodes", sides, Weight::Matters, |side| match side.is.already_running {
+            true if side.is.nodes == 1 => "1 endpoint given".to_owned(),
+            true => format!("{} endpoints given", side.is.nodes),
+            false => side.is.nodes.to_string(),
+        });
+    }
     let (mut row, _) = plain("nodes", sides, Weight::Matters, |side| {
         let nodes = side.is.nodes;
         match survives(side) {

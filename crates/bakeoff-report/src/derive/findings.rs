@@ -3,6 +3,8 @@
 //! Not here: how warnings are grouped and shown (`document`), what each cause looks for (`anomalies`,
 //! `nodes`, `churn`, `log_findings`, `position`, `fairness`).
 
+use std::collections::BTreeMap;
+
 use bakeoff_core::check::Cause as Doing;
 use bakeoff_core::record::{Record, TrialOutcome};
 use bakeoff_core::search::Found;
@@ -11,6 +13,9 @@ use bakeoff_core::units::{rate_text, share_text, trials_text};
 use super::{anomalies, churn, log_findings, nodes};
 use crate::derive::comparison::Comparison;
 use crate::model::contender::Contender;
+
+/// From this share of misses on, reads are mostly answers that there is nothing.
+const MOSTLY_MISSES: f64 = 0.5;
 
 /// One thing to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,9 +32,13 @@ pub(crate) enum Cause {
     Failed,
     Audit,
     NotValid,
+    Beside,
+    Degraded,
     Unequal,
     FellBehind,
+    Misses,
     Search,
+    Abrupt,
     KeysUsedUp,
     Throttled,
     Stall,
@@ -49,9 +58,13 @@ impl Cause {
             Self::Failed => "operations failed",
             Self::Audit => "audit failed",
             Self::NotValid => "trials not valid",
+            Self::Beside => "beside another bakeoff",
+            Self::Degraded => "nodes missing",
             Self::Unequal => "unequal conditions that may decide",
             Self::FellBehind => "fell behind the offered load",
+            Self::Misses => "reads that found nothing",
             Self::Search => "highest rate not found",
+            Self::Abrupt => "highest rate far below its objective",
             Self::KeysUsedUp => "unique keys used up",
             Self::Throttled => "throttled by a CPU limit",
             Self::Stall => "stalled",
@@ -80,6 +93,29 @@ pub(crate) fn incomplete(record: &Record) -> Option<Finding> {
     };
     let text = format!("incomplete: {run} of {all} {were} run{how}");
     Some(Finding { cause: Cause::Incomplete, text })
+}
+
+/// Tells in how many trials another bakeoff worked on the machine.
+pub(crate) fn beside_another(record: &Record) -> Option<Finding> {
+    let beside = record.trials.iter().filter(|trial| trial.beside_another).count();
+    let all = trials_text(record.trials.len());
+    let text = format!("another bakeoff worked on the machine during {beside} of {all}");
+    (beside > 0).then_some(Finding { cause: Cause::Beside, text })
+}
+
+/// Tells which systems ran without some of their endpoints.
+pub(crate) fn degraded(record: &Record) -> Vec<Finding> {
+    let mut lacking: BTreeMap<(&str, String), usize> = BTreeMap::new();
+    for one in record.trials.iter().filter(|trial| !trial.missing.is_empty()) {
+        *lacking.entry((&one.trial.system, one.missing.join(", "))).or_default() += 1;
+    }
+    let text = |((system, missing), trials): ((&str, String), usize)| {
+        format!(
+            "{system} ran without {missing} in {}: no connection was accepted there",
+            trials_text(trials)
+        )
+    };
+    lacking.into_iter().map(text).map(|text| Finding { cause: Cause::Degraded, text }).collect()
 }
 
 /// Returns what must be known of a workload under a load, system by system.
@@ -130,7 +166,16 @@ fn of_contender(of: &Contender, place: &str) -> Vec<Finding> {
         format!("{name} used up the workload's unique keys under {place} before its time was over")
     });
     add(Cause::KeysUsedUp, one(used_up));
+    let misses = of.miss_share().filter(|&share| share >= MOSTLY_MISSES).map(|share| {
+        let share = share_text(share);
+        format!(
+            "{share} of the reads of {name} under {place} found no value, since the keys have none"
+        )
+    });
+    add(Cause::Misses, one(misses));
     add(Cause::Search, searches(of, place));
+    let abrupt = of.far_below.as_ref().map(|far| format!("{name} under {place}: {far}"));
+    add(Cause::Abrupt, one(abrupt));
     add(Cause::Stall, one(anomalies::stalls(of, place)));
     add(Cause::Bimodal, one(anomalies::bimodal_of(of, place)));
     add(Cause::SameDuration, one(anomalies::failures_of(of, place)));

@@ -157,7 +157,7 @@ pub const DEMANDS: [Demand; 12] = [
         by: "criterion.rs",
         asks: "warm up, sample enough, show intervals, call no change that is within noise",
         does: "warm-up by default, a check for a steady state, intervals corrected over the whole report",
-        shown_by: "`stationary`; `tests/calibration.rs`",
+        shown_by: "`stationary`; `tests/statistics/calibration.rs`",
         lacks: "outliers are kept and not classified",
     },
     Demand {

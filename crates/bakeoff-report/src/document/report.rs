@@ -35,6 +35,8 @@ impl Report {
         let mut sentences: Vec<String> =
             comparisons.iter().filter_map(Comparison::sentence).collect();
         let mut findings: Vec<Finding> = findings::incomplete(record).into_iter().collect();
+        findings.extend(findings::beside_another(record));
+        findings.extend(findings::degraded(record));
         let fairness = fairness::sheet(record, &comparisons);
         let method = method::answers(record, &fairness);
         let unequal = fairness.findings.iter().cloned();

@@ -28,6 +28,8 @@ enum Row {
     /// The highest rate that keeps this.
     HighestRate(String),
     Requests,
+    /// Reads that found a value, and those that found none.
+    HitsAndMisses,
     /// Fewest to most over the trials.
     Spread(Quantity),
     Audits,
@@ -40,6 +42,7 @@ impl Row {
             Self::Of(quantity) => quantity.label(),
             Self::HighestRate(objective) => format!("highest rate that keeps {objective} /s"),
             Self::Requests => "requests verified, of all".to_owned(),
+            Self::HitsAndMisses => "reads: hits, misses".to_owned(),
             Self::Spread(quantity) => format!("{}, range", quantity.label()),
             Self::Audits => "audits".to_owned(),
             Self::Trials => "trials used, of run".to_owned(),
@@ -49,7 +52,7 @@ impl Row {
     /// Returns whether it is looked at first; what decides stands above already.
     fn is_short(&self, deciding: Quantity) -> bool {
         match self {
-            Self::Audits | Self::Trials => true,
+            Self::HitsAndMisses | Self::Audits | Self::Trials => true,
             Self::Spread(quantity) => *quantity == deciding,
             Self::Of(quantity) => {
                 *quantity != deciding
@@ -58,6 +61,8 @@ impl Row {
                         Quantity::ThroughputMean
                             | Quantity::Response(Point::P50 | Point::P99 | Point::P999)
                             | Quantity::Errors
+                            | Quantity::CarriedOver
+                            | Quantity::EndedLate
                             | Quantity::StaleReads
                             | Quantity::CpuPerOperation
                             | Quantity::MemorySum
@@ -82,6 +87,10 @@ impl Row {
                 let text = |quantity: Quantity| quantity.text(of.shown(quantity));
                 format!("{} of {}", text(Quantity::Verified), text(Quantity::Requests)).into()
             }
+            Self::HitsAndMisses => {
+                let text = |quantity: Quantity| quantity.text(of.shown(quantity));
+                format!("{}, {}", text(Quantity::Hits), text(Quantity::Misses)).into()
+            }
             Self::Spread(quantity) => spread(*quantity, of),
         }
     }
@@ -91,7 +100,9 @@ impl Row {
             Self::Of(quantity) => *quantity,
             Self::Requests => Quantity::Requests,
             Self::HighestRate(_) => Quantity::HighestRate,
-            Self::Spread(_) | Self::Audits | Self::Trials => return Cell::Missing,
+            Self::Spread(_) | Self::HitsAndMisses | Self::Audits | Self::Trials => {
+                return Cell::Missing;
+            }
         };
         Cell::or_missing(
             of.published.get(&quantity).map(|&value| quantity.text(Some(value).into())),
@@ -294,6 +305,14 @@ fn rows(of: &Comparison) -> Vec<Row> {
             rows.push(Row::Of(quantity));
         }
     }
+    for quantity in [Quantity::CarriedOver, Quantity::EndedLate] {
+        if known(quantity) {
+            rows.push(Row::Of(quantity));
+        }
+    }
+    if known(Quantity::Hits) {
+        rows.push(Row::HitsAndMisses);
+    }
     if of.workload.reads == bakeoff_core::study::ReadConsistency::Stale && of.reads()
         || any(Quantity::StaleReads)
     {
@@ -394,6 +413,7 @@ pub(crate) fn operations(of: &Comparison) -> Option<Table> {
     }
     let listed = [
         (Quantity::Verified, "verified"),
+        (Quantity::Misses, "misses"),
         (Quantity::Errors, "errors"),
         (Quantity::Response(Point::Mean), "response time mean"),
         (Quantity::Response(Point::P50), "response time p50"),
@@ -405,7 +425,12 @@ pub(crate) fn operations(of: &Comparison) -> Option<Table> {
         .mix
         .keys()
         .flat_map(|&op| {
-            listed.iter().map(move |(quantity, label)| (op, *quantity, format!("{op}: {label}")))
+            let known = move |quantity: Quantity| {
+                let figure = |one: &Contender| one.operation(op.name(), quantity);
+                of.contenders.iter().any(|one| figure(one) != Figure::Absent)
+            };
+            let of = listed.iter().filter(move |(of, _)| *of != Quantity::Misses || known(*of));
+            of.map(move |(quantity, label)| (op, *quantity, format!("{op}: {label}")))
         })
         .collect();
     let cell = |one: &Contender, op: Operation, quantity: Quantity| match one.valid_count() {

@@ -93,8 +93,13 @@ pub(crate) fn system(of: &SystemRecord) -> (String, Vec<String>) {
     ];
     let wording =
         |text: &str| if text.is_empty() { "not said".to_owned() } else { text.to_owned() };
-    let mut lines: Vec<String> =
-        guarantees.iter().map(|(name, text)| format!("{name}: {}", wording(text))).collect();
+    // A service promises nothing about data.
+    let some = guarantees.iter().any(|(_, text)| !text.is_empty());
+    let mut lines: Vec<String> = guarantees
+        .iter()
+        .filter(|_| some)
+        .map(|(name, text)| format!("{name}: {}", wording(text)))
+        .collect();
     lines.extend(of.settings.iter().map(setting));
     lines.extend(of.between.iter().map(|between| format!("between its parts: {between}")));
     for PartRecord { role, part } in &of.parts {
@@ -118,6 +123,7 @@ fn product(of: &SystemRecord) -> String {
         parts.push("already running, not started by bakeoff".to_owned());
     }
     parts.extend(of.source.clone());
+    parts.extend(of.tls_version.clone().filter(|_| of.already_running));
     parts.extend(of.date.as_ref().map(|date| format!("dated {date}")));
     if let Some(sha256) = &of.sha256 {
         let prefix: String = sha256.chars().take(SHA_SHOWN).collect();

@@ -11,11 +11,11 @@ use std::fmt;
 use bakeoff_core::check::{CheckName, Verdict};
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::plan;
-use bakeoff_core::record::Record;
-use bakeoff_core::search::Found;
+use bakeoff_core::record::{Record, TrialRecord};
+use bakeoff_core::search::{ABRUPT, Found, Tried, far_below};
 use bakeoff_core::stats::{self, Figure, Summary};
 use bakeoff_core::study::{Load, Operation, Workload};
-use bakeoff_core::units::{share_text, trials_text};
+use bakeoff_core::units::{rate_text, share_text, trials_text};
 
 use crate::model::contradicted;
 use crate::model::quantity::{Combined, Quantity};
@@ -44,6 +44,8 @@ pub(crate) struct Contender {
     pub(crate) notes: Vec<String>,
     /// Evidence against the rate that its searches found.
     pub(crate) contradicted: Option<String>,
+    /// A latency far below its objective at the rate that was found.
+    pub(crate) far_below: Option<String>,
 }
 
 impl Contender {
@@ -115,6 +117,13 @@ impl Contender {
         self.error_share().filter(|&share| share > ERRORS_WORTH_SAYING)
     }
 
+    /// The part of its verified reads that found no value; `None` where nothing was read, or it is not known.
+    pub(crate) fn miss_share(&self) -> Option<f64> {
+        let sum = |quantity| -> f64 { self.valid().map(|trial| trial.number_of(quantity)).sum() };
+        let (hits, misses) = (sum(Quantity::Hits), sum(Quantity::Misses));
+        (hits + misses > 0.0).then(|| misses / (hits + misses))
+    }
+
     /// Returns whether its rate is no success.
     pub(crate) fn mostly_errors(&self) -> Option<f64> {
         self.error_share().filter(|&share| share >= MOSTLY_ERRORS)
@@ -169,6 +178,33 @@ fn combined(quantity: Quantity, figures: impl Iterator<Item = Figure>) -> Figure
     }
 }
 
+/// Tells of the last valid search that ended with latencies far below the objective; `None` unless most did.
+fn found_far_below<'a>(
+    trials: impl Iterator<Item = &'a TrialRecord>,
+    load: &Load,
+) -> Option<String> {
+    let objective = load.find.as_ref()?.conditions().ok()?;
+    let found = |trial: &TrialRecord| match trial.found {
+        Some(Found::Rate(rate)) if trial.invalid_because().is_empty() => Some(rate),
+        _ => None,
+    };
+    let told = |trial: &TrialRecord| {
+        let (rate, broken) =
+            (found(trial)?, trial.stages.iter().filter_map(|of| of.tried.as_ref()));
+        let far = far_below(&objective, &trial.measurement()?)?;
+        let broken = Tried::broken_above(broken, rate).map(|broken| {
+            let why = broken.broken_by.join("; ");
+            format!(" ({} broke it: {why})", rate_text(broken.rate))
+        });
+        Some(format!("at {}, {far}: {ABRUPT}{}", rate_text(rate), broken.unwrap_or_default()))
+    };
+    let searched = trials.filter(|trial| found(trial).is_some());
+    let told: Vec<Option<String>> = searched.map(told).collect();
+    let all = told.len();
+    let mut far = told.into_iter().flatten().collect::<Vec<_>>();
+    if far.len() * 2 > all { far.pop() } else { None }
+}
+
 pub(super) fn contender(
     record: &Record,
     system: &str,
@@ -190,6 +226,7 @@ pub(super) fn contender(
         system: system.to_owned(),
         look,
         contradicted: contradicted::by(record, system, workload, load),
+        far_below: found_far_below(record.trials.iter().filter(|one| here(&one.trial)), load),
         planned: record.header.order.iter().filter(|trial| here(trial)).count(),
         trials: record
             .trials

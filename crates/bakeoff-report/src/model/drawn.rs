@@ -55,6 +55,7 @@ pub(crate) struct Timeline {
     /// Response time in milliseconds.
     pub(crate) p50: Line,
     pub(crate) p99: Line,
+    pub(crate) slowest: Line,
     /// Each node, and the generator.
     pub(crate) nodes: Vec<Watched>,
     /// Shares of the machine, in percent, by what they are of.
@@ -191,7 +192,14 @@ impl Timeline {
     fn measured(&mut self, at: f64, of: &Measurement, each: u32) {
         let window = of.window.as_secs_f64();
         if !self.throughput.is_empty() {
-            for line in [&mut self.throughput, &mut self.errors, &mut self.p50, &mut self.p99] {
+            let lines = [
+                &mut self.throughput,
+                &mut self.errors,
+                &mut self.p50,
+                &mut self.p99,
+                &mut self.slowest,
+            ];
+            for line in lines {
                 line.push((at, f64::NAN));
             }
         }
@@ -213,10 +221,12 @@ impl Timeline {
                 joined.iter().flat_map(|second| second.operations.values()).map(|o| o.errors).sum();
             self.throughput.push((middle, verified as f64 / length));
             self.errors.push((middle, errors as f64 / length));
-            recent.push_back(ranked(joined));
-            let known = |place: Percentile| {
-                place.latency().map_or(f64::NAN, |latency| latency.as_nanos() as f64 / 1e6)
-            };
+            let point = ranked(joined);
+            let slowest = point.slowest();
+            recent.push_back(point);
+            let millis = |time: Duration| time.as_nanos() as f64 / 1e6;
+            self.slowest.push((middle, slowest.map_or(f64::NAN, millis)));
+            let known = |place: Percentile| place.latency().map_or(f64::NAN, millis);
             self.p50.push((middle, known(of_recent(&recent, 0.5))));
             self.p99.push((middle, known(of_recent(&recent, 0.99))));
             if recent.len() == JOINED_MAX {

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bakeoff_core::measurement::{ErrorKind, Measurement, OperationFigures};
+use bakeoff_core::measurement::{ACCOUNTED_FROM, ErrorKind, Measurement, OperationFigures};
 use bakeoff_core::observed::Column;
 use bakeoff_core::observed::GENERATOR;
 use bakeoff_core::ranked::{Ranked, sample_min};
@@ -42,6 +42,10 @@ pub(crate) fn of_operation(operation: &OperationFigures) -> Figures {
         (Quantity::StaleReads, count(operation.stale_reads)),
         (Quantity::Beyond, count(operation.response.saturated())),
     ]);
+    if operation.hits + operation.misses > 0 {
+        figures.insert(Quantity::Hits, count(operation.hits));
+        figures.insert(Quantity::Misses, count(operation.misses));
+    }
     for kind in ErrorKind::ALL {
         let errors = operation.errors.get(&kind).map_or(0, |errors| errors.count);
         figures.insert(Quantity::ErrorsOf(kind), count(errors));
@@ -128,7 +132,6 @@ pub(crate) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
     let (errors, verified) = (whole.error_count() as f64, whole.verified() as f64);
     let share = (errors + verified > 0.0).then(|| errors / (errors + verified));
     figures.extend([
-        (Quantity::ReadyAfter, Figure::Value(trial.ready_after.as_secs_f64())),
         (Quantity::ErrorShare, share.into()),
         (Quantity::Seconds, count_seconds(whole)),
         (Quantity::ThroughputMax, max.into()),
@@ -137,6 +140,17 @@ pub(crate) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
         (Quantity::ConnectionErrors, count(whole.connection_errors.count)),
         (Quantity::Disconnected, Figure::Value(whole.disconnected.as_secs_f64())),
     ]);
+    let apart =
+        [(Quantity::CarriedOver, whole.carried_over), (Quantity::EndedLate, whole.ended_late())];
+    let within = whole.verified_in_window() as f64;
+    for (quantity, of) in apart {
+        if of as f64 > ACCOUNTED_FROM * within {
+            figures.insert(quantity, count(of));
+        }
+    }
+    if !trial.kept {
+        figures.insert(Quantity::ReadyAfter, Figure::Value(trial.ready_after.as_secs_f64()));
+    }
     let schedule_lag = Ranked::of_values(&whole.schedule_lag);
     for point in Point::ALL {
         figures.insert(Quantity::ScheduleLag(point), point.read(&schedule_lag));

@@ -132,6 +132,14 @@ pub(crate) enum Quantity {
     ErrorShare,
     /// Failures of one kind.
     ErrorsOf(ErrorKind),
+    /// Successes within the window of requests that were due in the warm-up.
+    CarriedOver,
+    /// Successes of requests that were due in the window and ended after it: throughput has them not.
+    EndedLate,
+    /// Verified reads of a key that found a value.
+    Hits,
+    /// Verified reads of a key that found none, as it had none.
+    Misses,
     /// Reads that were allowed to be old and were.
     StaleReads,
     /// Of reads that may be old and are judged, which share was, 0 to 1.
@@ -225,6 +233,10 @@ impl Quantity {
             Self::Errors => "errors",
             Self::ErrorShare => "errors, of all",
             Self::ErrorsOf(kind) => return format!("errors: {}", kind.name()),
+            Self::CarriedOver => "in throughput: due in the warm-up",
+            Self::EndedLate => "not in throughput: verified too late",
+            Self::Hits => "reads: hits",
+            Self::Misses => "reads: misses",
             Self::StaleReads => "stale reads (allowed)",
             Self::StaleShare => "stale reads (allowed), share",
             Self::StaleAge(point) => return format!("staleness of reads {}", point.words().0),
@@ -273,6 +285,10 @@ impl Quantity {
             Self::Errors => "errors",
             Self::ErrorShare => "error_share",
             Self::ErrorsOf(kind) => return format!("errors_{}", kind.key().replace(' ', "_")),
+            Self::CarriedOver => "verified_in_window_due_in_the_warmup",
+            Self::EndedLate => "verified_after_the_window",
+            Self::Hits => "read_hits",
+            Self::Misses => "read_misses",
             Self::StaleReads => "old_reads",
             Self::StaleShare => "stale_share",
             Self::StaleAge(point) => return format!("stale_age_{}_ms", point.words().1),
@@ -304,6 +320,8 @@ impl Quantity {
         match self {
             Self::Errors
             | Self::ErrorsOf(_)
+            | Self::Hits
+            | Self::Misses
             | Self::StaleReads
             | Self::ConnectionErrors
             | Self::Disconnected

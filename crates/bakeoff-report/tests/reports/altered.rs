@@ -3,10 +3,18 @@
 //! A smoke run of the fuzz target `record`, with seeds, on the stable toolchain. Not here: texts that want to steer a
 //! terminal (`html`, and the binary's `hostile_runs`).
 
+#![allow(
+    clippy::disallowed_macros,
+    reason = "it prints what it fed, and how much memory that took"
+)]
+
+use std::process::Command;
+
 use bakeoff_core::record;
 use bakeoff_core::units::is_harmful;
 use bakeoff_report::compare::{self, Compared};
-use bakeoff_report::{self as report, Extent, Report};
+use bakeoff_report::reproduce::Reproduction;
+use bakeoff_report::{self as report, Extent, Report, verify};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -31,6 +39,17 @@ const NUMBERS: [&str; 12] = [
 /// Values that take the place of texts.
 const TEXTS: [&str; 8] =
     ["\"\"", "\"=1+1\"", "\"\\u001b[2J\"", "\"\u{202e}x\"", "\"put\"", "null", "[]", "{}"];
+
+/// The most memory that this program may ever hold, in KiB: 256 MiB, as the fuzz target `record` is given.
+const MEMORY_MAX_KIB: u64 = 256 << 10;
+
+/// Returns the most memory that this program has held so far, in KiB (`VmHWM` of `proc_pid_status(5)`).
+fn most_memory_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("the status of this process");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    kib.and_then(|kib| kib.trim().parse().ok()).unwrap_or_else(|| panic!("{status}"))
+}
 
 /// Replaces a token of JSON somewhere in a line: a number, or a text that is a value.
 fn alter(line: &str, rng: &mut Xoshiro256PlusPlus) -> String {
@@ -57,7 +76,10 @@ fn alter(line: &str, rng: &mut Xoshiro256PlusPlus) -> String {
 
 /// Reads a record and renders it in each form, compared with itself too. Returns whether it could be read.
 fn render(text: &str) -> bool {
-    let Ok((record, _)) = record::read(text) else { return false };
+    let Ok((record, complaints)) = record::read(text) else { return false };
+    verify::verify(&record::chain::check(text.as_bytes()), &record, &complaints);
+    let reproduced = Reproduction::new(&record, &record).text();
+    assert!(!reproduced.is_empty());
     let read = Report::new(&record);
     let harmful = |text: &str| text.replace("\r\n", "").contains(|c| is_harmful(c) && c != '\n');
     let terminal = report::terminal(&read, &NARROW, Extent::Full);
@@ -76,6 +98,39 @@ fn render(text: &str) -> bool {
     compare::terminal(&compared, &NARROW);
     compare::markdown(&compared);
     true
+}
+
+/// Bounds the memory in a process of its own: other tests hold as much as they like.
+#[test]
+fn no_text_of_a_record_makes_a_renderer_panic_or_hold_much_memory() {
+    let program = std::env::current_exe().expect("the path of this program");
+    let alone = ["--exact", "altered::altered_texts_are_rendered", "--ignored", "--nocapture"];
+    let ended = Command::new(program).args(alone).output().expect("this program again");
+    let told = String::from_utf8_lossy(&ended.stdout);
+    print!("{told}{}", String::from_utf8_lossy(&ended.stderr));
+    assert!(ended.status.success(), "{}", ended.status);
+    assert!(told.contains("1 passed"), "it ran nothing");
+}
+
+#[test]
+#[ignore = "run by the test before it, in a process of its own"]
+fn altered_texts_are_rendered() {
+    let smallest = all().iter().map(|(_, record, _)| {
+        let mut record = record.clone();
+        record.trials.truncate(1);
+        lines_of(&record).concat()
+    });
+    let mut smallest: Vec<String> = smallest.collect();
+    smallest.sort_by_key(String::len);
+    smallest.truncate(4);
+    let corpus: Vec<&[u8]> = smallest.iter().map(String::as_bytes).collect();
+    let words = ["null", "[]", "{}", "\"=1+1\"", "\\u001b[2J", "\u{202e}", "true", "1e15", "\"\""];
+    bakeoff_fuzz::run("documents", &corpus, &words, |input| {
+        render(&String::from_utf8_lossy(input));
+        let most = most_memory_kib();
+        assert!(most < MEMORY_MAX_KIB, "{most} KiB of memory");
+    });
+    println!("at most {} MiB of memory", most_memory_kib() >> 10);
 }
 
 #[test]

@@ -33,6 +33,7 @@ pub(crate) fn study(systems: &[&str], workload: Workload, load: Load, trials: u3
         limits: None,
         servers: Default::default(),
         tls: None,
+        credentials: None,
         parts: BTreeMap::new(),
         process: None,
     };
@@ -94,6 +95,7 @@ pub(crate) fn record(study: Study) -> Record {
         header: RunHeader {
             format: FORMAT,
             bakeoff: "0.1.0".to_owned(),
+            bakeoff_sha256: None,
             started: "2026-11-21T20:24:50Z".to_owned(),
             study,
             seed: 42,
@@ -111,6 +113,7 @@ pub(crate) fn record(study: Study) -> Record {
                 generator_threads: 2,
                 shared_with_servers: true,
                 shared_machine: false,
+                hardware: None,
                 machine_baseline: None,
             },
             systems,
@@ -192,6 +195,9 @@ pub(crate) trait Trials: AsRecord {
             trial,
             started: "2026-11-21T20:25:00Z".to_owned(),
             ready_after: Duration::from_millis(850),
+            kept: false,
+            beside_another: false,
+            missing: Vec::new(),
             leader: Some(format!("{system}-1")),
             targets: (1..=3).map(|node| format!("{system}-{node}")).collect(),
             filled: 0,

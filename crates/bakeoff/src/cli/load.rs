@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueEnum};
 
-use super::values::{Ramp, ramp, rate, time, time_above_zero};
+use super::values::{Ramp, clients, ramp, rate, requests, time, time_above_zero};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,7 +57,7 @@ pub(crate) struct RequestArgs {
     #[arg(value_name = "URL", required_unless_present = "targets", conflicts_with = "targets")]
     pub(crate) urls: Vec<String>,
     /// A file of requests: lines of `[WEIGHT] METHOD URL`, below each its `Name: value` headers and
-    /// `@FILE` for its body
+    /// `@FILE` for its body; `-` is standard input
     #[arg(long, value_name = "FILE", help_heading = "Requests")]
     pub(crate) targets: Option<PathBuf>,
     /// How often each URL is asked beside the others, as `3,1` [default: in turn]
@@ -65,12 +65,12 @@ pub(crate) struct RequestArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Requests")]
     pub(crate) weights: Vec<u32>,
     /// The method [default: GET, or POST where there is a body]
-    #[arg(long, conflicts_with = "targets", help_heading = "Requests")]
+    #[arg(long, short = 'X', conflicts_with = "targets", help_heading = "Requests")]
     pub(crate) method: Option<String>,
     /// A header of each request, `Name: value`; may be given several times
     #[arg(long, short = 'H', value_name = "HEADER", help_heading = "Requests")]
     pub(crate) header: Vec<String>,
-    /// The body of each request
+    /// The body of each request; `@FILE` is what a file holds
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["body_file", "targets"])]
     #[arg(help_heading = "Requests")]
     pub(crate) body: Option<String>,
@@ -89,8 +89,7 @@ pub(crate) struct RequestArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ClientArgs {
     /// Clients [default: 64, or 256 where there is a rate; no more than requests]
-    #[arg(long, short, value_name = "N", help_heading = "Load")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, short, value_name = "N", value_parser = clients, help_heading = "Load")]
     pub(crate) clients: Option<u32>,
     /// Threads of the load generator [default: one a core, no more than clients]
     #[arg(long, short, value_name = "N", help_heading = "Load")]
@@ -101,8 +100,7 @@ pub(crate) struct ClientArgs {
     #[arg(help_heading = "Load")]
     pub(crate) time: Option<Duration>,
     /// Stop after so many requests rather than after a time
-    #[arg(long, short = 'n', value_name = "N", help_heading = "Load")]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, short = 'n', value_name = "N", value_parser = requests, help_heading = "Load")]
     #[arg(conflicts_with_all = ["time", "ramp", "steps", "find_max"])]
     pub(crate) requests: Option<u64>,
     /// Load for so long before measuring, or before each step [default: 0s; 1s with `--find-max`]
@@ -184,7 +182,13 @@ pub(crate) struct ResultArgs {
     pub(crate) fail_if: Vec<String>,
     /// Leave a run in a new folder of this one, as `bakeoff run` does: a page, and a record that `report`,
     /// `compare` and `history` read
-    #[arg(long, value_name = "DIR", conflicts_with = "ramp", help_heading = "Result")]
+    #[arg(
+        long,
+        visible_alias = "output",
+        value_name = "DIR",
+        conflicts_with = "ramp",
+        help_heading = "Result"
+    )]
     pub(crate) out: Option<PathBuf>,
     /// Print the result as JSON on standard output, and nothing else there
     #[arg(long, help_heading = "Result")]

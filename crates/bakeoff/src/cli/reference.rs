@@ -108,3 +108,22 @@ fn reference_matches_the_command_line() {
         "docs/commands.md is not what the command line says; `cargo xtask bless`"
     );
 }
+
+#[test]
+fn no_command_line_makes_its_reader_panic() {
+    use clap::Parser as _;
+    let corpus: [&[u8]; 5] = [
+        b"run quickstart --scale 0.01 --trials 3 --seed 7 --json",
+        b"load http://127.0.0.1:1/ --rate 100/s --for 10s --fail-if p99>20ms --clients 4",
+        b"gate kv-stores --system etcd --base 3.6.1 --new ./etcd --detect 5%",
+        b"compare a b --fail-if throughput<-5% --format markdown",
+        b"history --prune logs --older-than 720h",
+    ];
+    let pieces = [" ", "--", "=", "%", "-", "\u{2212}", "1e400", "..", "/s", "0", "\u{202e}"];
+    bakeoff_fuzz::run("bakeoff's command line", &corpus, &pieces, |input| {
+        let line = String::from_utf8_lossy(input);
+        if let Err(error) = Cli::try_parse_from(std::iter::once("bakeoff").chain(line.split(' '))) {
+            error.to_string();
+        }
+    });
+}

@@ -2,6 +2,7 @@
 //!
 //! Not here: the forms of durations and rates themselves (`bakeoff_core::units`).
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ pub(super) enum ValueError {
     NothingDue,
     NoOption,
     LossOutOfRange,
+    NoCount,
+    CountOutOfRange(u64),
 }
 
 impl fmt::Display for ValueError {
@@ -41,6 +44,10 @@ impl fmt::Display for ValueError {
             Self::NothingDue => "nothing is ever due at these rates",
             Self::NoOption => "an option is NAME=VALUE: `delay=2ms`",
             Self::LossOutOfRange => "a loss is from 0.1% to 90%",
+            Self::NoCount => "write a whole number: `1000`, `1k` or `1e3`",
+            Self::CountOutOfRange(most) => {
+                return write!(to, "it has to be from 1 to {}", units::count_text(*most));
+            }
         })
     }
 }
@@ -79,9 +86,55 @@ pub(super) fn time_above_zero(text: &str) -> Result<Duration, ValueError> {
     }
 }
 
+/// Writes a number with a power of ten, as `1.5k/s` or `1e3`, in digits alone. Other text stays as it is.
+fn in_digits(text: &str) -> Cow<'_, str> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, rest) = text.split_at(end);
+    let exponent = rest
+        .strip_prefix(['e', 'E'])
+        .map(|rest| rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len())));
+    let (power, rest) = match (rest.chars().next(), exponent) {
+        (Some('k' | 'K'), _) => (3, &rest[1..]),
+        (Some('M'), _) => (6, &rest[1..]),
+        (Some('G'), _) => (9, &rest[1..]),
+        (_, Some((power, rest))) => match power.parse() {
+            Ok(power @ 0..=12) => (power, rest),
+            _ => return Cow::Borrowed(text),
+        },
+        _ => return Cow::Borrowed(text),
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() || fraction.contains('.') {
+        return Cow::Borrowed(text);
+    }
+    let padded = format!("{fraction:0<power$}");
+    let (more, fraction) = padded.split_at(power);
+    let point = if fraction.is_empty() { "" } else { "." };
+    Cow::Owned(format!("{whole}{more}{point}{fraction}{rest}"))
+}
+
+/// Reads a number of things, at least one of them and at most `most`.
+fn count(text: &str, most: u64) -> Result<u64, ValueError> {
+    match in_digits(text.trim()).parse::<u64>() {
+        Ok(count) if (1..=most).contains(&count) => Ok(count),
+        Ok(_) => Err(ValueError::CountOutOfRange(most)),
+        Err(_) => Err(ValueError::NoCount),
+    }
+}
+
+/// Reads a number of clients.
+pub(super) fn clients(text: &str) -> Result<u32, ValueError> {
+    count(text, 1_000_000).map(|count| count as u32)
+}
+
+/// Reads a number of requests.
+pub(super) fn requests(text: &str) -> Result<u64, ValueError> {
+    count(text, u64::MAX)
+}
+
 /// Reads a rate at which requests are due.
 pub(super) fn rate(text: &str) -> Result<f64, ValueError> {
-    match units::parse_rate(text)? {
+    match units::parse_rate(&in_digits(text.trim()))? {
         rate if rate < 1.0 / 3600.0 => Err(ValueError::LessThanOneAnHour),
         rate if rate > 100e6 => Err(ValueError::RateTooHigh),
         rate => Ok(rate),
@@ -118,5 +171,44 @@ pub(super) fn loss(text: &str) -> Result<f64, ValueError> {
     match units::parse_share(text)? {
         share if (0.001..=0.9).contains(&share) => Ok(share),
         _ => Err(ValueError::LossOutOfRange),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn powers_of_ten_are_written_out() {
+        for (text, digits) in [
+            ("1k", "1000"),
+            ("1.5k/s", "1500/s"),
+            ("1e3", "1000"),
+            ("2.25E1/m", "22.5/m"),
+            ("3M", "3000000"),
+            ("1G", "1000000000"),
+            ("12", "12"),
+            ("0.5/s", "0.5/s"),
+            ("1e99", "1e99"),
+            ("e3", "e3"),
+            ("1.2.3k", "1.2.3k"),
+            ("k", "k"),
+        ] {
+            assert_eq!(in_digits(text), digits, "{text}");
+        }
+        assert_eq!(rate("2k").unwrap(), 2000.0);
+        assert_eq!(rate("6e1/m").unwrap(), 1.0);
+    }
+
+    #[test]
+    fn counts_are_whole_and_within_bounds() {
+        assert_eq!(clients("1k").unwrap(), 1000);
+        assert_eq!(requests("1e6").unwrap(), 1_000_000);
+        for text in ["0", "2M", "1e7"] {
+            assert!(matches!(clients(text), Err(ValueError::CountOutOfRange(1_000_000))), "{text}");
+        }
+        for text in ["", "1.5", "-1", "1.2345k", "many", "1kk"] {
+            assert!(matches!(clients(text), Err(ValueError::NoCount)), "{text}");
+        }
     }
 }

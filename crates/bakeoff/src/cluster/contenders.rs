@@ -5,9 +5,9 @@ use std::sync::atomic::AtomicBool;
 
 use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{Encryption, Guarantees, PartRecord, SystemRecord};
-use bakeoff_core::study::{self, Study, Tier};
+use bakeoff_core::study::{self, CredentialForm, Study, Tier};
 use bakeoff_host::ports::Allocator;
-use bakeoff_install::{self as install, Cache, Installed, VersionRequest};
+use bakeoff_install::{self as install, Cache, Installed, Seal, VersionRequest};
 
 use crate::cluster;
 use crate::cluster::topology::{self, Component, Member, compose};
@@ -93,15 +93,27 @@ fn running<'a>(
     let version = cluster.view.version.clone();
     let record = SystemRecord {
         already_running: true,
-        tls_version: exchange::handshake(cluster.first()).ok().flatten(),
+        tls_version: (exchange::handshake(cluster.first()).ok().flatten())
+            .map(|version| asked.tls_text(version)),
         source: Some(endpoints),
         // Somebody else configured it.
         guarantees: Guarantees { acknowledged_in: None, ..system.guarantees(asked) },
         version: version.clone(),
+        authentication: shown_credentials(asked, system),
         ..named(asked, system)
     };
     let found = with_version(asked, version);
     Ok(Contender { asked, found, system, components: Vec::new(), record })
+}
+
+/// Says in words how clients prove who they are to a system that runs already.
+fn shown_credentials(asked: &study::System, system: &'static dyn System) -> Option<String> {
+    let form = asked.credentials.as_ref().map(|_| system.kind().credentials);
+    match form {
+        Some(CredentialForm::Password) => Some("user and password".to_owned()),
+        Some(CredentialForm::Token) => Some("a token with each request".to_owned()),
+        _ => system.declares().clients.authentication.map(str::to_owned),
+    }
 }
 
 /// Returns the record of a system or a part, as the study describes it.
@@ -160,7 +172,11 @@ fn component<'a>(
             Some(install::install(recipe, wanted.as_ref(), own, &cache, progress, stop)?)
         }
     };
-    Ok(Component { role, tier, asked, system, program })
+    let sealed = program.as_ref().map(Seal::take).transpose();
+    let seal = sealed.map_err(|damage| {
+        Failure::machine(format!("the program of `{}` cannot be read: {damage}", asked.name))
+    })?;
+    Ok(Component { role, tier, asked, system, program, seal })
 }
 
 /// Returns which program it is, for the record.

@@ -6,24 +6,31 @@
 //! Not here: how processes are run (`host`), what a system needs (`systems`).
 
 pub(crate) mod contenders;
+mod credentials;
 mod error;
+mod living;
 pub(crate) mod topology;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
 use bakeoff_core::study::{self, Endpoint, ReadConsistency, Targets, Tier};
+use bakeoff_core::units;
 use bakeoff_engine::tls;
 use bakeoff_engine::transport::{Target, TlsTarget};
+use bakeoff_host::ports::Allocator;
 use bakeoff_host::{self as host, Host, HostError, LimitsApplied, Probe, Process, terminate_all};
+use rustix::process::Signal;
 
 pub(crate) use self::error::NoTargets;
 use self::error::ResolveError;
-use self::topology::Member;
+pub(crate) use self::living::clear;
+use self::topology::{Component, Member};
+use crate::event::{Event, Reporter};
 use crate::failure::Failure;
 use crate::systems::declaration::Declaration;
 use crate::systems::exchange;
@@ -56,6 +63,8 @@ pub(crate) struct Launched {
     system: &'static dyn System,
     processes: Vec<Process>,
     nodes: Vec<Access>,
+    /// Endpoints of a cluster that runs already which accept no connection.
+    missing: Vec<String>,
 }
 
 /// A cluster that has a leader, with all that it is made of.
@@ -68,9 +77,51 @@ pub(crate) struct Ready {
     system: &'static dyn System,
     processes: Vec<Process>,
     pub(crate) nodes: Vec<Access>,
+    /// Endpoints of a cluster that ran already which accepted no connection.
+    pub(crate) missing: Vec<String>,
     pub(crate) view: ClusterStatus,
     /// From launch to leader, its parts included.
     pub(crate) after: Duration,
+}
+
+/// The components of a system that is to be started, and where.
+pub(crate) struct Starting<'a> {
+    pub(crate) components: &'a [Component<'a>],
+    /// The folder of its nodes' data.
+    pub(crate) nodes: &'a Path,
+    /// The folder of its logs.
+    pub(crate) dir: &'a Path,
+    pub(crate) seed: u64,
+}
+
+/// How often a system is started whose ports another process takes between being found free and being listened on.
+const PORT_ATTEMPTS: u32 = 3;
+
+/// Starts a system on free ports, and again on others where another process took one in between: two bakeoffs that
+/// start at the same time may find the same. `reporter` is told of it.
+pub(crate) fn start_on_free_ports(
+    of: Starting<'_>,
+    ports: &mut Allocator,
+    stop: &AtomicBool,
+    reporter: &mut dyn Reporter,
+    mut watch: impl FnMut(&[Process]),
+) -> Result<Ready, Failure> {
+    let mut attempt = 1;
+    loop {
+        let members = topology::compose(of.components, of.nodes, of.seed, ports)?;
+        match start(members, of.dir, stop, &mut watch) {
+            Err(Failure::Host(error))
+                if error.is_of_a_port() && !ports.is_exact() && attempt < PORT_ATTEMPTS =>
+            {
+                let why = error.to_string();
+                reporter.report(&Event::PortTaken { why: why.lines().next().unwrap_or_default() });
+                // What a server wrote for the ports of before is of no use.
+                std::fs::remove_dir_all(of.nodes).ok();
+                attempt += 1;
+            }
+            started => return started,
+        }
+    }
 }
 
 /// Starts all that a system is made of on this machine, one member after the other, each when
@@ -97,8 +148,10 @@ pub(crate) fn start(
                 ))
             })?;
         }
+        of.check_program()?;
         let host = Host::new(trial_dir)?;
         let mut launched = Launched {
+            missing: Vec::new(),
             name: of.asked.name.clone(),
             within: ready_within,
             system: of.system,
@@ -156,6 +209,7 @@ pub(crate) fn attach(
         )?),
     };
     let memory = Memory::default();
+    credentials::keep(asked, &memory)?;
     let nodes = asked.endpoints().iter().map(|endpoint| {
         let target = resolve(endpoint, config.as_ref()).map_err(|error| {
             Failure::unreachable(format!(
@@ -166,9 +220,17 @@ pub(crate) fn attach(
         let authority = endpoint.authority();
         Ok(Access { name: authority.clone(), authority, target, memory: memory.clone() })
     });
-    let nodes = nodes.collect::<Result<_, Failure>>()?;
+    let nodes = nodes.collect::<Result<Vec<_>, Failure>>()?;
     let name = asked.name.clone();
-    Ok(Launched { name, within: ANSWER_WITHIN, system, processes: Vec::new(), nodes })
+    // A cluster that lost a minority of its nodes still works; of services each has to.
+    let (living, dead) = match system.kind().takes_requests() {
+        true => (nodes.clone(), Vec::new()),
+        false => living::split(nodes.clone()),
+    };
+    let works = living.len() > dead.len();
+    let nodes = if works { living } else { nodes };
+    let missing = dead.into_iter().map(|node| node.name).filter(|_| works).collect();
+    Ok(Launched { name, within: ANSWER_WITHIN, system, processes: Vec::new(), nodes, missing })
 }
 
 fn resolve(
@@ -194,6 +256,37 @@ fn probe(system: &dyn System, nodes: &[Access]) -> Result<ClusterStatus, NotRead
         exchange::handshake(node)?;
     }
     system.probe(nodes)
+}
+
+/// The same odd answer of a system that runs already, from the first time on.
+#[derive(Default)]
+struct Odd {
+    seen: Option<(String, Instant)>,
+}
+
+impl Odd {
+    /// How long it lasts before it is taken for final: a node that was just restarted gets over it.
+    const LASTS: Duration = Duration::from_secs(1);
+
+    /// Notes an answer; returns whether it has been the same for long.
+    fn lasts(&mut self, now: &str) -> bool {
+        match &self.seen {
+            Some((seen, since)) if seen == now => since.elapsed() >= Self::LASTS,
+            _ => {
+                self.seen = Some((now.to_owned(), clock::now()));
+                false
+            }
+        }
+    }
+}
+
+/// Returns the hint that fits nodes whose answers are no such system's.
+fn fitting(nodes: &[Access], hint: &'static str) -> &'static str {
+    let plain = nodes.iter().filter(|node| node.target.tls.is_none());
+    match plain.take(1).any(exchange::speaks_tls) {
+        true => "it speaks TLS there: write the endpoint with `https://`",
+        false => hint,
+    }
 }
 
 /// Tells where a command listens, if it listens on none of its own ports.
@@ -228,17 +321,27 @@ fn addresses_text(addresses: &[SocketAddr]) -> String {
 impl Launched {
     /// Waits for a leader.
     pub(crate) fn ready(self, stop: &AtomicBool) -> Result<Ready, Failure> {
-        let Self { name, within, system, processes, nodes } = self;
+        let Self { name, within, system, processes, nodes, missing } = self;
         let is_process = system.kind().is_process;
         let began = clock::now();
+        let is_own = !processes.is_empty();
         let mut view = ClusterStatus::default();
         let mut seen = String::new();
-        let looked = host::await_ready(&processes, within, stop, || match probe(system, &nodes) {
+        let mut odd = Odd::default();
+        let look = || {
+            let found = probe(system, &nodes)?;
+            match nodes.first().filter(|_| !is_own) {
+                Some(node) => system.may_use(node).map(|()| found),
+                None => Ok(found),
+            }
+        };
+        let looked = host::await_ready(&processes, within, stop, || match look() {
             Ok(now) => {
                 view = now;
                 Probe::Ready
             }
             Err(NotReady::NotYet(now)) => {
+                let now = units::server_text(&now);
                 seen.clone_from(&now);
                 let late = is_process && began.elapsed() > ELSEWHERE;
                 match late.then(|| elsewhere(&processes)).flatten() {
@@ -246,17 +349,41 @@ impl Launched {
                     None => Probe::NotYet(now),
                 }
             }
-            Err(NotReady::Never { seen, hint }) => Probe::Never { seen, hint },
+            Err(NotReady::Odd { seen: now, hint }) => {
+                let now = units::server_text(&now);
+                seen.clone_from(&now);
+                match !is_own && odd.lasts(&now) {
+                    true => Probe::Never { seen: now, hint: fitting(&nodes, hint).to_owned() },
+                    false => Probe::NotYet(now),
+                }
+            }
+            Err(NotReady::Never { seen, hint }) => {
+                Probe::Never { seen: units::server_text(&seen), hint }
+            }
         });
         match looked {
             Ok(after) => {
                 let (backends, frontends) = (Vec::new(), Vec::new());
-                Ok(Ready { backends, frontends, name, system, processes, nodes, view, after })
+                Ok(Ready {
+                    backends,
+                    frontends,
+                    name,
+                    system,
+                    processes,
+                    nodes,
+                    missing,
+                    view,
+                    after,
+                })
             }
             Err(HostError::NotReady { .. }) if processes.is_empty() => {
+                let (wanted, client) = match system.kind().takes_requests() {
+                    true => ("", "`curl -v`"),
+                    false => (" as a cluster with a leader", "the system's own client"),
+                };
                 Err(Failure::unreachable(format!(
-                    "system `{name}` did not answer as a cluster with a leader within {within:?}\n  \
-                     seen: {seen}\nhint: check the endpoints with the system's own client",
+                    "system `{name}` did not answer{wanted} within {within:?}\n  \
+                     seen: {seen}\nhint: look at the endpoints with {client}",
                 )))
             }
             Err(HostError::CannotServe { seen, hint }) => {
@@ -288,8 +415,12 @@ impl Ready {
         &self.nodes[self.view.leader.unwrap_or(0)]
     }
 
-    /// The nodes that can be asked: all but those that ended by themselves.
+    /// The nodes that can be asked: all but those that ended by themselves. Of a cluster that ran already, those that
+    /// accept connections.
     pub(crate) fn live_nodes(&self) -> Vec<Access> {
+        if self.processes.is_empty() {
+            return living::split(self.nodes.clone()).0;
+        }
         let dead: Vec<&str> = self
             .processes
             .iter()
@@ -371,6 +502,13 @@ impl Ready {
         ended.collect()
     }
 
+    /// Returns the nodes that left daemons running, each with those.
+    pub(crate) fn strays(&self) -> Vec<String> {
+        let each = self.processes().map(|process| (process.name(), process.strays()));
+        let some = each.filter(|(_, strays)| !strays.is_empty());
+        some.map(|(name, strays)| format!("`{name}` left running {}", strays.join(", "))).collect()
+    }
+
     /// Returns a warning for each server, of any kind, that does not listen on loopback alone.
     pub(crate) fn exposed(&self) -> Vec<String> {
         self.processes()
@@ -380,6 +518,10 @@ impl Ready {
 
     /// Kills all nodes at once with SIGKILL, those of its parts too.
     pub(crate) fn kill9(&self) {
+        // The signals first: to see that one is gone takes a while.
+        for process in self.processes() {
+            process.signal(Signal::KILL);
+        }
         for process in self.processes() {
             process.kill9();
         }
@@ -411,7 +553,8 @@ impl Ready {
         };
         let backends = each(backends)?;
         before(&processes)?;
-        let ready = Launched { name, within, system, processes, nodes }.ready(stop)?;
+        let ready =
+            Launched { name, within, system, processes, nodes, missing: Vec::new() }.ready(stop)?;
         Ok(Ready { backends, frontends: each(frontends)?, ..ready })
     }
 

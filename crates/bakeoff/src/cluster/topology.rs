@@ -11,8 +11,9 @@ use bakeoff_core::study::{self, Tier};
 use bakeoff_core::workload::mix64;
 use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
-use bakeoff_install::Installed;
+use bakeoff_install::{Installed, Seal};
 
+use crate::failure::Failure;
 use crate::systems::{Access, Asked, Description, Neighbour, System};
 
 /// A system or one of its parts, and the program that it is.
@@ -25,6 +26,22 @@ pub(crate) struct Component<'a> {
     pub(crate) system: &'static dyn System,
     /// Its program; `None` for what is part of bakeoff.
     pub(crate) program: Option<Installed>,
+    /// The state in which its program was found.
+    pub(crate) seal: Option<Seal>,
+}
+
+impl Component<'_> {
+    /// Refuses a program that is not the one whose version and hash are in the record.
+    pub(crate) fn check_program(&self) -> Result<(), Failure> {
+        let found = self.seal.as_ref().map_or(Ok(()), Seal::check);
+        found.map_err(|damage| {
+            Failure::machine(format!(
+                "the program of `{}` is not the one that this run began with: {damage}\nhint: begin a new run, and \
+                 change programs between runs only",
+                self.asked.name
+            ))
+        })
+    }
 }
 
 /// The system itself or one of its parts, described.

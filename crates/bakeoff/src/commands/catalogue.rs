@@ -129,6 +129,7 @@ pub(crate) fn plain(kind: &str) -> study::System {
         limits: None,
         servers: study::Servers::Started,
         tls: None,
+        credentials: None,
         parts: Default::default(),
         process: None,
     }

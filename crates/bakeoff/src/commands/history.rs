@@ -20,7 +20,7 @@ use bakeoff_report::compare::is_of_the_same_study;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::{HistoryArgs, Prune};
-use crate::commands::run_folder::{self, RECORD, is_held};
+use crate::commands::run_folder::{self, RECORD, RUNS, is_held};
 use crate::failure::Failure;
 use crate::messages;
 
@@ -171,7 +171,16 @@ pub(crate) fn of_the_same_study(
 fn folders(out: &Path) -> Result<Vec<PathBuf>, Failure> {
     let entries = match fs::read_dir(out) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        // Before the first run there is none of these; any other was named by the user.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && out == Path::new(RUNS) => {
+            return Ok(Vec::new());
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(Failure::input(
+                format!("`{}` of --out is no folder", out.display()),
+                "give the folder that runs were kept in by `--out`",
+            ));
+        }
         Err(error) => return Err(Failure::file("list", out, &error)),
     };
     let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));

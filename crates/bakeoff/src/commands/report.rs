@@ -17,7 +17,7 @@ use crate::messages;
 const PAGE: &str = "report.html";
 
 /// The files that a run leaves beside its record.
-const FILES: [(&str, Format); 4] = [
+pub(crate) const FILES: [(&str, Format); 4] = [
     (PAGE, Format::Html),
     ("report.md", Format::Markdown),
     ("report.csv", Format::Csv),
@@ -60,7 +60,7 @@ impl Rendering {
 }
 
 /// For files: neither colours nor a width.
-const PLAIN: Style = Style { width: None, colour: false };
+pub(crate) const PLAIN: Style = Style { width: None, colour: false };
 
 /// Writes a file of a run's folder, which may be somebody else's and hold links.
 fn write_inside(path: &Path, text: &str) -> Result<(), Failure> {
@@ -80,7 +80,7 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
 
 /// Renders a run again from its record alone.
 ///
-/// Without a form: the terminal's on standard output, and the page beside the record.
+/// Without a form: the terminal's on standard output, and the page beside the record where it may be written.
 pub(crate) fn report(args: &ReportArgs) -> Result<(), Failure> {
     let (record, complaints) = run_folder::read(&args.run)?;
     for complaint in complaints {
@@ -106,8 +106,14 @@ pub(crate) fn report(args: &ReportArgs) -> Result<(), Failure> {
     if asked.is_none() {
         let folder = if args.run.is_dir() { Some(&*args.run) } else { args.run.parent() };
         let page = folder.unwrap_or(Path::new("")).join(PAGE);
-        write_inside(&page, &rendering.text(Format::Html, &PLAIN, Extent::Full))?;
-        messages::output(&format!("\nReport: {}", page.display()));
+        match write_inside(&page, &rendering.text(Format::Html, &PLAIN, Extent::Full)) {
+            Ok(()) => messages::output(&format!("\nReport: {}", page.display())),
+            // A run of somebody else's may be read alone.
+            Err(failure) => messages::warn(&format!(
+                "{}; `--output FILE` writes the page elsewhere",
+                failure.headline()
+            )),
+        }
     }
     Ok(())
 }

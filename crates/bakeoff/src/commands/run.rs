@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
+use bakeoff_core::record::TrialRecord;
 use bakeoff_core::study::Study;
 
 use self::runner::Runner;
@@ -11,12 +12,13 @@ use crate::commands::report::{self, Rendering};
 use crate::commands::run_folder::{self, RunFolder};
 use crate::commands::study_file::load_study;
 use crate::event::{Event, Reporter};
-use crate::failure::{Failure, NOT_VALID};
+use crate::failure::{Failure, NOT_VALID, UNREACHABLE};
 use crate::messages;
 
 pub(crate) mod refusals;
 pub(crate) mod runner;
-mod trust;
+mod start_failures;
+pub(crate) mod trust;
 
 /// Runs a study, or goes on with a run, and prints what came of it.
 pub(crate) fn run(
@@ -50,8 +52,14 @@ fn conclude(folder: &RunFolder, args: &RunArgs) -> Result<ExitCode, Failure> {
     }
     let record = rendering.record();
     let any_invalid = record.trials.iter().any(|trial| !trial.invalid_because().is_empty());
+    let never_ready = |system: &str| {
+        let mut of = record.trials.iter().filter(|trial| trial.trial.system == system).peekable();
+        of.peek().is_some() && of.all(TrialRecord::never_ready)
+    };
+    let unstarted = record.header.study.systems.iter().any(|system| never_ready(&system.name));
     Ok(match record.is_complete() {
         false => ExitCode::from(Failure::INTERRUPTED.exit_code()),
+        true if unstarted => ExitCode::from(UNREACHABLE),
         true if any_invalid => ExitCode::from(NOT_VALID),
         true => ExitCode::SUCCESS,
     })

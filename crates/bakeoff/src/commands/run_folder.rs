@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use bakeoff_core::record::chain::Chain;
 use bakeoff_core::record::{self, Complaint, Record, RecordLine};
 use bakeoff_host::private;
 use rustix::fs::FlockOperation;
@@ -15,6 +16,9 @@ use crate::event::{Event, Reporter};
 use crate::failure::Failure;
 use bakeoff_clock::wall::utc_folder;
 
+/// The folder in which runs are kept unless a flag says otherwise.
+pub(crate) const RUNS: &str = "runs";
+
 /// The record's name in a run's folder.
 pub(crate) const RECORD: &str = "record.jsonl";
 
@@ -22,6 +26,7 @@ pub(crate) const RECORD: &str = "record.jsonl";
 pub(crate) struct RunFolder {
     pub(crate) path: PathBuf,
     record: File,
+    chain: Chain,
     /// True once the record has a first line. A run that never began leaves no folder behind.
     begun: bool,
 }
@@ -40,7 +45,8 @@ impl RunFolder {
                     let record = private::create(&file)
                         .map_err(|error| Failure::file("make", &file, &error))?;
                     hold(&record, &path)?;
-                    return Ok(Self { path, record, begun: false });
+                    let chain = Chain::default();
+                    return Ok(Self { path, record, chain, begun: false });
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(Failure::file("make", &path, &error)),
@@ -51,7 +57,7 @@ impl RunFolder {
 
     /// Opens a run to go on with it: what a crash left torn at its end is cut off.
     pub(crate) fn open(run: &Path, reporter: &mut dyn Reporter) -> Result<(Self, Record), Failure> {
-        let file = if run.is_dir() { run.join(RECORD) } else { run.to_owned() };
+        let file = record_file(run);
         let path = file.parent().unwrap_or(run).to_owned();
         let failed =
             |error| Failure::input(format!("cannot open `{}`: {error}", file.display()), RUN_HINT);
@@ -72,12 +78,13 @@ impl RunFolder {
                 .set_len(whole as u64)
                 .map_err(|error| Failure::file("cut the torn line off", &file, &error))?;
         }
-        Ok((Self { path, record: record_file, begun: true }, record))
+        let chain = Chain::behind(&text[..whole]);
+        Ok((Self { path, record: record_file, chain, begun: true }, record))
     }
 
     /// Appends a line and waits until it is on disk.
     pub(crate) fn push(&mut self, line: &RecordLine) -> Result<(), Failure> {
-        let text = record::write_line(line);
+        let text = self.chain.link(line);
         let written = self.record.write_all(text.as_bytes()).and_then(|()| self.record.sync_data());
         self.begun |= written.is_ok();
         written.map_err(|error| Failure::file("write", &self.path.join(RECORD), &error))
@@ -155,10 +162,57 @@ pub(crate) fn is_held(record: &File) -> bool {
     held == Err(Errno::WOULDBLOCK)
 }
 
-/// Reads the record of a run: its folder, or the file itself.
+/// Returns the record's file of a run that is named by its folder, or by the file itself.
+pub(crate) fn record_file(run: &Path) -> PathBuf {
+    if run.is_dir() { run.join(RECORD) } else { run.to_owned() }
+}
+
+/// Returns the run that is meant: a folder or a record by its path, or `latest`, `latest~1` and so on, counted back
+/// from the newest in `runs`.
+pub(crate) fn named(run: &Path) -> Result<PathBuf, Failure> {
+    let back = match run.to_str().and_then(|text| text.strip_prefix("latest")) {
+        Some("") => Some(0),
+        Some(rest) => rest.strip_prefix('~').and_then(|back| back.parse().ok()),
+        None => None,
+    };
+    let Some(back) = back.filter(|_| !run.exists()) else { return Ok(run.to_owned()) };
+    newest(Path::new(RUNS), back).ok_or_else(|| {
+        let what = format!("there is no run `{}` in `{RUNS}`", run.display());
+        Failure::input(what, "`bakeoff history` lists the runs that are there")
+    })
+}
+
+/// Returns the newest run below a folder, or the one so many runs before it.
+fn newest(out: &Path, back: usize) -> Option<PathBuf> {
+    let entries = fs::read_dir(out).ok()?.filter_map(Result::ok);
+    let mut runs: Vec<(String, std::time::SystemTime, PathBuf)> = entries
+        .filter_map(|entry| {
+            let made = fs::metadata(entry.path().join(RECORD)).ok()?.modified().ok()?;
+            let name = entry.file_name().into_string().ok()?;
+            // The second in which it began; runs of the same second ended one after the other.
+            let began = name.get(..BEGAN_LENGTH)?.to_owned();
+            Some((began, made, entry.path()))
+        })
+        .collect();
+    runs.sort_unstable();
+    let place = runs.len().checked_sub(back.checked_add(1)?)?;
+    Some(runs.swap_remove(place).2)
+}
+
+/// Characters of `2026-11-21-202450`, with which a run's folder begins.
+const BEGAN_LENGTH: usize = 17;
+
+/// Reads the record of a run with its text.
+pub(crate) fn read_with_text(run: &Path) -> Result<(Vec<u8>, Record, Vec<Complaint>), Failure> {
+    let file = record_file(run);
+    let text = read_file(&file)?;
+    let (record, complaints) = parse(&file, &text)?;
+    Ok((text, record, complaints))
+}
+
+/// Reads the record of a run.
 pub(crate) fn read(run: &Path) -> Result<(Record, Vec<Complaint>), Failure> {
-    let file = if run.is_dir() { run.join(RECORD) } else { run.to_owned() };
-    parse(&file, &read_file(&file)?)
+    read_with_text(run).map(|(_, record, complaints)| (record, complaints))
 }
 
 fn parse(file: &Path, text: &[u8]) -> Result<(Record, Vec<Complaint>), Failure> {

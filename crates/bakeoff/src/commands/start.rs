@@ -24,8 +24,7 @@ use serde_json::{Value, json};
 
 use crate::cli::StartArgs;
 use crate::cluster::contenders::{self, Contender};
-use crate::cluster::topology::compose;
-use crate::cluster::{self, Ready};
+use crate::cluster::{self, Ready, Starting};
 use crate::commands::study_file::load_study;
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
@@ -119,9 +118,10 @@ fn serve(
     let contenders = contenders::gather(study, dir, reporter, interrupted)?;
     let contender = contenders.first().expect("the study was cut down to one system");
     let mut ports = Allocator::new(args.ports.base_port);
-    let members = compose(&contender.components, &dir.join("nodes"), SEED, &mut ports)?;
     reporter.report(&Event::SystemStarting { system: &contender.asked.name });
-    let cluster = cluster::start(members, dir, interrupted, |_| {})?;
+    let nodes = &dir.join("nodes");
+    let of = Starting { components: &contender.components, nodes, dir, seed: SEED };
+    let cluster = cluster::start_on_free_ports(of, &mut ports, interrupted, reporter, |_| {})?;
     for warning in &cluster.exposed() {
         reporter.report(&Event::Exposed { warning });
     }

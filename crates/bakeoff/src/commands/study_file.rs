@@ -7,12 +7,13 @@ use std::path::PathBuf;
 use bakeoff_core::study::{self, Study, shipped};
 
 use crate::failure::Failure;
+use crate::rows::ThisMachine;
 use crate::systems;
 
 /// Reads a study by path, or one of those that ship by its name.
 pub(crate) fn load_study(asked: &str) -> Result<Study, Failure> {
     let StudyText { name, file, text } = study_text(asked)?;
-    Ok(study::parse(&name, &file, &text, &systems::kinds())?)
+    Ok(study::parse_within(&name, &file, &text, &systems::kinds(), &ThisMachine)?)
 }
 
 /// A study as it is written.

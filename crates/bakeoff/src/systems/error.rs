@@ -9,7 +9,10 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
+use bakeoff_core::units;
+
 use super::Access;
+
 use crate::environment::UnsetVariable;
 
 /// A question to a system, or a preparation of it, that failed.
@@ -64,11 +67,16 @@ impl SystemError {
 impl fmt::Display for SystemError {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreachable { node, authority, source } => {
-                write!(to, "`{node}` at {authority}: {source}")
+            Self::Unreachable { node, authority, source } => match node == authority {
+                true => write!(to, "`{node}`: {source}"),
+                false => write!(to, "`{node}` at {authority}: {source}"),
+            },
+            Self::Answered { node, answer } => {
+                write!(to, "`{node}`: {}", units::server_text(answer))
             }
-            Self::Answered { node, answer } => write!(to, "`{node}`: {answer}"),
-            Self::Status { asked, answer } => write!(to, "{asked} was answered {answer}"),
+            Self::Status { asked, answer } => {
+                write!(to, "{asked} was answered {}", units::server_text(answer))
+            }
             Self::NoJson { asked, source } => write!(to, "{asked} was answered no JSON: {source}"),
             Self::Unset(variable) => variable.fmt(to),
             Self::State(seen) => to.write_str(seen),

@@ -10,8 +10,12 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
-use bakeoff_engine::asking;
+use bakeoff_core::study;
+use bakeoff_engine::transport::TlsTarget;
+use bakeoff_engine::{asking, tls};
 use bakeoff_wire::ProtocolError;
+use rustls::AlertDescription;
+use rustls::pki_types::ServerName;
 
 use super::{Access, NotReady, SystemError};
 
@@ -49,7 +53,7 @@ fn converse(
 ) -> io::Result<()> {
     let left = |deadline: Instant| {
         let left = deadline.saturating_duration_since(clock::now());
-        if left.is_zero() { Err(io::Error::other("no answer in time")) } else { Ok(left) }
+        if left.is_zero() { Err(no_answer()) } else { Ok(left) }
     };
     let mut socket = TcpStream::connect_timeout(&node.target.address, left(deadline)?)?;
     socket.set_nodelay(true)?;
@@ -89,15 +93,15 @@ fn converse(
 pub(crate) enum HandshakeError {
     /// It took no connection, or broke it off.
     NotThere(SystemError),
-    /// One side will not speak TLS with the other, which no waiting changes.
-    Refused(SystemError),
+    /// One side will not speak TLS with the other, which no waiting changes: what was seen, and what to try.
+    Refused(SystemError, &'static str),
 }
 
 impl HandshakeError {
     /// Returns what was seen.
     pub(crate) fn seen(self) -> SystemError {
         match self {
-            Self::NotThere(seen) | Self::Refused(seen) => seen,
+            Self::NotThere(seen) | Self::Refused(seen, _) => seen,
         }
     }
 }
@@ -105,16 +109,19 @@ impl HandshakeError {
 impl From<HandshakeError> for NotReady {
     fn from(why: HandshakeError) -> Self {
         match why {
-            HandshakeError::NotThere(seen) => seen.into(),
-            HandshakeError::Refused(seen) => Self::Never {
-                seen: seen.to_string(),
-                hint: "its certificate has to be signed by the `ca` of the study's `tls`, for the \
-                       name that the endpoint has"
-                    .to_owned(),
+            HandshakeError::NotThere(seen) => match NotReady::from(seen) {
+                NotReady::Odd { seen, .. } => NotReady::Odd { seen, hint: NO_TLS },
+                why => why,
             },
+            HandshakeError::Refused(seen, hint) => {
+                Self::Never { seen: seen.to_string(), hint: hint.to_owned() }
+            }
         }
     }
 }
+
+const NO_TLS: &str =
+    "it may not speak TLS there: write the endpoint with `http://`, or look at its port";
 
 /// Connects to a node and agrees with it on TLS, where it is spoken to so. Returns the version, as
 /// `TLS 1.3`; `None` without TLS. An error is ready to stand after the node's name.
@@ -132,6 +139,26 @@ pub(crate) fn agreed_protocol(node: &Access) -> Result<Option<Vec<u8>>, Handshak
     Ok(session.and_then(|session| session.alpn_protocol().map(<[u8]>::to_vec)))
 }
 
+/// Returns whether a node that is spoken to in plain text speaks TLS.
+pub(crate) fn speaks_tls(node: &Access) -> bool {
+    let anybody = study::Tls { insecure: true, ..study::Tls::default() };
+    let Ok(config) = tls::client_config(Some(&anybody), tls::Trust::Nobody, &[]) else {
+        return false;
+    };
+    let name = ServerName::IpAddress(node.target.address.ip().into());
+    let Ok(mut socket) = TcpStream::connect_timeout(&node.target.address, PATIENCE) else {
+        return false;
+    };
+    match asking::shake_hands(&mut socket, &TlsTarget { name, config }, PATIENCE) {
+        Ok(_) => true,
+        // Only who speaks TLS alerts.
+        Err(error) => {
+            let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+            matches!(inner, Some(rustls::Error::AlertReceived(_)))
+        }
+    }
+}
+
 /// Connects to a node; returns the TLS session that both agreed on, where it is spoken to so.
 fn shake_hands(node: &Access) -> Result<Option<rustls::ClientConnection>, HandshakeError> {
     let at = |error: io::Error| SystemError::unreachable(node, error);
@@ -142,9 +169,53 @@ fn shake_hands(node: &Access) -> Result<Option<rustls::ClientConnection>, Handsh
     // rustls says so of what is no TLS, of a certificate that it cannot trust, and of an alert.
     let session = asking::shake_hands(&mut socket, tls, PATIENCE);
     session.map(Some).map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidData => HandshakeError::Refused(at(error)),
+        io::ErrorKind::InvalidData => {
+            let hint = hint(error.get_ref().and_then(|inner| inner.downcast_ref()));
+            HandshakeError::Refused(at(error), hint)
+        }
         _ => not_there(error),
     })
+}
+
+/// Returns what to try where TLS was refused for this reason.
+pub(super) fn hint(why: Option<&rustls::Error>) -> &'static str {
+    use rustls::CertificateError as Fault;
+    match why {
+        Some(rustls::Error::InvalidCertificate(fault)) => match fault {
+            Fault::Expired | Fault::ExpiredContext { .. } => {
+                "its certificate has expired: renew it, or look at this machine's clock"
+            }
+            Fault::NotValidYet | Fault::NotValidYetContext { .. } => {
+                "its certificate is not valid yet: look at this machine's clock"
+            }
+            Fault::NotValidForName | Fault::NotValidForNameContext { .. } => {
+                "write the endpoint with a name that its certificate has"
+            }
+            Fault::UnknownIssuer => {
+                "its certificate has to be signed by an authority in the `ca` of the study's `tls`"
+            }
+            _ => {
+                "its certificate has to be signed by the `ca` of the study's `tls`, for the name that the endpoint has"
+            }
+        },
+        Some(rustls::Error::AlertReceived(alert)) => match alert {
+            // Servers written in Go say so of a certificate that is missing.
+            AlertDescription::CertificateRequired | AlertDescription::BadCertificate => {
+                "it demands a certificate of its clients: give `cert` and `key` in the study's `tls`"
+            }
+            AlertDescription::UnknownCA => {
+                "it does not trust who signed the `cert` of the study's `tls`"
+            }
+            AlertDescription::NoApplicationProtocol => {
+                "it speaks none of the protocols that this kind is spoken to with: look at the endpoint's port"
+            }
+            _ => "it refused the client: its own log tells why",
+        },
+        Some(rustls::Error::InvalidMessage(_)) => {
+            "it does not speak TLS there: write the endpoint with `http://`, or look at its port"
+        }
+        _ => "look at the endpoint with `openssl s_client -connect HOST:PORT`",
+    }
 }
 
 trait Stream: Read + Write {}
@@ -152,9 +223,12 @@ impl<T: Read + Write> Stream for T {}
 
 fn say_timeout(error: io::Error) -> io::Error {
     match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            io::Error::other("no answer in time")
-        }
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => no_answer(),
         _ => error,
     }
+}
+
+/// Returns the error of a node that said nothing for as long as it was given.
+pub(super) fn no_answer() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "no answer in time")
 }

@@ -12,11 +12,12 @@ use std::io::Write as _;
 use std::sync::{Arc, Mutex};
 
 use bakeoff_core::measurement::{ErrorKind, Measurement};
-use bakeoff_core::study::{HttpRequest, Operation, Workload};
+use bakeoff_core::study::{HttpRequest, Operation, Rows, Workload};
+use bakeoff_core::template::{self, Template, Word, WordValues};
 use bakeoff_engine::transport::Target;
 use bakeoff_engine::work::{Failure, NotIssued};
 use bakeoff_engine::works::http::{
-    Answers, Batch, HeaderList, HttpWork, Protocol, Source, Stream, is_allowed_in_http2,
+    Answers, Batch, HeaderList, HttpWork, OwnFields, Protocol, Source, Stream, is_allowed_in_http2,
 };
 use bakeoff_engine::works::keyed;
 use bakeoff_engine::{Connections, EngineError, drive_together};
@@ -24,6 +25,7 @@ use bakeoff_engine::{Connections, EngineError, drive_together};
 use super::exchange::{self, HandshakeError};
 use super::{Access, KvLoad, SystemError};
 use crate::environment;
+use crate::rows::RowTable;
 
 /// HTTP/2's name where TLS agrees on a protocol (RFC 9113 section 3.2).
 const H2: &[u8] = b"h2";
@@ -40,25 +42,46 @@ pub(super) struct OwnField {
 /// A workload's requests.
 struct Requests {
     request: HttpRequest,
-    /// The path before, between and after each `{key}`.
-    path: Vec<String>,
+    path: Template,
     /// With what the environment holds in place of its names.
-    headers: Vec<(String, String)>,
+    headers: Vec<(String, Template)>,
+    body: Template,
+    table: Option<RowTable>,
     own_field: Option<OwnField>,
 }
 
+/// Tells the random words of path and body apart; those of headers begin after them.
+const PATH_SALT: u64 = 0;
+const BODY_SALT: u64 = 1;
+const HEADERS_SALT: u64 = 2;
+
 impl Requests {
-    /// The requests of a workload; an error names an environment variable that is not set.
+    /// The requests of a workload; an error names an environment variable that is not set, or says what is
+    /// wrong with its table.
     fn new(workload: &Workload, own_field: Option<OwnField>) -> Result<Self, SystemError> {
         let plain = HttpRequest::default();
         let request = workload.request().unwrap_or(&plain);
-        let headers = request.headers.iter();
-        let headers =
-            headers.map(|(name, value)| Ok((name.clone(), environment::expanded(value)?)));
+        let table = request.rows.as_ref().map(table).transpose()?;
+        let columns = table.as_ref().map_or(&[][..], |table| &table.columns);
+        let template =
+            |text: &str| Template::parse(text, columns).map_err(|error| error.to_string());
+        let mut headers = Vec::new();
+        for (name, value) in &request.headers {
+            let template = match value.strip_prefix('$') {
+                Some(_) => Template::verbatim(environment::expanded(value)?),
+                None => template(value)?,
+            };
+            if let Some(table) = &table {
+                expect_header_values(name, &template, table)?;
+            }
+            headers.push((name.clone(), template));
+        }
         Ok(Self {
-            path: request.path.split("{key}").map(str::to_owned).collect(),
-            headers: headers.collect::<Result<_, SystemError>>()?,
+            path: template(&request.path)?,
+            headers,
+            body: template(request.body.as_deref().unwrap_or_default())?,
             request: request.clone(),
+            table,
             own_field,
         })
     }
@@ -67,20 +90,44 @@ impl Requests {
         if self.request.http2 { Protocol::Two } else { Protocol::One }
     }
 
-    /// Appends the path for a key.
-    fn write_path(&self, number: u64, out: &mut Vec<u8>) {
-        for (place, part) in self.path.iter().enumerate() {
-            if place > 0 {
-                let _ = write!(out, "{number}"); // writing into a vector cannot fail
-            }
-            out.extend_from_slice(part.as_bytes());
+    /// Returns what the words of one request stand for.
+    fn values(&self, client: u32, sequence: u64, key: u64, seed: u64) -> WordValues<'_> {
+        let row = self.table.as_ref().map_or(&[][..], |table| table.row(sequence));
+        WordValues { key, sequence, client, seed, row }
+    }
+
+    /// Appends the path of a request.
+    fn write_path(&self, values: &WordValues<'_>, out: &mut Vec<u8>) {
+        self.path.write(values, PATH_SALT, template::percent_encoded, out);
+    }
+
+    /// Returns the body of a request, which is written into `room` where it differs from others.
+    fn body<'a>(&'a self, values: &WordValues<'_>, room: &'a mut Vec<u8>) -> &'a [u8] {
+        if let Some(text) = self.body.plain() {
+            return text.as_bytes();
         }
+        room.clear();
+        self.body.write(values, BODY_SALT, template::verbatim, room);
+        room
+    }
+
+    /// The headers that differ from request to request, and the salt of each.
+    fn changing_headers(&self) -> impl Iterator<Item = (u64, &str, &Template)> {
+        let headers = (HEADERS_SALT..).zip(&self.headers);
+        headers
+            .filter(|(_, (_, value))| value.plain().is_none())
+            .map(|(salt, (name, value))| (salt, name.as_str(), value))
+    }
+
+    /// The headers that all requests share.
+    fn shared_headers(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.plain()?)))
     }
 
     /// Returns the part of a head that all requests to a node share: from the path on, without the own field.
     fn rest_of_head(&self, node: &Access, keep_alive: bool) -> Vec<u8> {
         let mut rest = format!(" HTTP/1.1\r\nHost: {}\r\n", node.authority);
-        for (name, value) in &self.headers {
+        for (name, value) in self.shared_headers() {
             rest.push_str(&format!("{name}: {value}\r\n"));
         }
         if !keep_alive {
@@ -97,16 +144,48 @@ impl Requests {
             (":scheme".to_owned(), scheme.to_owned()),
             (":authority".to_owned(), node.authority.clone()),
         ];
-        if let [path] = &self.path[..] {
-            list.push((":path".to_owned(), path.clone()));
+        if let Some(path) = self.path.plain() {
+            list.push((":path".to_owned(), path.to_owned()));
         }
-        let own = self.headers.iter().filter(|(name, _)| is_allowed_in_http2(name));
-        list.extend(own.map(|(name, value)| (name.to_ascii_lowercase(), value.clone())));
-        if let Some(body) = &self.request.body {
+        let own = self.shared_headers().filter(|(name, _)| is_allowed_in_http2(name));
+        list.extend(own.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())));
+        // Frames tell the length of a body that differs.
+        if let Some(body) = self.body.plain().filter(|_| self.request.body.is_some()) {
             list.push(("content-length".to_owned(), body.len().to_string()));
         }
         list
     }
+}
+
+/// Reads the table of a request, which has to be the one that the study was read with.
+fn table(rows: &Rows) -> Result<RowTable, SystemError> {
+    let table = RowTable::read(&rows.file).map_err(|error| error.to_string())?;
+    if let Some(known) = rows.sha256.as_ref().filter(|known| **known != table.sha256) {
+        let seen = &table.sha256;
+        return Err(format!("`{}` has SHA-256 {seen}, not {known} as before", rows.file).into());
+    }
+    Ok(table)
+}
+
+/// Refuses values that would end a header's line.
+fn expect_header_values(
+    name: &str,
+    header: &Template,
+    table: &RowTable,
+) -> Result<(), SystemError> {
+    for word in header.words() {
+        let Word::Column(place) = *word else { continue };
+        let breaks = |row: &Vec<String>| row[place].bytes().any(|byte| byte < 0x20 || byte == 0x7f);
+        if let Some(row) = table.rows.iter().position(breaks) {
+            let column = &table.columns[place];
+            return Err(format!(
+                "row {} of the table holds a line break or the like in `{column}`, which header `{name}` takes",
+                row + 1
+            )
+            .into());
+        }
+    }
+    Ok(())
 }
 
 /// Has the nodes remember the requests of a workload, for [`drive`]. An error tells why they cannot be
@@ -171,7 +250,9 @@ pub(super) fn drive(load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError>
             source: source(share),
             keys,
             path: Vec::new(),
-            field: Vec::new(),
+            body: Vec::new(),
+            fields: Vec::new(),
+            field_ends: Vec::new(),
         };
         HttpWork::new(asking, protocol, drive, 0, answers.clone())
     };
@@ -191,7 +272,10 @@ struct Asking {
     source: keyed::Source,
     keys: u64,
     path: Vec<u8>,
-    field: Vec<u8>,
+    body: Vec<u8>,
+    /// Headers of one request over HTTP/2, and where each name and value ends.
+    fields: Vec<u8>,
+    field_ends: Vec<(usize, usize)>,
 }
 
 impl Asking {
@@ -208,7 +292,7 @@ impl Source for Asking {
 
     fn request(
         &mut self,
-        _: u32,
+        client: u32,
         node: usize,
         ticket: u64,
         out: &mut Vec<u8>,
@@ -216,21 +300,29 @@ impl Source for Asking {
         let (place, number) = self.choose(ticket)?;
         let requests = &*self.requests;
         let request = &requests.request;
+        let values = requests.values(client, ticket, number, self.source.seed());
         out.extend_from_slice(request.method.as_bytes());
         out.push(b' ');
-        requests.write_path(number, out);
+        requests.write_path(&values, out);
         out.extend_from_slice(&self.nodes[node].rest_of_head);
+        for (salt, name, value) in requests.changing_headers() {
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b": ");
+            value.write(&values, salt, template::verbatim, out);
+            out.extend_from_slice(b"\r\n");
+        }
         if let Some(own) = &requests.own_field {
             out.extend_from_slice(own.name.as_bytes());
             out.extend_from_slice(b": ");
             (own.write)(self.source.operations()[place], number, out);
             out.extend_from_slice(b"\r\n");
         }
-        if let Some(body) = &request.body {
+        let body = requests.body(&values, &mut self.body);
+        if request.body.is_some() {
             let _ = write!(out, "Content-Length: {}\r\n", body.len());
         }
         out.extend_from_slice(b"\r\n");
-        out.extend_from_slice(request.body.as_deref().unwrap_or_default().as_bytes());
+        out.extend_from_slice(body);
         Ok(Batch { operation: place, responses: 1, is_head: request.method == "HEAD" })
     }
 
@@ -239,22 +331,31 @@ impl Source for Asking {
         self.source.operations().iter().map(|_| Some(list.clone())).collect()
     }
 
-    fn stream(&mut self, _: usize, ticket: u64) -> Result<Stream<'_>, NotIssued> {
+    fn stream(&mut self, client: u32, _: usize, ticket: u64) -> Result<Stream<'_>, NotIssued> {
         let (operation, number) = self.choose(ticket)?;
-        let Self { requests, source, path, field, .. } = self;
+        let Self { requests, source, path, body, fields, field_ends, .. } = self;
+        let values = requests.values(client, ticket, number, source.seed());
         path.clear();
-        requests.write_path(number, path);
-        field.clear();
-        let own_field = requests.own_field.as_ref().map(|own| {
-            field.extend(own.name.bytes().map(|byte| byte.to_ascii_lowercase()));
-            (own.write)(source.operations()[operation], number, field);
-            field.split_at(own.name.len())
-        });
+        requests.write_path(&values, path);
+        fields.clear();
+        field_ends.clear();
+        let mut field = |name: &str, write: &dyn Fn(&mut Vec<u8>)| {
+            fields.extend(name.bytes().map(|byte| byte.to_ascii_lowercase()));
+            let name_end = fields.len();
+            write(fields);
+            field_ends.push((name_end, fields.len()));
+        };
+        for (salt, name, value) in requests.changing_headers() {
+            field(name, &|out| value.write(&values, salt, template::verbatim, out));
+        }
+        if let Some(own) = &requests.own_field {
+            field(own.name, &|out| (own.write)(source.operations()[operation], number, out));
+        }
         Ok(Stream {
             operation,
-            path: (requests.path.len() > 1).then_some(path),
-            field: own_field,
-            body: requests.request.body.as_deref().unwrap_or_default().as_bytes(),
+            path: requests.path.plain().is_none().then_some(path),
+            fields: OwnFields { bytes: fields, ends: field_ends },
+            body: requests.body(&values, body),
         })
     }
 
@@ -297,5 +398,87 @@ fn denied(status: u16, body: &[u8]) -> Result<(), Failure> {
             failure(ErrorKind::WrongValue, format!("{status}: it passed, and had no right to"))
         }
         _ => failure(ErrorKind::Status, super::http_status_text(status, body)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use bakeoff_core::study;
+    use tempfile::NamedTempFile;
+
+    use super::*;
+    use crate::systems::kinds;
+
+    /// The requests of a workload, asked for by one worker.
+    fn asking(request: &str, rows: &NamedTempFile) -> Result<Asking, SystemError> {
+        let rows = rows.path().display();
+        let text = format!(
+            "title: t\n\
+             systems: {{web: {{kind: http, endpoints: [\"http://127.0.0.1:1\"]}}}}\n\
+             workloads: {{w: {{mix: {{request: 1}}, keys: {{count: 1}}, request: {{{request}, rows: {{file: \"{rows}\"}}}}}}}}\n\
+             loads: {{l: {{clients: 1, stop: {{operations: 1}}}}}}\n"
+        );
+        let study = study::parse("t", "t.yaml", &text, &kinds()).unwrap();
+        let workload = &study.workloads[0];
+        let requests = Requests::new(workload, None)?;
+        let shared: String =
+            requests.shared_headers().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let node = Node {
+            rest_of_head: format!(" HTTP/1.1\r\nHost: h\r\n{shared}").into_bytes(),
+            header_list: Vec::new(),
+        };
+        Ok(Asking {
+            requests: Arc::new(requests),
+            nodes: [node].into(),
+            source: keyed::Source::mix(workload, 1, 1),
+            keys: 1,
+            path: Vec::new(),
+            body: Vec::new(),
+            fields: Vec::new(),
+            field_ends: Vec::new(),
+        })
+    }
+
+    fn table(text: &str) -> NamedTempFile {
+        let mut file = NamedTempFile::new().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        file
+    }
+
+    const WORDS: &str = r#"method: POST, path: "/{user}?k={key}", body: '{"n": {sequence}}',
+        headers: {X-Id: "c{client}", accept: x}"#;
+
+    #[test]
+    fn words_are_written_over_http1() {
+        let users = table("user\nann\nb b\n");
+        let mut out = Vec::new();
+        let batch = asking(WORDS, &users).unwrap().request(7, 0, 11, &mut out);
+        assert_eq!(batch.map(|batch| batch.responses).ok(), Some(1));
+        let expected = "POST /b%20b?k=0 HTTP/1.1\r\nHost: h\r\naccept: x\r\nX-Id: c7\r\n\
+                        Content-Length: 9\r\n\r\n{\"n\": 11}";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn words_are_written_over_http2() {
+        let users = table("user\nann\nb b\n");
+        let mut asking = asking(WORDS, &users).unwrap();
+        let Ok(stream) = asking.stream(7, 0, 10) else { panic!("there is a stream") };
+        assert_eq!(stream.path, Some(&b"/ann?k=0"[..]));
+        assert_eq!(stream.body, b"{\"n\": 10}");
+        assert_eq!((stream.fields.bytes, stream.fields.ends), (&b"x-idc7"[..], &[(4, 6)][..]));
+    }
+
+    #[test]
+    fn values_that_would_end_a_line_and_other_files_are_refused() {
+        let users = table("user\n\"a\nb\"\n");
+        let told = asking("headers: {x-user: \"{user}\"}", &users).err().unwrap().to_string();
+        assert!(told.contains("row 1 of the table") && told.contains("header `x-user`"), "{told}");
+        assert!(asking("path: \"/{user}\"", &users).is_ok(), "it is percent-encoded there");
+        let rows = Rows { file: users.path().display().to_string(), sha256: Some("ab".to_owned()) };
+        let told = super::table(&rows).unwrap_err().to_string();
+        assert!(told.contains("not ab as before"), "{told}");
     }
 }

@@ -14,7 +14,7 @@ use bakeoff_wire::ProtocolError;
 use bakeoff_wire::http1::{self, Connection, Limits, Response};
 use serde_json::Value;
 
-use super::exchange::PATIENCE;
+use super::exchange::{self, PATIENCE};
 use super::{Access, SystemError, http_status_text};
 
 /// How a system maps operations onto requests and responses onto answers.
@@ -257,15 +257,15 @@ fn on_a_line(
     let deadline = clock::now() + patience;
     let go_on = || match clock::now() < deadline {
         true => Ok(()),
-        false => Err(io::Error::other("no answer in time")),
+        false => Err(exchange::no_answer()),
     };
     let reply = BlockingConnection::connect(&node.target, patience)
         .and_then(|mut line| ask(&mut line, &go_on));
     reply.map_err(|error| {
         let seen = match error.kind() {
-            io::ErrorKind::UnexpectedEof => {
-                io::Error::other("the server closed the connection without an answer")
-            }
+            io::ErrorKind::UnexpectedEof => io::Error::other(ProtocolError::new(
+                "the server closed the connection without an answer",
+            )),
             _ => error,
         };
         SystemError::unreachable(node, seen)

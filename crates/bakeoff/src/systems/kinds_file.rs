@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use bakeoff_core::study::{Kill, Kind, KindOption, OptionForm, Tier};
+use bakeoff_core::study::{CredentialForm, Kill, Kind, KindOption, OptionForm, Tier};
 use serde_json::{Value, json};
 
 use super::kinds;
@@ -43,6 +43,11 @@ fn declared(kind: &Kind) -> Value {
         "kill": match kind.kill {
             Kill::UnderLoad => "under-load",
             Kill::AtRest => "at-rest",
+        },
+        "credentials": match kind.credentials {
+            CredentialForm::None => "none",
+            CredentialForm::Password => "password",
+            CredentialForm::Token => "token",
         },
         "in_flight_max": kind.in_flight_max,
         "connection_each": kind.connection_each,

@@ -80,6 +80,7 @@ pub(crate) mod access_gateway;
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::io;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -87,6 +88,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{Acknowledged, Encryption, Setting};
 use bakeoff_core::schedule::LoadShare;
+use bakeoff_core::secrets;
 use bakeoff_core::study::{self, Kind, Operation, OptionForm, Workload};
 use bakeoff_core::units::{self, ByteCount};
 use bakeoff_engine::together::Together;
@@ -96,6 +98,7 @@ use bakeoff_engine::{self as engine, Connections, Drive, EngineError, Live};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{HostError, NodeSpec};
 use bakeoff_install::Installed;
+use bakeoff_wire::ProtocolError;
 
 use self::declaration::Declaration;
 pub(crate) use self::error::SystemError;
@@ -148,6 +151,19 @@ pub(crate) trait System: fmt::Debug + Sync {
 
     /// Removes every key that begins with `bakeoff/`, and what [`Self::prepare`] made.
     fn clear(&self, node: &Access) -> Result<(), SystemError> {
+        let _ = node;
+        Ok(())
+    }
+
+    /// Returns the command by which its own client removes every key that begins with `bakeoff/`, for people; `None`
+    /// where there is no single one.
+    fn removal(&self, node: &Access) -> Option<String> {
+        let _ = node;
+        None
+    }
+
+    /// Finds out whether clients may read keys of `bakeoff/` on a node of a cluster that runs already.
+    fn may_use(&self, node: &Access) -> Result<(), NotReady> {
         let _ = node;
         Ok(())
     }
@@ -259,8 +275,12 @@ pub(crate) fn plain_value(form: &OptionForm, text: &str) -> String {
 
 /// A response that is no success, in words: `500: No cluster leader`.
 fn http_status_text(status: u16, body: &[u8]) -> String {
-    let reply = String::from_utf8_lossy(&body[..body.len().min(200)]).trim().to_owned();
-    if reply.is_empty() { status.to_string() } else { format!("{status}: {reply}") }
+    let body = String::from_utf8_lossy(&body[..body.len().min(secrets::SEARCHED_MAX)]);
+    let reply = body.trim();
+    match reply.is_empty() {
+        true => status.to_string(),
+        false => format!("{status}: {}", units::server_text(reply)),
+    }
 }
 
 /// The nodes of a system and their settings.
@@ -331,6 +351,13 @@ impl fmt::Debug for Memory {
 /// prints it.
 pub(crate) struct ClientToken(pub(crate) String);
 
+/// User and password with which clients of a cluster that runs already sign in. It has no `Debug`, so that
+/// nothing prints it.
+pub(crate) struct Login {
+    pub(crate) user: String,
+    pub(crate) password: String,
+}
+
 /// A setting with its reason.
 pub(crate) fn setting(name: &str, value: impl ToString, reason: &str) -> Setting {
     Setting { name: name.to_owned(), value: value.to_string(), reason: reason.to_owned() }
@@ -369,6 +396,14 @@ pub(crate) struct ClusterStatus {
 pub(crate) enum NotReady {
     /// It may before long.
     NotYet(String),
+    /// It is there, and does not answer as such a system does. One that is starting may get over it; one that has
+    /// been running for long does not.
+    Odd {
+        /// `` `10.0.0.5:2379`: grpc status 13 ``.
+        seen: String,
+        /// Without `hint: `.
+        hint: &'static str,
+    },
     /// Waiting does not help: what was seen, and what to try.
     Never {
         /// `` `vault-1` is sealed ``.
@@ -386,9 +421,41 @@ impl From<String> for NotReady {
 
 impl From<SystemError> for NotReady {
     fn from(seen: SystemError) -> Self {
-        Self::NotYet(seen.to_string())
+        match &seen {
+            SystemError::Unreachable { source, .. } => match source.get_ref() {
+                Some(inner) if inner.is::<rustls::Error>() => Self::Never {
+                    hint: exchange::hint(inner.downcast_ref()).to_owned(),
+                    seen: seen.to_string(),
+                },
+                Some(inner) if inner.is::<ProtocolError>() => {
+                    Self::Odd { seen: seen.to_string(), hint: ANOTHER_PROTOCOL }
+                }
+                _ if is_broken_off(source.kind()) => {
+                    Self::Odd { seen: seen.to_string(), hint: ANOTHER_PROTOCOL }
+                }
+                _ => Self::NotYet(seen.to_string()),
+            },
+            // Servers say so while they elect one of them.
+            SystemError::Status { answer, .. } if answer.starts_with('5') => {
+                Self::NotYet(seen.to_string())
+            }
+            SystemError::Answered { .. }
+            | SystemError::Status { .. }
+            | SystemError::NoJson { .. } => Self::Odd { seen: seen.to_string(), hint: OWN_CLIENT },
+            SystemError::Unset(_) | SystemError::State(_) => Self::NotYet(seen.to_string()),
+        }
     }
 }
+
+/// Returns whether a conversation ended so that one who speaks otherwise may have ended it.
+fn is_broken_off(how: io::ErrorKind) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof};
+    [BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof].contains(&how)
+}
+
+const ANOTHER_PROTOCOL: &str =
+    "this is not how such a system speaks: look at the endpoint's port, and at the study's `kind`";
+const OWN_CLIENT: &str = "look at the endpoint with the system's own client";
 
 impl From<&str> for NotReady {
     fn from(seen: &str) -> Self {

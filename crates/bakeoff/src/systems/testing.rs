@@ -63,7 +63,8 @@ pub(crate) fn start(
     program: Option<Installed>,
 ) -> Running {
     let dir = TempDir::new().unwrap();
-    let components = [Component { role: COMPOSITE, tier: None, asked, system, program }];
+    let components =
+        [Component { role: COMPOSITE, tier: None, asked, system, program, seal: None }];
     let members = compose(&components, dir.path(), 7, &mut Allocator::new(None)).unwrap();
     let never = AtomicBool::new(false);
     let ready = cluster::start(members, dir.path(), &never, |_| {});

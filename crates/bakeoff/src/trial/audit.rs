@@ -31,6 +31,8 @@ pub(crate) struct Auditor<'a> {
     pub(crate) keys_max: u64,
     /// Seeds the sample.
     pub(crate) seed: u64,
+    /// Whether bakeoff started the servers, so that a key that cannot be read is their failure.
+    pub(crate) is_started: bool,
     pub(crate) interrupted: &'a AtomicBool,
 }
 
@@ -59,17 +61,36 @@ impl Auditor<'_> {
         let nodes = cluster.to_read_from();
         if nodes.is_empty() {
             audit.unreadable = asked;
-            audit.verdict = Verdict::Failed("no node is left to read from".into());
+            audit.verdict = self.unread("no node is left to read from".into());
             return audit;
         }
         let unsettled = self.system.settle(&nodes).err().map(|why| why.to_string());
         match self.read_back(keys, &nodes) {
-            Ok(read_back) => judged(audit, asked, read_back, unsettled),
+            Ok(read_back) => {
+                let mut audit = judged(audit, asked, read_back, unsettled);
+                // A key that could not be read is not lost. Whether it is nobody knows of servers that somebody
+                // else runs, and may have stopped.
+                if audit.unreadable > 0
+                    && audit.lost + audit.wrong == 0
+                    && let Verdict::Failed(why) = &audit.verdict
+                {
+                    audit.verdict = self.unread(why.clone());
+                }
+                audit
+            }
             Err(error) => Audit {
                 unreadable: asked,
-                verdict: Verdict::Failed(format!("nothing could be read back: {error}")),
+                verdict: self.unread(format!("nothing could be read back: {error}")),
                 ..audit
             },
+        }
+    }
+
+    /// Returns the verdict on keys that could not be read back.
+    fn unread(&self, why: String) -> Verdict {
+        match self.is_started {
+            true => Verdict::Failed(why),
+            false => Verdict::NotChecked(format!("{why}; that does not say that they are lost")),
         }
     }
 

@@ -97,9 +97,7 @@ pub(crate) fn under_load(
             of.system.drive(KvLoad {
                 nodes: of.nodes,
                 keyed: of.keyed,
-                source: &mut |share| {
-                    Source::mix(workload, seed, mix64(seed ^ u64::from(share.index)))
-                },
+                source: &mut |_| Source::mix(workload, seed, mix64(seed)),
                 reading,
                 drive: &drive,
                 together: None,

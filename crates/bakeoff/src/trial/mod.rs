@@ -39,8 +39,7 @@ use self::routes::Routes;
 use self::sampling::{Judged, Sampling};
 use self::verdicts::{configuration_check, limits_check, servers_check};
 use crate::cluster::contenders::Contender;
-use crate::cluster::topology::compose;
-use crate::cluster::{self, NoTargets, Ready};
+use crate::cluster::{self, NoTargets, Ready, Starting};
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
 use crate::systems::SystemError;
@@ -104,6 +103,9 @@ pub(crate) fn begun(trial: &Trial, started: String) -> TrialRecord {
         trial: trial.clone(),
         started,
         ready_after: Duration::ZERO,
+        kept: false,
+        beside_another: false,
+        missing: Vec::new(),
         leader: None,
         targets: Vec::new(),
         filled: 0,
@@ -277,6 +279,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             None => cluster::attach(system, asked)?.ready(interrupted)?,
         };
         self.record.ready_after = cluster.after;
+        self.record.kept = was_kept || !asked.is_started();
         self.record.leader = cluster.leader();
         self.record.checks.extend(limits_check(&cluster));
         if trial.round == 0 {
@@ -293,8 +296,15 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         }
         // Nothing of ours stays on a system of somebody else's: not what a run that was killed left
         // there, and not what this trial leaves, however it ends.
-        let node = cluster.first().clone();
-        let clear = || system.clear(&node).map_err(Ended::from);
+        for endpoint in &cluster.missing {
+            let why =
+                format!("{} runs without {endpoint}, which accepts no connection", asked.name);
+            self.reporter.report(&Event::NodeMissing { why: &why });
+        }
+        self.record.missing.clone_from(&cluster.missing);
+        let nodes = cluster.nodes.clone();
+        let keys_max = self.of.workload.keys.count;
+        let clear = || cluster::clear(system, &nodes, keys_max).map_err(Ended::from);
         clear()?;
         let ended = self.measure(cluster);
         let cleared = clear();
@@ -307,11 +317,16 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         // Left by trials that failed, or by a run that was killed and is resumed.
         std::fs::remove_dir_all(nodes).ok();
         let Combination { contender, trial, .. } = self.of;
-        let members = compose(&contender.components, nodes, trial.seed, &mut self.context.ports)
-            .map_err(Failure::from)?;
+        let of = Starting {
+            components: &contender.components,
+            nodes,
+            dir: &self.home,
+            seed: trial.seed,
+        };
         let sampler = &mut self.sampling.sampler;
         let watch = |processes: &[Process]| sampler.watch(processes.iter().map(Watched::node));
-        Ok(cluster::start(members, &self.home, self.context.interrupted, watch)?)
+        let (ports, stop) = (&mut self.context.ports, self.context.interrupted);
+        Ok(cluster::start_on_free_ports(of, ports, stop, self.reporter, watch)?)
     }
 
     /// Fills, loads and audits a cluster that is ready, and stops or keeps it.
@@ -397,7 +412,8 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let interrupted = self.context.interrupted;
         let seed = trial.seed;
         let keys_max = self.context.study.audit_keys;
-        let auditor = Auditor { system, keyed, keys_max, seed, interrupted };
+        let is_started = contender.asked.is_started();
+        let auditor = Auditor { system, keyed, keys_max, seed, is_started, interrupted };
         self.phase(PhaseName::ReadingBack);
         self.record.audits.push(auditor.judge(&cluster, "after the load"));
         let when = "after kill -9 and restart of all nodes";

@@ -9,6 +9,9 @@ use bakeoff_core::observed::Observed;
 use bakeoff_core::study::{self, Study};
 use bakeoff_host as host;
 
+/// Why nothing is checked that others on the machine would fail.
+pub(super) const TOLD: &str = "others work on this machine, as bakeoff was told";
+
 /// Returns whether others had the machine's CPUs, as far as that can be told. `shared_machine`: whether the user
 /// says that others work on it; `asked`: the system that was loaded; `windows`: what was measured, in
 /// seconds since the trial began.
@@ -20,7 +23,7 @@ pub(crate) fn check(
     windows: &[(f64, f64)],
 ) -> Verdict {
     if shared_machine {
-        return Verdict::NotChecked("others work on this machine, as bakeoff was told".to_owned());
+        return Verdict::NotChecked(TOLD.to_owned());
     }
     let is_here = |one: &study::Endpoint| match one.host.trim_matches(['[', ']']).parse::<IpAddr>()
     {

@@ -18,6 +18,7 @@ use bakeoff_host::observe::Sampler;
 use bakeoff_host::{machine, usage};
 
 use super::neighbours;
+use crate::environment;
 
 /// The samples of a trial under way, and when it began by two clocks.
 pub(crate) struct Sampling {
@@ -25,13 +26,16 @@ pub(crate) struct Sampling {
     began: Instant,
     /// By the clock on the wall, in seconds since 1970.
     wall: f64,
+    /// Whether another bakeoff worked on this machine then.
+    beside_another: bool,
 }
 
 impl Sampling {
     /// Begins to sample every so often; `dir` tells which disk.
     pub(crate) fn begin(dir: &Path, every: Duration) -> Self {
         let (began, wall) = (clock::now(), wall::seconds());
-        Self { sampler: Sampler::start(dir, every, began), began, wall }
+        let beside_another = environment::is_another_bakeoff_here();
+        Self { sampler: Sampler::start(dir, every, began), began, wall, beside_another }
     }
 
     /// Returns the seconds since the trial began.
@@ -53,7 +57,8 @@ impl Sampling {
     pub(crate) fn end(self) -> Sampled {
         let observed = self.sampler.stop();
         let (lasted, wall) = (self.began.elapsed(), wall::seconds() - self.wall);
-        Sampled { observed, lasted, wall }
+        let beside_another = self.beside_another || environment::is_another_bakeoff_here();
+        Sampled { observed, lasted, wall, beside_another }
     }
 }
 
@@ -63,6 +68,8 @@ pub(crate) struct Sampled {
     lasted: Duration,
     /// Its length by the clock on the wall, in seconds.
     wall: f64,
+    /// Whether another bakeoff worked on this machine at its beginning or its end.
+    beside_another: bool,
 }
 
 /// The trial whose samples are judged.
@@ -81,13 +88,18 @@ impl Sampled {
     pub(crate) fn judge_load(&self, of: Judged<'_>, mut record: TrialRecord) -> TrialRecord {
         let Judged { study, asked, load, shared_machine } = of;
         let observed = &self.observed;
+        record.beside_another = self.beside_another;
         let windows = windows(load, &record);
         if let Some(phase) =
             observed.phases.iter().find(|phase| phase.name == PhaseName::Load.text())
         {
             record.usage = usage::summarize(observed, &windows, (phase.from, phase.to));
             let cpus = machine::cpus_online().unwrap_or(0);
-            let steal = check::machine::steal(&observed.machine, cpus, phase.from, phase.to);
+            let steal = if shared_machine {
+                Verdict::NotChecked(neighbours::TOLD.to_owned())
+            } else {
+                check::machine::steal(&observed.machine, cpus, phase.from, phase.to)
+            };
             let others = neighbours::check(study, shared_machine, asked, observed, &windows);
             let check = |name, verdict| Check { name, verdict };
             record.checks.push(check(CheckName::Steal, steal));

@@ -106,9 +106,7 @@ fn drive_half(
     let (mut measurement, next) = split.system.drive(KvLoad {
         nodes,
         keyed: split.keyed,
-        source: &mut |share| {
-            Source::mix(&half.workload, split.seed, mix64(drawn ^ u64::from(share.index) << 32))
-        },
+        source: &mut |_| Source::mix(&half.workload, split.seed, drawn),
         reading: split.reading,
         drive: &drive,
         together: Some(together),

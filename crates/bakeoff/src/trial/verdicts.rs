@@ -30,11 +30,16 @@ pub(super) fn limits_check(cluster: &Ready) -> Option<Check> {
 
 /// Tells whether a server ended while it was loaded: it answers for nothing that was measured.
 pub(super) fn servers_check(cluster: &Ready) -> Option<Check> {
-    let died = cluster.died();
-    let verdict = if died.is_empty() {
-        Verdict::Passed
-    } else {
+    let (died, strays) = (cluster.died(), cluster.strays());
+    let verdict = if !died.is_empty() {
         Verdict::Failed(format!("{} during the load", died.join(", ")))
+    } else if !strays.is_empty() {
+        let strays = strays.join("; ");
+        Verdict::Failed(format!(
+            "{strays} as a daemon, whose CPU time and memory are in no figure; it is ended with the trial"
+        ))
+    } else {
+        Verdict::Passed
     };
     cluster.processes().next().is_some().then_some(Check { name: CheckName::Servers, verdict })
 }

@@ -121,7 +121,7 @@ fn an_honest_canary_passes_a_kill_under_load_which_is_told() {
 #[test]
 fn a_corrupted_value_fails_the_trial_and_counts_as_wrong() {
     let run = canary("corrupt: 5%", GETS, SHORT);
-    is_invalid(&run, &["answers: ", " wrong and 0 stale"]);
+    is_invalid(&run, &["answers: ", " wrong answers; key `bakeoff/"]);
     assert_eq!(run.figure("requests_verified") + run.figure("errors_wrong_value"), 1000.0);
     assert!(run.figure("errors_wrong_value") > 5.0);
 }

@@ -1,10 +1,13 @@
 //! Tests of the servers that a trial begins on: its own, or those that were kept.
 
 use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{Bench, array, folders};
+use crate::support::canary::Canary;
+use crate::support::{Bench, Ran, array, folders, wait_for};
 
 /// Writes 400 keys into one directory; then lists directories of ten of which one has that name.
 const STUDY: &str = "\
@@ -61,4 +64,55 @@ fn unusable_kept_cluster_leaves_no_data() {
     let dir = run.bench.runs().remove(0);
     assert!(dir.join("kept/canary/logs").exists());
     assert!(!dir.join("kept/canary/nodes").exists(), "its data is thrown away");
+}
+
+/// A study of canaries at these endpoints.
+fn of_own(endpoints: &[String], seconds: u32) -> Bench {
+    let endpoints: Vec<String> = endpoints.iter().map(|one| format!("\"http://{one}\"")).collect();
+    Bench::new(&format!(
+        "title: Mine\nsystems: {{mine: {{kind: canary, endpoints: [{}]}}}}\n\
+         workloads: {{work: {{mix: {{put: 1, get: 1}}, keys: {{count: 50}}}}}}\n\
+         loads: {{load: {{clients: 2, warmup: 0s, stop: {{after: {seconds}s}}}}}}\ntrials: 1\n",
+        endpoints.join(", ")
+    ))
+}
+
+#[test]
+fn own_cluster_that_lacks_a_minority_of_its_nodes_is_studied_with_a_warning() {
+    let canary = Canary::start("");
+    let port = canary.address.port();
+    // Both names are those of one server, so that all that answer have the same keys.
+    let (one, two) = (canary.address.to_string(), format!("localhost:{port}"));
+    let (dead, deader) = ("127.0.0.1:1".to_owned(), "127.0.0.1:2".to_owned());
+    let bench = of_own(&[one.clone(), dead.clone(), two.clone()], 1);
+    let ran = Ran::run(&mut bench.command()).ends_with(0);
+    let warning = "mine runs without 127.0.0.1:1, which accepts no connection";
+    assert!(ran.stderr.contains(warning), "{}", ran.stderr);
+    assert!(ran.stdout.contains("mine ran without 127.0.0.1:1 in 1 trial"), "{}", ran.stdout);
+    assert_eq!(trials(&bench.record())[0]["missing"], serde_json::json!(["127.0.0.1:1"]));
+
+    let ran = Ran::run(&mut of_own(&[one, dead, deader], 1).command());
+    assert_eq!(ran.code, Some(4), "{}", ran.stderr);
+    assert!(ran.stderr.contains("did not answer as a cluster with a leader"), "{}", ran.stderr);
+}
+
+#[test]
+fn own_cluster_that_dies_has_lost_nothing_and_tells_what_stays_on_it() {
+    let canary = Canary::start("");
+    let bench = of_own(&[canary.address.to_string()], 3);
+    let mut command = bench.command();
+    let begun = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for("the load", Duration::from_secs(60), || canary.stat("puts") > 100);
+    drop(canary);
+    let ran = Ran::from_output(begun.wait_with_output().unwrap());
+    let left =
+        "up to 50 keys of bakeoff's may be left on the cluster, whose names begin with `bakeoff/`";
+    assert!(ran.stderr.contains(left), "{}", ran.stderr);
+    assert!(!ran.stdout.contains("failed the audit"), "{}", ran.stdout);
+    let record = bench.record();
+    let audit = trials(&record)[0]["audits"][0].to_string();
+    assert!(
+        audit.contains("not-checked") && audit.contains("not say that they are lost"),
+        "{audit}"
+    );
 }

@@ -247,6 +247,14 @@ fn a_run_of_errors_alone_has_no_rate_and_ends_with_1() {
 }
 
 #[test]
+fn server_that_ends_in_the_run_is_said_and_ends_with_1() {
+    let canary = Canary::start("--delay 5ms --die-after 2s");
+    let ran = hey(&["-z", "4s", "-c", "4", &canary.url("/health")]).ends_with(1);
+    assert!(ran.stderr.contains("nothing succeeded from "), "{}", ran.stderr);
+    assert!(ran.stdout.contains("\n  [4]\trefused: no connection for "), "{}", ran.stdout);
+}
+
+#[test]
 fn counts_agree_with_the_canary() {
     let canary = Canary::start("--error=0.2 --refuse=0.1 --garbage=0.1 --seed=7");
     let url = canary.url("/kv/a");

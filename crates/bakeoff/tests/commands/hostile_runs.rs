@@ -1,5 +1,6 @@
 //! Runs of strangers: records and folders that were made to harm whoever opens or resumes them.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
-use crate::support::{Bench, Ran, bakeoff};
+use crate::support::{Bench, Ran, array, bakeoff, text};
 
 const STUDY: &str = "\
 title: One short trial after the other
@@ -225,4 +226,76 @@ fn texts_of_a_record_neither_steer_a_terminal_nor_begin_formulas_or_links() {
     }
     let history = Ran::run(bakeoff().args(["history", "--out"]).arg(dir.path())).ends_with(0);
     assert!(!harmful(&history.stdout) && !harmful(&history.stderr), "{}", history.stdout);
+}
+
+/// A whole run with its reports, in a folder of its own.
+fn whole_run() -> (Bench, PathBuf) {
+    let bench = Bench::new(STUDY);
+    Ran::run(&mut bench.command()).ends_with(0);
+    let run = bench.runs()[0].clone();
+    (bench, run)
+}
+
+/// Returns the findings of `bakeoff verify`, by name, with its exit code and the record's head.
+fn verified(run: &Path, arguments: &[&str]) -> (BTreeMap<String, String>, Option<i32>, String) {
+    let ran = Ran::run(bakeoff().arg("verify").arg(run).arg("--json").args(arguments));
+    let found: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let each = array(&found["verified"]).iter();
+    let each = each.map(|one| (text(&one["what"]).to_owned(), text(&one["outcome"]).to_owned()));
+    (each.collect(), ran.code, text(&found["head"]).to_owned())
+}
+
+#[test]
+fn altered_record_does_not_verify() {
+    let (_bench, run) = whole_run();
+    let (found, code, head) = verified(&run, &[]);
+    assert!(found.values().all(|outcome| outcome == "holds"), "{found:?}");
+    assert_eq!((found.len(), code), (8, Some(0)));
+    assert_eq!(verified(&run, &["--head", &head]).1, Some(0));
+    let file = run.join("record.jsonl");
+    let record = fs::read_to_string(&file).unwrap();
+    let fails = |changed: &str, expected: &[&str]| {
+        fs::write(&file, changed).unwrap();
+        let (found, code, _) = verified(&run, &["--head", &head]);
+        let failing: Vec<&str> =
+            found.iter().filter(|(_, one)| *one == "fails").map(|(what, _)| &**what).collect();
+        for what in expected {
+            assert!(failing.contains(what), "{what} is not in {failing:?}");
+        }
+        assert_eq!(code, Some(6));
+    };
+    assert!(record.contains("\"verified\":50,"));
+    fails(
+        &record.replacen("\"verified\":50,", "\"verified\":55,", 1),
+        &["lines", "counts", "report.html"],
+    );
+    let lines: Vec<&str> = record.lines().collect();
+    let without = |place: usize| {
+        let kept = lines.iter().enumerate().filter(|(at, _)| *at != place);
+        kept.map(|(_, line)| format!("{line}\n")).collect::<String>()
+    };
+    fails(&without(1), &["lines", "report.md"]);
+    // The last line is missed by none but the head.
+    fails(&without(lines.len() - 1), &["head"]);
+    let passed = "\"name\":\"errors\",\"verdict\":{\"verdict\":\"passed\"";
+    assert!(record.contains(passed));
+    let failed = passed.replace("passed\"", "failed\",\"why\":\"x\"");
+    fails(&record.replacen(passed, &failed, 1), &["lines", "checks"]);
+    let seed = "\"seed\":7,";
+    assert!(record.contains(seed));
+    fails(&record.replacen(seed, "\"seed\":8,", 1), &["lines", "trials"]);
+    fs::write(&file, &record).unwrap();
+    assert_eq!(verified(&run, &[]).1, Some(0));
+    fs::write(run.join("report.md"), "# A better report\n").unwrap();
+    let (found, code, _) = verified(&run, &[]);
+    assert_eq!((found["report.md"].as_str(), found["report.html"].as_str()), ("fails", "holds"));
+    assert_eq!(code, Some(6));
+}
+
+#[test]
+fn resumed_run_verifies() {
+    let (_dir, run) = run();
+    resume(&run).ends_with(0);
+    let (found, code, _) = verified(&run, &[]);
+    assert_eq!((found["lines"].as_str(), code), ("holds", Some(0)), "{found:?}");
 }

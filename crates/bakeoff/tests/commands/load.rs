@@ -1,5 +1,6 @@
 //! `bakeoff load` as users and their scripts meet it, against the canary.
 
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -61,6 +62,34 @@ fn open_load_sends_at_its_rate_and_knows_its_schedule_lag() {
     assert_eq!(array(&result["seconds"]).len(), 2);
 }
 
+#[test]
+fn few_requests_at_a_rate_are_reported_at_that_rate() {
+    let _alone = alone();
+    let canary = Canary::start("");
+    let (result, _) = result(&[&canary.url("/health"), "--rate", "10", "-n", "5"]);
+    let rate = result["requests_per_second"].as_f64().unwrap();
+    assert!((9.0..=10.0).contains(&rate), "5 requests at 10/s take 0.5 s: {rate}/s");
+}
+
+#[test]
+fn answers_to_the_warmup_are_told_apart_in_throughput() {
+    let _alone = alone();
+    let canary = Canary::with_value(SLOW);
+    let overload = ["--rate", "600", "-c", "1", "--warmup", "2s", "--for", "2s"];
+    let url = canary.url("/kv/key");
+    let arguments = [&[url.as_str()][..], &overload].concat();
+    let (result, _) = result(&arguments);
+    let count = |name: &str| result[name].as_u64().expect(name);
+    assert!(count("due_in_the_warmup") > 50, "{result:#}");
+    let rate = result["requests_per_second"].as_f64().unwrap();
+    assert!((rate * 2.0 - count("verified_in_window") as f64).abs() < 1.0, "{rate}/s of 2 s");
+    let said = load(&arguments).stdout;
+    assert!(
+        said.contains(" of them were due in the warm-up, and are in no other figure"),
+        "{said}"
+    );
+}
+
 /// An open load of 1,500/s by 100 clients, which stands still for `stops` after a while.
 fn stopped_load(canary: &Canary, stops: Duration) -> Value {
     let mut command = bakeoff();
@@ -113,6 +142,61 @@ fn a_run_of_errors_is_not_valid_and_its_rate_is_nothing() {
     assert!(text(&result["reasons"][0]).contains("most requests failed: 100 of 100"));
     let shown = load(&[&canary.url("/kv/key"), "-n", "100", "-c", "2"]).ends_with(1).stdout;
     assert!(shown.contains("\nVerified successes: 0/s (0 of 100"), "{shown}");
+}
+
+/// A server that ends while it is loaded.
+const ENDS: &str = "--delay 5ms --die-after 3s";
+
+#[test]
+fn server_that_ends_in_the_load_is_not_valid_however_few_its_errors() {
+    let _alone = alone();
+    let canary = Canary::with_value(ENDS);
+    let (result, code) =
+        result(&[&canary.url("/kv/key"), "-c", "4", "--for", "5s", "--fail-if", "errors > 10%"]);
+    assert_eq!((code, &result["valid"]), (Some(1), &json!(false)));
+    let why = text(&result["reasons"][0]);
+    assert!(
+        why.starts_with("nothing succeeded from ") && why.ends_with(" s on, of 5.0 s"),
+        "{why}"
+    );
+    assert_eq!(result["gates"][0]["failed"], false, "errors alone would not have told");
+    // Each client has an operation due that nobody answered, beside those that were under way at the end.
+    assert_eq!(result["errors"]["refused"], 4, "{}", result["errors"]);
+    let silences = array(&result["silences"]);
+    let ended = silences[0]["from"].as_f64().unwrap() + silences[0]["seconds"].as_f64().unwrap();
+    assert!(silences.len() == 1 && (ended - 5.0).abs() < 0.01, "{silences:?}");
+    let seconds = array(&result["seconds"]);
+    let numbers: Vec<u64> = seconds.iter().filter_map(|one| one["second"].as_u64()).collect();
+    assert!(numbers.starts_with(&[0, 1, 2, 3, 4]), "each second, the empty ones too: {seconds:?}");
+    assert_eq!(seconds[4]["verified"], 0);
+}
+
+#[test]
+fn stall_is_told_and_a_gate_can_ask_for_it() {
+    let _alone = alone();
+    let canary = Canary::with_value("--delay 5ms --stall 1200ms --stall-after 2500ms");
+    let url = canary.url("/kv/key");
+    let with = ["--fail-if", "p90 > 100ms", "--fail-if", "longest-silence > 1s"];
+    let ran = load(&[&[&*url, "-c", "4", "--for", "4s"], &with[..]].concat()).ends_with(1);
+    for told in [
+        "\nStalled: nothing succeeded for 1.2",
+        "\npassed: --fail-if `p90 > 100ms`",
+        "\nFAILED: --fail-if `longest-silence > 1s`: longest-silence is 1.2",
+    ] {
+        assert!(ran.stdout.contains(told), "{told}: {}", ran.stdout);
+    }
+    let steady = load(&[&url, "-c", "4", "--for", "2s", "--fail-if", "longest-silence > 500ms"]);
+    assert!(!steady.ends_with(0).stdout.contains("Stalled"));
+}
+
+#[test]
+fn answer_later_than_the_timeout_is_a_timeout() {
+    let _alone = alone();
+    let canary = Canary::with_value(SLOW);
+    let url = canary.url("/kv/key");
+    let (result, code) = result(&[&url, "-n", "200", "-c", "4", "--timeout", "2ms"]);
+    assert_eq!((code, &result["verified"]), (Some(1), &json!(0)));
+    assert_eq!(result["errors"], json!({"timeout": 200}), "nobody refused anything");
 }
 
 #[test]
@@ -191,6 +275,29 @@ fn several_urls_are_asked_in_turn() {
         let cells: Vec<&str> = row.unwrap_or(&shown).split_whitespace().collect();
         assert_eq!(cells[3], "50", "{shown}");
     }
+}
+
+#[test]
+fn lost_connections_are_charged_to_the_requests_of_their_server() {
+    let _alone = alone();
+    let (living, ending) = (Canary::with_value(SLOW), Canary::with_value(ENDS));
+    let urls = [ending.url("/kv/key"), living.url("/kv/key"), ending.url("/health")];
+    let rate = ["--for", "4s", "-c", "6", "--rate", "300/s"];
+    let (result, _) = result(&[&[&*urls[0], &urls[1], &urls[2]], &rate[..]].concat());
+    let errors: Vec<u64> =
+        array(&result["by_request"]).iter().map(|one| one["errors"].as_u64().unwrap()).collect();
+    assert!(errors[0] > 50 && errors[2] > 50, "{errors:?}");
+    assert_eq!(errors[1], 0, "{errors:?}");
+}
+
+#[test]
+fn server_that_gets_no_client_is_told() {
+    let (one, other) = (Canary::with_value(""), Canary::with_value(""));
+    let urls = [one.url("/health"), other.url("/health")];
+    let ran = load(&[&urls[0], &urls[1], "--weights", "1,8", "-c", "1", "-n", "9"]);
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+    assert!(ran.stderr.contains("none of 1 clients falls to"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("hint: give 5 clients or more"), "{}", ran.stderr);
 }
 
 #[test]
@@ -286,6 +393,91 @@ fn nothing_secret_is_printed() {
 }
 
 #[test]
+fn secrets_that_a_server_repeats_are_masked() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/page?token=hunter2-of-the-url", listener.local_addr().unwrap());
+    // It answers each request with the request.
+    std::thread::spawn(move || {
+        for socket in listener.incoming() {
+            let mut socket = socket.unwrap();
+            std::thread::spawn(move || {
+                let mut buffer = [0; 4096];
+                while let Ok(count @ 1..) = socket.read(&mut buffer) {
+                    let asked = String::from_utf8_lossy(&buffer[..count]).into_owned();
+                    // The cut of an example goes through the middle of the token.
+                    let at = asked.find("Bearer").unwrap_or(0).saturating_sub(40);
+                    let (head, body) = ("HTTP/1.1 403 No\r\nContent-Length: ", &asked[at..]);
+                    let answer = format!("{head}{}\r\n\r\n{body}", body.len());
+                    socket.write_all(answer.as_bytes()).ok();
+                }
+            });
+        }
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let header = "Authorization: Bearer hunter2-of-the-header";
+    let more = ["-n", "20", "-c", "2", "-H", header, "-H", "Cookie: session=hunter2-of-the-cookie"];
+    for form in [&[][..], &["--json"], &["--out", dir.path().to_str().unwrap()]] {
+        let ran = load(&[&[url.as_str()], &more[..], form].concat());
+        let told = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(told.contains("Authorization: ***"), "{told}");
+        ran.says_nothing_of("hunter2");
+    }
+    for file in std::fs::read_dir(&folders(dir.path())[0]).unwrap() {
+        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        assert!(!text.contains("hunter2"), "{text}");
+    }
+}
+
+#[test]
+fn habits_of_other_tools_are_understood() {
+    let _alone = alone();
+    let canary = Canary::with_value("");
+    let ran = load(&["-X", "get", &canary.url("/health"), "-n", "1e2", "-c", "2", "--json"]);
+    let result: Value = serde_json::from_str(&ran.ends_with(0).stdout).unwrap();
+    assert_eq!((&result["requests"], &result["statuses"]["200"]), (&json!(100), &json!(100)));
+    let mut command = bakeoff();
+    command.args(["load", "--targets", "-", "-n", "50", "-c", "1", "--json"]);
+    let quiet = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = quiet.spawn().unwrap();
+    let targets = format!("GET {}\n", canary.url("/health"));
+    child.stdin.take().unwrap().write_all(targets.as_bytes()).unwrap();
+    let ran = Ran::from_output(child.wait_with_output().unwrap()).ends_with(0);
+    let result: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(result["verified"], 50);
+}
+
+#[test]
+fn newest_runs_have_names() {
+    let _alone = alone();
+    let canary = Canary::start("");
+    let dir = TempDir::new().unwrap();
+    let here = |arguments: &[&str]| Ran::run(bakeoff().current_dir(dir.path()).args(arguments));
+    here(&["report", "latest"]).ends_with(2).complains(&["there is no run `latest` in `runs`"]);
+    for number in ["100", "200", "300"] {
+        let url = canary.url("/health");
+        here(&["load", &url, "-n", number, "-c", "1", "--output", "runs"]).ends_with(0);
+    }
+    let requests = |run: &str| {
+        let ran = here(&["report", run, "--format", "json"]).ends_with(0);
+        let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+        let record = record(&folders(&dir.path().join("runs"))[0]);
+        assert!(!record.is_empty());
+        report.to_string().contains("300")
+    };
+    assert!(requests("latest"), "the last one had 300");
+    assert!(!requests("latest~2"), "the first one had 100");
+    here(&["verify", "latest"]).ends_with(0);
+    let compared = here(&["compare", "latest~1", "latest"]);
+    assert!(
+        compared.stdout.contains("stop.operations 200 and 300"),
+        "{}{}",
+        compared.stdout,
+        compared.stderr
+    );
+    here(&["report", "latest~3"]).ends_with(2).complains(&["there is no run `latest~3`"]);
+}
+
+#[test]
 fn bad_input_ends_with_2_and_says_where() {
     let url = "http://127.0.0.1:1/";
     let bad = |arguments: &[&str], output: &[&str]| {
@@ -328,7 +520,8 @@ fn writes_plain_lines_to_a_pipe() {
     for text in [&ran.stdout, &ran.stderr] {
         assert!(!text.contains('\x1b') && !text.contains('\r'), "{text:?}");
     }
-    assert_eq!(ran.stderr.lines().count(), 1, "what is asked: {}", ran.stderr);
+    assert_eq!(ran.stderr, "", "the result alone tells the settings");
+    assert_eq!(ran.stdout.matches(&canary.url("/health")).count(), 1, "{}", ran.stdout);
 }
 
 impl Ran {
@@ -415,4 +608,39 @@ fn failed_load_leaves_no_run() {
     load(&[&["http://127.0.0.1:1/"], &out_flag[..]].concat()).ends_with(4);
     load(&[&["http://127.0.0.1:1/", "--ramp", "1..2"], &out_flag[..]].concat()).ends_with(2);
     assert!(folders(out.path()).is_empty());
+}
+
+#[test]
+fn framing_headers_are_refused_and_bodies_come_from_files() {
+    let canary = Canary::start("");
+    let url = canary.url("/kv/key");
+    for (header, what) in [
+        ("Content-Length: 3", "`Content-Length` follows from the body"),
+        ("transfer-encoding: chunked", "`transfer-encoding` follows from the body"),
+    ] {
+        let ran = load(&[&url, "-n", "1", "-H", header]);
+        assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+        assert!(ran.stderr.contains(what), "{}", ran.stderr);
+    }
+    let ran = load(&[&url, "-n", "1", "-H", "Host: a", "-H", "host: b"]);
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+    let file = canary.dir.path().join("body");
+    std::fs::write(&file, "from a file").unwrap();
+    let body = format!("@{}", file.display());
+    load(&[&url, "-n", "1", "-c", "1", "--method", "put", "--body", &body]).ends_with(0);
+    let got = ["-n", "1", "-c", "1", "--expect-body", "from a file"];
+    load(&[&[url.as_str()][..], &got].concat()).ends_with(0);
+    let ran = load(&[&url, "-n", "2", "-c", "1", "--method", "head"]);
+    assert!(ran.stdout.contains("HEAD http://") && ran.stdout.contains("405: 2"), "{}", ran.stdout);
+}
+
+#[test]
+fn header_without_a_colon_is_not_asked_for_nor_printed() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("targets");
+    std::fs::write(&file, "GET http://127.0.0.1:1/\nX-Token s3cret-token\n").unwrap();
+    let ran = load(&["--targets", file.to_str().unwrap(), "-n", "1"]);
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+    assert!(ran.stderr.contains(":2") && ran.stderr.contains("with a `:`"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("s3cret"), "{}", ran.stderr);
 }

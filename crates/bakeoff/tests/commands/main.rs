@@ -24,6 +24,7 @@ mod nothing_left_running;
 mod observed;
 mod outputs;
 mod precision;
+mod reproduce;
 mod resume;
 mod services;
 mod shown;

@@ -239,7 +239,7 @@ fn requests_of_a_study_keep_their_bytes() {
             "title: t\nsystems:\n  web: {{kind: http, endpoints: [\"http://{}\"]}}\nworkloads:\n  \
              pages: {{mix: {{request: 1}}, keys: {{count: 3, order: sequential}}, request: {{method: POST, \
              path: \"/a/{{key}}?b={{key}}\", headers: {{x-one: one}}, body: text, expect: \
-             {{status: 200, body-size: 5}}}}}}\n  plain: {{mix: {{request: 1}}}}\nloads:\n  few: \
+             {{status: 200, body-size: 5}}}}}}\n  plain: {{mix: {{request: 1}}, request: {{path: /}}}}\nloads:\n  few: \
              {{clients: 2, {load}stop: {{operations: 20}}}}\ntrials: 1\n",
             recorder.address
         );

@@ -141,7 +141,10 @@ fn measured_quantiles_are_the_true_ones() {
                 let (truth, seen) = (truth as f64, seen as f64);
                 let precise = f64::max(0.01 * truth, 50_000.0) + 0.002 * truth;
                 let most = f64::max(at, 0.9);
-                let allowed = precise + way(most) + late.value_at_quantile(most) as f64;
+                // What the machine delays much is ranked higher: where a distribution is thin, a small share
+                // of that moves a quantile far.
+                let ranked = given.value_at_quantile((at + RANKED_HIGHER).min(1.0)) as f64 - truth;
+                let allowed = precise + way(most) + late.value_at_quantile(most) as f64 + ranked;
                 let line = format!(
                     "{shape} p{}: {:.3} ms measured, {:.3} ms true, {:.3} ms allowed",
                     at * 100.0,
@@ -156,6 +159,9 @@ fn measured_quantiles_are_the_true_ones() {
         });
     }
 }
+
+/// The share of operations that the machine may delay beyond any quantile.
+const RANKED_HIGHER: f64 = 0.04;
 
 const STALLS: &str = "--truth constant:1ms --stall 1s --stall-after 2500ms";
 

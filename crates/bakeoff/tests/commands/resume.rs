@@ -141,6 +141,10 @@ fn history(bench: &Bench) -> String {
 #[test]
 fn history_lists_runs_with_their_findings() {
     let bench = Bench::new(STUDY);
+    let mut missing = bakeoff();
+    let missing = Ran::run(missing.arg("history").arg("--out").arg(bench.out())).ends_with(2);
+    missing.complains(&["of --out is no folder"]);
+    std::fs::create_dir(bench.out()).unwrap();
     assert!(history(&bench).starts_with("no runs in "));
     let (run, _) = broken_off(&bench, Signal::KILL);
     let listed = history(&bench);

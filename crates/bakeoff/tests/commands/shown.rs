@@ -113,30 +113,41 @@ fn generator_leaves_cpus_to_pinned_nodes() {
     assert!(text(&verdict["why"]).contains("none is left"), "{verdict}");
 }
 
+/// A machine with other work gives a server less than its limit allows: that is no news of the limit.
+const ATTEMPTS: usize = 3;
+
 #[test]
 fn throttled_server_is_reported_as_bound_by_its_limit() {
+    let told: Vec<String> = (0..ATTEMPTS).map_while(|_| throttled().err()).collect();
+    assert!(told.len() < ATTEMPTS, "in none of {ATTEMPTS} attempts: {told:#?}");
+}
+
+/// Loads a server with a limit of 0.05 CPU. Returns what was told of one that had clearly less than that.
+fn throttled() -> Result<(), String> {
     let run = canary(", limits: {cpu: 0.05}", "{clients: 16, warmup: 0s, stop: {after: 3s}}");
     let limits = verdict(&run, "limits");
     if text(&limits["verdict"]) == "not-checked" {
         // The sheet says then why the figures mean little.
         finds(&run, &["limits were asked for and not applied to gate", "say little of"]);
-        return println!("skipped: {limits}");
+        println!("skipped: {limits}");
+        return Ok(());
     }
     if reasons(run.trial()).iter().any(|why| is_of_the_machine(why)) {
         // No figure is shown of it, and so no finding of what bounds it.
-        return finds(&run, &["gate has no valid trial under both/load"]);
+        finds(&run, &["gate has no valid trial under both/load"]);
+        return Ok(());
     }
-    finds(
-        &run,
-        &[
-            "gate-1 of gate was throttled in ",
-            "its limit of 0.05 CPU, not the program, set the pace",
-        ],
-    );
+    let throttled = |finding: &&str| finding.starts_with("gate-1 of gate was throttled in ");
+    let found = findings(&run);
+    let finding = found.iter().find(|one| throttled(one)).expect("a finding of its limit");
     let used = run.report["comparisons"][0]["systems"][0]["trials"][0]["nodes"][0].clone();
     assert!(used["throttled_share"].as_f64() > Some(0.5), "{used}");
     let cpu = used["cpu_mean_percent"].as_f64().unwrap();
-    assert!((2.0..5.25).contains(&cpu), "{used}");
+    // The kernel hands out slices of 5 ms: a period's last one may go over the limit of 5 ms a period.
+    assert!(cpu < 7.5, "{used}");
+    // A machine that gave the server no time for a while held it back more than its limit did.
+    let bound = finding.contains("its limit of 0.05 CPU, not the program, set the pace");
+    if bound && cpu > 2.0 { Ok(()) } else { Err(format!("{finding}; {used}")) }
 }
 
 /// Full and resumed handshakes of 40 requests by four clients.
@@ -146,7 +157,7 @@ fn handshakes(load: &str) -> (Run, u64, u64) {
     let run = Bench::new(&format!(
         "title: Handshakes\n\
          systems: {{web: {{kind: http, endpoints: [\"https://{address}\"], tls: {{ca: \"{}\"}}}}}}\n\
-         workloads: {{pages: {{mix: {{request: 1}}}}}}\n\
+         workloads: {{pages: {{mix: {{request: 1}}, request: {{path: /}}}}}}\n\
          loads: {{load: {{clients: 4, stop: {{operations: 40}}{load}}}}}\n\
          trials: 1\n",
         certificates.path("ca.pem").display()
@@ -178,4 +189,24 @@ fn each_connection_is_a_first_visit_where_sessions_are_not_to_be_resumed() {
     let (run, full, resumed) = handshakes(", keep-alive: off, tls-resumption: off");
     assert_eq!((full, resumed), (40, 0));
     assert_eq!(text(&verdict(&run, "handshakes")["verdict"]), "passed");
+}
+
+#[test]
+fn reads_of_keys_that_were_never_written_are_told_as_misses() {
+    let run = |fill: bool| {
+        Bench::new(&format!(
+            "title: Reads\nsystems: {{gate: {{kind: canary}}}}\nworkloads:\n  reads: {{mix: {{get: 3, put: 1}}, \
+             keys: {{count: 20000}}, values: {{size: 100}}, fill: {fill}}}\n\
+             loads: {{load: {{clients: 2, warmup: 0s, stop: {{operations: 400}}}}}}\ntrials: 1\n"
+        ))
+        .run()
+    };
+    let (empty, filled) = (run(false), run(true));
+    let told = " of the reads of gate under reads/load found no value";
+    let tells = |run: &Run| findings(run).iter().any(|finding| finding.contains(told));
+    assert!(tells(&empty) && !tells(&filled), "{:?}", findings(&empty));
+    assert_eq!(filled.figure("read_misses"), 0.0);
+    let reads = |run: &Run| run.figure("read_hits") + run.figure("read_misses");
+    assert!(empty.figure("read_misses") > 0.9 * reads(&empty), "{}", empty.trial());
+    assert!((200.0..400.0).contains(&reads(&filled)), "{}", filled.trial());
 }

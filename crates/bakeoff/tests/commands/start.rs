@@ -29,7 +29,7 @@ systems:
   far: {kind: http, endpoints: [\"http://127.0.0.1:9\"]}
 workloads:
   reads: {mix: {get: 1}, keys: {count: 10}, values: {size: 100}, systems: [plain, mortal]}
-  pages: {mix: {request: 1}, systems: [gated, far]}
+  pages: {mix: {request: 1}, request: {path: /}, systems: [gated, far]}
 loads:
   few: {clients: 1, stop: {operations: 10}}
 ";

@@ -122,6 +122,83 @@ const fn canary(
     Row { fault, name, load, made: Made::Canary { scene, options }, expectations }
 }
 
+/// A fault of what surrounds a run, which a test of its own makes.
+pub(crate) struct Elsewhere {
+    pub(crate) fault: &'static str,
+    pub(crate) by: &'static str,
+    /// The required outcome.
+    pub(crate) follows: &'static str,
+    /// The test's file below `crates/`, and its name in it.
+    pub(crate) test: (&'static str, &'static str),
+}
+
+/// Faults that are none of a trial.
+pub(crate) static ELSEWHERE: &[Elsewhere] = &[
+    Elsewhere {
+        fault: "`kill -9` in the midst of a cache write",
+        by: "`bakeoff install redis`, killed at three moments after it began to work",
+        follows: "nothing that looks whole; the next one fetches it anew and leaves nothing besides",
+        test: (
+            "bakeoff/tests/servers/cache.rs",
+            "program_is_whole_after_kill_9_in_the_midst_of_fetching",
+        ),
+    },
+    Elsewhere {
+        fault: "two bakeoffs on one cache",
+        by: "two `bakeoff install redis` at once",
+        follows: "both get the same program, fetched once",
+        test: ("bakeoff/tests/servers/cache.rs", "two_bakeoffs_at_once_share_a_cache"),
+    },
+    Elsewhere {
+        fault: "two versions of bakeoff on one cache",
+        by: "two recipes that build the same version of other ingredients",
+        follows: "each finds its own program, and neither replaces the other's",
+        test: (
+            "bakeoff-install/src/tests.rs",
+            "a_go_library_is_built_with_a_main_of_ours_and_anew_when_that_changes",
+        ),
+    },
+    Elsewhere {
+        fault: "a program of the cache is changed",
+        by: "a file, a library and a link put into its folder",
+        follows: "it is fetched anew; in the midst of a run the trial fails",
+        test: (
+            "bakeoff-install/src/tests.rs",
+            "whatever_is_changed_in_a_programs_folder_is_noticed",
+        ),
+    },
+    Elsewhere {
+        fault: "another process takes a port first",
+        by: "a server that finds its address in use once",
+        follows: "it is started again on another port, unless the user chose it",
+        test: (
+            "bakeoff/tests/commands/services.rs",
+            "command_whose_port_is_taken_is_started_again_on_another",
+        ),
+    },
+    Elsewhere {
+        fault: "links in a run's folder",
+        by: "a link in place of `report.html`, and of `trials`",
+        follows: "the report is written beside it; the run is not resumed",
+        test: ("bakeoff/tests/commands/hostile_runs.rs", "report_does_not_write_through_a_link"),
+    },
+    Elsewhere {
+        fault: "a record was altered",
+        by: "a count, a verdict, a seed, a line taken away, a report edited",
+        follows: "`bakeoff verify` ends with 6 and names what does not hold",
+        test: ("bakeoff/tests/commands/hostile_runs.rs", "altered_record_does_not_verify"),
+    },
+    Elsewhere {
+        fault: "answers without an end",
+        by: "eight connections that are sent bodies of 900 MB",
+        follows: "the connections end before their clients hold more than their share",
+        test: (
+            "bakeoff-engine/src/tests.rs",
+            "endless_answers_end_their_connections_before_they_fill_the_memory",
+        ),
+    },
+];
+
 /// The matrix.
 pub(crate) static ROWS: &[Row] = &[
     canary(
@@ -146,7 +223,7 @@ pub(crate) static ROWS: &[Row] = &[
         &UPDATES,
         "load",
         "corrupt: 5%",
-        &[Expected::Check("answers", "wrong and 0 stale answers; key `bakeoff/")],
+        &[Expected::Check("answers", "wrong answers; key `bakeoff/")],
     ),
     canary(
         "bodies are truncated",
@@ -329,5 +406,35 @@ pub(crate) static ROWS: &[Row] = &[
             how: How::Disk,
         },
         expectations: &[Expected::Check("disk", "")],
+    },
+    Row {
+        fault: "a server leaves a daemon running",
+        name: "canary",
+        load: "load",
+        made: Made::Around { by: "a command that starts `setsid sleep` first", how: How::Daemon },
+        expectations: &[Expected::Check("servers", "`canary-1` left running sleep (")],
+    },
+    Row {
+        fault: "a server runs out of file descriptors",
+        name: "canary",
+        load: "load",
+        made: Made::Around {
+            by: "`ulimit -n 24` before a server that 40 clients connect to",
+            how: How::Descriptors,
+        },
+        expectations: &[Expected::Check("successes", " of 40 clients got nothing but failures")],
+    },
+    Row {
+        fault: "a peer floods",
+        name: "canary",
+        load: "load",
+        made: Made::Around {
+            by: "an HTTP/2 server that sends PING after PING and reads nothing",
+            how: How::Flood,
+        },
+        expectations: &[
+            Expected::Check("successes", "no operation succeeded"),
+            Expected::Error("protocol", "PING and SETTINGS"),
+        ],
     },
 ];

@@ -3,7 +3,8 @@
 
 use std::process::{Child, Command, Stdio};
 
-use crate::support::{Bench, has};
+use crate::support::http2::Http2;
+use crate::support::{Bench, has, path_to_ours};
 
 /// Which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +15,9 @@ pub(crate) enum How {
     Limits,
     Clock,
     Disk,
+    Daemon,
+    Descriptors,
+    Flood,
 }
 
 /// A command to run, and what must go on beside it.
@@ -40,6 +44,21 @@ fn bench(more: &str, workload: &str, load: &str) -> Bench {
          loads: {{load: {load}}}\n\
          trials: 1\n"
     ))
+}
+
+/// A study of one command of bakeoff's own server, which a shell starts after these words.
+fn behind_a_shell(words: &str, load: &str) -> (Bench, Command) {
+    let bench = Bench::new(&format!(
+        "title: A service\n\
+         systems:\n  canary:\n    kind: process\n    process:\n      command: [sh, -c, \"{words} exec bakeoff \
+         __canary --listen 127.0.0.1:{{port}} --data {{dir}}/data\"]\n\
+         workloads: {{work: {{mix: {{request: 1}}, request: {{path: /health}}}}}}\n\
+         loads: {{load: {load}}}\n\
+         trials: 1\n"
+    ));
+    let mut command = bench.command();
+    command.env("PATH", path_to_ours());
+    (bench, command)
 }
 
 const READS: &str = "{mix: {get: 1}, keys: {count: 100}}";
@@ -121,6 +140,28 @@ pub(crate) fn stage(how: How, faulty: bool) -> Result<Staged, String> {
                 String::new()
             };
             let command = apart(&mount, &shrink, &bench.command())?;
+            (bench, command)
+        }
+        How::Daemon => {
+            // The grandchild is nobody's descendant once its parent is gone.
+            let words = if faulty { "(setsid sleep 60 &);" } else { "" };
+            behind_a_shell(words, "{clients: 4, stop: {operations: 1000}}")
+        }
+        How::Descriptors => {
+            let words = if faulty { "ulimit -n 24;" } else { "" };
+            behind_a_shell(words, "{clients: 40, timeout: 500ms, warmup: 0s, stop: {after: 2s}}")
+        }
+        How::Flood => {
+            let server = if faulty { Http2::flooding() } else { Http2::answering_together(1) };
+            let bench = Bench::new(&format!(
+                "title: A peer\n\
+                 systems: {{canary: {{kind: http, endpoints: [\"http://{}\"]}}}}\n\
+                 workloads: {{work: {{mix: {{request: 1}}, request: {{path: /, http2: true}}}}}}\n\
+                 loads: {{load: {{clients: 2, timeout: 500ms, warmup: 0s, stop: {{after: 2s}}}}}}\n\
+                 trials: 1\n",
+                server.address
+            ));
+            let command = bench.command();
             (bench, command)
         }
     };

@@ -244,7 +244,7 @@ fn cannot_work(_: &Case) {
         );
         let ran = Ran::run(&mut bench.command());
         let named = ["system `own` cannot be loaded", "the connector", "own-1", words, "hint: "];
-        ran.ends_with(1).complains(&named);
+        ran.ends_with(4).complains(&named);
         let log = std::fs::read_to_string(logs(&bench).join("own-1.log")).unwrap();
         assert!(log.contains("[error]") && log.contains(words), "{log}");
     }
@@ -470,7 +470,7 @@ fn nginx_alone(_: &Case) {
     ] {
         let run = run(bench(
             &[&format!("web: {{kind: nginx{options}}}")],
-            &format!("mix: {{request: 1}}, request: {{path: \"/{{key}}\", expect: {{body-size: {size}}}}}"),
+            &format!("mix: {{request: 1}}, keys: {{count: 100}}, request: {{path: \"/{{key}}\", expect: {{body-size: {size}}}}}"),
             "clients: 4, stop: {operations: 200}",
         ))
         .ended_well();

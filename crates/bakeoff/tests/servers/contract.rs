@@ -8,24 +8,16 @@
 //! Two clusters at most run at once: they are to be tested, not to compete.
 
 use std::collections::BTreeSet;
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use libtest_mimic::Trial;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::support::case::{Also, Asked, Case, Contract, cached, case, contracts, with};
-use crate::support::certificates::Certificates;
+use crate::support::case::{Also, Asked, Case, Contract, case, contracts, with};
 use crate::support::skip::Skipped;
 use crate::support::{AUDITS, Bench, Ran, Run, array, audit, bakeoff, figure, text};
 
 /// The case for tests of a load, of running servers and of TLS.
-const ETCD_ALONE: Case = Case { needs: &["go"], ..case("etcd", "3.6", 1) };
+pub(super) const ETCD_ALONE: Case = Case { needs: &["go"], ..case("etcd", "3.6", 1) };
 
 pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     let mut tests = vec![Trial::test("every_system_has_a_contract_case", || {
@@ -52,12 +44,9 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
         }
     }
     type Test = fn(&Case);
-    let more: [(&str, Test); 5] = [
+    let more: [(&str, Test); 2] = [
         ("an_open_load_keeps_its_rate", an_open_load_keeps_its_rate),
         ("a_client_has_as_many_in_flight_as_asked_for", many_are_in_flight),
-        ("a_system_that_runs_already_is_loaded_and_left_as_it_was", endpoints_are_left_alone),
-        ("an_interrupted_load_leaves_no_key_behind", an_interrupted_load_leaves_no_key),
-        ("a_system_behind_tls_is_verified", tls_is_verified),
     ];
     for (name, test) in more {
         tests.push(with(name, ETCD_ALONE, skipped, test));
@@ -88,7 +77,7 @@ fn every_system_has_a_contract_case() {
 }
 
 /// Runs a study of one system. The workloads and loads are YAML of one line each.
-fn bench(system: &str, workloads: &[&str], loads: &[&str]) -> Bench {
+pub(super) fn bench(system: &str, workloads: &[&str], loads: &[&str]) -> Bench {
     let lines = |lines: &[&str]| lines.iter().map(|line| format!("  {line}\n")).collect::<String>();
     Bench::new(&format!(
         "title: A contract\nsystems:\n  {system}\nworkloads:\n{}loads:\n{}trials: 1\n",
@@ -97,14 +86,14 @@ fn bench(system: &str, workloads: &[&str], loads: &[&str]) -> Bench {
     ))
 }
 
-fn run(system: &str, workloads: &[&str], loads: &[&str]) -> Run {
+pub(super) fn run(system: &str, workloads: &[&str], loads: &[&str]) -> Run {
     let run = bench(system, workloads, loads).run();
     crate::support::nothing_runs_in(run.bench.path());
     run
 }
 
 /// All trials are valid, and all that was asked of them succeeded.
-fn all_is_well(run: &Run, operations: f64) {
+pub(super) fn all_is_well(run: &Run, operations: f64) {
     let exposed = run.ran.stderr.contains("where other machines may reach it");
     assert!(!exposed, "{}", run.ran.stderr);
     assert!(!run.trials().is_empty(), "{}", run.ran.stderr);
@@ -278,168 +267,4 @@ fn many_are_in_flight(case: &Case) {
     let under_way =
         figure(trial, "throughput_mean_per_second") * figure(trial, "service_mean_ms") / 1e3;
     assert!((4.0..=17.0).contains(&under_way), "{under_way} were under way: {trial}");
-}
-
-/// An etcd that bakeoff knows nothing of.
-struct Etcd {
-    process: Child,
-    port: u16,
-    /// Where it speaks TLS, if it does.
-    tls_port: u16,
-    _dir: tempfile::TempDir,
-}
-
-impl Etcd {
-    /// With the program that `bakeoff install` put into the cache.
-    fn start(certificate: Option<(&Path, &Path)>) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let [port, tls_port, peer] = free_ports();
-        let plain = format!("http://127.0.0.1:{port}");
-        let mut client = plain.clone();
-        let mut command = Command::new(cached("etcd"));
-        if let Some((cert, key)) = certificate {
-            client = format!("{plain},https://127.0.0.1:{tls_port}");
-            command.arg("--cert-file").arg(cert).arg("--key-file").arg(key);
-        }
-        let peer = format!("http://127.0.0.1:{peer}");
-        command
-            .arg("--data-dir")
-            .arg(dir.path().join("data"))
-            .args(["--name", "n", "--listen-client-urls", &client])
-            .args(["--advertise-client-urls", &client, "--listen-peer-urls", &peer])
-            .args(["--initial-advertise-peer-urls", &peer, "--initial-cluster"])
-            .arg(format!("n={peer}"));
-        let log = std::fs::File::create(dir.path().join("log")).unwrap();
-        let process = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
-        let mut etcd = Self { process, port, tls_port, _dir: dir };
-        crate::support::wait_for("etcd", Duration::from_secs(30), || {
-            assert!(etcd.process.try_wait().unwrap().is_none(), "etcd ended by itself");
-            etcd.try_ask("/v3/kv/range", &json!({"key": STANDARD.encode("a")})).is_some()
-        });
-        etcd
-    }
-
-    fn put(&self, key: &str) {
-        let value = json!({"key": STANDARD.encode(key), "value": STANDARD.encode("mine")});
-        self.try_ask("/v3/kv/put", &value).expect("etcd takes a key");
-    }
-
-    /// All its keys, sorted.
-    fn keys(&self) -> Vec<String> {
-        let all = STANDARD.encode([0]);
-        let body = json!({"key": all, "range_end": all, "keys_only": true});
-        let answer = self.try_ask("/v3/kv/range", &body).expect("etcd answers");
-        let decode = |kv: &Value| STANDARD.decode(text(&kv["key"])).unwrap();
-        let keys = array(&answer["kvs"]).iter().map(decode);
-        keys.map(|key| String::from_utf8(key).unwrap()).collect()
-    }
-
-    /// Over its JSON gateway, so that what is tested does not test itself.
-    fn try_ask(&self, path: &str, body: &Value) -> Option<Value> {
-        let mut socket = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
-        socket.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
-        let body = body.to_string();
-        write!(socket, "POST {path} HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}", body.len())
-            .ok()?;
-        let mut answer = String::new();
-        socket.read_to_string(&mut answer).ok()?;
-        let (head, body) = answer.split_once("\r\n\r\n")?;
-        head.split(' ').nth(1).filter(|status| *status == "200")?;
-        serde_json::from_str(body).ok()
-    }
-}
-
-impl Drop for Etcd {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn free_ports() -> [u16; 3] {
-    let held = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    held.map(|listener| listener.local_addr().unwrap().port())
-}
-
-const CRASH: &str = AUDITS[1];
-const SMALL: &str =
-    "all: {mix: {put: 40, get: 40, delete: 10, list: 10}, keys: {count: 200, per-directory: 50}}";
-const SHORT: &str = "counted: {clients: 4, stop: {operations: 600}}";
-
-fn endpoints_are_left_alone(_: &Case) {
-    let mut etcd = Etcd::start(None);
-    etcd.put("bakeoff/left/by/a/run/that/was/killed");
-    etcd.put("bakeoff-is-no-prefix-of-this");
-    etcd.put("mine");
-    let system =
-        format!("staging: {{kind: etcd, endpoints: [\"http://127.0.0.1:{}\"]}}", etcd.port);
-    let run = run(&system, &[SMALL], &[SHORT]);
-    all_is_well(&run, 600.0);
-    assert!(etcd.process.try_wait().unwrap().is_none(), "it still runs");
-    assert_eq!(etcd.keys(), ["bakeoff-is-no-prefix-of-this", "mine"], "all others are gone");
-    let trial = run.trial();
-    assert_eq!(audit(trial, AUDITS[0]), "passed");
-    assert_eq!(audit(trial, CRASH), "not-checked", "nobody crashes a server of somebody else's");
-    let record = run.record();
-    let system = &record[0]["systems"][0];
-    assert_eq!(system["already_running"], true);
-    assert!(text(&system["version"]).starts_with("3."), "{system}");
-    let watched: Vec<&str> = array(&record[1]["usage"]).iter().map(|u| text(&u["name"])).collect();
-    assert_eq!(watched, ["generator"], "no server was started");
-}
-
-fn an_interrupted_load_leaves_no_key(_: &Case) {
-    let etcd = Etcd::start(None);
-    etcd.put("mine");
-    let system =
-        format!("staging: {{kind: etcd, endpoints: [\"http://127.0.0.1:{}\"]}}", etcd.port);
-    let bench = bench(&system, &[SMALL], &["long: {clients: 4, warmup: 0s, stop: {after: 60s}}"]);
-    let quiet = bench.command().stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    let mut bakeoff = quiet.unwrap();
-    crate::support::wait_for("keys of ours", Duration::from_secs(30), || etcd.keys().len() > 100);
-    let pid = rustix::process::Pid::from_child(&bakeoff);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    assert_eq!(bakeoff.wait().unwrap().code(), Some(130));
-    assert_eq!(etcd.keys(), ["mine"]);
-}
-
-fn tls_is_verified(_: &Case) {
-    let certificates = Certificates::new();
-    let (cert, key) = (certificates.path("server.pem"), certificates.path("server.key"));
-    let etcd = Etcd::start(Some((&cert, &key)));
-    let system = |tls: &str| {
-        let port = etcd.tls_port;
-        format!("staging: {{kind: etcd, endpoints: [\"https://127.0.0.1:{port}\"]{tls}}}")
-    };
-    let trusting = |ca: &str| {
-        let path = certificates.path(ca);
-        system(&format!(", tls: {{ca: \"{}\"}}", path.display()))
-    };
-
-    let good = run(&trusting("ca.pem"), &[SMALL], &[SHORT]);
-    all_is_well(&good, 600.0);
-    assert_eq!(etcd.keys(), [] as [&str; 0], "bakeoff's own keys are gone");
-    let rows = array(&good.report["fairness"]["rows"]);
-    let row = rows.iter().find(|row| row["what"] == "transport").unwrap();
-    assert_eq!(row["cells"][0], "TLS 1.3");
-
-    let insecure = run(&system(", tls: {insecure: true}"), &[SMALL], &[SHORT]);
-    all_is_well(&insecure, 600.0);
-
-    // Whom it does not trust it tells nothing; and no run is begun.
-    let refused = |system: &str, code: i32, parts: &[&str]| {
-        let study = format!(
-            "title: t\nsystems:\n  {system}\nworkloads:\n  {SMALL}\nloads:\n  {SHORT}\ntrials: 1\n"
-        );
-        let bench = Bench::new(&study);
-        Ran::run(&mut bench.command()).ends_with(code).complains(parts);
-    };
-    refused(&trusting("other.pem"), 4, &["error: ", "certificate", "127.0.0.1", "hint: "]);
-    refused(
-        &system(""),
-        2,
-        &["an `https` endpoint needs to know whom to trust", "hint: give `tls: {ca"],
-    );
-    refused(&trusting("server.key"), 2, &["server.key` cannot be used for TLS"]);
-    refused(&trusting("absent.pem"), 2, &["absent.pem` cannot be used for TLS"]);
 }

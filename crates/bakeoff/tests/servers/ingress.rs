@@ -265,7 +265,7 @@ fn told_otherwise(_: &Case) {
 fn cannot_start(systems: &str) -> Ran {
     let bench = bench(systems, "clients: 1, stop: {operations: 1}");
     let ran = Ran::run(&mut bench.command());
-    assert_eq!(ran.code, Some(1), "{}\n{}", ran.stdout, ran.stderr);
+    assert_eq!(ran.code, Some(4), "{}\n{}", ran.stdout, ran.stderr);
     crate::support::nothing_runs_in(bench.path());
     ran
 }

@@ -6,9 +6,11 @@
 #![allow(clippy::disallowed_methods, reason = "tests wait by the clock for what they look at")]
 
 mod access_gateway;
+mod cache;
 mod contract;
 mod ingress;
 mod machine;
+mod own_clusters;
 mod secret_stores;
 #[path = "../support/mod.rs"]
 mod support;
@@ -32,8 +34,10 @@ fn main() -> ExitCode {
     let tests = [
         contract::tests(&skipped),
         access_gateway::tests(&skipped),
+        cache::tests(&skipped),
         ingress::tests(&skipped),
         machine::tests(&skipped),
+        own_clusters::tests(&skipped),
         secret_stores::tests(&skipped),
         vault_benchmark::tests(&skipped),
         wrk_vault::tests(&shared, &skipped),

@@ -87,11 +87,11 @@ pub(crate) fn runs(pid: i32) -> bool {
 }
 
 pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
-    for _ in 0..2000 {
+    for _ in 0..6000 {
         if holds() {
             return;
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    panic!("{what} did not come to be within 10 s");
+    panic!("{what} did not come to be within 30 s");
 }

@@ -42,6 +42,23 @@ impl Http2 {
         Self { address, connections, requests }
     }
 
+    /// Starts one that sends PING after PING and reads nothing.
+    pub(crate) fn flooding() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback port is to be had");
+        let address = listener.local_addr().expect("it is bound");
+        std::thread::spawn(move || {
+            let pings = frame(PING, 0, 0, &[0; 8]).repeat(1024);
+            for mut socket in listener.incoming().flatten() {
+                let pings = pings.clone();
+                std::thread::spawn(move || {
+                    let settings = socket.write_all(&frame(SETTINGS, 0, 0, &[]));
+                    while settings.is_ok() && socket.write_all(&pings).is_ok() {}
+                });
+            }
+        });
+        Self { address, connections: Arc::default(), requests: Arc::default() }
+    }
+
     /// Returns how many connections spoke HTTP/2 so far.
     pub(crate) fn connections(&self) -> u64 {
         self.connections.load(Ordering::SeqCst)

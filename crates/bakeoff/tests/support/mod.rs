@@ -155,7 +155,17 @@ impl Bench {
         let report = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| {
             panic!("standard output is no JSON: {error}\n{}\nstderr:\n{}", ran.stdout, ran.stderr)
         });
+        self.verifies();
         Run { report, ran, bench: self }
+    }
+
+    /// Checks that `bakeoff verify` finds nothing wrong with the runs that are here.
+    #[track_caller]
+    pub(crate) fn verifies(&self) {
+        for run in self.runs() {
+            let verified = Ran::run(bakeoff().arg("verify").arg(&run));
+            assert_eq!(verified.code, Some(0), "{}\n{}", verified.stdout, verified.stderr);
+        }
     }
 
     /// The folders of its runs, oldest first.
@@ -322,6 +332,13 @@ pub(crate) fn nothing_runs_in(dir: &Path) {
         assert!(Instant::now() < give_up, "still running: {left:#?}");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// `PATH` with the folder of the bakeoff that is tested at its head.
+pub(crate) fn path_to_ours() -> std::ffi::OsString {
+    let ours = Path::new(env!("CARGO_BIN_EXE_bakeoff")).parent().unwrap().to_owned();
+    let others = std::env::var_os("PATH").unwrap_or_default();
+    std::env::join_paths([ours].into_iter().chain(std::env::split_paths(&others))).unwrap()
 }
 
 /// Returns whether this machine has a program of this name.

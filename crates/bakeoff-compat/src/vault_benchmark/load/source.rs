@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use bakeoff_engine::work::{Failure, NotIssued, OperationTiming};
-use bakeoff_engine::works::http::{Batch, HeaderList, Source, Stream};
+use bakeoff_engine::works::http::{Batch, HeaderList, OwnFields, Source, Stream};
 
 use super::counts::{Counts, TestCounts};
 use super::{Plan, Server};
@@ -100,7 +100,7 @@ impl Source for TestSource {
     }
 
     #[inline]
-    fn stream(&mut self, _: usize, ticket: u64) -> Result<Stream<'_>, NotIssued> {
+    fn stream(&mut self, _: u32, _: usize, ticket: u64) -> Result<Stream<'_>, NotIssued> {
         let (test, draw) = self.plan.draw(ticket);
         let (path, body) = &self.templates.pieces[test];
         self.path.clear();
@@ -108,7 +108,8 @@ impl Source for TestSource {
         self.body.clear();
         body.write(&draw, &mut self.body);
         self.counts.sent(test, self.body.len());
-        Ok(Stream { operation: test, path: Some(&self.path), field: None, body: &self.body })
+        let (path, body) = (Some(&self.path[..]), &self.body[..]);
+        Ok(Stream { operation: test, path, fields: OwnFields::default(), body })
     }
 
     #[inline]

@@ -49,8 +49,10 @@ pub(in crate::study) static REQUEST: Table = Table {
             "path",
             Form::Text,
             "/",
-            "Path and query; `{key}` in it is the number of a key, of which there are as many as \
-             `keys` says.",
+            "Path and query. Words in braces differ from request to request, here as in headers and body: `{key}`, \
+             the number of a key, of which there are as many as `keys` says; `{sequence}`, that of the request; \
+             `{client}`, that of the client; `{random:8}`, so many random characters; `{name}`, a column of \
+             `rows`. `{{key}}` is the text itself.",
         ),
         maybe(
             "headers",
@@ -65,12 +67,39 @@ pub(in crate::study) static REQUEST: Table = Table {
             "HTTP/2 in place of HTTP/1.1: by agreement over TLS, without TLS with prior knowledge. A client then \
              has as many requests under way on its connection as the load's `in-flight` says.",
         ),
-        maybe("body", Form::Text, "name=value", "What is sent."),
+        maybe("body", Form::AsWritten, "name=value", "What is sent."),
+        maybe(
+            "rows",
+            Form::Table(&ROWS),
+            "{file: users.csv}",
+            "A table whose columns words in braces may name; each request takes the next of its rows.",
+        ),
         maybe(
             "expect",
             Form::Table(&EXPECT),
             "{status: 200, body-size: 43}",
             "What the answer must be; anything else is an error.",
+        ),
+    ],
+};
+
+pub(in crate::study) static ROWS: Table = Table {
+    name: "rows",
+    meaning: "A table of values for requests.",
+    one_of: &[],
+    fields: &[
+        always(
+            "file",
+            Form::Text,
+            "users.csv",
+            "A CSV file (RFC 4180), by its path from the folder that bakeoff is started in; its first row names the \
+             columns.",
+        ),
+        maybe(
+            "sha256",
+            Form::Text,
+            "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+            "The file's SHA-256; another file is refused.",
         ),
     ],
 };
@@ -87,6 +116,6 @@ pub(in crate::study) static EXPECT: Table = Table {
             "43",
             "How long its body is, in bytes; any length by default.",
         ),
-        maybe("contains", Form::Text, "welcome", "A text that its body holds."),
+        maybe("contains", Form::AsWritten, "welcome", "A text that its body holds."),
     ],
 };

@@ -9,6 +9,9 @@
 mod combine;
 mod loads;
 mod published;
+mod request;
+mod running;
+mod surroundings;
 pub(super) mod systems;
 mod workloads;
 
@@ -16,6 +19,8 @@ mod workloads;
 pub(in crate::study) mod tests;
 
 use std::time::Duration;
+
+pub use surroundings::{Elsewhere, Surroundings, TableFile};
 
 use super::diagnostic::{Diagnostic, Diagnostics};
 use super::fields;
@@ -30,8 +35,23 @@ use crate::units::duration_text;
 /// # Errors
 /// Every mistake that was found, each with its place, in the order of the text.
 pub fn parse(name: &str, file: &str, text: &str, kinds: &[Kind]) -> Result<Study, Diagnostics> {
+    parse_within(name, file, text, kinds, &Elsewhere)
+}
+
+/// Reads a study like [`parse`], and finds out whether `surroundings` have what it refers to.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_within(
+    name: &str,
+    file: &str,
+    text: &str,
+    kinds: &[Kind],
+    surroundings: &dyn Surroundings,
+) -> Result<Study, Diagnostics> {
     let mut sink = DiagnosticSink::new(file, text);
-    let study = tree::read(text, &mut sink).and_then(|root| study(&mut sink, name, &root, kinds));
+    let study = tree::read(text, &mut sink)
+        .and_then(|root| study(&mut sink, name, &root, Scope { kinds, surroundings }));
     match study {
         Some(study) if sink.is_empty() => Ok(study),
         _ if sink.is_empty() => Err(Diagnostics::from(Diagnostic {
@@ -43,13 +63,25 @@ pub fn parse(name: &str, file: &str, text: &str, kinds: &[Kind]) -> Result<Study
     }
 }
 
-fn study(sink: &mut DiagnosticSink<'_>, name: &str, root: &Node, kinds: &[Kind]) -> Option<Study> {
+/// The kinds and the machine that a study is read against.
+#[derive(Clone, Copy)]
+struct Scope<'a> {
+    kinds: &'a [Kind],
+    surroundings: &'a dyn Surroundings,
+}
+
+fn study(
+    sink: &mut DiagnosticSink<'_>,
+    name: &str,
+    root: &Node,
+    scope: Scope<'_>,
+) -> Option<Study> {
     let top = Fields::open(sink, &fields::STUDY, "the study", &(0..0), root)?;
     let title = top.text(sink, "title");
     let description = top.text(sink, "description");
-    let systems = systems::read(sink, &top, kinds);
+    let systems = systems::read(sink, &top, scope);
     let loads = loads::read(sink, &top, &systems);
-    let workloads = workloads::read(sink, &top, &systems, &loads);
+    let workloads = workloads::read(sink, &top, (&systems, &loads), scope);
     combine::check(sink, &systems, &workloads, &loads);
     let trials = top.whole(sink, "trials");
     let audit_keys = top.whole(sink, "audit-keys");

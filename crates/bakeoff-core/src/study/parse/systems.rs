@@ -1,12 +1,12 @@
 //! The systems of a study: what is started, or where it already runs.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv6Addr;
 
+use super::{Scope, running};
 use crate::study::fields;
 use crate::study::reading::{self, Fields, as_written, list, suggest, unit, whole};
 use crate::study::tree::{At, DiagnosticSink, Entry, Node, Value};
-use crate::study::{Endpoint, Kind, Limits, OptionForm, Process, Servers, System, Tls};
+use crate::study::{Kind, Limits, OptionForm, Process, Servers, System};
 use crate::units::{self, ByteCount, Unreadable, shown};
 
 /// A system as far as it could be read, and its places.
@@ -22,14 +22,15 @@ pub(super) struct ReadSystem<'k> {
 pub(super) fn read<'k>(
     sink: &mut DiagnosticSink<'_>,
     top: &Fields<'_>,
-    kinds: &'k [Kind],
+    scope: Scope<'k>,
 ) -> Vec<ReadSystem<'k>> {
     let entries = top.named(sink, "systems", "system");
-    let one = |entry| system(sink, entry, kinds);
+    let one = |entry| system(sink, entry, scope);
     entries.into_iter().map(one).collect()
 }
 
-fn system<'k>(sink: &mut DiagnosticSink<'_>, entry: &Entry, kinds: &'k [Kind]) -> ReadSystem<'k> {
+fn system<'k>(sink: &mut DiagnosticSink<'_>, entry: &Entry, scope: Scope<'k>) -> ReadSystem<'k> {
+    let kinds = scope.kinds;
     let name = entry.key.clone();
     let what = format!("system `{}`", shown(&name));
     let mut read = ReadSystem { name: name.clone(), kind: None, nodes: None, system: None };
@@ -38,10 +39,11 @@ fn system<'k>(sink: &mut DiagnosticSink<'_>, entry: &Entry, kinds: &'k [Kind]) -
     };
     let contenders = kinds.iter().filter(|kind| !kind.is_part()).map(|kind| kind.name);
     read.kind = kind(sink, &fields, kinds, contenders).filter(|kind| contends(sink, &fields, kind));
-    let started = started(sink, &fields, &name, read.kind);
-    let endpoints = endpoints(sink, &fields);
-    let tls = tls(sink, &fields, endpoints.as_deref());
-    let parts = parts(sink, &fields, &name, read.kind, kinds);
+    let started = started(sink, &fields, &name, read.kind, scope);
+    let endpoints = running::endpoints(sink, &fields);
+    let tls = running::tls(sink, &fields, endpoints.as_deref(), scope);
+    let credentials = running::credentials(sink, &fields, read.kind, scope);
+    let parts = parts(sink, &fields, &name, read.kind, scope);
     read.nodes = match &endpoints {
         Some(endpoints) if !endpoints.is_empty() => u32::try_from(endpoints.len()).ok(),
         _ => started.nodes,
@@ -49,7 +51,7 @@ fn system<'k>(sink: &mut DiagnosticSink<'_>, entry: &Entry, kinds: &'k [Kind]) -
     if let (Some(kind), Some(nodes), Some(system), Some(endpoints), Some(parts)) =
         (read.kind, read.nodes, started.system, endpoints, parts)
     {
-        let system = System { nodes, servers: endpoints.into(), tls, parts, ..system };
+        let system = System { nodes, servers: endpoints.into(), tls, credentials, parts, ..system };
         match (kind.sound)(&system) {
             Ok(()) => read.system = Some(system),
             Err((what, hint)) => sink.hint(&fields.at, format!("{}: {what}", fields.what), hint),
@@ -71,12 +73,13 @@ fn started(
     fields: &Fields<'_>,
     name: &str,
     kind: Option<&Kind>,
+    scope: Scope<'_>,
 ) -> Started {
     let version = version(sink, fields);
     let program = fields.text(sink, "program");
     let options = options(sink, fields, kind);
     let limits = limits(sink, fields);
-    let process = process(sink, fields);
+    let process = process(sink, fields, scope);
     let given = fields.node("process").is_some();
     if let Some(kind) = kind.filter(|kind| kind.is_process != given) {
         let (at, what, hint) = match given {
@@ -92,7 +95,7 @@ fn started(
             ),
         };
         // One that runs already is of another kind, which `sound` says.
-        if given || fields.node("endpoints").is_none() {
+        if given || !fields.gives("endpoints") {
             sink.hint(at, what, hint);
         }
     }
@@ -118,6 +121,7 @@ fn started(
         limits,
         servers: Servers::Started,
         tls: None,
+        credentials: None,
         parts: BTreeMap::new(),
         process,
     });
@@ -142,7 +146,7 @@ fn parts(
     fields: &Fields<'_>,
     name: &str,
     kind: Option<&Kind>,
-    kinds: &[Kind],
+    scope: Scope<'_>,
 ) -> Option<BTreeMap<String, System>> {
     let mut parts = BTreeMap::new();
     if fields.node("parts").is_none() {
@@ -156,7 +160,7 @@ fn parts(
     let entries = fields.entries(sink, "parts")?;
     let kind = kind?;
     for entry in entries {
-        if let Some(part) = part(sink, fields, name, entry, kind, kinds) {
+        if let Some(part) = part(sink, fields, name, entry, kind, scope) {
             parts.insert(entry.key.clone(), part);
         }
     }
@@ -169,7 +173,7 @@ fn part(
     system: &str,
     entry: &Entry,
     whole: &Kind,
-    kinds: &[Kind],
+    scope: Scope<'_>,
 ) -> Option<System> {
     let Some(role) = whole.roles.iter().find(|role| role.name == entry.key) else {
         let what = format!("kind `{}` has no part `{}`", whole.name, shown(&entry.key));
@@ -179,7 +183,7 @@ fn part(
     };
     let what = format!("part `{}` of {}", role.name, of.what);
     let fields = Fields::open(sink, &fields::PART, what, &entry.key_at, &entry.node)?;
-    let kind = kind(sink, &fields, kinds, role.kinds.iter().copied())?;
+    let kind = kind(sink, &fields, scope.kinds, role.kinds.iter().copied())?;
     if !role.kinds.contains(&kind.name) {
         let what = format!("a system of kind `{}` cannot be {}", kind.name, fields.what);
         sink.hint(fields.value_at("kind"), what, format!("it can be {}", list(role.kinds)));
@@ -194,7 +198,7 @@ fn part(
         );
         sink.hint(&of.at, what, hint);
     }
-    let started = started(sink, &fields, &format!("{system}-{}", role.name), Some(kind));
+    let started = started(sink, &fields, &format!("{system}-{}", role.name), Some(kind), scope);
     let nodes = started.nodes?;
     let part = System { nodes, ..started.system? };
     match (kind.sound)(&part) {
@@ -223,7 +227,7 @@ fn kind<'k>(
 }
 
 fn version(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>) -> Option<String> {
-    let version = fields.text(sink, "version")?;
+    let version = fields.text(sink, "version")?.trim().to_owned();
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '~' | '_');
     if version.starts_with(|c: char| c.is_ascii_digit()) && version.chars().all(allowed) {
         return Some(version);
@@ -284,14 +288,22 @@ fn options(
 }
 
 /// The command that a system is, if it is one.
-fn process(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>) -> Option<Process> {
+fn process(
+    sink: &mut DiagnosticSink<'_>,
+    fields: &Fields<'_>,
+    scope: Scope<'_>,
+) -> Option<Process> {
     let process = fields.table(sink, "process")?;
     let words = process.list(sink, "command")?;
     let command: Option<Vec<String>> =
         words.iter().map(|word| as_written(sink, "command", word)).collect();
     let environment = texts(sink, &process, "environment")?;
     for entry in process.node("environment").map(entries_of).unwrap_or_default() {
-        secret(sink, entry, environment.get(&entry.key), "PASSWORD SECRET TOKEN CREDENTIAL");
+        let value = environment.get(&entry.key);
+        secret(sink, entry, value, "PASSWORD SECRET TOKEN CREDENTIAL");
+        if let Some(value) = value {
+            is_set(sink, value, &entry.node.at, scope);
+        }
     }
     let files = texts(sink, &process, "files")?;
     for entry in process.node("files").map(entries_of).unwrap_or_default() {
@@ -348,7 +360,16 @@ pub(super) fn secret(
         let variable = name.replace('-', "_");
         let hint =
             format!("write `{}: ${variable}` and set it in bakeoff's environment", entry.key);
-        sink.hint(&entry.node.at, what, hint);
+        sink.hint_secret(&entry.node.at, what, hint);
+    }
+}
+
+/// Reports a value `$NAME` of a variable that bakeoff's environment has not.
+pub(super) fn is_set(sink: &mut DiagnosticSink<'_>, value: &str, at: &At, scope: Scope<'_>) {
+    let Some(name) = value.strip_prefix('$') else { return };
+    if !scope.surroundings.has_variable(name) {
+        let what = format!("`${}` is not set in bakeoff's environment", shown(name));
+        sink.hint(at, what, format!("run `export {}=…` first", shown(name)));
     }
 }
 
@@ -359,7 +380,7 @@ pub(super) fn option_value(
     form: &OptionForm,
     node: &Node,
 ) -> Option<String> {
-    let value = as_written(sink, name, node)?;
+    let value = as_written(sink, name, node)?.trim().to_owned();
     if let OptionForm::Word(words) = form {
         return reading::word(sink, name, words, node).map(|_| value);
     }
@@ -411,114 +432,6 @@ fn cpus(sink: &mut DiagnosticSink<'_>, limits: &Fields<'_>) -> Vec<u32> {
     let one = |item| whole(sink, "cpus", &form, item).and_then(|cpu| u32::try_from(cpu).ok());
     let cpus: BTreeSet<u32> = items.iter().filter_map(one).collect();
     cpus.into_iter().collect()
-}
-
-/// The endpoints, none when there are no such; `None` when some are mistaken.
-fn endpoints(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>) -> Option<Vec<Endpoint>> {
-    if fields.node("endpoints").is_none() {
-        return Some(Vec::new());
-    }
-    for name in ["nodes", "version", "program", "limits", "process"] {
-        if fields.node(name).is_some() {
-            let what = format!("{} has both `endpoints` and `{name}`", fields.what);
-            let hint = format!(
-                "a system with `endpoints` already runs; leave out `{name}`, which says what to start"
-            );
-            sink.hint(fields.key_at(name), what, hint);
-        }
-    }
-    let items = fields.list(sink, "endpoints")?;
-    let mut endpoints = Vec::new();
-    let mut known = BTreeSet::new();
-    for item in items {
-        let Some(endpoint) = unit(sink, "endpoints", item, endpoint) else { continue };
-        if known.insert((endpoint.host.clone(), endpoint.port)) {
-            endpoints.push(endpoint);
-        } else {
-            let text = format!("{}:{}", endpoint.host, endpoint.port);
-            sink.add(&item.at, format!("endpoint `{text}` is listed twice"));
-        }
-    }
-    (endpoints.len() == items.len()).then_some(endpoints)
-}
-
-/// Reads `http://10.0.0.5:2379`, `https://[::1]:2379`, `etcd-1:2379`.
-fn endpoint(text: &str) -> Result<Endpoint, Unreadable> {
-    let not =
-        |hint: String| Unreadable { what: format!("`{}` is not an endpoint", shown(text)), hint };
-    let form = "write `http://HOST:PORT`, `https://HOST:PORT` or `HOST:PORT`";
-    let (tls, rest) = match text.split_once("://") {
-        Some(("http", rest)) => (false, rest),
-        Some(("https", rest)) => (true, rest),
-        Some((scheme, _)) => {
-            return Err(not(format!("it cannot be reached by `{}`; {form}", shown(scheme))));
-        }
-        None => (false, text),
-    };
-    let rest = rest.strip_suffix('/').unwrap_or(rest);
-    if rest.contains('/') {
-        return Err(not(format!("it has a path; {form}")));
-    }
-    if rest.contains('@') {
-        return Err(not(format!("it names a user; {form}")));
-    }
-    let (host, port) = if let Some(bracketed) = rest.strip_prefix('[') {
-        let (host, port) =
-            bracketed.split_once(']').ok_or_else(|| not("the bracket `[` is not closed".into()))?;
-        if host.parse::<Ipv6Addr>().is_err() {
-            return Err(not(format!("`{}` is not an IPv6 address", shown(host))));
-        }
-        (host, port.strip_prefix(':'))
-    } else {
-        match rest.rsplit_once(':') {
-            Some((host, _)) if host.contains(':') => {
-                return Err(not("an IPv6 address stands in brackets: `[::1]:2379`".into()));
-            }
-            Some((host, port)) => (host, Some(port)),
-            None => (rest, None),
-        }
-    };
-    let port = port.ok_or_else(|| not(format!("it has no port; {form}")))?;
-    let digits = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
-    let port = match port.parse::<u16>() {
-        Ok(number) if digits && number > 0 => number,
-        _ => return Err(not("a port is a number from 1 to 65535".into())),
-    };
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
-    if host.is_empty() || !host.chars().all(allowed) {
-        return Err(not(format!("it has no name or address; {form}")));
-    }
-    Ok(Endpoint { tls, host: host.to_owned(), port })
-}
-
-fn tls(
-    sink: &mut DiagnosticSink<'_>,
-    fields: &Fields<'_>,
-    endpoints: Option<&[Endpoint]>,
-) -> Option<Tls> {
-    let tls = fields.table(sink, "tls")?;
-    if endpoints.is_some_and(|endpoints| !endpoints.iter().any(|endpoint| endpoint.tls)) {
-        let what = format!("{} has `tls` and no `https://` endpoint", fields.what);
-        sink.hint(&tls.at, what, "write `https://` before the endpoints, or leave `tls` out");
-    }
-    let ca = tls.text(sink, "ca");
-    let cert = tls.text(sink, "cert");
-    let key = tls.text(sink, "key");
-    let insecure = tls.flag(sink, "insecure").unwrap_or_default();
-    let lone = |has: &str, lacks: &str, at: &At, sink: &mut DiagnosticSink<'_>| {
-        let what = format!("{} has `{has}` without `{lacks}`", tls.what);
-        sink.hint(at, what, "a client shows a certificate and proves it with its key");
-    };
-    match (tls.node("cert").is_some(), tls.node("key").is_some()) {
-        (true, false) => lone("cert", "key", tls.key_at("cert"), sink),
-        (false, true) => lone("key", "cert", tls.key_at("key"), sink),
-        _ => {}
-    }
-    if insecure && tls.node("ca").is_some() {
-        let what = format!("{} has `ca`, and `insecure: true` trusts anyone", tls.what);
-        sink.hint(tls.key_at("ca"), what, "leave out one of the two");
-    }
-    Some(Tls { ca, cert, key, insecure })
 }
 
 /// Returns a kind's operations, for a message.

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use super::Scope;
 use super::loads::ReadLoad;
-use super::systems::{ReadSystem, secret, texts};
+use super::request;
+use super::systems::ReadSystem;
 use crate::study::fields::{self, ORDERS, WEIGHT};
 use crate::study::reading::{Fields, as_written, suggest, text, whole, word};
-use crate::study::tree::{At, DiagnosticSink, Entry, Node, Value};
+use crate::study::tree::{At, DiagnosticSink, Entry, Value};
 use crate::study::{HttpRequest, KeyOrder, Keys, Operation, Payload, ReadConsistency, Workload};
 use crate::units::shown;
 use crate::workload::{DIRECTORY_SIZE, KEY_SIZE_MIN};
@@ -45,18 +47,18 @@ impl ReadWorkload {
 pub(super) fn read(
     sink: &mut DiagnosticSink<'_>,
     top: &Fields<'_>,
-    systems: &[ReadSystem<'_>],
-    loads: &[ReadLoad],
+    known: (&[ReadSystem<'_>], &[ReadLoad]),
+    scope: Scope<'_>,
 ) -> Vec<ReadWorkload> {
     let entries = top.named(sink, "workloads", "workload");
-    entries.into_iter().map(|entry| workload(sink, entry, systems, loads)).collect()
+    entries.into_iter().map(|entry| workload(sink, entry, known, scope)).collect()
 }
 
 fn workload(
     sink: &mut DiagnosticSink<'_>,
     entry: &Entry,
-    systems: &[ReadSystem<'_>],
-    loads: &[ReadLoad],
+    (systems, loads): (&[ReadSystem<'_>], &[ReadLoad]),
+    scope: Scope<'_>,
 ) -> ReadWorkload {
     let name = entry.key.clone();
     let what = format!("workload `{}`", shown(&name));
@@ -110,7 +112,7 @@ fn workload(
             sink.hint(fields.value_at("fill"), what, hint);
         }
     }
-    let request = request(sink, &fields, mix.as_ref());
+    let request = request::read(sink, &fields, mix.as_ref(), scope);
     let known = loads.iter().map(|load| load.name.as_str());
     let named = match fields.node("loads") {
         None => Some(known.map(str::to_owned).collect()),
@@ -172,7 +174,8 @@ fn with(
     let entries = fields.entries(sink, "with")?;
     read.with = entries.to_vec();
     let texts = entries.iter().map(|entry| {
-        as_written(sink, &entry.key, &entry.node).map(|text| (entry.key.clone(), text))
+        let text = as_written(sink, &entry.key, &entry.node)?;
+        Some((entry.key.clone(), text.trim().to_owned()))
     });
     texts.collect()
 }
@@ -299,77 +302,6 @@ fn payload(
         true => Payload::Request(request),
         false => Payload::Values { size },
     })
-}
-
-/// Reads a `request`; the plain one where the study has none.
-fn request(
-    sink: &mut DiagnosticSink<'_>,
-    fields: &Fields<'_>,
-    mix: Option<&BTreeMap<Operation, u32>>,
-) -> Option<HttpRequest> {
-    if fields.node("request").is_none() {
-        return Some(HttpRequest::default());
-    }
-    let asks =
-        |mix: &BTreeMap<Operation, u32>| mix.keys().any(|operation| operation.asks_over_http());
-    if mix.is_some_and(|mix| !asks(mix)) {
-        let what = format!("{} has a `request` and none in its mix", fields.what);
-        sink.hint(fields.key_at("request"), what, "write `mix: {request: 1}`");
-    }
-    let request = fields.table(sink, "request")?;
-    let method = request.text(sink, "method");
-    let token = |text: &String| text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-');
-    if let Some(written) = method.as_ref().filter(|text| !token(text)) {
-        let what = format!("`{}` is not a method", shown(written));
-        sink.hint(request.value_at("method"), what, "write it in capitals: `GET`");
-    }
-    let path = request.text(sink, "path");
-    let plain = |text: &String| {
-        text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#')
-    };
-    if let Some(written) = path.as_ref().filter(|text| !plain(text)) {
-        let what = format!("`{}` is not a path", shown(written));
-        let hint = "a path begins with `/`, and what is no ASCII letter in it is written as `%20`";
-        sink.hint(request.value_at("path"), what, hint);
-    }
-    let headers = texts(sink, &request, "headers")?;
-    if let Some(Node { value: Value::Map(entries), .. }) = request.node("headers") {
-        for entry in entries {
-            header(sink, entry, headers.get(&entry.key));
-        }
-    }
-    let http2 = request.flag(sink, "http2");
-    let body = request.text(sink, "body");
-    let expect = match request.node("expect") {
-        None => Fields::absent(&fields::EXPECT),
-        Some(_) => request.table(sink, "expect")?,
-    };
-    let status = expect.whole(sink, "status").and_then(|status| u16::try_from(status).ok());
-    let body_size = expect.whole(sink, "body-size");
-    let contains = expect.text(sink, "contains");
-    let (method, path, http2, status) = (method?, path?, http2?, status?);
-    Some(HttpRequest { method, path, headers, http2, body, status, body_size, contains })
-}
-
-fn header(sink: &mut DiagnosticSink<'_>, entry: &Entry, value: Option<&String>) {
-    let name = entry.key.as_str();
-    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    if name.is_empty() || !name.bytes().all(token) {
-        let what = format!("`{}` cannot be the name of a header", shown(name));
-        sink.hint(&entry.key_at, what, "write letters, digits and hyphens: `x-request-id`");
-    }
-    let ours = ["host", "content-length", "transfer-encoding", "connection"];
-    if ours.iter().any(|one| name.eq_ignore_ascii_case(one)) {
-        let what = format!("header `{}` is bakeoff's own to write", shown(name));
-        sink.hint(&entry.key_at, what, "leave it out");
-    }
-    if value.is_some_and(|value| value.bytes().any(|byte| byte < 0x20 || byte == 0x7f)) {
-        sink.add(
-            &entry.node.at,
-            format!("header `{}` holds a line break or the like", shown(name)),
-        );
-    }
-    secret(sink, entry, value, "AUTHORIZATION TOKEN SECRET API-KEY");
 }
 
 /// The names that a list chooses of those that the study has.

@@ -148,7 +148,7 @@ impl<S: Source> Work for HttpWork<S> {
             }
             Speaks::Two(streams) if !streams.is_free() => Err(NotIssued::Busy),
             Speaks::Two(streams) => {
-                let stream = self.source.stream(session.node, ticket)?;
+                let stream = self.source.stream(client, session.node, ticket)?;
                 let operation = stream.operation;
                 streams.send(tag, &stream, out)?;
                 Ok(Issued { operation, pending: () })

@@ -1,8 +1,10 @@
 //! Conditions for a response to count as a success.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
 use bakeoff_core::measurement::ErrorKind;
+use bakeoff_core::secrets;
 use sha2::{Digest as _, Sha256};
 
 use crate::work::Failure;
@@ -177,6 +179,13 @@ fn beginning(body: &[u8]) -> String {
     if body.is_empty() {
         return String::new();
     }
+    // Masked before it is cut, so that no half of a secret stays.
+    let searched = String::from_utf8_lossy(&body[..body.len().min(secrets::SEARCHED_MAX)]);
+    let masked = match secrets::masked(&searched) {
+        Cow::Owned(masked) => Some(masked),
+        Cow::Borrowed(_) => None,
+    };
+    let body = masked.as_ref().map_or(body, |masked| masked.as_bytes());
     let shown = body.get(..SHOWN).unwrap_or(body);
     let rest = if body.len() > SHOWN { "…" } else { "" };
     format!(": `{}{rest}`", shown.escape_ascii())

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bakeoff_wire::http1::Response;
 
 use super::request::Request;
-use super::source::{Batch, HeaderList, Judged, RedirectError, Source, Stream};
+use super::source::{Batch, HeaderList, Judged, OwnFields, RedirectError, Source, Stream};
 use super::url::Url;
 use crate::work::{Failure, NotIssued};
 
@@ -59,12 +59,6 @@ impl Order {
 }
 
 impl Requests {
-    /// Returns which operation `ticket` would have been at `node`, had anybody been free.
-    pub(super) fn operation(&self, node: usize, ticket: u64) -> usize {
-        let order = &self.orders[self.server_of[node]];
-        order[(ticket % order.len() as u64) as usize]
-    }
-
     /// Returns how long `client` of a closed load waits before its next request.
     pub(super) fn pause(&self, client: u32, now: Instant) -> Duration {
         self.pace.as_ref().map_or(Duration::ZERO, |pace| pace(client, now))
@@ -133,10 +127,10 @@ impl Source for Fixed {
     }
 
     #[inline]
-    fn stream(&mut self, node: usize, ticket: u64) -> Result<Stream<'_>, NotIssued> {
+    fn stream(&mut self, _: u32, node: usize, ticket: u64) -> Result<Stream<'_>, NotIssued> {
         let operation = self.order.next(&self.requests, node, ticket);
         let body = &self.requests.all[operation].body;
-        Ok(Stream { operation, path: None, field: None, body })
+        Ok(Stream { operation, path: None, fields: OwnFields::default(), body })
     }
 
     #[inline]
@@ -178,7 +172,7 @@ impl Source for Fixed {
     }
 
     fn skip(&mut self, node: usize, ticket: u64) -> Option<usize> {
-        Some(self.requests.operation(node, ticket))
+        Some(self.order.next(&self.requests, node, ticket))
     }
 
     fn pause(&mut self, client: u32, now: Instant) -> Duration {

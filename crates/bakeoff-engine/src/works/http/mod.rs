@@ -28,10 +28,11 @@ pub use driven::{HttpSession, HttpWork};
 pub use expect::{Expect, ExpectBody, ExpectError, Statuses};
 pub use fixed::ThinkTime;
 pub use request::{
-    HeaderError, MethodError, Request, is_allowed_in_http2, parse_header, parse_method,
+    HeaderError, METHODS, MethodError, Request, check_headers, is_allowed_in_http2, parse_header,
+    parse_method,
 };
 pub use servers::{TlsOptions, locate, tls_target};
-pub use source::{Batch, HeaderList, Judged, RedirectError, Source, Stream};
+pub use source::{Batch, HeaderList, Judged, OwnFields, RedirectError, Source, Stream};
 pub use url::{Url, UrlError};
 
 use crate::transport::Target;
@@ -142,12 +143,36 @@ impl Ready {
         interrupted: &AtomicBool,
         progress: &mut dyn FnMut(&Live),
     ) -> Result<HttpOutcome, LoadError> {
+        self.expect_clients_at_all_servers(drive.clients)?;
         let source = |share: LoadShare| Fixed::new(self.requests.clone(), share.index);
         let Plan { protocol, capture, .. } = self.plan;
         let answers = Arc::new(Mutex::new(Answers::default()));
         let work = |share| HttpWork::new(source(share), protocol, drive, capture, answers.clone());
         let (measurement, _) = crate::drive(&self.targets, drive, work, interrupted, progress)?;
         Ok(HttpOutcome { measurement, answers: taken(&answers) })
+    }
+
+    /// Refuses a load with so few clients that a server gets none of them.
+    fn expect_clients_at_all_servers(&self, clients: u32) -> Result<(), LoadError> {
+        let server_of = &self.requests.server_of;
+        let first_of = |server| server_of.iter().position(|&one| one == server).unwrap_or(0);
+        let last = (0..self.requests.orders.len()).max_by_key(|&server| first_of(server));
+        let Some((server, node)) = last.map(|server| (server, first_of(server))) else {
+            return Ok(());
+        };
+        if node < clients as usize {
+            return Ok(());
+        }
+        let url = &self.requests.all[self.requests.orders[server][0]].url;
+        Err(LoadError::Input(
+            format!(
+                "none of {clients} clients falls to `{}://{}`: a client stays with one server, and they \
+                 are shared out by weight",
+                url.scheme(),
+                url.authority
+            ),
+            Some(format!("give {} clients or more", node + 1)),
+        ))
     }
 }
 

@@ -56,18 +56,21 @@ impl Request {
         // Writing into a vector cannot fail.
         let target = target.unwrap_or(&self.url.target);
         let _ = write!(out, "{} {target} HTTP/1.1\r\n", self.method);
-        if !self.has("host") {
-            let _ = write!(out, "Host: {}\r\n", self.url.authority);
+        let host = self.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));
+        match host {
+            Some((name, value)) => _ = write!(out, "{name}: {value}\r\n"),
+            None => _ = write!(out, "Host: {}\r\n", self.url.authority),
         }
         if !self.has("user-agent") {
             let _ = write!(out, "User-Agent: {USER_AGENT}\r\n");
         }
-        for (name, value) in &self.headers {
+        let own = |name: &str| name.eq_ignore_ascii_case("host") || frames(name);
+        for (name, value) in self.headers.iter().filter(|(name, _)| !own(name)) {
             let _ = write!(out, "{name}: {value}\r\n");
         }
         let wants_length =
             !self.body.is_empty() || matches!(&*self.method, "POST" | "PUT" | "PATCH");
-        if wants_length && !self.has("content-length") {
+        if wants_length {
             let _ = write!(out, "Content-Length: {}\r\n", self.body.len());
         }
         if !keep_alive && !self.has("connection") {
@@ -91,13 +94,19 @@ impl Request {
         if !self.has("user-agent") {
             list.push(("user-agent".into(), USER_AGENT.into()));
         }
-        let own = self.headers.iter().filter(|(name, _)| is_allowed_in_http2(name));
+        let is_own = |name: &str| is_allowed_in_http2(name) && !frames(name);
+        let own = self.headers.iter().filter(|(name, _)| is_own(name));
         list.extend(own.map(|(name, value)| (name.to_ascii_lowercase(), value.clone())));
-        if !self.body.is_empty() && !self.has("content-length") {
+        if !self.body.is_empty() {
             list.push(("content-length".into(), self.body.len().to_string()));
         }
         list
     }
+}
+
+/// Returns whether a header says where a message ends, which follows from the body alone (RFC 9112 section 6).
+fn frames(name: &str) -> bool {
+    ["content-length", "transfer-encoding"].iter().any(|one| name.eq_ignore_ascii_case(one))
 }
 
 /// Returns whether a header may stand in an HTTP/2 request; those that may not are about the connection, or
@@ -117,6 +126,10 @@ pub enum HeaderError {
     Name(String),
     /// The value of the header of this name holds a control character.
     Value(String),
+    /// The header of this name says where a message ends.
+    Framing(String),
+    /// There are two of them, and a request has one (RFC 9112 section 3.2).
+    SecondHost,
 }
 
 impl fmt::Display for HeaderError {
@@ -125,6 +138,13 @@ impl fmt::Display for HeaderError {
             Self::NoColon => to.write_str("a header is `Name: value`; there is no `:`"),
             Self::Name(name) => write!(to, "`{}` is no name of a header", name.escape_debug()),
             Self::Value(name) => write!(to, "the value of `{name}` holds a control character"),
+            Self::Framing(name) => {
+                write!(
+                    to,
+                    "`{name}` follows from the body, and is bakeoff's to write: leave it out"
+                )
+            }
+            Self::SecondHost => to.write_str("`Host` is given twice, and a request has one"),
         }
     }
 }
@@ -151,6 +171,12 @@ impl fmt::Display for MethodError {
 
 impl std::error::Error for MethodError {}
 
+/// Refuses headers of one request that contradict each other.
+pub fn check_headers(headers: &[(String, String)]) -> Result<(), HeaderError> {
+    let hosts = headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("host"));
+    if hosts.count() > 1 { Err(HeaderError::SecondHost) } else { Ok(()) }
+}
+
 /// Reads `Name: value`, as it may stand in a message.
 pub fn parse_header(text: &str) -> Result<(String, String), HeaderError> {
     let (name, value) = text.split_once(':').ok_or(HeaderError::NoColon)?;
@@ -160,17 +186,26 @@ pub fn parse_header(text: &str) -> Result<(String, String), HeaderError> {
     if name.is_empty() || !name.chars().all(is_token) {
         return Err(HeaderError::Name(name.to_owned()));
     }
+    if frames(name) {
+        return Err(HeaderError::Framing(name.to_owned()));
+    }
     if value.chars().any(|c| c.is_control() && c != '\t') {
         return Err(HeaderError::Value(name.to_owned()));
     }
     Ok((name.into(), value.into()))
 }
 
-/// Checks a method: a token, as RFC 9110 section 9.1 wants it.
+/// Methods of RFC 9110 section 9 and RFC 5789, which are meant in small letters too.
+pub const METHODS: [&str; 8] =
+    ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"];
+
+/// Checks a method: a token, as RFC 9110 section 9.1 wants it. `head` is HEAD.
 pub fn parse_method(text: &str) -> Result<String, MethodError> {
     let fine = !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    let known = METHODS.into_iter().find(|known| known.eq_ignore_ascii_case(text));
     match text {
-        "CONNECT" => Err(MethodError::Connect),
+        _ if text.eq_ignore_ascii_case("connect") => Err(MethodError::Connect),
+        _ if known.is_some() => Ok(known.unwrap_or_default().to_owned()),
         _ if fine => Ok(text.into()),
         _ => Err(MethodError::NoMethod(text.to_owned())),
     }
@@ -194,15 +229,29 @@ mod tests {
             text(&request, true),
             format!("GET /b HTTP/1.1\r\nHost: a:1\r\nUser-Agent: {agent}\r\n\r\n")
         );
-        let headers = ["HOST: x", "user-agent: y", "Connection: z", "Content-Length: 9"];
+        let headers = ["HOST: x", "user-agent: y", "Connection: z"];
         request.headers = headers.iter().map(|h| parse_header(h).unwrap()).collect();
+        // Other tools let users write these; what they say would not be true.
+        let more = [("host", "again"), ("content-length", "9"), ("Transfer-Encoding", "chunked")];
+        request.headers.extend(more.map(|(name, value)| (name.to_owned(), value.to_owned())));
         request.method = "POST".into();
         request.body = b"body".to_vec();
         assert_eq!(
             text(&request, false),
             "POST /b HTTP/1.1\r\nHOST: x\r\nuser-agent: y\r\nConnection: z\r\n\
-             Content-Length: 9\r\n\r\nbody"
+             Content-Length: 4\r\n\r\nbody"
         );
+    }
+
+    #[test]
+    fn methods_may_be_written_in_small_letters() {
+        assert_eq!(parse_method("head"), Ok("HEAD".to_owned()));
+        assert_eq!(
+            parse_method("purge"),
+            Ok("purge".to_owned()),
+            "an own method is as it is written"
+        );
+        assert_eq!(parse_method("connect"), Err(MethodError::Connect));
     }
 
     #[test]
@@ -236,6 +285,11 @@ mod tests {
         for wrong in ["", "A", ": b", "A B: c", "A: b\r\nC: d", "Ä: b"] {
             assert!(parse_header(wrong).is_err(), "{wrong}");
         }
+        let framing = |text: &str| matches!(parse_header(text), Err(HeaderError::Framing(_)));
+        assert!(framing("content-length: 4") && framing("Transfer-Encoding: chunked"));
+        let host = || ("Host".to_owned(), "a".to_owned());
+        assert_eq!(check_headers(&[host()]), Ok(()));
+        assert_eq!(check_headers(&[host(), host()]), Err(HeaderError::SecondHost));
         assert!(!parse_header("A B: secret").unwrap_err().to_string().contains("secret"));
     }
 }

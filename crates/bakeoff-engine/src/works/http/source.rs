@@ -68,6 +68,26 @@ pub struct Batch {
 /// Header fields of an HTTP/2 request, pseudo-headers first, names in lower case.
 pub type HeaderList = Vec<(String, String)>;
 
+/// Header fields that were written one after the other.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OwnFields<'a> {
+    /// Names, each followed by its value.
+    pub bytes: &'a [u8],
+    /// Where each name ends in `bytes`, and where its value does.
+    pub ends: &'a [(usize, usize)],
+}
+
+impl<'a> OwnFields<'a> {
+    /// Returns names and values.
+    pub(super) fn iter(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        self.ends.iter().scan(0, move |begin, &(name, value)| {
+            let field = (&self.bytes[*begin..name], &self.bytes[name..value]);
+            *begin = value;
+            Some(field)
+        })
+    }
+}
+
 /// Parts of an HTTP/2 request beyond its operation's header list.
 #[derive(Debug, Clone, Copy)]
 pub struct Stream<'a> {
@@ -75,8 +95,8 @@ pub struct Stream<'a> {
     pub operation: usize,
     /// Its path, where the operation's header list has none.
     pub path: Option<&'a [u8]>,
-    /// One header field of its own.
-    pub field: Option<(&'a [u8], &'a [u8])>,
+    /// Header fields of its own.
+    pub fields: OwnFields<'a>,
     /// Its body; empty for none.
     pub body: &'a [u8],
 }
@@ -125,10 +145,10 @@ pub trait Source: Send {
         Vec::new()
     }
 
-    /// Makes the next HTTP/2 request of a client that is connected to `node`; only called where there are
+    /// Makes the next HTTP/2 request of `client`, which is connected to `node`; only called where there are
     /// [header lists](Self::header_lists).
-    fn stream(&mut self, node: usize, ticket: u64) -> Result<Stream<'_>, NotIssued> {
-        let _ = (node, ticket);
+    fn stream(&mut self, client: u32, node: usize, ticket: u64) -> Result<Stream<'_>, NotIssued> {
+        let _ = (client, node, ticket);
         Err(NotIssued::Abort)
     }
 

@@ -5,6 +5,7 @@
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_wire::ProtocolError;
 use bakeoff_wire::http2::{Connection, Event, HeadersId, Response, Settings, StreamId};
+use smallvec::SmallVec;
 
 use super::source::{HeaderList, Stream};
 use crate::work::{Failure, NotIssued, Tag};
@@ -48,16 +49,11 @@ impl Streams {
     ) -> Result<(), NotIssued> {
         let operation = asked.operation;
         let head = self.heads.get(operation).copied().flatten().ok_or(NotIssued::Exhausted)?;
-        const NO_FIELD: (&[u8], &[u8]) = (b"", b"");
-        let mut more = [NO_FIELD; 2];
         let path = asked.path.map(|path| (&b":path"[..], path));
-        let mut count = 0;
-        for field in path.into_iter().chain(asked.field) {
-            more[count] = field;
-            count += 1;
-        }
+        let more: SmallVec<[(&[u8], &[u8]); 4]> =
+            path.into_iter().chain(asked.fields.iter()).collect();
         let body: &[&[u8]] = if asked.body.is_empty() { &[] } else { &[asked.body] };
-        let Ok(stream) = self.connection.request_with(head, &more[..count], body, out) else {
+        let Ok(stream) = self.connection.request_with(head, &more, body, out) else {
             return Err(NotIssued::Busy);
         };
         let slots = self.flights.len();

@@ -98,6 +98,9 @@ pub(super) fn row(sides: &[Side<'_>]) -> (Row, Option<String>) {
             Some(limits) => format!("{names} to {limits}"),
         })
         .collect();
+    if held.len() < 2 {
+        return (row, None);
+    }
     (row, Some(format!("the contenders are not held to the same limits: {}", held.join(", "))))
 }
 

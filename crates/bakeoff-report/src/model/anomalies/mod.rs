@@ -12,18 +12,13 @@ mod modes;
 use std::time::Duration;
 
 use bakeoff_core::histogram::Latencies;
-use bakeoff_core::measurement::{
-    Measurement, OperationFigures, SILENCE_MIN, Silence, TargetFigures,
-};
+use bakeoff_core::measurement::{Measurement, OperationFigures, Silence, TargetFigures};
 use bakeoff_core::record::{StageRecord, TrialRecord};
 use bakeoff_core::units::{figure_text, latency_text};
 
 pub(crate) use lasted::{Lasted, lasted};
 pub(crate) use modes::Modes;
 
-/// A silence is a stall from this many times the median service time on: where an operation takes a
-/// second, a second without a success is nothing.
-const STALL_TIMES: u32 = 10;
 /// So many times the others' median service time makes a node a slow one,
 const SLOW_TIMES: f64 = 3.0;
 /// and at least so much more: below it a second hop or a sleepy CPU explains it.
@@ -72,22 +67,16 @@ pub(crate) fn stall(trial: &TrialRecord) -> Option<Stall> {
     let mut before = 0.0;
     let mut longest: Option<Stall> = None;
     for stage in trial.figured() {
-        let least = stall_min(stage);
-        for Silence { from, seconds } in &stage.measurement.silences {
+        for Silence { from, seconds } in stage.measurement.stalled() {
             let span = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
             let stall = Stall { from: span(before + from), length: span(*seconds) };
-            if stall.length >= longest.map_or(least, |longest| longest.length.max(least)) {
+            if longest.is_none_or(|longest| stall.length >= longest.length) {
                 longest = Some(stall);
             }
         }
         before += stage.measurement.window.as_secs_f64();
     }
     longest
-}
-
-fn stall_min(stage: &StageRecord) -> Duration {
-    let median = stage.measurement.total().service.quantile(0.5).unwrap_or_default();
-    SILENCE_MIN.max(median * STALL_TIMES)
 }
 
 /// The nodes of a trial that answered much later than the others; `whole` is its measurement with

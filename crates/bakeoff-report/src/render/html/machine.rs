@@ -2,7 +2,7 @@
 //!
 //! Not here: what differs between the systems besides the product (the fairness sheet).
 
-use bakeoff_core::record::{Environment, PartRecord, SystemRecord};
+use bakeoff_core::record::{Environment, Hardware, PartRecord, SystemRecord};
 use bakeoff_core::units::{ByteCount, count_text, figure_text};
 
 use crate::document::report::Report;
@@ -62,6 +62,7 @@ fn systems(all: &[SystemRecord]) -> String {
         .map(|(label, cell)| {
             std::iter::once((*label).to_owned()).chain(all.iter().map(cell)).collect()
         })
+        .filter(|row: &Vec<String>| row[1..].iter().any(|cell| !cell.is_empty()))
         .collect();
     grid("The contenders as they were", &head, &rows)
 }
@@ -113,6 +114,31 @@ fn settings(all: &[SystemRecord]) -> String {
     grid("Settings that depart from the systems' own defaults", &head, &rows)
 }
 
+/// The rows of hardware and kernel; `not told` where the kernel does not say.
+fn hardware(of: &Hardware) -> Vec<(&'static str, String)> {
+    let told = |value: &Option<String>| value.clone().unwrap_or_else(|| "not told".to_owned());
+    let number = |value: Option<u32>| told(&value.map(|value| value.to_string()));
+    let smt = of.smt.map(|is| if is { "two CPUs share a core" } else { "off" }.to_owned());
+    let mut rows = vec![
+        ("frequency governor", told(&of.governor)),
+        ("simultaneous multithreading", told(&smt)),
+        ("NUMA nodes", number(of.numa_nodes)),
+        ("virtual machine", told(&of.hypervisor)),
+        ("container", told(&of.container)),
+        ("disk", told(&of.disk_model)),
+        ("the disk's write cache", told(&of.disk_write_cache)),
+        ("clock source", told(&of.clock_source)),
+        ("cgroup version", number(of.cgroup_version)),
+    ];
+    let mitigations = of.mitigations.iter().map(|(name, state)| format!("{name}: {state}"));
+    let mitigations = mitigations.collect::<Vec<_>>().join("; ");
+    rows.push(match mitigations.is_empty() {
+        true => ("weaknesses of the processor", "none that the kernel tells".to_owned()),
+        false => ("weaknesses of the processor", mitigations),
+    });
+    rows
+}
+
 fn machine(of: &Environment) -> String {
     let micros = |value: Option<f64>| {
         value.map_or("not measured".to_owned(), |value| format!("{} µs", figure_text(value)))
@@ -133,8 +159,12 @@ fn machine(of: &Environment) -> String {
         ("generator and servers share the CPUs", shared.to_owned()),
         ("others worked on it, as bakeoff was told", yes(of.shared_machine).to_owned()),
     ];
-    let rows: Vec<Vec<String>> =
-        rows.into_iter().map(|(label, value)| vec![label.to_owned(), value]).collect();
+    let hardware = of.hardware.iter().flat_map(hardware);
+    let rows: Vec<Vec<String>> = rows
+        .into_iter()
+        .chain(hardware)
+        .map(|(label, value)| vec![label.to_owned(), value])
+        .collect();
     grid("The machine", &["".to_owned(), "value".to_owned()], &rows)
 }
 

@@ -66,7 +66,7 @@ impl Panel {
     fn title(self) -> &'static str {
         match self {
             Self::Throughput => "Throughput, operations per second",
-            Self::Latency => "Response time: p99, and p50 below it",
+            Self::Latency => "Response time: p99, p50 below it, the slowest dotted",
             Self::Cpu => "CPU, percent of one core",
             Self::Memory => "Resident memory",
             Self::Disk => "Written to disk by the nodes, per second",
@@ -109,7 +109,11 @@ impl Panel {
                 std::iter::once(drawing(&own, &of.throughput)).chain(errors).collect()
             }
             Self::Latency => {
-                vec![drawing(&format!("{own} thin"), &of.p50), drawing(&own, &of.p99)]
+                vec![
+                    drawing(&format!("{own} most"), &of.slowest),
+                    drawing(&format!("{own} thin"), &of.p50),
+                    drawing(&own, &of.p99),
+                ]
             }
             Self::Machine => {
                 let lines = of.machine.iter().enumerate();
@@ -366,7 +370,7 @@ fn numbers(of: &Timeline) -> String {
         Some(value) if value.is_finite() => number(value),
         _ => String::new(),
     };
-    let mut seconds = String::from("second\tverified/s\terrors/s\tp50 ms\tp99 ms\n");
+    let mut seconds = String::from("second\tverified/s\terrors/s\tp50 ms\tp99 ms\tslowest ms\n");
     for (place, (at, rate)) in of.throughput.iter().enumerate() {
         if rate.is_nan() {
             continue;
@@ -374,12 +378,13 @@ fn numbers(of: &Timeline) -> String {
         let value = |line: &Line| text(line.get(place).map(|(_, value)| *value));
         let _ = writeln!(
             seconds,
-            "{}\t{}\t{}\t{}\t{}",
+            "{}\t{}\t{}\t{}\t{}\t{}",
             number(*at),
             text(Some(*rate)),
             value(&of.errors),
             value(&of.p50),
-            value(&of.p99)
+            value(&of.p99),
+            value(&of.slowest)
         );
     }
     let mut inner = format!("<pre class=\"numbers\">{seconds}</pre>");

@@ -5,7 +5,6 @@
 //!
 //! Not here: the flags (`cli`), the requests themselves (`requests`).
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bakeoff_core::condition::Condition;
@@ -66,7 +65,6 @@ pub(super) fn read(args: &LoadArgs) -> Result<Asked, Failure> {
         Spread::Poisson => Spacing::Poisson,
     };
     let drive = drive(args, &course)?;
-    check_servers(&requests, drive.clients)?;
     let plan = Plan {
         requests,
         protocol: if args.connection.http2 { Protocol::Two } else { Protocol::One },
@@ -89,6 +87,7 @@ pub(super) fn read(args: &LoadArgs) -> Result<Asked, Failure> {
         course,
         spacing,
         http2: plan.protocol == Protocol::Two,
+        insecure: plan.tls.insecure,
         drive,
     };
     let fail_if = conditions("--fail-if", &args.result.fail_if)?;
@@ -130,20 +129,6 @@ fn check_samples(settings: &Settings, fail_if: &[Condition]) -> Result<(), Failu
                 "ask for a lower percentile, or load for longer or at a higher rate",
             ));
         }
-    }
-    Ok(())
-}
-
-/// A client stays with one server, so that each server needs one.
-fn check_servers(requests: &[Request], clients: u32) -> Result<(), Failure> {
-    let server = |request: &Request| (request.url.tls, request.url.host.clone(), request.url.port);
-    let servers: BTreeSet<(bool, String, u16)> = requests.iter().map(server).collect();
-    if servers.len() as u64 > u64::from(clients) {
-        let count = servers.len();
-        return Err(bad(
-            format!("{clients} clients cannot ask {count} servers: a client stays with one"),
-            format!("give `--clients {count}` or more"),
-        ));
     }
     Ok(())
 }
@@ -221,6 +206,7 @@ fn drive(args: &LoadArgs, course: &Course) -> Result<Drive, Failure> {
 
 /// Returns a request without anything that may be secret.
 fn request_shown(request: &Request) -> RequestShown {
+    requests::note_secrets(request);
     RequestShown {
         name: request.name.clone(),
         method: request.method.clone(),
@@ -315,7 +301,6 @@ mod tests {
         wrong(&[URL, "--in-flight", "5"], &["--http2"]);
         wrong(&[URL, "--for", "0s"], &["no time at all"]);
         wrong(&[URL, "--rate", "0"], &["at least one an hour"]);
-        wrong(&["http://a/", "http://b/", "-c", "1"], &["1 clients cannot ask 2 servers"]);
         // What nobody asked for may follow from what somebody did.
         assert_eq!(asked(&[URL, "-n", "5"]).settings.drive.clients, 5);
     }

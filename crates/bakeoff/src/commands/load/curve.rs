@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bakeoff_core::condition::Condition;
 use bakeoff_core::ranked::Ranked;
-use bakeoff_core::search::Found;
+use bakeoff_core::search::{ABRUPT, Found, far_below};
 use bakeoff_core::units::{count_text, latency_text, rate_text};
 use bakeoff_report::Style;
 use serde_json::{Value, json};
@@ -45,6 +45,13 @@ impl SearchResult {
         texts.join(" and ")
     }
 
+    /// Tells that latencies at the highest rate are far below the objective.
+    fn far_below(&self, rate: f64) -> Option<String> {
+        let last = self.tries.iter().rev().find(|one| one.rate == rate)?;
+        let far = far_below(&self.objective, &last.part.measurement)?;
+        Some(format!("{far}: {ABRUPT}"))
+    }
+
     /// Returns the answer as sentences, and whether it is one.
     fn answer(&self) -> (bool, Vec<String>) {
         let objective = self.objective_text();
@@ -69,6 +76,9 @@ impl SearchResult {
                     let why = broken.broken_by.join("; ");
                     lines.push(format!("{} broke it: {why}", rate_text(broken.rate)));
                 }
+                lines.extend(
+                    self.far_below(rate).map(|far| format!("At {}, {far}", rate_text(rate))),
+                );
                 if !known {
                     lines.push(
                         "that try was not valid, so the server may be able to do more: not a valid \

@@ -151,10 +151,14 @@ impl Loader<'_> {
             (Some(recorded), Some((moments, from))) => recorded.began(moments, *from),
             _ => Began::default(),
         };
-        // The load's end commonly lies in a second in which nothing is measured any more.
-        let is_empty =
-            |live: &Live| live.verified + live.errors == 0 && live.p50 == Percentile::Nothing;
-        while seconds.pop_if(|last| is_empty(last)).is_some() {}
+        // The load's end commonly lies in a second in which nothing is measured any more. An empty second within
+        // the window is none of these: nothing succeeded in it.
+        let whole = measurement.window.as_secs_f64().ceil();
+        let is_behind = |live: &Live| {
+            let is_empty = live.verified + live.errors == 0 && live.p50 == Percentile::Nothing;
+            is_empty && f64::from(live.second) >= whole
+        };
+        while seconds.pop_if(|last| is_behind(last)).is_some() {}
         Ok(Part {
             rate,
             measurement,

@@ -51,7 +51,8 @@ pub(crate) fn run(
     let ready = asked.plan.clone().ready(asked.settings.keep_alive())?;
     let begin = |out: &PathBuf| Recorded::begin(out, &asked, open_files);
     let recorded = args.result.out.as_ref().map(begin).transpose()?;
-    if !messages.is_live() {
+    // Without `--json` the result begins with the same words.
+    if args.result.json && !messages.is_live() {
         messages.step(&settings_text::asked_text(&asked.settings));
     }
     let asked = &asked;

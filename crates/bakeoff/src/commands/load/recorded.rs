@@ -20,7 +20,7 @@ use bakeoff_core::schedule::Spacing;
 use bakeoff_core::search::{Found, Tried};
 use bakeoff_core::study::{
     Arrivals, Clusters, Endpoint, Find, HttpRequest, KeyOrder, Keys, Load, Operation, Payload,
-    ReadConsistency, Routing, Servers, Study, System, Targets, Workload,
+    ReadConsistency, Routing, Servers, Study, System, Targets, Tls, Workload,
 };
 use bakeoff_core::units::rate_text;
 use bakeoff_engine::moments::MomentSender;
@@ -85,7 +85,8 @@ impl Recorded {
             kind: system.kind.clone(),
             already_running: true,
             source: Some(endpoints.join(", ")),
-            tls_version: system.endpoints().iter().any(|one| one.tls).then(|| "TLS".to_owned()),
+            tls_version: (system.endpoints().iter().any(|one| one.tls))
+                .then(|| system.tls_text("TLS".to_owned())),
             nodes: system.nodes,
             guarantees: kind.guarantees(system),
             ..SystemRecord::default()
@@ -101,6 +102,7 @@ impl Recorded {
         let header = RunHeader {
             format: FORMAT,
             bakeoff: env!("CARGO_PKG_VERSION").to_owned(),
+            bakeoff_sha256: crate::environment::own_sha256(),
             started: utc_now(),
             seed: settings.drive.seed,
             order: order.collect(),
@@ -219,6 +221,7 @@ fn study(asked: &Asked) -> Study {
             endpoints.push(endpoint);
         }
     }
+    let is_encrypted = endpoints.iter().any(|endpoint| endpoint.tls);
     Study {
         name: NAME.to_owned(),
         title,
@@ -232,7 +235,9 @@ fn study(asked: &Asked) -> Study {
             options: BTreeMap::new(),
             limits: None,
             servers: Servers::Running(endpoints),
-            tls: None,
+            tls: (settings.insecure && is_encrypted)
+                .then(|| Tls { insecure: true, ..Tls::default() }),
+            credentials: None,
             parts: BTreeMap::new(),
             process: None,
         }],

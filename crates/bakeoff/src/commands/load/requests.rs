@@ -5,10 +5,12 @@
 //! Not here: the form of a targets file (`targets`), how requests are driven (`ask`).
 
 use std::collections::BTreeSet;
+use std::io::Read as _;
 use std::path::Path;
 
+use bakeoff_core::secrets;
 use bakeoff_engine::works::http::{
-    Expect, ExpectBody, Request, Statuses, Url, parse_header, parse_method,
+    Expect, ExpectBody, Request, Statuses, Url, check_headers, parse_header, parse_method,
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -19,7 +21,10 @@ use crate::failure::Failure;
 
 pub(super) fn from_urls(args: &LoadArgs) -> Result<Vec<Request>, Failure> {
     let body = match (&args.requests.body, &args.requests.body_file) {
-        (Some(text), _) => text.clone().into_bytes(),
+        (Some(text), _) => match text.strip_prefix('@') {
+            Some(path) => read_file(Path::new(path), "body")?,
+            None => text.clone().into_bytes(),
+        },
         (None, Some(path)) => read_file(path, "body")?,
         (None, None) => Vec::new(),
     };
@@ -155,6 +160,32 @@ fn is_secret(name: &str) -> bool {
         .any(|word| name.contains(word))
 }
 
+/// Notes what a request holds that may be secret, so that no answer that repeats it gets into a record.
+pub(super) fn note_secrets(request: &Request) {
+    for (name, value) in &request.headers {
+        let is_cookie = name.eq_ignore_ascii_case("cookie");
+        if !is_cookie && !is_secret(name) {
+            continue;
+        }
+        secrets::note(value);
+        // `Bearer TOKEN`, `session=TOKEN; other=1`.
+        value.split([' ', ';', ',']).for_each(secrets::note);
+        value
+            .split([';', ','])
+            .filter_map(|pair| pair.split_once('='))
+            .for_each(|(_, value)| secrets::note(value));
+    }
+    if let Some((_, password)) = &request.url.user {
+        secrets::note(password);
+    }
+    let query = request.url.target.split_once('?').map_or("", |(_, query)| query);
+    for (name, value) in query.split('&').filter_map(|parameter| parameter.split_once('=')) {
+        if is_secret(name) {
+            secrets::note(value);
+        }
+    }
+}
+
 /// A text that is no URL as a message may quote it: nothing of what may be a password or a query.
 fn masked(text: &str) -> String {
     let text = text.split_once('?').map_or(text, |(before, _)| before);
@@ -181,7 +212,10 @@ fn headers(args: &LoadArgs) -> Result<Vec<(String, String)>, Failure> {
             Failure::input(format!("`--header`: {what}"), "write `--header 'Name: value'`")
         })
     };
-    args.requests.header.iter().map(read).collect()
+    let headers = args.requests.header.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    check_headers(&headers)
+        .map_err(|what| Failure::input(format!("`--header`: {what}"), "give each header once"))?;
+    Ok(headers)
 }
 
 fn expect(args: &LoadArgs) -> Result<Expect, Failure> {
@@ -207,7 +241,14 @@ fn expect(args: &LoadArgs) -> Result<Expect, Failure> {
 }
 
 fn read_file(path: &Path, what: &str) -> Result<Vec<u8>, Failure> {
-    std::fs::read(path).map_err(|error| {
+    let read = match path.as_os_str() == "-" {
+        false => std::fs::read(path),
+        true => {
+            let mut text = Vec::new();
+            std::io::stdin().lock().read_to_end(&mut text).map(|_| text)
+        }
+    };
+    read.map_err(|error| {
         Failure::input(
             format!("cannot read the {what} `{}`: {error}", path.display()),
             "give a file",

@@ -18,6 +18,8 @@ pub(super) struct Settings {
     /// The distances between requests of an open load.
     pub(super) spacing: Spacing,
     pub(super) http2: bool,
+    /// Whether any certificate is accepted.
+    pub(super) insecure: bool,
     /// Each load of the course, but for its arrivals.
     pub(super) drive: Drive,
 }

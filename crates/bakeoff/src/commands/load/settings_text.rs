@@ -32,6 +32,9 @@ fn load_text(settings: &Settings) -> String {
     if settings.http2 {
         parts.push(format!("HTTP/2 with {} in flight each", drive.in_flight));
     }
+    if settings.insecure {
+        parts.push("certificates not checked".to_owned());
+    }
     if !settings.keep_alive() {
         parts.push("a connection for each request".to_owned());
     }
@@ -49,10 +52,21 @@ fn load_text(settings: &Settings) -> String {
     parts.join(", ")
 }
 
+/// The most characters of a URL in a line; the record has it whole.
+const URL_MAX: usize = 120;
+
+/// Returns the beginning of a URL that is too long for a line.
+fn shortened(url: &str) -> String {
+    match url.char_indices().nth(URL_MAX) {
+        Some((end, _)) => format!("{}…", &url[..end]),
+        None => url.to_owned(),
+    }
+}
+
 /// Names the one request, or the number of requests.
 pub(super) fn requests_text(settings: &Settings) -> String {
     match settings.requests.as_slice() {
-        [one] => format!("{} {}", one.method, one.url),
+        [one] => format!("{} {}", one.method, shortened(&one.url)),
         several if several.iter().any(|request| request.weight > 1) => {
             format!("{} requests by their weights", several.len())
         }

@@ -16,7 +16,9 @@
 
 use std::fmt;
 
-use bakeoff_engine::works::http::{HeaderError, MethodError, parse_header, parse_method};
+use bakeoff_engine::works::http::{
+    HeaderError, METHODS, MethodError, check_headers, parse_header, parse_method,
+};
 
 /// One request of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +73,10 @@ pub(super) fn parse(text: &str) -> Result<Vec<Target>, Vec<Diagnostic>> {
             }
             (Ok(Part::Header(name, value)), Some(target)) => {
                 target.headers.push((name, value));
-                continue;
+                match check_headers(&target.headers) {
+                    Ok(()) => continue,
+                    Err(error) => LineError::Header(error),
+                }
             }
             (Ok(Part::Body(file)), Some(target)) if target.body.is_none() => {
                 target.body = Some((file, number));
@@ -117,6 +122,8 @@ enum LineError {
         method: String,
     },
     AfterUrl,
+    /// It has no scheme, no method that is known and no `:`. It may be a header, and secret.
+    Neither,
 }
 
 impl fmt::Display for LineError {
@@ -142,6 +149,11 @@ impl fmt::Display for LineError {
             Self::Header(error) => error.fmt(to),
             Self::Method(error) => error.fmt(to),
             Self::NoUrl { method } => write!(to, "no URL stands behind `{method}`"),
+            Self::Neither => write!(
+                to,
+                "it is no request and no header: write `GET http://127.0.0.1:8080/` or `Name: value`, with \
+                 a `:`"
+            ),
             Self::AfterUrl => {
                 write!(to, "something stands behind the URL: write a space in it as `%20`")
             }
@@ -180,6 +192,11 @@ fn part(line: &str) -> Result<Part, LineError> {
     let method = method.filter(|method| !method.contains("://")).unwrap_or_default();
     if method.is_empty() {
         return Err(LineError::NoMethod { weighted: true });
+    }
+    let is_request =
+        line.contains("://") || METHODS.iter().any(|one| one.eq_ignore_ascii_case(method));
+    if !is_request {
+        return Err(LineError::Neither);
     }
     let method = parse_method(method).map_err(LineError::Method)?;
     match (words.next(), words.next()) {
@@ -243,6 +260,10 @@ mod tests {
         check("GET http://a/ b\n", &[(1, "write a space in it as `%20`")]);
         check("GET http://a/\n\nX: 1\n@f\n", &[(3, "no request stands above"), (4, "no request")]);
         check("GET http://a/\n@a\n@b\n@\n", &[(3, "a body already"), (4, "no file")]);
+        check("GET http://a/\nX-Token s3cret\n", &[(2, "it is no request and no header")]);
+        check("GET http://a/\nX-Token=s3cret\n", &[(2, "it is no request and no header")]);
+        check("GET http://a/\nHost: a\nhost: b\n", &[(3, "`Host` is given twice")]);
+        check("GET http://a/\nContent-Length: 3\n", &[(2, "`Content-Length` follows from")]);
         check("GET http://a/\nBad Name: x\n", &[(2, "`Bad Name` is no name of a header")]);
     }
 

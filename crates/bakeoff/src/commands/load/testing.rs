@@ -97,6 +97,7 @@ pub(super) fn settings() -> Settings {
         course: Course::Rate(1000.0),
         spacing: Spacing::Constant,
         http2: false,
+        insecure: false,
         drive: Drive {
             clients: 256,
             stop: Stop::After(Duration::from_secs(1)),

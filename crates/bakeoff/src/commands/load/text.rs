@@ -7,7 +7,7 @@
 //! Not here: the same as JSON (`json`), the curve of `--find-max` (`curve`).
 
 use bakeoff_core::check;
-use bakeoff_core::measurement::{Second, SecondFigures};
+use bakeoff_core::measurement::{Second, SecondFigures, Silence};
 use bakeoff_core::ranked::{Percentile, Ranked};
 use bakeoff_core::units::{ByteCount, count_text, harmless, latency_text, plural, rate_text};
 use bakeoff_report::Style;
@@ -17,6 +17,8 @@ use super::result::{LoadResult, Part};
 
 /// Examples shown for each kind of error.
 const EXAMPLES_SHOWN: usize = 2;
+/// Stalls shown one by one.
+const STALLS_SHOWN: usize = 3;
 /// Rows of a ramp.
 const RAMP_ROWS: u32 = 10;
 /// Requests shown one by one.
@@ -81,6 +83,9 @@ impl Page {
         } else {
             self.bold(&line)
         }
+        if let Some(text) = part.measurement.accounting() {
+            self.line(None, &format!("  {text}"));
+        }
         let errors = part.errors();
         if errors.is_empty() {
             self.line(None, "Errors: none");
@@ -95,6 +100,15 @@ impl Page {
                 let (at, node) = (example.at_seconds, &example.node);
                 self.dim(&format!("    after {at:.2} s, {node}: {}", example.what));
             }
+        }
+        let stalls: Vec<String> = part.measurement.stalled().map(stall_text).collect();
+        if !stalls.is_empty() {
+            let more = match stalls.len().saturating_sub(STALLS_SHOWN) {
+                0 => String::new(),
+                more => format!(", and {} more", count_text(more as u64)),
+            };
+            let shown = stalls[..stalls.len().min(STALLS_SHOWN)].join(", ");
+            self.alarm(&format!("Stalled: nothing succeeded for {shown}{more}"));
         }
         let lost = &part.measurement.connection_errors;
         if lost.count > 0 {
@@ -301,6 +315,12 @@ impl Page {
             }
         }
     }
+}
+
+/// `2.00 s (1.0 to 3.0 s)`.
+fn stall_text(silence: &Silence) -> String {
+    let Silence { from, seconds } = silence;
+    format!("{seconds:.2} s ({from:.1} to {:.1} s)", from + seconds)
 }
 
 /// The quantiles of a row of steps.

@@ -16,6 +16,7 @@ use bakeoff_core::record::{
 use bakeoff_core::study::Study;
 use bakeoff_host::ports::Allocator;
 
+use super::start_failures::StartFailures;
 use super::{refusals, trust};
 use crate::cli::RunOptions;
 use crate::cluster::contenders::{self, Contender};
@@ -71,6 +72,7 @@ impl Runner<'_> {
         folder.push(&RecordLine::Run(RunHeader {
             format: FORMAT,
             bakeoff: env!("CARGO_PKG_VERSION").to_owned(),
+            bakeoff_sha256: environment::own_sha256(),
             started: bakeoff_clock::wall::utc_now(),
             study: study.clone(),
             seed,
@@ -91,7 +93,7 @@ impl Runner<'_> {
     pub(crate) fn go_on(&mut self, run: &Path, trust: bool) -> Result<(RunFolder, bool), Failure> {
         let (mut folder, record) = RunFolder::open(run, self.reporter)?;
         if !trust {
-            trust::refuse_foreign(&folder)?;
+            trust::refuse_foreign(&folder.path.join(RECORD))?;
         }
         let missing = record.missing();
         if missing.is_empty() {
@@ -179,9 +181,14 @@ impl Runner<'_> {
             shared_machine: environment.shared_machine,
             kept: BTreeMap::new(),
         };
+        let mut start_failures = StartFailures::default();
         for (place, trial) in trials.iter().enumerate() {
             if interrupted() {
                 break;
+            }
+            if let Some(record) = start_failures.not_tried(trial) {
+                folder.push(&RecordLine::Trial(record))?;
+                continue;
             }
             let began = clock::now();
             let begins_round = place > 0 && trials[place - 1].round < trial.round;
@@ -201,7 +208,12 @@ impl Runner<'_> {
             let record = trial::run(&mut context, contender, trial, self.reporter);
             let record = TrialRecord { baseline_appends, ..record };
             progress.ended(&record, began.elapsed());
-            let left = progress.left(&trials[place + 1..]);
+            let rest = &trials[place + 1..];
+            if let Some(why) = start_failures.note(&record) {
+                let left = rest.iter().filter(|one| one.system == trial.system).count();
+                self.reporter.report(&Event::GivenUp { system: &trial.system, left, why });
+            }
+            let left = progress.left(rest);
             self.reporter.report(&Event::TrialFinished { record: &record, left });
             folder.push(&RecordLine::Trial(record))?; // on disk now: a later crash loses nothing
         }

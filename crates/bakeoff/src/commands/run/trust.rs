@@ -1,4 +1,4 @@
-//! Looks at a run before it is resumed: its record names programs that will be executed and folders that will be
+//! Looks at a run before it is resumed or reproduced: its record names programs that will be executed and folders that will be
 //! removed.
 //!
 //! Nothing is executed here. Not here: whether machine and programs are those of before (`refusals`), which starts
@@ -12,20 +12,21 @@ use bakeoff_core::record::{Record, RunHeader, SystemRecord};
 use bakeoff_core::study;
 use bakeoff_install as install;
 
-use crate::commands::run_folder::{RECORD, RunFolder};
 use crate::failure::Failure;
 use crate::systems;
 
 const HINT: &str = "`bakeoff report` shows a record and executes nothing";
 
 /// Refuses a record that another user wrote or could have changed.
-pub(super) fn refuse_foreign(folder: &RunFolder) -> Result<(), Failure> {
-    for path in [folder.path.clone(), folder.path.join(RECORD)] {
-        let found = fs::metadata(&path).map_err(|error| Failure::file("look at", &path, &error))?;
+pub(crate) fn refuse_foreign(file: &Path) -> Result<(), Failure> {
+    // Who can write to the folder can put another record in its place.
+    let file = file.canonicalize().map_err(|error| Failure::file("look at", file, &error))?;
+    for path in file.ancestors().take(2) {
+        let found = fs::metadata(path).map_err(|error| Failure::file("look at", path, &error))?;
         let Some(why) = install::foreign(&found) else { continue };
         return Err(Failure::input(
             format!(
-                "`{}` {why}, and resuming it executes the programs that it names",
+                "`{}` {why}, and going on from it executes the programs that it names",
                 path.display()
             ),
             "read its first line, and add `--trust` if it names what you expect",

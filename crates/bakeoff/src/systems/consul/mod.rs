@@ -9,9 +9,13 @@
 mod mesh;
 pub(crate) mod recipe;
 
+use std::sync::Arc;
+
 use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::record::{Freshness, Guarantees};
-use bakeoff_core::study::{self, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency};
+use bakeoff_core::study::{
+    self, CredentialForm, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency,
+};
 use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::EngineError;
 use bakeoff_engine::works::keyed::{Answer, Request};
@@ -20,11 +24,11 @@ use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
 use rustix::process::{Resource, getrlimit};
 
 use super::declaration::{Clients, Declaration, Does, GuaranteeRules, InKubernetes, Origin, Plane};
-use super::http_session::{HttpSession, Mapping, ask};
+use super::http_session::{HttpSession, Mapping, Question, question};
 use super::mesh::CONTROL_PLANE;
 use super::{
-    ASKED, Access, Asked, ClusterStatus, Description, KvLoad, Memory, NotReady, System,
-    SystemError, majority_disks, setting, synced_by,
+    ASKED, Access, Asked, ClientToken, ClusterStatus, Description, KvLoad, Memory, NotReady,
+    System, SystemError, http_status_text, majority_disks, setting, synced_by,
 };
 
 /// The system for the registry.
@@ -60,6 +64,7 @@ impl System for Consul {
                     nodes_max: 9,
                     value_size_max: 512 << 10, // kv_max_value_size
                     in_flight_max: 1,          // HTTP/1.1
+                    credentials: CredentialForm::Token,
                     kill: Kill::UnderLoad,
                     ..Kind::new("consul")
                 },
@@ -165,14 +170,18 @@ impl System for Consul {
         for (index, node) in nodes.iter().enumerate() {
             // guide: probe
             // A read that needs the leader: the node knows one, and it serves. There is no such key.
-            let (status, body) = ask(node, "GET", "/v1/kv/bakeoff-looks?consistent")?;
+            let (status, body) = ask(node, "GET", "/v1/kv/bakeoff/looks?consistent")?;
             if status != 200 && status != 404 {
-                return Err(format!("`{}` answered {status}: {}", node.name, body.trim()).into());
+                return Err(not_served(node, status, &body));
             }
             // guide: end
             let (status, body) = ask(node, "GET", "/v1/agent/self")?;
-            let about: serde_json::Value = serde_json::from_str(&body)
-                .map_err(|_| format!("`{}` answered {status}: {}", node.name, body.trim()))?;
+            // A token may be good for keys alone; then nobody says who leads.
+            if status == 403 {
+                continue;
+            }
+            let about: serde_json::Value =
+                serde_json::from_str(&body).map_err(|_| answered(node, status, &body))?;
             if about.pointer("/Stats/consul/leader").and_then(|reply| reply.as_str())
                 == Some("true")
             {
@@ -186,20 +195,62 @@ impl System for Consul {
         Ok(view)
     }
 
+    fn removal(&self, node: &Access) -> Option<String> {
+        Some(format!("consul kv delete -http-addr={} -recurse {KEY_PREFIX}", node.authority))
+    }
+
     fn clear(&self, node: &Access) -> Result<(), SystemError> {
         match ask(node, "DELETE", &format!("/v1/kv/{KEY_PREFIX}?recurse"))? {
             (200, _) => Ok(()),
-            (status, body) => {
-                Err(format!("`{}` answered {status}: {}", node.name, body.trim()).into())
-            }
+            (status, body) => Err(answered(node, status, &body)),
         }
     }
 
     // guide: drive
     fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
-        load.over(|node| HttpSession::new(node, KvApi))
+        load.over(|node| HttpSession::new(node, KvApi::new(node)))
     }
     // guide: end
+}
+
+/// The header of a client's token.
+const TOKEN: &str = "X-Consul-Token";
+
+/// Asks a node one thing outside of a load, with the token of its clients, if they have one.
+fn ask(node: &Access, method: &str, target: &str) -> Result<(u16, String), SystemError> {
+    let token: Option<Arc<ClientToken>> = node.memory.get();
+    let header = token.as_ref().map(|token| (TOKEN, token.0.as_str()));
+    let headers = header.as_slice();
+    let reply = question(node, &Question { method, target, headers, ..Question::default() })?;
+    Ok((reply.status, reply.body))
+}
+
+/// Returns the error of a node that answered no success.
+fn answered(node: &Access, status: u16, body: &str) -> SystemError {
+    let answer = http_status_text(status, body.as_bytes());
+    SystemError::answered(node, format!("answered {answer}"))
+}
+
+/// Says why a node does not serve keys.
+fn not_served(node: &Access, status: u16, body: &str) -> NotReady {
+    let seen = answered(node, status, body);
+    match (status, node.memory.get::<ClientToken>()) {
+        (401 | 403, None) => NotReady::Never {
+            seen: seen.to_string(),
+            hint: "its ACLs demand a token that may read and write keys below `bakeoff/`: add \
+                   `credentials: {token: $CONSUL_HTTP_TOKEN}`"
+                .to_owned(),
+        },
+        (401 | 403, Some(_)) => NotReady::Never {
+            seen: seen.to_string(),
+            hint: "its ACLs refuse the token of the study's `credentials`, which has to read and write keys \
+                   below `bakeoff/`"
+                .to_owned(),
+        },
+        // `No cluster leader`.
+        (500.., _) => NotReady::NotYet(seen.to_string()),
+        _ => seen.into(),
+    }
 }
 
 // guide: guarantees
@@ -239,10 +290,24 @@ fn connections_max() -> u64 {
 const FILES_OF_ITS_OWN: u64 = 500;
 
 /// Consul's key-value API, `/v1/kv`.
-#[derive(Debug, Clone, Copy)]
-struct KvApi;
+struct KvApi {
+    /// The token of its clients, if they have one.
+    token: Option<Arc<ClientToken>>,
+}
+
+impl KvApi {
+    fn new(node: &Access) -> Self {
+        Self { token: node.memory.get() }
+    }
+}
 
 impl Mapping for KvApi {
+    fn write_headers(&self, out: &mut Vec<u8>) {
+        if let Some(token) = &self.token {
+            out.extend_from_slice(format!("{TOKEN}: {}\r\n", token.0).as_bytes());
+        }
+    }
+
     fn write_target(&self, request: &Request<'_>, out: &mut Vec<u8>) {
         let (method, question) = match request.operation {
             Operation::Put => ("PUT", ""),
@@ -275,7 +340,7 @@ impl Mapping for KvApi {
                 Ok(names) => on(Answer::Names(&mut names.iter().map(String::as_bytes))),
                 Err(error) => on(Answer::Failed(ErrorKind::Protocol, error.to_string())),
             },
-            _ => on(Answer::Failed(ErrorKind::Status, super::http_status_text(status, body))),
+            _ => on(Answer::Failed(ErrorKind::Status, http_status_text(status, body))),
         }
     }
     // guide: end

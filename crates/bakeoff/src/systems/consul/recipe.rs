@@ -2,7 +2,7 @@
 //!
 //! Debian 12 has no Consul. As a Go module 1.20.1 is the newest that builds as it is.
 
-use bakeoff_install::{Algorithm, Member, Recipe, Shape, Source};
+use bakeoff_install::{Algorithm, Member, Pin, Recipe, Shape, Source};
 
 // guide: recipe
 /// How Consul can be had.
@@ -16,6 +16,18 @@ pub(crate) const RECIPE: Recipe = Recipe {
             algorithm: Algorithm::Sha256,
             member: Member::File("consul"),
             versions: &["1.20.1"],
+            pins: &[
+                Pin::new(
+                    "1.20.1",
+                    "amd64",
+                    "d38e7571177909d437a9cbcc62fb65083bc567266b74a62d02c6abe783951648",
+                ),
+                Pin::new(
+                    "1.20.1",
+                    "arm64",
+                    "03ad4cf513819413016a79154e74161bcfa3c9e1fbfcbdc9eca525b2123d4779",
+                ),
+            ],
         },
         Source::GoModule {
             module: "github.com/hashicorp/consul",

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::net::TcpStream;
 
+use bakeoff_core::units;
 use bakeoff_engine::transport::Target;
 use serde_json::Value;
 
@@ -179,12 +180,14 @@ fn counted(stats: &str) -> Sent {
         .collect();
     let of = |name: &str| numbers.get(name).copied().unwrap_or(0);
     let (cds, lds) = ("cluster_manager.cds.update_", "listener_manager.lds.update_");
-    let sum = |of_what: &str| of(&format!("{of_what}success")) + of(&format!("{of_what}rejected"));
+    let sum = |of_what: &str| {
+        of(&format!("{of_what}success")).saturating_add(of(&format!("{of_what}rejected")))
+    };
     Sent {
         connected: of("control_plane.connected_state") == 1,
         clusters: sum(cds),
         listeners: sum(lds),
-        rejected: of(&format!("{cds}rejected")) + of(&format!("{lds}rejected")),
+        rejected: of(&format!("{cds}rejected")).saturating_add(of(&format!("{lds}rejected"))),
         why: None,
     }
 }
@@ -198,7 +201,7 @@ fn refused(dump: &str) -> Option<String> {
             Value::Object(fields) => {
                 let reply = fields.get("error_state").and_then(|state| state.get("details"));
                 if let Some(reply) = reply.and_then(Value::as_str) {
-                    return Some(reply.to_owned());
+                    return Some(units::server_text(reply));
                 }
                 left.extend(fields.values());
             }

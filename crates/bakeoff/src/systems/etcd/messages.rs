@@ -7,10 +7,37 @@ use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_wire::ProtocolError;
 use bakeoff_wire::protobuf::{Fields, put_bytes, put_uint};
 
+use crate::systems::ClientToken;
+
 pub(super) const PUT: &str = "/etcdserverpb.KV/Put";
 pub(super) const RANGE: &str = "/etcdserverpb.KV/Range";
 pub(super) const DELETE_RANGE: &str = "/etcdserverpb.KV/DeleteRange";
 pub(super) const STATUS: &str = "/etcdserverpb.Maintenance/Status";
+pub(super) const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
+
+/// Returns the metadata that shows a client's token (`TokenFieldNameGRPC` in `rpctypes`).
+pub(super) fn metadata(token: &ClientToken) -> (&str, &str) {
+    ("token", &token.0)
+}
+
+/// `AuthenticateRequest`: name 1, password 2.
+pub(super) fn write_authenticate(user: &str, password: &str, out: &mut Vec<u8>) {
+    put_bytes(out, 1, user.as_bytes());
+    put_bytes(out, 2, password.as_bytes());
+}
+
+/// The token of an `AuthenticateResponse` (2).
+pub(super) fn read_token(message: &[u8]) -> Result<String, ProtocolError> {
+    for field in Fields::new(message) {
+        if let (2, content) = field? {
+            let token = std::str::from_utf8(content.as_bytes());
+            // It becomes a header.
+            let token = token.ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_graphic()));
+            return token.map(str::to_owned).ok_or_else(|| "a token that is no text".into());
+        }
+    }
+    Err("no token in the answer to a name and a password".into())
+}
 
 /// `PutRequest`: key 1, value 2.
 pub(super) fn write_put(key: &[u8], value: &[u8], out: &mut Vec<u8>) {

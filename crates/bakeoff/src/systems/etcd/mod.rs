@@ -10,9 +10,15 @@ mod messages;
 pub(crate) mod recipe;
 mod session;
 
+use std::sync::Arc;
+
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{Freshness, Guarantees};
-use bakeoff_core::study::{self, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency};
+use bakeoff_core::secrets;
+use bakeoff_core::study::{
+    self, CredentialForm, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency,
+};
+use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::EngineError;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{HostError, NodeSpec};
@@ -23,8 +29,8 @@ use self::session::EtcdSession;
 use super::declaration::{Clients, Declaration, GuaranteeRules, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
 use super::{
-    ASKED, Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, SystemError,
-    majority_disks, plain_value, setting, synced_by,
+    ASKED, Access, Asked, ClientToken, ClusterStatus, Description, KvLoad, Login, NotReady, System,
+    SystemError, majority_disks, plain_value, setting, synced_by,
 };
 
 /// The system for the registry.
@@ -72,6 +78,7 @@ impl System for Etcd {
                     value_size_max: 1_500_000, // etcd refuses requests over 1.5 MiB (--max-request-bytes)
                     in_flight_max: 100, // streams of one connection, far below etcd's own limit
                     kill: Kill::UnderLoad,
+                    credentials: CredentialForm::Password,
                     ..Kind::new("etcd")
                 },
                 Origin::Recipe(&recipe::RECIPE),
@@ -128,10 +135,11 @@ impl System for Etcd {
         let statuses = nodes
             .iter()
             .map(|node| {
-                let answer = call(node, messages::STATUS, &[])?;
-                messages::read_status(&answer).map_err(|error| SystemError::answered(node, error))
+                let answer = call(node, messages::STATUS, &[]).map_err(|why| refused(node, why))?;
+                let status = messages::read_status(&answer);
+                status.map_err(|error| SystemError::answered(node, error).into())
             })
-            .collect::<Result<Vec<_>, _>>()?;
+            .collect::<Result<Vec<_>, NotReady>>()?;
         let leader = statuses.iter().position(|status| status.member == status.leader);
         let agreed = statuses.iter().all(|status| status.leader == statuses[0].leader);
         match leader {
@@ -147,10 +155,20 @@ impl System for Etcd {
         }
     }
 
+    fn removal(&self, node: &Access) -> Option<String> {
+        Some(format!("etcdctl --endpoints={} del --prefix {KEY_PREFIX}", node.authority))
+    }
+
     fn clear(&self, node: &Access) -> Result<(), SystemError> {
         let mut message = Vec::new();
         messages::write_delete_all(&mut message);
         call(node, messages::DELETE_RANGE, &message).map(drop)
+    }
+
+    fn may_use(&self, node: &Access) -> Result<(), NotReady> {
+        let mut message = Vec::new();
+        messages::write_get(KEY_PREFIX.as_bytes(), false, &mut message);
+        call(node, messages::RANGE, &message).map(drop).map_err(|why| refused(node, why))
     }
 
     fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
@@ -179,8 +197,73 @@ fn freshness(_: &study::System, reads: ReadConsistency) -> Freshness {
     }
 }
 
-/// Makes one call outside of a load.
+/// Says why a node does not answer a call: it may be the client's credentials, which no waiting mends. The wording is
+/// that of `rpctypes` in `api/v3` of etcd.
+fn refused(node: &Access, why: SystemError) -> NotReady {
+    let seen = why.to_string();
+    let hint = if seen.contains("user name is empty") || seen.contains("permission denied") {
+        match node.memory.get::<Login>() {
+            None => {
+                "it demands a user: add `credentials: {user: NAME, password: $ETCD_PASSWORD}`, of one that may read \
+                 and write keys below `bakeoff/`"
+            }
+            Some(_) => {
+                "the user of the study's `credentials` has to read and write keys below `bakeoff/`"
+            }
+        }
+    } else if seen.contains("invalid user ID or password") {
+        "look at `credentials` in the study, and at what its variable or file holds"
+    } else if seen.contains("authentication is not enabled") {
+        "anybody may use it: leave `credentials` out of the study"
+    } else if seen.contains(UNAVAILABLE) {
+        return NotReady::NotYet(seen);
+    } else {
+        return why.into();
+    };
+    NotReady::Never { seen, hint: hint.to_owned() }
+}
+
+/// The code of gRPC for what may be tried again (`UNAVAILABLE`), such as `etcdserver: no leader`.
+const UNAVAILABLE: &str = "grpc status 14";
+
+/// The answer to a call with a token that a node no longer knows.
+const TOKEN_GONE: &str = "invalid auth token";
+
+/// Makes one call outside of a load, as the user that the study names, if it names one.
 fn call(node: &Access, method: &str, message: &[u8]) -> Result<Vec<u8>, SystemError> {
+    let Some(login) = node.memory.get::<Login>() else {
+        return call_as(node, None, method, message);
+    };
+    let known: Option<Arc<ClientToken>> = node.memory.get();
+    let is_new = known.is_none();
+    let token = known.map_or_else(|| sign_in(node, &login), Ok)?;
+    match call_as(node, Some(&token), method, message) {
+        // Nodes forget tokens that they did not see for some minutes.
+        Err(SystemError::Answered { answer, .. }) if !is_new && answer.contains(TOKEN_GONE) => {
+            call_as(node, Some(&*sign_in(node, &login)?), method, message)
+        }
+        answer => answer,
+    }
+}
+
+/// Has a node make a token for a user, which is good for all nodes.
+fn sign_in(node: &Access, login: &Login) -> Result<Arc<ClientToken>, SystemError> {
+    let mut message = Vec::new();
+    messages::write_authenticate(&login.user, &login.password, &mut message);
+    let answer = call_as(node, None, messages::AUTHENTICATE, &message)?;
+    let token =
+        messages::read_token(&answer).map_err(|error| SystemError::answered(node, error))?;
+    secrets::note(&token);
+    node.memory.keep(ClientToken(token.clone()));
+    Ok(Arc::new(ClientToken(token)))
+}
+
+fn call_as(
+    node: &Access,
+    token: Option<&ClientToken>,
+    method: &str,
+    message: &[u8],
+) -> Result<Vec<u8>, SystemError> {
     struct Call {
         client: Client,
         answer: Result<Vec<u8>, String>,
@@ -195,7 +278,8 @@ fn call(node: &Access, method: &str, message: &[u8]) -> Result<Vec<u8>, SystemEr
             Ok(ended)
         }
     }
-    let mut client = Client::new(&node.authority, node.target.tls.is_some(), &[]);
+    let metadata = token.map(messages::metadata);
+    let mut client = Client::new(&node.authority, node.target.tls.is_some(), metadata.as_slice());
     let mut out = Vec::new();
     client.open(&mut out);
     let method = client.method(method);

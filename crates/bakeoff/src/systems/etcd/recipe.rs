@@ -22,6 +22,7 @@ pub(crate) const RECIPE: Recipe = Recipe {
             algorithm: Algorithm::Sha256,
             member: Member::File("etcd-v{version}-linux-{arch}/etcd"),
             versions: VERSIONS,
+            pins: &[],
         },
         Source::GoModule {
             module: "go.etcd.io/etcd/server/v3",

@@ -8,7 +8,7 @@ use bakeoff_wire::ProtocolError;
 use bakeoff_wire::grpc::{CallId, Client, MethodId, Status};
 use bakeoff_wire::http2::Settings;
 
-use super::super::Access;
+use super::super::{Access, ClientToken};
 use super::messages;
 
 /// One connection to an etcd node; calls are streams of it.
@@ -27,7 +27,9 @@ impl EtcdSession {
     pub(super) fn new(node: &Access, in_flight: u32) -> Self {
         let settings = Settings { max_streams: in_flight, ..Settings::default() };
         let tls = node.target.tls.is_some();
-        let mut client = Client::with_settings(&node.authority, tls, &[], settings);
+        let token = node.memory.get::<ClientToken>();
+        let metadata = token.as_deref().map(messages::metadata);
+        let mut client = Client::with_settings(&node.authority, tls, metadata.as_slice(), settings);
         Self {
             put: client.method(messages::PUT),
             range: client.method(messages::RANGE),

@@ -196,3 +196,13 @@ fn nothing_is_certain_before_each_node_was_asked() {
     assert_eq!(up("nodes,a,UP,L7OK,\nnodes,BACKEND,UP,,\nclients,b,OPEN,,\n").unwrap(), "a");
     assert!(nodes_up("<html>").unwrap_err().to_string().contains("pxname"));
 }
+
+#[test]
+fn no_statistics_make_their_reader_panic() {
+    let csv: &[u8] =
+        b"# pxname,svname,status,check_status,\nnodes,one,UP,L7OK,\nnodes,two,DOWN,* L4CON,\n\
+        nodes,BACKEND,UP,,\n";
+    bakeoff_fuzz::run("haproxy", &[csv], &["# ", ",", "\n", "nodes,", "UP", "INI"], |input| {
+        nodes_up(&String::from_utf8_lossy(input)).ok();
+    });
+}

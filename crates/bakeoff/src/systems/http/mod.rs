@@ -5,12 +5,11 @@
 //!
 //! Not here: a service that bakeoff starts (`process`), the requests (`http_requests`).
 
-use bakeoff_core::record::Guarantees;
 use bakeoff_core::study::{self, Kind, Operation};
 use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
 
-use super::declaration::{Declaration, GuaranteeRules, Origin};
+use super::declaration::{Declaration, Origin};
 use super::exchange;
 use super::{Access, Asked, ClusterStatus, Description, NotReady, System};
 
@@ -23,17 +22,14 @@ pub(crate) struct Http;
 
 impl System for Http {
     fn declares(&self) -> Declaration {
-        Declaration {
-            guarantees: GuaranteeRules { guarantees, ..GuaranteeRules::default() },
-            ..Declaration::new(
-                Kind {
-                    operations: &[Operation::Request, Operation::Denied],
-                    sound,
-                    ..Kind::new("http")
-                },
-                Origin::Study("it runs already, at the study's `endpoints`"),
-            )
-        }
+        Declaration::new(
+            Kind {
+                operations: &[Operation::Request, Operation::Denied],
+                sound,
+                ..Kind::new("http")
+            },
+            Origin::Study("it runs already, at the study's `endpoints`"),
+        )
     }
 
     fn describe(&self, asked: &Asked<'_>, _: &mut Allocator) -> Result<Description, HostError> {
@@ -49,21 +45,6 @@ impl System for Http {
             exchange::handshake(node)?;
         }
         Ok(ClusterStatus::default())
-    }
-}
-
-/// Says what it guarantees under these options.
-fn guarantees(_: &study::System) -> Guarantees {
-    unknown_guarantees()
-}
-
-/// Returns the guarantees of a service that is not ours: those that the workload checks in its answers.
-pub(super) fn unknown_guarantees() -> Guarantees {
-    Guarantees {
-        replication: "not known".into(),
-        acknowledged: "with the status that the workload expects".into(),
-        reads: "not known".into(),
-        ..Guarantees::default()
     }
 }
 

@@ -27,7 +27,7 @@ fn study(plane: &str, more: &str) -> Study {
     let text = format!(
         "title: t\nsystems:\n  mesh:\n    kind: ingress-gateway\n{more}    parts:\n      \
          application: {{kind: application}}\n      control-plane: {plane}\n      \
-         sidecar: {{kind: envoy}}\nworkloads:\n  w: {{mix: {{request: 1}}}}\nloads:\n  \
+         sidecar: {{kind: envoy}}\nworkloads:\n  w: {{mix: {{request: 1}}, request: {{path: /}}}}\nloads:\n  \
          l: {{clients: 1, stop: {{operations: 1}}}}\n"
     );
     parse("t", "t.yaml", &text, &kinds()).unwrap_or_else(|diagnostics| panic!("{diagnostics}"))
@@ -43,7 +43,7 @@ fn components(system: &study::System) -> Option<Vec<Component<'_>>> {
             None => None,
             Some(_) => Some(program(kind, &[])?),
         };
-        all.push(Component { role, tier, asked, system: kind, program });
+        all.push(Component { role, tier, asked, system: kind, program, seal: None });
     }
     Some(all)
 }
@@ -224,7 +224,7 @@ fn a_control_plane_that_says_nothing_is_told_with_what_its_proxy_has_been_sent()
 fn a_system_that_cannot_be_had_so_is_refused() {
     let check = |text: &str, reply: &str| {
         let composite = format!(
-            "title: t\nsystems:\n  mesh: {text}\nworkloads:\n  w: {{mix: {{request: 1}}}}\nloads:\n  \
+            "title: t\nsystems:\n  mesh: {text}\nworkloads:\n  w: {{mix: {{request: 1}}, request: {{path: /}}}}\nloads:\n  \
              l: {{clients: 1, stop: {{operations: 1}}}}\n"
         );
         let diagnostics = parse("t", "t.yaml", &composite, &kinds()).unwrap_err().to_string();

@@ -16,6 +16,7 @@ pub(crate) const RECIPE: Recipe = Recipe {
             algorithm: Algorithm::Sha256,
             member: Member::File("nats-server-v{version}-linux-{arch}/nats-server"),
             versions: VERSIONS,
+            pins: &[],
         },
         Source::GoModule {
             module: "github.com/nats-io/nats-server/v2",

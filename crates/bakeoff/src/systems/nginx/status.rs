@@ -69,4 +69,12 @@ mod tests {
             assert_eq!(requests_in(broken), None, "{broken}");
         }
     }
+
+    #[test]
+    fn no_status_makes_its_reader_panic() {
+        let status: &[u8] = b"Active connections: 2 \nserver accepts handled requests\n 5 4 17 \n";
+        bakeoff_fuzz::run("nginx", &[status], &["\n", "requests", " "], |input| {
+            requests_in(&String::from_utf8_lossy(input));
+        });
+    }
 }

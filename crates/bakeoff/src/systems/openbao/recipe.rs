@@ -2,7 +2,7 @@
 //!
 //! No package registry has it: it is the project's own release archive, or a program of the user's.
 
-use bakeoff_install::{Algorithm, Member, Recipe, Shape, Source};
+use bakeoff_install::{Algorithm, Member, Pin, Recipe, Shape, Source};
 
 /// How OpenBao can be had.
 pub(crate) const RECIPE: Recipe = Recipe {
@@ -14,5 +14,17 @@ pub(crate) const RECIPE: Recipe = Recipe {
         algorithm: Algorithm::Sha256,
         member: Member::File("bao"),
         versions: &["2.5.1", "2.4.4"],
+        pins: &[
+            Pin::new(
+                "2.4.4",
+                "amd64",
+                "a02f6e3e710616ae2687592a65bcbd72989500686d505bbd35ec5402b2847923",
+            ),
+            Pin::new(
+                "2.4.4",
+                "arm64",
+                "30a0e40ee4f267f3acf4f4c419ceb4b3f63fa9f460d7d51f747ba26e6abeaba3",
+            ),
+        ],
     }],
 };

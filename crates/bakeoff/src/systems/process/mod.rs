@@ -14,15 +14,14 @@
 mod tests;
 mod words;
 
-use bakeoff_core::record::{Guarantees, Setting};
+use bakeoff_core::record::Setting;
 use bakeoff_core::study::{self, Kind, Operation, Role, Tier};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
 use bakeoff_install::Installed;
 
-use super::declaration::{Declaration, GuaranteeRules, Origin};
+use super::declaration::{Declaration, Origin};
 use super::exchange;
-use super::http::unknown_guarantees;
 use super::http_session::ask;
 use super::http_status_text;
 use super::{ASKED, Access, Asked, ClusterStatus, Description, Memory, NotReady, System, setting};
@@ -45,20 +44,17 @@ const ROLES: &[Role] = &[Role {
 
 impl System for Process {
     fn declares(&self) -> Declaration {
-        Declaration {
-            guarantees: GuaranteeRules { guarantees, ..GuaranteeRules::default() },
-            ..Declaration::new(
-                Kind {
-                    operations: &[Operation::Request, Operation::Denied],
-                    roles: ROLES,
-                    sound,
-                    nodes_max: 9,
-                    is_process: true,
-                    ..Kind::new("process")
-                },
-                Origin::Study("the study's `command`: a path, or a name on `PATH`"),
-            )
-        }
+        Declaration::new(
+            Kind {
+                operations: &[Operation::Request, Operation::Denied],
+                roles: ROLES,
+                sound,
+                nodes_max: 9,
+                is_process: true,
+                ..Kind::new("process")
+            },
+            Origin::Study("the study's `command`: a path, or a name on `PATH`"),
+        )
     }
 
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
@@ -91,11 +87,6 @@ impl System for Process {
         }
         Ok(ClusterStatus::default())
     }
-}
-
-/// Says what it guarantees under these options.
-fn guarantees(_: &study::System) -> Guarantees {
-    unknown_guarantees()
 }
 
 /// The path that answers with a success once a node can serve; without one, a connection is enough.

@@ -29,6 +29,7 @@ fn installed() -> Installed {
         library_path: Vec::new(),
         sha256: String::new(),
         date: None,
+        folder: None,
     }
 }
 

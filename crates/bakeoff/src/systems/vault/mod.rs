@@ -22,7 +22,8 @@ use std::sync::LazyLock;
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{Freshness, Guarantees};
 use bakeoff_core::study::{
-    self, Kind, KindOption, Operation, OptionForm, ReadConsistency, Role, Tier, Workload,
+    self, CredentialForm, Kind, KindOption, Operation, OptionForm, ReadConsistency, Role, Tier,
+    Workload,
 };
 use bakeoff_engine::EngineError;
 use bakeoff_engine::works::keyed::Keyed;
@@ -157,6 +158,7 @@ pub(super) const fn kind(name: &'static str) -> Kind {
         nodes_max: 9,
         value_size_max: 512 << 10, // what Consul stores in one entry, and Raft's limit is no less
         in_flight_max: 1,          // HTTP/1.1
+        credentials: CredentialForm::Token,
         ..Kind::new(name)
     }
 }

@@ -15,6 +15,7 @@ mod tests;
 
 use std::time::Duration;
 
+use bakeoff_core::secrets;
 use serde_json::{Value, json};
 
 use crate::systems::http_session::{Question, question};
@@ -101,7 +102,7 @@ pub(in crate::systems) fn probe(nodes: &[Access]) -> Result<ClusterStatus, NotRe
         Err(why) => {
             return never(
                 why.to_string(),
-                "`VAULT_TOKEN` holds the token to ask with, or `BAO_TOKEN`",
+                "`VAULT_TOKEN` holds the token to ask with, or `BAO_TOKEN`, or the study's `credentials` name it",
             );
         }
     };
@@ -129,9 +130,13 @@ pub(in crate::systems) fn token(node: &Access) -> Result<String, SystemError> {
     if let Some(keys) = node.memory.get::<Keys>() {
         return Ok(keys.token.clone());
     }
+    if let Some(token) = node.memory.get::<ClientToken>() {
+        return Ok(token.0.clone());
+    }
     let given = TOKEN_VARIABLES.iter().find_map(|name| std::env::var(name).ok());
     given
         .filter(|token| !token.is_empty())
+        .inspect(|token| secrets::note(token))
         .ok_or_else(|| format!("no token for `{}` is set", node.name).into())
 }
 
@@ -184,6 +189,7 @@ fn initialise(node: &Access) -> Result<(), SystemError> {
         .map(|keys| keys.iter().filter_map(text).collect());
     match (reply.get("root_token").and_then(text), unseal) {
         (Some(token), Some(unseal)) => {
+            secrets::note(&token);
             node.memory.keep(ClientToken(token.clone()));
             node.memory.keep(Keys { token, unseal });
             Ok(())

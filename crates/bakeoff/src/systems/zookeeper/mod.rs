@@ -8,11 +8,12 @@
 
 pub(crate) mod recipe;
 mod session;
+mod tree;
 
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{Acknowledged, Freshness, Guarantees};
 use bakeoff_core::study::{
-    self, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency, Workload,
+    self, CredentialForm, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency, Workload,
 };
 use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::EngineError;
@@ -21,9 +22,8 @@ use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
 use bakeoff_install::Program;
 use bakeoff_wire::ProtocolError;
-use bakeoff_wire::zookeeper::{self, CreateMode, ErrorCode, Event, Reply, Request, Session};
 
-use self::session::{SESSION_TIMEOUT_MS, ZooKeeperSession};
+use self::session::ZooKeeperSession;
 use super::declaration::{Declaration, GuaranteeRules, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
 use super::{
@@ -69,6 +69,7 @@ impl System for ZooKeeper {
                     in_flight_max: 100,
                     connection_each: false, // its clients have sessions, which a quorum writes down
                     kill: Kill::UnderLoad,
+                    credentials: CredentialForm::Password,
                     ..Kind::new("zookeeper")
                 },
                 Origin::Recipe(&recipe::RECIPE),
@@ -183,7 +184,20 @@ impl System for ZooKeeper {
                 Some(_) => {}
                 None => {
                     let first = replied.lines().next().unwrap_or("nothing");
-                    return Err(format!("`{}` said: {first}", node.name).into());
+                    let seen = SystemError::answered(node, first);
+                    return Err(match first.contains("not in the whitelist") {
+                        true => NotReady::Never {
+                            seen: seen.to_string(),
+                            hint: "who leads is asked with `srvr`: add it to `4lw.commands.whitelist` of its \
+                                   configuration"
+                                .to_owned(),
+                        },
+                        // It elects a leader.
+                        false if first.contains("not currently serving") => {
+                            NotReady::NotYet(seen.to_string())
+                        }
+                        false => seen.into(),
+                    });
                 }
             }
         }
@@ -201,30 +215,36 @@ impl System for ZooKeeper {
         keyed: &Keyed,
     ) -> Result<(), SystemError> {
         let space = &keyed.space;
-        let mut parents = vec![format!("/{}", KEY_PREFIX.trim_end_matches('/'))];
+        let mut parents = vec![top()];
         for directory in 0..space.directories() {
             let mut name = b"/".to_vec();
             space.write_directory(directory, &mut name);
             name.pop();
             parents.push(String::from_utf8_lossy(&name).into_owned());
         }
-        for path in parents {
-            let create = Request::Create { path: &path, data: b"", mode: CreateMode::Persistent };
-            match ask(node, create)? {
-                Ok(_) | Err(ErrorCode::NODE_EXISTS) => {}
-                Err(code) => return Err(format!("creating `{path}`: {code}").into()),
-            }
-        }
-        Ok(())
+        tree::create(node, &parents)
+    }
+
+    fn removal(&self, node: &Access) -> Option<String> {
+        Some(format!("zkCli.sh -server {} deleteall {}", node.authority, top()))
     }
 
     fn clear(&self, node: &Access) -> Result<(), SystemError> {
-        delete_tree(node, &format!("/{}", KEY_PREFIX.trim_end_matches('/')))
+        tree::delete(node, &top())
+    }
+
+    fn may_use(&self, node: &Access) -> Result<(), NotReady> {
+        tree::may_create(node, &top())
     }
 
     fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
-        load.over(|_| ZooKeeperSession::new())
+        load.over(ZooKeeperSession::new)
     }
+}
+
+/// Returns the node that all keys lie below: `/bakeoff`.
+fn top() -> String {
+    format!("/{}", KEY_PREFIX.trim_end_matches('/'))
 }
 
 /// Says what it guarantees under these options.
@@ -269,59 +289,4 @@ impl Receiver for Words {
     fn hung_up(&mut self) -> Result<(), ProtocolError> {
         Ok(())
     }
-}
-
-fn delete_tree(node: &Access, path: &str) -> Result<(), SystemError> {
-    let children = match ask(node, Request::GetChildren { path })? {
-        Ok(children) => children,
-        Err(ErrorCode::NO_NODE) => return Ok(()),
-        Err(code) => return Err(format!("listing `{path}`: {code}").into()),
-    };
-    for child in children {
-        delete_tree(node, &format!("{path}/{child}"))?;
-    }
-    match ask(node, Request::Delete { path, version: None })? {
-        Ok(_) | Err(ErrorCode::NO_NODE) => Ok(()),
-        Err(code) => Err(format!("deleting `{path}`: {code}").into()),
-    }
-}
-
-/// Asks one thing in a session of its own. The names are those of a `GetChildren`.
-fn ask(node: &Access, request: Request<'_>) -> Result<Result<Vec<String>, ErrorCode>, SystemError> {
-    struct Question<'a> {
-        session: Session,
-        request: Request<'a>,
-        answer: Option<Result<Vec<String>, ErrorCode>>,
-    }
-    impl Receiver for Question<'_> {
-        fn on_bytes(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtocolError> {
-            let (mut connected, mut closed) = (false, false);
-            self.session.receive(input, out, &mut |event| match event {
-                Event::Connected { .. } => connected = true,
-                Event::Reply { result: Ok(Reply::Closed), .. } => closed = true,
-                Event::Reply { result, .. } => {
-                    self.answer = Some(result.map(|reply| match reply {
-                        Reply::Children(names) => names.map(str::to_owned).collect(),
-                        _ => Vec::new(),
-                    }));
-                }
-                Event::Expired | Event::Pong => {}
-            })?;
-            if connected {
-                self.session.request(self.request, out).ok();
-                self.session.request(Request::Close, out).ok();
-            }
-            Ok(closed)
-        }
-
-        fn hung_up(&mut self) -> Result<(), ProtocolError> {
-            Ok(()) // the server hangs up once the session is closed
-        }
-    }
-    let mut session = zookeeper::Session::new(SESSION_TIMEOUT_MS);
-    let mut out = Vec::new();
-    session.open(&mut out);
-    let mut question = Question { session, request, answer: None };
-    exchange(node, PATIENCE, out, &mut question)?;
-    question.answer.ok_or_else(|| format!("`{}` hung up without an answer", node.name).into())
 }

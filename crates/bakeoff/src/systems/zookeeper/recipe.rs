@@ -3,7 +3,7 @@
 //! Maven's 3.9 is first because it is newer than Debian 12's 3.8 and nearly as quick; a machine
 //! with a Java runtime and nothing else still gets the official archive or Debian's jars.
 
-use bakeoff_install::{Algorithm, Libraries, Member, Recipe, Shape, Source};
+use bakeoff_install::{Algorithm, Libraries, Member, Pin, Recipe, Shape, Source};
 
 /// How ZooKeeper can be had.
 pub(crate) const RECIPE: Recipe = Recipe {
@@ -24,6 +24,10 @@ pub(crate) const RECIPE: Recipe = Recipe {
                 "org.slf4j:slf4j-simple:1.7.30",
             ],
             versions: &["3.9.3"],
+            pins: &[Pin::of_all(
+                "3.9.3",
+                "042b41710ee8d9a158b495680dbf66e88aec9b074faabc7b89f66e93cd23a575",
+            )],
         },
         Source::Archive {
             url: "https://archive.apache.org/dist/zookeeper/zookeeper-{version}/apache-zookeeper-{version}-bin.tar.gz",
@@ -31,6 +35,10 @@ pub(crate) const RECIPE: Recipe = Recipe {
             algorithm: Algorithm::Sha512,
             member: Member::Jars("apache-zookeeper-{version}-bin/lib"),
             versions: &["3.9.3"],
+            pins: &[Pin::of_all(
+                "3.9.3",
+                "d44d870c1691662efbf1a8baf1859c901b820dc5ff163b36e81beb27b6fbf3cd31b5f1f075697edaaf6d3e7a4cb0cc92f924dcff64b294ef13d535589bdaf143",
+            )],
         },
         Source::Debian {
             packages: &[

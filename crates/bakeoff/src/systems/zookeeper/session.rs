@@ -15,8 +15,20 @@ use bakeoff_engine::works::keyed::{Answer, KvSession, Request};
 use bakeoff_wire::ProtocolError;
 use bakeoff_wire::zookeeper::{self, CreateMode, ErrorCode, Event, Reply};
 
+use crate::systems::{Access, Login};
+
 /// The timeout that clients ask for; servers grant it at their default tick.
-pub(super) const SESSION_TIMEOUT_MS: u32 = 30_000;
+const SESSION_TIMEOUT_MS: u32 = 30_000;
+
+/// Returns a session that is to be opened as the user that the study names, if it names one.
+pub(super) fn session(node: &Access) -> zookeeper::Session {
+    let mut session = zookeeper::Session::new(SESSION_TIMEOUT_MS);
+    if let Some(login) = node.memory.get::<Login>() {
+        let Login { user, password } = &*login;
+        session.authenticate("digest", format!("{user}:{password}").as_bytes());
+    }
+    session
+}
 
 /// One session with a node.
 pub(crate) struct ZooKeeperSession {
@@ -50,9 +62,9 @@ struct Put {
 }
 
 impl ZooKeeperSession {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(node: &Access) -> Self {
         Self {
-            session: zookeeper::Session::new(SESSION_TIMEOUT_MS),
+            session: session(node),
             steps: VecDeque::new(),
             puts: Vec::new(),
             spare: Vec::new(),

@@ -1,9 +1,11 @@
 //! Studies that are right, and what they are read as. Those that are wrong stand in the modules.
 
+mod credentials;
 mod fields;
 mod hostile;
 mod loads;
 mod parts;
+mod request_words;
 mod services;
 mod systems;
 mod text;
@@ -15,7 +17,8 @@ use super::parse;
 use crate::study::shipped::shipped;
 use crate::study::testing::kinds;
 use crate::study::{
-    Arrivals, Clusters, KeyOrder, Metric, Operation, ReadConsistency, Routing, Stop, Study, Targets,
+    Arrivals, Clusters, KeyOrder, Metric, Operation, ReadConsistency, Routing, SecretSource, Stop,
+    Study, Targets,
 };
 use crate::units::ByteCount;
 
@@ -171,8 +174,8 @@ fn the_published_tables_of_secret_stores_are_whole() {
 #[test]
 fn every_field_is_read() {
     let study = read(EVERY_FIELD);
-    let [one, safe, near, far, web, gated] = study.systems.as_slice() else {
-        panic!("six systems")
+    let [one, safe, near, far, _, kept, web, gated] = study.systems.as_slice() else {
+        panic!("eight systems")
     };
     assert_eq!((one.version.as_deref(), one.program.as_deref()), (Some("3.10"), Some("/opt/etcd")));
     assert_eq!(one.options["snapshot-count"], "10000");
@@ -192,6 +195,10 @@ fn every_field_is_read() {
     let tls = far.tls.as_ref().expect("tls");
     assert_eq!(tls.cert.as_deref(), Some("client.pem"));
     assert!(near.tls.as_ref().is_some_and(|tls| tls.insecure));
+    let password = far.credentials.as_ref().and_then(|one| one.password.clone());
+    assert_eq!(password, Some(SecretSource::Variable("ETCD_PASSWORD".to_owned())));
+    let token = kept.credentials.as_ref().and_then(|one| one.token.clone());
+    assert_eq!(token, Some(SecretSource::File("/run/token".to_owned())));
     let [mixed, listed, pages] = study.workloads.as_slice() else { panic!("three workloads") };
     assert_eq!(
         (pages.request().unwrap().status, pages.systems.as_slice()),
@@ -247,11 +254,15 @@ systems:
       storage:
         {kind: consul, version: 1.20, program: /opt/consul, nodes: 3, options: {raft-multiplier: 1}, limits: {cpu: 1}}
       balancer: {kind: haproxy, options: {to: leader}}
-  near: {kind: etcd, endpoints: ["https://a:1", "https://b:1"], tls: {insecure: true}}
+  near: {kind: etcd, endpoints: ["https://a:1", "https://b:1"], tls: {insecure: true},
+         credentials: {user: me, password-file: kv.password}}
   far:
     kind: etcd
     endpoints: ["https://10.0.0.5:2379/", "https://[::1]:2379", etcd-3:2379]
     tls: {ca: ca.pem, cert: client.pem, key: client.key}
+    credentials: {user: root, password: $ETCD_PASSWORD}
+  held: {kind: vault, endpoints: [vault-1:8200, vault-2:8200], credentials: {token: $OTHER_TOKEN}}
+  kept: {kind: vault, endpoints: [vault-3:8200, vault-4:8200], credentials: {token-file: /run/token}}
   web:
     kind: process
     process: {command: [./web], environment: {LOG: warn}, files: {a.conf: b}, ready: /health}
@@ -268,7 +279,7 @@ workloads:
     fill: false
     loads: [sweep]
     systems: [one, safe, near, far]
-  listed: {mix: {list: 1}, keys: {count: 1000}, systems: [one, safe, near, far], loads: [sweep, open]}
+  listed: {mix: {list: 1}, keys: {count: 1000}, systems: [one, safe, near, far, held, kept], loads: [sweep, open]}
   pages:
     mix: {request: 90%, denied: 10%}
     request:
@@ -276,6 +287,7 @@ workloads:
       path: /
       headers: {accept: text/html}
       body: b
+      rows: {file: users.csv, sha256: ab}
       http2: true
       expect: {status: 201, body-size: 43, contains: c}
     systems: [web, gated]

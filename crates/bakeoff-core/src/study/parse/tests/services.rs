@@ -13,7 +13,7 @@ fn service(system: &str, workload: &str, load: &str) -> Result<Study, String> {
 }
 
 const WEB: &str = r#"kind: process, process: {command: [./web, "{port}"]}"#;
-const PAGES: &str = "mix: {request: 1}";
+const PAGES: &str = "mix: {request: 1}, request: {path: /}";
 const STEADY: &str = "clients: 4, stop: {after: 1s}";
 
 #[track_caller]
@@ -45,6 +45,12 @@ fn a_command_belongs_to_its_kind_alone() {
         PAGES,
         STEADY,
         &["system `web` does not say which command it is", "add `process: {command:"],
+    );
+    refused(
+        "kind: gate, parts: {backend: {kind: process}}",
+        PAGES,
+        STEADY,
+        &["does not say which command it is"],
     );
     refused(
         "kind: gate, process: {command: [x]}",
@@ -85,9 +91,9 @@ fn a_request_is_read_with_what_must_come_back() {
                  path: \"/a?k={key}\", headers: {accept: x}, body: b, \
                  expect: {status: 201, body-size: 43, contains: c}}";
     let study = service(WEB, pages, STEADY).unwrap();
-    let HttpRequest { method, path, headers, http2, body, status, body_size, contains } =
+    let HttpRequest { method, path, headers, http2, rows, body, status, body_size, contains } =
         study.workloads[0].request().unwrap();
-    assert!(!http2, "unless it is asked for");
+    assert!(!http2 && rows.is_none(), "unless they are asked for");
     assert_eq!((method.as_str(), path.as_str(), *status), ("POST", "/a?k={key}", 201));
     assert_eq!((headers["accept"].as_str(), body.as_deref()), ("x", Some("b")));
     assert_eq!((*body_size, contains.as_deref()), (Some(43), Some("c")));
@@ -95,6 +101,24 @@ fn a_request_is_read_with_what_must_come_back() {
     assert_eq!(study.workloads[0].mix, mix.into());
     let plain = service(WEB, PAGES, STEADY).unwrap();
     assert!(plain.workloads[0].request().unwrap().is_plain());
+}
+
+#[test]
+fn white_space_of_files_arguments_and_bodies_is_kept() {
+    let process = r#"kind: process, process: {command: [x, " {port} "], files: {a.conf: "listen {port}\n"}, environment: {SEPARATOR: " "}}"#;
+    let pages = r#"mix: {request: 1}, request: {method: POST, body: "a\n", headers: {accept: " x "}, expect: {contains: "b "}}"#;
+    let study = service(process, pages, STEADY).unwrap();
+    let process = study.systems[0].process.as_ref().unwrap();
+    assert_eq!(process.command, ["x", " {port} "]);
+    assert_eq!(
+        (&*process.files["a.conf"], &*process.environment["SEPARATOR"]),
+        ("listen {port}\n", " ")
+    );
+    let request = study.workloads[0].request().unwrap();
+    assert_eq!((request.body.as_deref(), request.contains.as_deref()), (Some("a\n"), Some("b ")));
+    assert_eq!(request.headers["accept"], "x", "around a header's value it is none of it");
+    let empty = r#"mix: {request: 1}, request: {expect: {contains: ""}}"#;
+    refused(WEB, empty, STEADY, &["`contains` is empty"]);
 }
 
 #[test]
@@ -133,14 +157,22 @@ fn malformed_request_is_reported() {
 
 #[test]
 fn a_workload_may_be_for_some_systems() {
-    let study = service(WEB, "mix: {request: 1}, systems: [gate]", STEADY).unwrap();
+    let study =
+        service(WEB, "mix: {request: 1}, request: {path: /}, systems: [gate]", STEADY).unwrap();
     assert_eq!(study.workloads[0].systems, ["gate"]);
     let planned = crate::plan::plan(&study, 1);
     assert!(!planned.is_empty() && planned.iter().all(|trial| trial.system == "gate"));
-    refused(WEB, "mix: {request: 1}, systems: [gat]", STEADY, &["unknown system `gat`", "`gate`"]);
+    refused(
+        WEB,
+        "mix: {request: 1}, request: {path: /}, systems: [gat]",
+        STEADY,
+        &["unknown system `gat`", "`gate`"],
+    );
     // What a system cannot do is no mistake where no workload asks for it.
     let etcd = "kind: etcd, nodes: 1";
-    assert!(service(etcd, "mix: {request: 1}, systems: [gate]", STEADY).is_ok());
+    assert!(
+        service(etcd, "mix: {request: 1}, request: {path: /}, systems: [gate]", STEADY).is_ok()
+    );
     refused(etcd, PAGES, STEADY, &["system `web` cannot `request`"]);
 }
 

@@ -80,3 +80,17 @@ fn configuration_that_is_warming_up_is_not_in_force() {
     assert_eq!(in_force(&dump, LISTENERS), [json!({"name": "a"})]);
     assert_eq!(in_force(&json!({}), LISTENERS), [Value::Null; 0]);
 }
+
+#[test]
+fn no_answer_of_the_admin_interface_makes_its_reader_panic() {
+    let stats: &[u8] =
+        b"cluster_manager.cds.update_success: 3\ncluster_manager.cds.update_rejected: 1\n\
+        listener_manager.lds.update_success: 2\ncontrol_plane.connected_state: 1\n";
+    let dump: &[u8] = br#"{"configs":[{"dynamic_listeners":[{"error_state":{"details":"no"}}]}]}"#;
+    let pieces = [": ", "18446744073709551615", "error_state", "[[[[", "{", "null", "\n"];
+    bakeoff_fuzz::run("envoy", &[stats, dump], &pieces, |input| {
+        let text = String::from_utf8_lossy(input);
+        let _ = counted(&text).to_string();
+        refused(&text);
+    });
+}

@@ -303,3 +303,28 @@ fn a_decrypted_text_that_is_not_the_one_encrypted_is_a_wrong_value() {
     let errors: Vec<_> = measurement.error_examples().map(|(kind, _)| kind).collect();
     assert_eq!(errors, [ErrorKind::WrongValue]);
 }
+
+#[test]
+fn no_answer_makes_its_reader_panic_or_grow() {
+    let corpus: [&[u8]; 4] = [
+        br#"{"data":{"keys":["a","b/"]}}"#,
+        br#"{"data":{"plaintext":"aGVsbG8="}}"#,
+        br#"{"auth":{"client_token":"t"},"data":{"accessor":"a","ciphertext":"c","serial_number":"1"}}"#,
+        br#"{"errors":["permission denied"]}"#,
+    ];
+    let pieces = ["null", "[]", "{", "\\ud800", "\\u0000", "\"data\":", "====", "\u{202e}"];
+    bakeoff_fuzz::run("vault", &corpus, &pieces, |input| {
+        let on = &mut |answer: Answer<'_>| {
+            if let Answer::Failed(_, what) = answer {
+                assert!(what.len() < 1000, "{what}");
+            }
+        };
+        names(input, on);
+        decrypted(input, on);
+        on(refused(503, input));
+        says_no_error(input);
+        for operation in [Operation::LoginUserpass, Operation::IssueCertificate, Operation::Sign] {
+            lacks(operation, input);
+        }
+    });
+}

@@ -103,6 +103,7 @@ fn described(product: Product, system: &study::System) -> (Vec<Value>, Descripti
         library_path: Vec::new(),
         sha256: String::new(),
         date: None,
+        folder: None,
     };
     let mut ports = Allocator::new(None);
     let neighbours: Vec<Neighbour> = system

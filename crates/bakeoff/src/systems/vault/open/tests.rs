@@ -75,7 +75,9 @@ fn never_opens(seen: Result<ClusterStatus, NotReady>, what: &str) {
 #[track_caller]
 fn may_open(seen: Result<ClusterStatus, NotReady>, what: &str) {
     match seen {
-        Err(NotReady::NotYet(seen)) => assert!(seen.contains(what), "no `{what}` in `{seen}`"),
+        Err(NotReady::NotYet(seen) | NotReady::Odd { seen, .. }) => {
+            assert!(seen.contains(what), "no `{what}` in `{seen}`")
+        }
         other => panic!("not waited for: {other:?}"),
     }
 }

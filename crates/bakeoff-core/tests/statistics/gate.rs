@@ -1,6 +1,6 @@
 //! How often a gate stops a merge that changed nothing, and how often it finds one that costs 5 %, where the
 //! number of its rounds follows from the scatter that it sees. Simulated merges, seeded, so that the
-//! same figures come out each time; `cargo test -p bakeoff-core --test gate -- --nocapture` prints them
+//! same figures come out each time; `cargo test -p bakeoff-core --test statistics gate -- --nocapture` prints them
 //! as `docs/method.md` has them.
 
 #![allow(clippy::disallowed_macros, reason = "a table for the documentation is printed")]

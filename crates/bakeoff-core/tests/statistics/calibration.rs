@@ -1,6 +1,6 @@
 //! The statistics, calibrated: how often a difference is declared where there is none, and how often
 //! one of 10 % is found, at the numbers of trials that ship. Simulated trials, seeded, so that the
-//! same figures come out each time; `cargo test -p bakeoff-core --test calibration -- --nocapture`
+//! same figures come out each time; `cargo test -p bakeoff-core --test statistics calibration -- --nocapture`
 //! prints them as the table in `docs/method.md`.
 
 #![allow(clippy::disallowed_macros, reason = "a table for the documentation is printed")]

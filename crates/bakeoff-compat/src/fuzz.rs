@@ -1,0 +1,51 @@
+//! Readers of other tools' files and command lines, fed with altered inputs.
+
+/// Words of a command line, parted by spaces as in a test.
+fn words(input: &[u8]) -> Vec<String> {
+    String::from_utf8_lossy(input).split(' ').map(str::to_owned).collect()
+}
+
+#[test]
+fn no_configuration_of_vault_benchmark_makes_its_reader_panic_or_tell_a_secret() {
+    const SECRET: &str = "tops3cret";
+    let file = format!(
+        "vault_token = \"{SECRET}\"\nduration = \"10s\"\ntest \"userpass_auth\" \"logins\" {{\n  weight = 100\n  \
+         config {{\n    username = \"u\"\n    password = \"{SECRET}\"\n  }}\n}}\n"
+    );
+    let database = format!(
+        "test \"postgresql_secret\" \"db\" {{ weight = 100\n config {{ db_connection {{ connection_url = \
+         \"postgresql://h/d\"\n password = \"{SECRET}\"\n }} }} }}"
+    );
+    let corpus = [file.as_bytes(), database.as_bytes(), b"a = [1, {b = true}, <<EOT\nx\nEOT\n]"];
+    let pieces =
+        ["{", "}", "= [", "<<EOT\n", "${", "weight = ", "test \"kvv2_read\" \"r\" {", "\"", "0x"];
+    bakeoff_fuzz::run("hcl", &corpus, &pieces, |input| {
+        let text = String::from_utf8_lossy(input);
+        let told = crate::vault_benchmark::told_of(&text);
+        // A secret below another name is a text like any other.
+        let is_named = |line: &str| {
+            ["password", "vault_token"]
+                .iter()
+                .any(|name| line.trim() == format!("{name} = \"{SECRET}\""))
+        };
+        if text.lines().filter(|line| line.contains(SECRET)).all(is_named) {
+            assert!(!told.contains(SECRET), "{told}");
+        }
+    });
+}
+
+#[test]
+fn no_command_line_of_wrk_or_hey_makes_its_reader_panic() {
+    let corpus: [&[u8]; 4] = [
+        b"-t2 -c10 -d 1s --latency http://127.0.0.1:1/x",
+        b"-R 1000 -H Host:x -s script.lua --timeout 2s http://[::1]:1/",
+        b"-n 100 -c 5 -m POST -d body -H a:b http://127.0.0.1:1/",
+        b"-z 1s -q 5.5 -host x -T text/plain https://h",
+    ];
+    let pieces = [" ", "--", "-", "=", "-c", "1k", "\u{ff10}", "http://", "@", ":65536", "%"];
+    bakeoff_fuzz::run("command lines", &corpus, &pieces, |input| {
+        let words = words(input);
+        crate::wrk::reads(&words);
+        crate::hey::reads(&words);
+    });
+}

@@ -1,0 +1,64 @@
+//! Readers of core, fed with altered inputs: histograms, records, conditions.
+
+use std::time::Duration;
+
+use crate::condition::Condition;
+use crate::histogram::Latencies;
+use crate::record;
+use crate::units;
+
+#[test]
+fn no_histogram_makes_its_decoder_panic() {
+    let mut some = Latencies::default();
+    let empty = some.encode();
+    (1..200).for_each(|number| some.record(Duration::from_micros(number * number)));
+    let corpus = [some.encode(), empty];
+    let corpus = corpus.each_ref().map(|text| text.as_bytes());
+    bakeoff_fuzz::run("histogram", &corpus, &["HISTF", "AAAA", "////"], |input| {
+        let Ok(text) = std::str::from_utf8(input) else { return };
+        if let Ok(read) = Latencies::decode(text, 0) {
+            assert!(read.count() <= 1_000_000_000_000_000);
+        }
+    });
+}
+
+/// A record of one trial, which is made as small as it may be.
+const RECORD: &str = concat!(
+    r#"{"line":"resumed","resumed":"x","bakeoff":"0.1.0","previous_sha256":"00"}"#,
+    "\n",
+    r#"{"line":"end","ended":"2026-11-21T20:30:00Z","complete":true}"#,
+    "\n"
+);
+
+#[test]
+fn no_record_makes_its_reader_panic() {
+    let old = include_bytes!("../../bakeoff-report/tests/records/format-1.jsonl");
+    let header = old.split_inclusive(|&byte| byte == b'\n').next().unwrap_or_default();
+    let short = [header, RECORD.as_bytes()].concat();
+    let words = ["\"line\":\"trial\"", "null", "{", "[", "\"", "\\u0000", "\n", "1e999"];
+    bakeoff_fuzz::run("record", &[&short, RECORD.as_bytes()], &words, |input| {
+        record::read(&String::from_utf8_lossy(input)).ok();
+        record::chain::check(input);
+    });
+}
+
+#[test]
+fn no_condition_or_quantity_makes_its_reader_panic() {
+    let corpus: [&[u8]; 5] = [
+        b"p99 > 20ms",
+        b"errors >= 0.1%",
+        b"service p99.9 < 1.5s",
+        b"throughput < 1000/s",
+        b"16MiB",
+    ];
+    let words = ["ms", "p99", "schedule lag", "\u{a0}", "\u{202e}", "<=", "%", "/s", "GiB"];
+    bakeoff_fuzz::run("condition", &corpus, &words, |input| {
+        let text = String::from_utf8_lossy(input);
+        if let Err(misread) = text.parse::<Condition>() {
+            assert!(!misread.to_string().contains('\u{202e}'));
+        }
+        units::parse_duration(&text).ok();
+        units::parse_rate(&text).ok();
+        units::parse_share(&text).ok();
+    });
+}

@@ -1,0 +1,209 @@
+//! A system that runs already: its endpoints, how they are verified, who its clients are to it.
+//!
+//! Not here: what is started (`systems`).
+
+use std::collections::BTreeSet;
+use std::net::Ipv6Addr;
+
+use super::Scope;
+use super::systems::is_set;
+use crate::study::reading::{Fields, as_written, unit};
+use crate::study::tree::{At, DiagnosticSink};
+use crate::study::{CredentialForm, Credentials, Endpoint, Kind, SecretSource, Tls};
+use crate::units::{Unreadable, shown};
+
+/// The endpoints, none when there are no such; `None` when some are mistaken.
+pub(super) fn endpoints(
+    sink: &mut DiagnosticSink<'_>,
+    fields: &Fields<'_>,
+) -> Option<Vec<Endpoint>> {
+    if fields.node("endpoints").is_none() {
+        return Some(Vec::new());
+    }
+    for name in ["nodes", "version", "program", "limits", "process"] {
+        if fields.node(name).is_some() {
+            let what = format!("{} has both `endpoints` and `{name}`", fields.what);
+            let hint = format!(
+                "a system with `endpoints` already runs; leave out `{name}`, which says what to start"
+            );
+            sink.hint(fields.key_at(name), what, hint);
+        }
+    }
+    let items = fields.list(sink, "endpoints")?;
+    let mut endpoints = Vec::new();
+    let mut known = BTreeSet::new();
+    for item in items {
+        let Some(endpoint) = unit(sink, "endpoints", item, endpoint) else { continue };
+        if known.insert((endpoint.host.clone(), endpoint.port)) {
+            endpoints.push(endpoint);
+        } else {
+            let text = format!("{}:{}", endpoint.host, endpoint.port);
+            sink.add(&item.at, format!("endpoint `{text}` is listed twice"));
+        }
+    }
+    (endpoints.len() == items.len()).then_some(endpoints)
+}
+
+/// Reads `http://10.0.0.5:2379`, `https://[::1]:2379`, `etcd-1:2379`.
+fn endpoint(text: &str) -> Result<Endpoint, Unreadable> {
+    let not =
+        |hint: String| Unreadable { what: format!("`{}` is not an endpoint", shown(text)), hint };
+    let form = "write `http://HOST:PORT`, `https://HOST:PORT` or `HOST:PORT`";
+    let (tls, rest) = match text.split_once("://") {
+        Some(("http", rest)) => (false, rest),
+        Some(("https", rest)) => (true, rest),
+        Some((scheme, _)) => {
+            return Err(not(format!("it cannot be reached by `{}`; {form}", shown(scheme))));
+        }
+        None => (false, text),
+    };
+    let rest = rest.strip_suffix('/').unwrap_or(rest);
+    if rest.contains('/') {
+        return Err(not(format!("it has a path; {form}")));
+    }
+    if rest.contains('@') {
+        return Err(not(format!("it names a user; {form}")));
+    }
+    let (host, port) = if let Some(bracketed) = rest.strip_prefix('[') {
+        let (host, port) =
+            bracketed.split_once(']').ok_or_else(|| not("the bracket `[` is not closed".into()))?;
+        if host.parse::<Ipv6Addr>().is_err() {
+            return Err(not(format!("`{}` is not an IPv6 address", shown(host))));
+        }
+        (host, port.strip_prefix(':'))
+    } else {
+        match rest.rsplit_once(':') {
+            Some((host, _)) if host.contains(':') => {
+                return Err(not("an IPv6 address stands in brackets: `[::1]:2379`".into()));
+            }
+            Some((host, port)) => (host, Some(port)),
+            None => (rest, None),
+        }
+    };
+    let port = port.ok_or_else(|| not(format!("it has no port; {form}")))?;
+    let digits = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    let port = match port.parse::<u16>() {
+        Ok(number) if digits && number > 0 => number,
+        _ => return Err(not("a port is a number from 1 to 65535".into())),
+    };
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
+    if host.is_empty() || !host.chars().all(allowed) {
+        return Err(not(format!("it has no name or address; {form}")));
+    }
+    Ok(Endpoint { tls, host: host.to_owned(), port })
+}
+
+pub(super) fn tls(
+    sink: &mut DiagnosticSink<'_>,
+    fields: &Fields<'_>,
+    endpoints: Option<&[Endpoint]>,
+    scope: Scope<'_>,
+) -> Option<Tls> {
+    let tls = fields.table(sink, "tls")?;
+    if endpoints.is_some_and(|endpoints| !endpoints.iter().any(|endpoint| endpoint.tls)) {
+        let what = format!("{} has `tls` and no `https://` endpoint", fields.what);
+        sink.hint(&tls.at, what, "write `https://` before the endpoints, or leave `tls` out");
+    }
+    let ca = tls.text(sink, "ca");
+    let cert = tls.text(sink, "cert");
+    let key = tls.text(sink, "key");
+    let insecure = tls.flag(sink, "insecure").unwrap_or_default();
+    let lone = |has: &str, lacks: &str, at: &At, sink: &mut DiagnosticSink<'_>| {
+        let what = format!("{} has `{has}` without `{lacks}`", tls.what);
+        sink.hint(at, what, "a client shows a certificate and proves it with its key");
+    };
+    match (tls.node("cert").is_some(), tls.node("key").is_some()) {
+        (true, false) => lone("cert", "key", tls.key_at("cert"), sink),
+        (false, true) => lone("key", "cert", tls.key_at("key"), sink),
+        _ => {}
+    }
+    if insecure && tls.node("ca").is_some() {
+        let what = format!("{} has `ca`, and `insecure: true` trusts anyone", tls.what);
+        sink.hint(tls.key_at("ca"), what, "leave out one of the two");
+    }
+    for (name, file) in [("ca", &ca), ("cert", &cert), ("key", &key)] {
+        if let Some(file) = file {
+            is_readable(sink, file, tls.value_at(name), scope);
+        }
+    }
+    Some(Tls { ca, cert, key, insecure })
+}
+
+/// Reads who clients say that they are. Secrets are named, and never held.
+pub(super) fn credentials(
+    sink: &mut DiagnosticSink<'_>,
+    fields: &Fields<'_>,
+    kind: Option<&Kind>,
+    scope: Scope<'_>,
+) -> Option<Credentials> {
+    let given = fields.table(sink, "credentials")?;
+    if !fields.gives("endpoints") {
+        let what = format!("{} has `credentials` and no `endpoints`", fields.what);
+        let hint = "bakeoff sets up what it starts by itself; leave `credentials` out";
+        sink.hint(fields.key_at("credentials"), what, hint);
+    }
+    let credentials = Credentials {
+        user: given.text(sink, "user"),
+        password: source(sink, &given, ("password", "password-file"), scope),
+        token: source(sink, &given, ("token", "token-file"), scope),
+    };
+    let kind = kind?;
+    let token = ["token", "token-file"].into_iter().find(|name| given.gives(name));
+    let password = ["user", "password", "password-file"].into_iter().find(|name| given.gives(name));
+    let (strange, hint) = match kind.credentials {
+        CredentialForm::None => (token.or(password), "leave `credentials` out"),
+        CredentialForm::Token => (password, "write `credentials: {token: $NAME}`"),
+        CredentialForm::Password => (token, "write `credentials: {user: NAME, password: $NAME}`"),
+    };
+    if let Some(name) = strange {
+        let what = format!("clients of kind `{}` have no `{name}`", kind.name);
+        sink.hint(given.key_at(name), what, hint);
+    } else if kind.credentials == CredentialForm::Password
+        && (credentials.user.is_none()
+            || !(given.gives("password") || given.gives("password-file")))
+    {
+        let what = format!("{} needs both `user` and `password`", given.what);
+        sink.hint(&given.at, what, hint);
+    } else if token.or(password).is_none() {
+        sink.hint(&given.at, format!("{} says nothing", given.what), hint);
+    }
+    Some(credentials)
+}
+
+/// Reads where one secret comes from: a variable, or a file.
+fn source(
+    sink: &mut DiagnosticSink<'_>,
+    fields: &Fields<'_>,
+    (variable, file): (&str, &str),
+    scope: Scope<'_>,
+) -> Option<SecretSource> {
+    if fields.gives(variable) && fields.gives(file) {
+        let what = format!("{} has both `{variable}` and `{file}`", fields.what);
+        sink.hint(fields.key_at(file), what, "leave out one of the two");
+    }
+    if let Some(node) = fields.node(variable) {
+        let text = as_written(sink, variable, node)?;
+        let Some(name) = text.trim().strip_prefix('$') else {
+            // The value is not shown: it is a secret already.
+            let what = format!("`{variable}` holds a secret, and a record keeps the study");
+            let hint = format!(
+                "write `{variable}: $NAME` and set it in bakeoff's environment, or `{file}: PATH`"
+            );
+            sink.hint_secret(&node.at, what, hint);
+            return None;
+        };
+        is_set(sink, text.trim(), &node.at, scope);
+        return Some(SecretSource::Variable(name.to_owned()));
+    }
+    let path = fields.text(sink, file)?;
+    is_readable(sink, &path, fields.value_at(file), scope);
+    Some(SecretSource::File(path))
+}
+
+/// Reports a file that the machine does not have, or does not let us read.
+fn is_readable(sink: &mut DiagnosticSink<'_>, path: &str, at: &At, scope: Scope<'_>) {
+    if let Err(why) = scope.surroundings.file(path) {
+        let what = format!("`{}` cannot be read: {why}", shown(path));
+        sink.hint(at, what, "write its path from the folder that bakeoff is started in");
+    }
+}

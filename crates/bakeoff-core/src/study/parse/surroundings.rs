@@ -1,0 +1,50 @@
+//! What a study refers to and does not hold itself: files and variables of the machine that runs it.
+//!
+//! Not here: looking at them, which is the program's.
+
+use std::io;
+
+/// Columns and hash of a CSV file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableFile {
+    /// The names in its first row.
+    pub columns: Vec<String>,
+    /// The file's SHA-256, in hexadecimal digits.
+    pub sha256: String,
+}
+
+/// The machine that a study is read on.
+pub trait Surroundings {
+    /// Looks at a CSV file; none where nobody looks. An error says what is wrong with it.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no table.
+    fn table(&self, path: &str) -> Result<Option<TableFile>, String>;
+
+    /// Finds out whether a file can be read; any can, where nobody looks.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn file(&self, path: &str) -> Result<(), io::Error>;
+
+    /// Returns whether the environment has a variable, as UTF-8; `true` where nobody looks.
+    fn has_variable(&self, name: &str) -> bool;
+}
+
+/// No machine: the study is to run elsewhere, and nothing that it refers to is looked at.
+#[derive(Debug, Clone, Copy)]
+pub struct Elsewhere;
+
+impl Surroundings for Elsewhere {
+    fn table(&self, _: &str) -> Result<Option<TableFile>, String> {
+        Ok(None)
+    }
+
+    fn file(&self, _: &str) -> Result<(), io::Error> {
+        Ok(())
+    }
+
+    fn has_variable(&self, _: &str) -> bool {
+        true
+    }
+}

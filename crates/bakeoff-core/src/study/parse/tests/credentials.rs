@@ -1,0 +1,103 @@
+//! Credentials of systems that run already, and what a study refers to on its machine: variables, files.
+
+use std::io;
+
+use crate::study::testing::kinds;
+use crate::study::{Diagnostics, Study, Surroundings, TableFile, parse_within};
+
+/// A machine with one variable and one file.
+struct Desk;
+
+impl Surroundings for Desk {
+    fn table(&self, _: &str) -> Result<Option<TableFile>, String> {
+        Ok(None)
+    }
+
+    fn file(&self, path: &str) -> Result<(), io::Error> {
+        if path == "there.pem" { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
+    }
+
+    fn has_variable(&self, name: &str) -> bool {
+        name == "SET"
+    }
+}
+
+fn study(system: &str) -> Result<Study, Diagnostics> {
+    let text = format!(
+        "title: Credentials\n\
+         systems:\n  kv: {{{system}}}\n\
+         workloads: {{write: {{mix: {{put: 1}}, keys: {{count: 10}}}}}}\n\
+         loads: {{steady: {{clients: 1, stop: {{after: 1s}}}}}}\n"
+    );
+    parse_within("my", "my.yaml", &text, &kinds(), &Desk)
+}
+
+const ETCD: &str = "kind: etcd, endpoints: [\"https://a:1\"]";
+const VAULT: &str = "kind: vault, endpoints: [\"http://a:1\"]";
+
+#[track_caller]
+fn refused(system: &str, wording: &[&str]) {
+    let told = study(system).expect_err("it is mistaken").to_string();
+    for part in wording {
+        assert!(told.contains(part), "{part} in:\n{told}");
+    }
+}
+
+#[test]
+fn credentials_that_fit_the_kind_are_read() {
+    for system in [
+        format!("{ETCD}, credentials: {{user: me, password: $SET}}"),
+        format!("{ETCD}, credentials: {{user: me, password-file: there.pem}}"),
+        format!("{VAULT}, credentials: {{token: $SET}}"),
+        format!("{VAULT}, credentials: {{token-file: there.pem}}"),
+        format!("{ETCD}, tls: {{ca: there.pem}}"),
+    ] {
+        study(&system).unwrap_or_else(|told| panic!("{system}:\n{told}"));
+    }
+}
+
+#[test]
+fn credentials_that_do_not_fit_the_kind_are_refused() {
+    let both = "needs both `user` and `password`";
+    refused(&format!("{ETCD}, credentials: {{user: me}}"), &[both, "my.yaml:3"]);
+    refused(&format!("{ETCD}, credentials: {{password: $SET}}"), &[both]);
+    let token =
+        &["clients of kind `etcd` have no `token`", "hint: write `credentials: {user: NAME"];
+    refused(&format!("{ETCD}, credentials: {{token: $SET}}"), token);
+    let user =
+        &["clients of kind `vault` have no `user`", "hint: write `credentials: {token: $NAME}`"];
+    refused(&format!("{VAULT}, credentials: {{user: me, password: $SET}}"), user);
+    refused(&format!("{VAULT}, credentials: {{}}"), &["says nothing"]);
+    let twice = format!("{VAULT}, credentials: {{token: $SET, token-file: there.pem}}");
+    refused(&twice, &["has both `token` and `token-file`"]);
+    refused("kind: etcd, credentials: {user: me, password: $SET}", &["no `endpoints`"]);
+}
+
+#[test]
+fn secret_in_a_study_is_refused_and_shown_as_stars() {
+    let system = format!("{ETCD}, credentials: {{user: me, password: hunter2}}");
+    let told = study(&system).unwrap_err().to_string();
+    assert!(
+        told.contains("`password` holds a secret") && told.contains("password: *******}"),
+        "{told}"
+    );
+    assert!(!told.contains("hunter2"), "{told}");
+    let process =
+        "kind: process, process: {command: [./a, \"{port}\"], environment: {API_TOKEN: hunter2}}";
+    let told = study(process).unwrap_err().to_string();
+    assert!(told.contains("looks like a secret") && !told.contains("hunter2"), "{told}");
+}
+
+#[test]
+fn absent_files_and_variables_are_said_with_their_place() {
+    let unset = &["my.yaml:3:", "`$UNSET` is not set in bakeoff's environment", "export UNSET="];
+    refused(&format!("{ETCD}, credentials: {{user: me, password: $UNSET}}"), unset);
+    refused(
+        "kind: process, process: {command: [./a, \"{port}\"], environment: {LEVEL: $UNSET}}",
+        unset,
+    );
+    let absent = &["my.yaml:3:", "`gone.pem` cannot be read: entity not found"];
+    refused(&format!("{ETCD}, credentials: {{user: me, password-file: gone.pem}}"), absent);
+    refused(&format!("{ETCD}, tls: {{ca: gone.pem}}"), absent);
+    refused(&format!("{ETCD}, tls: {{ca: there.pem, cert: there.pem, key: gone.pem}}"), absent);
+}

@@ -1,0 +1,106 @@
+//! Words in braces of a request: `{key}`, `{sequence}`, columns of a table.
+
+use std::io;
+
+use crate::study::testing::kinds;
+use crate::study::{Diagnostics, Study, Surroundings, TableFile, parse_within};
+
+/// A machine with one table.
+struct Desk;
+
+impl Surroundings for Desk {
+    fn table(&self, path: &str) -> Result<Option<TableFile>, String> {
+        match path {
+            "users.csv" => Ok(Some(TableFile {
+                columns: vec!["user".to_owned(), "page".to_owned()],
+                sha256: "ab".repeat(32),
+            })),
+            _ => Err(format!("cannot read `{path}`: it is not there")),
+        }
+    }
+
+    fn file(&self, _: &str) -> Result<(), io::Error> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    fn has_variable(&self, name: &str) -> bool {
+        name == "TOKEN"
+    }
+}
+
+fn study(workload: &str, surroundings: &dyn Surroundings) -> Result<Study, Diagnostics> {
+    let text = format!(
+        "title: Words\n\
+         systems: {{web: {{kind: process, process: {{command: [./web, \"{{port}}\"]}}}}}}\n\
+         workloads:\n  \
+           pages: {{{workload}}}\n\
+         loads: {{steady: {{clients: 1, stop: {{after: 1s}}}}}}\n"
+    );
+    parse_within("my", "my.yaml", &text, &kinds(), surroundings)
+}
+
+#[track_caller]
+fn refused(workload: &str, wording: &[&str]) {
+    let told = study(workload, &Desk).expect_err("it is mistaken").to_string();
+    for part in wording {
+        assert!(told.contains(part), "{part} in:\n{told}");
+    }
+}
+
+#[test]
+fn words_are_read_in_path_headers_and_body() {
+    let words = r#"mix: {request: 1}, keys: {count: 9}, request: {method: POST, path: "/{key}?by={client}",
+        headers: {x-request-id: "{sequence}-{random:8}", x-literal: "{{key}}"}, body: '{"user": "{user}"}',
+        rows: {file: users.csv}}"#;
+    let read = study(words, &Desk).unwrap();
+    let rows = read.workloads[0].request().unwrap().rows.clone().unwrap();
+    assert_eq!((rows.file.as_str(), rows.sha256), ("users.csv", Some("ab".repeat(32))));
+    // Where nobody looks at the file, its columns are not known, and no hash of it is.
+    let elsewhere = study(words, &crate::study::Elsewhere).unwrap();
+    assert_eq!(elsewhere.workloads[0].request().unwrap().rows.as_ref().unwrap().sha256, None);
+}
+
+#[test]
+fn words_that_stand_for_nothing_are_reported_where_they_stand() {
+    let with =
+        |request: &str| format!("mix: {{request: 1}}, keys: {{count: 9}}, request: {{{request}}}");
+    refused(
+        &with(r#"path: "/{kye}""#),
+        &["`{kye}` stands for nothing in `path`", "did you mean `{key}`?", "my.yaml:4:"],
+    );
+    refused(
+        &with(r#"body: "{user}""#),
+        &["`{user}` stands for nothing in `body`", "`{{user}}` is the text itself"],
+    );
+    refused(
+        &with(r#"headers: {x-id: "{sequense}"}"#),
+        &["in `x-id`", "did you mean `{sequence}`?"],
+    );
+    refused(
+        &with(r#"path: "/{random:0}""#),
+        &["1 to 65536 random characters", "write `{random:8}`"],
+    );
+    refused(&with(r#"path: "/{usr}", rows: {file: users.csv}"#), &["did you mean `{user}`?"]);
+}
+
+#[test]
+fn missing_request_keys_and_files_are_reported() {
+    refused(
+        r#"mix: {request: 1}, request: {path: "/{key}"}"#,
+        &["`{key}` stands in `path`", "has no `keys`", "add `keys: {count: 10000}`"],
+    );
+    refused(
+        "mix: {request: 1}",
+        &["workload `pages` asks over HTTP and has no `request`", "add `request: {path: /}`"],
+    );
+    let rows = |rows: &str| format!("mix: {{request: 1}}, request: {{rows: {{{rows}}}}}");
+    refused(
+        &rows("file: user.csv"),
+        &["cannot read `user.csv`", "from the folder that bakeoff is started in"],
+    );
+    refused(
+        &rows(&format!("file: users.csv, sha256: {}", "cd".repeat(32))),
+        &["has SHA-256 abab", "another file"],
+    );
+    refused(&rows(""), &["has no `file`"]);
+}

@@ -1,0 +1,324 @@
+//! Texts of a request whose words in braces differ from request to request: `/users/{key}`.
+//!
+//! `{{key}}` is the text `{key}`, and what does not look like a word stays as it is, so that JSON can be
+//! written plainly: `{"id": {sequence}}`. `${key}` is left alone, for it is a variable of others.
+//!
+//! Not here: words of a command or of its files, which stand for ports and folders.
+
+use std::fmt;
+use std::io::Write as _;
+
+use rand::{RngExt as _, SeedableRng as _};
+use rand_xoshiro::SplitMix64;
+
+use crate::study::suggest;
+use crate::workload::mix64;
+
+/// Most characters that `{random:N}` may ask for.
+pub const RANDOM_MAX: usize = 1 << 16;
+
+/// The words that every request knows.
+const KNOWN: [&str; 4] = ["{key}", "{sequence}", "{client}", "{random:8}"];
+
+/// Characters that `{random:N}` draws from: they stand in paths, headers and JSON alike.
+const RANDOM_CHARACTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+
+/// A text and its words.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Template {
+    parts: Vec<Part>,
+}
+
+/// A part of a template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    /// The same in each request.
+    Text(String),
+    /// A part that differs.
+    Word(Word),
+}
+
+/// The meaning of a word in braces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Word {
+    /// `{key}`: the number of the operation's key.
+    Key,
+    /// `{sequence}`: the number of the request in its load, from 0.
+    Sequence,
+    /// `{client}`: the number of the client, from 0.
+    Client,
+    /// `{random:8}`: so many random characters.
+    Random(usize),
+    /// `{name}`: the value in this column of the row whose turn it is.
+    Column(usize),
+}
+
+/// The meanings of all words in one request.
+#[derive(Debug, Clone, Copy)]
+pub struct WordValues<'a> {
+    /// `{key}`.
+    pub key: u64,
+    /// `{sequence}`.
+    pub sequence: u64,
+    /// `{client}`.
+    pub client: u32,
+    /// Seeds `{random:N}`, together with the sequence.
+    pub seed: u64,
+    /// The row of the table whose turn it is; empty where there is none.
+    pub row: &'a [String],
+}
+
+/// Reason why a text is no template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TemplateError {
+    /// A word that stands for nothing; the hint lists those that do.
+    Unknown {
+        /// The word, without braces.
+        word: String,
+        /// Its mending.
+        hint: String,
+    },
+    /// `{random:N}` asks for no characters, or too many.
+    RandomLength(String),
+}
+
+impl fmt::Display for TemplateError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown { word, .. } => write!(to, "`{{{word}}}` stands for nothing"),
+            Self::RandomLength(word) => {
+                write!(to, "`{{{word}}}` does not ask for 1 to {RANDOM_MAX} random characters")
+            }
+        }
+    }
+}
+
+impl std::error::Error for TemplateError {}
+
+impl TemplateError {
+    /// Returns how to mend it.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Unknown { hint, .. } => hint.clone(),
+            Self::RandomLength(_) => "write `{random:8}`".to_owned(),
+        }
+    }
+}
+
+impl Template {
+    /// Reads a text whose table, if any, has these columns.
+    ///
+    /// # Errors
+    /// The first word that stands for nothing.
+    pub fn parse(text: &str, columns: &[String]) -> Result<Self, TemplateError> {
+        let mut parts = Vec::new();
+        let mut plain = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find('{') {
+            let is_variable = rest[..at].ends_with('$');
+            plain.push_str(&rest[..at]);
+            rest = &rest[at..];
+            let doubled = rest.strip_prefix('{').and_then(|inner| {
+                let (word, after) = word_at(inner)?;
+                Some((word, after.strip_prefix('}')?))
+            });
+            if let Some((word, after)) = doubled {
+                plain.push('{');
+                plain.push_str(word);
+                plain.push('}');
+                rest = after;
+            } else if let Some((word, after)) = word_at(rest).filter(|_| !is_variable) {
+                let meaning = meaning(word, columns)?;
+                if !plain.is_empty() {
+                    parts.push(Part::Text(std::mem::take(&mut plain)));
+                }
+                parts.push(Part::Word(meaning));
+                rest = after;
+            } else {
+                plain.push('{');
+                rest = &rest[1..];
+            }
+        }
+        plain.push_str(rest);
+        if !plain.is_empty() {
+            parts.push(Part::Text(plain));
+        }
+        Ok(Self { parts })
+    }
+
+    /// A text that is the same in each request, whatever braces it has.
+    pub fn verbatim(text: String) -> Self {
+        Self { parts: vec![Part::Text(text)] }
+    }
+
+    /// Returns the text where it is the same in each request.
+    pub fn plain(&self) -> Option<&str> {
+        match &self.parts[..] {
+            [] => Some(""),
+            [Part::Text(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Its words, in order.
+    pub fn words(&self) -> impl Iterator<Item = &Word> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Text(_) => None,
+            Part::Word(word) => Some(word),
+        })
+    }
+
+    /// Appends the text of one request. `salt` tells the templates of one request apart, so that random
+    /// words of two of them differ. `escape` appends a value from a table.
+    pub fn write(
+        &self,
+        values: &WordValues<'_>,
+        salt: u64,
+        escape: fn(&str, &mut Vec<u8>),
+        out: &mut Vec<u8>,
+    ) {
+        let mut random: Option<SplitMix64> = None;
+        for part in &self.parts {
+            // Writing into a vector cannot fail.
+            match part {
+                Part::Text(text) => out.extend_from_slice(text.as_bytes()),
+                Part::Word(Word::Key) => drop(write!(out, "{}", values.key)),
+                Part::Word(Word::Sequence) => drop(write!(out, "{}", values.sequence)),
+                Part::Word(Word::Client) => drop(write!(out, "{}", values.client)),
+                Part::Word(Word::Random(length)) => {
+                    let seed = mix64(values.seed ^ values.sequence);
+                    let random =
+                        random.get_or_insert_with(|| SplitMix64::seed_from_u64(seed ^ mix64(salt)));
+                    let characters = (0..*length).map(|_| {
+                        RANDOM_CHARACTERS[random.random_range(0..RANDOM_CHARACTERS.len())]
+                    });
+                    out.extend(characters);
+                }
+                Part::Word(Word::Column(place)) => {
+                    escape(values.row.get(*place).map_or("", String::as_str), out);
+                }
+            }
+        }
+    }
+}
+
+/// Appends a value as it is.
+pub fn verbatim(value: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(value.as_bytes());
+}
+
+/// Appends a value as a part of a path or of a query: bytes that are not unreserved (RFC 3986 section
+/// 2.3) are percent-encoded.
+pub fn percent_encoded(value: &str, out: &mut Vec<u8>) {
+    for byte in value.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(byte),
+            _ => drop(write!(out, "%{byte:02X}")), // writing into a vector cannot fail
+        }
+    }
+}
+
+/// Returns whether a name can stand in braces.
+pub fn is_word(name: &str) -> bool {
+    let of_words = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(of_words)
+}
+
+/// The word at the beginning of a text, without its braces, and what follows it.
+fn word_at(text: &str) -> Option<(&str, &str)> {
+    let (word, after) = text.strip_prefix('{')?.split_once('}')?;
+    let (name, number) = word.split_once(':').unwrap_or((word, "0"));
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    (is_word(name) && is_number).then_some((word, after))
+}
+
+fn meaning(word: &str, columns: &[String]) -> Result<Word, TemplateError> {
+    if let Some(place) = columns.iter().position(|column| column == word) {
+        return Ok(Word::Column(place));
+    }
+    match word.split_once(':') {
+        None if word == "key" => return Ok(Word::Key),
+        None if word == "sequence" => return Ok(Word::Sequence),
+        None if word == "client" => return Ok(Word::Client),
+        None if word == "random" => return Err(TemplateError::RandomLength(word.to_owned())),
+        Some(("random", length)) => {
+            let length = length.parse().ok().filter(|length| (1..=RANDOM_MAX).contains(length));
+            return length
+                .map(Word::Random)
+                .ok_or_else(|| TemplateError::RandomLength(word.to_owned()));
+        }
+        _ => {}
+    }
+    let columns = columns.iter().map(|column| format!("{{{column}}}"));
+    let known: Vec<String> = KNOWN.map(str::to_owned).into_iter().chain(columns).collect();
+    let written = format!("{{{word}}}");
+    let hint = suggest(&written, known.iter().map(String::as_str), "there are");
+    let hint = format!("{hint}; `{{{written}}}` is the text itself");
+    Err(TemplateError::Unknown { word: word.to_owned(), hint })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn columns() -> [String; 2] {
+        ["user".to_owned(), "Home.Page".to_owned()]
+    }
+
+    fn written(text: &str) -> String {
+        let row = ["a b".to_owned(), "ä/?".to_owned()];
+        let values = WordValues { key: 7, sequence: 41, client: 3, seed: 1, row: &row };
+        let mut out = Vec::new();
+        Template::parse(text, &columns()).unwrap().write(&values, 0, percent_encoded, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn words_are_written_and_all_else_stays() {
+        for (text, expected) in [
+            ("/users/{key}?at={sequence}&by={client}", "/users/7?at=41&by=3"),
+            ("{\"id\": {sequence}, \"of\": {\"a\": {}}}", "{\"id\": 41, \"of\": {\"a\": {}}}"),
+            ("{{key}} ${key} {a b} { key } {key", "{key} ${key} {a b} { key } {key"),
+            ("/{user}/{Home.Page}", "/a%20b/%C3%A4%2F%3F"),
+            ("", ""),
+        ] {
+            assert_eq!(written(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn random_words_have_their_length_and_follow_from_the_seed() {
+        let text = "{random:8}-{random:8}";
+        let made = written(text);
+        let (one, other) = made.split_once('-').unwrap();
+        assert_eq!((one.len(), other.len()), (8, 8));
+        assert_ne!(one, other);
+        assert_eq!(written(text), made);
+    }
+
+    #[test]
+    fn a_word_that_stands_for_nothing_is_refused() {
+        let told = |text: &str| {
+            let error = Template::parse(text, &columns()).unwrap_err();
+            format!("{error}; {}", error.hint())
+        };
+        let kye = told("/{kye}");
+        assert!(kye.contains("`{kye}` stands for nothing"), "{kye}");
+        assert!(kye.contains("did you mean `{key}`?; `{{kye}}` is the text itself"), "{kye}");
+        assert!(told("{usr}").contains("`{user}`"), "a column");
+        for wrong in ["{random}", "{random:0}", "{random:65537}", "{random:99999999999999999999}"] {
+            assert!(told(wrong).contains("1 to 65536 random characters"), "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_reader_panic(text in "[{}$a-c:0-9key\\PC]{0,40}") {
+            if let Ok(template) = Template::parse(&text, &columns()) {
+                prop_assert_eq!(template.plain().is_some(), template.words().next().is_none());
+            }
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! A record, read, rendered in every form, and compared with itself.
+#![no_main]
+
+use bakeoff_core::record;
+use bakeoff_core::units::is_harmful;
+use bakeoff_report::compare::{self, Compared};
+use bakeoff_report::reproduce::Reproduction;
+use bakeoff_report::{self as report, Extent, Report, Style, verify};
+use libfuzzer_sys::fuzz_target;
+
+const PLAIN: Style = Style { width: Some(80), colour: false };
+
+fuzz_target!(|input: &[u8]| {
+    let Ok((record, complaints)) = record::read(&String::from_utf8_lossy(input)) else { return };
+    let read = Report::new(&record);
+    for text in [report::terminal(&read, &PLAIN, Extent::Full), report::markdown(&read)] {
+        assert!(!text.contains(|c| is_harmful(c) && c != '\n'), "{text:?}");
+    }
+    report::csv(&read);
+    report::html(&read, &record);
+    report::json(&read);
+    verify::verify(&record::chain::check(input), &record, &complaints);
+    Reproduction::new(&record, &record).text();
+    let compared = Compared::new(&record, &record, &[], &[]);
+    compare::terminal(&compared, &PLAIN);
+    compare::markdown(&compared);
+});

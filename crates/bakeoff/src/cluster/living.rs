@@ -1,0 +1,42 @@
+//! Which nodes of a cluster that runs already can be connected to, and what bakeoff leaves on it.
+//!
+//! Not here: nodes that bakeoff started, whose processes tell (`mod`).
+
+use std::net::TcpStream;
+use std::time::Duration;
+
+use bakeoff_core::workload::KEY_PREFIX;
+
+use crate::failure::Failure;
+use crate::systems::{Access, System};
+
+/// The longest that a node takes to accept a connection.
+const CONNECTS_WITHIN: Duration = Duration::from_secs(1);
+
+/// Separates the nodes that accept connections from those that do not.
+pub(super) fn split(nodes: Vec<Access>) -> (Vec<Access>, Vec<Access>) {
+    let lives =
+        |node: &Access| TcpStream::connect_timeout(&node.target.address, CONNECTS_WITHIN).is_ok();
+    nodes.into_iter().partition(lives)
+}
+
+/// Removes all that bakeoff made on somebody else's cluster, through the first node that does it. `keys_max`: the most
+/// keys that may be there.
+pub(crate) fn clear(system: &dyn System, nodes: &[Access], keys_max: u64) -> Result<(), Failure> {
+    let mut reasons = Vec::new();
+    for node in nodes {
+        match system.clear(node) {
+            Ok(()) => return Ok(()),
+            Err(error) => reasons.push(format!("{}: {error}", node.name)),
+        }
+    }
+    let by_hand = match nodes.first().and_then(|node| system.removal(node)) {
+        Some(command) => format!("once it answers, remove them with `{command}`"),
+        None => format!("once it answers, remove what begins with `{KEY_PREFIX}`"),
+    };
+    Err(Failure::unreachable(format!(
+        "up to {keys_max} keys of bakeoff's may be left on the cluster, whose names begin with `{KEY_PREFIX}`: no \
+         node removed them\n  {}\nhint: {by_hand}",
+        reasons.join("\n  ")
+    )))
+}

@@ -1,0 +1,122 @@
+//! `bakeoff reproduce`: the study of a recorded run, run again here, and what becomes of its claims.
+//!
+//! The study, the seed and with them the order of trials are those of the record. A system that no path names is
+//! asked for in the version that was recorded; whether it is the same build is told by its SHA-256.
+//!
+//! Not here: claims and how they are weighed (`bakeoff_report::reproduce`), trials (`commands::run::runner`).
+
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+use bakeoff_core::record::{Record, SystemRecord};
+use bakeoff_core::study::{self, Study};
+use bakeoff_host::private;
+use bakeoff_report::reproduce::{ClaimOutcome, Reproduction};
+
+use crate::cli::{ReproduceArgs, RunOptions};
+use crate::commands::compare::{CANNOT_TELL, PROVEN};
+use crate::commands::report::Rendering;
+use crate::commands::run::runner::{self, Runner};
+use crate::commands::run::trust;
+use crate::commands::run_folder;
+use crate::event::{Event, Reporter};
+use crate::failure::Failure;
+use crate::messages;
+use crate::systems;
+
+/// The answer's name in the folder of the run here.
+const FILE: &str = "reproduction.json";
+
+/// Runs the study of a record again, and prints what became of its claims.
+pub(crate) fn run(
+    args: &ReproduceArgs,
+    reporter: &mut dyn Reporter,
+    interrupted: &AtomicBool,
+) -> Result<ExitCode, Failure> {
+    let (there, complaints) = run_folder::read(&args.run)?;
+    for complaint in complaints {
+        messages::warn(&format!("{}: {complaint}", args.run.display()));
+    }
+    if let Some(with) = &args.with {
+        let here = run_folder::read(with)?.0;
+        if here.header.study.name != there.header.study.name {
+            return Err(Failure::input(
+                format!("`{}` and `{}` are of two studies", args.run.display(), with.display()),
+                "`bakeoff compare` shows two runs side by side",
+            ));
+        }
+        return Ok(answer(&Reproduction::new(&there, &here), args));
+    }
+    let study = study_of(&there, args)?;
+    let options = RunOptions {
+        seed: Some(there.header.seed),
+        threads: args.threads.or(Some(there.header.environment.generator_threads)),
+        out: args.out.clone(),
+        shared_machine: args.shared_machine,
+        ports: args.ports.clone(),
+    };
+    let mut runner = Runner { options: &options, reporter, interrupted };
+    let (seed, order) = runner::order(&study, options.seed);
+    let (folder, complete) = runner.begin(study, seed, order, None)?;
+    reporter.report(&Event::RunFinished { complete, resume: "run", folder: &folder.path });
+    let rendering = Rendering::new(run_folder::read(&folder.path)?.0);
+    let page = rendering.write_all(&folder.path)?;
+    let found = Reproduction::new(&there, rendering.record());
+    let file = folder.path.join(FILE);
+    private::replace(&file, (messages::json(&found.json()) + "\n").as_bytes(), private::PRIVATE)
+        .map_err(|error| Failure::file("write", &file, &error))?;
+    let code = answer(&found, args);
+    if !args.json {
+        let folder = folder.path.display();
+        messages::output(&format!("\nReport: {}\nRun: {folder}", page.display()));
+    }
+    Ok(if complete { code } else { ExitCode::from(Failure::INTERRUPTED.exit_code()) })
+}
+
+fn answer(found: &Reproduction, args: &ReproduceArgs) -> ExitCode {
+    messages::output(&match args.json {
+        true => messages::json(&found.json()),
+        false => found.text(),
+    });
+    match found.claims.len() {
+        _ if found.count(ClaimOutcome::Contradicted) > 0 => ExitCode::from(PROVEN),
+        all if all > 0 && found.count(ClaimOutcome::Replicated) == all => ExitCode::SUCCESS,
+        _ => ExitCode::from(CANNOT_TELL),
+    }
+}
+
+/// Returns the study of a record that may be run here, with the versions that were recorded.
+fn study_of(there: &Record, args: &ReproduceArgs) -> Result<Study, Failure> {
+    let header = &there.header;
+    if header.gate.is_some() {
+        return Err(Failure::input(
+            format!("`{}` is a run of `bakeoff gate`", args.run.display()),
+            "run the gate again with the builds that its record names",
+        ));
+    }
+    if !args.trust {
+        trust::refuse_foreign(&run_folder::record_file(&args.run))?;
+    }
+    let mut study = header.study.clone();
+    study::recheck(&study, &args.run.display().to_string(), &systems::kinds())?;
+    for asked in &mut study.systems {
+        let Some(recorded) = header.systems.iter().find(|one| one.name == asked.name) else {
+            continue;
+        };
+        keep_version(asked, recorded);
+        for (role, part) in &mut asked.parts {
+            let recorded = recorded.parts.iter().find(|one| one.role == *role);
+            recorded.into_iter().for_each(|recorded| keep_version(part, &recorded.part));
+        }
+    }
+    Ok(study)
+}
+
+/// Asks for the version that was recorded, of what bakeoff finds or fetches itself.
+fn keep_version(asked: &mut study::System, recorded: &SystemRecord) {
+    let system = systems::by_kind(&asked.kind);
+    let is_found = system.is_some_and(|system| system.declares().origin.recipe().is_some());
+    if is_found && asked.is_started() && asked.program.is_none() {
+        asked.version = recorded.version.clone().or_else(|| asked.version.clone());
+    }
+}

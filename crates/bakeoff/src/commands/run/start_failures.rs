@@ -1,0 +1,108 @@
+//! Stops trying a contender that cannot start: after two failures of the same wording its other trials fail unseen.
+//!
+//! Not here: how a cluster starts (`cluster`).
+
+use std::collections::BTreeMap;
+
+use bakeoff_core::plan::Trial;
+use bakeoff_core::record::{TrialOutcome, TrialRecord};
+
+use crate::trial::begun;
+
+/// So many failures in a row give a contender up.
+const GIVES_UP_AFTER: u32 = 2;
+
+/// Failures to start, by contender.
+#[derive(Debug, Default)]
+pub(super) struct StartFailures {
+    in_a_row: BTreeMap<String, InARow>,
+}
+
+#[derive(Debug)]
+struct InARow {
+    count: u32,
+    /// The first line of the failure.
+    why: String,
+}
+
+impl StartFailures {
+    /// Notes how a trial ended. Returns why its contender is given up, if it is from now on.
+    pub(super) fn note(&mut self, record: &TrialRecord) -> Option<&str> {
+        let system = &record.trial.system;
+        let TrialOutcome::Failed(why) = &record.outcome else {
+            self.in_a_row.remove(system);
+            return None;
+        };
+        if !record.never_ready() {
+            self.in_a_row.remove(system);
+            return None;
+        }
+        let entry = self.in_a_row.entry(system.clone());
+        let row = entry.or_insert_with(|| InARow { count: 0, why: why.clone() });
+        row.count = if is_same(&row.why, why) { row.count + 1 } else { 1 };
+        row.why.clone_from(why);
+        (row.count == GIVES_UP_AFTER).then_some(&row.why)
+    }
+
+    /// Returns the record of a trial whose contender was given up.
+    pub(super) fn not_tried(&self, trial: &Trial) -> Option<TrialRecord> {
+        let row = self.in_a_row.get(&trial.system)?;
+        (row.count >= GIVES_UP_AFTER).then(|| TrialRecord {
+            outcome: TrialOutcome::Failed(format!(
+                "not tried: it failed to start twice: {}",
+                row.why
+            )),
+            ..begun(trial, bakeoff_clock::wall::utc_now())
+        })
+    }
+}
+
+/// Compares failures without their numbers: ports and process numbers differ from start to start.
+fn is_same(one: &str, other: &str) -> bool {
+    let without = |text: &str| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+    without(one) == without(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn ended(system: &str, outcome: TrialOutcome) -> TrialRecord {
+        let text = format!(
+            r#"{{"number":0,"round":0,"system":"{system}","workload":"w","load":"l","seed":1}}"#
+        );
+        let trial: Trial = serde_json::from_str(&text).unwrap();
+        TrialRecord { outcome, ..begun(&trial, String::new()) }
+    }
+
+    fn failed(why: &str) -> TrialRecord {
+        ended("kv", TrialOutcome::Failed(why.to_owned()))
+    }
+
+    #[test]
+    fn contender_is_given_up_after_two_equal_failures_to_start() {
+        let mut failures = StartFailures::default();
+        assert_eq!(failures.note(&failed("`kv-1` at port 1: exited with code 1")), None);
+        assert!(failures.not_tried(&failed("").trial).is_none());
+        let second = failed("`kv-1` at port 27: exited with code 1");
+        assert!(failures.note(&second).is_some_and(|why| why.contains("exited with code 1")));
+        let told = failures.not_tried(&second.trial).map(|record| record.outcome);
+        let Some(TrialOutcome::Failed(why)) = told else { panic!("{told:?}") };
+        assert!(why.starts_with("not tried: it failed to start twice: `kv-1`"), "{why}");
+        assert!(failures.not_tried(&ended("other", TrialOutcome::Completed).trial).is_none());
+    }
+
+    #[test]
+    fn other_failures_give_nobody_up() {
+        let mut failures = StartFailures::default();
+        failures.note(&failed("a"));
+        assert_eq!(failures.note(&failed("b")), None, "another reason");
+        failures.note(&ended("kv", TrialOutcome::Completed));
+        assert_eq!(failures.note(&failed("b")), None, "it started in between");
+        let later = TrialRecord { ready_after: Duration::from_secs(1), ..failed("b") };
+        failures.note(&later);
+        assert_eq!(failures.note(&later), None, "it had started");
+    }
+}

@@ -1,0 +1,108 @@
+//! `bakeoff verify`: whether a record holds together, and whether the reports beside it are what it yields.
+//!
+//! Nothing is executed and nothing is written. Not here: what a record must hold (`bakeoff_report::verify`).
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use bakeoff_core::record::{RunHeader, chain};
+use bakeoff_core::units::plural;
+use bakeoff_report::Extent;
+use bakeoff_report::verify::{self, Outcome, Verified};
+use serde_json::json;
+
+use crate::cli::VerifyArgs;
+use crate::commands::compare::PROVEN;
+use crate::commands::report::{FILES, PLAIN, Rendering};
+use crate::commands::run_folder;
+use crate::environment;
+use crate::failure::Failure;
+use crate::messages;
+
+/// A report that is larger than this is none of ours, in bytes.
+const REPORT_MAX: u64 = 1 << 30;
+
+/// Verifies a run, prints what came of it, and answers by the exit code.
+pub(crate) fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
+    let (text, record, complaints) = run_folder::read_with_text(&args.run)?;
+    let links = chain::check(&text);
+    let mut found = verify::verify(&links, &record, &complaints);
+    let head = links.head;
+    found.extend(args.head.as_deref().map(|published| published_head(published, &head)));
+    let rendering = Rendering::new(record);
+    let folder = if args.run.is_dir() { Some(&*args.run) } else { args.run.parent() };
+    found.extend(folder.into_iter().flat_map(|folder| reports(&rendering, folder)));
+    if args.json {
+        let found: Vec<_> = found.iter().map(Verified::json).collect();
+        messages::output(&messages::json(&json!({"format": 1, "head": head, "verified": found})));
+    } else {
+        messages::output(&table(&found, &head));
+    }
+    let fails = found.iter().any(|one| one.outcome == Outcome::Fails);
+    Ok(if fails { ExitCode::from(PROVEN) } else { ExitCode::SUCCESS })
+}
+
+/// Compares the hash of the last line with the one that was published.
+fn published_head(published: &str, head: &str) -> Verified {
+    let outcome =
+        if published.eq_ignore_ascii_case(head) { Outcome::Holds } else { Outcome::Fails };
+    let seen = match outcome {
+        Outcome::Holds => "the last line is the one that was published".to_owned(),
+        _ => format!("the last line has the SHA-256 {head}, and {published} was published"),
+    };
+    Verified::new("head", outcome, seen)
+}
+
+/// Renders each report that is there again, and compares it.
+fn reports(rendering: &Rendering, folder: &Path) -> Vec<Verified> {
+    let each = FILES.into_iter().filter_map(|(name, format)| {
+        let file = File::open(folder.join(name)).ok()?;
+        let mut there = Vec::new();
+        if let Err(error) = file.take(REPORT_MAX).read_to_end(&mut there) {
+            return Some(Verified::new(name, Outcome::CannotTell, error.to_string()));
+        }
+        let is_same = there == rendering.text(format, &PLAIN, Extent::Full).as_bytes();
+        Some(report(name, is_same, &rendering.record().header))
+    });
+    each.collect()
+}
+
+fn report(name: &str, is_same: bool, header: &RunHeader) -> Verified {
+    if is_same {
+        return Verified::new(name, Outcome::Holds, "it is what the record yields");
+    }
+    let is_of_this_bakeoff =
+        header.bakeoff_sha256.is_some() && header.bakeoff_sha256 == environment::own_sha256();
+    match is_of_this_bakeoff {
+        true => Verified::new(name, Outcome::Fails, "it is not what the record yields"),
+        false => Verified::new(
+            name,
+            Outcome::CannotTell,
+            "it is not what this bakeoff makes of the record, which another build wrote; `bakeoff report` renders it again",
+        ),
+    }
+}
+
+fn table(found: &[Verified], head: &str) -> String {
+    let width = found.iter().map(|one| one.what.len()).max().unwrap_or(0);
+    let lines = found
+        .iter()
+        .map(|one| format!("{:<11}  {:<width$}  {}\n", one.outcome.word(), one.what, one.seen));
+    let count = |outcome: Outcome| found.iter().filter(|one| one.outcome == outcome).count() as u64;
+    let (fails, unknown) = (count(Outcome::Fails), count(Outcome::CannotTell));
+    let sentence = match (fails, unknown) {
+        (0, 0) => "The record holds together.".to_owned(),
+        (0, unknown) => {
+            format!("Nothing contradicts the record; {} cannot be told.", plural(unknown, "thing"))
+        }
+        (fails, _) => {
+            format!("The record does not hold together: {} of it.", plural(fails, "fault"))
+        }
+    };
+    format!(
+        "{}\n{sentence}\nHead: {head}\n(the SHA-256 of the last line; where it is published, nobody can write the record anew)",
+        lines.collect::<String>()
+    )
+}

@@ -1,0 +1,156 @@
+//! Tables of values for requests: CSV files (RFC 4180) whose first row names the columns.
+//!
+//! Not here: which of them a study refers to (`bakeoff_core::study`), what is made of a row
+//! (`systems::http_requests`).
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use bakeoff_core::record::chain;
+use bakeoff_core::study::{Surroundings, TableFile};
+use bakeoff_core::template;
+
+/// The largest file, in bytes: a load takes it into memory.
+const FILE_MAX: u64 = 256 << 20;
+
+/// A table in memory.
+#[derive(Debug)]
+pub(crate) struct RowTable {
+    pub(crate) columns: Vec<String>,
+    /// Values of each row, as many as there are columns. There is a row at least.
+    pub(crate) rows: Vec<Vec<String>>,
+    /// In hexadecimal digits.
+    pub(crate) sha256: String,
+}
+
+/// Reason why a file is no table.
+#[derive(Debug)]
+pub(crate) struct RowsError {
+    path: String,
+    what: String,
+}
+
+impl fmt::Display for RowsError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "cannot read `{}` as a table: {}", self.path, self.what)
+    }
+}
+
+impl std::error::Error for RowsError {}
+
+impl RowTable {
+    /// Reads a file.
+    pub(crate) fn read(path: &str) -> Result<Self, RowsError> {
+        Self::of_file(Path::new(path)).map_err(|what| RowsError { path: path.to_owned(), what })
+    }
+
+    fn of_file(path: &Path) -> Result<Self, String> {
+        let size = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
+        if size > FILE_MAX {
+            return Err(format!("it has {size} bytes, more than {FILE_MAX}"));
+        }
+        let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
+        let sha256 = chain::sha256(&bytes);
+        let mut reader = csv::Reader::from_reader(&bytes[..]);
+        let header = reader.headers().map_err(|error| told(&error))?;
+        let columns: Vec<String> = header.iter().map(|name| name.trim().to_owned()).collect();
+        for (place, name) in columns.iter().enumerate() {
+            if !template::is_word(name) {
+                return Err(format!(
+                    "its first row has `{name}` where a column's name should be: letters, digits, `-`, `_` and `.`"
+                ));
+            }
+            if columns[..place].contains(name) {
+                return Err(format!("two of its columns are called `{name}`"));
+            }
+        }
+        let rows = reader.records().map(|record| {
+            record.map(|record| record.iter().map(str::to_owned).collect::<Vec<String>>())
+        });
+        let rows: Vec<Vec<String>> =
+            rows.collect::<Result<_, _>>().map_err(|error| told(&error))?;
+        if rows.is_empty() {
+            return Err("there is no row below the names of its columns".to_owned());
+        }
+        Ok(Self { columns, rows, sha256 })
+    }
+
+    /// Returns the row whose turn it is for a request.
+    pub(crate) fn row(&self, sequence: u64) -> &[String] {
+        &self.rows[(sequence % self.rows.len() as u64) as usize]
+    }
+}
+
+/// Says what is wrong with a CSV file, with its line.
+fn told(error: &csv::Error) -> String {
+    let line = error.position().map_or(1, csv::Position::line);
+    match error.kind() {
+        csv::ErrorKind::Utf8 { .. } => format!("line {line} is not UTF-8"),
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            format!("line {line} has {len} values, and its first row names {expected_len} columns")
+        }
+        _ => format!("line {line}: {error}"),
+    }
+}
+
+/// This machine, as far as studies refer to its files.
+pub(crate) struct ThisMachine;
+
+impl Surroundings for ThisMachine {
+    fn table(&self, path: &str) -> Result<Option<TableFile>, String> {
+        let table = RowTable::read(path).map_err(|error| error.to_string())?;
+        Ok(Some(TableFile { columns: table.columns, sha256: table.sha256 }))
+    }
+
+    fn file(&self, path: &str) -> Result<(), io::Error> {
+        let file = File::open(path)?;
+        match file.metadata()?.is_dir() {
+            true => Err(io::ErrorKind::IsADirectory.into()),
+            false => Ok(()),
+        }
+    }
+
+    fn has_variable(&self, name: &str) -> bool {
+        std::env::var(name).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn read(text: &[u8]) -> Result<RowTable, String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        RowTable::of_file(file.path())
+    }
+
+    #[test]
+    fn rows_are_taken_in_turn() {
+        let table = read(b"user,page\nann,\"a \"\"b\"\"\"\nbob,c\n").unwrap();
+        assert_eq!(table.columns, ["user", "page"]);
+        assert_eq!(table.row(0), ["ann", "a \"b\""]);
+        assert_eq!(table.row(3), ["bob", "c"]);
+        assert_eq!(table.sha256.len(), 64);
+    }
+
+    #[test]
+    fn other_files_than_tables_are_refused_with_their_line() {
+        for (text, wording) in [
+            (&b"user\n"[..], "there is no row"),
+            (b"", "there is no row"),
+            (b"a user\nx\n", "`a user` where a column's name should be"),
+            (b"user,user\na,b\n", "two of its columns are called `user`"),
+            (b"user,page\nann,x\nbob\n", "line 3 has 1 values, and its first row names 2 columns"),
+            (b"user\n\xff\n", "line 2 is not UTF-8"),
+        ] {
+            let told = read(text).unwrap_err();
+            assert!(told.contains(wording), "{told}");
+        }
+        let told = RowTable::read("/nonexistent.csv").unwrap_err().to_string();
+        assert!(told.contains("`/nonexistent.csv`") && told.contains("No such file"), "{told}");
+    }
+}

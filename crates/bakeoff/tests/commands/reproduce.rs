@@ -1,0 +1,119 @@
+//! Runs reproduced: claims that are borne out, contradicted, or left open.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+use crate::support::{Bench, Ran, array, bakeoff, text};
+
+/// A study of two canaries with these options.
+fn study(one: &str, other: &str) -> String {
+    format!(
+        "title: Two servers\n\
+         systems:\n  one: {{kind: canary, options: {{{one}}}}}\n  other: {{kind: canary, options: {{{other}}}}}\n\
+         workloads:\n  work: {{mix: {{put: 1}}, keys: {{count: 1000, order: unique}}}}\n\
+         loads:\n  load: {{clients: 2, warmup: 0s, stop: {{operations: 600}}}}\n\
+         trials: 5\n"
+    )
+}
+
+const SLOW: &str = "sync: none, delay: 3ms";
+const FAST: &str = "sync: none";
+
+/// The run of a study, whatever became of its trials.
+fn run(study: &str) -> (Bench, PathBuf) {
+    let bench = Bench::new(study);
+    Ran::run(&mut bench.command());
+    let run = bench.runs()[0].clone();
+    (bench, run)
+}
+
+/// A run in which `other` is far quicker.
+fn claiming() -> &'static Path {
+    static RUN: OnceLock<(Bench, PathBuf)> = OnceLock::new();
+    &RUN.get_or_init(|| run(&study(SLOW, FAST))).1
+}
+
+/// Returns the answers to the claims, those of throughput and of audits apart, and the exit code.
+fn asked(with: &Path) -> (Vec<String>, Vec<String>, Option<i32>) {
+    let ran =
+        Ran::run(bakeoff().arg("reproduce").arg(claiming()).arg("--with").arg(with).arg("--json"));
+    let found: Value =
+        serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{}", ran.stderr));
+    let outcomes = |words: &str| {
+        let of = array(&found["claims"]).iter().filter(|one| text(&one["claim"]).contains(words));
+        of.map(|one| text(&one["outcome"]).to_owned()).collect()
+    };
+    (outcomes("'s throughput was"), outcomes("audits passed"), ran.code)
+}
+
+#[test]
+fn opposite_finding_contradicts_a_claim() {
+    let (_bench, turned) = run(&study(FAST, SLOW));
+    let (throughput, audits, code) = asked(&turned);
+    assert_eq!(throughput, ["contradicted"]);
+    assert_eq!(audits, ["replicated", "replicated"]);
+    assert_eq!(code, Some(6));
+}
+
+#[test]
+fn no_difference_contradicts_a_large_one_and_lost_writes_contradict_audits() {
+    let (_bench, alike) = run(&study(FAST, "sync: none, lose: 3%"));
+    let (throughput, audits, code) = asked(&alike);
+    // Trials that fail their audits are not valid, so that nothing is compared.
+    assert_eq!(throughput, ["cannot tell"]);
+    assert_eq!(audits, ["replicated", "contradicted"]);
+    assert_eq!(code, Some(6));
+    let (_bench, alike) = run(&study(FAST, FAST));
+    let (throughput, audits, code) = asked(&alike);
+    assert_eq!((throughput, code), (vec!["contradicted".to_owned()], Some(6)));
+    assert_eq!(audits, ["replicated", "replicated"]);
+}
+
+#[test]
+fn study_of_a_record_is_run_again_with_its_seed() {
+    let there = tempfile::tempdir().unwrap();
+    let file = there.path().join("theirs.jsonl");
+    fs::copy(claiming().join("record.jsonl"), &file).unwrap();
+    let reproduce = || {
+        let mut command = bakeoff();
+        command.arg("reproduce").arg(&file).arg("--out").arg(there.path().join("runs"));
+        command
+    };
+    // Anybody could have put it there.
+    fs::set_permissions(there.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    Ran::run(&mut reproduce())
+        .ends_with(2)
+        .complains(&["can be written by other users", "--trust"]);
+    assert!(!there.path().join("runs").exists());
+    let ran = Ran::run(reproduce().arg("--trust"));
+    assert!(matches!(ran.code, Some(0 | 7)), "{}\n{}", ran.stdout, ran.stderr);
+    assert!(ran.stdout.contains("replicated"), "{}", ran.stdout);
+    let runs: Vec<_> = fs::read_dir(there.path().join("runs")).unwrap().flatten().collect();
+    let here = runs[0].path();
+    let header = |record: &Path| -> Value {
+        let record = fs::read_to_string(record).unwrap();
+        serde_json::from_str(record.lines().next().unwrap()).unwrap()
+    };
+    let (theirs, ours) = (header(&file), header(&here.join("record.jsonl")));
+    for field in ["seed", "order", "study"] {
+        assert_eq!(theirs[field], ours[field], "{field}");
+    }
+    let answer = fs::read_to_string(here.join("reproduction.json")).unwrap();
+    assert!(answer.contains("\"claims\""), "{answer}");
+}
+
+#[test]
+fn run_of_another_study_is_no_reproduction() {
+    let (_bench, other) = run(&study(FAST, FAST).replace("Two servers", "Two other servers"));
+    fs::rename(other.join("record.jsonl"), other.join("record")).unwrap();
+    let record = fs::read_to_string(other.join("record")).unwrap();
+    let renamed = record.replacen("\"name\":\"study\"", "\"name\":\"another\"", 1);
+    assert_ne!(record, renamed);
+    fs::write(other.join("record.jsonl"), renamed).unwrap();
+    let ran = Ran::run(bakeoff().arg("reproduce").arg(claiming()).arg("--with").arg(&other));
+    ran.ends_with(2).complains(&["are of two studies", "bakeoff compare"]);
+}

@@ -1,0 +1,447 @@
+//! Clusters that bakeoff did not start: loaded, left as they were, and refused with a reason that helps.
+//!
+//! They are servers of the systems' own, with credentials and certificates that bakeoff would not set up.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use libtest_mimic::Trial;
+use serde_json::{Value, json};
+
+use super::contract::{ETCD_ALONE, all_is_well, bench, run};
+use crate::support::case::{Case, cached, case, with};
+use crate::support::certificates::Certificates;
+use crate::support::skip::Skipped;
+use crate::support::{AUDITS, Bench, Ran, array, audit, bakeoff, text, wait_for};
+
+const CONSUL: Case = Case { needs: &["go"], ..case("consul", "", 1) };
+const ZOOKEEPER: Case = Case { needs: &["java"], ..case("zookeeper", "3.9", 1) };
+
+pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
+    type Test = fn(&Case);
+    let all: [(&str, Case, Test); 7] = [
+        (
+            "a_system_that_runs_already_is_loaded_and_left_as_it_was",
+            ETCD_ALONE,
+            endpoints_are_left_alone,
+        ),
+        ("an_interrupted_load_leaves_no_key_behind", ETCD_ALONE, an_interrupted_load_leaves_no_key),
+        ("a_system_behind_tls_is_verified", ETCD_ALONE, tls_is_verified),
+        ("final_answers_end_a_run_at_once", ETCD_ALONE, final_answers_are_final),
+        ("users_of_etcd_sign_in", ETCD_ALONE, users_of_etcd_sign_in),
+        ("consul_takes_a_token", CONSUL, consul_takes_a_token),
+        ("zookeeper_takes_a_user", ZOOKEEPER, zookeeper_takes_a_user),
+    ];
+    all.into_iter().map(|(name, case, test)| with(name, case, skipped, test)).collect()
+}
+
+/// A process that ends with its owner.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+const CRASH: &str = AUDITS[1];
+const SMALL: &str =
+    "all: {mix: {put: 40, get: 40, delete: 10, list: 10}, keys: {count: 200, per-directory: 50}}";
+const SHORT: &str = "counted: {clients: 4, stop: {operations: 600}}";
+
+/// An etcd that bakeoff knows nothing of.
+struct Etcd {
+    process: Child,
+    port: u16,
+    /// Where it speaks TLS, if it does.
+    tls_port: u16,
+    _dir: tempfile::TempDir,
+}
+
+impl Etcd {
+    /// With these flags and files for TLS, and the program that `bakeoff install` put into the cache.
+    fn start(tls: &[(&str, PathBuf)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let [port, tls_port, peer] = free_ports();
+        let plain = format!("http://127.0.0.1:{port}");
+        let mut client = plain.clone();
+        let mut command = Command::new(cached("etcd"));
+        if !tls.is_empty() {
+            client = format!("{plain},https://127.0.0.1:{tls_port}");
+        }
+        for (flag, path) in tls {
+            command.arg(flag).args((!path.as_os_str().is_empty()).then_some(path));
+        }
+        let peer = format!("http://127.0.0.1:{peer}");
+        command
+            .arg("--data-dir")
+            .arg(dir.path().join("data"))
+            .args(["--name", "n", "--listen-client-urls", &client])
+            .args(["--advertise-client-urls", &client, "--listen-peer-urls", &peer])
+            .args(["--initial-advertise-peer-urls", &peer, "--initial-cluster"])
+            .arg(format!("n={peer}"));
+        let log = std::fs::File::create(dir.path().join("log")).unwrap();
+        let process = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        let mut etcd = Self { process, port, tls_port, _dir: dir };
+        crate::support::wait_for("etcd", Duration::from_secs(30), || {
+            assert!(etcd.process.try_wait().unwrap().is_none(), "etcd ended by itself");
+            etcd.try_ask("/v3/kv/range", &json!({"key": STANDARD.encode("a")})).is_some()
+        });
+        etcd
+    }
+
+    fn put(&self, key: &str) {
+        let value = json!({"key": STANDARD.encode(key), "value": STANDARD.encode("mine")});
+        self.try_ask("/v3/kv/put", &value).expect("etcd takes a key");
+    }
+
+    /// All its keys, sorted.
+    fn keys(&self) -> Vec<String> {
+        let all = STANDARD.encode([0]);
+        let body = json!({"key": all, "range_end": all, "keys_only": true});
+        let answer = self.try_ask("/v3/kv/range", &body).expect("etcd answers");
+        let decode = |kv: &Value| STANDARD.decode(text(&kv["key"])).unwrap();
+        let keys = array(&answer["kvs"]).iter().map(decode);
+        keys.map(|key| String::from_utf8(key).unwrap()).collect()
+    }
+
+    /// Over its JSON gateway, so that what is tested does not test itself.
+    fn try_ask(&self, path: &str, body: &Value) -> Option<Value> {
+        let mut socket = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
+        socket.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+        let body = body.to_string();
+        write!(socket, "POST {path} HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+            .ok()?;
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).ok()?;
+        let (head, body) = answer.split_once("\r\n\r\n")?;
+        head.split(' ').nth(1).filter(|status| *status == "200")?;
+        serde_json::from_str(body).ok()
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn free_ports() -> [u16; 3] {
+    let held = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    held.map(|listener| listener.local_addr().unwrap().port())
+}
+
+fn endpoints_are_left_alone(_: &Case) {
+    let mut etcd = Etcd::start(&[]);
+    etcd.put("bakeoff/left/by/a/run/that/was/killed");
+    etcd.put("bakeoff-is-no-prefix-of-this");
+    etcd.put("mine");
+    let system =
+        format!("staging: {{kind: etcd, endpoints: [\"http://127.0.0.1:{}\"]}}", etcd.port);
+    let run = run(&system, &[SMALL], &[SHORT]);
+    all_is_well(&run, 600.0);
+    assert!(etcd.process.try_wait().unwrap().is_none(), "it still runs");
+    assert_eq!(etcd.keys(), ["bakeoff-is-no-prefix-of-this", "mine"], "all others are gone");
+    let trial = run.trial();
+    assert_eq!(audit(trial, AUDITS[0]), "passed");
+    assert_eq!(audit(trial, CRASH), "not-checked", "nobody crashes a server of somebody else's");
+    let record = run.record();
+    let system = &record[0]["systems"][0];
+    assert_eq!(system["already_running"], true);
+    assert!(text(&system["version"]).starts_with("3."), "{system}");
+    let watched: Vec<&str> = array(&record[1]["usage"]).iter().map(|u| text(&u["name"])).collect();
+    assert_eq!(watched, ["generator"], "no server was started");
+}
+
+fn an_interrupted_load_leaves_no_key(_: &Case) {
+    let etcd = Etcd::start(&[]);
+    etcd.put("mine");
+    let system =
+        format!("staging: {{kind: etcd, endpoints: [\"http://127.0.0.1:{}\"]}}", etcd.port);
+    let bench = bench(&system, &[SMALL], &["long: {clients: 4, warmup: 0s, stop: {after: 60s}}"]);
+    let quiet = bench.command().stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let mut bakeoff = quiet.unwrap();
+    crate::support::wait_for("keys of ours", Duration::from_secs(30), || etcd.keys().len() > 100);
+    let pid = rustix::process::Pid::from_child(&bakeoff);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(bakeoff.wait().unwrap().code(), Some(130));
+    assert_eq!(etcd.keys(), ["mine"]);
+}
+
+fn tls_is_verified(_: &Case) {
+    let certificates = Certificates::new();
+    let etcd = Etcd::start(&identity(&certificates));
+    let system = |tls: &str| {
+        let port = etcd.tls_port;
+        format!("staging: {{kind: etcd, endpoints: [\"https://127.0.0.1:{port}\"]{tls}}}")
+    };
+    let trusting = |ca: &str| {
+        let path = certificates.path(ca);
+        system(&format!(", tls: {{ca: \"{}\"}}", path.display()))
+    };
+
+    let good = run(&trusting("ca.pem"), &[SMALL], &[SHORT]);
+    all_is_well(&good, 600.0);
+    assert_eq!(etcd.keys(), [] as [&str; 0], "bakeoff's own keys are gone");
+    let rows = array(&good.report["fairness"]["rows"]);
+    let row = rows.iter().find(|row| row["what"] == "transport").unwrap();
+    assert_eq!(row["cells"][0], "TLS 1.3");
+
+    let insecure = run(&system(", tls: {insecure: true}"), &[SMALL], &[SHORT]);
+    all_is_well(&insecure, 600.0);
+
+    // Whom it does not trust it tells nothing; and no run is begun.
+    refused(&trusting("other.pem"), 4, &["error: ", "certificate", "127.0.0.1", "hint: "]);
+    refused(
+        &system(""),
+        2,
+        &["an `https` endpoint needs to know whom to trust", "hint: give `tls: {ca"],
+    );
+    refused(&trusting("server.key"), 2, &["server.key` cannot be used for TLS"]);
+    let absent =
+        ["study.yaml:3:", "absent.pem` cannot be read: No such file", "hint: write its path"];
+    refused(&trusting("absent.pem"), 2, &absent);
+}
+
+/// Flags of etcd by which it speaks TLS.
+fn identity(certificates: &Certificates) -> Vec<(&'static str, PathBuf)> {
+    vec![
+        ("--cert-file", certificates.path("server.pem")),
+        ("--key-file", certificates.path("server.key")),
+    ]
+}
+
+fn study(system: &str) -> String {
+    format!("title: t\nsystems:\n  {system}\nworkloads:\n  {SMALL}\nloads:\n  {SHORT}\ntrials: 1\n")
+}
+
+/// Runs a study of one system that is refused; none of these secrets is told.
+#[track_caller]
+fn refused(system: &str, code: i32, parts: &[&str]) {
+    refused_with(system, &[], code, parts);
+}
+
+#[track_caller]
+fn refused_with(system: &str, environment: &[(&str, &str)], code: i32, parts: &[&str]) {
+    let bench = Bench::new(&study(system));
+    let began = Instant::now();
+    let ran = Ran::run(bench.command().envs(environment.iter().copied()));
+    assert!(began.elapsed() < Duration::from_secs(9), "nothing was waited for: {}", ran.stderr);
+    let ran = ran.ends_with(code).complains(parts);
+    for (_, secret) in environment {
+        assert!(!ran.stderr.contains(secret), "{}", ran.stderr);
+    }
+    assert!(!ran.stderr.contains("docs.rs"), "{}", ran.stderr);
+}
+
+/// Runs a study of one system that does well, and finds none of these secrets in what is left of it.
+#[track_caller]
+fn does_well(system: &str, environment: &[(&str, &str)], authentication: &str) {
+    let bench = Bench::new(&study(system));
+    let ran = Ran::run(bench.command().envs(environment.iter().copied())).ends_with(0);
+    let folder = bench.has_trials(1);
+    let record = crate::support::record(&folder);
+    assert_eq!(record[0]["systems"][0]["authentication"], authentication);
+    let trial = record.iter().find(|line| line["line"] == "trial").expect("a trial");
+    assert_eq!(audit(trial, AUDITS[0]), "passed", "{trial}");
+    for file in std::fs::read_dir(&folder).unwrap() {
+        let path = file.unwrap().path();
+        let contents = std::fs::read(&path).unwrap_or_default();
+        let contents = String::from_utf8_lossy(&contents);
+        for (_, secret) in environment {
+            assert!(!contents.contains(secret), "{}", path.display());
+            assert!(!ran.stderr.contains(secret) && !ran.stdout.contains(secret));
+        }
+    }
+}
+
+fn final_answers_are_final(_: &Case) {
+    let certificates = Certificates::new();
+    let mut flags = identity(&certificates);
+    flags.push(("--trusted-ca-file", certificates.path("ca.pem")));
+    flags.push(("--client-cert-auth=true", PathBuf::new()));
+    let etcd = Etcd::start(&flags);
+    let (plain, tls) = (etcd.port, etcd.tls_port);
+    let path = |name: &str| certificates.path(name).display().to_string();
+    let (ca, cert, key) = (path("ca.pem"), path("server.pem"), path("server.key"));
+    let at = |scheme: &str, port: u16, tls: &str| {
+        format!("mine: {{kind: etcd, endpoints: [\"{scheme}://127.0.0.1:{port}\"]{tls}}}")
+    };
+    let own = format!(", tls: {{ca: {ca}, cert: {cert}, key: {key}}}");
+    let good = run(&at("https", tls, &own), &[SMALL], &[SHORT]);
+    all_is_well(&good, 600.0);
+    refused(
+        &at("https", tls, &format!(", tls: {{ca: {ca}}}")),
+        4,
+        &[
+            "received fatal alert: ",
+            "hint: it demands a certificate of its clients: give `cert` and `key`",
+        ],
+    );
+    refused(
+        &at("http", tls, ""),
+        4,
+        &["hint: it speaks TLS there: write the endpoint with `https://`"],
+    );
+    refused(&at("https", plain, &own), 4, &["speak TLS there: write the endpoint with `http://`"]);
+    let named = format!("mine: {{kind: etcd, endpoints: [\"https://localhost:{tls}\"]{own}}}");
+    refused(&named, 4, &["hint: write the endpoint with a name that its certificate has"]);
+    let swapped = format!(", tls: {{ca: {ca}, cert: {cert}, key: {cert}}}");
+    refused(&at("https", tls, &swapped), 2, &["server.pem` cannot be used for TLS"]);
+    // Other products at the port.
+    for kind in ["consul", "zookeeper"] {
+        let other = format!("mine: {{kind: {kind}, endpoints: [\"http://127.0.0.1:{plain}\"]}}");
+        refused(&other, 4, &["error: system `mine` cannot be loaded: `127.0.0.1:", "hint: "]);
+    }
+}
+
+fn users_of_etcd_sign_in(_: &Case) {
+    let etcd = Etcd::start(&[]);
+    for (path, body) in [
+        ("/v3/auth/user/add", json!({"name": "root", "password": "of-the-root"})),
+        ("/v3/auth/role/add", json!({"name": "root"})),
+        ("/v3/auth/user/grant", json!({"user": "root", "role": "root"})),
+        ("/v3/auth/user/add", json!({"name": "low", "password": "of-the-low"})),
+        ("/v3/auth/enable", json!({})),
+    ] {
+        etcd.try_ask(path, &body).expect(path);
+    }
+    let secrets = [("PASSWORD_OF_ROOT", "of-the-root"), ("PASSWORD_OF_LOW", "of-the-low")];
+    let as_user = |credentials: &str| {
+        let port = etcd.port;
+        format!("mine: {{kind: etcd, endpoints: [\"http://127.0.0.1:{port}\"]{credentials}}}")
+    };
+    let root = as_user(", credentials: {user: root, password: $PASSWORD_OF_ROOT}");
+    does_well(&root, &secrets, "user and password");
+    refused(
+        &as_user(""),
+        4,
+        &["user name is empty", "hint: it demands a user: add `credentials: {user"],
+    );
+    let wrong = as_user(", credentials: {user: root, password: $PASSWORD_OF_LOW}");
+    refused_with(
+        &wrong,
+        &secrets,
+        4,
+        &["invalid user ID or password", "hint: look at `credentials`"],
+    );
+    let low = as_user(", credentials: {user: low, password: $PASSWORD_OF_LOW}");
+    refused_with(
+        &low,
+        &secrets,
+        4,
+        &["permission denied", "hint: the user of the study's `credentials`"],
+    );
+    let unset =
+        ["study.yaml:3:", "`$PASSWORD_OF_ROOT` is not set", "hint: run `export PASSWORD_OF_ROOT="];
+    refused(&root, 2, &unset);
+}
+
+fn consul_takes_a_token(_: &Case) {
+    const TOKEN: &str = "3f1bdcea-4b5c-4e0e-9d5a-0f2a6f1c7e11";
+    let [http, serf, server] = free_ports();
+    let dir = tempfile::tempdir().unwrap();
+    let acl = format!(
+        "acl {{ enabled = true default_policy = \"deny\" tokens {{ initial_management = \"{TOKEN}\" }} }}"
+    );
+    let mut command = Command::new(cached("consul"));
+    command.args(["agent", "-dev", "-bind", "127.0.0.1", "-hcl", &acl, "-disable-host-node-id"]);
+    for (flag, port) in [("-http-port", http), ("-serf-lan-port", serf), ("-server-port", server)] {
+        command.args([flag, &port.to_string()]);
+    }
+    for flag in ["-grpc-port", "-grpc-tls-port", "-dns-port", "-serf-wan-port"] {
+        command.args([flag, "-1"]);
+    }
+    let log = std::fs::File::create(dir.path().join("log")).unwrap();
+    let _server = Server(command.stdout(log).stderr(Stdio::null()).spawn().unwrap());
+    let leads = || {
+        let mut socket = TcpStream::connect(("127.0.0.1", http)).ok()?;
+        write!(socket, "GET /v1/status/leader HTTP/1.0\r\n\r\n").ok()?;
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).ok()?;
+        answer.contains("127.0.0.1:").then_some(())
+    };
+    wait_for("consul", Duration::from_secs(30), || leads().is_some());
+    let mine = |credentials: &str| {
+        format!("mine: {{kind: consul, endpoints: [\"http://127.0.0.1:{http}\"]{credentials}}}")
+    };
+    let secrets = [("TOKEN_OF_CONSUL", TOKEN)];
+    does_well(
+        &mine(", credentials: {token: $TOKEN_OF_CONSUL}"),
+        &secrets,
+        "a token with each request",
+    );
+    let file = dir.path().join("token");
+    std::fs::write(&file, format!("{TOKEN}\n")).unwrap();
+    let by_file = mine(&format!(", credentials: {{token-file: {}}}", file.display()));
+    does_well(&by_file, &[], "a token with each request");
+    refused(&mine(""), 4, &["Permission denied", "hint: its ACLs demand a token"]);
+    let other = [("TOKEN_OF_CONSUL", "another-one")];
+    let strange = mine(", credentials: {token: $TOKEN_OF_CONSUL}");
+    refused_with(&strange, &other, 4, &["answered 403", "hint: its ACLs refuse the token"]);
+}
+
+fn zookeeper_takes_a_user(case: &Case) {
+    let bench = Bench::new(&study(&case.in_study()));
+    let mut command = bakeoff();
+    command.arg("start").arg(bench.study()).args(["--json", "--for", "60s"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let _server = Server(child);
+    let told: Value = serde_json::from_str(&line).expect("one line of JSON");
+    let address = text(&told["clients"][0]["address"]).to_owned();
+    // "digest:me:" and the SHA-1 of "me:pass-of-me".
+    close_to_others(&address, "me:17JbYaGUtOEL0LEzzD/h6moTwg0=");
+    let mine = |credentials: &str| {
+        format!("mine: {{kind: zookeeper, endpoints: [\"{address}\"]{credentials}}}")
+    };
+    let secrets = [("PASS_OF_ME", "pass-of-me")];
+    let own = mine(", credentials: {user: me, password: $PASS_OF_ME}");
+    does_well(&own, &secrets, "user and password");
+    refused(
+        &mine(""),
+        4,
+        &["NoAuth", "hint: the ACL of `/` demands a user: add `credentials: {user"],
+    );
+    let other = [("PASS_OF_ME", "another-one")];
+    refused_with(&own, &other, 4, &["NoAuth", "hint: the ACL of `/` refuses the user"]);
+}
+
+/// Lets one user alone use the root node of a ZooKeeper, with packets of `zookeeper.jute`: `ConnectRequest`, and
+/// `SetACLRequest` (7).
+fn close_to_others(address: &str, digest: &str) {
+    let text = |text: &str| [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat();
+    let mut socket = TcpStream::connect(address).unwrap();
+    let mut ask = |packet: Vec<u8>| {
+        socket.write_all(&(packet.len() as u32).to_be_bytes()).unwrap();
+        socket.write_all(&packet).unwrap();
+        let mut length = [0; 4];
+        socket.read_exact(&mut length).unwrap();
+        let mut answer = vec![0; u32::from_be_bytes(length) as usize];
+        socket.read_exact(&mut answer).unwrap();
+        answer
+    };
+    let connect = [&[0; 12][..], &30_000_u32.to_be_bytes(), &[0; 8], &text(&"\0".repeat(16))];
+    ask(connect.concat());
+    let numbers = |numbers: &[i32]| -> Vec<u8> {
+        numbers.iter().flat_map(|number| number.to_be_bytes()).collect()
+    };
+    let set = [
+        numbers(&[1, 7]),
+        text("/"),
+        numbers(&[1, 31]),
+        text("digest"),
+        text(digest),
+        numbers(&[-1]),
+    ];
+    let answer = ask(set.concat());
+    assert_eq!(answer[12..16], [0; 4], "the ACL is set");
+}
