@@ -1,0 +1,34 @@
+//! Makes operations: mixes, key orders, and values that prove themselves.
+//!
+//! Every key is derived from its number, and every value from its key, its writer and its sequence
+//! number. So a read can be verified byte for byte from a few machine words, and an audit needs to
+//! remember only sequence numbers.
+//!
+//! Not here: when an operation is due (`schedule`), what a read may return after which writes
+//! (`ledger`).
+
+mod choose;
+mod names;
+mod values;
+
+pub use choose::{Chooser, Permutation};
+pub use names::KeySpace;
+pub use values::{Corruption, Stamp, Values};
+
+/// The shortest value, in bytes, that can carry its own proof.
+pub const VALUE_SIZE_MIN: u64 = 36;
+/// The shortest key in bytes: `bakeoff/` and 16 hexadecimal digits.
+pub const KEY_SIZE_MIN: u64 = 24;
+/// Bytes that a directory adds to a key: `d`, eight hexadecimal digits, `/`.
+pub const DIRECTORY_SIZE: u64 = 10;
+/// Beginning of every key, so that a load never touches keys of anybody else.
+pub const KEY_PREFIX: &str = "bakeoff/";
+
+/// Turns a 64-bit number into one that looks unrelated; a bijection (SplitMix64's finalizer,
+/// Steele, Lea and Flood 2014).
+pub fn mix64(mut value: u64) -> u64 {
+    value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
