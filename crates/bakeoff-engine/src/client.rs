@@ -91,6 +91,12 @@ impl<P> Pendings<P> for Vec<Option<P>> {
     fn take(&mut self, tag: Tag) -> Option<P> {
         self.get_mut(tag as usize)?.take()
     }
+
+    fn put_back(&mut self, tag: Tag, pending: P) {
+        if let Some(place) = self.get_mut(tag as usize) {
+            *place = Some(pending);
+        }
+    }
 }
 
 impl<W: Work> Client<W> {

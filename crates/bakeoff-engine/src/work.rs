@@ -124,6 +124,9 @@ impl Failure {
 pub trait Pendings<P> {
     /// Returns the operation sent with this tag; `None` when nothing is in flight there.
     fn take(&mut self, tag: Tag) -> Option<P>;
+
+    /// Keeps an operation that was taken and goes on with another request, under the same tag.
+    fn put_back(&mut self, tag: Tag, pending: P);
 }
 
 /// A worker thread's work: makes operations and judges their answers.

@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use bakeoff_core::record::chain;
@@ -14,6 +14,8 @@ use bakeoff_core::template;
 
 /// The largest file, in bytes: a load takes it into memory.
 const FILE_MAX: u64 = 256 << 20;
+/// The largest file of text, in bytes.
+const TEXT_MAX: u64 = 1 << 20;
 
 /// A table in memory.
 #[derive(Debug)]
@@ -109,6 +111,18 @@ impl Surroundings for ThisMachine {
         match file.metadata()?.is_dir() {
             true => Err(io::ErrorKind::IsADirectory.into()),
             false => Ok(()),
+        }
+    }
+
+    fn text(&self, path: &str) -> Result<Option<String>, io::Error> {
+        let mut text = String::new();
+        let size = File::open(path)?.take(TEXT_MAX + 1).read_to_string(&mut text)?;
+        match size as u64 {
+            0..=TEXT_MAX => Ok(Some(text)),
+            _ => Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                format!("it has more than {TEXT_MAX} bytes"),
+            )),
         }
     }
 

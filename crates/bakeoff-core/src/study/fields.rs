@@ -14,7 +14,7 @@ pub(super) use load::{LOAD, TARGETS};
 pub(super) use service::{EXPECT, PROCESS, REQUEST};
 
 use super::{Clusters, Kill, Metric, Operation, ReadConsistency};
-use crate::workload::{KEY_SIZE_MIN, VALUE_SIZE_MIN};
+use crate::workload::VALUE_SIZE_MIN;
 
 /// The fields of one kind of mapping.
 pub(super) struct Table {
@@ -432,13 +432,13 @@ pub(super) static KEYS: Table = Table {
         always("count", COUNT, "10000", "How many different ones."),
         default(
             "size",
-            Form::Size { min: KEY_SIZE_MIN, max: 65536 },
+            Form::Size { min: 1, max: 65536 },
             "64",
-            "Length of each key in bytes.",
+            "Length of each key in bytes. Below 24 they have fewer digits; too short for their count is refused.",
         ),
         default(
             "order",
-            Form::Either(&[Form::Word(ORDERS), Form::Table(&ZIPFIAN)]),
+            Form::Either(&[Form::Word(ORDERS), Form::Table(&ORDER)]),
             "uniform",
             "In which order they are touched.",
         ),
@@ -452,19 +452,52 @@ pub(super) static KEYS: Table = Table {
 };
 
 /// The orders that need no more than a word.
-pub(super) const ORDERS: &[&str] = &["sequential", "unique", "uniform", "zipfian", "same"];
+pub(super) const ORDERS: &[&str] =
+    &["sequential", "unique", "uniform", "zipfian", "hotspot", "latest", "same"];
 
-pub(super) static ZIPFIAN: Table = Table {
-    name: "zipfian",
-    meaning: "Zipf's law with an exponent of its own; 0.99 when the word stands alone.",
-    one_of: &[],
-    fields: &[always(
-        "zipfian",
-        Form::Number { min: 0.0, from_min: false, max: 10.0 },
-        "1.2",
-        "The exponent: the n-th most popular key has weight n^-exponent.",
-    )],
+/// The exponent of Zipf's law.
+const EXPONENT: Form = Form::Number { min: 0.0, from_min: false, max: 10.0 };
+
+pub(super) static ORDER: Table = Table {
+    name: "order",
+    meaning: "An order with figures of its own.",
+    one_of: &[&["zipfian"], &["latest"], &["hotspot"]],
+    fields: &[
+        maybe(
+            "zipfian",
+            EXPONENT,
+            "1.2",
+            "The exponent: the n-th most popular key has weight n^-exponent; 0.99 when the word stands alone.",
+        ),
+        maybe(
+            "latest",
+            EXPONENT,
+            "0.99",
+            "Writes go through the keys in turn; others ask for the n-th latest with weight n^-exponent. 0.99 when the word stands alone.",
+        ),
+        maybe(
+            "hotspot",
+            Form::Table(&HOTSPOT),
+            "{keys: 20%, operations: 80%}",
+            "Few keys take most of the operations.",
+        ),
+    ],
 };
+
+pub(super) static HOTSPOT: Table = Table {
+    name: "hotspot",
+    meaning: "Few keys that take most of the operations, one as many as another.",
+    one_of: &[],
+    fields: &[
+        default("keys", Form::Share, "20%", "The share of keys that are hot."),
+        default("operations", Form::Share, "80%", "The share of operations that go to them."),
+    ],
+};
+
+/// The largest value in bytes.
+pub(super) const VALUE_SIZE_MAX: u64 = 1 << 30;
+/// The size of one value.
+pub(super) const VALUE_SIZE: Form = Form::Size { min: VALUE_SIZE_MIN, max: VALUE_SIZE_MAX };
 
 pub(super) static VALUES: Table = Table {
     name: "values",
@@ -472,10 +505,26 @@ pub(super) static VALUES: Table = Table {
     one_of: &[],
     fields: &[default(
         "size",
-        Form::Size { min: VALUE_SIZE_MIN, max: 1 << 30 },
+        Form::Either(&[VALUE_SIZE, Form::List(&VALUE_SIZE), Form::Table(&SIZES)]),
         "256",
-        "Size of each value in bytes.",
+        "Size of each value in bytes: one, or a list or a range from which each write draws its own.",
     )],
+};
+
+pub(super) static SIZES: Table = Table {
+    name: "sizes",
+    meaning: "Sizes from which each write draws its own, one as likely as another.",
+    one_of: &[&["from", "to"], &["file"]],
+    fields: &[
+        maybe("from", VALUE_SIZE, "100", "The smallest."),
+        maybe("to", VALUE_SIZE, "10KiB", "The largest."),
+        maybe(
+            "file",
+            Form::Text,
+            "sizes.txt",
+            "A file of samples, one size a line; the study's record holds them.",
+        ),
+    ],
 };
 
 pub(super) static AUDIT: Table = Table {
@@ -547,8 +596,10 @@ pub(super) static TABLES: &[&Table] = &[
     &EXPECT,
     &service::ROWS,
     &KEYS,
-    &ZIPFIAN,
+    &ORDER,
+    &HOTSPOT,
     &VALUES,
+    &SIZES,
     &LOAD,
     &TARGETS,
     &FIND,

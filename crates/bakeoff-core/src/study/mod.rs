@@ -19,6 +19,7 @@ mod reading;
 mod scale;
 pub mod schema;
 pub mod shipped;
+mod sizes;
 mod system;
 #[cfg(test)]
 mod testing;
@@ -33,6 +34,7 @@ pub use load::{Arrivals, ERRORS_MAX, Find, Load, Routing, Stop, Targets};
 pub use parse::{Elsewhere, Surroundings, TableFile, parse, parse_within};
 pub use placed::{At, DiagnosticSink, PlacedEntry, PlacedNode, PlacedValue};
 pub use reading::suggest;
+pub use sizes::ValueSizes;
 pub use system::{Credentials, Endpoint, Limits, Process, SecretSource, Servers, System, Tls};
 pub use tree::STUDY_SIZE_MAX;
 pub use workload::{

@@ -49,11 +49,17 @@ named!(Operation:
     CheckAccess = "check-access",
     Request = "request",
     Denied = "denied",
+    ReadModifyWrite = "read-modify-write",
+    CompareAndSet = "compare-and-set",
+    Scan = "scan",
+    GrantLease = "grant-lease",
+    KeepLease = "keep-lease",
 );
 
 impl Operation {
     /// Those of a key-value store.
-    pub const KEY_VALUE: &'static [Operation] = &[Self::Put, Self::Get, Self::Delete, Self::List];
+    pub const KEY_VALUE: &'static [Operation] =
+        &[Self::Put, Self::Get, Self::Delete, Self::List, Self::ReadModifyWrite];
 
     /// Those of a secret store.
     pub const SECRETS: &'static [Operation] = &[
@@ -72,6 +78,7 @@ impl Operation {
         Self::IssueCredentials,
         Self::ReadPolicy,
         Self::ReadMount,
+        Self::ReadModifyWrite,
     ];
 }
 

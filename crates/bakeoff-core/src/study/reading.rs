@@ -401,8 +401,14 @@ pub(super) fn number(
 }
 
 /// A size within the bounds of `form`, in bytes.
-fn size(sink: &mut DiagnosticSink<'_>, name: &str, form: &Form, node: &Node) -> Option<u64> {
+pub(super) fn size(
+    sink: &mut DiagnosticSink<'_>,
+    name: &str,
+    form: &Form,
+    node: &Node,
+) -> Option<u64> {
     let ByteCount(bytes) = unit(sink, name, node, str::parse::<ByteCount>)?;
+    // A field that may hold one size or several gives its own default.
     let Form::Size { min, max } = form else { return Some(bytes) };
     if (*min..=*max).contains(&bytes) {
         return Some(bytes);

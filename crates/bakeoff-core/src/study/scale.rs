@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::diagnostic::{Diagnostic, Diagnostics};
 use super::{Load, Stop, Study};
+use crate::workload;
 
 /// The largest scale.
 const SCALE_MAX: f64 = 100.0;
@@ -126,6 +127,17 @@ impl Study {
         for workload in &mut scaled.workloads {
             workload.keys.count = scale_count(workload.keys.count, factor);
         }
+        let keys = scaled.workloads.iter().filter_map(|workload| {
+            let (size, least) = (workload.keys.size, workload::bare_size(workload.keys.count));
+            (size < least).then(|| Diagnostic {
+                what: format!(
+                    "at scale {}, workload `{}` has {} keys, and their {size} bytes have fewer names",
+                    scaled.scale, workload.name, workload.keys.count
+                ),
+                place: None,
+                hint: Some(format!("give keys `size: {least}`, or take a smaller scale")),
+            })
+        });
         let diagnostics: Vec<Diagnostic> = scaled
             .loads
             .iter()
@@ -139,6 +151,7 @@ impl Study {
                     hint: Some(format!("the smallest scale for it is {}", least * self.scale)),
                 })
             })
+            .chain(keys)
             .collect();
         if diagnostics.is_empty() { Ok(scaled) } else { Err(Diagnostics(diagnostics)) }
     }

@@ -291,7 +291,7 @@ mod tests {
             ("{put: 1}", "{put: -1}"),
             ("{count: 100}", "{count: 100, order: random}"),
             ("{count: 100}", "{count: 100, order: {zipfian: 0}}"),
-            ("{count: 100}", "{count: 100, size: 8}"),
+            ("{count: 100}", "{count: 100, size: 0}"),
             ("{count: 100}", "{count: 100, size: 64kb}"),
             ("{count: 100}", "{count: 100}\n    fill: yes"),
             ("clients: 2", "clinets: 2"),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::System;
+use super::{System, ValueSizes};
 
 /// Size that records give for a value, in bytes, where a workload sends none.
 const VALUE_SIZE: u64 = 1024;
@@ -39,23 +39,22 @@ pub struct Workload {
 /// The payload of a workload's operations, beside a key: values, or a request of the study's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Payload {
-    /// Values.
-    Values {
-        /// Size of each in bytes; at least [`crate::workload::VALUE_SIZE_MIN`].
-        size: u64,
-    },
+    /// Values of these sizes.
+    Values(ValueSizes),
     /// A request over HTTP, and its right answer.
     Request(HttpRequest),
 }
 
-/// A workload as records hold it: with the size of a value whatever it sends, and a request where it is not the
-/// plain one.
+/// A workload as records hold it: with the (mean) size of a value whatever it sends, the sizes where there are several,
+/// and a request where it is not the plain one.
 #[derive(Serialize, Deserialize)]
 struct Recorded {
     name: String,
     mix: BTreeMap<Operation, u32>,
     keys: Keys,
     value_size: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    value_sizes: Option<ValueSizes>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     with: BTreeMap<String, String>,
     reads: ReadConsistency,
@@ -69,10 +68,10 @@ struct Recorded {
 
 impl From<Recorded> for Workload {
     fn from(recorded: Recorded) -> Self {
-        let Recorded { name, mix, keys, value_size, with, .. } = recorded;
+        let Recorded { name, mix, keys, value_size, value_sizes, with, .. } = recorded;
         let payload = match mix.keys().any(|operation| operation.asks_over_http()) {
             true => Payload::Request(recorded.request),
-            false => Payload::Values { size: value_size },
+            false => Payload::Values(value_sizes.unwrap_or(ValueSizes::Fixed(value_size))),
         };
         let Recorded { reads, fill, loads, systems, .. } = recorded;
         Self { name, mix, keys, payload, with, reads, fill, loads, systems }
@@ -82,11 +81,25 @@ impl From<Recorded> for Workload {
 impl From<Workload> for Recorded {
     fn from(workload: Workload) -> Self {
         let Workload { name, mix, keys, payload, with, reads, fill, loads, systems } = workload;
-        let (value_size, request) = match payload {
-            Payload::Values { size } => (size, HttpRequest::default()),
-            Payload::Request(request) => (VALUE_SIZE, request),
+        let (sizes, request) = match payload {
+            Payload::Values(sizes) => (sizes, HttpRequest::default()),
+            Payload::Request(request) => (ValueSizes::Fixed(VALUE_SIZE), request),
         };
-        Self { name, mix, keys, value_size, with, reads, request, fill, loads, systems }
+        let value_size = sizes.mean();
+        let value_sizes = (!sizes.is_fixed()).then_some(sizes);
+        Self {
+            name,
+            mix,
+            keys,
+            value_size,
+            value_sizes,
+            with,
+            reads,
+            request,
+            fill,
+            loads,
+            systems,
+        }
     }
 }
 
@@ -199,6 +212,16 @@ pub enum Operation {
     Request,
     /// Ask for what one may not have; a refusal alone is right.
     Denied,
+    /// Read one key, and then write it. Another client may write in between.
+    ReadModifyWrite,
+    /// Read one key, and write it unless somebody else has by then; else read again.
+    CompareAndSet,
+    /// Read several keys in their order, from one on.
+    Scan,
+    /// Have a lease granted.
+    GrantLease,
+    /// Keep the client's own lease alive.
+    KeepLease,
 }
 
 impl Workload {
@@ -207,18 +230,23 @@ impl Workload {
         self.mix.keys().any(|operation| operation.writes())
     }
 
-    /// Returns the size of a value in bytes; `None` where no values are sent.
-    pub fn value_size(&self) -> Option<u64> {
+    /// Returns the sizes of values; `None` where no values are sent.
+    pub fn value_sizes(&self) -> Option<&ValueSizes> {
         match &self.payload {
-            Payload::Values { size } => Some(*size),
+            Payload::Values(sizes) => Some(sizes),
             Payload::Request(_) => None,
         }
+    }
+
+    /// Returns the mean size of a value in bytes; `None` where no values are sent.
+    pub fn value_size(&self) -> Option<u64> {
+        self.value_sizes().map(ValueSizes::mean)
     }
 
     /// Returns the request over HTTP; `None` where values are sent.
     pub fn request(&self) -> Option<&HttpRequest> {
         match &self.payload {
-            Payload::Values { .. } => None,
+            Payload::Values(_) => None,
             Payload::Request(request) => Some(request),
         }
     }
@@ -237,7 +265,10 @@ impl Workload {
 impl Operation {
     /// Returns whether it changes what is stored under a key.
     pub fn writes(self) -> bool {
-        matches!(self, Self::Put | Self::Insert | Self::Delete)
+        matches!(
+            self,
+            Self::Put | Self::Insert | Self::Delete | Self::ReadModifyWrite | Self::CompareAndSet
+        )
     }
 
     /// Returns whether it asks for the workload's `request`.
@@ -252,7 +283,17 @@ impl Operation {
 
     /// Returns whether it reads what is stored under keys.
     pub fn reads(self) -> bool {
-        matches!(self, Self::Get | Self::List)
+        matches!(self, Self::Get | Self::List | Self::Scan) || self.reads_first()
+    }
+
+    /// Returns whether it reads a key before it writes it, with a request each.
+    pub fn reads_first(self) -> bool {
+        matches!(self, Self::ReadModifyWrite | Self::CompareAndSet)
+    }
+
+    /// Returns whether it is about what is stored under keys.
+    pub fn is_stored(self) -> bool {
+        self.reads() || self.writes()
     }
 }
 
@@ -261,7 +302,7 @@ impl Operation {
 pub struct Keys {
     /// Number of different keys.
     pub count: u64,
-    /// Length of each key's name in bytes; at least [`crate::workload::KEY_SIZE_MIN`].
+    /// Length of each key's name in bytes; at least [`crate::workload::bare_size`] of the count.
     pub size: u64,
     /// In which order.
     pub order: KeyOrder,
@@ -283,6 +324,19 @@ pub enum KeyOrder {
     Uniform,
     /// Zipf's law: the n-th most popular key has weight n^-exponent.
     Zipfian {
+        /// 0.99 unless the study says otherwise.
+        exponent: f64,
+    },
+    /// A part of the keys takes most of the operations, evenly; the others share the rest.
+    Hotspot {
+        /// The share of keys that are hot; 0.2 unless the study says otherwise.
+        keys: f64,
+        /// The share of operations that go to them; 0.8 unless the study says otherwise.
+        operations: f64,
+    },
+    /// Writes go through the keys in turn, evenly dealt among the operations; others ask for the keys that were
+    /// written last, by Zipf's law.
+    Latest {
         /// 0.99 unless the study says otherwise.
         exponent: f64,
     },

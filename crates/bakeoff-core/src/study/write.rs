@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use super::{
     Arrivals, Credentials, Diagnostic, Diagnostics, HttpRequest, KeyOrder, Keys, Kind, Limits,
-    Load, Payload, Process, Routing, SecretSource, Servers, Stop, Study, System, Tls, Workload,
-    parse,
+    Load, Payload, Process, Routing, SecretSource, Servers, Stop, Study, System, Tls, ValueSizes,
+    Workload, parse,
 };
 
 /// Checks a record's study by the rules of study files. `file` is the record's name in messages.
@@ -131,7 +131,7 @@ fn workload(of: &Workload) -> String {
     entries.add("mix", map(of.mix.iter().map(|(operation, weight)| (operation.name(), weight))));
     entries.add("keys", keys(&of.keys));
     match &of.payload {
-        Payload::Values { size } => entries.add("values", map([("size", size)])),
+        Payload::Values(values) => entries.add("values", map([("size", sizes(values))])),
         Payload::Request(asked) => entries.add("request", request(asked)),
     }
     entries.some("with", texts(&of.with));
@@ -144,6 +144,14 @@ fn workload(of: &Workload) -> String {
     entries.text()
 }
 
+fn sizes(of: &ValueSizes) -> String {
+    match of {
+        ValueSizes::Fixed(size) => size.to_string(),
+        ValueSizes::Listed(sizes) => list(sizes),
+        ValueSizes::Range { from, to } => map([("from", from), ("to", to)]),
+    }
+}
+
 fn keys(of: &Keys) -> String {
     let order = match of.order {
         KeyOrder::Sequential => quoted("sequential"),
@@ -151,6 +159,10 @@ fn keys(of: &Keys) -> String {
         KeyOrder::Uniform => quoted("uniform"),
         KeyOrder::Same => quoted("same"),
         KeyOrder::Zipfian { exponent } => map([("zipfian", exponent)]),
+        KeyOrder::Latest { exponent } => map([("latest", exponent)]),
+        KeyOrder::Hotspot { keys, operations } => {
+            map([("hotspot", map([("keys", keys), ("operations", operations)]))])
+        }
     };
     let mut entries = Entries::default();
     entries.add("count", of.count);
@@ -300,6 +312,8 @@ workloads:
     loads: [open, closed]
     systems: [one]
   other: {mix: {put: 1}, keys: {count: 7}}
+  hot: {mix: {get: 1}, keys: {count: 9, order: {hotspot: {keys: 10%, operations: 90%}}}, values: {size: {from: 5, to: 1KiB}}, systems: [one]}
+  late: {mix: {get: 9, put: 1}, keys: {count: 9, size: 10, order: {latest: 1.5}}, values: {size: [9, 9, 100]}, loads: [open], systems: [one]}
 loads:
   open: {rate: 1000.5/s, arrivals: poisson, clients: 4, warmup: 1500ms, timeout: 3s, stop: {after: 1m30s}, errors-max: 2.5%}
   closed: {clients: [1, 2], clients-for: {two: [3, 4]}, stop: {operations: 1000}, tls-resumption: off}

@@ -61,6 +61,16 @@ enum Order {
     Unique(Permutation),
     Uniform,
     Zipfian(Zipf<f64>, Permutation),
+    Hotspot {
+        hot: u64,
+        share: f64,
+        keys: Permutation,
+    },
+    /// `None`: each key is as popular as any other.
+    Latest {
+        back: Option<Zipf<f64>>,
+        writes: u32,
+    },
     Same,
 }
 
@@ -68,14 +78,26 @@ impl Chooser {
     /// A chooser for this mix and these keys. `run_seed` scrambles keys, the same ones for a whole trial;
     /// `seed` is that of the load.
     pub fn new(mix: &BTreeMap<Operation, u32>, keys: &Keys, run_seed: u64, seed: u64) -> Self {
+        let scrambled = || Permutation::new(keys.count, run_seed);
+        // An exponent of 0 is no law; parsing lets nothing worse through.
+        let zipf = |exponent| Zipf::new(keys.count as f64, exponent).ok();
         let order = match keys.order {
             KeyOrder::Sequential => Order::Sequential,
-            KeyOrder::Unique => Order::Unique(Permutation::new(keys.count, run_seed)),
+            KeyOrder::Unique => Order::Unique(scrambled()),
             KeyOrder::Uniform => Order::Uniform,
-            KeyOrder::Zipfian { exponent } => match Zipf::new(keys.count as f64, exponent) {
-                Ok(zipf) => Order::Zipfian(zipf, Permutation::new(keys.count, run_seed)),
-                Err(_) => Order::Uniform, // an exponent of 0; parsing lets nothing worse through
+            KeyOrder::Zipfian { exponent } => match zipf(exponent) {
+                Some(zipf) => Order::Zipfian(zipf, scrambled()),
+                None => Order::Uniform,
             },
+            KeyOrder::Hotspot { keys: part, operations: share } => {
+                let hot = ((keys.count as f64 * part).round() as u64).clamp(1, keys.count.max(1));
+                Order::Hotspot { hot, share, keys: scrambled() }
+            }
+            KeyOrder::Latest { exponent } => {
+                let writes = mix.iter().filter(|(operation, _)| operation.writes());
+                let writes = writes.map(|(_, &weight)| weight).sum();
+                Order::Latest { back: zipf(exponent), writes }
+            }
             KeyOrder::Same => Order::Same,
         };
         Self {
@@ -105,19 +127,60 @@ impl Chooser {
             Order::Zipfian(zipf, permutation) => {
                 permutation.apply(zipf.sample(&mut rng) as u64 - 1)
             }
+            Order::Hotspot { hot, share, keys } => {
+                let is_hot = rng.random::<f64>() < *share || *hot == self.count;
+                let place = if is_hot { 0..*hot } else { *hot..self.count };
+                keys.apply(rng.random_range(place))
+            }
+            Order::Latest { back, writes } => {
+                return Some(self.latest(ticket, back.as_ref(), *writes, &mut rng));
+            }
             Order::Same => 0,
         };
         if self.operations.len() == 1 {
             return Some((0, key));
         }
-        let mut draw = rng.random_range(0..self.weight_sum);
-        for (place, &(_, weight)) in self.operations.iter().enumerate() {
+        Some((self.draw(|_| true, self.weight_sum, &mut rng), key))
+    }
+
+    /// Deals writes evenly among the operations, so that each ticket alone tells how many came before it. The n-th
+    /// write is to key n, and after the last key to the first again; other operations look back from the newest.
+    fn latest(
+        &self,
+        ticket: u64,
+        back: Option<&Zipf<f64>>,
+        writes: u32,
+        rng: &mut SplitMix64,
+    ) -> (usize, u64) {
+        let all = u128::from(self.weight_sum.max(1));
+        let before = |ticket: u64| (u128::from(ticket) * u128::from(writes) / all) as u64;
+        let written = before(ticket);
+        if before(ticket.saturating_add(1)) > written {
+            return (self.draw(Operation::writes, writes, rng), written % self.count);
+        }
+        let back = match back {
+            Some(zipf) => zipf.sample(rng) as u64 - 1,
+            None => rng.random_range(0..self.count),
+        };
+        // Before the first write the last key is the newest: keys were filled in their order.
+        let newest = written % self.count + self.count - 1;
+        let others = self.weight_sum - writes;
+        (self.draw(|operation| !operation.writes(), others, rng), (newest - back) % self.count)
+    }
+
+    /// Draws one of the operations of some kind by their weights, which add up to `sum`.
+    fn draw(&self, of_kind: fn(Operation) -> bool, sum: u32, rng: &mut SplitMix64) -> usize {
+        let mut draw = rng.random_range(0..sum.max(1));
+        for (place, &(operation, weight)) in self.operations.iter().enumerate() {
+            if !of_kind(operation) {
+                continue;
+            }
             if draw < weight {
-                return Some((place, key));
+                return place;
             }
             draw -= weight;
         }
-        Some((0, key))
+        0
     }
 }
 
@@ -169,5 +232,44 @@ mod tests {
         // 1 / sum of k^-0.99 for k in 1..=1000 is 0.1289.
         let most = f64::from(*counts.iter().max().unwrap()) / 100_000.0;
         assert!((0.12..0.14).contains(&most), "{most}");
+    }
+
+    #[test]
+    fn hot_keys_have_their_share_and_cold_ones_the_rest() {
+        let mix = BTreeMap::from([(Operation::Get, 1)]);
+        let order = KeyOrder::Hotspot { keys: 0.2, operations: 0.8 };
+        let chooser = Chooser::new(&mix, &keys(1000, order), 1, 2);
+        let mut counts = vec![0_u32; 1000];
+        for ticket in 0..100_000 {
+            counts[chooser.choose(ticket).unwrap().1 as usize] += 1;
+        }
+        counts.sort_unstable_by(|a, b| b.cmp(a));
+        let hot: u32 = counts[..200].iter().sum();
+        assert!((79_000..81_000).contains(&hot), "{hot} of 100,000 at 200 keys");
+        assert!(counts[999] > 0, "no key is left out");
+    }
+
+    #[test]
+    fn latest_writes_go_round_and_reads_look_back_from_the_newest() {
+        let mix =
+            BTreeMap::from([(Operation::Put, 5), (Operation::Get, 90), (Operation::Delete, 5)]);
+        let chooser = Chooser::new(&mix, &keys(100, KeyOrder::Latest { exponent: 0.99 }), 1, 2);
+        let (mut next, mut puts, mut newest_read, mut reads) = (0, 0, 0, 0);
+        for ticket in 0..10_000 {
+            let (place, key) = chooser.choose(ticket).unwrap();
+            // In the order of `Operation`: put, get, delete.
+            if place == 1 {
+                reads += 1;
+                newest_read += u32::from(key == (next + 99) % 100);
+            } else {
+                assert_eq!(key, next, "ticket {ticket}");
+                next = (next + 1) % 100;
+                puts += u32::from(place == 0);
+            }
+        }
+        assert_eq!(reads, 9_000);
+        assert!((400..600).contains(&puts), "{puts} of 1,000 writes");
+        // 1 / sum of k^-0.99 for k in 1..=100 is 0.190.
+        assert!((0.17..0.21).contains(&(f64::from(newest_read) / 9_000.0)), "{newest_read}");
     }
 }

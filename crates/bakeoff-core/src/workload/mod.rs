@@ -12,13 +12,14 @@ mod names;
 mod values;
 
 pub use choose::{Chooser, Permutation};
-pub use names::KeySpace;
-pub use values::{Corruption, Stamp, Values};
+pub use names::{KeySpace, bare_size, prefixed_size};
+pub use values::{Corruption, PROOF_SIZE, Stamp, Values};
 
-/// The shortest value, in bytes, that can carry its own proof.
-pub const VALUE_SIZE_MIN: u64 = 36;
-/// The shortest key in bytes: `bakeoff/` and 16 hexadecimal digits.
-pub const KEY_SIZE_MIN: u64 = 24;
+/// The shortest value, in bytes: its number takes five digits.
+pub const VALUE_SIZE_MIN: u64 = 5;
+/// The usual shortest key in bytes: `bakeoff/` and 16 hexadecimal digits. Shorter ones have fewer digits, see
+/// [`KeySpace`].
+pub const KEY_SIZE_USUAL: u64 = 24;
 /// Bytes that a directory adds to a key: `d`, eight hexadecimal digits, `/`.
 pub const DIRECTORY_SIZE: u64 = 10;
 /// Beginning of every key, so that a load never touches keys of anybody else.

@@ -4,21 +4,42 @@
 //!
 //! Not here: which key is next (`choose`).
 
-use super::KEY_PREFIX;
+use super::{KEY_PREFIX, KEY_SIZE_USUAL};
 use crate::study::Keys;
 
 /// The names of a workload's keys.
+///
+/// A name is `bakeoff/`, the directory where there is one, and 16 hexadecimal digits, filled up to its size. One that
+/// has no room for that has as many digits of five bits as fit; one that is shorter still has no `bakeoff/`.
 #[derive(Debug, Clone)]
 pub struct KeySpace {
     count: u64,
     size: usize,
     per_directory: u64,
+    form: Form,
+}
+
+/// Form of the names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// The prefix, and 16 hexadecimal digits.
+    Usual,
+    /// The prefix, and as many digits of five bits as fit.
+    Short,
+    /// Digits of five bits alone.
+    Bare,
 }
 
 impl KeySpace {
     /// The key space of a workload.
     pub fn new(keys: &Keys) -> Self {
-        Self { count: keys.count, size: keys.size as usize, per_directory: keys.per_directory }
+        let form = match keys.size {
+            KEY_SIZE_USUAL.. => Form::Usual,
+            size if size >= prefixed_size(keys.count) => Form::Short,
+            _ => Form::Bare,
+        };
+        let (count, size) = (keys.count, keys.size as usize);
+        Self { count, size, per_directory: keys.per_directory, form }
     }
 
     /// Returns how many keys there are.
@@ -39,6 +60,13 @@ impl KeySpace {
     /// Appends the name of key `index` to `out`. Names sort as their numbers do.
     pub fn write_key(&self, index: u64, out: &mut Vec<u8>) {
         let start = out.len();
+        if self.form != Form::Usual {
+            if self.form == Form::Short {
+                out.extend_from_slice(KEY_PREFIX.as_bytes());
+            }
+            let digits = self.size - (out.len() - start);
+            return write_base32(index, digits, out);
+        }
         match index.checked_div(self.per_directory) {
             None => out.extend_from_slice(KEY_PREFIX.as_bytes()),
             Some(directory) => self.write_directory(directory, out),
@@ -58,6 +86,9 @@ impl KeySpace {
     /// The number of the key whose name, or whose name's last part, this is.
     pub fn index_of(&self, name: &[u8]) -> Option<u64> {
         let last = name.rsplit(|&byte| byte == b'/').next()?;
+        if self.form != Form::Usual {
+            return read_base32(last).filter(|&index| index < self.count);
+        }
         let digits = last.get(..16)?;
         let text = std::str::from_utf8(digits).ok()?;
         if !digits.iter().all(u8::is_ascii_hexdigit) {
@@ -67,10 +98,41 @@ impl KeySpace {
     }
 }
 
+/// Returns the size of the shortest names, in bytes, that so many keys can have: each byte has five bits of a
+/// number.
+pub fn bare_size(count: u64) -> u64 {
+    let bits = u64::from(64 - count.saturating_sub(1).leading_zeros());
+    bits.div_ceil(5).max(1)
+}
+
+/// Returns the size of the shortest names, in bytes, that begin with [`KEY_PREFIX`] and so can be told from others'.
+pub fn prefixed_size(count: u64) -> u64 {
+    KEY_PREFIX.len() as u64 + bare_size(count)
+}
+
 fn write_hex(value: u64, digits: u32, out: &mut Vec<u8>) {
     for place in (0..digits).rev() {
         out.push(b"0123456789abcdef"[(value >> (4 * place)) as usize & 15]);
     }
+}
+
+const BASE32: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
+
+fn write_base32(value: u64, digits: usize, out: &mut Vec<u8>) {
+    for place in (0..digits as u32).rev() {
+        out.push(BASE32[value.checked_shr(5 * place).unwrap_or(0) as usize & 31]);
+    }
+}
+
+fn read_base32(digits: &[u8]) -> Option<u64> {
+    digits.iter().try_fold(0_u64, |value, &byte| {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'v' => byte - b'a' + 10,
+            _ => return None,
+        };
+        (value >> 59 == 0).then_some(value << 5 | u64::from(digit))
+    })
 }
 
 #[cfg(test)]
@@ -101,5 +163,36 @@ mod tests {
         {
             assert_eq!(space.index_of(name.as_bytes()), None, "{name}");
         }
+    }
+
+    #[test]
+    fn short_names_have_their_size_sort_as_their_numbers_and_tell_them() {
+        for (count, size) in [(1000, 23), (1000, 10), (1000, 8), (32, 9), (32, 1), (1 << 40, 8)] {
+            let space = KeySpace::new(&Keys { size, ..keys(count, KeyOrder::Uniform) });
+            let mut before = Vec::new();
+            for index in [0, 1, count / 2, count - 1] {
+                let mut name = Vec::new();
+                space.write_key(index, &mut name);
+                assert_eq!(name.len() as u64, size);
+                assert_eq!(space.index_of(&name), Some(index), "{count} of {size} bytes");
+                assert!(index == 0 || name > before);
+                before = name;
+            }
+        }
+    }
+
+    #[test]
+    fn names_have_the_prefix_while_there_is_room() {
+        let name = |count, size| {
+            let mut name = Vec::new();
+            KeySpace::new(&Keys { size, ..keys(count, KeyOrder::Uniform) })
+                .write_key(31, &mut name);
+            String::from_utf8(name).unwrap()
+        };
+        assert_eq!(name(32, 9), "bakeoff/v");
+        assert_eq!(name(33, 10), "bakeoff/0v");
+        assert_eq!(name(33, 9), "00000000v");
+        assert_eq!((bare_size(1), bare_size(32), bare_size(33)), (1, 1, 2));
+        assert_eq!(prefixed_size(10_000), 11);
     }
 }

@@ -1,5 +1,9 @@
 //! Values that prove whose they are, byte for byte.
 //!
+//! A value of [`PROOF_SIZE`] bytes or more names its key, its writer, its sequence number and a checksum of the
+//! three. A shorter one has room for its number alone, which is encrypted with its key: what was written to another
+//! key reads as a number that was never given. So no table of what was written is needed for either.
+//!
 //! Not here: which of a key's values a read may find (`ledger`).
 
 use std::fmt;
@@ -7,10 +11,20 @@ use std::fmt;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::{VALUE_SIZE_MIN, mix64};
+use super::mix64;
+use crate::study::ValueSizes;
 
 const DIGITS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz-";
 const FILLER_SIZE: usize = 1 << 16;
+/// From this size on, in bytes, a value has room for all that proves it.
+pub const PROOF_SIZE: usize = 36;
+/// The digits of the number in a shorter value; as many as the shortest value has.
+const NUMBER_DIGITS: usize = super::VALUE_SIZE_MIN as usize;
+/// The bits of that number, and those of a half of it.
+const NUMBER_BITS: u32 = 6 * NUMBER_DIGITS as u32;
+const HALF_BITS: u32 = NUMBER_BITS / 2;
+/// The most digits that a checksum has.
+const CHECK_DIGITS: usize = 11;
 
 /// Writer of a value, and the number of the write among those of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,40 +60,52 @@ impl fmt::Display for Corruption {
     }
 }
 
-/// Makes and verifies values of one size.
+/// Makes and verifies values.
 ///
 /// A value is 11 digits of its key's fingerprint, 6 of its writer, 8 of its sequence number, 11 of
 /// a checksum over the three, then filler that follows from the checksum; a digit carries six bits
-/// and is a letter, a number, `_` or `-`, so that values survive JSON and URLs.
+/// and is a letter, a number, `_` or `-`, so that values survive JSON and URLs. One below
+/// [`PROOF_SIZE`] is 5 digits of its encrypted sequence number, up to 11 of the checksum, then filler.
 #[derive(Debug, Clone)]
 pub struct Values {
-    size: usize,
+    sizes: ValueSizes,
     seed: u64,
     filler: Vec<u8>,
 }
 
 impl Values {
-    /// Values of `size` bytes. Values of another `seed` do not verify.
-    pub fn new(size: u64, seed: u64) -> Self {
+    /// Values of these sizes. Values of another `seed` do not verify.
+    pub fn new(sizes: ValueSizes, seed: u64) -> Self {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         let filler = (0..FILLER_SIZE).map(|_| DIGITS[rng.random_range(0..64)]).collect();
-        Self { size: size as usize, seed, filler }
-    }
-
-    /// The size of every value in bytes.
-    pub fn size(&self) -> usize {
-        self.size
+        Self { sizes, seed, filler }
     }
 
     /// Appends the value that `stamp` writes to key `index`.
     pub fn write_value(&self, index: u64, stamp: Stamp, out: &mut Vec<u8>) {
         let fingerprint = self.fingerprint(index);
+        let size = self.size(fingerprint, stamp.sequence);
+        if size < PROOF_SIZE {
+            return self.write_short(fingerprint, stamp.sequence, size, out);
+        }
         let checksum = self.checksum(fingerprint, stamp);
         write_digits(fingerprint, 11, out);
         write_digits(u64::from(stamp.writer), 6, out);
         write_digits(stamp.sequence, 8, out);
         write_digits(checksum, 11, out);
-        let mut missing = self.size - VALUE_SIZE_MIN as usize;
+        self.write_filler(checksum, size - PROOF_SIZE, out);
+    }
+
+    fn write_short(&self, fingerprint: u64, sequence: u64, size: usize, out: &mut Vec<u8>) {
+        let number = sequence & ((1 << NUMBER_BITS) - 1);
+        write_digits(encrypt(number, fingerprint), NUMBER_DIGITS as u32, out);
+        let checksum = self.checksum(fingerprint, Stamp { writer: 0, sequence: number });
+        let digits = (size - NUMBER_DIGITS).min(CHECK_DIGITS);
+        write_digits(checksum, digits as u32, out);
+        self.write_filler(checksum, size - NUMBER_DIGITS - digits, out);
+    }
+
+    fn write_filler(&self, checksum: u64, mut missing: usize, out: &mut Vec<u8>) {
         let mut from = checksum as usize % FILLER_SIZE;
         while missing > 0 {
             let part = missing.min(FILLER_SIZE - from);
@@ -89,12 +115,21 @@ impl Values {
         }
     }
 
-    /// Returns whether `value` is one that was made for key `index`, byte for byte.
+    /// Returns the stamp of a value that was made for key `index`, if it is one, byte for byte. Of a value below
+    /// [`PROOF_SIZE`] the writer is 0 and the sequence number is known modulo 2^30, more than a key is written to.
+    ///
+    /// # Errors
+    /// What is wrong with it.
     pub fn verify(&self, index: u64, value: &[u8]) -> Result<Stamp, Corruption> {
-        if value.len() != self.size {
-            return Err(Corruption::Length(value.len(), self.size));
+        if let ValueSizes::Fixed(size) = self.sizes
+            && value.len() != size as usize
+        {
+            return Err(Corruption::Length(value.len(), size as usize));
         }
         let fingerprint = self.fingerprint(index);
+        if value.len() < PROOF_SIZE {
+            return self.verify_short(fingerprint, value);
+        }
         let read = |from: usize, to: usize| read_digits(&value[from..to]);
         if read(0, 11) != Some(fingerprint) {
             return Err(Corruption::Foreign);
@@ -110,7 +145,37 @@ impl Values {
         if checksum != self.checksum(fingerprint, stamp) {
             return Err(Corruption::Byte(11));
         }
-        let mut at = VALUE_SIZE_MIN as usize;
+        self.verify_size(fingerprint, sequence, value)?;
+        self.verify_filler(checksum, value, PROOF_SIZE)?;
+        Ok(stamp)
+    }
+
+    fn verify_short(&self, fingerprint: u64, value: &[u8]) -> Result<Stamp, Corruption> {
+        let Some((number, rest)) = value.split_at_checked(NUMBER_DIGITS) else {
+            return Err(Corruption::Length(value.len(), self.sizes.least() as usize));
+        };
+        let Some(number) = read_digits(number) else { return Err(Corruption::Foreign) };
+        let stamp = Stamp { writer: 0, sequence: decrypt(number, fingerprint) };
+        let checksum = self.checksum(fingerprint, stamp);
+        let digits = rest.len().min(CHECK_DIGITS);
+        let known = checksum & mask(6 * digits as u32);
+        // What carries another number than its check says belongs to another key, or to nobody.
+        if read_digits(&rest[..digits]) != Some(known) {
+            return Err(Corruption::Foreign);
+        }
+        self.verify_size(fingerprint, stamp.sequence, value)?;
+        self.verify_filler(checksum, value, NUMBER_DIGITS + digits)?;
+        Ok(stamp)
+    }
+
+    fn verify_size(&self, fingerprint: u64, sequence: u64, value: &[u8]) -> Result<(), Corruption> {
+        match self.size(fingerprint, sequence) {
+            size if size == value.len() => Ok(()),
+            size => Err(Corruption::Length(value.len(), size)),
+        }
+    }
+
+    fn verify_filler(&self, checksum: u64, value: &[u8], mut at: usize) -> Result<(), Corruption> {
         let mut from = checksum as usize % FILLER_SIZE;
         while at < value.len() {
             let part = (value.len() - at).min(FILLER_SIZE - from);
@@ -122,7 +187,16 @@ impl Values {
             at += part;
             from = 0;
         }
-        Ok(stamp)
+        Ok(())
+    }
+
+    /// The size of a key's write, which follows from its number, so that a read knows it too.
+    fn size(&self, fingerprint: u64, sequence: u64) -> usize {
+        if let ValueSizes::Fixed(size) = self.sizes {
+            return size as usize;
+        }
+        let number = sequence & mask(NUMBER_BITS);
+        self.sizes.pick(mix64(fingerprint.rotate_left(32) ^ mix64(number))) as usize
     }
 
     fn fingerprint(&self, index: u64) -> u64 {
@@ -132,6 +206,32 @@ impl Values {
     fn checksum(&self, fingerprint: u64, stamp: Stamp) -> u64 {
         mix64(fingerprint ^ mix64(stamp.sequence ^ mix64(u64::from(stamp.writer))))
     }
+}
+
+/// The lowest `bits` bits.
+fn mask(bits: u32) -> u64 {
+    if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
+}
+
+/// Encrypts a number of [`NUMBER_BITS`] bits: a Feistel network of four rounds.
+fn encrypt(number: u64, key: u64) -> u64 {
+    let (left, right) = (number >> HALF_BITS, number & mask(HALF_BITS));
+    let (left, right) = (0..4)
+        .fold((left, right), |(left, right), round| (right, left ^ scramble(right, key, round)));
+    left << HALF_BITS | right
+}
+
+/// Undoes [`encrypt`].
+fn decrypt(number: u64, key: u64) -> u64 {
+    let (left, right) = (number >> HALF_BITS & mask(HALF_BITS), number & mask(HALF_BITS));
+    let (left, right) = (0..4)
+        .rev()
+        .fold((left, right), |(left, right), round| (right ^ scramble(left, key, round), left));
+    left << HALF_BITS | right
+}
+
+fn scramble(half: u64, key: u64, round: u32) -> u64 {
+    mix64(half ^ key.rotate_left(16 * round)) & mask(HALF_BITS)
 }
 
 fn write_digits(value: u64, digits: u32, out: &mut Vec<u8>) {
@@ -164,17 +264,51 @@ mod tests {
     proptest! {
         #[test]
         fn a_written_value_verifies(index: u64, writer: u32, sequence in 1_u64..1 << 48, size in 36_u64..200_000) {
-            let values = Values::new(size, 7);
+            let values = Values::new(ValueSizes::Fixed(size), 7);
             let mut value = Vec::new();
             values.write_value(index, Stamp { writer, sequence }, &mut value);
             prop_assert_eq!(value.len() as u64, size);
             prop_assert_eq!(values.verify(index, &value), Ok(Stamp { writer, sequence }));
         }
 
+        #[test]
+        fn a_short_value_verifies(index: u64, writer: u32, sequence in 1_u64..1 << 30, size in 5_u64..36) {
+            let values = Values::new(ValueSizes::Fixed(size), 7);
+            let mut value = Vec::new();
+            values.write_value(index, Stamp { writer, sequence }, &mut value);
+            prop_assert_eq!(value.len() as u64, size);
+            prop_assert_eq!(values.verify(index, &value), Ok(Stamp { writer: 0, sequence }));
+        }
+
+        #[test]
+        fn values_of_several_sizes_verify_and_cannot_be_cut(index: u64, sequence in 1_u64..1 << 30) {
+            for sizes in [
+                ValueSizes::Listed(vec![5, 20, 36, 100, 70_000]),
+                ValueSizes::Range { from: 5, to: 80 },
+            ] {
+                let values = Values::new(sizes, 7);
+                let mut value = Vec::new();
+                values.write_value(index, Stamp { writer: 0, sequence }, &mut value);
+                prop_assert_eq!(values.verify(index, &value), Ok(Stamp { writer: 0, sequence }));
+                value.pop();
+                prop_assert!(values.verify(index, &value).is_err() || value.len() < 9);
+            }
+        }
+
+        // With three digits of check one in 2^18 would pass.
+        #[test]
+        fn any_changed_byte_of_a_short_value_changes_what_it_says(at in 0_usize..8, change in 1_u8..) {
+            let values = Values::new(ValueSizes::Fixed(8), 7);
+            let mut value = Vec::new();
+            values.write_value(3, Stamp { writer: 1, sequence: 9 }, &mut value);
+            value[at] ^= change;
+            prop_assert!(values.verify(3, &value).is_err());
+        }
+
         // The first digits of each number among them, which could hold more than it has.
         #[test]
         fn any_change_of_the_numbers_is_seen(at in 0_usize..36, change in 1_u8..) {
-            let values = Values::new(36, 7);
+            let values = Values::new(ValueSizes::Fixed(36), 7);
             let mut value = Vec::new();
             values.write_value(3, Stamp { writer: 1, sequence: 9 }, &mut value);
             value[at] ^= change;
@@ -183,7 +317,7 @@ mod tests {
 
         #[test]
         fn any_changed_byte_is_seen(at in 0_usize..1024, change in 1_u8..) {
-            let values = Values::new(1024, 7);
+            let values = Values::new(ValueSizes::Fixed(1024), 7);
             let mut value = Vec::new();
             values.write_value(3, Stamp { writer: 1, sequence: 9 }, &mut value);
             value[at] ^= change;
@@ -193,11 +327,28 @@ mod tests {
 
     #[test]
     fn a_value_of_another_key_run_or_length_is_not_accepted() {
-        let values = Values::new(100, 7);
+        let values = Values::new(ValueSizes::Fixed(100), 7);
         let mut value = Vec::new();
         values.write_value(3, Stamp { writer: 1, sequence: 1 }, &mut value);
         assert_eq!(values.verify(4, &value), Err(Corruption::Foreign));
-        assert_eq!(Values::new(100, 8).verify(3, &value), Err(Corruption::Foreign));
+        assert_eq!(
+            Values::new(ValueSizes::Fixed(100), 8).verify(3, &value),
+            Err(Corruption::Foreign)
+        );
         assert_eq!(values.verify(3, &value[..99]), Err(Corruption::Length(99, 100)));
+    }
+
+    /// With nothing but its number, a value of another key reads as a number that was never given.
+    #[test]
+    fn a_shortest_value_of_another_key_says_a_number_that_nobody_gave() {
+        let values = Values::new(ValueSizes::Fixed(5), 7);
+        let mut plausible = 0;
+        for index in 0..10_000 {
+            let mut value = Vec::new();
+            values.write_value(index, Stamp { writer: 1, sequence: 1 }, &mut value);
+            let said = values.verify(index + 1, &value).unwrap();
+            plausible += u32::from(said.sequence <= 1000);
+        }
+        assert!(plausible <= 2, "{plausible} of 10,000, of which 0.01 are expected");
     }
 }

@@ -16,7 +16,7 @@ use bakeoff_core::record::{
 };
 use bakeoff_core::study::{
     Arrivals, Clusters, KeyOrder, Keys, Load, Operation, Payload, ReadConsistency, Routing, Stop,
-    Study, System, Targets, Workload,
+    Study, System, Targets, ValueSizes, Workload,
 };
 
 pub(crate) const KILLED: &str = "after kill -9 and restart of all nodes";
@@ -60,7 +60,7 @@ pub(crate) fn workload(name: &str, mix: &[(Operation, u32)], load: &str) -> Work
         name: name.to_owned(),
         mix: mix.iter().copied().collect(),
         keys: Keys { count: 10_000, size: 256, order: KeyOrder::Unique, per_directory: 0 },
-        payload: Payload::Values { size: 1024 },
+        payload: Payload::Values(ValueSizes::Fixed(1024)),
         with: BTreeMap::new(),
         reads: ReadConsistency::Linearizable,
         fill: false,

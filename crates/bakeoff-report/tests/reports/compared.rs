@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bakeoff_core::record::Record;
-use bakeoff_core::study::{Operation, Payload, Stop};
+use bakeoff_core::study::{Operation, Payload, Stop, ValueSizes};
 use bakeoff_report::compare::{self, Compared, FailIf, FailIfOutcome};
 use bakeoff_report::{self as report, Report};
 use serde_json::Value;
@@ -138,9 +138,9 @@ fn nothing_is_proven_between_two_runs_alone() {
     let copies = vec![history(1)[0].clone(); 8];
     assert!(why(&copies, &new).contains("2 are known"));
     let mut others = history(8);
-    others
-        .iter_mut()
-        .for_each(|one| one.header.study.workloads[0].payload = Payload::Values { size: 1 });
+    others.iter_mut().for_each(|one| {
+        one.header.study.workloads[0].payload = Payload::Values(ValueSizes::Fixed(1))
+    });
     assert!(why(&others, &new).contains("1 is known"));
     let mut others = history(8);
     others.iter_mut().for_each(|one| one.header.environment.kernel = "another".to_owned());
@@ -186,7 +186,7 @@ fn differences_of_two_runs_stand_above_the_table() {
     let base = repeated();
     let mut new = changed(1.0);
     new.header.environment.cpus = 4;
-    new.header.study.workloads[0].payload = Payload::Values { size: 256 };
+    new.header.study.workloads[0].payload = Payload::Values(ValueSizes::Fixed(256));
     new.header.systems[0].version = Some("3.6.2".to_owned());
     new.header.study.systems[1].name = "consul".to_owned();
     let compared = Compared::new(&base, &new, &history(5), &[]);

@@ -9,6 +9,7 @@ use bakeoff_core::record::{
 };
 use bakeoff_core::study::{
     Arrivals, Endpoint, Limits, Operation, Payload, ReadConsistency, Servers, Stop, System, Tls,
+    ValueSizes,
 };
 use bakeoff_core::units::ByteCount;
 use bakeoff_report::fairness::{Fact, Row, Weight};
@@ -548,7 +549,7 @@ fn share_of_the_baseline_is_said_and_no_more_than_follows() {
     // Values of another size, reads, checks, an open load, a system that runs elsewhere: the disk is
     // no machine baseline for them.
     let mut large = repeated();
-    large.header.study.workloads[0].payload = Payload::Values { size: 100_000 };
+    large.header.study.workloads[0].payload = Payload::Values(ValueSizes::Fixed(100_000));
     let mut mixed = repeated();
     mixed.header.study.workloads[0].mix.insert(Operation::Get, 1);
     let mut checks = repeated();

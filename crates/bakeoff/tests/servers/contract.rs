@@ -34,6 +34,10 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
                         "reads_are_as_fresh_as_asked_for_from_leader_and_followers",
                         reads_are_as_fresh_as_asked_for,
                     ),
+                    Also::CompareAndSet => (
+                        "compare_and_set_loses_no_update_of_short_keys_and_values",
+                        compares_and_sets,
+                    ),
                     Also::SessionsAndInserts => (
                         "sessions_are_let_pass_or_refused_and_keys_are_inserted",
                         checks_and_inserts,
@@ -44,7 +48,8 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
         }
     }
     type Test = fn(&Case);
-    let more: [(&str, Test); 2] = [
+    let more: [(&str, Test); 3] = [
+        ("scans_and_leases_are_those_of_etcds_own_benchmark", scans_and_leases),
         ("an_open_load_keeps_its_rate", an_open_load_keeps_its_rate),
         ("a_client_has_as_many_in_flight_as_asked_for", many_are_in_flight),
     ];
@@ -116,13 +121,14 @@ fn keeps_its_contract(case: &Case) {
     let run = run(
         &case.in_study(),
         &[&format!(
-            "all: {{mix: {{put: 40, get: 30, delete: 20, list: 10}}, keys: {{count: {keys}, per-directory: 40{order}}}{reads}}}"
+            "all: {{mix: {{put: 30, get: 30, delete: 20, list: 10, read-modify-write: 10}}, \
+             keys: {{count: {keys}, per-directory: 40{order}}}, values: {{size: [8, 256]}}{reads}}}"
         )],
         &[&format!("counted: {{clients: 6, stop: {{operations: {operations}}}, timeout: 30s}}")],
     );
     all_is_well(&run, f64::from(operations));
     let trial = run.trial();
-    for operation in ["put", "get", "delete", "list"] {
+    for operation in ["put", "get", "delete", "list", "read-modify-write"] {
         let verified = trial["operations"][operation]["requests_verified"].as_f64();
         assert!(verified.is_some_and(|count| count > 0.0), "no `{operation}`: {trial}");
     }
@@ -192,6 +198,44 @@ fn checks_and_inserts(case: &Case) {
         assert_eq!(audit(trial, when), "passed", "{trial}");
         let found = array(&trial["audits"]).iter().find(|audit| audit["when"] == when).unwrap();
         assert_eq!(found["read"].as_f64(), Some(verified("insert")), "{found}");
+    }
+}
+
+/// Few keys and several clients, so that tries meet each other's writes.
+fn compares_and_sets(case: &Case) {
+    const OPERATIONS: u32 = 1200;
+    let run = run(
+        &case.in_study(),
+        &["swap: {mix: {compare-and-set: 60, get: 40}, keys: {count: 3, size: 9}, \
+           values: {size: {from: 5, to: 200}}}"],
+        &[&format!("counted: {{clients: 8, stop: {{operations: {OPERATIONS}}}, timeout: 30s}}")],
+    );
+    all_is_well(&run, f64::from(OPERATIONS));
+    let trial = run.trial();
+    for when in AUDITS {
+        assert_eq!(audit(trial, when), "passed", "{trial}");
+    }
+}
+
+/// The operations that etcd's own `benchmark` has beyond those of other stores, with its keys and values of 8 bytes.
+fn scans_and_leases(case: &Case) {
+    const OPERATIONS: u32 = 1000;
+    let run = run(
+        &case.in_study(),
+        &[
+            "scan: {mix: {scan: 90, put: 10}, keys: {count: 300, size: 8}, values: {size: 8}, with: {scan: 20}}",
+            "lease: {mix: {grant-lease: 1, keep-lease: 9}}",
+        ],
+        &[&format!("counted: {{clients: 4, stop: {{operations: {OPERATIONS}}}, timeout: 30s}}")],
+    );
+    all_is_well(&run, f64::from(OPERATIONS));
+    for (trial, operations) in
+        run.trials().into_iter().zip([["scan", "put"], ["grant-lease", "keep-lease"]])
+    {
+        for operation in operations {
+            let verified = trial["operations"][operation]["requests_verified"].as_f64();
+            assert!(verified.is_some_and(|count| count > 0.0), "no `{operation}`: {trial}");
+        }
     }
 }
 

@@ -66,6 +66,8 @@ pub(crate) struct Asked {
 pub(crate) enum Also {
     /// Reads of the leader and of followers are as fresh as they are asked to be.
     FreshReads,
+    /// Compare-and-sets of few keys, and short values, keep what was acknowledged.
+    CompareAndSet,
     /// Access is checked and refused, keys are written once, and the server is greeted.
     SessionsAndInserts,
 }

@@ -8,8 +8,9 @@ use super::workloads::ReadWorkload;
 use crate::read_write_split::can_split;
 use crate::study::reading::{list, suggest};
 use crate::study::tree::{At, DiagnosticSink};
-use crate::study::{Arrivals, KeyOrder, Kind, Load, Stop, Targets, Workload};
+use crate::study::{Arrivals, Clusters, KeyOrder, Kind, Load, Servers, Stop, Targets, Workload};
 use crate::units::{duration_text, shown};
+use crate::workload::{KEY_PREFIX, prefixed_size};
 
 /// Requests that a client has under way over HTTP/2 at most: what servers allow at the least where they keep
 /// to the recommendation of RFC 9113 section 6.5.2.
@@ -20,11 +21,15 @@ pub(super) fn check(
     systems: &[ReadSystem<'_>],
     workloads: &[ReadWorkload],
     loads: &[ReadLoad],
+    clusters: Option<Clusters>,
 ) {
     for read in workloads {
-        for system in systems {
-            if let Some(kind) = system.kind.filter(|_| read.is_done_by(system)) {
+        for system in systems.iter().filter(|system| read.is_done_by(system)) {
+            if let Some(kind) = system.kind {
                 can_do(sink, read, system, kind);
+            }
+            if let Some(workload) = &read.workload {
+                can_clear(sink, read, workload, system, clusters);
             }
         }
         if let Some(workload) = &read.workload {
@@ -32,6 +37,7 @@ pub(super) fn check(
                 if let Some(resolved) = &load.load {
                     enough_keys(sink, read, workload, load, resolved);
                     splittable(sink, workload, load, resolved);
+                    keeps_connections(sink, workload, load, resolved);
                 }
             }
         }
@@ -102,6 +108,32 @@ fn can_do(sink: &mut DiagnosticSink<'_>, read: &ReadWorkload, of: &ReadSystem<'_
     }
 }
 
+/// Finds out whether keys of a workload can be told from others' where they have to be removed.
+fn can_clear(
+    sink: &mut DiagnosticSink<'_>,
+    read: &ReadWorkload,
+    workload: &Workload,
+    of: &ReadSystem<'_>,
+    clusters: Option<Clusters>,
+) {
+    let (size, least) = (workload.keys.size, prefixed_size(workload.keys.count));
+    let stored = workload.mix.keys().any(|operation| operation.is_stored());
+    if size >= least || !stored {
+        return;
+    }
+    let whose = match (&of.system, clusters) {
+        (Some(system), _) if system.servers != Servers::Started => "runs already",
+        (_, Some(Clusters::Kept)) => "is kept from trial to trial",
+        _ => return,
+    };
+    let what = format!(
+        "keys of {size} bytes have no room for `{KEY_PREFIX}`, and system `{}` {whose}: they could not be told from \
+         others when they are removed",
+        of.name
+    );
+    sink.hint(&read.key_size_at, what, format!("write `size: {least}` or more"));
+}
+
 /// Returns whether keys that are touched once last as long as the load, as far as that is known. A closed
 /// load that ends by time may still run out of them; only running it can tell.
 fn enough_keys(
@@ -152,6 +184,14 @@ fn splittable(
     if !resolved.targets.is_split() || !can_split(workload) {
         return;
     }
+    if let KeyOrder::Latest { .. } = workload.keys.order {
+        let what = format!(
+            "workload `{}` reads what was written last, and load `{}` has clients of their own for writes",
+            workload.name, load.name
+        );
+        let hint = "those who read would not know what was written; write `targets: all`";
+        sink.hint(&load.targets_at, what, hint);
+    }
     let places = load
         .clients_for_at
         .iter()
@@ -174,6 +214,23 @@ fn splittable(
         let hint =
             "one of the two would go on alone; write `stop: {after: 30s}`, or give it a `rate`";
         sink.hint(&load.stop_at, what, hint);
+    }
+}
+
+/// Finds out whether operations of two requests can be sent where each has a connection of its own.
+fn keeps_connections(
+    sink: &mut DiagnosticSink<'_>,
+    workload: &Workload,
+    load: &ReadLoad,
+    resolved: &Load,
+) {
+    let of_two = workload.mix.keys().find(|operation| operation.reads_first());
+    if let (Some(operation), false) = (of_two, resolved.keep_alive) {
+        let what = format!(
+            "a `{operation}` of workload `{}` is two requests, and load `{}` has a connection for one",
+            workload.name, load.name
+        );
+        sink.hint(&load.keep_alive_at, what, "leave `keep-alive` out");
     }
 }
 

@@ -7,6 +7,7 @@
 //! Not here: the fields (`fields`), reading one value (`reading`), YAML itself (`tree`).
 
 mod combine;
+mod keyed;
 mod loads;
 mod published;
 mod request;
@@ -82,14 +83,14 @@ fn study(
     let systems = systems::read(sink, &top, scope);
     let loads = loads::read(sink, &top, &systems);
     let workloads = workloads::read(sink, &top, (&systems, &loads), scope);
-    combine::check(sink, &systems, &workloads, &loads);
+    let clusters = top.word(sink, "clusters", Clusters::ALL);
+    combine::check(sink, &systems, &workloads, &loads, clusters);
     let trials = top.whole(sink, "trials");
     let audit_keys = top.whole(sink, "audit-keys");
     let audit = top.table(sink, "audit");
     let kill = audit.filter(|audit| audit.node("kill").is_some());
     let kill = kill.map(|audit| audit.word(sink, "kill", Kill::ALL));
     let sample_every = sample_every(sink, &top);
-    let clusters = top.word(sink, "clusters", Clusters::ALL);
     let publication = top
         .table(sink, "publication")
         .and_then(|publication| self::publication(sink, &publication));

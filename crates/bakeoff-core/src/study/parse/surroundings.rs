@@ -27,6 +27,15 @@ pub trait Surroundings {
     /// Why it cannot.
     fn file(&self, path: &str) -> Result<(), io::Error>;
 
+    /// Reads a file of text of at most a mebibyte; none where nobody looks.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    fn text(&self, path: &str) -> Result<Option<String>, io::Error> {
+        let _ = path;
+        Ok(None)
+    }
+
     /// Returns whether the environment has a variable, as UTF-8; `true` where nobody looks.
     fn has_variable(&self, name: &str) -> bool;
 }

@@ -4,19 +4,18 @@ use std::collections::BTreeMap;
 
 use super::Scope;
 use super::loads::ReadLoad;
-use super::request;
 use super::systems::ReadSystem;
-use crate::study::fields::{self, ORDERS, WEIGHT};
-use crate::study::reading::{Fields, as_written, suggest, text, whole, word};
+use super::{keyed, request};
+use crate::study::fields::{self, WEIGHT};
+use crate::study::reading::{Fields, as_written, suggest, text, whole};
 use crate::study::tree::{At, DiagnosticSink, Entry, Value};
-use crate::study::{HttpRequest, KeyOrder, Keys, Operation, Payload, ReadConsistency, Workload};
+use crate::study::{
+    HttpRequest, KeyOrder, Keys, Operation, Payload, ReadConsistency, ValueSizes, Workload,
+};
 use crate::units::shown;
-use crate::workload::{DIRECTORY_SIZE, KEY_SIZE_MIN};
 
-/// The exponent of a Zipf order that names none: that of YCSB.
-const ZIPFIAN_EXPONENT: f64 = 0.99;
-/// Keys in a directory, where a mix has `list` and says nothing of directories.
-const PER_DIRECTORY: u64 = 100;
+/// The most keys that a `scan` asks for.
+const SCAN_MAX: u32 = 10_000;
 
 /// A workload as far as it could be read, and its places.
 pub(super) struct ReadWorkload {
@@ -24,8 +23,10 @@ pub(super) struct ReadWorkload {
     pub(super) mix_at: BTreeMap<Operation, At>,
     pub(super) reads: Option<ReadConsistency>,
     pub(super) reads_at: At,
+    /// The largest size of a value, in bytes.
     pub(super) value_size: Option<u64>,
     pub(super) value_size_at: At,
+    pub(super) key_size_at: At,
     pub(super) order_at: At,
     /// Entries of its `with`.
     pub(super) with: Vec<Entry>,
@@ -70,6 +71,7 @@ fn workload(
         reads_at: at.clone(),
         value_size: None,
         value_size_at: at.clone(),
+        key_size_at: at.clone(),
         order_at: at,
         with: Vec::new(),
         systems: Vec::new(),
@@ -85,13 +87,13 @@ fn workload(
         None => no_keys(sink, &fields, mix.as_ref()),
         Some(_) => fields
             .table(sink, "keys")
-            .and_then(|keys| self::keys(sink, &keys, mix.as_ref(), &mut read)),
+            .and_then(|keys| keyed::keys(sink, &keys, mix.as_ref(), &mut read)),
     };
-    let value_size = value_size(sink, &fields, &mut read);
+    let value_sizes = keyed::value_sizes(sink, &fields, &mut read, scope);
     let with = with(sink, &fields, &mut read);
     let reads = fields.word(sink, "reads", ReadConsistency::ALL);
     read.reads = reads;
-    read.value_size = value_size;
+    read.value_size = value_sizes.as_ref().map(ValueSizes::most);
     read.reads_at = fields.value_at("reads").clone();
     let needs_keys = |mix: &BTreeMap<Operation, u32>| {
         mix.keys().any(|operation| operation.reads() || *operation == Operation::Delete)
@@ -132,7 +134,7 @@ fn workload(
     read.workload = (|| {
         Some(Workload {
             name,
-            payload: payload(mix.as_ref()?, value_size, request)?,
+            payload: payload(mix.as_ref()?, value_sizes, request)?,
             mix: mix?,
             keys: keys?,
             with: with?,
@@ -151,7 +153,7 @@ fn no_keys(
     fields: &Fields<'_>,
     mix: Option<&BTreeMap<Operation, u32>>,
 ) -> Option<Keys> {
-    let keyed = |operation: &Operation| Operation::KEY_VALUE.contains(operation);
+    let keyed = |operation: &Operation| operation.is_stored();
     if mix?.keys().any(keyed) {
         let what = format!("{} has no `keys`", fields.what);
         sink.hint(&fields.at, what, "add `keys: {count: 10000}`");
@@ -175,6 +177,13 @@ fn with(
     read.with = entries.to_vec();
     let texts = entries.iter().map(|entry| {
         let text = as_written(sink, &entry.key, &entry.node)?;
+        // Both ends of the wire have to know it: what is scanned is verified.
+        let scan = || text.trim().parse().is_ok_and(|keys| (1..=SCAN_MAX).contains(&keys));
+        if entry.key == "scan" && !scan() {
+            let what = format!("`scan` must be from 1 to {SCAN_MAX} keys, not `{}`", shown(&text));
+            sink.hint(&entry.node.at, what, "write `with: {scan: 100}`");
+            return None;
+        }
         Some((entry.key.clone(), text.trim().to_owned()))
     });
     texts.collect()
@@ -226,81 +235,17 @@ fn weight(sink: &mut DiagnosticSink<'_>, entry: &Entry) -> Option<u64> {
     whole(sink, &name, &WEIGHT, &entry.node)
 }
 
-fn keys(
-    sink: &mut DiagnosticSink<'_>,
-    fields: &Fields<'_>,
-    mix: Option<&BTreeMap<Operation, u32>>,
-    read: &mut ReadWorkload,
-) -> Option<Keys> {
-    let count = fields.whole(sink, "count");
-    let size = fields.size(sink, "size");
-    read.order_at = fields.value_at("order").clone();
-    let order = order(sink, fields);
-    let lists = mix.is_some_and(|mix| mix.contains_key(&Operation::List));
-    let per_directory = match fields.node("per-directory") {
-        Some(_) => fields.whole(sink, "per-directory"),
-        None => Some(if lists { PER_DIRECTORY } else { 0 }),
-    };
-    if lists && per_directory == Some(0) {
-        let what = format!("{} has `list` in its mix and no directories", read_name(read));
-        let hint = "`list` returns the keys of one directory; write `per-directory: 100`";
-        sink.hint(fields.value_at("per-directory"), what, hint);
-    }
-    let least = KEY_SIZE_MIN + DIRECTORY_SIZE;
-    if let (Some(size), Some(1..)) = (size, per_directory)
-        && size < least
-    {
-        let what = format!("keys of {size} bytes are too short to have directories");
-        sink.hint(fields.value_at("size"), what, format!("write `size: {least}` or more"));
-    }
-    Some(Keys { count: count?, size: size?, order: order?, per_directory: per_directory? })
-}
-
-fn read_name(read: &ReadWorkload) -> String {
-    format!("workload `{}`", shown(&read.name))
-}
-
-fn order(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>) -> Option<KeyOrder> {
-    let Some(node) = fields.node("order") else { return Some(KeyOrder::Uniform) };
-    if let Value::Map(_) = node.value {
-        let at = fields.key_at("order");
-        let own = Fields::open(sink, &fields::ZIPFIAN, "the key order", at, node)?;
-        return own.number(sink, "zipfian").map(|exponent| KeyOrder::Zipfian { exponent });
-    }
-    let orders = [
-        KeyOrder::Sequential,
-        KeyOrder::Unique,
-        KeyOrder::Uniform,
-        KeyOrder::Zipfian { exponent: ZIPFIAN_EXPONENT },
-        KeyOrder::Same,
-    ];
-    orders.get(word(sink, "order", ORDERS, node)?).copied()
-}
-
-fn value_size(
-    sink: &mut DiagnosticSink<'_>,
-    fields: &Fields<'_>,
-    read: &mut ReadWorkload,
-) -> Option<u64> {
-    if fields.node("values").is_none() {
-        return Fields::absent(&fields::VALUES).size(sink, "size");
-    }
-    let values = fields.table(sink, "values")?;
-    read.value_size_at = values.value_at("size").clone();
-    values.size(sink, "size")
-}
-
 /// Returns what the operations of a mix send: the request where one of them asks for it, else values.
 fn payload(
     mix: &BTreeMap<Operation, u32>,
-    value_size: Option<u64>,
+    value_sizes: Option<ValueSizes>,
     request: Option<HttpRequest>,
 ) -> Option<Payload> {
     // Both are read before either is needed, so that every diagnostic is told.
-    let (size, request) = (value_size?, request?);
+    let (sizes, request) = (value_sizes?, request?);
     Some(match mix.keys().any(|operation| operation.asks_over_http()) {
         true => Payload::Request(request),
-        false => Payload::Values { size },
+        false => Payload::Values(sizes),
     })
 }
 

@@ -6,9 +6,10 @@ use bakeoff_core::plan;
 use bakeoff_core::search;
 use bakeoff_core::stats::and;
 use bakeoff_core::study::{
-    Arrivals, KeyOrder, Load, Operation, Routing, Stop, Study, System, Targets,
+    Arrivals, KeyOrder, Load, Routing, Stop, Study, System, Targets, ValueSizes,
 };
-use bakeoff_core::units::{ByteCount, count_text, duration_text, plural, rate_text};
+use bakeoff_core::units::{ByteCount, count_text, duration_text, plural, rate_text, share_text};
+use bakeoff_core::workload::PROOF_SIZE;
 
 use crate::derive::comparison::Comparison;
 use crate::document::sentences::{scale, scale_number};
@@ -96,19 +97,25 @@ pub(crate) fn workload(of: &Comparison) -> String {
         KeyOrder::Unique => "each once".to_owned(),
         KeyOrder::Uniform => "uniformly chosen".to_owned(),
         KeyOrder::Zipfian { exponent } => format!("zipfian ({exponent})"),
+        KeyOrder::Hotspot { keys, operations } => {
+            format!("{} of operations on {} of keys", share_text(operations), share_text(keys))
+        }
+        KeyOrder::Latest { exponent } => {
+            format!("written in turn, the latest ones read most ({exponent})")
+        }
         KeyOrder::Same => "always the first".to_owned(),
     };
     let keys = plural(work.keys.count, "key");
     let mut parts = vec![and(&mix)];
-    let stored = work.mix.keys().any(|op| Operation::KEY_VALUE.contains(op));
+    let stored = work.mix.keys().any(|op| op.is_stored());
     let texts = work.mix.keys().any(|op| op.takes_text());
     if stored {
         parts.push(format!("{keys} of {} B, {order}", work.keys.size));
     }
-    if let Some(size) = work.value_size().map(ByteCount) {
+    if let Some(sizes) = work.value_sizes().map(value_sizes) {
         match (stored, texts) {
-            (true, _) => parts.push(format!("values of {size}")),
-            (false, true) => parts.push(format!("texts of {size}")),
+            (true, _) => parts.push(format!("values of {sizes}")),
+            (false, true) => parts.push(format!("texts of {sizes}")),
             (false, false) => {}
         }
     }
@@ -144,6 +151,23 @@ pub(crate) fn workload(of: &Comparison) -> String {
         parts.push("a new connection for each operation".to_owned());
     }
     parts.join("; ")
+}
+
+/// Describes the sizes of values, and how far short ones prove themselves.
+fn value_sizes(sizes: &ValueSizes) -> String {
+    let (least, mean, most) =
+        (ByteCount(sizes.least()), ByteCount(sizes.mean()), ByteCount(sizes.most()));
+    let mut text = match sizes {
+        ValueSizes::Fixed(_) => most.to_string(),
+        ValueSizes::Range { .. } => format!("{least} to {most}"),
+        ValueSizes::Listed(all) => {
+            format!("{least} to {most}, {mean} in the mean ({} sizes)", all.len())
+        }
+    };
+    if (sizes.least() as usize) < PROOF_SIZE {
+        text += &format!(" (of {least}, {} bits prove key and number)", sizes.least() * 6);
+    }
+    text
 }
 
 /// Nodes as a sentence names them.

@@ -18,9 +18,11 @@ use bakeoff_core::study::{
 };
 use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::EngineError;
-use bakeoff_engine::works::keyed::{Answer, Request};
+use bakeoff_engine::works::keyed::{Answer, Compare, Request};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rustix::process::{Resource, getrlimit};
 
 use super::declaration::{Clients, Declaration, Does, GuaranteeRules, InKubernetes, Origin, Plane};
@@ -46,6 +48,15 @@ const OPTIONS: &[KindOption] = &[KindOption {
     meaning: "scales Raft's timeouts; 1 is what HashiCorp advises for production, 5 its default",
 }];
 
+const OPERATIONS: &[Operation] = &[
+    Operation::Put,
+    Operation::Get,
+    Operation::Delete,
+    Operation::List,
+    Operation::ReadModifyWrite,
+    Operation::CompareAndSet,
+];
+
 impl System for Consul {
     // guide: declares
     fn declares(&self) -> Declaration {
@@ -58,7 +69,7 @@ impl System for Consul {
             }),
             ..Declaration::new(
                 Kind {
-                    operations: Operation::KEY_VALUE,
+                    operations: OPERATIONS,
                     reads: ReadConsistency::ALL,
                     options: OPTIONS,
                     nodes_max: 9,
@@ -289,6 +300,30 @@ fn connections_max() -> u64 {
 /// Files that a server may want for itself.
 const FILES_OF_ITS_OWN: u64 = 500;
 
+/// Yields the answer to either half of a compare-and-set: a word, or the key with its `ModifyIndex` and its value in
+/// base64.
+fn compared(body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Entry {
+        modify_index: u64,
+        value: Option<String>,
+    }
+    match body.trim_ascii() {
+        b"true" => return on(Answer::Done),
+        b"false" => return on(Answer::Conflict),
+        _ => {}
+    }
+    let broken = |what: String| Answer::Failed(ErrorKind::Protocol, what);
+    match serde_json::from_slice::<[Entry; 1]>(body) {
+        Ok([entry]) => match STANDARD.decode(entry.value.unwrap_or_default()) {
+            Ok(value) => on(Answer::Versioned(&value, entry.modify_index)),
+            Err(error) => on(broken(error.to_string())),
+        },
+        Err(error) => on(broken(error.to_string())),
+    }
+}
+
 /// Consul's key-value API, `/v1/kv`.
 struct KvApi {
     /// The token of its clients, if they have one.
@@ -314,10 +349,15 @@ impl Mapping for KvApi {
             Operation::Delete => ("DELETE", ""),
             Operation::Get => ("GET", "?raw"),
             Operation::List => ("GET", "?keys"),
+            Operation::CompareAndSet => match request.compare {
+                Compare::Read => ("GET", "?"),
+                Compare::Replace(_) => ("PUT", "?cas="),
+            },
             operation => super::never_planned(operation),
         };
         let consistency = match (request.operation, request.reads) {
             (Operation::Put | Operation::Delete, _) | (_, ReadConsistency::Default) => "",
+            (Operation::CompareAndSet, _) if request.compare != Compare::Read => "",
             (_, ReadConsistency::Linearizable) => "&consistent",
             (_, ReadConsistency::Stale) => "&stale",
         };
@@ -325,14 +365,25 @@ impl Mapping for KvApi {
         out.extend_from_slice(b" /v1/kv/");
         out.extend_from_slice(request.key); // of our own making: nothing in it needs escaping
         out.extend_from_slice(question.as_bytes());
+        if let Compare::Replace(index) = request.compare {
+            out.extend_from_slice(index.to_string().as_bytes());
+        }
         out.extend_from_slice(consistency.as_bytes());
+    }
+
+    fn write_body(&self, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
+        out.extend_from_slice(request.value);
+        request.operation == Operation::Put || request.compare != Compare::Read
     }
 
     // guide: read
     fn read(&self, operation: Operation, status: u16, body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
         match (operation, status) {
             (Operation::Get, 200) => on(Answer::Value(body)),
-            (Operation::Get | Operation::List, 404) => on(Answer::Missing),
+            (Operation::Get | Operation::List | Operation::CompareAndSet, 404) => {
+                on(Answer::Missing);
+            }
+            (Operation::CompareAndSet, 200) => compared(body, on),
             (Operation::Put | Operation::Delete, 200) if body.trim_ascii() == b"true" => {
                 on(Answer::Done);
             }

@@ -12,6 +12,10 @@ use crate::systems::ClientToken;
 pub(super) const PUT: &str = "/etcdserverpb.KV/Put";
 pub(super) const RANGE: &str = "/etcdserverpb.KV/Range";
 pub(super) const DELETE_RANGE: &str = "/etcdserverpb.KV/DeleteRange";
+pub(super) const TXN: &str = "/etcdserverpb.KV/Txn";
+pub(super) const LEASE_GRANT: &str = "/etcdserverpb.Lease/LeaseGrant";
+/// A stream of requests; one that ends after its first is answered once.
+pub(super) const LEASE_KEEP_ALIVE: &str = "/etcdserverpb.Lease/LeaseKeepAlive";
 pub(super) const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 pub(super) const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
 
@@ -59,6 +63,69 @@ pub(super) fn write_list(prefix: &[u8], serializable: bool, out: &mut Vec<u8>) {
     put_uint(out, 8, 1);
 }
 
+/// `RangeRequest` of up to `limit` keys with a prefix, from one on: key 1, range end 2, limit 3, serializable 7. Keys
+/// come in their order, which is etcd's own.
+pub(super) fn write_scan(key: &[u8], limit: u32, serializable: bool, out: &mut Vec<u8>) {
+    put_bytes(out, 1, key);
+    let prefix = match key.starts_with(KEY_PREFIX.as_bytes()) {
+        true => after_prefix(KEY_PREFIX.as_bytes()),
+        // etcd's own word for all keys that follow.
+        false => vec![0],
+    };
+    put_bytes(out, 2, &prefix);
+    put_uint(out, 3, limit.into());
+    put_uint(out, 7, serializable.into());
+}
+
+/// `TxnRequest` that puts a value where the key's newest write has a revision: `compare` 1 (target 2: `MOD` 2, key 3,
+/// `mod_revision` 6; its result, `EQUAL` 0, is the default), `success` 2 (`request_put` 2). A key that is not there
+/// has revision 0.
+pub(super) fn write_replace(key: &[u8], value: &[u8], revision: u64, out: &mut Vec<u8>) {
+    let mut compare = Vec::new();
+    put_uint(&mut compare, 2, 2);
+    put_bytes(&mut compare, 3, key);
+    put_uint(&mut compare, 6, revision);
+    let (mut put, mut operation) = (Vec::new(), Vec::new());
+    write_put(key, value, &mut put);
+    put_bytes(&mut operation, 2, &put);
+    put_bytes(out, 1, &compare);
+    put_bytes(out, 2, &operation);
+}
+
+/// Returns whether a `TxnResponse` says that what was compared was equal (`succeeded` 2).
+pub(super) fn read_succeeded(message: &[u8]) -> Result<bool, ProtocolError> {
+    let mut succeeded = false;
+    for field in Fields::new(message) {
+        if let (2, content) = field? {
+            succeeded = content.as_uint() != 0;
+        }
+    }
+    Ok(succeeded)
+}
+
+/// `LeaseGrantRequest`: its time to live in seconds, 1.
+pub(super) fn write_grant(seconds: u64, out: &mut Vec<u8>) {
+    put_uint(out, 1, seconds);
+}
+
+/// `LeaseKeepAliveRequest`: the lease, 1.
+pub(super) fn write_keep_alive(lease: u64, out: &mut Vec<u8>) {
+    put_uint(out, 1, lease);
+}
+
+/// The lease and its time to live in seconds, as `LeaseGrantResponse` and `LeaseKeepAliveResponse` say them (2, 3).
+pub(super) fn read_lease(message: &[u8]) -> Result<(u64, u64), ProtocolError> {
+    let (mut lease, mut seconds) = (0, 0);
+    for field in Fields::new(message) {
+        match field? {
+            (2, content) => lease = content.as_uint(),
+            (3, content) => seconds = content.as_uint(),
+            _ => {}
+        }
+    }
+    Ok((lease, seconds))
+}
+
 /// `DeleteRangeRequest` of one key: key 1.
 pub(super) fn write_delete(key: &[u8], out: &mut Vec<u8>) {
     put_bytes(out, 1, key);
@@ -97,6 +164,25 @@ pub(super) fn read_range<'a>(
         on(key, value);
     }
     Ok(())
+}
+
+/// The value of a `RangeResponse` of one key, and the revision of its newest write (in `KeyValue` 2: `mod_revision` 3,
+/// value 5); none where there is no such key.
+pub(super) fn read_versioned(message: &[u8]) -> Result<Option<(&[u8], u64)>, ProtocolError> {
+    let mut found = None;
+    for field in Fields::new(message) {
+        let (2, pair) = field? else { continue };
+        let (mut value, mut revision) = (&[][..], 0);
+        for field in Fields::new(pair.as_bytes()) {
+            match field? {
+                (3, content) => revision = content.as_uint(),
+                (5, content) => value = content.as_bytes(),
+                _ => {}
+            }
+        }
+        found = Some((value, revision));
+    }
+    Ok(found)
 }
 
 /// Returns how many keys a `DeleteRangeResponse` says are gone (`deleted` 2).

@@ -59,6 +59,24 @@ const OPTIONS: &[KindOption] = &[
     KindOption { name: "quota", form: OptionForm::Size, meaning: "the most the database may take" },
 ];
 
+const OPERATIONS: &[Operation] = &[
+    Operation::Put,
+    Operation::Get,
+    Operation::Delete,
+    Operation::List,
+    Operation::ReadModifyWrite,
+    Operation::CompareAndSet,
+    Operation::Scan,
+    Operation::GrantLease,
+    Operation::KeepLease,
+];
+
+const PARAMETERS: &[KindOption] = &[KindOption {
+    name: "scan",
+    form: OptionForm::Number,
+    meaning: "how many keys a `scan` reads; 100 by default",
+}];
+
 /// etcd's flag for an option of ours.
 fn flag(option: &str) -> &str {
     if option == "quota" { "quota-backend-bytes" } else { option }
@@ -71,7 +89,8 @@ impl System for Etcd {
             clients: Clients { alpn: &[b"h2"], ..Clients::default() },
             ..Declaration::new(
                 Kind {
-                    operations: Operation::KEY_VALUE,
+                    operations: OPERATIONS,
+                    parameters: PARAMETERS,
                     reads: ReadConsistency::ALL,
                     options: OPTIONS,
                     nodes_max: 9,

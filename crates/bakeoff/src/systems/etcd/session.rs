@@ -3,9 +3,9 @@
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::study::{Operation, ReadConsistency};
 use bakeoff_engine::work::{Session, Tag};
-use bakeoff_engine::works::keyed::{Answer, KvSession, Request};
+use bakeoff_engine::works::keyed::{Answer, Compare, KvSession, Request};
 use bakeoff_wire::ProtocolError;
-use bakeoff_wire::grpc::{CallId, Client, MethodId, Status};
+use bakeoff_wire::grpc::{CallId, Client, MethodId};
 use bakeoff_wire::http2::Settings;
 
 use super::super::{Access, ClientToken};
@@ -17,10 +17,28 @@ pub(crate) struct EtcdSession {
     put: MethodId,
     range: MethodId,
     delete_range: MethodId,
+    txn: MethodId,
+    lease_grant: MethodId,
+    lease_keep_alive: MethodId,
     /// Calls under way: at most as many as the load's `in_flight`.
-    calls: Vec<(CallId, Tag, Operation)>,
+    calls: Vec<(CallId, Tag, Asked)>,
     message: Vec<u8>,
+    /// The client's own lease, once it has one.
+    lease: Option<u64>,
 }
+
+/// The question of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Operation(Operation),
+    /// The second half of a compare-and-set.
+    Replace,
+    /// A lease for a client that has none, to be kept alive at once.
+    FirstLease,
+}
+
+/// Time to live of leases, in seconds: those that nobody keeps are gone soon after a load.
+const LEASE_SECONDS: u64 = 60;
 
 impl EtcdSession {
     /// A session with at most `in_flight` calls under way: memory is set aside for each.
@@ -34,10 +52,22 @@ impl EtcdSession {
             put: client.method(messages::PUT),
             range: client.method(messages::RANGE),
             delete_range: client.method(messages::DELETE_RANGE),
+            txn: client.method(messages::TXN),
+            lease_grant: client.method(messages::LEASE_GRANT),
+            lease_keep_alive: client.method(messages::LEASE_KEEP_ALIVE),
             client,
             calls: Vec::new(),
             message: Vec::new(),
+            lease: None,
         }
+    }
+
+    fn call(&mut self, method: MethodId, tag: Tag, asked: Asked, out: &mut Vec<u8>) -> bool {
+        let call = self.client.call(method, &self.message, out);
+        if let Ok(call) = call {
+            self.calls.push((call, tag, asked));
+        }
+        call.is_ok()
     }
 }
 
@@ -67,6 +97,7 @@ impl KvSession for EtcdSession {
     fn request(&mut self, tag: Tag, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
         let serializable = request.reads == ReadConsistency::Stale;
         self.message.clear();
+        let mut asked = Asked::Operation(request.operation);
         let method = match request.operation {
             Operation::Put => {
                 messages::write_put(request.key, request.value, &mut self.message);
@@ -84,15 +115,37 @@ impl KvSession for EtcdSession {
                 messages::write_delete(request.key, &mut self.message);
                 self.delete_range
             }
+            Operation::CompareAndSet => match request.compare {
+                Compare::Read => {
+                    messages::write_get(request.key, serializable, &mut self.message);
+                    self.range
+                }
+                Compare::Replace(revision) => {
+                    let (key, value) = (request.key, request.value);
+                    messages::write_replace(key, value, revision, &mut self.message);
+                    asked = Asked::Replace;
+                    self.txn
+                }
+            },
+            Operation::Scan => {
+                let (key, limit) = (request.key, request.limit);
+                messages::write_scan(key, limit, serializable, &mut self.message);
+                self.range
+            }
+            Operation::KeepLease if self.lease.is_some() => {
+                messages::write_keep_alive(self.lease.unwrap_or_default(), &mut self.message);
+                self.lease_keep_alive
+            }
+            Operation::GrantLease | Operation::KeepLease => {
+                messages::write_grant(LEASE_SECONDS, &mut self.message);
+                if request.operation == Operation::KeepLease {
+                    asked = Asked::FirstLease;
+                }
+                self.lease_grant
+            }
             operation => crate::systems::never_planned(operation),
         };
-        match self.client.call(method, &self.message, out) {
-            Ok(call) => {
-                self.calls.push((call, tag, request.operation));
-                true
-            }
-            Err(_busy) => false,
-        }
+        self.call(method, tag, asked, out)
     }
 
     fn receive(
@@ -101,27 +154,67 @@ impl KvSession for EtcdSession {
         out: &mut Vec<u8>,
         on: &mut impl FnMut(Tag, Answer<'_>),
     ) -> Result<(), ProtocolError> {
-        let calls = &mut self.calls;
-        self.client.receive(input, out, &mut |call, answer| {
-            if let Some(place) = calls.iter().position(|&(of, _, _)| of == call) {
-                let (_, tag, operation) = calls.swap_remove(place);
-                deliver(tag, operation, answer, on);
+        let Self { client, calls, lease, .. } = self;
+        let mut first = Vec::new();
+        let received = client.receive(input, out, &mut |call, answer| {
+            let Some(place) = calls.iter().position(|&(of, _, _)| of == call) else { return };
+            let (_, tag, asked) = calls.swap_remove(place);
+            let message = match answer {
+                Ok(message) => message,
+                Err(status) => {
+                    return on(tag, Answer::Failed(ErrorKind::Status, status.to_string()));
+                }
+            };
+            let asks_for_lease = matches!(
+                asked,
+                Asked::FirstLease | Asked::Operation(Operation::GrantLease | Operation::KeepLease)
+            );
+            if !asks_for_lease {
+                return deliver(tag, asked, message, on);
             }
-        })
+            match (messages::read_lease(message), asked) {
+                (Err(error), _) => on(tag, broken(error)),
+                (Ok((0, _) | (_, 0)), _) => {
+                    *lease = None;
+                    let what = "the lease is none, or has no time left".to_owned();
+                    on(tag, Answer::Failed(ErrorKind::WrongValue, what));
+                }
+                (Ok((id, _)), Asked::FirstLease) => {
+                    *lease = Some(id);
+                    first.push(tag);
+                }
+                (Ok(_), _) => on(tag, Answer::Done),
+            }
+        });
+        for tag in first {
+            self.message.clear();
+            messages::write_keep_alive(self.lease.unwrap_or_default(), &mut self.message);
+            let asked = Asked::Operation(Operation::KeepLease);
+            if !self.call(self.lease_keep_alive, tag, asked, out) {
+                let what = "the connection took no request for the lease".to_owned();
+                on(tag, Answer::Failed(ErrorKind::Reset, what));
+            }
+        }
+        received
     }
 }
 
-fn deliver(
-    tag: Tag,
-    operation: Operation,
-    answer: Result<&[u8], Status<'_>>,
-    on: &mut impl FnMut(Tag, Answer<'_>),
-) {
-    let message = match answer {
-        Ok(message) => message,
-        Err(status) => return on(tag, Answer::Failed(ErrorKind::Status, status.to_string())),
+fn broken(error: ProtocolError) -> Answer<'static> {
+    Answer::Failed(ErrorKind::Protocol, error.to_string())
+}
+
+fn deliver(tag: Tag, asked: Asked, message: &[u8], on: &mut impl FnMut(Tag, Answer<'_>)) {
+    let operation = match asked {
+        Asked::Operation(operation) => operation,
+        Asked::FirstLease => Operation::GrantLease,
+        Asked::Replace => {
+            return match messages::read_succeeded(message) {
+                Ok(true) => on(tag, Answer::Done),
+                Ok(false) => on(tag, Answer::Conflict),
+                Err(error) => on(tag, broken(error)),
+            };
+        }
     };
-    let broken = |error: ProtocolError| Answer::Failed(ErrorKind::Protocol, error.to_string());
     match operation {
         Operation::Put => on(tag, Answer::Done),
         Operation::Delete => match messages::read_deleted(message) {
@@ -143,6 +236,18 @@ fn deliver(
                 Err(error) => on(tag, broken(error)),
             }
         }
+        Operation::Scan => {
+            let mut pairs = Vec::new();
+            match messages::read_range(message, |key, value| pairs.push((key, value))) {
+                Ok(()) => on(tag, Answer::Pairs(&mut pairs.into_iter())),
+                Err(error) => on(tag, broken(error)),
+            }
+        }
+        Operation::CompareAndSet => match messages::read_versioned(message) {
+            Ok(Some((value, revision))) => on(tag, Answer::Versioned(value, revision)),
+            Ok(None) => on(tag, Answer::Missing),
+            Err(error) => on(tag, broken(error)),
+        },
         operation => crate::systems::never_planned(operation),
     }
 }

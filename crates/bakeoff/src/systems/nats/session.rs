@@ -397,6 +397,8 @@ fn unexpected() -> Answered {
 
 #[cfg(test)]
 mod tests {
+    use bakeoff_engine::works::keyed::Compare;
+
     use super::*;
 
     const INFO: &str = "INFO {\"server_id\":\"NSERVER\",\"server_name\":\"n\",\"version\":\"2.12.4\",\
@@ -419,6 +421,8 @@ mod tests {
             value: b"",
             reads: ReadConsistency::Default,
             creates: false,
+            compare: Compare::Read,
+            limit: 0,
         };
         assert!(session.request(3, &request, &mut Vec::new()));
         session
@@ -435,6 +439,7 @@ mod tests {
                 Answer::Missing => "missing".to_owned(),
                 Answer::Names(names) => names.map(text).collect::<Vec<_>>().join(" "),
                 Answer::Failed(_, what) => what,
+                Answer::Versioned(..) | Answer::Conflict | Answer::Pairs(_) => "another".to_owned(),
             };
             seen.push(format!("{tag} {answer}"));
         };
@@ -487,6 +492,8 @@ mod tests {
             value: b"",
             reads: ReadConsistency::Default,
             creates: false,
+            compare: Compare::Read,
+            limit: 0,
         };
         session.request(3, &again, &mut Vec::new());
         let late = message("_INBOX.NSERVER7.3.1", r#"{"stream":"s","seq":9}"#);

@@ -104,6 +104,7 @@ impl System for Tarantool {
                         Operation::Get,
                         Operation::Delete,
                         Operation::List,
+                        Operation::ReadModifyWrite,
                         Operation::Insert,
                         Operation::Ping,
                         Operation::CheckAccess,

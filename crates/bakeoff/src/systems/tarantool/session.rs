@@ -167,6 +167,8 @@ mod tests {
     use bakeoff_core::study::ReadConsistency;
     use bakeoff_wire::msgpack;
 
+    use bakeoff_engine::works::keyed::Compare;
+
     use super::*;
     use crate::systems::Memory;
     use bakeoff_engine::transport::Target;
@@ -202,6 +204,9 @@ mod tests {
                     format!("{tag} {}", names.join(" "))
                 }
                 Answer::Failed(kind, what) => format!("{tag} {kind:?}: {what}"),
+                Answer::Versioned(..) | Answer::Conflict | Answer::Pairs(_) => {
+                    format!("{tag} another")
+                }
             });
         })?;
         Ok(seen)
@@ -215,6 +220,8 @@ mod tests {
             value: b"v",
             reads: ReadConsistency::Default,
             creates: false,
+            compare: Compare::Read,
+            limit: 0,
         };
         session.request(tag, &request, &mut Vec::new())
     }

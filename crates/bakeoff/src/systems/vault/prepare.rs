@@ -12,7 +12,7 @@ use std::time::Duration;
 use bakeoff_clock as clock;
 use bakeoff_core::study::{KindOption, Operation, OptionForm, ReadConsistency, Workload};
 use bakeoff_core::workload::Stamp;
-use bakeoff_engine::works::keyed::{Answer, Keyed, Request};
+use bakeoff_engine::works::keyed::{Answer, Compare, Keyed, Request};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -348,7 +348,16 @@ fn answers(node: &Access, operation: Operation) -> Result<(), SystemError> {
     let value: &[u8] =
         if matches!(operation, Operation::Encrypt | Operation::Sign) { b"none" } else { b"" };
     let reads = ReadConsistency::Default;
-    let request = Request { operation, number: 0, key, value, reads, creates: false };
+    let request = Request {
+        operation,
+        number: 0,
+        key,
+        value,
+        reads,
+        creates: false,
+        compare: Compare::Read,
+        limit: 0,
+    };
     let mut seen = Ok(());
     try_mapping(node, &SecretApi::new(node), &request, &mut |answer| {
         if let Answer::Failed(_, what) = answer {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::study::{Operation, ReadConsistency};
 use bakeoff_engine::work::{Session, Tag};
-use bakeoff_engine::works::keyed::{Answer, KvSession, Request};
+use bakeoff_engine::works::keyed::{Answer, Compare, KvSession, Request};
 use bakeoff_wire::ProtocolError;
 use bakeoff_wire::zookeeper::{self, CreateMode, ErrorCode, Event, Reply};
 
@@ -50,6 +50,8 @@ enum Step {
     Update,
     Read(Operation),
     Delete,
+    /// The second half of a compare-and-set: the node of this version is replaced, or none is there yet.
+    Replace(Option<i32>),
     /// The operation was given up, or failed in an earlier step.
     Ignored,
 }
@@ -80,6 +82,8 @@ impl ZooKeeperSession {
             Step::Read(Operation::List) => Ask::GetChildren { path },
             Step::Read(_) => Ask::GetData { path },
             Step::Delete => Ask::Delete { path, version: None },
+            Step::Replace(None) => Ask::Create { path, data: value, mode: CreateMode::Persistent },
+            Step::Replace(version) => Ask::SetData { path, data: value, version },
             Step::Sync | Step::Ignored => Ask::Sync { path },
         };
         let sent = self.session.request(request, out).is_ok();
@@ -144,7 +148,10 @@ impl KvSession for ZooKeeperSession {
                 if request.creates { Step::Create } else { Step::Update }
             }
             Operation::Delete => Step::Delete,
-            Operation::Get | Operation::List => {
+            Operation::CompareAndSet if request.compare != Compare::Read => {
+                Step::Replace(node_version(request.compare))
+            }
+            Operation::Get | Operation::List | Operation::CompareAndSet => {
                 if request.reads == ReadConsistency::Linearizable {
                     self.send(tag, Step::Sync, &path, b"", out);
                 }
@@ -210,9 +217,30 @@ fn after(step: Step, result: Result<Reply<'_>, ErrorCode>) -> After<'_> {
         (Step::Create, Err(ErrorCode::NODE_EXISTS)) => After::Again(Step::Update),
         (Step::Update, Err(ErrorCode::NO_NODE)) => After::Again(Step::Create),
         (Step::Read(_) | Step::Delete, Err(ErrorCode::NO_NODE)) => After::Answer(Answer::Missing),
+        // Somebody else wrote, created or removed it.
+        (
+            Step::Replace(_),
+            Err(ErrorCode::BAD_VERSION | ErrorCode::NODE_EXISTS | ErrorCode::NO_NODE),
+        ) => After::Answer(Answer::Conflict),
         (_, Err(code)) => After::Answer(failed(code)),
+        (Step::Read(Operation::CompareAndSet), Ok(Reply::Data { data, stat })) => {
+            After::Answer(Answer::Versioned(data, version(stat.version)))
+        }
         (Step::Read(_), Ok(Reply::Data { data, .. })) => After::Answer(Answer::Value(data)),
         (Step::Read(_), Ok(Reply::Children(names))) => After::Children(names),
         (_, Ok(_)) => After::Answer(Answer::Done),
+    }
+}
+
+/// A node's version as a version that is not 0, which stands for a node that is not there.
+fn version(of_node: i32) -> u64 {
+    u64::from(of_node.cast_unsigned()) + 1
+}
+
+/// Undoes [`version`]; none where there is no node.
+fn node_version(compare: Compare) -> Option<i32> {
+    match compare {
+        Compare::Read | Compare::Replace(0) => None,
+        Compare::Replace(version) => u32::try_from(version - 1).ok().map(u32::cast_signed),
     }
 }

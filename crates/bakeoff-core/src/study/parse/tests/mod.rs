@@ -199,7 +199,12 @@ fn every_field_is_read() {
     assert_eq!(password, Some(SecretSource::Variable("ETCD_PASSWORD".to_owned())));
     let token = kept.credentials.as_ref().and_then(|one| one.token.clone());
     assert_eq!(token, Some(SecretSource::File("/run/token".to_owned())));
-    let [mixed, listed, pages] = study.workloads.as_slice() else { panic!("three workloads") };
+    let [mixed, listed, pages, hot, late] = study.workloads.as_slice() else {
+        panic!("five workloads")
+    };
+    assert_eq!(hot.keys.order, KeyOrder::Hotspot { keys: 0.1, operations: 0.9 });
+    assert_eq!(late.keys.order, KeyOrder::Latest { exponent: 1.5 });
+    assert_eq!(hot.value_sizes(), Some(&crate::study::ValueSizes::Range { from: 100, to: 1024 }));
     assert_eq!(
         (pages.request().unwrap().status, pages.systems.as_slice()),
         (201, &["web", "gated"].map(String::from)[..])
@@ -292,6 +297,18 @@ workloads:
       expect: {status: 201, body-size: 43, contains: c}
     systems: [web, gated]
     loads: [found]
+  hot:
+    mix: {get: 1}
+    keys: {count: 1000, order: {hotspot: {keys: 10%, operations: 90%}}}
+    values: {size: {from: 100, to: 1KiB}}
+    systems: [one]
+    loads: [sweep]
+  late:
+    mix: {get: 1, put: 1}
+    keys: {count: 1000, order: {latest: 1.5}}
+    values: {size: {file: sizes.txt}}
+    systems: [one]
+    loads: [sweep]
 loads:
   sweep:
     clients: [1, 10]

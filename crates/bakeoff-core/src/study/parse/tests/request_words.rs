@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::study::testing::kinds;
-use crate::study::{Diagnostics, Study, Surroundings, TableFile, parse_within};
+use crate::study::{Diagnostics, Study, Surroundings, TableFile, ValueSizes, parse_within};
 
 /// A machine with one table.
 struct Desk;
@@ -21,6 +21,15 @@ impl Surroundings for Desk {
 
     fn file(&self, _: &str) -> Result<(), io::Error> {
         Err(io::ErrorKind::NotFound.into())
+    }
+
+    fn text(&self, path: &str) -> Result<Option<String>, io::Error> {
+        match path {
+            "sizes.txt" => Ok(Some("# of a day\n100\n1KiB # one\n\n100\n".to_owned())),
+            "spoilt.txt" => Ok(Some("100\n4\n".to_owned())),
+            "empty.txt" => Ok(Some("# none\n".to_owned())),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
     }
 
     fn has_variable(&self, name: &str) -> bool {
@@ -103,4 +112,25 @@ fn missing_request_keys_and_files_are_reported() {
         &["has SHA-256 abab", "another file"],
     );
     refused(&rows(""), &["has no `file`"]);
+}
+
+#[test]
+fn sizes_of_values_are_read_from_a_file_of_samples() {
+    let study = |file: &str| {
+        let text = format!(
+            "title: Sizes\nsystems: {{one: {{kind: etcd}}}}\nworkloads:\n  w: {{mix: {{put: 1}}, keys: {{count: 9}}, \
+             values: {{size: {{file: {file}}}}}}}\nloads: {{steady: {{clients: 1, stop: {{after: 1s}}}}}}\n"
+        );
+        parse_within("my", "my.yaml", &text, &kinds(), &Desk)
+    };
+    let sizes = study("sizes.txt").unwrap().workloads[0].value_sizes().cloned();
+    assert_eq!(sizes, Some(ValueSizes::Listed(vec![100, 1024, 100])));
+    for (file, told) in [
+        ("spoilt.txt", "`4` in line 2 of `spoilt.txt` is no size from 5 B to 1 GiB"),
+        ("empty.txt", "`empty.txt` has no sizes"),
+        ("away.txt", "cannot read `away.txt`"),
+    ] {
+        let wrong = study(file).expect_err("it is mistaken").to_string();
+        assert!(wrong.contains(told) && wrong.contains("my.yaml:4:"), "{wrong}");
+    }
 }

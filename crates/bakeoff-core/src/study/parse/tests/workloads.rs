@@ -143,23 +143,23 @@ hint: known words: `linearizable`, `default` and `stale`
 #[test]
 fn sizes_too_small_to_prove_anything_are_refused() {
     check(
-        &[("{count: 100}", "{count: 100, size: 16}")],
+        &[("{count: 100}", "{count: 100, size: 1}")],
         r"
-error: `size` must be from 24 B to 64 KiB, not `16`
+error: keys of 1 bytes have 32 names, and there are 100 keys
  --> my.yaml:8:30
   |
-8 |     keys: {count: 100, size: 16}
-  |                              ^^
-hint: keys and values carry what proves them right
+8 |     keys: {count: 100, size: 1}
+  |                              ^
+hint: write `size: 2` or more
 ",
     );
     check(
-        &[("{count: 100}", "{count: 100}\n    values: {size: 8}")],
+        &[("{count: 100}", "{count: 100}\n    values: {size: 4}")],
         r"
-error: `size` must be from 36 B to 1 GiB, not `8`
+error: `size` must be from 5 B to 1 GiB, not `4`
  --> my.yaml:9:20
   |
-9 |     values: {size: 8}
+9 |     values: {size: 4}
   |                    ^
 hint: keys and values carry what proves them right
 ",
@@ -224,7 +224,7 @@ error: `order` cannot be `random`
   |
 8 |     keys: {count: 100, order: random}
   |                               ^^^^^^
-hint: known words: `sequential`, `unique`, `uniform`, `zipfian` and `same`
+hint: known words: `sequential`, `unique`, `uniform`, `zipfian`, `hotspot`, `latest` and `same`
 ",
     );
     check(
@@ -251,19 +251,19 @@ error: `zipfian` must be more than 0 and at most 10, not `0`
     check(
         &[("{count: 100}", "{count: 100, order: {exponent: 1}}")],
         r"
-error: the key order has no `zipfian`
+error: the key order has no law
  --> my.yaml:8:24
   |
 8 |     keys: {count: 100, order: {exponent: 1}}
   |                        ^^^^^
-hint: add `zipfian: 1.2`
+hint: write `order: {zipfian: 1.2}`, `{latest: 1.2}` or `{hotspot: {keys: 10%}}`
 
 error: unknown field `exponent` in the key order
  --> my.yaml:8:32
   |
 8 |     keys: {count: 100, order: {exponent: 1}}
   |                                ^^^^^^^^
-hint: known fields: `zipfian`
+hint: known fields: `zipfian`, `latest` and `hotspot`
 ",
     );
 }
@@ -358,6 +358,142 @@ error: `loads` is an empty list
 8 |     loads: []
   |            ^^
 hint: write `loads: [steady]`
+",
+    );
+}
+
+#[test]
+fn orders_without_one_law_are_refused() {
+    check(
+        &[("{count: 100}", "{count: 100, order: {zipfian: 1, latest: 1}}")],
+        r"
+error: the key order has several laws
+ --> my.yaml:8:24
+  |
+8 |     keys: {count: 100, order: {zipfian: 1, latest: 1}}
+  |                        ^^^^^
+hint: write `order: {zipfian: 1.2}`, `{latest: 1.2}` or `{hotspot: {keys: 10%}}`
+",
+    );
+    check(
+        &[("{count: 100}", "{count: 100, order: {hotspot: {keys: 0%}}}")],
+        r"
+error: a hotspot of no keys takes no operations
+ --> my.yaml:8:48
+  |
+8 |     keys: {count: 100, order: {hotspot: {keys: 0%}}}
+  |                                                ^^
+hint: write `keys: 20%`
+",
+    );
+}
+
+#[test]
+fn sizes_that_are_no_distribution_are_refused() {
+    check(
+        &[("{count: 100}", "{count: 100}\n    values: {size: {from: 1KiB, to: 100}}")],
+        r"
+error: the smallest size, 1024 bytes, is above the largest, 100
+ --> my.yaml:9:27
+  |
+9 |     values: {size: {from: 1KiB, to: 100}}
+  |                           ^^^^
+hint: write the smaller one as `from`
+",
+    );
+    check(
+        &[("{count: 100}", "{count: 100}\n    values: {size: {from: 1KiB}}")],
+        r"
+error: the size of values is neither a range nor a file
+ --> my.yaml:9:14
+  |
+9 |     values: {size: {from: 1KiB}}
+  |              ^^^^
+hint: write `size: {from: 100, to: 10KiB}` or `size: {file: sizes.txt}`
+",
+    );
+    check(
+        &[("{count: 100}", "{count: 100}\n    values: {size: [100, 2]}")],
+        r"
+error: `size` must be from 5 B to 1 GiB, not `2`
+ --> my.yaml:9:26
+  |
+9 |     values: {size: [100, 2]}
+  |                          ^
+hint: keys and values carry what proves them right
+",
+    );
+    check(
+        &[("{count: 100}", "{count: 100}\n    values: {size: [100, 2MiB]}")],
+        r"
+error: values of 2097152 bytes are too large for system `one`
+ --> my.yaml:9:20
+  |
+9 |     values: {size: [100, 2MiB]}
+  |                    ^^^^^^^^^^^
+hint: kind `canary` takes at most 1048576 bytes
+
+error: values of 2097152 bytes are too large for system `three`
+ --> my.yaml:9:20
+  |
+9 |     values: {size: [100, 2MiB]}
+  |                    ^^^^^^^^^^^
+hint: kind `etcd` takes at most 1500000 bytes
+",
+    );
+}
+
+#[test]
+fn short_keys_that_could_not_be_removed_again_are_refused() {
+    check(
+        &[("{count: 100}", "{count: 100, size: 9}"), ("title: t", "title: t\nclusters: kept")],
+        r"
+error: keys of 9 bytes have no room for `bakeoff/`, and system `one` is kept from trial to trial: they could not be told from others when they are removed
+ --> my.yaml:9:30
+  |
+9 |     keys: {count: 100, size: 9}
+  |                              ^
+hint: write `size: 10` or more
+
+error: keys of 9 bytes have no room for `bakeoff/`, and system `three` is kept from trial to trial: they could not be told from others when they are removed
+ --> my.yaml:9:30
+  |
+9 |     keys: {count: 100, size: 9}
+  |                              ^
+hint: write `size: 10` or more
+",
+    );
+    check(
+        &[
+            ("{count: 100}", "{count: 100, size: 9}"),
+            ("kind: canary", "kind: etcd, endpoints: [a:1]"),
+        ],
+        r"
+error: keys of 9 bytes have no room for `bakeoff/`, and system `one` runs already: they could not be told from others when they are removed
+ --> my.yaml:8:30
+  |
+8 |     keys: {count: 100, size: 9}
+  |                              ^
+hint: write `size: 10` or more
+",
+    );
+}
+
+#[test]
+fn latest_keys_are_not_divided_between_writers_and_readers() {
+    check(
+        &[
+            ("{put: 1}", "{put: 1, get: 1}"),
+            ("{count: 100}", "{count: 100, order: latest}"),
+            ("clients: 2", "clients: 2\n    targets: {writes: leader, reads: all}"),
+        ],
+        r"
+error: workload `write` reads what was written last, and load `steady` has clients of their own for writes
+ --> my.yaml:12:14
+   |
+12 |     targets: {writes: leader, reads: all}
+   |              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+hint: those who read would not know what was written; write `targets: all`
 ",
     );
 }

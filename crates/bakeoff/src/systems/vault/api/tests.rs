@@ -9,7 +9,7 @@ use bakeoff_core::study::{ReadConsistency, Workload};
 use bakeoff_core::workload::Stamp;
 use bakeoff_engine::Drive;
 use bakeoff_engine::transport::Target;
-use bakeoff_engine::works::keyed::{Keyed, Reading, Source, StalenessTracking};
+use bakeoff_engine::works::keyed::{Compare, Keyed, Reading, Source, StalenessTracking};
 
 use super::*;
 use crate::systems::{Memory, kinds};
@@ -38,6 +38,7 @@ fn answer(versioned: bool, operation: Operation, status: u16, body: &str) -> Str
                 format!("names {}", names.map(utf8).collect::<Vec<_>>().join(" "))
             }
             Answer::Failed(kind, what) => format!("{}: {what}", kind.name()),
+            Answer::Versioned(..) | Answer::Conflict | Answer::Pairs(_) => "another".to_owned(),
         };
     });
     seen
@@ -64,7 +65,16 @@ fn operations_map_to_their_requests() {
         let (mut target, mut body) = (Vec::new(), Vec::new());
         let (key, value) = (key.as_bytes(), value.as_bytes());
         let reads = ReadConsistency::Default;
-        let request = Request { operation, number: 1, key, value, reads, creates: false };
+        let request = Request {
+            operation,
+            number: 1,
+            key,
+            value,
+            reads,
+            creates: false,
+            compare: Compare::Read,
+            limit: 0,
+        };
         let api = api(versioned);
         api.write_target(&request, &mut target);
         let has_body = api.write_body(&request, &mut body);

@@ -8,29 +8,26 @@
 //!
 //! Not here: bytes on the wire (each system's session), time and sockets (the engine).
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+mod halves;
+mod scan;
+mod shared;
+mod source;
+#[cfg(test)]
+mod tests;
 
-use bakeoff_core::ledger::{KeyHistory, ReadBegan, Violation, Write, WriteOutcome};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bakeoff_core::ledger::{KeyHistory, ReadBegan, Violation, WriteOutcome};
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::staleness::Seen;
-use bakeoff_core::study::{KeyOrder, Operation, ReadConsistency, Workload};
-use bakeoff_core::workload::{Chooser, KeySpace, Stamp, VALUE_SIZE_MIN, Values, mix64};
+use bakeoff_core::study::{Operation, ReadConsistency};
 use bakeoff_wire::ProtocolError;
 
-use crate::clock;
+use self::halves::{Halves, Next, Step};
+pub use self::shared::{Keyed, Ledger, StalenessTracking};
+use self::source::FINDINGS_EXAMPLES_MAX;
+pub use self::source::{Findings, Source};
 use crate::work::{Done, Failure, Issued, NotIssued, Pendings, Session, Success, Tag, Work};
-
-/// The most keys whose history is kept: of larger key spaces an evenly spaced sample is.
-const TRACKED_MAX: u64 = 1 << 18;
-/// How many moments are remembered where staleness is measured, all keys together: 16 MiB of them,
-const MOMENTS_ALL: u64 = 1 << 20;
-/// and how many of each key, at the least and at the most.
-const MOMENTS_OF_A_KEY: std::ops::RangeInclusive<u64> = 16..=4096;
-/// How many writes of unknown outcome are remembered, all keys together: 16 MiB of them,
-const UNKNOWN_ALL: u64 = 1 << 22;
-/// and how many of each key, at the least and at the most.
-const UNKNOWN_OF_A_KEY: std::ops::RangeInclusive<u64> = 64..=65_536;
 
 /// One operation, for a system's session to put into bytes.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +44,20 @@ pub struct Request<'a> {
     pub reads: ReadConsistency,
     /// Whether a `put` most likely creates its key: for protocols that tell create from update.
     pub creates: bool,
+    /// Which half of a `compare-and-set` is asked for.
+    pub compare: Compare,
+    /// How many keys a `scan` asks for at most.
+    pub limit: u32,
+}
+
+/// The half of a `compare-and-set`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Compare {
+    /// The key's value and version.
+    #[default]
+    Read,
+    /// The new value, in place of this version alone; 0 stands for a key that is not there.
+    Replace(u64),
 }
 
 /// A system's answer.
@@ -56,6 +67,12 @@ pub enum Answer<'a> {
     Done,
     /// The value of a `get` or a `decrypt`.
     Value(&'a [u8]),
+    /// The value of the first half of a `compare-and-set`, and its version, which is not 0.
+    Versioned(&'a [u8], u64),
+    /// The second half of a `compare-and-set` met another version, and changed nothing.
+    Conflict,
+    /// The keys and values of a `scan`, in their order.
+    Pairs(&'a mut dyn Iterator<Item = (&'a [u8], &'a [u8])>),
     /// There is no such key. A `delete` of it is done all the same.
     Missing,
     /// The names of a `list`, with or without their directory.
@@ -87,176 +104,6 @@ pub trait KvSession: Session + Send {
     }
 }
 
-/// Whether the staleness of reads is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StalenessTracking {
-    /// It is measured.
-    Measured,
-    /// It is not, and costs nothing.
-    NotMeasured,
-}
-
-/// The remembered writes: of all keys, or of every n-th.
-pub struct Ledger {
-    stride: u64,
-    offset: u64,
-    histories: Vec<Mutex<KeyHistory>>,
-    staleness: StalenessTracking,
-    /// The origin of its times.
-    since: Instant,
-}
-
-impl Ledger {
-    /// An empty ledger for `count` keys; `seed` chooses the sample where not all are kept.
-    pub fn new(count: u64, seed: u64, staleness: StalenessTracking) -> Self {
-        let stride = count.div_ceil(TRACKED_MAX).max(1);
-        let offset = mix64(seed) % stride;
-        let tracked = (count - offset.min(count)).div_ceil(stride);
-        let each = |all: u64, of_a_key: std::ops::RangeInclusive<u64>| {
-            (all / tracked.max(1)).clamp(*of_a_key.start(), *of_a_key.end())
-        };
-        let moments = each(MOMENTS_ALL, MOMENTS_OF_A_KEY) as usize;
-        let unknown = each(UNKNOWN_ALL, UNKNOWN_OF_A_KEY) as u32;
-        let history = || match staleness {
-            StalenessTracking::Measured => KeyHistory::new(unknown).measuring_staleness(moments),
-            StalenessTracking::NotMeasured => KeyHistory::new(unknown),
-        };
-        let histories = (0..tracked).map(|_| Mutex::new(history())).collect();
-        Self { stride, offset, histories, staleness, since: clock::now() }
-    }
-
-    /// The time, as histories take it. To be read while the key's history is locked, so that what is
-    /// seen to come first has the earlier time.
-    fn time(&self) -> Duration {
-        clock::now() - self.since
-    }
-
-    fn history(&self, key: u64) -> Option<MutexGuard<'_, KeyHistory>> {
-        let place = key.checked_sub(self.offset)?;
-        if !place.is_multiple_of(self.stride) {
-            return None;
-        }
-        let history = self.histories.get((place / self.stride) as usize)?;
-        Some(history.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// The keys that must hold what was acknowledged, in order.
-    pub fn acknowledged(&self) -> Vec<u64> {
-        (0..self.histories.len() as u64)
-            .map(|place| place * self.stride + self.offset)
-            .filter(|&key| self.history(key).is_some_and(|history| history.has_acknowledged()))
-            .collect()
-    }
-
-    /// Of these keys, how many would show whatever was lost of them.
-    pub fn claiming_fully(&self, keys: &[u64]) -> u64 {
-        let fully = |key: u64| self.history(key).is_some_and(|history| history.claims_fully());
-        keys.iter().filter(|&&key| fully(key)).count() as u64
-    }
-
-    /// One in how many keys is remembered.
-    pub fn stride(&self) -> u64 {
-        self.stride
-    }
-}
-
-/// State that all workers of a trial share: names, values, history.
-pub struct Keyed {
-    /// The keys.
-    pub space: KeySpace,
-    /// The values that prove themselves.
-    pub values: Values,
-    /// The values that each key may hold.
-    pub ledger: Ledger,
-}
-
-impl Keyed {
-    /// The keys of a workload, none of them written yet.
-    pub fn new(workload: &Workload, seed: u64, staleness: StalenessTracking) -> Self {
-        Self {
-            space: KeySpace::new(&workload.keys),
-            values: Values::new(workload.value_size().unwrap_or(VALUE_SIZE_MIN), seed),
-            ledger: Ledger::new(workload.keys.count, seed, staleness),
-        }
-    }
-}
-
-/// Where the next operation comes from.
-pub enum Source {
-    /// A workload's mix.
-    Mix {
-        /// Chooses operation and key.
-        chooser: Box<Chooser>,
-        /// The mix's operations, in its order.
-        operations: Vec<Operation>,
-        /// Whether puts create their keys.
-        creates: bool,
-    },
-    /// Every key of the space, written once.
-    Fill,
-    /// These keys, read once.
-    Audit(Arc<[u64]>, Arc<Mutex<Findings>>),
-}
-
-/// The result of an audit.
-#[derive(Debug, Default)]
-pub struct Findings {
-    /// Keys that were read.
-    pub read: u64,
-    /// Acknowledged keys that were not there.
-    pub lost: u64,
-    /// Keys that held something else.
-    pub wrong: u64,
-    /// Of the wrong ones, how many held an older write: their update is lost.
-    pub older: u64,
-    /// The first of them, in words.
-    pub examples: Vec<String>,
-}
-
-const FINDINGS_EXAMPLES_MAX: usize = 5;
-
-impl Source {
-    /// The source of operations under a workload, the same for each worker: their numbers decide what they are.
-    pub fn mix(workload: &Workload, run_seed: u64, seed: u64) -> Self {
-        Self::Mix {
-            chooser: Box::new(Chooser::new(&workload.mix, &workload.keys, run_seed, seed)),
-            operations: workload.mix.keys().copied().collect(),
-            creates: workload.keys.order == KeyOrder::Unique && !workload.fill,
-        }
-    }
-
-    /// The operations that it chooses from.
-    pub fn operations(&self) -> &[Operation] {
-        match self {
-            Self::Mix { operations, .. } => operations,
-            Self::Fill => &[Operation::Put],
-            Self::Audit(..) => &[Operation::Get],
-        }
-    }
-
-    /// The seed of what is drawn for each operation beyond its key.
-    pub fn seed(&self) -> u64 {
-        if let Self::Mix { chooser, .. } = self { chooser.seed() } else { 0 }
-    }
-
-    /// Chooses an operation by its place, and the number of its key; `None`: there is nothing more to do.
-    pub fn choose(&mut self, ticket: u64, count: u64) -> Option<(usize, u64)> {
-        match self {
-            Self::Mix { chooser, .. } => chooser.choose(ticket),
-            Self::Fill => (ticket < count).then_some((0, ticket)),
-            Self::Audit(keys, _) => keys.get(usize::try_from(ticket).ok()?).map(|&key| (0, key)),
-        }
-    }
-
-    fn creates(&self) -> bool {
-        match self {
-            Self::Mix { creates, .. } => *creates,
-            Self::Fill => true,
-            Self::Audit(..) => false,
-        }
-    }
-}
-
 /// How reads are asked for and judged.
 #[derive(Debug, Clone, Copy)]
 pub struct Reading {
@@ -276,6 +123,8 @@ pub struct KvWork<S, C> {
     connect: C,
     key: Vec<u8>,
     value: Vec<u8>,
+    /// Operations whose next request is to be written.
+    goes_on: Vec<(Tag, Pending, Next)>,
     _session: std::marker::PhantomData<fn() -> S>,
 }
 
@@ -288,13 +137,19 @@ pub struct Pending {
     began: ReadBegan,
     /// A write's number in its key's history; 0 where that is not kept.
     sequence: u32,
+    /// The client, which values name.
+    client: u32,
+    /// Its number among those of the load.
+    ticket: u64,
+    halves: Halves,
 }
 
 impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> KvWork<S, C> {
     /// Makes the operations of one worker; `connect` makes a session for a client and a node.
     pub fn new(keyed: Arc<Keyed>, source: Source, reading: Reading, connect: C) -> Self {
-        let (key, value) = (Vec::new(), Vec::new());
-        Self { keyed, source, reading, connect, key, value, _session: std::marker::PhantomData }
+        let (key, value, goes_on) = (Vec::new(), Vec::new(), Vec::new());
+        let _session = std::marker::PhantomData;
+        Self { keyed, source, reading, connect, key, value, goes_on, _session }
     }
 }
 
@@ -332,56 +187,21 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
             return Err(NotIssued::Exhausted);
         };
         let operation = self.source.operations()[place];
-        self.key.clear();
-        self.value.clear();
-        let ledger = &self.keyed.ledger;
-        // Only what reads or writes a key has a history: requests would share the one lock of key 0.
-        let has_history = matches!(
-            operation,
-            Operation::Put | Operation::Insert | Operation::Delete | Operation::Get
-        );
-        let mut history = has_history.then(|| ledger.history(key)).flatten();
-        let mut began = ReadBegan::default();
-        let mut sequence = 0;
-        match operation {
-            Operation::Put | Operation::Insert | Operation::Delete => {
-                let put = operation != Operation::Delete;
-                let write = if put { Write::Put } else { Write::Delete };
-                sequence = history.as_mut().map_or(0, |history| history.begin(write));
-                space.write_key(key, &mut self.key);
-                if put {
-                    let stamped = match sequence {
-                        0 => (ticket + 1) & ((1 << 48) - 1),
-                        sequence => u64::from(sequence),
-                    };
-                    let stamp = Stamp { writer: client, sequence: stamped };
-                    self.keyed.values.write_value(key, stamp, &mut self.value);
-                }
-            }
-            Operation::Get => {
-                if let Some(history) = &history {
-                    began = history.begin_read(|| ledger.time());
-                }
-                space.write_key(key, &mut self.key);
-            }
-            Operation::List => {
-                key /= space.per_directory().max(1);
-                space.write_directory(key, &mut self.key);
-            }
-            Operation::Encrypt | Operation::Sign => {
-                space.write_key(key, &mut self.key);
-                let stamp = Stamp { writer: client, sequence: (ticket + 1) & ((1 << 48) - 1) };
-                self.keyed.values.write_value(key, stamp, &mut self.value);
-            }
-            _ => space.write_key(key, &mut self.key),
+        if operation == Operation::List {
+            key /= space.per_directory().max(1);
         }
-        drop(history);
+        let halves = match operation.reads_first() {
+            true => Halves::Reading { tries: 1 },
+            false => Halves::One,
+        };
+        let (began, sequence) = (ReadBegan::default(), 0);
+        let mut pending = Pending { operation, key, began, sequence, client, ticket, halves };
+        let asked = match operation {
+            Operation::ReadModifyWrite => Operation::Get,
+            other => other,
+        };
         let creates = self.source.creates();
-        let reads = self.reading.reads;
-        let (number, name, value) = (key, &self.key[..], &self.value[..]);
-        let request = Request { operation, number, key: name, value, reads, creates };
-        let pending = Pending { operation, key, began, sequence };
-        if session.request(tag, &request, out) {
+        if self.request(session, tag, &mut pending, (asked, Compare::Read), creates, out) {
             Ok(Issued { operation: place, pending })
         } else {
             self.give_up(pending, WriteOutcome::NotSent);
@@ -397,11 +217,23 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
         pendings: &mut impl Pendings<Pending>,
         done: &mut Vec<Done>,
     ) -> Result<(), ProtocolError> {
-        session.receive(input, out, &mut |tag, answer| {
+        let mut goes_on = std::mem::take(&mut self.goes_on);
+        let received = session.receive(input, out, &mut |tag, answer| {
             if let Some(pending) = pendings.take(tag) {
-                done.push(Done { tag, result: self.judge(&pending, answer) });
+                match self.step(pending, answer) {
+                    Step::Done(result) => done.push(Done { tag, result }),
+                    Step::GoesOn(pending, next) => goes_on.push((tag, pending, next)),
+                }
             }
-        })
+        });
+        for (tag, pending, next) in goes_on.drain(..) {
+            match self.go_on(session, tag, pending, next, out) {
+                Ok(pending) => pendings.put_back(tag, pending),
+                Err(failure) => done.push(Done { tag, result: Err(failure) }),
+            }
+        }
+        self.goes_on = goes_on;
+        received
     }
 
     fn receive_end(
@@ -412,7 +244,11 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
     ) -> Result<(), ProtocolError> {
         session.receive_end(&mut |tag, answer| {
             if let Some(pending) = pendings.take(tag) {
-                done.push(Done { tag, result: self.judge(&pending, answer) });
+                let result = match self.step(pending, answer) {
+                    Step::Done(result) => result,
+                    Step::GoesOn(..) => Err(halves::closed()),
+                };
+                done.push(Done { tag, result });
             }
         })
     }
@@ -441,7 +277,14 @@ impl<S, C> KvWork<S, C> {
                     ),
                 }
             }
-            (Operation::Get | Operation::List | Operation::Decrypt, Answer::Done) => {
+            (Operation::Scan, Answer::Pairs(pairs)) => self.judge_pairs(pending.key, pairs),
+            (Operation::Scan, Answer::Missing) => {
+                self.judge_pairs(pending.key, &mut std::iter::empty())
+            }
+            (
+                Operation::Get | Operation::List | Operation::Decrypt | Operation::Scan,
+                Answer::Done,
+            ) => {
                 let name = pending.operation.name();
                 failure(ErrorKind::Protocol, format!("the answer is not one to a `{name}`"))
             }

@@ -1,0 +1,248 @@
+//! Operations of two requests: a key is read, and then written.
+//!
+//! A `read-modify-write` (YCSB's workload F) writes whatever came of its read; others may write in between. A
+//! `compare-and-set` writes only where nobody has, and otherwise reads again: the optimistic loop of clients that
+//! update in place. Both are one operation, with one response time and one timeout.
+//!
+//! Two acknowledged compare-and-sets that replaced the same write are a lost update, though each key then holds what
+//! was acknowledged last: so the writes that were replaced are remembered.
+//!
+//! Not here: what a read may find (`mod`), the requests themselves (each system's session).
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+use bakeoff_core::ledger::{ReadBegan, Write, WriteOutcome};
+use bakeoff_core::measurement::ErrorKind;
+use bakeoff_core::study::Operation;
+use bakeoff_core::workload::Stamp;
+
+use super::{Answer, Compare, KvSession, KvWork, Pending, Request};
+use crate::work::{Failure, Success, Tag};
+
+/// How often a `compare-and-set` is tried before it fails.
+const TRIES_MAX: u32 = 100;
+/// How many replaced writes are remembered, of all keys together, and in how many places.
+const REPLACED_MAX: usize = 1 << 16;
+const PLACES: usize = 256;
+
+/// How far an operation has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Halves {
+    /// It has one request.
+    One,
+    /// Its key is being read, for the so-many-th time.
+    Reading { tries: u32 },
+    /// It is being written; `replaced` is the number of the write that was read, 0 where it is not known.
+    Writing { tries: u32, replaced: u32, hit: bool },
+}
+
+/// The next request of an operation.
+pub(super) enum Next {
+    /// Its key is read again.
+    Read,
+    /// It is written, in place of a version where one is compared.
+    Write(Compare),
+}
+
+/// What follows from an answer.
+#[allow(clippy::large_enum_variant, reason = "it is taken apart where it was made")]
+pub(super) enum Step {
+    Done(Result<Success, Failure>),
+    GoesOn(Pending, Next),
+}
+
+/// The failure of an operation whose second half found no connection.
+pub(super) fn closed() -> Failure {
+    Failure::new(ErrorKind::Reset, "the connection took no second half of the operation".to_owned())
+}
+
+/// The writes that were replaced by compare-and-sets lately.
+pub(super) struct Replaced(Box<[Mutex<VecDeque<(u64, u32)>>]>);
+
+impl Default for Replaced {
+    fn default() -> Self {
+        Self((0..PLACES).map(|_| Mutex::default()).collect())
+    }
+}
+
+impl Replaced {
+    /// Notes that a write of a key was replaced. `false`: it had been already.
+    fn note(&self, key: u64, sequence: u32) -> bool {
+        let place = &self.0[(key % PLACES as u64) as usize];
+        let mut replaced = place.lock().unwrap_or_else(PoisonError::into_inner);
+        if replaced.contains(&(key, sequence)) {
+            return false;
+        }
+        if replaced.len() == REPLACED_MAX / PLACES {
+            replaced.pop_front();
+        }
+        replaced.push_back((key, sequence));
+        true
+    }
+}
+
+impl<S, C> KvWork<S, C> {
+    /// Judges an answer, and finds out whether the operation has another request.
+    pub(super) fn step(&mut self, mut pending: Pending, answer: Answer<'_>) -> Step {
+        match (pending.halves, answer) {
+            (Halves::One, answer) => Step::Done(self.judge(&pending, answer)),
+            (_, Answer::Failed(kind, what)) => {
+                self.end_write(&pending, WriteOutcome::Unknown);
+                Step::Done(Err(Failure::new(kind, what)))
+            }
+            (Halves::Reading { tries }, answer) => self.after_read(pending, tries, answer),
+            (Halves::Writing { tries, .. }, Answer::Conflict)
+                if pending.operation == Operation::CompareAndSet =>
+            {
+                // The system says that it did not happen.
+                self.end_write(&pending, WriteOutcome::NotSent);
+                pending.sequence = 0;
+                if tries >= TRIES_MAX {
+                    let what = format!("{tries} tries met a write of somebody else each");
+                    return Step::Done(Err(Failure::new(ErrorKind::Status, what)));
+                }
+                pending.halves = Halves::Reading { tries: tries + 1 };
+                Step::GoesOn(pending, Next::Read)
+            }
+            (Halves::Writing { replaced, hit, .. }, Answer::Done) => {
+                self.end_write(&pending, WriteOutcome::Acknowledged);
+                let compared = pending.operation == Operation::CompareAndSet && replaced != 0;
+                if compared && !self.keyed.replaced.note(pending.key, replaced) {
+                    let what = format!(
+                        "write {replaced} of the key was replaced twice: an update is lost"
+                    );
+                    let what = self.find(pending.key, true, &what);
+                    return Step::Done(Err(Failure::new(ErrorKind::WrongValue, what)));
+                }
+                Step::Done(Ok(Success::default().of_read(hit)))
+            }
+            (Halves::Writing { .. }, _) => {
+                self.end_write(&pending, WriteOutcome::Unknown);
+                let name = pending.operation.name();
+                let what = format!("the answer is not one to a `{name}`");
+                Step::Done(Err(Failure::new(ErrorKind::Protocol, what)))
+            }
+        }
+    }
+
+    /// Goes on to the write, unless what was read is wrong.
+    fn after_read(&mut self, mut pending: Pending, tries: u32, answer: Answer<'_>) -> Step {
+        let compares = pending.operation == Operation::CompareAndSet;
+        let verified = |value: &[u8]| self.keyed.values.verify(pending.key, value).ok();
+        let (version, stamp, read) = match answer {
+            Answer::Versioned(value, version) if compares => {
+                (version, verified(value), Answer::Value(value))
+            }
+            Answer::Value(value) if !compares => (0, verified(value), Answer::Value(value)),
+            Answer::Missing => (0, None, Answer::Missing),
+            _ => {
+                let what = format!("the answer is not one to a `{}`", pending.operation.name());
+                return Step::Done(Err(Failure::new(ErrorKind::Protocol, what)));
+            }
+        };
+        let hit = matches!(read, Answer::Value(_));
+        let judged = match read {
+            Answer::Value(value) => self.judge_value(&pending, value),
+            _ => self.judge_read(&pending, |history| history.judge_missing(&pending.began)),
+        };
+        if let Err(failure) = judged {
+            return Step::Done(Err(failure));
+        }
+        // Of a key without a history the numbers of writes are those of operations, which do not order them.
+        let tracked = self.keyed.ledger.history(pending.key).is_some();
+        let sequence = stamp.filter(|_| tracked).map_or(0, |stamp| stamp.sequence);
+        let replaced = u32::try_from(sequence).unwrap_or(0);
+        pending.halves = Halves::Writing { tries, replaced, hit };
+        let compare = if compares { Compare::Replace(version) } else { Compare::Read };
+        Step::GoesOn(pending, Next::Write(compare))
+    }
+}
+
+impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> KvWork<S, C> {
+    /// Writes the next request of an operation.
+    pub(super) fn go_on(
+        &mut self,
+        session: &mut S,
+        tag: Tag,
+        mut pending: Pending,
+        next: Next,
+        out: &mut Vec<u8>,
+    ) -> Result<Pending, Failure> {
+        let compares = pending.operation == Operation::CompareAndSet;
+        let asked = match (&next, compares) {
+            (_, true) => Operation::CompareAndSet,
+            (Next::Read, false) => Operation::Get,
+            (Next::Write(_), false) => Operation::Put,
+        };
+        let compare = match next {
+            Next::Read => Compare::Read,
+            Next::Write(compare) => compare,
+        };
+        let creates = matches!(pending.halves, Halves::Writing { hit: false, .. });
+        if self.request(session, tag, &mut pending, (asked, compare), creates, out) {
+            return Ok(pending);
+        }
+        self.end_write(&pending, WriteOutcome::NotSent);
+        Err(closed())
+    }
+
+    /// Writes a request of an operation; notes in the ledger what it begins.
+    pub(super) fn request(
+        &mut self,
+        session: &mut S,
+        tag: Tag,
+        pending: &mut Pending,
+        (asked, compare): (Operation, Compare),
+        creates: bool,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let (space, ledger) = (&self.keyed.space, &self.keyed.ledger);
+        let key = pending.key;
+        self.key.clear();
+        self.value.clear();
+        let writes = match asked {
+            Operation::CompareAndSet => matches!(compare, Compare::Replace(_)),
+            asked => asked.writes(),
+        };
+        let reads = matches!(asked, Operation::Get | Operation::CompareAndSet) && !writes;
+        // Only what reads or writes a key has a history: requests would share the one lock of key 0.
+        let mut history = if writes || reads { ledger.history(key) } else { None };
+        match asked {
+            Operation::List => space.write_directory(key, &mut self.key),
+            _ => space.write_key(key, &mut self.key),
+        }
+        if reads {
+            let began = history.as_ref().map(|history| history.begin_read(|| ledger.time()));
+            pending.began = began.unwrap_or_else(ReadBegan::default);
+        }
+        if writes {
+            let put = asked != Operation::Delete;
+            let write = if put { Write::Put } else { Write::Delete };
+            pending.sequence = history.as_mut().map_or(0, |history| history.begin(write));
+        }
+        drop(history);
+        let carries = writes && asked != Operation::Delete;
+        if carries || matches!(asked, Operation::Encrypt | Operation::Sign) {
+            let sequence = match pending.sequence {
+                0 => (pending.ticket + 1) & ((1 << 48) - 1),
+                sequence => u64::from(sequence),
+            };
+            let stamp = Stamp { writer: pending.client, sequence };
+            self.keyed.values.write_value(key, stamp, &mut self.value);
+        }
+        let (name, value) = (&self.key[..], &self.value[..]);
+        let (reads, limit) = (self.reading.reads, self.keyed.scan);
+        let request = Request {
+            operation: asked,
+            number: key,
+            key: name,
+            value,
+            reads,
+            creates,
+            compare,
+            limit,
+        };
+        session.request(tag, &request, out)
+    }
+}

@@ -1,0 +1,84 @@
+//! Where the operations of keyed work come from: a mix, the keys to fill, the keys to audit.
+//!
+//! Not here: how an operation is drawn (`bakeoff_core::workload`).
+
+use std::sync::{Arc, Mutex};
+
+use bakeoff_core::study::{KeyOrder, Operation, Workload};
+use bakeoff_core::workload::Chooser;
+
+/// Where the next operation comes from.
+pub enum Source {
+    /// A workload's mix.
+    Mix {
+        /// Chooses operation and key.
+        chooser: Box<Chooser>,
+        /// The mix's operations, in its order.
+        operations: Vec<Operation>,
+        /// Whether puts create their keys.
+        creates: bool,
+    },
+    /// Every key of the space, written once.
+    Fill,
+    /// These keys, read once.
+    Audit(Arc<[u64]>, Arc<Mutex<Findings>>),
+}
+
+/// The result of an audit.
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// Keys that were read.
+    pub read: u64,
+    /// Acknowledged keys that were not there.
+    pub lost: u64,
+    /// Keys that held something else.
+    pub wrong: u64,
+    /// Of the wrong ones, how many held an older write: their update is lost.
+    pub older: u64,
+    /// The first of them, in words.
+    pub examples: Vec<String>,
+}
+
+pub(super) const FINDINGS_EXAMPLES_MAX: usize = 5;
+
+impl Source {
+    /// The source of operations under a workload, the same for each worker: their numbers decide what they are.
+    pub fn mix(workload: &Workload, run_seed: u64, seed: u64) -> Self {
+        Self::Mix {
+            chooser: Box::new(Chooser::new(&workload.mix, &workload.keys, run_seed, seed)),
+            operations: workload.mix.keys().copied().collect(),
+            creates: workload.keys.order == KeyOrder::Unique && !workload.fill,
+        }
+    }
+
+    /// The operations that it chooses from.
+    pub fn operations(&self) -> &[Operation] {
+        match self {
+            Self::Mix { operations, .. } => operations,
+            Self::Fill => &[Operation::Put],
+            Self::Audit(..) => &[Operation::Get],
+        }
+    }
+
+    /// The seed of what is drawn for each operation beyond its key.
+    pub fn seed(&self) -> u64 {
+        if let Self::Mix { chooser, .. } = self { chooser.seed() } else { 0 }
+    }
+
+    /// Chooses an operation by its place, and the number of its key; `None`: there is nothing more to do.
+    pub fn choose(&mut self, ticket: u64, count: u64) -> Option<(usize, u64)> {
+        match self {
+            Self::Mix { chooser, .. } => chooser.choose(ticket),
+            Self::Fill => (ticket < count).then_some((0, ticket)),
+            Self::Audit(keys, _) => keys.get(usize::try_from(ticket).ok()?).map(|&key| (0, key)),
+        }
+    }
+
+    pub(super) fn creates(&self) -> bool {
+        match self {
+            Self::Mix { creates, .. } => *creates,
+            Self::Fill => true,
+            Self::Audit(..) => false,
+        }
+    }
+}

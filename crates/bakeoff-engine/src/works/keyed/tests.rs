@@ -1,0 +1,252 @@
+//! Operations of two requests, and scans, on a store in memory that can be told to forget its versions.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use bakeoff_core::study::{KeyOrder, Keys, Payload, ValueSizes, Workload};
+
+use super::*;
+
+/// Keys with their values and versions.
+#[derive(Default)]
+struct Store {
+    keys: BTreeMap<Vec<u8>, (Vec<u8>, u64)>,
+    version: u64,
+    forgets_versions: bool,
+}
+
+/// A request, and the tag that its answer has.
+struct Asked {
+    tag: Tag,
+    operation: Operation,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    compare: Compare,
+    limit: usize,
+}
+
+/// A session that answers when bytes come, whichever.
+struct MemorySession {
+    store: Arc<Mutex<Store>>,
+    asked: Vec<Asked>,
+}
+
+impl Session for MemorySession {
+    fn open(&mut self, _: &mut Vec<u8>) {}
+
+    fn is_open(&self) -> bool {
+        true
+    }
+}
+
+impl KvSession for MemorySession {
+    fn request(&mut self, tag: Tag, request: &Request<'_>, _: &mut Vec<u8>) -> bool {
+        let Request { operation, compare, limit, .. } = *request;
+        let (key, value) = (request.key.to_vec(), request.value.to_vec());
+        self.asked.push(Asked { tag, operation, key, value, compare, limit: limit as usize });
+        true
+    }
+
+    fn receive(
+        &mut self,
+        _: &[u8],
+        _: &mut Vec<u8>,
+        on: &mut impl FnMut(Tag, Answer<'_>),
+    ) -> Result<(), ProtocolError> {
+        let mut store = self.store.lock().unwrap();
+        for Asked { tag, operation, key, value, compare, limit } in self.asked.drain(..) {
+            let found = store.keys.get(&key).cloned();
+            match (operation, compare, found) {
+                (Operation::Scan, ..) => {
+                    let range = store.keys.range(key..).take(limit);
+                    on(
+                        tag,
+                        Answer::Pairs(&mut range.map(|(key, (value, _))| (&key[..], &value[..]))),
+                    );
+                }
+                (Operation::Get, _, Some((value, _))) => on(tag, Answer::Value(&value)),
+                (Operation::CompareAndSet, Compare::Read, Some((value, version))) => {
+                    on(tag, Answer::Versioned(&value, version));
+                }
+                (Operation::Get, ..) | (_, Compare::Read, None) if operation != Operation::Put => {
+                    on(tag, Answer::Missing);
+                }
+                (Operation::CompareAndSet, Compare::Replace(wanted), found)
+                    if !store.forgets_versions
+                        && found.as_ref().map_or(0, |one| one.1) != wanted =>
+                {
+                    on(tag, Answer::Conflict);
+                }
+                _ => {
+                    store.version += 1;
+                    let version = store.version;
+                    store.keys.insert(key, (value, version));
+                    on(tag, Answer::Done);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+type Connect = Box<dyn FnMut(u32, usize) -> MemorySession + Send>;
+
+/// Clients with one operation each, on one store.
+struct Desk {
+    store: Arc<Mutex<Store>>,
+    keyed: Arc<Keyed>,
+    work: KvWork<MemorySession, Connect>,
+    sessions: Vec<MemorySession>,
+    pendings: Vec<Vec<Option<Pending>>>,
+    next: u64,
+}
+
+impl Desk {
+    /// Nine keys; all clients go to the first of them where the order is `Same`.
+    fn new(operation: Operation, order: KeyOrder, clients: u32) -> Self {
+        let workload = Workload {
+            name: "w".to_owned(),
+            mix: BTreeMap::from([(operation, 1)]),
+            keys: Keys { count: 9, size: 64, order, per_directory: 0 },
+            payload: Payload::Values(ValueSizes::Fixed(100)),
+            with: BTreeMap::from([("scan".to_owned(), "3".to_owned())]),
+            reads: ReadConsistency::Linearizable,
+            fill: true,
+            loads: Vec::new(),
+            systems: Vec::new(),
+        };
+        let store = Arc::new(Mutex::new(Store::default()));
+        let keyed = Arc::new(Keyed::new(&workload, 7, StalenessTracking::NotMeasured));
+        let reads = workload.reads;
+        let reading = Reading { reads, may_be_stale: false, lists_are_complete: true };
+        let of = store.clone();
+        let connect: Connect =
+            Box::new(move |_, _| MemorySession { store: of.clone(), asked: Vec::new() });
+        let source = Source::mix(&workload, 7, 8);
+        let mut work = KvWork::new(keyed.clone(), source, reading, connect);
+        let sessions = (0..clients).map(|client| work.session(client, 0)).collect();
+        let pendings = (0..clients).map(|_| vec![None]).collect();
+        Self { store, keyed, work, sessions, pendings, next: 0 }
+    }
+
+    /// Writes all keys, as a fill does.
+    fn fill(&mut self) {
+        let mut store = self.store.lock().unwrap();
+        for key in 0..self.keyed.space.count() {
+            let (mut name, mut value) = (Vec::new(), Vec::new());
+            self.keyed.space.write_key(key, &mut name);
+            let mut history = self.keyed.ledger.history(key).unwrap();
+            let sequence = history.begin(bakeoff_core::ledger::Write::Put);
+            history.end(sequence, WriteOutcome::Acknowledged, || std::time::Duration::ZERO);
+            let stamp = bakeoff_core::workload::Stamp { writer: 0, sequence: sequence.into() };
+            self.keyed.values.write_value(key, stamp, &mut value);
+            store.version += 1;
+            let version = store.version;
+            store.keys.insert(name, (value, version));
+        }
+    }
+
+    fn issue(&mut self, client: usize) {
+        let session = &mut self.sessions[client];
+        let issued = self.work.issue(session, client as u32, 0, self.next, &mut Vec::new());
+        let Ok(Issued { pending, .. }) = issued else { panic!("it is issued") };
+        self.pendings[client][0] = Some(pending);
+        self.next += 1;
+    }
+
+    /// Has a client receive what it asked for; says what ended by it.
+    fn receive(&mut self, client: usize) -> Option<Result<Success, Failure>> {
+        let mut done = Vec::new();
+        let (session, pendings) = (&mut self.sessions[client], &mut self.pendings[client]);
+        self.work.receive(session, b"", &mut Vec::new(), pendings, &mut done).unwrap();
+        assert_eq!(
+            done.is_empty(),
+            self.pendings[client][0].is_some(),
+            "either ended or under way"
+        );
+        done.pop().map(|done| done.result)
+    }
+}
+
+#[track_caller]
+fn failed(result: Option<Result<Success, Failure>>, kind: ErrorKind, what: &str) {
+    match result {
+        Some(Err(failure)) => {
+            assert_eq!(failure.kind, kind, "{}", failure.what);
+            assert!(failure.what.contains(what), "{}", failure.what);
+        }
+        _ => panic!("it is no failure"),
+    }
+}
+
+#[test]
+fn read_modify_write_is_one_operation_of_two_requests() {
+    let mut desk = Desk::new(Operation::ReadModifyWrite, KeyOrder::Same, 1);
+    // There is nothing at first, then what was written.
+    for hit in [false, true] {
+        desk.issue(0);
+        assert!(desk.receive(0).is_none(), "it has only read");
+        let Some(Ok(success)) = desk.receive(0) else { panic!("it succeeds") };
+        assert_eq!(success.hit, Some(hit));
+    }
+    assert_eq!(desk.keyed.ledger.acknowledged(), [0]);
+    desk.store.lock().unwrap().keys.clear();
+    desk.issue(0);
+    failed(
+        desk.receive(0),
+        ErrorKind::WrongValue,
+        "missing, though a write of it was acknowledged",
+    );
+}
+
+#[test]
+fn compare_and_set_reads_again_where_another_client_was_first() {
+    let mut desk = Desk::new(Operation::CompareAndSet, KeyOrder::Same, 2);
+    desk.issue(0);
+    desk.issue(1);
+    assert!(desk.receive(0).is_none() && desk.receive(1).is_none(), "both have read");
+    assert!(matches!(desk.receive(0), Some(Ok(_))));
+    assert!(desk.receive(1).is_none(), "a conflict");
+    assert!(desk.receive(1).is_none(), "it has read again");
+    assert!(matches!(desk.receive(1), Some(Ok(_))));
+    assert_eq!(desk.store.lock().unwrap().version, 2);
+}
+
+#[test]
+fn compare_and_sets_that_replace_the_same_write_are_a_lost_update() {
+    let mut desk = Desk::new(Operation::CompareAndSet, KeyOrder::Same, 2);
+    desk.fill();
+    desk.store.lock().unwrap().forgets_versions = true;
+    desk.issue(0);
+    desk.issue(1);
+    assert!(desk.receive(0).is_none() && desk.receive(1).is_none(), "both have read");
+    assert!(matches!(desk.receive(0), Some(Ok(_))));
+    failed(desk.receive(1), ErrorKind::WrongValue, "write 1 of the key was replaced twice");
+}
+
+#[test]
+fn scan_finds_missing_keys_and_values_of_others() {
+    let mut desk = Desk::new(Operation::Scan, KeyOrder::Sequential, 1);
+    desk.fill();
+    // Nine scans of three keys, the last two of which meet the end.
+    for _ in 0..9 {
+        desk.issue(0);
+        assert!(matches!(desk.receive(0), Some(Ok(_))));
+    }
+    let name = |key| {
+        let mut name = Vec::new();
+        desk.keyed.space.write_key(key, &mut name);
+        name
+    };
+    let (second, third) = (name(1), name(2));
+    {
+        let mut store = desk.store.lock().unwrap();
+        let value = store.keys[&third].clone();
+        store.keys.insert(second.clone(), value);
+    }
+    desk.issue(0);
+    failed(desk.receive(0), ErrorKind::WrongValue, "not written to this key");
+    desk.store.lock().unwrap().keys.remove(&second);
+    desk.issue(0);
+    failed(desk.receive(0), ErrorKind::WrongValue, "key 1 is missing in a scan from key 1 on");
+}
