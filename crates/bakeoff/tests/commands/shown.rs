@@ -141,13 +141,13 @@ fn throttled() -> Result<(), String> {
     let found = findings(&run);
     let finding = found.iter().find(|one| throttled(one)).expect("a finding of its limit");
     let used = run.report["comparisons"][0]["systems"][0]["trials"][0]["nodes"][0].clone();
-    assert!(used["throttled_share"].as_f64() > Some(0.5), "{used}");
+    let throttled = used["throttled_share"].as_f64() > Some(0.5);
     let cpu = used["cpu_mean_percent"].as_f64().unwrap();
     // The kernel hands out slices of 5 ms: a period's last one may go over the limit of 5 ms a period.
     assert!(cpu < 7.5, "{used}");
     // A machine that gave the server no time for a while held it back more than its limit did.
     let bound = finding.contains("its limit of 0.05 CPU, not the program, set the pace");
-    if bound && cpu > 2.0 { Ok(()) } else { Err(format!("{finding}; {used}")) }
+    if bound && throttled && cpu > 2.0 { Ok(()) } else { Err(format!("{finding}; {used}")) }
 }
 
 /// Full and resumed handshakes of 40 requests by four clients.

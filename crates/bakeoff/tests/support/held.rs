@@ -27,7 +27,9 @@ pub(crate) fn hold() -> Held {
 /// `how`: as `__hold` takes it.
 pub(crate) fn hold_so(how: &str) -> Held {
     let dir = tempfile::tempdir().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+    // Whoever runs the tests in the background has SIGINT ignored, and children inherit that.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=INT,HUP,TERM,QUIT", env!("CARGO_BIN_EXE_bakeoff")]);
     command.arg("__hold").arg(dir.path()).args([how, "sh", "-c", NODE]);
     // A group of its own, so that a test can signal the group as a terminal does.
     let mut bakeoff = command.stdout(Stdio::piped()).process_group(0).spawn().unwrap();

@@ -260,7 +260,8 @@ impl Run {
 }
 
 /// Every trial of a report.
-fn trials(report: &Value) -> Vec<&Value> {
+/// All trials of a report.
+pub(crate) fn trials(report: &Value) -> Vec<&Value> {
     let systems = array(&report["comparisons"]).iter().flat_map(|one| array(&one["systems"]));
     systems.flat_map(|system| array(&system["trials"])).collect()
 }

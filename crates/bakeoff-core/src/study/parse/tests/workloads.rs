@@ -49,7 +49,7 @@ error: unknown operation `frob` in workload `write`
   |
 7 |     mix: {frob: 1}
   |           ^^^^
-hint: known operations: `put`, `get`, `delete`, `list`, `login-userpass`, `login-approle`, `lookup-token`, `encrypt`, `decrypt`, `sign`, `issue-certificate`, `sign-certificate`, `issue-credentials`, `read-policy`, `read-mount`, `insert`, `ping`, `check-access`, `request` and `denied`
+hint: known operations: `put`, `get`, `delete`, `list`, `login-userpass`, `login-approle`, `lookup-token`, `encrypt`, `decrypt`, `sign`, `issue-certificate`, `sign-certificate`, `issue-credentials`, `read-policy`, `read-mount`, `insert`, `ping`, `check-access`, `request`, `denied`, …
 ",
     );
     check(
@@ -489,7 +489,7 @@ fn latest_keys_are_not_divided_between_writers_and_readers() {
         ],
         r"
 error: workload `write` reads what was written last, and load `steady` has clients of their own for writes
- --> my.yaml:12:14
+  --> my.yaml:12:14
    |
 12 |     targets: {writes: leader, reads: all}
    |              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
