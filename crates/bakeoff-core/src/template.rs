@@ -253,7 +253,8 @@ fn meaning(word: &str, columns: &[String]) -> Result<Word, TemplateError> {
     let known: Vec<String> = KNOWN.map(str::to_owned).into_iter().chain(columns).collect();
     let written = format!("{{{word}}}");
     let hint = suggest(&written, known.iter().map(String::as_str), "there are");
-    let hint = format!("{hint}; `{{{written}}}` is the text itself");
+    let end = if hint.ends_with('?') { "" } else { ";" };
+    let hint = format!("{hint}{end} `{{{written}}}` is the text itself");
     Err(TemplateError::Unknown { word: word.to_owned(), hint })
 }
 
@@ -306,7 +307,7 @@ mod tests {
         };
         let kye = told("/{kye}");
         assert!(kye.contains("`{kye}` stands for nothing"), "{kye}");
-        assert!(kye.contains("did you mean `{key}`?; `{{kye}}` is the text itself"), "{kye}");
+        assert!(kye.contains("did you mean `{key}`? `{{kye}}` is the text itself"), "{kye}");
         assert!(told("{usr}").contains("`{user}`"), "a column");
         for wrong in ["{random}", "{random:0}", "{random:65537}", "{random:99999999999999999999}"] {
             assert!(told(wrong).contains("1 to 65536 random characters"), "{wrong}");

@@ -201,7 +201,12 @@ pub fn parse_duration(text: &str) -> Result<Duration, Unreadable> {
 
 fn duration_unit_hint(text: &str, number: Decimal<'_>, unit: &str) -> String {
     let unit = match unit.to_ascii_lowercase().as_str() {
-        "" => return format!("it has no unit; did you mean `{}s`?", shown(text)),
+        "" => {
+            // Whoever writes hundreds mostly thinks of milliseconds.
+            let unit =
+                if number.as_f64().is_some_and(|number| number >= 100.0) { "ms" } else { "s" };
+            return format!("it has no unit; did you mean `{}{unit}`?", shown(text));
+        }
         "sec" | "secs" | "second" | "seconds" => "s",
         "min" | "mins" | "minute" | "minutes" => "m",
         "hr" | "hrs" | "hour" | "hours" => "h",

@@ -176,6 +176,18 @@ impl<'a> DiagnosticSink<'a> {
         self.add(at, format!("`{name}` must be {wanted}, not {seen}"));
     }
 
+    /// Gives a hint to those of the diagnostics from the `known`-th on that have none.
+    pub(super) fn hint_since(&mut self, known: usize, hint: impl Fn() -> String) {
+        for (_, diagnostic) in self.found.iter_mut().skip(known) {
+            diagnostic.hint.get_or_insert_with(&hint);
+        }
+    }
+
+    /// Returns how many diagnostics there are.
+    pub(super) fn len(&self) -> usize {
+        self.found.len()
+    }
+
     /// Returns whether further diagnostics are dropped.
     pub fn is_full(&self) -> bool {
         self.found.len() >= DIAGNOSTICS_MAX

@@ -104,7 +104,12 @@ impl<'a> Fields<'a> {
         read: impl FnOnce(&mut DiagnosticSink<'_>, &'static Form, &Node) -> Option<T>,
     ) -> Option<T> {
         match self.field(sink, name)? {
-            (field, Some(node)) => read(sink, &field.form, node),
+            (field, Some(node)) => {
+                let known = sink.len();
+                let value = read(sink, &field.form, node);
+                sink.hint_since(known, || format!("as in `{name}: {}`", field.example));
+                value
+            }
             (Field { given: Given::Default(text), form, .. }, None) => {
                 read(sink, form, &Node::plain(text))
             }
@@ -415,8 +420,17 @@ pub(super) fn size(
     }
     let (least, most) = (ByteCount(*min), ByteCount(*max));
     let what = format!("`{name}` must be from {least} to {most}, not {}", seen(node));
-    match name {
-        "size" => sink.hint(&node.at, what, "keys and values carry what proves them right"),
+    let number = node.scalar().filter(|text| text.trim().bytes().all(|byte| byte.is_ascii_digit()));
+    match (name, number) {
+        ("size", _) => sink.hint(&node.at, what, "keys and values carry what proves them right"),
+        (_, Some(number)) if bytes < *min => {
+            let number = number.trim();
+            sink.hint(
+                &node.at,
+                what,
+                format!("a number alone is bytes; did you mean `{number}MiB`?"),
+            );
+        }
         _ => sink.add(&node.at, what),
     }
     None
@@ -460,7 +474,7 @@ pub fn suggest<'w>(written: &str, known: impl Iterator<Item = &'w str>, otherwis
     let known: Vec<_> = known.collect();
     match nearest(written, known.iter().copied()) {
         Some(word) => format!("did you mean `{}`?", shown(word)),
-        None if known.is_empty() => "there is none".to_owned(),
+        None if known.is_empty() => "there are none at all: leave it out".to_owned(),
         None => format!("{otherwise} {}", list(&known)),
     }
 }

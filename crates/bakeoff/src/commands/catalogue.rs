@@ -155,7 +155,7 @@ pub(crate) fn install(
             }
             None => {
                 let names: Vec<&str> = systems::registry().iter().map(|s| s.kind().name).collect();
-                let hint = format!("systems are {}", names.join(", "));
+                let hint = study::suggest(name, names.into_iter(), "systems:");
                 return Err(Failure::input(format!("no system `{name}`"), hint));
             }
         };

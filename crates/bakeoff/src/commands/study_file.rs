@@ -36,7 +36,11 @@ pub(crate) fn study_text(asked: &str) -> Result<StudyText, Failure> {
     }
     let bytes = std::fs::read(&path).map_err(|error| {
         let names: Vec<&str> = shipped::shipped().iter().map(|(name, _)| *name).collect();
-        let hint = format!("give a study's file, or one of those that ship: {}", names.join(", "));
+        let hint = study::suggest(
+            asked,
+            names.into_iter(),
+            "give a study's file, or the name of one that ships:",
+        );
         Failure::input(format!("cannot read study `{asked}`: {error}"), hint)
     })?;
     let text = String::from_utf8(bytes).map_err(|error| {

@@ -19,6 +19,7 @@ mod hey;
 mod hostile_http;
 mod hostile_runs;
 mod load;
+mod mistakes;
 mod narration;
 mod nothing_left_running;
 mod observed;

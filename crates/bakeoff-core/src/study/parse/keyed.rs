@@ -10,7 +10,7 @@ use crate::study::fields::{self, ORDERS, VALUE_SIZE, VALUE_SIZE_MAX};
 use crate::study::reading::{Fields, size, word};
 use crate::study::tree::{DiagnosticSink, Value};
 use crate::study::{KeyOrder, Keys, Operation, ValueSizes};
-use crate::units::{ByteCount, shown};
+use crate::units::{ByteCount, plural, shown};
 use crate::workload::{DIRECTORY_SIZE, KEY_SIZE_USUAL, VALUE_SIZE_MIN, bare_size};
 
 /// The exponent of Zipf's law where a study names none: that of YCSB.
@@ -55,7 +55,8 @@ pub(super) fn keys(
         && size < bare_size(count)
     {
         let names = 1_u64 << (5 * size).min(63);
-        let what = format!("keys of {size} bytes have {names} names, and there are {count} keys");
+        let bytes = plural(size, "byte");
+        let what = format!("keys of {bytes} have {names} names, and there are {count} keys");
         let hint = format!("write `size: {}` or more", bare_size(count));
         sink.hint(fields.value_at("size"), what, hint);
     }

@@ -353,11 +353,12 @@ pub(super) fn secret(
     value: Option<&String>,
     words: &str,
 ) {
-    let name = entry.key.to_ascii_uppercase();
-    let looks = words.split(' ').any(|word| name.contains(word));
+    let upper = entry.key.to_ascii_uppercase();
+    let looks = words.split(' ').any(|word| upper.contains(word));
     if looks && value.is_some_and(|value| !value.is_empty() && !value.starts_with('$')) {
-        let what = format!("`{}` looks like a secret, and a record keeps the study", shown(&name));
-        let variable = name.replace('-', "_");
+        let name = shown(&entry.key);
+        let what = format!("`{name}` looks like a secret, and a record keeps the study");
+        let variable = upper.replace('-', "_");
         let hint =
             format!("write `{}: ${variable}` and set it in bakeoff's environment", entry.key);
         sink.hint_secret(&entry.node.at, what, hint);

@@ -333,7 +333,7 @@ mod tests {
         wrong(&[], &["<URL>"]);
         wrong(&[URL, "--fail-if", "p99 > 20"], &["`--fail-if`: `20`", "p99 > 20\n        ^^"]);
         wrong(&[URL, "--expect-status", "2"], &["`--expect-status`: `2`"]);
-        wrong(&[URL, "--weights", "1,2"], &["`--weights` has 2 numbers, and there are 1 URLs"]);
+        wrong(&[URL, "--weights", "1,2"], &["`--weights` has 2 numbers for 1 URL"]);
         wrong(&[URL, "--body-file", "/nowhere"], &["cannot read the body `/nowhere`"]);
         wrong(&["--targets", "/nowhere"], &["cannot read the targets file `/nowhere`"]);
         wrong(&["--targets", "f", URL], &["cannot be used with"]);

@@ -9,6 +9,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use bakeoff_core::secrets;
+use bakeoff_core::units::plural;
 use bakeoff_engine::works::http::{
     Expect, ExpectBody, Request, Statuses, Url, check_headers, parse_header, parse_method,
 };
@@ -39,7 +40,11 @@ pub(super) fn from_urls(args: &LoadArgs) -> Result<Vec<Request>, Failure> {
     {
         let (weights, urls) = (args.requests.weights.len(), args.requests.urls.len());
         return Err(Failure::input(
-            format!("`--weights` has {weights} numbers, and there are {urls} URLs"),
+            format!(
+                "`--weights` has {} for {}",
+                plural(weights as u64, "number"),
+                plural(urls as u64, "URL")
+            ),
             "give one for each URL, in their order",
         ));
     }
@@ -251,7 +256,7 @@ fn read_file(path: &Path, what: &str) -> Result<Vec<u8>, Failure> {
     read.map_err(|error| {
         Failure::input(
             format!("cannot read the {what} `{}`: {error}", path.display()),
-            "give a file",
+            "write its path from the folder that bakeoff is started in",
         )
     })
 }

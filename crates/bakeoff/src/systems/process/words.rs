@@ -146,7 +146,10 @@ fn unknown(word: &str, system: &study::System) -> Diagnostic {
     let hint = suggest(&written, known.iter().map(String::as_str), "there are");
     (
         format!("nothing is known that `{written}` stands for"),
-        format!("{hint}; `{{{{{word}}}}}` is the text itself"),
+        format!(
+            "{hint}{} `{{{{{word}}}}}` is the text itself",
+            if hint.ends_with('?') { "" } else { ";" }
+        ),
     )
 }
 
@@ -217,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_word_that_stands_for_nothing_is_refused() {
-        refused("{prot}", Place::Ours, ["`{prot}`", "did you mean `{port}`?; `{{prot}}` is the"]);
+        refused("{prot}", Place::Ours, ["`{prot}`", "did you mean `{port}`? `{{prot}}` is the"]);
         refused("{gateway}", Place::Ours, ["`{gateway}`", "`{dir}`, `{node}`"]);
         let own = written("{remote_host} {prot}", &system(), Place::File, &mut show).unwrap();
         assert_eq!(own, "{remote_host} {prot}");

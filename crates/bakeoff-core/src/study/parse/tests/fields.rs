@@ -228,6 +228,7 @@ error: `title` must be a text, not a list
   |
 1 | title: [t]
   |        ^^^
+hint: as in `title: etcd and ZooKeeper under write load`
 ",
     );
     check(
@@ -238,6 +239,7 @@ error: `title` is empty
   |
 1 | title: ""
   |        ^^
+hint: as in `title: etcd and ZooKeeper under write load`
 "#,
     );
     check(
@@ -248,6 +250,7 @@ error: `fill` must be `true` or `false`, not `yes`
   |
 8 |     fill: yes
   |           ^^^
+hint: as in `fill: true`
 ",
     );
     check(
@@ -280,6 +283,7 @@ error: `trials` must be from 1 to 1000, not `0`
   |
 2 | trials: 0
   |         ^
+hint: as in `trials: 7`
 ",
     );
     check(
@@ -290,6 +294,7 @@ error: `trials` must be from 1 to 1000, not `-3`
   |
 2 | trials: -3
   |         ^^
+hint: as in `trials: 7`
 ",
     );
 }

@@ -161,6 +161,7 @@ error: `after` must be more than zero
    |
 12 |     stop: {after: 0s}
    |                   ^^
+hint: as in `after: 30s`
 ",
     );
     check(
@@ -171,6 +172,7 @@ error: `operations` must be from 1 to 1000000000000, not `0`
    |
 12 |     stop: {operations: 0}
    |                        ^
+hint: as in `operations: 100000`
 ",
     );
     check(
@@ -192,6 +194,7 @@ error: `timeout` must be more than zero
    |
 12 |     timeout: 0s
    |              ^^
+hint: as in `timeout: 10s`
 ",
     );
     check(
@@ -202,6 +205,7 @@ error: `in-flight` must be from 1 to 1000000, not `0`
    |
 12 |     in-flight: 0
    |                ^
+hint: as in `in-flight: 1`
 ",
     );
     check(
@@ -212,6 +216,7 @@ error: `count` must be from 1 to 1000000000000, not `0`
   |
 8 |     keys: {count: 0}
   |                   ^
+hint: as in `count: 10000`
 ",
     );
 }
@@ -226,6 +231,7 @@ error: `after` must be at most 24h
    |
 12 |     stop: {after: 25h}
    |                   ^^^
+hint: as in `after: 30s`
 ",
     );
     check(
@@ -236,6 +242,7 @@ error: `warmup` must be at most 1h
    |
 12 |     warmup: 61m
    |             ^^^
+hint: as in `warmup: 5s`
 ",
     );
     check(
@@ -246,6 +253,7 @@ error: `timeout` must be at most 1h
    |
 12 |     timeout: 2h
    |              ^^
+hint: as in `timeout: 10s`
 ",
     );
 }
@@ -623,6 +631,7 @@ error: `value` must be at least 0, not `-1`
   |
 3 |   - {system: one, workload: write, metric: errors, value: -1}
   |                                                           ^^
+hint: as in `value: 2921`
 ",
     );
     check(

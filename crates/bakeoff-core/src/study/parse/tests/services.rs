@@ -72,7 +72,7 @@ fn a_secret_does_not_stand_in_a_study() {
     let wording = ["`DB_PASSWORD` looks like a secret", "write `DB_PASSWORD: $DB_PASSWORD`"];
     refused(&with("DB_PASSWORD: hunter2"), PAGES, STEADY, &wording);
     assert!(service(&with("DB_PASSWORD: $X, MODE: fast"), PAGES, STEADY).is_ok());
-    let wording = ["`AUTHORIZATION` looks like a secret"];
+    let wording = ["`authorization` looks like a secret"];
     let pages = "mix: {request: 1}, request: {headers: {authorization: Bearer abc}}";
     refused(WEB, pages, STEADY, &wording);
 }

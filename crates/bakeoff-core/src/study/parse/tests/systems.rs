@@ -56,6 +56,7 @@ error: `nodes` must be from 1 to 99, not `0`
   |
 4 |   three: {kind: etcd, nodes: 0}
   |                              ^
+hint: as in `nodes: 1`
 ",
     );
     check(
@@ -209,6 +210,7 @@ error: `cpu` must be more than 0 and at most 1024, not `0`
   |
 4 |   three: {kind: etcd, limits: {cpu: 0}}
   |                                     ^
+hint: as in `cpu: 0.5`
 ",
     );
     check(
@@ -219,6 +221,7 @@ error: `memory` must be from 1 MiB to 1 PiB, not `1KiB`
   |
 4 |   three: {kind: etcd, limits: {memory: 1KiB}}
   |                                        ^^^^
+hint: as in `memory: 1GiB`
 ",
     );
     check(
@@ -229,6 +232,7 @@ error: `cpu` must be a number, not `half`
   |
 4 |   three: {kind: etcd, limits: {cpu: half}}
   |                                     ^^^^
+hint: as in `cpu: 0.5`
 ",
     );
 }

@@ -110,6 +110,7 @@ error: `count` must be a whole number, not `many`
   |
 8 |     keys: {count: many}
   |                   ^^^^
+hint: as in `count: 10000`
 ",
     );
 }
@@ -145,7 +146,7 @@ fn sizes_too_small_to_prove_anything_are_refused() {
     check(
         &[("{count: 100}", "{count: 100, size: 1}")],
         r"
-error: keys of 1 bytes have 32 names, and there are 100 keys
+error: keys of 1 byte have 32 names, and there are 100 keys
  --> my.yaml:8:30
   |
 8 |     keys: {count: 100, size: 1}
@@ -246,6 +247,7 @@ error: `zipfian` must be more than 0 and at most 10, not `0`
   |
 8 |     keys: {count: 100, order: {zipfian: 0}}
   |                                         ^
+hint: as in `zipfian: 1.2`
 ",
     );
     check(

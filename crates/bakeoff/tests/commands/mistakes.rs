@@ -1,0 +1,211 @@
+//! Mistakes that people make in studies, targets, flags and files: each is told with its place and a hint.
+//!
+//! `outputs/mistakes.txt` holds what is printed for each, and the exit code. It is there to be read: whoever changes a
+//! message reads what a user will. With `BLESS=1` it is written anew.
+//!
+//! Not here: the places of a study's faults one by one (core's `study::parse`).
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use crate::support::{Ran, bakeoff};
+
+/// A study that is right, in which each mistake is made.
+const STUDY: &str = "\
+title: Which is faster?
+systems:
+  one: {kind: canary}
+  three: {kind: etcd, nodes: 3}
+workloads:
+  write:
+    mix: {put: 1}
+    keys: {count: 1000}
+loads:
+  steady:
+    clients: 2
+    stop: {after: 1s}
+";
+
+/// Mistakes in the study: what stands there, and what somebody wrote in its place.
+const IN_STUDIES: &[(&str, &str, &str)] = &[
+    ("a tab for indentation", "    keys:", "\tkeys:"),
+    ("a bracket that nothing closes", "{put: 1}", "{put: 1"),
+    ("a field twice", "    clients: 2", "    clients: 2\n    clients: 4"),
+    ("no title", "title: Which is faster?\n", ""),
+    ("a section that is called otherwise", "workloads:", "workload:"),
+    ("a kind that is spelled wrong", "kind: etcd", "kind: etdc"),
+    ("no nodes", "nodes: 3", "nodes: 0"),
+    ("a number in words", "nodes: 3", "nodes: three"),
+    ("a version in words", "nodes: 3}", "nodes: 3, version: newest}"),
+    ("an option of another kind", "nodes: 3}", "nodes: 3, options: {heap: 1GiB}}"),
+    ("an option without its unit", "nodes: 3}", "nodes: 3, options: {election-timeout: 500}}"),
+    ("a limit of memory without its unit", "nodes: 3}", "nodes: 3, limits: {memory: 512}}"),
+    ("a limit of no CPU", "nodes: 3}", "nodes: 3, limits: {cpu: 0}}"),
+    (
+        "an endpoint without its port",
+        "kind: etcd, nodes: 3",
+        "kind: etcd, endpoints: [\"http://10.0.0.5\"]",
+    ),
+    ("endpoints and nodes", "nodes: 3}", "nodes: 3, endpoints: [\"10.0.0.5:2379\"]}"),
+    (
+        "a certificate that is not there",
+        "nodes: 3}",
+        "endpoints: [\"https://10.0.0.5:2379\"], tls: {ca: no-such.pem}}",
+    ),
+    (
+        "a password in the study",
+        "nodes: 3}",
+        "endpoints: [\"10.0.0.5:2379\"], credentials: {user: root, password: hunter2}}",
+    ),
+    (
+        "a variable that is not set",
+        "nodes: 3}",
+        "endpoints: [\"10.0.0.5:2379\"], credentials: {user: root, password: $BAKEOFF_NO_SUCH}}",
+    ),
+    ("a part of another kind", "nodes: 3}", "nodes: 3, parts: {storage: {kind: consul}}}"),
+    ("an operation that is spelled wrong", "{put: 1}", "{puts: 1}"),
+    ("an operation that a system lacks", "{put: 1}", "{put: 1, scan: 1}"),
+    ("a mix of nothing", "{put: 1}", "{}"),
+    ("no keys", "    keys: {count: 1000}\n", ""),
+    ("a count with a unit", "{count: 1000}", "{count: 10k keys}"),
+    ("an order that is spelled wrong", "{count: 1000}", "{count: 1000, order: zipf}"),
+    ("keys too short for their count", "{count: 1000}", "{count: 1000, size: 1}"),
+    ("values too large", "{count: 1000}", "{count: 1000}\n    values: {size: 2MiB}"),
+    ("a size that means two things", "{count: 1000}", "{count: 1000}\n    values: {size: 1m}"),
+    ("reads that nobody has", "{put: 1}", "{get: 1}\n    reads: strong"),
+    ("reads of what nobody wrote", "{put: 1}", "{get: 1}\n    fill: false"),
+    (
+        "more operations than unique keys",
+        "{count: 1000}",
+        "{count: 10, order: unique}\n    loads: [steady]\n  more:\n    mix: {put: 1}\n    keys: {count: 10, order: unique}\n    loads: [counted]",
+    ),
+    ("no clients", "clients: 2", "clients: 0"),
+    ("a rate in words", "clients: 2", "clients: 2\n    rate: fast"),
+    ("a load without an end", "    stop: {after: 1s}\n", ""),
+    ("a load with two ends", "{after: 1s}", "{after: 1s, operations: 10}"),
+    ("a time without its unit", "{after: 1s}", "{after: 30}"),
+    ("more clients than operations", "{after: 1s}", "{operations: 1}"),
+    ("followers of one node", "clients: 2", "clients: 2\n    targets: followers"),
+    (
+        "an objective without a limit",
+        "clients: 2",
+        "clients: 2\n    rate: 100/s\n    find: {objective: [p99]}",
+    ),
+    (
+        "an objective that so few cannot tell",
+        "clients: 2",
+        "clients: 2\n    rate: 100/s\n    find: {objective: [p99.9 < 50ms]}",
+    ),
+    ("a load that is not there", "{count: 1000}", "{count: 1000}\n    loads: [steadily]"),
+    ("no trials", "title: Which is faster?", "title: Which is faster?\ntrials: 0"),
+    ("samples too often", "title: Which is faster?", "title: Which is faster?\nsample-every: 1ms"),
+];
+
+/// Mistakes in requests: fields of a workload of a `process`.
+const IN_REQUESTS: &[(&str, &str)] = &[
+    ("a word that stands for nothing", "mix: {request: 1}, request: {path: \"/{kye}\"}"),
+    ("a word without keys", "mix: {request: 1}, request: {path: \"/{key}\"}"),
+    ("no request", "mix: {request: 1}"),
+    ("a path without its slash", "mix: {request: 1}, request: {path: items}"),
+    ("a method in small letters", "mix: {request: 1}, request: {path: /, method: get}"),
+    ("a header of bakeoff's own", "mix: {request: 1}, request: {path: /, headers: {Host: a}}"),
+    ("a status that is none", "mix: {request: 1}, request: {path: /, expect: {status: 2000}}"),
+    ("a table that is not there", "mix: {request: 1}, request: {path: /, rows: {file: users.csv}}"),
+    (
+        "a secret in the study",
+        "mix: {request: 1}, request: {path: /, headers: {authorization: Bearer abc}}",
+    ),
+];
+
+/// Mistakes on the command line. `URL` is an address that nobody listens at.
+const IN_COMMANDS: &[(&str, &[&str])] = &[
+    ("a command that is spelled wrong", &["rnu", "quickstart"]),
+    ("a study that is not there", &["run", "mine.yaml"]),
+    ("a shipped study that is spelled wrong", &["run", "quickstrat"]),
+    ("a scale of nothing", &["run", "demo", "--scale", "0"]),
+    ("a port that is none", &["run", "demo", "--base-port", "70000"]),
+    ("no URL", &["load"]),
+    ("a scheme that is not spoken", &["load", "ftp://127.0.0.1/"]),
+    ("a port that no machine has", &["load", "http://127.0.0.1:99999/"]),
+    ("nobody who listens", &["load", "URL", "-n", "1"]),
+    ("no clients of a load", &["load", "URL", "-c", "0"]),
+    ("more clients than requests", &["load", "URL", "-c", "10", "-n", "5"]),
+    ("a time without its unit", &["load", "URL", "--for", "10"]),
+    ("a rate of nothing", &["load", "URL", "--rate", "0"]),
+    ("a condition without its comparison", &["load", "URL", "--fail-if", "p99 20ms"]),
+    ("a condition without its unit", &["load", "URL", "--fail-if", "p99 > 20"]),
+    ("a header without its colon", &["load", "URL", "-H", "authorization secret"]),
+    ("a status that is none", &["load", "URL", "--expect-status", "9xx"]),
+    ("targets that are not there", &["load", "--targets", "targets.txt"]),
+    ("a target without its method", &["load", "--targets", "spoilt.txt"]),
+    ("a search without an objective", &["load", "URL", "--find-max"]),
+    ("a key without its certificate", &["load", "https://127.0.0.1:1/", "--key", "client.key"]),
+    ("weights of fewer URLs", &["load", "URL", "--weights", "1,2"]),
+    ("a run that is not there", &["report", "no-such-run"]),
+    ("a file that is no record", &["report", "spoilt.txt"]),
+    ("a format that there is not", &["report", "latest", "--format", "pdf"]),
+    ("runs of a folder that is not there", &["history", "--out", "no-such-folder"]),
+    ("one run to compare", &["compare", "latest"]),
+    ("a system that there is not", &["install", "etdc"]),
+    ("a version that nobody knows", &["install", "consul@0.1"]),
+    ("a duration of another tool", &["wrk", "-d", "500ms", "URL"]),
+    ("fewer requests than workers", &["hey", "-n", "5", "-c", "10", "URL"]),
+    ("a gate of a study with two systems", &["gate", "quickstart", "--new", "./new"]),
+];
+
+/// Runs a command in a folder, and adds what it said.
+fn tell(said: &mut String, what: &str, folder: &Path, arguments: &[&str]) {
+    let ran = Ran::run(bakeoff().current_dir(folder).env_remove("BAKEOFF_NO_SUCH").args(arguments));
+    assert!(ran.code.is_some_and(|code| code != 0), "{what}: it is no mistake: {ran:?}");
+    assert!(!ran.stderr.contains("panicked"), "{what}: {}", ran.stderr);
+    let told = ran.stderr.replace(&folder.display().to_string(), "FOLDER");
+    let command = arguments.join(" ");
+    writeln!(
+        said,
+        "== {what}\n$ bakeoff {command}\n{}\n[exit code {}]\n",
+        told.trim_end(),
+        ran.code.unwrap_or(0)
+    )
+    .unwrap();
+}
+
+#[test]
+fn mistakes_are_told_with_their_place_and_a_hint() {
+    let dir = tempfile::tempdir().unwrap();
+    let study = |text: &str| std::fs::write(dir.path().join("my.yaml"), text).unwrap();
+    let mut said = String::new();
+    for (what, from, to) in IN_STUDIES {
+        assert!(STUDY.contains(from), "{what}: `{from}` is not in the study");
+        let mut text = STUDY.replacen(from, to, 1);
+        if to.contains("[counted]") {
+            text.push_str("  counted: {clients: 2, stop: {operations: 50}}\n");
+        }
+        study(&text);
+        tell(&mut said, what, dir.path(), &["run", "my.yaml"]);
+    }
+    for (what, workload) in IN_REQUESTS {
+        study(&format!(
+            "title: Which is faster?\nsystems:\n  web: {{kind: process, process: {{command: [sleep, \"{{port}}\"]}}}}\n\
+             workloads:\n  pages: {{{workload}}}\nloads:\n  steady: {{clients: 1, stop: {{after: 1s}}}}\n"
+        ));
+        tell(&mut said, what, dir.path(), &["run", "my.yaml"]);
+    }
+    std::fs::write(dir.path().join("spoilt.txt"), "http://127.0.0.1:1/\nx-token hunter2\n")
+        .unwrap();
+    for (what, arguments) in IN_COMMANDS {
+        let arguments: Vec<&str> = arguments
+            .iter()
+            .map(|word| if *word == "URL" { "http://127.0.0.1:1/" } else { word })
+            .collect();
+        tell(&mut said, what, dir.path(), &arguments);
+    }
+    assert!(!said.contains("hunter2"), "a secret is shown");
+    let told = said.matches("\n[exit code ").count();
+    assert!(told >= 50, "{told} mistakes");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/commands/outputs/mistakes.txt");
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, &said).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(said, expected, "{}", path.display());
+}
