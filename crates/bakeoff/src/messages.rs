@@ -5,6 +5,7 @@
 //! plain lines without escape codes, one when something begins or ends. Output that nobody reads
 //! any more (`| head`) is no error.
 
+mod glyphs;
 mod sentences;
 
 use std::borrow::Cow;
@@ -23,6 +24,7 @@ use bakeoff_report::Style;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use self::sentences::left_text;
+pub(crate) use self::glyphs::{Glyphs, glyphs};
 use crate::event::{Event, Reporter, TrialStarted};
 
 /// Seconds of load between two lines of progress where there is no terminal.

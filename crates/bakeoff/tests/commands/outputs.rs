@@ -122,6 +122,32 @@ fn terminal_output_of_load_keeps_its_layout() {
 }
 
 #[test]
+fn stall_of_a_server_is_a_hole_in_the_rows_of_a_load() {
+    let _alone = alone();
+    for (locale, tallest) in [("C.UTF-8", '█'), ("C", '#')] {
+        let canary = Canary::start("--delay 5ms --stall 2300ms --stall-after 1s");
+        let load = ["load", &canary.url("/health"), "--rate", "200", "--for", "4s"];
+        let ran = Ran::run(bakeoff().env("LC_ALL", locale).args(load));
+        let block =
+            ran.stdout.split("\n\n").find(|block| block.starts_with("Second by second, 4 s"));
+        let block = block.unwrap_or_else(|| panic!("{ran:?}"));
+        let row = |name: &str| {
+            let row = block.lines().find_map(|line| line.strip_prefix(&format!("  {name:<11}  ")));
+            row.unwrap_or_else(|| panic!("no row `{name}` in\n{block}")).chars().collect::<Vec<_>>()
+        };
+        let (rate, marks) = (row("verified /s"), row("no success"));
+        assert!(rate[..4].contains(&tallest), "{block}");
+        assert!(marks[..4].contains(&'x'), "{block}");
+        for second in 0..4 {
+            assert_eq!(rate[second] == ' ', marks[second] == 'x', "{block}");
+        }
+    }
+    let canary = Canary::start("");
+    let short = output(&["load", &canary.url("/health"), "--rate", "100", "--for", "2s"]);
+    assert!(!short.contains("bars begin"), "{short}");
+}
+
+#[test]
 fn json_output_of_load_keeps_its_fields() {
     let _alone = alone();
     let canary = Canary::with_value(SLOW);

@@ -26,6 +26,7 @@ mod targets;
 #[cfg(test)]
 mod testing;
 mod text;
+mod timeline;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -66,7 +67,7 @@ pub(crate) fn run(
     loader.messages.output(&if args.result.json {
         messages::json(&json::json(&result))
     } else {
-        text::text(&result, messages::style())
+        text::text(&result, messages::style(), messages::glyphs())
     });
     let trials_are_valid = loader.conclude(args.result.json, &result.reasons())?;
     if let Some(failure) = failure {

@@ -78,6 +78,11 @@ impl Page {
         self.line(Some(RED), line);
     }
 
+    /// An alarming line as it is, whose columns mean something.
+    pub(super) fn alarm_row(&mut self, row: &str) {
+        self.row(Some(RED), row);
+    }
+
     pub(super) fn good(&mut self, line: &str) {
         self.line(Some(GREEN), line);
     }

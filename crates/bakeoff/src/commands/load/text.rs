@@ -4,7 +4,7 @@
 //! responses were errors cannot be read as a fast one. What servers sent passes `harmless`, so
 //! that no answer can send escape codes to a terminal.
 //!
-//! Not here: the same as JSON (`json`), the curve of `--find-max` (`curve`).
+//! Not here: the same as JSON (`json`), the curve of `--find-max` (`curve`), the bars of its seconds (`timeline`).
 
 use bakeoff_core::check;
 use bakeoff_core::measurement::{Second, SecondFigures, Silence};
@@ -14,6 +14,7 @@ use bakeoff_report::Style;
 
 use super::page::{Page, figure, head, percent};
 use super::result::{LoadResult, Part};
+use crate::messages::Glyphs;
 
 /// Examples shown for each kind of error.
 const EXAMPLES_SHOWN: usize = 2;
@@ -29,13 +30,14 @@ pub(super) const QUANTILES: [(&str, f64); 6] =
     [("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)];
 
 /// The whole result, ending in a newline.
-pub(super) fn text(result: &LoadResult, style: Style) -> String {
+pub(super) fn text(result: &LoadResult, style: Style, glyphs: Glyphs) -> String {
     let mut page = Page { style, text: String::new() };
     page.opening(&result.settings);
     page.gap();
     page.rates(&result.whole);
     page.gap();
     page.latencies(&result.whole);
+    page.timeline(result, glyphs);
     page.gap();
     page.answers(&result.whole);
     page.generator(result);
@@ -367,6 +369,10 @@ mod tests {
     use crate::cli::Ramp;
 
     const PLAIN: Style = Style { width: None, colour: false };
+
+    fn text(result: &LoadResult, style: Style) -> String {
+        super::text(result, style, Glyphs::Blocks)
+    }
 
     #[test]
     fn a_result_reads_like_this() {
