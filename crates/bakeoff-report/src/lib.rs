@@ -9,6 +9,7 @@
 //! Not here: how trials are combined and compared (`stats`), files and colours' occasion (the
 //! binary).
 
+pub mod ci;
 pub mod compare;
 mod derive;
 mod document;

@@ -8,7 +8,7 @@ use bakeoff_core::units::parse_duration;
 use bakeoff_report::compare::FailIf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use self::load::{LoadArgs, Spread};
+pub(crate) use self::load::{LoadArgs, ResultArgs, Spread};
 pub(crate) use self::values::Ramp;
 use self::values::{loss, option};
 use crate::failure::EXIT_CODES;
@@ -350,6 +350,9 @@ pub(crate) struct CompareArgs {
     /// `[WORKLOAD/LOAD] [SYSTEM:] throughput < -5%`, `p99 > +10%`, errors, cpu, memory
     #[arg(long, value_name = "CONDITION", allow_hyphen_values = true)]
     pub(crate) fail_if: Vec<FailIf>,
+    /// Write what became of each condition to this file in JUnit's form
+    #[arg(long, value_name = "FILE", requires = "fail_if")]
+    pub(crate) junit: Option<PathBuf>,
     /// Where further runs of the base's study are, which tell how far runs lie apart; five are needed
     /// for anything to be proven [default: the folder that the base's is in]
     #[arg(long, value_name = "DIR")]
@@ -396,6 +399,9 @@ pub(crate) struct GateArgs {
     /// executed
     #[arg(long, requires = "resume")]
     pub(crate) trust: bool,
+    /// Write what became of each condition to this file in JUnit's form
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
     /// In which form
     #[arg(long, value_enum, default_value_t = CompareFormat::Terminal)]
     pub(crate) format: CompareFormat,

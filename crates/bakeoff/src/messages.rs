@@ -11,7 +11,7 @@ mod sentences;
 use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
@@ -21,10 +21,11 @@ use bakeoff_core::record::TrialRecord;
 use bakeoff_core::units::{count_text, harmless_json, is_harmful};
 use bakeoff_engine::Live;
 use bakeoff_report::Style;
+use bakeoff_report::ci::github;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-use self::sentences::left_text;
 pub(crate) use self::glyphs::{Glyphs, glyphs};
+use self::sentences::left_text;
 use crate::event::{Event, Reporter, TrialStarted};
 
 /// Seconds of load between two lines of progress where there is no terminal.
@@ -301,6 +302,29 @@ pub(crate) fn warn(what: &str) {
     writeln!(io::stderr(), "{}", safe(&warning(what))).ok();
 }
 
+/// Prints commands to the service that reads the log, as they are.
+pub(crate) fn annotate(commands: &[String]) {
+    commands.iter().for_each(|command| drop(writeln!(io::stderr(), "{command}")));
+}
+
+/// Who reads what is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// People and programs that obey nothing in it.
+    Anyone,
+    /// The runner of GitHub Actions, which obeys some lines.
+    GitHubActions,
+}
+
+/// Returns who reads what is printed, as the environment says.
+pub(crate) fn reader() -> Reader {
+    static READER: OnceLock<Reader> = OnceLock::new();
+    *READER.get_or_init(|| match std::env::var_os("GITHUB_ACTIONS") {
+        Some(value) if value == "true" => Reader::GitHubActions,
+        _ => Reader::Anyone,
+    })
+}
+
 fn warning(what: &str) -> String {
     let mark = if what.starts_with("error: ") { "" } else { "warning: " };
     format!("{mark}{what}")
@@ -313,12 +337,28 @@ pub(crate) fn failure(text: &str) {
 
 /// Renders JSON for people and programs: indented, and with escapes for all that a terminal would obey.
 pub(crate) fn json(value: &serde_json::Value) -> String {
-    harmless_json(&format!("{value:#}"))
+    let json = harmless_json(&format!("{value:#}"));
+    match reader() {
+        Reader::Anyone => json,
+        Reader::GitHubActions => github::defused_json(&json),
+    }
 }
 
-/// A text without what a terminal would obey, but for line breaks, tabs and colours of ours: whatever others wrote
-/// passes here before it is printed.
+/// A text without what its reader would obey: whatever others wrote passes here before it is printed.
 fn safe(text: &str) -> Cow<'_, str> {
+    safe_for(reader(), text)
+}
+
+fn safe_for(reader: Reader, text: &str) -> Cow<'_, str> {
+    let text = safe_for_terminals(text);
+    match reader {
+        Reader::Anyone => text,
+        Reader::GitHubActions => Cow::Owned(github::defused(&text).into_owned()),
+    }
+}
+
+/// A text without what a terminal would obey, but for line breaks, tabs and colours of ours.
+fn safe_for_terminals(text: &str) -> Cow<'_, str> {
     if !text.contains(is_harmful) {
         return Cow::Borrowed(text);
     }
@@ -351,6 +391,17 @@ pub(crate) fn style() -> Style {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn safe(text: &str) -> Cow<'_, str> {
+        safe_for(Reader::Anyone, text)
+    }
+
+    #[test]
+    fn workflow_commands_are_defused_where_a_runner_obeys_them() {
+        let text = "seen:\n::add-mask::x ##[error]";
+        assert_eq!(safe(text), text);
+        assert_eq!(safe_for(Reader::GitHubActions, text), "seen:\n: :add-mask::x # #[error]");
+    }
 
     #[test]
     fn only_our_own_escape_codes_reach_a_terminal() {

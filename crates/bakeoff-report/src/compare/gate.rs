@@ -163,7 +163,7 @@ impl Compared {
     }
 
     /// Returns the outcome of a gate, in a sentence without its full stop.
-    pub(super) fn verdict(&self) -> Option<String> {
+    pub(crate) fn verdict(&self) -> Option<String> {
         let Gate { system, detect, .. } = self.gate.as_ref()?;
         let detect = share_text(*detect);
         let proven = |(condition, outcome): &(String, FailIfOutcome)| {

@@ -180,6 +180,9 @@ pub(crate) struct ResultArgs {
     /// End with code 1 if this holds, `p99 > 20ms`; may be given several times
     #[arg(long, value_name = "CONDITION", help_heading = "Result")]
     pub(crate) fail_if: Vec<String>,
+    /// Write what became of each `--fail-if`, and whether the result is valid, to this file in JUnit's form
+    #[arg(long, value_name = "FILE", conflicts_with = "find_max", help_heading = "Result")]
+    pub(crate) junit: Option<PathBuf>,
     /// Leave a run in a new folder of this one, as `bakeoff run` does: a page, and a record that `report`,
     /// `compare` and `history` read
     #[arg(

@@ -7,9 +7,11 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use bakeoff_report::ci::Case;
 use bakeoff_report::compare::{self, Compared, FailIfOutcome};
 
 use crate::cli::{CompareArgs, CompareFormat};
+use crate::commands::conditions::{self, Conditions};
 use crate::commands::history;
 use crate::commands::run_folder;
 use crate::failure::Failure;
@@ -24,6 +26,15 @@ const KNOWN_MAX: usize = 50;
 
 /// Reads both runs, prints what changed, and answers the conditions by the exit code.
 pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
+    let conditions = match args.fail_if.is_empty() {
+        true => Conditions::None,
+        false => Conditions::Given,
+    };
+    conditions::publish("compare", conditions, args.junit.as_deref(), |cases| judged(args, cases))
+}
+
+/// Does it, and adds how each condition was judged.
+fn judged(args: &CompareArgs, cases: &mut Vec<Case>) -> Result<ExitCode, Failure> {
     let read = |run: &Path| {
         let (record, complaints) = run_folder::read(run)?;
         for complaint in complaints {
@@ -54,6 +65,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
         CompareFormat::Markdown => compare::markdown(&compared),
         CompareFormat::Terminal => compare::terminal(&compared, &messages::style()),
     });
+    cases.extend(Case::from_comparison(&compared));
     let any = |is: fn(&FailIfOutcome) -> bool| compared.outcomes().iter().any(|(_, one)| is(one));
     Ok(if any(|one| matches!(one, FailIfOutcome::Proven(_))) {
         ExitCode::from(PROVEN)

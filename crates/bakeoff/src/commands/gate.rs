@@ -20,12 +20,14 @@ use bakeoff_core::plan;
 use bakeoff_core::record::{self, RecordLine, RunExtended};
 use bakeoff_core::stats::gate::{self as rounds, Shortfall};
 use bakeoff_core::study::{Build, Study};
+use bakeoff_report::ci::{Case, CaseOutcome};
 use bakeoff_report::compare::{self, Compared, Passed};
 use sha2::{Digest as _, Sha256};
 
 use crate::cli::{CompareFormat, GateArgs};
 use crate::cluster::contenders::version_request;
 use crate::commands::compare::{CANNOT_TELL, PROVEN};
+use crate::commands::conditions::{self, Conditions};
 use crate::commands::report::Rendering;
 use crate::commands::run::refusals::SAME_HINT;
 use crate::commands::run::runner::{self, Runner};
@@ -42,6 +44,18 @@ pub(crate) fn run(
     args: &GateArgs,
     reporter: &mut dyn Reporter,
     interrupted: &AtomicBool,
+) -> Result<ExitCode, Failure> {
+    conditions::publish("gate", Conditions::Given, args.junit.as_deref(), |cases| {
+        judged(args, reporter, interrupted, cases)
+    })
+}
+
+/// Does it, and adds how each condition was judged.
+fn judged(
+    args: &GateArgs,
+    reporter: &mut dyn Reporter,
+    interrupted: &AtomicBool,
+    cases: &mut Vec<Case>,
 ) -> Result<ExitCode, Failure> {
     let mut runner = Runner { options: &args.options, reporter, interrupted };
     let began = clock::now();
@@ -75,7 +89,7 @@ pub(crate) fn run(
     }
     let (resume, path) = ("gate", &*folder.path);
     reporter.report(&Event::RunFinished { complete, resume, folder: path });
-    conclude(path, args)
+    conclude(path, args, cases)
 }
 
 /// Trials that a gate needs besides those that it has.
@@ -257,7 +271,7 @@ fn sha256(path: &Path) -> Option<String> {
 }
 
 /// Renders the run, says what came of the gate, and answers by the exit code.
-fn conclude(folder: &Path, args: &GateArgs) -> Result<ExitCode, Failure> {
+fn conclude(folder: &Path, args: &GateArgs, cases: &mut Vec<Case>) -> Result<ExitCode, Failure> {
     let folder: PathBuf = match folder.is_dir() {
         true => folder.to_owned(),
         false => folder.parent().map_or_else(PathBuf::new, Path::to_path_buf),
@@ -279,7 +293,10 @@ fn conclude(folder: &Path, args: &GateArgs) -> Result<ExitCode, Failure> {
             format!("{text}\nReport: {}\nRun: {}", page.display(), folder.display())
         }
     });
+    cases.extend(Case::from_comparison(&compared));
     if !record.is_complete() {
+        let why = "the run is not complete".to_owned();
+        cases.push(Case { name: "ended".to_owned(), outcome: CaseOutcome::Unknown(vec![why]) });
         return Ok(ExitCode::from(Failure::INTERRUPTED.exit_code()));
     }
     Ok(match compared.passed() {

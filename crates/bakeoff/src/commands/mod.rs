@@ -4,6 +4,7 @@
 
 pub(crate) mod catalogue;
 pub(crate) mod compare;
+pub(crate) mod conditions;
 pub(crate) mod gate;
 pub(crate) mod history;
 pub(crate) mod load;

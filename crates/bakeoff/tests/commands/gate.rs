@@ -90,6 +90,20 @@ fn slower_build_fails_the_gate_and_leaves_an_ordinary_run() {
     assert_eq!(json["fail_if"][0]["outcome"], "proven");
     assert_eq!(json["gate"]["system"], "canary");
     assert!(text(&json["gate"]["verdict"]).starts_with("stop: "));
+    let junit = bench.path().join("junit.xml");
+    let mut told = bakeoff();
+    told.arg("gate").arg("--junit").arg(&junit).arg("--resume").arg(&run);
+    let told = Ran::run(told.env("GITHUB_ACTIONS", "true")).ends_with(6);
+    says(&told.stderr, &["::error title=bakeoff gate%3A work/load%3A throughput"]);
+    let xml = std::fs::read_to_string(&junit).unwrap();
+    says(
+        &xml,
+        &[
+            "<testsuite name=\"bakeoff gate\" tests=\"3\" failures=\"1\" errors=\"0\"",
+            "<failure type=\"failed\" message=\"work/load canary: -",
+            "name=\"is valid\"/>",
+        ],
+    );
     let markdown = ["gate", "--format", "markdown", "--resume"];
     let markdown = Ran::run(bakeoff().args(markdown).arg(&run));
     says(&markdown.stdout, &["# Two builds of canary\n", "**stop: "]);

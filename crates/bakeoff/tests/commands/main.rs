@@ -11,6 +11,7 @@ mod checks;
 mod cli;
 mod clusters;
 mod compare;
+mod conditions;
 mod engine;
 mod fairness;
 mod find;

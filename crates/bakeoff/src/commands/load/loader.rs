@@ -107,17 +107,21 @@ impl Loader<'_> {
         if let Some((page, run)) = recorded.end(self.interrupted.load(Ordering::Relaxed))?
             && !json
         {
-            // The same reason is told after its step by the one, after the check's name by the other.
-            let is_new = |why: &&String| {
-                told.iter().all(|told| !why.ends_with(told.rsplit(": ").next().unwrap_or(told)))
-            };
-            let new = self.not_valid.iter().filter(is_new);
+            let new = self.not_told(told);
             let mut lines: Vec<String> =
                 new.map(|why| format!("not valid as a trial: {why}")).collect();
             lines.push(format!("Report: {}\nRun: {}", page.display(), run.display()));
             self.messages.output(&format!("\n{}", lines.join("\n")));
         }
         Ok(self.not_valid.is_empty())
+    }
+
+    /// Returns the reasons for which its trials are not valid, without those that were told.
+    pub(super) fn not_told(&self, told: &[String]) -> impl Iterator<Item = &String> {
+        // The same reason is told after its step by the one, after the check's name by the other.
+        self.not_valid.iter().filter(move |why| {
+            told.iter().all(|told| !why.ends_with(told.rsplit(": ").next().unwrap_or(told)))
+        })
     }
 
     /// One load at one pace, for some times what was asked.

@@ -32,12 +32,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bakeoff_report::ci::Case;
 use loader::Loader;
 use recorded::Recorded;
 use result::Gate;
 use settings::Course;
 
-use crate::cli::LoadArgs;
+use crate::cli::{LoadArgs, ResultArgs};
+use crate::commands::conditions::{self, Conditions};
 use crate::failure::{Failure, NOT_VALID};
 use crate::messages::{self, Messages};
 
@@ -46,6 +48,20 @@ pub(crate) fn run(
     args: &LoadArgs,
     messages: &mut Messages,
     interrupted: &AtomicBool,
+) -> Result<ExitCode, Failure> {
+    let ResultArgs { fail_if, junit, .. } = &args.result;
+    let conditions = if fail_if.is_empty() { Conditions::None } else { Conditions::Given };
+    conditions::publish("load", conditions, junit.as_deref(), |cases| {
+        judged(args, messages, interrupted, cases)
+    })
+}
+
+/// Loads a URL, prints what came of it, and adds how each condition was judged.
+fn judged(
+    args: &LoadArgs,
+    messages: &mut Messages,
+    interrupted: &AtomicBool,
+    cases: &mut Vec<Case>,
 ) -> Result<ExitCode, Failure> {
     let asked = ask::read(args)?;
     let open_files = bakeoff_engine::open_files::raise_for(asked.settings.drive.clients)?;
@@ -69,6 +85,11 @@ pub(crate) fn run(
     } else {
         text::text(&result, messages::style(), messages::glyphs())
     });
+    cases.extend(result.gates.iter().map(Gate::case));
+    let mut reasons = result.reasons();
+    let of_trials: Vec<String> = loader.not_told(&reasons).cloned().collect();
+    reasons.extend(of_trials);
+    cases.push(Case::valid(reasons));
     let trials_are_valid = loader.conclude(args.result.json, &result.reasons())?;
     if let Some(failure) = failure {
         return Err(failure); // after what was measured until then

@@ -12,6 +12,7 @@ use bakeoff_core::measurement::{ErrorKind, Example, Measurement};
 use bakeoff_core::search;
 use bakeoff_core::units::rate_text;
 use bakeoff_engine::Live;
+use bakeoff_report::ci::{Case, CaseOutcome};
 
 use super::settings::Settings;
 
@@ -113,6 +114,17 @@ impl Gate {
     /// A figure that does not exist passes nothing.
     pub(super) fn failed(&self) -> bool {
         !matches!(self.finding, ConditionResult::HoldsNot(_))
+    }
+
+    /// Returns it as a build's service is told of it.
+    pub(super) fn case(&self) -> Case {
+        let seen = vec![self.seen().to_owned()];
+        let outcome = match &self.finding {
+            ConditionResult::Holds(_) => CaseOutcome::Failed(seen),
+            ConditionResult::HoldsNot(_) => CaseOutcome::Passed,
+            ConditionResult::Unknown(_) => CaseOutcome::Unknown(seen),
+        };
+        Case { name: self.condition.to_string(), outcome }
     }
 
     /// The figure as it was, or why there is none.
