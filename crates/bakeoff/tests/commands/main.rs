@@ -28,6 +28,7 @@ mod outputs;
 mod precision;
 mod reproduce;
 mod resume;
+mod schemas;
 mod services;
 mod shown;
 mod staleness;

@@ -10,6 +10,7 @@ pub(crate) mod debian;
 pub(crate) mod held;
 pub(crate) mod hostile;
 pub(crate) mod http2;
+pub(crate) mod schema;
 pub(crate) mod skip;
 pub(crate) mod under_way;
 pub(crate) mod vault;
@@ -25,6 +26,8 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use serde_json::Value;
 use tempfile::TempDir;
+
+use self::schema::Schemas;
 
 /// The audits that a trial with writes must pass.
 pub(crate) const AUDITS: [&str; 2] = ["after the load", "after kill -9 and restart of all nodes"];
@@ -151,13 +154,19 @@ impl Bench {
         command
     }
 
-    /// Runs the study to its end.
+    /// Runs the study to its end. What it prints and leaves must be as the schemas say.
     pub(crate) fn run(self) -> Run {
         let ran = Ran::run(self.command().arg("--json"));
         let report = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| {
             panic!("standard output is no JSON: {error}\n{}\nstderr:\n{}", ran.stdout, ran.stderr)
         });
         self.verifies();
+        let schemas = Schemas::read();
+        schemas.allow("run", &report);
+        self.runs()
+            .iter()
+            .flat_map(|run| record(run))
+            .for_each(|line| schemas.allow("record", &line));
         Run { report, ran, bench: self }
     }
 
