@@ -73,7 +73,7 @@ impl Page {
         self.dim(&match each {
             1 => format!("Second by second, {} s; bars begin at 0", seconds.len()),
             _ => format!(
-                "Over {} s, {each} s a bar, their highest latencies; bars begin at 0",
+                "Over {} s, {each} s a bar (highest latencies); bars begin at 0",
                 seconds.len()
             ),
         });
@@ -259,8 +259,7 @@ Second by second, 7 s; bars begin at 0
             Some(60),
             Glyphs::Ascii,
             "\
-Over 40 s, 2 s a bar, their highest latencies; bars begin at
-  0
+Over 40 s, 2 s a bar (highest latencies); bars begin at 0
   verified /s  ######-#############  500 to 1,000
   p99          __________#_________  2.00 ms to 400 ms
   max          __________#_________  2.00 ms to 400 ms
