@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::support::hostile::{Behaviour, Hostile};
+use crate::support::schema::Schemas;
 use crate::support::{Ran, bakeoff};
 
 /// Far more than any of these loads may take; a machine may be busy.
@@ -26,6 +27,7 @@ fn load(server: &Hostile, more: &[&str]) -> (Value, Ran) {
     let result = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| {
         panic!("no JSON: {error}\n{}\nstderr:\n{}", ran.stdout, ran.stderr)
     });
+    Schemas::read().allow("load", &result);
     (result, ran)
 }
 

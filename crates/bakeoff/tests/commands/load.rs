@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 use crate::support::canary::{Canary, alone, search};
 use crate::support::certificates::Certificates;
+use crate::support::schema::Schemas;
 use crate::support::{Ran, array, bakeoff, folders, record, text};
 
 fn load(arguments: &[&str]) -> Ran {
@@ -25,6 +26,7 @@ fn result(arguments: &[&str]) -> (Value, Option<i32>) {
     let result = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| {
         panic!("standard output is no JSON: {error}\n{}\nstderr:\n{}", ran.stdout, ran.stderr)
     });
+    Schemas::read().allow("load", &result);
     (result, ran.code)
 }
 
