@@ -23,6 +23,7 @@ pub mod search;
 pub mod secrets;
 pub mod staleness;
 pub mod stats;
+pub mod statuses;
 pub mod study;
 pub mod template;
 pub mod units;

@@ -19,10 +19,11 @@ use std::time::{Duration, Instant};
 
 use bakeoff_core::check;
 use bakeoff_core::measurement::{ErrorKind, Errors, Measurement};
+use bakeoff_core::statuses::Statuses;
 use bakeoff_core::study::Stop;
 use bakeoff_engine::LoadError;
 use bakeoff_engine::works::http::{
-    Answers, Expect, Plan, Protocol, Request, Statuses, ThinkTime, TlsOptions, Url,
+    Answers, Expect, Plan, Protocol, Request, ThinkTime, TlsOptions, Url,
 };
 use bakeoff_engine::{Connections, Drive};
 

@@ -66,6 +66,8 @@ pub(super) enum Form {
     Duration { zero: bool, max: &'static str },
     /// Operations per unit of time, more than none.
     Rate,
+    /// Statuses of HTTP: `200`, `2xx`, `200-299,404`.
+    Status,
     /// A share: `10%` or `0.1`.
     Share,
     /// A whole number of percent: `10%`.

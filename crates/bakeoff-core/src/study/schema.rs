@@ -7,6 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use super::fields::{self, Field, Form, Given, NAME_PATTERN, NAMES_MAX, STAGES_MAX, Table};
+use crate::statuses::{STATUS_MAX, STATUS_MIN};
 
 /// Pattern of a size as a text.
 const SIZE_PATTERN: &str = r"^[0-9]+(\.[0-9]+)? *(B|KiB|MiB|GiB|TiB|KB|MB|GB|TB)?$";
@@ -18,6 +19,9 @@ const RATE_PATTERN: &str = r"^[0-9]+(\.[0-9]+)? *(/s|/m|/h)?$";
 const SHARE_PATTERN: &str = r"^[0-9]+(\.[0-9]+)? *%$";
 /// Pattern of a percentage.
 const PERCENT_PATTERN: &str = r"^[0-9]+ *%$";
+/// Pattern of statuses as a text.
+const STATUS_PATTERN: &str =
+    "^ *[2-9](xx|[0-9]{2}( *- *[2-9][0-9]{2})?) *(, *[2-9](xx|[0-9]{2}( *- *[2-9][0-9]{2})?) *)*$";
 /// A text with something in it.
 const TEXT_PATTERN: &str = r"\S";
 
@@ -94,6 +98,10 @@ fn form(wanted: &Form, definitions: &mut Map<String, Value>) -> Value {
             {"type": "number", "minimum": 0, "maximum": 1},
             {"type": "string", "pattern": SHARE_PATTERN},
         ]}),
+        Form::Status => json!({"anyOf": [
+            {"type": "integer", "minimum": STATUS_MIN, "maximum": STATUS_MAX},
+            {"type": "string", "pattern": STATUS_PATTERN},
+        ]}),
         Form::Percent => json!({"type": "string", "pattern": PERCENT_PATTERN}),
         Form::OneOrMany(one) => {
             let one = form(one, definitions);
@@ -145,6 +153,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::statuses::Statuses;
     use crate::study::diagnostic::Diagnostics;
     use crate::study::fields::{STUDY, TABLES};
     use crate::study::parse;
@@ -245,6 +254,7 @@ mod tests {
             DURATION_PATTERN => units::parse_duration(text).is_ok(),
             RATE_PATTERN => units::parse_rate(text).is_ok(),
             SHARE_PATTERN => units::parse_share(text).is_ok(),
+            STATUS_PATTERN => Statuses::parse(text).is_ok(),
             PERCENT_PATTERN => {
                 text.strip_suffix('%').is_some_and(|text| text.trim().parse::<u64>().is_ok())
             }

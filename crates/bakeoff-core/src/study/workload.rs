@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{System, ValueSizes};
+use crate::statuses::Statuses;
 
 /// Size that records give for a value, in bytes, where a workload sends none.
 const VALUE_SIZE: u64 = 1024;
@@ -119,12 +120,17 @@ pub struct HttpRequest {
     pub http2: bool,
     /// The table whose columns the words in braces may name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rows: Option<Rows>,
+    pub rows: Option<Box<Rows>>,
     /// Body that is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// The status of a right answer.
-    pub status: u16,
+    /// The statuses of a right answer.
+    #[serde(rename = "status")]
+    pub statuses: Statuses,
+    /// Header fields of a right answer: a field of this name has exactly this value. Capitals in names do not
+    /// matter.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub expected_headers: BTreeMap<String, String>,
     /// Length of a right answer's body, in bytes; any length when `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body_size: Option<u64>,
@@ -153,7 +159,8 @@ impl Default for HttpRequest {
             http2: false,
             rows: None,
             body: None,
-            status: 200,
+            statuses: Statuses::one(200),
+            expected_headers: BTreeMap::new(),
             body_size: None,
             contains: None,
         }
@@ -383,6 +390,6 @@ mod tests {
         assert_eq!((plain.value_size(), plain.request()), (None, Some(&HttpRequest::default())));
         let request = "\"request\":{\"method\":\"HEAD\",\"path\":\"/a\",\"status\":204},";
         let asked = stays(&recorded("\"request\":1,\"denied\":1", request));
-        assert_eq!(asked.request().unwrap().status, 204);
+        assert_eq!(asked.request().unwrap().statuses.single(), Some(204));
     }
 }

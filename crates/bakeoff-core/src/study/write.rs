@@ -174,7 +174,11 @@ fn keys(of: &Keys) -> String {
 
 fn request(of: &HttpRequest) -> String {
     let mut expect = Entries::default();
-    expect.add("status", of.status);
+    match of.statuses.single() {
+        Some(status) => expect.add("status", status),
+        None => expect.add("status", quoted(&of.statuses.to_string())),
+    }
+    expect.some("headers", texts(&of.expected_headers));
     expect.option("body-size", of.body_size);
     expect.option("contains", of.contains.as_deref().map(quoted));
     let mut entries = Entries::default();
@@ -307,13 +311,19 @@ workloads:
   keyed:
     mix: {put: 10%, get: 90, list: 1}
     keys: {count: 1000, size: 64, order: {zipfian: 1.25}, per-directory: 10}
+  three: {kind: http, endpoints: ["http://web.example:80"]}
     values: {size: 256}
     reads: stale
     loads: [open, closed]
     systems: [one]
-  other: {mix: {put: 1}, keys: {count: 7}}
   hot: {mix: {get: 1}, keys: {count: 9, order: {hotspot: {keys: 10%, operations: 90%}}}, values: {size: {from: 5, to: 1KiB}}, systems: [one]}
   late: {mix: {get: 9, put: 1}, keys: {count: 9, size: 10, order: {latest: 1.5}}, values: {size: [9, 9, 100]}, loads: [open], systems: [one]}
+  other: {mix: {put: 1}, keys: {count: 7}, systems: [one, two]}
+  pages:
+    mix: {request: 1}
+    request: {path: /, expect: {status: [200, 204, 301-308, 4xx], headers: {X-Id: "a: #"}, contains: "<p>"}}
+    loads: [closed]
+    systems: [three]
 loads:
   open: {rate: 1000.5/s, arrivals: poisson, clients: 4, warmup: 1500ms, timeout: 3s, stop: {after: 1m30s}, errors-max: 2.5%}
   closed: {clients: [1, 2], clients-for: {two: [3, 4]}, stop: {operations: 1000}, tls-resumption: off}

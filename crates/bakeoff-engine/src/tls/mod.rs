@@ -1,8 +1,8 @@
 //! Whom a TLS client trusts, and what it shows of itself.
 //!
-//! rustls with ring. A study's systems have private authorities, so with no `ca` given it trusts
-//! nobody unless it says `insecure`. A URL that is loaded may be anybody's: there the machine's own
-//! authorities are trusted.
+//! rustls with ring. A study's clusters have private authorities, so with no `ca` given it trusts
+//! nobody unless it says `insecure`. A URL or a service that is loaded may be anybody's: there the
+//! machine's own authorities are trusted.
 //!
 //! Not here: certificates for servers that are started (`authority`).
 
@@ -57,7 +57,7 @@ pub fn client_config(
             if roots.is_empty() {
                 return Err(LoadError::input(
                     "this machine has no list of certificate authorities",
-                    "give `--ca FILE`, or `--insecure` to trust anybody",
+                    "name one: `--ca FILE`, or in a study `tls: {ca: FILE}`",
                 ));
             }
         }

@@ -202,11 +202,10 @@ pub(crate) fn attach(
 ) -> Result<Launched, Failure> {
     let config = match &asked.tls {
         _ if !asked.endpoints().iter().any(|endpoint| endpoint.tls) => None,
-        tls => Some(tls::client_config(
-            tls.as_ref(),
-            tls::Trust::Nobody,
-            system.declares().clients.alpn,
-        )?),
+        tls => {
+            let alpn = system.declares().clients.alpn;
+            Some(tls::client_config(tls.as_ref(), trust(system), alpn)?)
+        }
     };
     let memory = Memory::default();
     credentials::keep(asked, &memory)?;
@@ -231,6 +230,15 @@ pub(crate) fn attach(
     let nodes = if works { living } else { nodes };
     let missing = dead.into_iter().map(|node| node.name).filter(|_| works).collect();
     Ok(Launched { name, within: ANSWER_WITHIN, system, processes: Vec::new(), nodes, missing })
+}
+
+/// Returns whom clients trust where the study names no authority. A service may be anybody's, as what a browser
+/// visits; clusters have authorities of their own.
+fn trust(system: &dyn System) -> tls::Trust {
+    match system.kind().takes_requests() {
+        true => tls::Trust::Machine,
+        false => tls::Trust::Nobody,
+    }
 }
 
 fn resolve(

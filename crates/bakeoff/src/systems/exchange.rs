@@ -192,7 +192,7 @@ pub(super) fn hint(why: Option<&rustls::Error>) -> &'static str {
                 "write the endpoint with a name that its certificate has"
             }
             Fault::UnknownIssuer => {
-                "its certificate has to be signed by an authority in the `ca` of the study's `tls`"
+                "give the authority that signed its certificate as `ca` in the study's `tls`"
             }
             _ => {
                 "its certificate has to be signed by the `ca` of the study's `tls`, for the name that the endpoint has"

@@ -17,7 +17,8 @@ use bakeoff_core::template::{self, Template, Word, WordValues};
 use bakeoff_engine::transport::Target;
 use bakeoff_engine::work::{Failure, NotIssued};
 use bakeoff_engine::works::http::{
-    Answers, Batch, HeaderList, HttpWork, OwnFields, Protocol, Source, Stream, is_allowed_in_http2,
+    Answers, Batch, HeaderList, HttpWork, Judged, OwnFields, Protocol, Response, Source, Stream,
+    StreamResponse, is_allowed_in_http2,
 };
 use bakeoff_engine::works::keyed;
 use bakeoff_engine::{Connections, EngineError, drive_together};
@@ -61,7 +62,7 @@ impl Requests {
     fn new(workload: &Workload, own_field: Option<OwnField>) -> Result<Self, SystemError> {
         let plain = HttpRequest::default();
         let request = workload.request().unwrap_or(&plain);
-        let table = request.rows.as_ref().map(table).transpose()?;
+        let table = request.rows.as_deref().map(table).transpose()?;
         let columns = table.as_ref().map_or(&[][..], |table| &table.columns);
         let template =
             |text: &str| Template::parse(text, columns).map_err(|error| error.to_string());
@@ -282,6 +283,19 @@ impl Asking {
     fn choose(&mut self, ticket: u64) -> Result<(usize, u64), NotIssued> {
         self.source.choose(ticket, self.keys).ok_or(NotIssued::Exhausted)
     }
+
+    /// Judges an answer, of which `has` says whether it has a header field of this name and value.
+    fn judge_fields(
+        &self,
+        place: usize,
+        (status, body): (u16, &[u8]),
+        has: impl Fn(&str, &str) -> bool,
+    ) -> Result<(), Failure> {
+        match self.source.operations()[place] {
+            Operation::Denied => denied(status, body),
+            _ => answered(&self.requests.request, status, body, has),
+        }
+    }
 }
 
 impl Source for Asking {
@@ -360,10 +374,30 @@ impl Source for Asking {
     }
 
     fn judge(&mut self, place: usize, status: u16, body: &[u8]) -> Result<(), Failure> {
-        match self.source.operations()[place] {
-            Operation::Denied => denied(status, body),
-            _ => answered(&self.requests.request, status, body),
-        }
+        self.judge_fields(place, (status, body), |_, _| false)
+    }
+
+    fn response(&mut self, place: usize, response: &Response<'_>) -> Judged {
+        let (status, body, headers) = (response.status, response.body, response.headers);
+        let judged = self.judge_fields(place, (status, body), |name, value| {
+            headers
+                .iter()
+                .any(|(found, seen)| found.eq_ignore_ascii_case(name) && seen == value.as_bytes())
+        });
+        judged.into()
+    }
+
+    fn stream_response(
+        &mut self,
+        place: usize,
+        response: &StreamResponse<'_>,
+    ) -> Result<(), Failure> {
+        let (status, body, headers) = (response.status, response.body, response.headers);
+        self.judge_fields(place, (status, body), |name, value| {
+            headers.iter().any(|(found, seen)| {
+                found.eq_ignore_ascii_case(name.as_bytes()) && seen == value.as_bytes()
+            })
+        })
     }
 
     fn skip(&mut self, _: usize, ticket: u64) -> Option<usize> {
@@ -372,9 +406,20 @@ impl Source for Asking {
 }
 
 /// Returns whether an answer is what the workload expects.
-fn answered(expected: &HttpRequest, status: u16, body: &[u8]) -> Result<(), Failure> {
-    if status != expected.status {
+fn answered(
+    expected: &HttpRequest,
+    status: u16,
+    body: &[u8],
+    has: impl Fn(&str, &str) -> bool,
+) -> Result<(), Failure> {
+    if !expected.statuses.has(status) {
         return Err(Failure::new(ErrorKind::Status, super::http_status_text(status, body)));
+    }
+    if let Some((name, value)) =
+        expected.expected_headers.iter().find(|(name, value)| !has(name, value))
+    {
+        let what = format!("{status} without the header `{name}: {value}`");
+        return Err(Failure::new(ErrorKind::WrongValue, what));
     }
     let size = body.len() as u64;
     if let Some(wanted) = expected.body_size.filter(|&wanted| wanted != size) {

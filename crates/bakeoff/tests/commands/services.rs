@@ -339,6 +339,29 @@ fn an_endpoint_over_tls_is_verified_and_loaded() {
 }
 
 #[test]
+fn an_endpoint_without_a_ca_is_verified_by_the_machines_own_authorities() {
+    let certificates = Certificates::new();
+    let address = certificates.server();
+    let study = study(&format!("kind: http, endpoints: [\"https://{address}\"]"));
+    let trusting = |ca: &str| {
+        let bench = Bench::new(&study);
+        let ran = Ran::run(command(&bench).env("SSL_CERT_FILE", certificates.path(ca)));
+        (bench, ran)
+    };
+    let (bench, ran) = trusting("ca.pem");
+    ran.ends_with(0);
+    let record = crate::support::record(&bench.has_trials(1));
+    assert_eq!(record[0]["systems"][0]["tls_version"], "TLS 1.3");
+    let (_, ran) = trusting("other.pem");
+    let output = [
+        "system `web` cannot be loaded",
+        "invalid peer certificate",
+        "hint: give the authority that signed its certificate as `ca` in the study's `tls`",
+    ];
+    ran.ends_with(4).complains(&output);
+}
+
+#[test]
 fn unreachable_endpoint_is_named() {
     let down = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     // Each waits for the endpoint for ten seconds.
@@ -361,6 +384,20 @@ fn unexpected_answer_is_no_success() {
     let run = run(&wrong);
     let why = run.invalid_because();
     assert!(why.contains("with a body that does not hold `not there`"), "{why}");
+    let expecting = |expect: &str| {
+        let study = canary("", ", ready: /health");
+        self::run(
+            &study.replace("{path: /health}", &format!("{{path: /health, expect: {expect}}}")),
+        )
+    };
+    let other = expecting("{headers: {Content-Length: \"1\"}}").invalid_because();
+    assert!(other.contains("200 without the header `Content-Length: 1`"), "{other}");
+    let run = expecting("{status: [201-204, \"404\"]}");
+    assert_eq!(run.figure("requests_verified"), 0.0);
+    let operation = &run.record()[1]["stages"][0]["measurement"]["operations"]["request"];
+    assert_eq!(operation["errors"]["status"]["count"], 200, "{operation}");
+    let run = expecting("{status: [204, 2xx], headers: {content-LENGTH: 0}}").ended_well();
+    assert_eq!(run.figure("requests_verified"), 200.0);
 }
 
 #[test]
@@ -371,13 +408,16 @@ fn requests_of_a_study_go_over_http2_where_it_asks_for_that() {
     let study = format!(
         "title: t\nsystems:\n  web: {{kind: http, endpoints: [\"http://{}\"]}}\nworkloads:\n  pages: \
          {{mix: {{request: 1}}, keys: {{count: 9}}, request: {{method: POST, path: \"/a/{{key}}\", \
-         http2: true, headers: {{x-one: one}}, body: text, expect: {{body-size: 5, contains: ell}}}}}}\n\
+         http2: true, headers: {{x-one: one}}, body: text, expect: {{headers: {{Content-Type: text/plain}}, body-size: 5, contains: ell}}}}}}\n\
          loads:\n  few: {{clients: 1, in-flight: 4, stop: {{operations: 200}}, timeout: 2s}}\ntrials: 1\n",
         server.address
     );
     let run = run(&study).ended_well();
     assert_eq!(figure(run.trial(), "errors"), 0.0, "{}", run.trial());
     assert_eq!((server.connections(), server.requests()), (1, 200));
+    let run = self::run(&study.replace("text/plain", "text/html"));
+    let why = run.invalid_because();
+    assert!(why.contains("200 without the header `Content-Type: text/html`"), "{why}");
 }
 
 #[test]

@@ -113,8 +113,9 @@ fn serve(
         if waiting.len() == together {
             let mut out = Vec::new();
             for stream in waiting.drain(..) {
-                // `:status: 200` is entry 8 of HPACK's static table.
-                out.extend(frame(HEADERS, END_HEADERS, stream, &[0x88]));
+                // `:status: 200` is entry 8 of HPACK's static table, and the name `content-type` entry 31.
+                let head = [&[0x88, 0x0f, 0x10, 10][..], b"text/plain"].concat();
+                out.extend(frame(HEADERS, END_HEADERS, stream, &head));
                 out.extend(frame(DATA, END_STREAM, stream, b"hello"));
             }
             socket.write_all(&out)?;

@@ -109,7 +109,19 @@ pub(in crate::study) static EXPECT: Table = Table {
     meaning: "What a right answer is.",
     one_of: &[],
     fields: &[
-        default("status", Form::Whole { min: 100, max: 599 }, "200", "Its status."),
+        default(
+            "status",
+            Form::OneOrMany(&Form::Status),
+            "200",
+            "Its status, or several that are right: a number, `2xx`, a range as `200-299`, or a list of them. A text \
+             may have commas, as `load --expect-status` takes it.",
+        ),
+        maybe(
+            "headers",
+            Form::Open(&Form::AsWritten),
+            "{content-type: application/json}",
+            "Header fields that it has, each with exactly this value. Capitals in names do not matter.",
+        ),
         maybe(
             "body-size",
             Form::Whole { min: 0, max: 1 << 30 },

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use super::Scope;
 use super::systems::{is_set, secret, texts};
+use crate::statuses::Statuses;
 use crate::study::fields;
-use crate::study::reading::Fields;
+use crate::study::reading::{Fields, as_written};
 use crate::study::tree::{At, DiagnosticSink, Entry, Node, Value};
 use crate::study::{HttpRequest, Operation, Rows};
 use crate::template::{Template, TemplateError, Word};
@@ -83,7 +84,8 @@ pub(super) fn read(
         None => Fields::absent(&fields::EXPECT),
         Some(_) => request.table(sink, "expect")?,
     };
-    let status = expect.whole(sink, "status").and_then(|status| u16::try_from(status).ok());
+    let statuses = statuses(sink, &expect);
+    let expected_headers = expected_headers(sink, &expect)?;
     let body_size = expect.whole(sink, "body-size");
     let contains = expect.text(sink, "contains");
     if contains.as_ref().is_some_and(String::is_empty) {
@@ -92,28 +94,92 @@ pub(super) fn read(
             "`contains` is empty: each body holds that".to_owned(),
         );
     }
-    let (method, path, http2, status) = (method?, path?, http2?, status?);
-    let rows = rows.map(|(rows, _)| rows);
-    Some(HttpRequest { method, path, headers, http2, rows, body, status, body_size, contains })
+    let (method, path, http2, statuses) = (method?, path?, http2?, statuses?);
+    let rows = rows.map(|(rows, _)| Box::new(rows));
+    Some(HttpRequest {
+        method,
+        path,
+        headers,
+        http2,
+        rows,
+        body,
+        statuses,
+        expected_headers,
+        body_size,
+        contains,
+    })
 }
 
-fn header(sink: &mut DiagnosticSink<'_>, entry: &Entry, value: Option<&String>) {
+/// Reads the statuses of a right answer.
+fn statuses(sink: &mut DiagnosticSink<'_>, expect: &Fields<'_>) -> Option<Statuses> {
+    const HINT: &str = "write `status: 200`, `status: 2xx` or `status: [200, 404-410]`";
+    if expect.node("status").is_none() {
+        return Some(HttpRequest::default().statuses);
+    }
+    let items = expect.list(sink, "status")?;
+    let mut parts = Vec::new();
+    for item in items {
+        let text = as_written(sink, "status", item)?;
+        match Statuses::parse(&text) {
+            Ok(_) => parts.push(text),
+            Err(why) => sink.hint(&item.at, format!("`status`: {why}"), HINT),
+        }
+    }
+    if parts.len() < items.len() {
+        return None;
+    }
+    match Statuses::parse(&parts.join(",")) {
+        Ok(statuses) => Some(statuses),
+        Err(why) => {
+            sink.hint(expect.value_at("status"), format!("`status`: {why}"), HINT);
+            None
+        }
+    }
+}
+
+/// Reads the header fields of a right answer.
+fn expected_headers(
+    sink: &mut DiagnosticSink<'_>,
+    expect: &Fields<'_>,
+) -> Option<BTreeMap<String, String>> {
+    let mut headers = texts(sink, expect, "headers")?;
+    headers.values_mut().for_each(|value| *value = value.trim().to_owned());
+    if let Some(Node { value: Value::Map(entries), .. }) = expect.node("headers") {
+        for entry in entries {
+            header_form(sink, entry, headers.get(&entry.key));
+            let same = |name: &&String| name.eq_ignore_ascii_case(&entry.key);
+            if headers.keys().filter(same).count() > 1 {
+                let what = format!("header `{}` is expected twice", shown(&entry.key));
+                sink.hint(&entry.key_at, what, "capitals in names do not matter; leave one out");
+            }
+        }
+    }
+    Some(headers)
+}
+
+/// Reports what cannot be a header field.
+fn header_form(sink: &mut DiagnosticSink<'_>, entry: &Entry, value: Option<&String>) {
     let name = entry.key.as_str();
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(token) {
         let what = format!("`{}` cannot be the name of a header", shown(name));
         sink.hint(&entry.key_at, what, "write letters, digits and hyphens: `x-request-id`");
     }
-    let ours = ["host", "content-length", "transfer-encoding", "connection"];
-    if ours.iter().any(|one| name.eq_ignore_ascii_case(one)) {
-        let what = format!("header `{}` is bakeoff's own to write", shown(name));
-        sink.hint(&entry.key_at, what, "leave it out");
-    }
     if value.is_some_and(|value| value.bytes().any(|byte| byte < 0x20 || byte == 0x7f)) {
         sink.add(
             &entry.node.at,
             format!("header `{}` holds a line break or the like", shown(name)),
         );
+    }
+}
+
+fn header(sink: &mut DiagnosticSink<'_>, entry: &Entry, value: Option<&String>) {
+    let name = entry.key.as_str();
+    header_form(sink, entry, value);
+    let ours = ["host", "content-length", "transfer-encoding", "connection"];
+    if ours.iter().any(|one| name.eq_ignore_ascii_case(one)) {
+        let what = format!("header `{}` is bakeoff's own to write", shown(name));
+        sink.hint(&entry.key_at, what, "leave it out");
     }
     secret(sink, entry, value, "AUTHORIZATION TOKEN SECRET API-KEY");
 }

@@ -187,8 +187,8 @@ impl<S: Source> Work for HttpWork<S> {
                 streams.receive(input, out, &mut |tag, operation, became| {
                     let (status, bytes, result) = match became {
                         Ok(response) => {
-                            let (status, body) = (response.status, response.body);
-                            (status, body.len(), source.judge(operation, status, body))
+                            let judged = source.stream_response(operation, response);
+                            (response.status, response.body.len(), judged)
                         }
                         Err(failure) => (0, 0, Err(failure)),
                     };

@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::secrets;
+use bakeoff_core::statuses::Statuses;
 use sha2::{Digest as _, Sha256};
 
 use crate::work::Failure;
@@ -18,10 +19,6 @@ pub struct Expect {
     pub body: Option<ExpectBody>,
 }
 
-/// Statuses that are successes: the first and the last of each stretch of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Statuses(Vec<(u16, u16)>);
-
 /// A condition on a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExpectBody {
@@ -34,10 +31,6 @@ pub enum ExpectBody {
 /// Error in what a user expects of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExpectError {
-    /// This part is neither a status nor a range of them.
-    Status(String),
-    /// This range ends before it begins.
-    Backwards(String),
     /// The text that a body must contain is empty.
     EmptyText,
     /// A SHA-256 has this many digits instead of 64.
@@ -49,10 +42,6 @@ pub enum ExpectError {
 impl fmt::Display for ExpectError {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Status(part) => {
-                write!(to, "`{part}` is no status: 200, 2xx or 200-299, from 200 to 999")
-            }
-            Self::Backwards(part) => write!(to, "`{part}` ends before it begins"),
             Self::EmptyText => to.write_str("an empty text is in every body"),
             Self::DigestLength(digits) => {
                 write!(to, "a SHA-256 has 64 hexadecimal digits, not {digits}")
@@ -63,45 +52,6 @@ impl fmt::Display for ExpectError {
 }
 
 impl std::error::Error for ExpectError {}
-
-impl Default for Statuses {
-    /// 200 to 399: what wrk and its kin take for a success.
-    fn default() -> Self {
-        Self(vec![(200, 399)])
-    }
-}
-
-impl Statuses {
-    /// Reads `200`, `2xx`, `200-299,404`.
-    pub fn parse(text: &str) -> Result<Self, ExpectError> {
-        let ranges = text.split(',').map(|part| {
-            let part = part.trim();
-            let status = |text: &str| {
-                text.parse()
-                    .ok()
-                    .filter(|status| (200..1000).contains(status))
-                    .ok_or_else(|| ExpectError::Status(part.to_owned()))
-            };
-            if let Some(hundreds) = part.strip_suffix("xx") {
-                let first = status(&format!("{hundreds}00"))?;
-                return Ok((first, first + 99));
-            }
-            let (from, to) = part.split_once('-').unwrap_or((part, part));
-            let (from, to) = (status(from.trim())?, status(to.trim())?);
-            if from > to {
-                return Err(ExpectError::Backwards(part.to_owned()));
-            }
-            Ok((from, to))
-        });
-        ranges.collect::<Result<_, _>>().map(Self)
-    }
-
-    /// Returns whether a status is among them.
-    #[inline]
-    pub fn has(&self, status: u16) -> bool {
-        self.0.iter().any(|&(first, last)| (first..=last).contains(&status))
-    }
-}
 
 impl ExpectBody {
     /// Reads `sha256:HEX`, or takes the text for a part of the body.
@@ -194,18 +144,6 @@ fn beginning(body: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn statuses_are_read_in_all_their_forms() {
-        let statuses = Statuses::parse("200, 3xx,404-406").unwrap();
-        let all = 200..1000;
-        let had: Vec<u16> = all.filter(|status| statuses.has(*status)).collect();
-        let expected = [200].into_iter().chain(300..400).chain(404..407);
-        assert_eq!(had, expected.collect::<Vec<u16>>());
-        for wrong in ["", "99", "1xx", "2x", "300-200", "200,", "1000", "-"] {
-            assert!(Statuses::parse(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn a_body_is_judged_by_its_text_or_its_digest() {

@@ -24,8 +24,9 @@ use bakeoff_core::schedule::LoadShare;
 
 pub use answers::Answers;
 pub use bakeoff_wire::http1::Response;
+pub use bakeoff_wire::http2::Response as StreamResponse;
 pub use driven::{HttpSession, HttpWork};
-pub use expect::{Expect, ExpectBody, ExpectError, Statuses};
+pub use expect::{Expect, ExpectBody, ExpectError};
 pub use fixed::ThinkTime;
 pub use request::{
     HeaderError, METHODS, MethodError, Request, check_headers, is_allowed_in_http2, parse_header,

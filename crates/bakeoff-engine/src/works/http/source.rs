@@ -7,6 +7,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use bakeoff_wire::http1::Response;
+use bakeoff_wire::http2;
 
 use super::url::UrlError;
 use crate::work::{Failure, NotIssued, OperationTiming};
@@ -159,6 +160,16 @@ pub trait Source: Send {
     #[inline]
     fn response(&mut self, operation: usize, response: &Response<'_>) -> Judged {
         self.judge(operation, response.status, response.body).into()
+    }
+
+    /// Judges a whole HTTP/2 response, for a source that looks at more than status and body.
+    #[inline]
+    fn stream_response(
+        &mut self,
+        operation: usize,
+        response: &http2::Response<'_>,
+    ) -> Result<(), Failure> {
+        self.judge(operation, response.status, response.body)
     }
 
     /// Appends the request that follows a redirect; only called where [`Self::response`] finds one.

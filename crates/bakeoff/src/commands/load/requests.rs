@@ -9,9 +9,10 @@ use std::io::Read as _;
 use std::path::Path;
 
 use bakeoff_core::secrets;
+use bakeoff_core::statuses::Statuses;
 use bakeoff_core::units::plural;
 use bakeoff_engine::works::http::{
-    Expect, ExpectBody, Request, Statuses, Url, check_headers, parse_header, parse_method,
+    Expect, ExpectBody, Request, Url, check_headers, parse_header, parse_method,
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -206,8 +206,8 @@ fn every_field_is_read() {
     assert_eq!(late.keys.order, KeyOrder::Latest { exponent: 1.5 });
     assert_eq!(hot.value_sizes(), Some(&crate::study::ValueSizes::Range { from: 100, to: 1024 }));
     assert_eq!(
-        (pages.request().unwrap().status, pages.systems.as_slice()),
-        (201, &["web", "gated"].map(String::from)[..])
+        (pages.request().unwrap().statuses.single(), pages.systems.as_slice()),
+        (Some(201), &["web", "gated"].map(String::from)[..])
     );
     let weights: Vec<_> = mixed.mix.iter().map(|(op, weight)| (*op, *weight)).collect();
     assert_eq!(weights, [(Operation::Put, 10), (Operation::Get, 90)]);
@@ -294,7 +294,7 @@ workloads:
       body: b
       rows: {file: users.csv, sha256: ab}
       http2: true
-      expect: {status: 201, body-size: 43, contains: c}
+      expect: {status: 201, headers: {a: b}, body-size: 43, contains: c}
     systems: [web, gated]
     loads: [found]
   hot:

@@ -89,18 +89,63 @@ fn a_file_of_a_command_stays_in_its_folder() {
 fn a_request_is_read_with_what_must_come_back() {
     let pages = "mix: {request: 90%, denied: 10%}, keys: {count: 9}, request: {method: POST, \
                  path: \"/a?k={key}\", headers: {accept: x}, body: b, \
-                 expect: {status: 201, body-size: 43, contains: c}}";
+                 expect: {status: 201, headers: {X-Id: \" 7 \"}, body-size: 43, contains: c}}";
     let study = service(WEB, pages, STEADY).unwrap();
-    let HttpRequest { method, path, headers, http2, rows, body, status, body_size, contains } =
-        study.workloads[0].request().unwrap();
+    let HttpRequest {
+        method,
+        path,
+        headers,
+        http2,
+        rows,
+        body,
+        statuses,
+        expected_headers,
+        body_size,
+        contains,
+    } = study.workloads[0].request().unwrap();
     assert!(!http2 && rows.is_none(), "unless they are asked for");
-    assert_eq!((method.as_str(), path.as_str(), *status), ("POST", "/a?k={key}", 201));
+    assert_eq!((method.as_str(), path.as_str()), ("POST", "/a?k={key}"));
+    assert_eq!((statuses.single(), expected_headers["X-Id"].as_str()), (Some(201), "7"));
     assert_eq!((headers["accept"].as_str(), body.as_deref()), ("x", Some("b")));
     assert_eq!((*body_size, contains.as_deref()), (Some(43), Some("c")));
     let mix = [(Operation::Request, 90), (Operation::Denied, 10)];
     assert_eq!(study.workloads[0].mix, mix.into());
     let plain = service(WEB, PAGES, STEADY).unwrap();
     assert!(plain.workloads[0].request().unwrap().is_plain());
+}
+
+#[test]
+fn statuses_of_a_right_answer_are_read_in_all_their_forms() {
+    let check = |status: &str, expected: &str| {
+        let pages = format!("mix: {{request: 1}}, request: {{expect: {{status: {status}}}}}");
+        let study = service(WEB, &pages, STEADY).unwrap_or_else(|why| panic!("{why}"));
+        let request = study.workloads[0].request().unwrap();
+        assert_eq!(request.statuses.to_string(), expected);
+        let json = serde_json::to_string(&study).unwrap();
+        assert_eq!(serde_json::from_str::<Study>(&json).unwrap(), study);
+    };
+    check("404", "404");
+    check("[200, 204]", "200,204");
+    check("2xx", "2xx");
+    check("\"200-299,404\"", "2xx,404");
+    check("[2xx, 404-406, \"410\"]", "2xx,404-406,410");
+}
+
+#[test]
+fn malformed_expectation_is_reported() {
+    let check = |expect: &str, wording: &[&str]| {
+        let pages = format!("mix: {{request: 1}}, request: {{expect: {{{expect}}}}}");
+        refused(WEB, &pages, STEADY, wording);
+    };
+    check("status: 2x", &["my.yaml:6:", "`status`: `2x` is no status", "write `status: 200`"]);
+    check("status: [200, 100]", &["`100` is no status", "from 200 to 999"]);
+    check("status: 299-200", &["`299-200` ends before it begins"]);
+    check("status: []", &["`status` is an empty list"]);
+    check("status: {ok: 200}", &["`status` must be a text or a number, not a mapping"]);
+    check("headers: {\"a b\": c}", &["my.yaml:6:", "`a b` cannot be the name of a header"]);
+    check("headers: {a: \"b\\nc\"}", &["header `a` holds a line break"]);
+    check("headers: {A: b, a: c}", &["header `a` is expected twice"]);
+    check("headers: [a]", &["`headers` must be a mapping, not a list"]);
 }
 
 #[test]
@@ -149,7 +194,6 @@ fn malformed_request_is_reported() {
     check("headers: {\"a b\": c}", "`a b` cannot be the name of a header");
     check("headers: {Host: c}", "header `Host` is bakeoff's own to write");
     check("headers: {x: \"a\\r\\nb: c\"}", "header `x` holds a line break or the like");
-    check("expect: {status: 99}", "`status` must be from 100 to 599");
     let wording = ["workload `pages` has a `request` and none in its mix"];
     refused(WEB, "mix: {ping: 1}, request: {path: /}", STEADY, &wording);
     refused(WEB, "mix: {request: 1.5%}", STEADY, &["`request` must be a whole number"]);
