@@ -27,6 +27,9 @@ pub struct Observed {
     pub phases: Vec<Phase>,
     /// Every node, and bakeoff itself as `generator`.
     pub nodes: Vec<Series>,
+    /// Nodes of a system that runs already, as their metrics tell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<MeteredSeries>,
     /// The machine.
     pub machine: Series,
     /// Source of the machine's [`Column::Busy`]; `None` in records of format 1, where it is [`BusyBy::Ticks`].
@@ -38,6 +41,26 @@ pub struct Observed {
     /// Connections and processes that began in each measured window, as far as they were seen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub turnover: Vec<Turnover>,
+}
+
+/// Samples that a node's own metrics told: [`Column::Cpu`] and [`Column::Resident`] alone.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MeteredSeries {
+    /// Subject of the figures.
+    pub of: Metered,
+    /// The samples, at times of their own.
+    #[serde(flatten)]
+    pub series: Series,
+}
+
+/// Subject of a node's metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Metered {
+    /// The process that tells them.
+    Process,
+    /// The machine that it runs on, with all that runs there.
+    Machine,
 }
 
 /// Connections and processes that were new at some look in a measured window. What began and ended
@@ -183,6 +206,8 @@ pub struct Series {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Column {
+    /// Counter, seconds of CPU in user space and in the kernel, where only their sum is told.
+    Cpu,
     /// Counter, seconds of CPU in user space.
     CpuUser,
     /// Counter, seconds of CPU in the kernel.
@@ -278,6 +303,11 @@ impl Series {
         let begin = self.at.partition_point(|&at| at <= from).saturating_sub(1);
         let end = self.at.partition_point(|&at| at <= to);
         begin..end.max(begin)
+    }
+
+    /// Returns the first look at or after a moment.
+    pub fn next_look(&self, moment: f64) -> Option<f64> {
+        self.at.get(self.at.partition_point(|&at| at < moment)).copied()
     }
 
     /// By how much a counter grew from the last look at or before `from` to the last at or before

@@ -51,6 +51,12 @@ impl BlockingConnection {
         Ok(Self { socket, tls, connection: Connection::new(Limits::default()) })
     }
 
+    /// Takes bodies of so many bytes at most. For a connection on which nothing has been asked yet.
+    pub fn with_body_max(mut self, max_body: usize) -> Self {
+        self.connection = Connection::new(Limits { max_body, ..Limits::default() });
+        self
+    }
+
     /// Returns whether another request can be sent.
     pub fn is_usable(&self) -> bool {
         self.connection.is_ready()

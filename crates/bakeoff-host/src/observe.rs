@@ -445,6 +445,7 @@ impl Observer {
             cost: self.cost,
             phases,
             nodes: self.nodes.iter().map(|node| settle(node.series.clone())).collect(),
+            metrics: Vec::new(),
             machine: settle(self.machine_series.clone()),
             busy_by: Some(self.machine.busy_by()),
             strangers: self.strangers.clone(),

@@ -2,7 +2,7 @@
 //!
 //! Not here: sampling (`observe`).
 
-use bakeoff_core::observed::{Column, Observed, Series};
+use bakeoff_core::observed::{Column, MeteredSeries, Observed, Series};
 use bakeoff_core::record::Usage;
 
 /// The shortest time that a share of CPU is computed over, in seconds; looks may come a little
@@ -18,6 +18,8 @@ const AT_ONCE: f64 = 0.05;
 /// Its mean CPU is of the windows alone, since operations are counted in them alone: a server that
 /// hangs while the load drains must not look as if each operation had cost it less. The rest is from the
 /// first window's begin to the last one's end.
+///
+/// Nodes whose metrics told it come last, with the looks around those times.
 pub fn summarize(observed: &Observed, windows: &[(f64, f64)], load: (f64, f64)) -> Vec<Usage> {
     let measured = windows.first().zip(windows.last()).map(|(first, last)| (first.0, last.1));
     // The looks at a window's edges come a moment after them.
@@ -29,7 +31,20 @@ pub fn summarize(observed: &Observed, windows: &[(f64, f64)], load: (f64, f64)) 
         let mean = mean_percent(node, windows).unwrap_or(usage.cpu_mean_percent);
         Some(Usage { cpu_mean_percent: mean, ..usage })
     };
-    observed.nodes.iter().filter_map(one).collect()
+    let metered = |node: &MeteredSeries| of_metrics(node, windows, load);
+    let nodes = observed.nodes.iter().filter_map(one);
+    nodes.chain(observed.metrics.iter().filter_map(metered)).collect()
+}
+
+/// The same of a node that was asked at times of its own: from the last look before the windows to the first
+/// after them.
+fn of_metrics(node: &MeteredSeries, windows: &[(f64, f64)], load: (f64, f64)) -> Option<Usage> {
+    let series = &node.series;
+    let measured = windows.first().zip(windows.last()).map(|(first, last)| (first.0, last.1));
+    let within = |(from, to)| of_node(series, from, series.next_look(to).unwrap_or(to));
+    let usage = measured.and_then(within).or_else(|| within(load))?;
+    let mean = mean_percent(series, windows).unwrap_or(usage.cpu_mean_percent);
+    Some(Usage { cpu_mean_percent: mean, metrics_of: Some(node.of), ..usage })
 }
 
 /// The look that was meant for this moment: the first from it on, if it came at once.
@@ -43,7 +58,8 @@ fn next_look(looks: &[f64], moment: f64) -> f64 {
 pub fn mean_percent(node: &Series, windows: &[(f64, f64)]) -> Option<f64> {
     let time: f64 = windows.iter().map(|(from, to)| to - from).sum();
     let grown = |column| node.growth_over(column, windows);
-    let cpu = grown(Column::CpuUser)? + grown(Column::CpuSystem)?;
+    let parts = || Some(grown(Column::CpuUser)? + grown(Column::CpuSystem)?);
+    let cpu = grown(Column::Cpu).or_else(parts)?;
     (time > 0.0).then(|| 100.0 * cpu.max(0.0) / time)
 }
 
@@ -63,12 +79,13 @@ fn of_node(node: &Series, from: f64, to: f64) -> Option<Usage> {
         throttled_seconds: growth(Column::CpuThrottled),
         periods: whole(Column::CpuPeriods),
         periods_throttled: whole(Column::CpuPeriodsThrottled),
-        threads_max: most(Column::Threads)?,
+        threads_max: most(Column::Threads).unwrap_or(0),
         open_files_max: most(Column::OpenFiles),
         read_bytes: whole(Column::DiskRead),
         sent_bytes: whole(Column::SocketSent),
         received_bytes: whole(Column::SocketReceived),
         data_bytes: most(Column::DataDirectory),
+        metrics_of: None,
     })
 }
 
@@ -78,8 +95,13 @@ fn cpu_percent(node: &Series, from: f64, to: f64) -> Option<(f64, f64)> {
     let end = node.at.partition_point(|&at| at <= to);
     let at = node.at.get(begin..end)?;
     let column = |column| node.columns.get(&column)?.get(begin..end);
-    let (user, system) = (column(Column::CpuUser)?, column(Column::CpuSystem)?);
-    let cpu = user.iter().zip(system).map(|(user, system)| user + system).collect::<Vec<f64>>();
+    let cpu = match column(Column::Cpu) {
+        Some(whole) => whole.to_vec(),
+        None => {
+            let (user, system) = (column(Column::CpuUser)?, column(Column::CpuSystem)?);
+            user.iter().zip(system).map(|(user, system)| user + system).collect::<Vec<f64>>()
+        }
+    };
     let percent = |a: usize, b: usize| 100.0 * (cpu[b] - cpu[a]).max(0.0) / (at[b] - at[a]);
     let last = at.len().checked_sub(1).filter(|&last| at[last] > at[0])?;
     let mean = percent(0, last);
@@ -99,6 +121,8 @@ fn cpu_percent(node: &Series, from: f64, to: f64) -> Option<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
+    use bakeoff_core::observed::Metered;
+
     use super::*;
 
     fn node(looks: impl IntoIterator<Item = (f64, f64, f64)>) -> Series {
@@ -155,6 +179,26 @@ mod tests {
         assert!((mean(&[]) - 45.45).abs() < 0.01, "over the whole load it is less");
         assert!((mean(&[(2.0, 12.0)]) - 100.0).abs() < 1e-6);
         assert!((mean(&[(1.5, 2.5), (11.5, 12.5)]) - 50.0).abs() < 1e-6, "edges between looks");
+    }
+
+    #[test]
+    fn metrics_around_a_short_load_tell_its_usage() {
+        let series = Series {
+            name: "far".into(),
+            at: vec![0.9, 1.9, 3.9],
+            columns: [(Column::Cpu, vec![5.0, 6.0, 7.0]), (Column::Resident, vec![3.0, 9.0, 4.0])]
+                .into(),
+        };
+        let metered = MeteredSeries { of: Metered::Machine, series };
+        let observed = Observed { metrics: vec![metered], ..Observed::default() };
+        let summed = |from: f64, to: f64| summarize(&observed, &[(from, to)], (from, to));
+        let [usage] = &summed(2.4, 2.9)[..] else { panic!("one node") };
+        assert!((usage.cpu_mean_percent - 50.0).abs() < 1e-6, "{usage:?}");
+        assert_eq!((usage.rss_max_bytes, usage.metrics_of), (9, Some(Metered::Machine)));
+        let [usage] = &summed(0.9, 3.9)[..] else { panic!("one node") };
+        assert!((usage.cpu_mean_percent - 200.0 / 3.0).abs() < 1e-6, "{usage:?}");
+        assert!((usage.cpu_max_percent - 100.0).abs() < 1e-6, "{usage:?}");
+        assert_eq!(summed(4.0, 5.0), [], "nothing is known of after the last look");
     }
 
     #[test]

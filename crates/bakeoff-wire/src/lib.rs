@@ -36,6 +36,7 @@ pub mod iproto;
 pub mod msgpack;
 pub mod nats;
 pub mod postgres;
+pub mod prometheus;
 pub mod protobuf;
 pub mod resp;
 mod scram;

@@ -86,6 +86,8 @@ checks! {
     ReceiveLag = "receive lag", Generator;
     /// The generator keeps off the CPUs that nodes are pinned to.
     GeneratorApart = "generator apart", Generator;
+    /// The metrics of a running system's nodes could not be read.
+    Metrics = "metrics", User;
     /// A TLS session was resumed where none should: bakeoff's sessions resume them, or do not.
     Handshakes = "handshakes", Generator;
     /// The workload's unique keys ran out.

@@ -10,7 +10,7 @@ use super::BaselineAppends;
 use crate::check::{Audit, Cause, CheckName, Verdict};
 use crate::log_findings::NodeLog;
 use crate::measurement::Measurement;
-use crate::observed::Observed;
+use crate::observed::{Metered, Observed};
 use crate::plan::Trial;
 use crate::search::{Found, Tried};
 use crate::units;
@@ -163,6 +163,10 @@ pub struct Usage {
     /// Most disk space of its data directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_bytes: Option<u64>,
+    /// Subject of its figures, where the node's own metrics told them: CPU and resident memory alone, and all
+    /// others are not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics_of: Option<Metered>,
 }
 
 /// One thing that was checked about a trial.

@@ -255,6 +255,13 @@ pub(super) static SYSTEM: Table = Table {
             "[\"https://10.0.0.5:2379\"]",
             "Where it already runs; nothing is started or stopped then.",
         ),
+        maybe(
+            "metrics",
+            Form::List(&Form::Text),
+            "[\"http://10.0.0.5:2379/metrics\"]",
+            "Where its nodes tell CPU and memory in Prometheus' text format, for a system with `endpoints`: of the \
+             servers themselves, or of node exporters beside them. Each is asked once a second.",
+        ),
         maybe("tls", Form::Table(&TLS), "{ca: ca.pem}", "How `https://` endpoints are verified."),
         maybe(
             "credentials",

@@ -35,7 +35,9 @@ pub use parse::{Elsewhere, Surroundings, TableFile, parse, parse_within};
 pub use placed::{At, DiagnosticSink, PlacedEntry, PlacedNode, PlacedValue};
 pub use reading::suggest;
 pub use sizes::ValueSizes;
-pub use system::{Credentials, Endpoint, Limits, Process, SecretSource, Servers, System, Tls};
+pub use system::{
+    Credentials, Endpoint, Limits, MetricsUrl, Process, SecretSource, Servers, System, Tls,
+};
 pub use tree::STUDY_SIZE_MAX;
 pub use workload::{
     HttpRequest, KeyOrder, Keys, Operation, Payload, ReadConsistency, Rows, Workload,

@@ -34,6 +34,9 @@ pub struct System {
     /// Owner of its servers: bakeoff, or somebody else whose servers run already.
     #[serde(default, rename = "endpoints", skip_serializing_if = "Servers::are_started")]
     pub servers: Servers,
+    /// Where its nodes tell CPU and memory, where it runs already.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<MetricsUrl>,
     /// Verification of TLS endpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
@@ -151,6 +154,24 @@ impl Endpoint {
             true => format!("[{}]:{}", self.host, self.port),
             false => format!("{}:{}", self.host, self.port),
         }
+    }
+}
+
+/// Where a node that runs already tells its metrics, in Prometheus' text format.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MetricsUrl {
+    /// Where it is asked.
+    #[serde(flatten)]
+    pub endpoint: Endpoint,
+    /// Path and query: `/metrics`.
+    pub path: String,
+}
+
+impl MetricsUrl {
+    /// Returns the whole URL: `http://10.0.0.5:2379/metrics`.
+    pub fn text(&self) -> String {
+        let scheme = if self.endpoint.tls { "https" } else { "http" };
+        format!("{scheme}://{}{}", self.endpoint.authority(), self.path)
     }
 }
 

@@ -76,6 +76,9 @@ fn system(of: &System) -> String {
             entries.add("endpoints", list(urls));
         }
     }
+    let urls =
+        (!of.metrics.is_empty()).then(|| list(of.metrics.iter().map(|url| quoted(&url.text()))));
+    entries.option("metrics", urls);
     entries.some("options", texts(&of.options));
     entries.option("limits", of.limits.as_ref().map(limits));
     entries.option("tls", of.tls.as_ref().map(tls));
@@ -305,13 +308,14 @@ systems:
   two:
     kind: etcd
     endpoints: ["https://[::1]:2379", "https://db.example:2379"]
+    metrics: ["http://[::1]:2379/metrics?x=1", "https://db.example:9100"]
     tls: {ca: ca.pem}
     credentials: {user: "me: #", password: $KV_PASSWORD}
+  three: {kind: http, endpoints: ["http://web.example:80"]}
 workloads:
   keyed:
     mix: {put: 10%, get: 90, list: 1}
     keys: {count: 1000, size: 64, order: {zipfian: 1.25}, per-directory: 10}
-  three: {kind: http, endpoints: ["http://web.example:80"]}
     values: {size: 256}
     reads: stale
     loads: [open, closed]

@@ -35,6 +35,7 @@ pub(crate) enum Cause {
     Beside,
     Degraded,
     Unequal,
+    Metrics,
     FellBehind,
     Misses,
     Search,
@@ -61,6 +62,7 @@ impl Cause {
             Self::Beside => "beside another bakeoff",
             Self::Degraded => "nodes missing",
             Self::Unequal => "unequal conditions that may decide",
+            Self::Metrics => "metrics of nodes",
             Self::FellBehind => "fell behind the offered load",
             Self::Misses => "reads that found nothing",
             Self::Search => "highest rate not found",
@@ -173,6 +175,7 @@ fn of_contender(of: &Contender, place: &str) -> Vec<Finding> {
         )
     });
     add(Cause::Misses, one(misses));
+    add(Cause::Metrics, nodes::metrics(of, place));
     add(Cause::Search, searches(of, place));
     let abrupt = of.far_below.as_ref().map(|far| format!("{name} under {place}: {far}"));
     add(Cause::Abrupt, one(abrupt));

@@ -20,6 +20,7 @@ use bakeoff_core::study::Load;
 use bakeoff_core::units::plural;
 use bakeoff_core::workload::mix64;
 
+use crate::derive::nodes;
 use crate::model::contender::Contender;
 use crate::model::quantity::{Point, Quantity};
 use crate::model::trial::TrialFigures;
@@ -155,6 +156,9 @@ impl Judgement {
                             Some("both kept up with what was offered".to_owned())
                         }
                         Quantity::Response(_) if open => behind(a, b),
+                        Quantity::CpuPerOperation | Quantity::MemorySum => {
+                            nodes::of_other_things(a, b)
+                        }
                         _ => None,
                     };
                     let (rounds, not_comparable) = match rounds(a, b, quantity, stage) {

@@ -5,10 +5,14 @@
 //!
 //! Not here: one trial's nodes (`model::nodes`), the table of all (`document::nodes`).
 
+use std::collections::BTreeSet;
+
+use bakeoff_core::check::CheckName;
+use bakeoff_core::observed::Metered;
 use bakeoff_core::stats::{self, Figure};
 use bakeoff_core::units::{figure_text, trials_text};
 
-use crate::model::contender::Contender;
+use crate::model::contender::{Contender, Unchecked, not_checked};
 use crate::model::nodes::NodeFigures;
 use crate::model::quantity::Quantity;
 use crate::model::trial::TrialFigures;
@@ -43,6 +47,46 @@ pub(crate) fn median(of: &Contender, node: &str, value: fn(&NodeFigures) -> Opti
         trial.servers.nodes.iter().find(is_it).and_then(value).into()
     });
     stats::summary(figures).median
+}
+
+/// Nodes whose metrics could not be read, and those whose figures are their machine's.
+pub(crate) fn metrics(of: &Contender, place: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (what, why, count) in not_checked(&of.trials) {
+        if what == Unchecked::Check(CheckName::Metrics) {
+            let (count, run) = (count, trials_text(of.trials.len()));
+            found.push(format!("{why} ({} under {place}, in {count} of {run})", of.system));
+        }
+    }
+    let names: Vec<&str> = of_machines(of).into_iter().collect();
+    if !names.is_empty() {
+        found.push(format!(
+            "CPU and memory of {} under {place} are those of the whole machine at {}, as a node exporter tells them",
+            of.system,
+            names.join(", ")
+        ));
+    }
+    found
+}
+
+/// The nodes whose figures are those of their machines.
+fn of_machines(of: &Contender) -> BTreeSet<&str> {
+    let is_machine = |node: &&NodeFigures| node.metrics_of == Some(Metered::Machine);
+    let nodes = used(of).flat_map(|trial| &trial.servers.nodes).filter(is_machine);
+    nodes.map(|node| node.node.as_str()).collect()
+}
+
+/// Returns why CPU and memory of two systems are not to be compared, where one's are those of machines.
+pub(crate) fn of_other_things(a: &Contender, b: &Contender) -> Option<String> {
+    let (machine, processes) = match (of_machines(a).is_empty(), of_machines(b).is_empty()) {
+        (false, true) => (a, b),
+        (true, false) => (b, a),
+        _ => return None,
+    };
+    Some(format!(
+        "{}'s is of whole machines, and {}'s of processes",
+        machine.system, processes.system
+    ))
 }
 
 /// Each node that its limit held back in more than half of a system's trials.

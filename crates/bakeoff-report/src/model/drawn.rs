@@ -179,7 +179,8 @@ impl Timeline {
         }
         timeline.parts(record, &stages, warmup);
         if let Some(observed) = &record.observed {
-            timeline.nodes = observed.nodes.iter().map(watched).collect();
+            let metered = observed.metrics.iter().map(|node| &node.series);
+            timeline.nodes = observed.nodes.iter().chain(metered).map(watched).collect();
             timeline.machine = machine(&observed.machine);
             let last = |series: &Series| series.at.last().copied().unwrap_or(0.0);
             let all = observed.nodes.iter().chain([&observed.machine]);
@@ -297,7 +298,7 @@ fn of_recent(recent: &VecDeque<Ranked<'static>>, quantile: f64) -> Percentile {
 }
 
 fn watched(series: &Series) -> Watched {
-    let cpu = sum(series, &[Column::CpuUser, Column::CpuSystem]);
+    let cpu = sum(series, &[Column::CpuUser, Column::CpuSystem, Column::Cpu]);
     Watched {
         name: series.name.clone(),
         cpu: scaled(cpu, 100.0),

@@ -18,6 +18,7 @@ use bakeoff_core::search::Found;
 use bakeoff_core::staleness::{Age, Staleness};
 use bakeoff_core::stats::Figure;
 
+use crate::model::nodes;
 use crate::model::quantity::{Point, Quantity};
 use crate::model::throttling;
 
@@ -163,7 +164,12 @@ pub(crate) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
     }
     figures.extend(highest_rate(trial).map(|rate| (Quantity::HighestRate, Figure::Value(rate))));
     figures.extend(stale(&whole.staleness));
-    let nodes: Vec<&Usage> = trial.usage.iter().filter(|usage| usage.name != GENERATOR).collect();
+    let mut nodes: Vec<&Usage> =
+        trial.usage.iter().filter(|usage| usage.name != GENERATOR).collect();
+    // Of some nodes alone it would be less than the truth.
+    if !nodes::are_known(trial) {
+        nodes.clear();
+    }
     let over_nodes = |value: fn(&Usage) -> f64, join: fn(f64, f64) -> f64| {
         Figure::from(nodes.iter().map(|usage| value(usage)).reduce(join))
     };
@@ -179,7 +185,7 @@ pub(crate) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
         (Quantity::CpuSum, over_nodes(cpu, add)),
         (Quantity::CpuPerOperation, rate.and_then(per_operation).into()),
         (Quantity::CpuMeanSum, over_nodes(|usage| usage.cpu_mean_percent, add)),
-        (Quantity::WrittenSum, over_nodes(|usage| usage.written_bytes as f64, add)),
+        (Quantity::WrittenSum, written_sum(&nodes)),
         (Quantity::MemoryNodeMax, over_nodes(memory, f64::max)),
         (Quantity::MemorySum, memory_sum(&nodes)),
         (Quantity::GeneratorCpu, generator.map(|usage| usage.cpu_mean_percent).into()),
@@ -197,6 +203,13 @@ pub(crate) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
         ]);
     }
     figures
+}
+
+/// Adds up the bytes that the nodes wrote to disk; metrics do not tell them.
+fn written_sum(nodes: &[&Usage]) -> Figure {
+    let of_node = |node: &&Usage| node.metrics_of.is_none().then_some(node.written_bytes as f64);
+    let all: Option<f64> = nodes.iter().map(of_node).sum();
+    all.filter(|_| !nodes.is_empty()).into()
 }
 
 /// The nodes' memory, added up. A single process's resident memory counts nothing twice, as far as is

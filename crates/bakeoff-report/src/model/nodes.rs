@@ -3,8 +3,9 @@
 //! Not here: several trials and findings (`derive::nodes`), all nodes together (`figures`), applying
 //! limits (the binary).
 
+use bakeoff_core::check::{CheckName, Verdict};
 use bakeoff_core::measurement::Measurement;
-use bakeoff_core::observed::GENERATOR;
+use bakeoff_core::observed::{GENERATOR, Metered};
 use bakeoff_core::record::{TrialRecord, Usage};
 use bakeoff_core::study::System;
 use serde::Serialize;
@@ -29,6 +30,15 @@ pub(crate) struct NodeFigures {
     pub(crate) throttled_share: Option<f64>,
     /// For how long, the queues of all CPUs added up.
     pub(crate) throttled_seconds: Option<f64>,
+    /// Subject of its figures, where its own metrics told them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) metrics_of: Option<Metered>,
+}
+
+/// Returns whether what the nodes used is known of all of them, as far as it was asked for.
+pub(crate) fn are_known(trial: &TrialRecord) -> bool {
+    let lacks = |verdict: &Verdict| matches!(verdict, Verdict::NotChecked(_));
+    !trial.checks.iter().any(|one| one.name == CheckName::Metrics && lacks(&one.verdict))
 }
 
 /// The nodes of a trial. `system`: what the study asked for.
@@ -49,6 +59,7 @@ pub(crate) fn of_trial(
             cpu_limit: member.and_then(|member| member.limits.as_ref()?.cpu),
             throttled_share: throttling::throttled(usage),
             throttled_seconds: usage.throttled_seconds,
+            metrics_of: usage.metrics_of,
         }
     };
     trial.usage.iter().filter(|usage| usage.name != GENERATOR).map(one).collect()

@@ -32,6 +32,7 @@ pub(crate) fn study(systems: &[&str], workload: Workload, load: Load, trials: u3
         options: BTreeMap::new(),
         limits: None,
         servers: Default::default(),
+        metrics: Vec::new(),
         tls: None,
         credentials: None,
         parts: BTreeMap::new(),

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use bakeoff_core::record::Record;
+use bakeoff_core::check::{CheckName, Verdict};
+use bakeoff_core::observed::Metered;
+use bakeoff_core::record::{Check, Record};
 use bakeoff_core::study::{Operation, Payload, Stop, ValueSizes};
 use bakeoff_report::compare::{self, Compared, FailIf, FailIfOutcome};
 use bakeoff_report::{self as report, Report};
@@ -46,6 +48,44 @@ fn a_round_without_a_valid_trial_of_both_is_no_round() {
     let rate = judged(&record, "throughput_mean_per_second");
     assert_eq!((&rate["verdict"], &rate["rounds"]), (&"too-few".into(), &2.into()));
     assert_eq!(rate["interval"], Value::Null);
+}
+
+#[test]
+fn memory_of_machines_is_not_compared_with_that_of_processes() {
+    const MEMORY: &str = "server_memory_max_sum_of_nodes_bytes";
+    let mut record = repeated();
+    let told = |record: &mut Record, system: &str, of: Metered| {
+        let trials = record.trials.iter_mut().filter(|trial| trial.trial.system == system);
+        let nodes = trials.flat_map(|trial| &mut trial.usage);
+        nodes.filter(|node| node.name != "generator").for_each(|node| node.metrics_of = Some(of));
+    };
+    let systems = [0, 1].map(|place: usize| record.header.study.systems[place].name.clone());
+    told(&mut record, &systems[0], Metered::Machine);
+    let memory = judged(&record, MEMORY);
+    assert_eq!(memory["verdict"], "not-judged");
+    let words = memory["words"].as_str().unwrap();
+    assert!(words.contains("'s is of whole machines, and "), "{words}");
+    told(&mut record, &systems[1], Metered::Machine);
+    assert_eq!(judged(&record, MEMORY)["verdict"], "none-shown");
+}
+
+#[test]
+fn figures_of_some_nodes_alone_are_not_shown() {
+    const CPU: &str = "server_cpu_mean_sum_of_nodes_percent";
+    let mut record = repeated();
+    let cpu = |record: &Record| {
+        let json = report::json(&Report::new(record));
+        json["comparisons"][0]["systems"][0]["trials"][0]["figures"][CPU].clone()
+    };
+    assert!(cpu(&record).is_number(), "{}", cpu(&record));
+    for trial in &mut record.trials {
+        let verdict = Verdict::NotChecked("metrics of n could not be read: gone".to_owned());
+        trial.checks.push(Check { name: CheckName::Metrics, verdict });
+    }
+    assert_eq!(cpu(&record), Value::Null);
+    let json = report::json(&Report::new(&record));
+    let findings = json["comparisons"][0]["findings"].to_string();
+    assert!(findings.contains("metrics of n could not be read: gone ("), "{findings}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ pub(crate) mod contenders;
 mod credentials;
 mod error;
 mod living;
+pub(crate) mod metrics;
 pub(crate) mod topology;
 
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -207,6 +208,8 @@ pub(crate) fn attach(
             Some(tls::client_config(tls.as_ref(), trust(system), alpn)?)
         }
     };
+    // Whom to trust there is to be known before anything is asked.
+    metrics::sources(system, asked, &[])?;
     let memory = Memory::default();
     credentials::keep(asked, &memory)?;
     let nodes = asked.endpoints().iter().map(|endpoint| {

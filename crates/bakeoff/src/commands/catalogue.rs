@@ -130,6 +130,7 @@ pub(crate) fn plain(kind: &str) -> study::System {
         servers: study::Servers::Started,
         tls: None,
         credentials: None,
+        metrics: Vec::new(),
         parts: Default::default(),
         process: None,
     }

@@ -302,6 +302,8 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             self.reporter.report(&Event::NodeMissing { why: &why });
         }
         self.record.missing.clone_from(&cluster.missing);
+        let sources = cluster::metrics::sources(system, asked, &cluster.missing)?;
+        self.sampling.watch_metrics(sources);
         let nodes = cluster.nodes.clone();
         let keys_max = self.of.workload.keys.count;
         let clear = || cluster::clear(system, &nodes, keys_max).map_err(Ended::from);

@@ -11,18 +11,22 @@ use bakeoff_clock as clock;
 use bakeoff_clock::wall;
 use bakeoff_core::check::{self, CheckName, Verdict};
 use bakeoff_core::observed::{Observed, PhaseName};
-use bakeoff_core::record::{Check, TrialRecord};
+use bakeoff_core::record::{Check, TrialRecord, Usage};
 use bakeoff_core::study::{self, Load, Study};
 use bakeoff_engine::moments::MomentSender;
 use bakeoff_host::observe::Sampler;
 use bakeoff_host::{machine, usage};
 
 use super::neighbours;
+use crate::cluster::metrics::{MetricsSampler, MetricsSource, NodeMetrics};
 use crate::environment;
 
 /// The samples of a trial under way, and when it began by two clocks.
 pub(crate) struct Sampling {
     pub(crate) sampler: Sampler,
+    /// Asks nodes for their metrics, where the study says where.
+    metrics: Option<MetricsSampler>,
+    every: Duration,
     began: Instant,
     /// By the clock on the wall, in seconds since 1970.
     wall: f64,
@@ -35,7 +39,15 @@ impl Sampling {
     pub(crate) fn begin(dir: &Path, every: Duration) -> Self {
         let (began, wall) = (clock::now(), wall::seconds());
         let beside_another = environment::is_another_bakeoff_here();
-        Self { sampler: Sampler::start(dir, every, began), began, wall, beside_another }
+        let sampler = Sampler::start(dir, every, began);
+        Self { sampler, metrics: None, every, began, wall, beside_another }
+    }
+
+    /// From now on these nodes are asked for their metrics.
+    pub(crate) fn watch_metrics(&mut self, sources: Vec<MetricsSource>) {
+        if !sources.is_empty() {
+            self.metrics = Some(MetricsSampler::start(sources, self.every, self.began));
+        }
     }
 
     /// Returns the seconds since the trial began.
@@ -55,16 +67,20 @@ impl Sampling {
 
     /// Ends it.
     pub(crate) fn end(self) -> Sampled {
-        let observed = self.sampler.stop();
+        let mut metrics = self.metrics.map(MetricsSampler::stop).unwrap_or_default();
+        let mut observed = self.sampler.stop();
+        observed.metrics.extend(metrics.iter_mut().filter_map(|node| node.samples.take()));
         let (lasted, wall) = (self.began.elapsed(), wall::seconds() - self.wall);
         let beside_another = self.beside_another || environment::is_another_bakeoff_here();
-        Sampled { observed, lasted, wall, beside_another }
+        Sampled { observed, metrics, lasted, wall, beside_another }
     }
 }
 
 /// The samples of a trial that has ended.
 pub(crate) struct Sampled {
     pub(crate) observed: Observed,
+    /// The nodes that were asked for their metrics, whose samples are in `observed`.
+    metrics: Vec<NodeMetrics>,
     lasted: Duration,
     /// Its length by the clock on the wall, in seconds.
     wall: f64,
@@ -102,6 +118,8 @@ impl Sampled {
             };
             let others = neighbours::check(study, shared_machine, asked, observed, &windows);
             let check = |name, verdict| Check { name, verdict };
+            let metrics = metrics_check(&self.metrics, &record.usage);
+            record.checks.extend(metrics.map(|verdict| check(CheckName::Metrics, verdict)));
             record.checks.push(check(CheckName::Steal, steal));
             record.checks.push(check(CheckName::Neighbours, others));
         }
@@ -117,6 +135,21 @@ impl Sampled {
         let verdict: Verdict = check::machine::clock(self.wall, self.lasted);
         Check { name: CheckName::Clock, verdict }
     }
+}
+
+/// Tells whether all nodes that were asked told what they used; `None` where none was asked.
+fn metrics_check(asked: &[NodeMetrics], usage: &[Usage]) -> Option<Verdict> {
+    asked.first()?;
+    let lacks = |node: &&NodeMetrics| !usage.iter().any(|known| known.name == node.name);
+    let why = |node: &NodeMetrics| {
+        let why = node.failure.as_deref().unwrap_or("no two answers came around the load");
+        format!("metrics of {} could not be read: {why}", node.name)
+    };
+    let lacking: Vec<String> = asked.iter().filter(lacks).map(why).collect();
+    Some(match lacking.is_empty() {
+        true => Verdict::Passed,
+        false => Verdict::NotChecked(lacking.join("; ")),
+    })
 }
 
 /// Returns from when to when was measured what a trial's figures are of, stage by stage.

@@ -20,6 +20,7 @@ mod hey;
 mod hostile_http;
 mod hostile_runs;
 mod load;
+mod metered;
 mod mistakes;
 mod narration;
 mod nothing_left_running;

@@ -24,13 +24,14 @@ const ZOOKEEPER: Case = Case { needs: &["java"], ..case("zookeeper", "3.9", 1) }
 
 pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     type Test = fn(&Case);
-    let all: [(&str, Case, Test); 7] = [
+    let all: [(&str, Case, Test); 8] = [
         (
             "a_system_that_runs_already_is_loaded_and_left_as_it_was",
             ETCD_ALONE,
             endpoints_are_left_alone,
         ),
         ("an_interrupted_load_leaves_no_key_behind", ETCD_ALONE, an_interrupted_load_leaves_no_key),
+        ("metrics_of_a_system_that_runs_already_are_read", ETCD_ALONE, metrics_are_read),
         ("a_system_behind_tls_is_verified", ETCD_ALONE, tls_is_verified),
         ("final_answers_end_a_run_at_once", ETCD_ALONE, final_answers_are_final),
         ("users_of_etcd_sign_in", ETCD_ALONE, users_of_etcd_sign_in),
@@ -158,6 +159,39 @@ fn endpoints_are_left_alone(_: &Case) {
     assert!(text(&system["version"]).starts_with("3."), "{system}");
     let watched: Vec<&str> = array(&record[1]["usage"]).iter().map(|u| text(&u["name"])).collect();
     assert_eq!(watched, ["generator"], "no server was started");
+}
+
+fn metrics_are_read(_: &Case) {
+    let certificates = Certificates::new();
+    let etcd = Etcd::start(&identity(&certificates));
+    let (plain, tls) = (etcd.port, etcd.tls_port);
+    let by_process = |id: u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{id}/statm")).unwrap();
+        let pages: u64 = stat.split(' ').nth(1).unwrap().parse().unwrap();
+        (pages * rustix::param::page_size() as u64) as f64
+    };
+    let ca = certificates.path("ca.pem").display().to_string();
+    for (url, fields) in [
+        (format!("http://127.0.0.1:{plain}/metrics"), String::new()),
+        (format!("https://127.0.0.1:{tls}/metrics"), format!(", tls: {{ca: {ca}}}")),
+    ] {
+        let system = format!(
+            "staging: {{kind: etcd, endpoints: [\"http://127.0.0.1:{plain}\"], metrics: [\"{url}\"]{fields}}}"
+        );
+        let timed = "timed: {clients: 4, warmup: 0s, stop: {after: 2s}}";
+        let run = run(&system, &[SMALL], &[timed]);
+        let memory = run.figure("server_memory_max_sum_of_nodes_bytes");
+        let seen = by_process(etcd.process.id());
+        assert!(
+            (0.5..2.0).contains(&(memory / seen)),
+            "{memory} by its metrics, {seen} by the kernel"
+        );
+        let cpu = run.figure("server_cpu_mean_sum_of_nodes_percent");
+        assert!(cpu > 2.0 && cpu < 6400.0, "{cpu} % of a core under load");
+        let usage = &run.record()[1]["usage"][1];
+        assert_eq!(text(&usage["name"]), format!("127.0.0.1:{plain}"), "it is called as its node");
+        assert_eq!(usage["metrics_of"], "process");
+    }
 }
 
 fn an_interrupted_load_leaves_no_key(_: &Case) {

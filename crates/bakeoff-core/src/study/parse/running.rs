@@ -9,7 +9,7 @@ use super::Scope;
 use super::systems::is_set;
 use crate::study::reading::{Fields, as_written, unit};
 use crate::study::tree::{At, DiagnosticSink};
-use crate::study::{CredentialForm, Credentials, Endpoint, Kind, SecretSource, Tls};
+use crate::study::{CredentialForm, Credentials, Endpoint, Kind, MetricsUrl, SecretSource, Tls};
 use crate::units::{Unreadable, shown};
 
 /// The endpoints, none when there are no such; `None` when some are mistaken.
@@ -42,6 +42,76 @@ pub(super) fn endpoints(
         }
     }
     (endpoints.len() == items.len()).then_some(endpoints)
+}
+
+/// The addresses of metrics, none when there are no such; `None` when some are mistaken.
+pub(super) fn metrics(
+    sink: &mut DiagnosticSink<'_>,
+    fields: &Fields<'_>,
+) -> Option<Vec<MetricsUrl>> {
+    if fields.node("metrics").is_none() {
+        return Some(Vec::new());
+    }
+    if !fields.gives("endpoints") {
+        let what = format!("{} has `metrics` and no `endpoints`", fields.what);
+        let hint = "bakeoff sees what it starts by itself; leave `metrics` out";
+        sink.hint(fields.key_at("metrics"), what, hint);
+    }
+    let items = fields.list(sink, "metrics")?;
+    if items.len() > METRICS_MAX {
+        let what = format!("{} has more than {METRICS_MAX} addresses of metrics", fields.what);
+        sink.add(fields.value_at("metrics"), what);
+        return None;
+    }
+    let mut urls: Vec<MetricsUrl> = Vec::new();
+    for item in items {
+        let secret = item.scalar().is_some_and(holds_secret);
+        if secret {
+            let what = "`metrics` holds what may be secret, and a record keeps the study";
+            let hint = "metrics are asked for without a user or a token: name an address that demands none";
+            sink.hint_secret(&item.at, what.to_owned(), hint.to_owned());
+            continue;
+        }
+        let Some(url) = unit(sink, "metrics", item, metrics_url) else { continue };
+        if urls.contains(&url) {
+            sink.add(&item.at, format!("`{}` is listed twice", shown(&url.text())));
+        } else {
+            urls.push(url);
+        }
+    }
+    (urls.len() == items.len()).then_some(urls)
+}
+
+/// Most addresses of metrics: each has a thread.
+const METRICS_MAX: usize = 99;
+
+/// Returns whether a URL names a user, or something in its query that looks like a secret.
+fn holds_secret(url: &str) -> bool {
+    let (before, query) = url.split_once('?').unwrap_or((url, ""));
+    let names = query.split('&').map(|pair| pair.split('=').next().unwrap_or_default());
+    let is_secret = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        ["token", "secret", "password", "key"].iter().any(|word| name.contains(word))
+    };
+    before.contains('@') || names.into_iter().any(is_secret)
+}
+
+/// Reads `http://10.0.0.5:2379/metrics`; without a path it is `/metrics`.
+fn metrics_url(text: &str) -> Result<MetricsUrl, Unreadable> {
+    let not = |hint: String| Unreadable {
+        what: format!("`{}` is no address of metrics", shown(text)),
+        hint,
+    };
+    let from = text.find("://").map_or(0, |at| at + 3);
+    let rest = text.get(from..).unwrap_or_default();
+    let end = rest.find(['/', '?', '#']).map_or(text.len(), |at| from + at);
+    let (address, path) = text.split_at(end);
+    let path = if path.is_empty() { "/metrics" } else { path };
+    if !path.starts_with('/') || !path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
+        return Err(not("write `http://HOST:PORT/metrics`".to_owned()));
+    }
+    let endpoint = endpoint(address).map_err(|wrong| not(wrong.hint))?;
+    Ok(MetricsUrl { endpoint, path: path.to_owned() })
 }
 
 /// Reads `http://10.0.0.5:2379`, `https://[::1]:2379`, `etcd-1:2379`.

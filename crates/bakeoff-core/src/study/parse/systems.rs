@@ -41,17 +41,23 @@ fn system<'k>(sink: &mut DiagnosticSink<'_>, entry: &Entry, scope: Scope<'k>) ->
     read.kind = kind(sink, &fields, kinds, contenders).filter(|kind| contends(sink, &fields, kind));
     let started = started(sink, &fields, &name, read.kind, scope);
     let endpoints = running::endpoints(sink, &fields);
-    let tls = running::tls(sink, &fields, endpoints.as_deref(), scope);
+    let metrics = running::metrics(sink, &fields);
+    let mut asked = endpoints.clone();
+    asked
+        .iter_mut()
+        .for_each(|all| all.extend(metrics.iter().flatten().map(|url| url.endpoint.clone())));
+    let tls = running::tls(sink, &fields, asked.as_deref(), scope);
     let credentials = running::credentials(sink, &fields, read.kind, scope);
     let parts = parts(sink, &fields, &name, read.kind, scope);
     read.nodes = match &endpoints {
         Some(endpoints) if !endpoints.is_empty() => u32::try_from(endpoints.len()).ok(),
         _ => started.nodes,
     };
-    if let (Some(kind), Some(nodes), Some(system), Some(endpoints), Some(parts)) =
-        (read.kind, read.nodes, started.system, endpoints, parts)
+    if let (Some(kind), Some(nodes), Some(system), Some(endpoints), Some(metrics), Some(parts)) =
+        (read.kind, read.nodes, started.system, endpoints, metrics, parts)
     {
-        let system = System { nodes, servers: endpoints.into(), tls, credentials, parts, ..system };
+        let servers = endpoints.into();
+        let system = System { nodes, servers, metrics, tls, credentials, parts, ..system };
         match (kind.sound)(&system) {
             Ok(()) => read.system = Some(system),
             Err((what, hint)) => sink.hint(&fields.at, format!("{}: {what}", fields.what), hint),
@@ -120,6 +126,7 @@ fn started(
         options,
         limits,
         servers: Servers::Started,
+        metrics: Vec::new(),
         tls: None,
         credentials: None,
         parts: BTreeMap::new(),

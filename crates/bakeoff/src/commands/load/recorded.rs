@@ -235,6 +235,7 @@ fn study(asked: &Asked) -> Study {
             options: BTreeMap::new(),
             limits: None,
             servers: Servers::Running(endpoints),
+            metrics: Vec::new(),
             tls: (settings.insecure && is_encrypted)
                 .then(|| Tls { insecure: true, ..Tls::default() }),
             credentials: None,

@@ -4,6 +4,7 @@ mod credentials;
 mod fields;
 mod hostile;
 mod loads;
+mod metrics;
 mod parts;
 mod request_words;
 mod services;
@@ -264,6 +265,7 @@ systems:
   far:
     kind: etcd
     endpoints: ["https://10.0.0.5:2379/", "https://[::1]:2379", etcd-3:2379]
+    metrics: ["https://10.0.0.5:2379/metrics", "http://[::1]:9100"]
     tls: {ca: ca.pem, cert: client.pem, key: client.key}
     credentials: {user: root, password: $ETCD_PASSWORD}
   held: {kind: vault, endpoints: [vault-1:8200, vault-2:8200], credentials: {token: $OTHER_TOKEN}}
