@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex};
 use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::study::{HttpRequest, Operation, Rows, Workload};
 use bakeoff_core::template::{self, Template, Word, WordValues};
+use bakeoff_core::units;
 use bakeoff_engine::transport::Target;
 use bakeoff_engine::work::{Failure, NotIssued};
 use bakeoff_engine::works::http::{
@@ -284,16 +285,16 @@ impl Asking {
         self.source.choose(ticket, self.keys).ok_or(NotIssued::Exhausted)
     }
 
-    /// Judges an answer, of which `has` says whether it has a header field of this name and value.
-    fn judge_fields(
+    /// Judges an answer with these header fields.
+    fn judge_answer<'h, F: Iterator<Item = (&'h [u8], &'h [u8])>>(
         &self,
         place: usize,
         (status, body): (u16, &[u8]),
-        has: impl Fn(&str, &str) -> bool,
+        fields: impl Fn() -> F,
     ) -> Result<(), Failure> {
         match self.source.operations()[place] {
             Operation::Denied => denied(status, body),
-            _ => answered(&self.requests.request, status, body, has),
+            _ => answered(&self.requests.request, status, body, fields),
         }
     }
 }
@@ -374,17 +375,13 @@ impl Source for Asking {
     }
 
     fn judge(&mut self, place: usize, status: u16, body: &[u8]) -> Result<(), Failure> {
-        self.judge_fields(place, (status, body), |_, _| false)
+        self.judge_answer(place, (status, body), std::iter::empty)
     }
 
     fn response(&mut self, place: usize, response: &Response<'_>) -> Judged {
         let (status, body, headers) = (response.status, response.body, response.headers);
-        let judged = self.judge_fields(place, (status, body), |name, value| {
-            headers
-                .iter()
-                .any(|(found, seen)| found.eq_ignore_ascii_case(name) && seen == value.as_bytes())
-        });
-        judged.into()
+        let fields = || headers.iter().map(|(name, value)| (name.as_bytes(), value));
+        self.judge_answer(place, (status, body), fields).into()
     }
 
     fn stream_response(
@@ -393,11 +390,7 @@ impl Source for Asking {
         response: &StreamResponse<'_>,
     ) -> Result<(), Failure> {
         let (status, body, headers) = (response.status, response.body, response.headers);
-        self.judge_fields(place, (status, body), |name, value| {
-            headers.iter().any(|(found, seen)| {
-                found.eq_ignore_ascii_case(name.as_bytes()) && seen == value.as_bytes()
-            })
-        })
+        self.judge_answer(place, (status, body), || headers.iter())
     }
 
     fn skip(&mut self, _: usize, ticket: u64) -> Option<usize> {
@@ -406,20 +399,22 @@ impl Source for Asking {
 }
 
 /// Returns whether an answer is what the workload expects.
-fn answered(
+fn answered<'h, F: Iterator<Item = (&'h [u8], &'h [u8])>>(
     expected: &HttpRequest,
     status: u16,
     body: &[u8],
-    has: impl Fn(&str, &str) -> bool,
+    fields: impl Fn() -> F,
 ) -> Result<(), Failure> {
     if !expected.statuses.has(status) {
         return Err(Failure::new(ErrorKind::Status, super::http_status_text(status, body)));
     }
-    if let Some((name, value)) =
-        expected.expected_headers.iter().find(|(name, value)| !has(name, value))
-    {
-        let what = format!("{status} without the header `{name}: {value}`");
-        return Err(Failure::new(ErrorKind::WrongValue, what));
+    for (name, value) in &expected.expected_headers {
+        let is_it = |(found, _): &(&[u8], _)| found.eq_ignore_ascii_case(name.as_bytes());
+        let mut seen = fields().filter(is_it).map(|(_, seen)| seen);
+        if !seen.any(|seen| seen == value.as_bytes()) {
+            let seen = fields().find(is_it).map(|(_, seen)| seen);
+            return Err(wrong_header(status, (name, value), seen));
+        }
     }
     let size = body.len() as u64;
     if let Some(wanted) = expected.body_size.filter(|&wanted| wanted != size) {
@@ -432,6 +427,19 @@ fn answered(
         return Err(Failure::new(ErrorKind::WrongValue, what));
     }
     Ok(())
+}
+
+/// Says which header field of an answer is missing or has another value.
+#[cold]
+fn wrong_header(status: u16, (name, value): (&str, &str), seen: Option<&[u8]>) -> Failure {
+    let what = match seen {
+        None => format!("{status} without the header `{name}: {value}`"),
+        Some(seen) => {
+            let seen = units::server_text(&String::from_utf8_lossy(seen));
+            format!("{status} with the header `{name}: {seen}`, where `{value}` is right")
+        }
+    };
+    Failure::new(ErrorKind::WrongValue, what)
 }
 
 /// A refusal alone is right: 401 or 403.

@@ -391,7 +391,12 @@ fn unexpected_answer_is_no_success() {
         )
     };
     let other = expecting("{headers: {Content-Length: \"1\"}}").invalid_because();
-    assert!(other.contains("200 without the header `Content-Length: 1`"), "{other}");
+    assert!(
+        other.contains("200 with the header `Content-Length: 0`, where `1` is right"),
+        "{other}"
+    );
+    let none = expecting("{headers: {X-None: \"1\"}}").invalid_because();
+    assert!(none.contains("200 without the header `X-None: 1`"), "{none}");
     let run = expecting("{status: [201-204, \"404\"]}");
     assert_eq!(run.figure("requests_verified"), 0.0);
     let operation = &run.record()[1]["stages"][0]["measurement"]["operations"]["request"];
@@ -417,7 +422,10 @@ fn requests_of_a_study_go_over_http2_where_it_asks_for_that() {
     assert_eq!((server.connections(), server.requests()), (1, 200));
     let run = self::run(&study.replace("text/plain", "text/html"));
     let why = run.invalid_because();
-    assert!(why.contains("200 without the header `Content-Type: text/html`"), "{why}");
+    assert!(
+        why.contains("200 with the header `Content-Type: text/plain`, where `text/html` is right"),
+        "{why}"
+    );
 }
 
 #[test]
