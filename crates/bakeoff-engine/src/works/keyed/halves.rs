@@ -57,8 +57,11 @@ pub(super) fn closed() -> Failure {
     Failure::new(ErrorKind::Reset, "the connection took no second half of the operation".to_owned())
 }
 
+/// Writes, by the numbers of their keys and their own, oldest first.
+type Writes = VecDeque<(u64, u32)>;
+
 /// The writes that were replaced by compare-and-sets lately.
-pub(super) struct Replaced(Box<[Mutex<VecDeque<(u64, u32)>>]>);
+pub(super) struct Replaced(Box<[Mutex<Writes>]>);
 
 impl Default for Replaced {
     fn default() -> Self {
