@@ -117,7 +117,12 @@ fn sample_every(sink: &mut DiagnosticSink<'_>, top: &Fields<'_>) -> Option<Durat
     let every = top.duration(sink, "sample-every")?;
     if every < SAMPLE_EVERY_MIN {
         let least = duration_text(SAMPLE_EVERY_MIN);
-        sink.add(top.value_at("sample-every"), format!("`sample-every` must be at least {least}"));
+        let what = format!("`sample-every` must be at least {least}");
+        sink.hint(
+            top.value_at("sample-every"),
+            what,
+            "each look at the processes costs time of its own",
+        );
         return None;
     }
     Some(every)

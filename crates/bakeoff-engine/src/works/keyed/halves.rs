@@ -45,7 +45,7 @@ pub(super) enum Next {
     Write(Compare),
 }
 
-/// What follows from an answer.
+/// Consequence of an answer.
 #[allow(clippy::large_enum_variant, reason = "it is taken apart where it was made")]
 pub(super) enum Step {
     Done(Result<Success, Failure>),

@@ -1,6 +1,6 @@
-//! Mistakes that people make in studies, targets, flags and files: each is told with its place and a hint.
+//! Faults that people write in studies, targets, flags and files: each is told with its place and a hint.
 //!
-//! `outputs/mistakes.txt` holds what is printed for each, and the exit code. It is there to be read: whoever changes a
+//! `outputs/diagnostics.txt` holds what is printed for each, and the exit code. It is there to be read: whoever changes a
 //! message reads what a user will. With `BLESS=1` it is written anew.
 //!
 //! Not here: the places of a study's faults one by one (core's `study::parse`).
@@ -10,7 +10,7 @@ use std::path::Path;
 
 use crate::support::{Ran, bakeoff};
 
-/// A study that is right, in which each mistake is made.
+/// A study that is right, in which one thing after the other is spoilt.
 const STUDY: &str = "\
 title: Which is faster?
 systems:
@@ -26,7 +26,7 @@ loads:
     stop: {after: 1s}
 ";
 
-/// Mistakes in the study: what stands there, and what somebody wrote in its place.
+/// Faults of the study: what stands there, and what somebody wrote in its place.
 const IN_STUDIES: &[(&str, &str, &str)] = &[
     ("a tab for indentation", "    keys:", "\tkeys:"),
     ("a bracket that nothing closes", "{put: 1}", "{put: 1"),
@@ -101,7 +101,7 @@ const IN_STUDIES: &[(&str, &str, &str)] = &[
     ("samples too often", "title: Which is faster?", "title: Which is faster?\nsample-every: 1ms"),
 ];
 
-/// Mistakes in requests: fields of a workload of a `process`.
+/// Faults of requests: fields of a workload of a `process`.
 const IN_REQUESTS: &[(&str, &str)] = &[
     ("a word that stands for nothing", "mix: {request: 1}, request: {path: \"/{kye}\"}"),
     ("a word without keys", "mix: {request: 1}, request: {path: \"/{key}\"}"),
@@ -117,7 +117,7 @@ const IN_REQUESTS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Mistakes on the command line. `URL` is an address that nobody listens at.
+/// Faults of the command line. `URL` is an address that nobody listens at.
 const IN_COMMANDS: &[(&str, &[&str])] = &[
     ("a command that is spelled wrong", &["rnu", "quickstart"]),
     ("a study that is not there", &["run", "mine.yaml"]),
@@ -135,7 +135,7 @@ const IN_COMMANDS: &[(&str, &[&str])] = &[
     ("a condition without its comparison", &["load", "URL", "--fail-if", "p99 20ms"]),
     ("a condition without its unit", &["load", "URL", "--fail-if", "p99 > 20"]),
     ("a header without its colon", &["load", "URL", "-H", "authorization secret"]),
-    ("a status that is none", &["load", "URL", "--expect-status", "9xx"]),
+    ("a status that is none", &["load", "URL", "--expect-status", "ok"]),
     ("targets that are not there", &["load", "--targets", "targets.txt"]),
     ("a target without its method", &["load", "--targets", "spoilt.txt"]),
     ("a search without an objective", &["load", "URL", "--find-max"]),
@@ -156,7 +156,7 @@ const IN_COMMANDS: &[(&str, &[&str])] = &[
 /// Runs a command in a folder, and adds what it said.
 fn tell(said: &mut String, what: &str, folder: &Path, arguments: &[&str]) {
     let ran = Ran::run(bakeoff().current_dir(folder).env_remove("BAKEOFF_NO_SUCH").args(arguments));
-    assert!(ran.code.is_some_and(|code| code != 0), "{what}: it is no mistake: {ran:?}");
+    assert!(ran.code.is_some_and(|code| code != 0), "{what}: nothing is wrong with it: {ran:?}");
     assert!(!ran.stderr.contains("panicked"), "{what}: {}", ran.stderr);
     let told = ran.stderr.replace(&folder.display().to_string(), "FOLDER");
     let command = arguments.join(" ");
@@ -170,7 +170,7 @@ fn tell(said: &mut String, what: &str, folder: &Path, arguments: &[&str]) {
 }
 
 #[test]
-fn mistakes_are_told_with_their_place_and_a_hint() {
+fn diagnostics_have_their_place_and_a_hint() {
     let dir = tempfile::tempdir().unwrap();
     let study = |text: &str| std::fs::write(dir.path().join("my.yaml"), text).unwrap();
     let mut said = String::new();
@@ -201,8 +201,8 @@ fn mistakes_are_told_with_their_place_and_a_hint() {
     }
     assert!(!said.contains("hunter2"), "a secret is shown");
     let told = said.matches("\n[exit code ").count();
-    assert!(told >= 50, "{told} mistakes");
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/commands/outputs/mistakes.txt");
+    assert!(told >= 50, "{told} diagnostics");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/commands/outputs/diagnostics.txt");
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&path, &said).unwrap();
     }
