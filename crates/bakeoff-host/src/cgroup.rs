@@ -290,15 +290,15 @@ impl Group {
         (all > 0.0).then(|| held / all)
     }
 
-    /// Returns whether a process of it was killed for want of memory.
-    pub(super) fn killed_for_memory(&self) -> bool {
-        let Some((version, dir)) = &self.memory else { return false };
+    /// Returns how many processes of it were killed for want of memory.
+    pub(super) fn memory_kills(&self) -> u64 {
+        let Some((version, dir)) = &self.memory else { return 0 };
         let file = match version {
             Version::One => "memory.oom_control",
             Version::Two => "memory.events",
         };
         let text = std::fs::read_to_string(dir.join(file)).unwrap_or_default();
-        word_after(&text, "oom_kill").is_some_and(|count| count > 0)
+        word_after(&text, "oom_kill").unwrap_or(0)
     }
 
     /// Bytes that it is charged with now, page cache among them.

@@ -192,6 +192,14 @@ fn unescape(path: &str) -> String {
     escapes.iter().fold(path.to_owned(), |path, (code, plain)| path.replace(code, plain))
 }
 
+/// Free bytes below which nothing can be written any more: some blocks may be left over.
+const FULL_BELOW: u64 = 64 << 10;
+
+/// Returns whether the disk that holds a folder is full.
+pub(super) fn is_full(dir: &Path) -> bool {
+    rustix::fs::statvfs(dir).is_ok_and(|space| space.f_bavail * space.f_frsize < FULL_BELOW)
+}
+
 /// Returns the bytes of disk space that all below a directory takes; `None` when that are more than `most`
 /// files and folders.
 pub fn space(dir: &Path, most: usize) -> Option<u64> {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bakeoff_core::units::SERVER_TEXT_MAX;
 
-use super::Exit;
+use super::ending::{Ending, EndingCause, Life};
 
 /// A server could not be run.
 #[derive(Debug)]
@@ -58,9 +58,11 @@ pub enum HostError {
         node: String,
         /// How long bakeoff had been waiting for it.
         after: Duration,
-        /// Its end.
-        exit: Exit,
-        /// The part of its limits in it, in words; `None` when none.
+        /// Its end, and the cause of that.
+        ending: Box<Ending>,
+        /// Its life by then.
+        life: Life,
+        /// The part of its CPU limit in it, in words; `None` when none.
         limits: Option<String>,
         /// The processes that it left running, each with its id: `nginx (4711)`.
         strays: Vec<String>,
@@ -73,8 +75,10 @@ pub enum HostError {
         nodes: Vec<String>,
         /// How long bakeoff waited.
         within: Duration,
+        /// Whether they had been ready before.
+        again: bool,
         /// The last probe's observation.
-        seen: String,
+        seen: Box<str>,
         /// The part of nodes' limits in it, in words.
         limits: Vec<String>,
         /// The nodes' logs.
@@ -156,33 +160,31 @@ impl fmt::Display for HostError {
             Self::Before { node, program, how, log } => {
                 write!(f, "cannot prepare `{node}`: `{}` {how}\n{log}", program.display())
             }
-            Self::Died { node, after, exit, limits: Some(limits), log, .. } => {
-                write!(
-                    f,
-                    "`{node}` {exit} after {after:.1?}, before it was ready: {limits}\n{log}"
-                )?;
-                write!(f, "\nhint: give it more in its `limits`")
-            }
-            Self::Died { node, after, exit, strays, log, .. } if !strays.is_empty() => {
+            Self::Died { node, after, ending, strays, log, .. } if !strays.is_empty() => {
                 let left = strays.join(", ");
-                write!(f, "`{node}` {exit} after {after:.1?} and left running: {left}\n{log}")?;
+                write!(f, "`{node}` {ending} after {after:.1?} and left running: {left}\n{log}")?;
                 write!(
                     f,
                     "\nhint: have it stay in the foreground (`--foreground`, `daemon off;`): {DAEMONS}"
                 )
             }
-            Self::Died { node, after, exit, log, .. } => {
-                write!(f, "`{node}` {exit} after {after:.1?}, before it was ready\n{log}")?;
-                if log.speaks_of_a_port() {
-                    return write!(f, "\n{PORT_HINT}");
+            Self::Died { node, after, ending, life, limits, log, .. } => {
+                write!(f, "`{node}` {ending}")?;
+                match life {
+                    Life::Starting => write!(f, " after {after:.1?}, before it was ready")?,
+                    Life::StartedAgain => write!(f, ", {after:.1?} after it was started again")?,
+                    Life::Serving => write!(f, " after it had served")?,
                 }
-                write!(f, "\nhint: the end of its log often says why")
+                let held = limits.as_ref().map(|limits| format!(": {limits}")).unwrap_or_default();
+                writeln!(f, "{held}")?;
+                write!(f, "{log}\n{}", died_hint(ending, limits.is_some(), log))
             }
-            Self::NotReady { nodes, within, seen, limits, logs } => {
+            Self::NotReady { nodes, within, again, seen, limits, logs } => {
                 let names = nodes.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ");
                 let verb = if nodes.len() == 1 { "was" } else { "were" };
                 let held = limits.iter().map(|limit| format!(": {limit}")).collect::<String>();
-                write!(f, "{names} {verb} not ready after {within:?}{held}\n  probe: {seen}")?;
+                let ready = if *again { "ready again" } else { "ready" };
+                write!(f, "{names} {verb} not {ready} after {within:?}{held}\n  probe: {seen}")?;
                 for log in logs {
                     write!(f, "\n{log}")?;
                 }
@@ -190,7 +192,7 @@ impl fmt::Display for HostError {
                     return write!(f, "\n{PORT_HINT}");
                 }
                 if !limits.is_empty() {
-                    write!(f, "\nhint: give it more in its `limits`")?;
+                    write!(f, "\n{LIMITS_HINT}")?;
                 }
                 Ok(())
             }
@@ -211,6 +213,20 @@ impl fmt::Display for HostError {
     }
 }
 
+/// Says what to try for a server that ended.
+fn died_hint(ending: &Ending, is_held: bool, log: &LogTail) -> &'static str {
+    match ending.cause {
+        Some(EndingCause::MemoryLimit { .. }) => LIMITS_HINT,
+        Some(EndingCause::FullDisk) => {
+            "hint: its disk is full; `--out DIR` puts runs somewhere else"
+        }
+        None if is_held => LIMITS_HINT,
+        None if log.speaks_of_a_port() => PORT_HINT,
+        None => "hint: the end of its log often says why",
+    }
+}
+
+const LIMITS_HINT: &str = "hint: give it more in its `limits`";
 const DAEMONS: &str = "of a daemon bakeoff sees neither CPU time nor memory";
 const PORT_HINT: &str = "hint: another process may hold a port; try `--base-port`";
 

@@ -18,6 +18,7 @@ mod cgroup;
 mod child;
 pub mod disk;
 pub mod disturbance;
+mod ending;
 mod error;
 pub mod hardware;
 mod hold;
@@ -51,6 +52,7 @@ use bakeoff_core::study::Limits;
 use rustix::process::Signal;
 
 pub use child::Exit;
+pub use ending::{Ending, EndingCause, Life};
 pub use error::HostError;
 pub use process::{Process, terminate_all};
 pub use ready::{Probe, await_ready};

@@ -22,18 +22,23 @@ pub fn of_a_full_disk(logs: &Path) -> Option<String> {
     let entries = std::fs::read_dir(logs).ok()?;
     let paths = entries.flatten().map(|entry| entry.path());
     let mut full = paths
-        .filter(|path| path.extension().is_some_and(|end| end == "log") && says(path, FULL))
+        .filter(|path| path.extension().is_some_and(|end| end == "log") && says(path, 0, FULL))
         .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
         .collect::<Vec<_>>();
     full.sort();
     full.into_iter().next()
 }
 
-/// Returns whether a line has these words, in whatever case; `words` are in lower case.
-fn says(path: &Path, words: &str) -> bool {
+/// Returns whether a log speaks of a full disk, from this byte on.
+pub(super) fn speaks_of_a_full_disk(log: &Path, from: u64) -> bool {
+    says(log, from, FULL)
+}
+
+/// Returns whether a line from this byte on has these words, in whatever case; `words` are in lower case.
+fn says(path: &Path, from: u64, words: &str) -> bool {
     let Ok(mut file) = std::fs::File::open(path) else { return false };
     let size = file.metadata().map_or(0, |metadata| metadata.len());
-    if file.seek(SeekFrom::Start(size.saturating_sub(READ_MAX))).is_err() {
+    if file.seek(SeekFrom::Start(size.saturating_sub(READ_MAX).max(from))).is_err() {
         return false;
     }
     let mut lines = BufReader::new(file.take(READ_MAX));

@@ -22,11 +22,12 @@ use rustix::process::{Pid, Signal};
 
 use super::cgroup::Group;
 use super::child::{Exit, end, peek};
+use super::ending::{Ending, EndingCause, Life};
 use super::error::LogTail;
 use super::private;
 use super::{
-    Confine, HostError, LimitsApplied, NodeSpec, before, launcher, listening, procfs, shim,
-    unprivileged, warden,
+    Confine, HostError, LimitsApplied, NodeSpec, before, disk, launcher, listening, logs, procfs,
+    shim, unprivileged, warden,
 };
 
 /// A server that was launched. Dropping it kills it.
@@ -41,6 +42,7 @@ pub struct Process {
     /// The leader's id for the sampler, which outlives restarts; 0 when there is none.
     pid: Arc<AtomicI32>,
     state: Mutex<State>,
+    life: Mutex<Life>,
     /// The value of the mark by which all that it starts is known.
     mark: String,
 }
@@ -87,6 +89,7 @@ impl Process {
             limits: Mutex::new((LimitsApplied::NotAsked, None)),
             pid: Arc::default(),
             state: Mutex::new(State::Ended(None)),
+            life: Mutex::default(),
         };
         process.spawn()?;
         Ok(process)
@@ -167,12 +170,14 @@ impl Process {
         self.limits.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
     }
 
-    /// Describes the effect of its limits since it was started; `None` when that was
-    /// nothing that matters.
+    /// Describes the effect of its limits on a server that runs; `None` when that was nothing that matters.
     pub(super) fn held_by_limits(&self) -> Option<String> {
         let (group, limits) = (self.group()?, self.spec.limits.as_ref()?);
-        if let Some(memory) = limits.memory.filter(|_| group.killed_for_memory()) {
-            return Some(format!("its limit of {memory} of memory is too low for it"));
+        let kills = group.memory_kills();
+        if let Some(memory) = limits.memory.filter(|_| kills > 0) {
+            return Some(format!(
+                "a process of it was killed by its memory limit of {memory} (oom_kill {kills})"
+            ));
         }
         let (cpu, share) = (limits.cpu?, group.share_throttled()?);
         let held = || {
@@ -195,6 +200,32 @@ impl Process {
             State::Started(child) => peek(child),
             State::Ended(exit) => *exit,
         }
+    }
+
+    /// Returns how it ended by itself, and why as far as that can be seen; `None` while it runs.
+    pub fn ending(&self) -> Option<Ending> {
+        let exit = self.exit()?;
+        let limit = self.spec.limits.as_ref().and_then(|limits| limits.memory);
+        let kills = self.group().map_or(0, |group| group.memory_kills());
+        let cause = match limit {
+            Some(limit) if kills > 0 => Some(EndingCause::MemoryLimit { limit, kills }),
+            _ if disk::is_full(&self.spec.dir)
+                || logs::speaks_of_a_full_disk(&self.log, self.log_from) =>
+            {
+                Some(EndingCause::FullDisk)
+            }
+            _ => None,
+        };
+        Some(Ending { exit, cause })
+    }
+
+    /// Returns what it has done so far.
+    pub fn life(&self) -> Life {
+        *self.life.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn lives_as(&self, life: Life) {
+        *self.life.lock().unwrap_or_else(PoisonError::into_inner) = life;
     }
 
     /// Kills it, its group and all that descends from it, and reaps it, now. It may have ended
@@ -325,6 +356,7 @@ impl Process {
         let child = started.inspect_err(|_| self.confine.release(spec))?;
         let pid = child.id() as i32;
         *self.state() = State::Started(child);
+        self.lives_as(if again { Life::StartedAgain } else { Life::Starting });
         self.pid.store(pid, Ordering::Release);
         Ok(())
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bakeoff_clock as clock;
 
+use super::ending::Life;
 use super::error::LogTail;
 use super::{HostError, Process};
 
@@ -46,18 +47,22 @@ pub fn await_ready(
     loop {
         // In this order: a server that died may have left its port to one that answers for it.
         let answer = probe();
-        if let Some((dead, exit)) = processes.iter().find_map(|p| Some((p, p.exit()?))) {
+        if let Some((dead, ending)) = processes.iter().find_map(|p| Some((p, p.ending()?))) {
             return Err(HostError::Died {
                 node: dead.name().to_owned(),
                 after: began.elapsed(),
-                exit,
-                limits: dead.held_by_limits(),
+                ending: Box::new(ending),
+                life: dead.life(),
+                limits: dead.held_by_limits().filter(|_| ending.cause.is_none()),
                 strays: dead.strays(),
                 log: Box::new(dead.log_tail(LogTail::LINES)),
             });
         }
         let seen = match answer {
-            Probe::Ready => return Ok(began.elapsed()),
+            Probe::Ready => {
+                processes.iter().for_each(|process| process.lives_as(Life::Serving));
+                return Ok(began.elapsed());
+            }
             Probe::NotYet(seen) => seen,
             Probe::Never { seen, hint } => return Err(HostError::CannotServe { seen, hint }),
         };
@@ -73,7 +78,8 @@ pub fn await_ready(
             return Err(HostError::NotReady {
                 nodes: processes.iter().map(|p| p.name().to_owned()).collect(),
                 within,
-                seen,
+                again: processes.iter().any(|process| process.life() != Life::Starting),
+                seen: seen.into(),
                 limits: processes.iter().filter_map(|p| p.held_by_limits()).collect(),
                 logs: processes.iter().map(|p| p.log_tail(LogTail::LINES)).collect(),
             });

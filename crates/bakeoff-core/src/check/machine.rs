@@ -141,7 +141,9 @@ fn commands(observed: &Observed, windows: &[(f64, f64)]) -> String {
 /// Returns whether the disk that holds the data ran full. `complainant`: a node whose log says so.
 pub fn disk(machine: &Series, complainant: Option<&str>) -> Verdict {
     if let Some(node) = complainant {
-        return Verdict::Failed(format!("`{node}` found no space left on its disk"));
+        return Verdict::Failed(format!(
+            "no space left on device, says `{node}`: the disk that holds its data is full"
+        ));
     }
     let free = machine.columns.get(&Column::DiskFree).into_iter().flatten();
     match free.copied().reduce(f64::min) {
@@ -266,7 +268,7 @@ mod tests {
         );
         check(disk(&Series::default(), None), "not checked");
         let full = disk(&machine(Column::DiskFree, &[mib(900)]), Some("etcd-1"));
-        check(full, "failed: `etcd-1` found no space left");
+        check(full, "failed: no space left on device, says `etcd-1`");
     }
 
     #[test]

@@ -362,18 +362,18 @@ fn throttling_is_read_in_both_cgroup_versions() {
         ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n"),
     );
     assert_eq!(one.share_throttled(), Some(0.75));
-    assert!(one.killed_for_memory());
+    assert_eq!(one.memory_kills(), 1);
     let two = of(
         Version::Two,
         "usage_usec 9\nnr_periods 10\nnr_throttled 1\nthrottled_usec 5\n",
         ("memory.events", "low 0\nhigh 0\nmax 7\noom 0\noom_kill 0\n"),
     );
     assert_eq!(two.share_throttled(), Some(0.1));
-    assert!(!two.killed_for_memory());
+    assert_eq!(two.memory_kills(), 0);
     let idle = of(Version::Two, "nr_periods 0\nnr_throttled 0\n", ("memory.events", ""));
-    assert_eq!((idle.share_throttled(), idle.killed_for_memory()), (None, false));
+    assert_eq!((idle.share_throttled(), idle.memory_kills()), (None, 0));
     let unlimited = Group { cpu: None, memory: None };
-    assert_eq!((unlimited.share_throttled(), unlimited.killed_for_memory()), (None, false));
+    assert_eq!((unlimited.share_throttled(), unlimited.memory_kills()), (None, 0));
 }
 
 /// CPU seconds per second that a node used between two looks at least `seconds` apart.

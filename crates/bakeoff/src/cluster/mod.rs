@@ -184,10 +184,10 @@ pub(crate) fn start(
 /// theirs to have it ready.
 fn with_logs_of(backends: &[Ready], failure: Failure) -> Failure {
     match failure {
-        Failure::Host(HostError::NotReady { nodes, within, seen, limits, mut logs }) => {
+        Failure::Host(HostError::NotReady { nodes, within, again, seen, limits, mut logs }) => {
             let processes = backends.iter().flat_map(|part| &part.processes);
             logs.extend(processes.map(|process| process.log_tail(LAST_WORDS)));
-            Failure::Host(HostError::NotReady { nodes, within, seen, limits, logs })
+            Failure::Host(HostError::NotReady { nodes, within, again, seen, limits, logs })
         }
         other => other,
     }
@@ -505,10 +505,10 @@ impl Ready {
         self.processes().map(Process::limits).collect()
     }
 
-    /// Returns the nodes that ended by themselves, each with its end.
+    /// Returns the nodes that ended by themselves, each with its end and the cause of that.
     pub(crate) fn died(&self) -> Vec<String> {
         let ended = self.processes().filter_map(|process| {
-            process.exit().map(|exit| format!("`{}` {exit}", process.name()))
+            process.ending().map(|ending| format!("`{}` {ending}", process.name()))
         });
         ended.collect()
     }

@@ -31,8 +31,6 @@ pub(crate) struct Auditor<'a> {
     pub(crate) keys_max: u64,
     /// Seeds the sample.
     pub(crate) seed: u64,
-    /// Whether bakeoff started the servers, so that a key that cannot be read is their failure.
-    pub(crate) is_started: bool,
     pub(crate) interrupted: &'a AtomicBool,
 }
 
@@ -61,36 +59,31 @@ impl Auditor<'_> {
         let nodes = cluster.to_read_from();
         if nodes.is_empty() {
             audit.unreadable = asked;
-            audit.verdict = self.unread("no node is left to read from".into());
+            let why = format!(
+                "{} acknowledged keys could not be read back, for no node is left",
+                count_text(asked)
+            );
+            audit.verdict = unread(why, cluster);
             return audit;
         }
         let unsettled = self.system.settle(&nodes).err().map(|why| why.to_string());
         match self.read_back(keys, &nodes) {
             Ok(read_back) => {
                 let mut audit = judged(audit, asked, read_back, unsettled);
-                // A key that could not be read is not lost. Whether it is nobody knows of servers that somebody
-                // else runs, and may have stopped.
+                // A key that could not be read is not lost: whether it is nobody knows.
                 if audit.unreadable > 0
                     && audit.lost + audit.wrong == 0
                     && let Verdict::Failed(why) = &audit.verdict
                 {
-                    audit.verdict = self.unread(why.clone());
+                    audit.verdict = unread(why.clone(), cluster);
                 }
                 audit
             }
             Err(error) => Audit {
                 unreadable: asked,
-                verdict: self.unread(format!("nothing could be read back: {error}")),
+                verdict: unread(format!("nothing could be read back: {error}"), cluster),
                 ..audit
             },
-        }
-    }
-
-    /// Returns the verdict on keys that could not be read back.
-    fn unread(&self, why: String) -> Verdict {
-        match self.is_started {
-            true => Verdict::Failed(why),
-            false => Verdict::NotChecked(format!("{why}; that does not say that they are lost")),
         }
     }
 
@@ -131,6 +124,13 @@ impl Auditor<'_> {
     }
 }
 
+/// Returns the verdict on keys that could not be read back, with the servers that ended.
+fn unread(why: String, cluster: &Ready) -> Verdict {
+    let died = cluster.died();
+    let because = if died.is_empty() { String::new() } else { format!(": {}", died.join(", ")) };
+    Verdict::NotChecked(format!("{why}{because}; that does not say that they are lost"))
+}
+
 /// Judges what was read back of `asked` keys; `unsettled` tells why not every client would read the same.
 fn judged(mut audit: Audit, asked: u64, read_back: ReadBack, unsettled: Option<String>) -> Audit {
     let ReadBack { findings, interrupted, errors } = read_back;
@@ -153,9 +153,10 @@ fn judged(mut audit: Audit, asked: u64, read_back: ReadBack, unsettled: Option<S
             count_text(audit.wrong),
         ))
     } else if audit.unreadable > 0 {
+        let first = errors.first().map(|error| format!(" ({error})")).unwrap_or_default();
         audit.examples.extend(errors);
         Verdict::Failed(format!(
-            "{} of {} acknowledged keys could not be read back",
+            "{} of {} acknowledged keys could not be read back{first}",
             count_text(audit.unreadable),
             count_text(asked),
         ))

@@ -414,8 +414,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let interrupted = self.context.interrupted;
         let seed = trial.seed;
         let keys_max = self.context.study.audit_keys;
-        let is_started = contender.asked.is_started();
-        let auditor = Auditor { system, keyed, keys_max, seed, is_started, interrupted };
+        let auditor = Auditor { system, keyed, keys_max, seed, interrupted };
         self.phase(PhaseName::ReadingBack);
         self.record.audits.push(auditor.judge(&cluster, "after the load"));
         let when = "after kill -9 and restart of all nodes";
@@ -453,6 +452,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let audit = Audit { under_load, at_rest_because, ..auditor.judge(&cluster, when) };
         let guarantees = &contender.record.guarantees;
         self.record.audits.push(audit::after_a_kill(audit, guarantees));
+        verdicts::expect_answers(&self.record.audits, &mut self.record.checks);
         if interrupted.load(Ordering::Relaxed) { Err(Ended::Interrupted) } else { Ok(cluster) }
     }
 }

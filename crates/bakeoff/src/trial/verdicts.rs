@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use bakeoff_core::check::{CheckName, Verdict};
+use bakeoff_core::check::{Audit, CheckName, Verdict};
 use bakeoff_core::record::Check;
 use bakeoff_host::LimitsApplied;
 
@@ -32,7 +32,7 @@ pub(super) fn limits_check(cluster: &Ready) -> Option<Check> {
 pub(super) fn servers_check(cluster: &Ready) -> Option<Check> {
     let (died, strays) = (cluster.died(), cluster.strays());
     let verdict = if !died.is_empty() {
-        Verdict::Failed(format!("{} during the load", died.join(", ")))
+        Verdict::Failed(format!("during the load {}", died.join(", ")))
     } else if !strays.is_empty() {
         let strays = strays.join("; ");
         Verdict::Failed(format!(
@@ -42,6 +42,18 @@ pub(super) fn servers_check(cluster: &Ready) -> Option<Check> {
         Verdict::Passed
     };
     cluster.processes().next().is_some().then_some(Check { name: CheckName::Servers, verdict })
+}
+
+/// Has servers that run and did not answer an audit's reads fail their check: what they hold is not known to be lost,
+/// and they cannot be relied upon.
+pub(super) fn expect_answers(audits: &[Audit], checks: &mut [Check]) {
+    let is_unread = |audit: &&Audit| audit.unreadable > 0 && audit.lost + audit.wrong == 0;
+    let Some(audit) = audits.iter().find(is_unread) else { return };
+    let (Verdict::NotChecked(why) | Verdict::Failed(why)) = &audit.verdict else { return };
+    let servers = checks.iter_mut().find(|check| check.name == CheckName::Servers);
+    if let Some(servers) = servers.filter(|servers| servers.verdict.passed()) {
+        servers.verdict = Verdict::Failed(format!("{}: {why}", audit.when));
+    }
 }
 
 /// Tells whether servers were told something else while they were loaded: they were not one system.
@@ -64,4 +76,26 @@ pub(super) fn configuration_check(
         (Err(why), _) | (_, Err(why)) => Verdict::NotChecked(why.to_string()),
     };
     Check { name: CheckName::Configuration, verdict }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_that_do_not_answer_an_audit_fail_their_check_and_the_audit_does_not() {
+        let judged = |unreadable, lost, servers: Verdict| {
+            let why = Verdict::NotChecked("9 keys could not be read back".into());
+            let audit = Audit { unreadable, lost, ..Audit::new("after the load", why) };
+            let mut checks = [Check { name: CheckName::Servers, verdict: servers }];
+            expect_answers(&[audit], &mut checks);
+            checks[0].verdict.clone()
+        };
+        let why = "after the load: 9 keys could not be read back";
+        assert_eq!(judged(9, 0, Verdict::Passed), Verdict::Failed(why.into()));
+        let died = Verdict::Failed("during the load it died".into());
+        assert_eq!(judged(9, 0, died.clone()), died, "that says why");
+        assert_eq!(judged(0, 0, Verdict::Passed), Verdict::Passed);
+        assert_eq!(judged(9, 1, Verdict::Passed), Verdict::Passed, "the audit failed itself");
+    }
 }

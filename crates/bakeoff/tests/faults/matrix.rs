@@ -408,6 +408,22 @@ pub(crate) static ROWS: &[Row] = &[
         expectations: &[Expected::Check("disk", "")],
     },
     Row {
+        fault: "a server exceeds its memory limit in mid-load",
+        name: "canary",
+        load: "load",
+        made: Made::Around {
+            by: "`limits: {memory: 64MiB}` and writes that a server keeps in memory",
+            how: How::Memory,
+        },
+        expectations: &[
+            Expected::Check(
+                "servers",
+                "`canary-1` was killed by its memory limit of 64 MiB (oom_kill 1)",
+            ),
+            Expected::NotChecked("audit after the load", "could not be read back"),
+        ],
+    },
+    Row {
         fault: "a server leaves a daemon running",
         name: "canary",
         load: "load",

@@ -15,6 +15,7 @@ pub(crate) enum How {
     Limits,
     Clock,
     Disk,
+    Memory,
     Daemon,
     Descriptors,
     Flood,
@@ -142,6 +143,16 @@ pub(crate) fn stage(how: How, faulty: bool) -> Result<Staged, String> {
             let command = apart(&mount, &shrink, &bench.command())?;
             (bench, command)
         }
+        How::Memory => {
+            may_limit()?;
+            let limit = if faulty { "64MiB" } else { "2GiB" };
+            let workload = "{mix: {put: 1}, keys: {count: 1000000, order: unique}, \
+                            values: {size: 16KiB}, fill: false}";
+            let load = "{clients: 8, timeout: 1s, warmup: 0s, stop: {after: 5s}}";
+            let bench = bench(&format!(", limits: {{memory: {limit}}}"), workload, load);
+            let command = bench.command();
+            (bench, command)
+        }
         How::Daemon => {
             // The grandchild is nobody's descendant once its parent is gone.
             let words = if faulty { "(setsid sleep 60 &);" } else { "" };
@@ -166,6 +177,16 @@ pub(crate) fn stage(how: How, faulty: bool) -> Result<Staged, String> {
         }
     };
     Ok(Staged { bench, command, beside })
+}
+
+/// Returns why nobody here may limit memory.
+fn may_limit() -> Result<(), String> {
+    let places = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"];
+    let place = places.iter().find(|place| std::path::Path::new(place).is_dir());
+    let group = place.map(|place| format!("{place}/bakeoff-tests-{}", std::process::id()));
+    let made = group.ok_or("there are no cgroups")?;
+    std::fs::create_dir(&made).map_err(|error| format!("no cgroup of ours: {error}"))?;
+    std::fs::remove_dir(&made).map_err(|error| format!("a cgroup stays: {error}"))
 }
 
 /// The command with these words before it, where there are these programs.

@@ -285,8 +285,8 @@ fn too_little_cpu(_: &Case) {
 fn too_little_memory(_: &Case) {
     let ran = cannot_start(&gateway("gw", "consul", ", limits: {memory: 12MiB}"));
     ran.complains(&[
-        "`gw-1` was killed by SIGKILL",
-        "before it was ready: its limit of 12 MiB of memory is too low for it",
+        "`gw-1` was killed by its memory limit of 12 MiB (oom_kill ",
+        "before it was ready",
         "hint: give it more in its `limits`",
     ]);
 }
