@@ -2,7 +2,7 @@
 //!
 //! Not here: the machine as a record describes it (the binary).
 
-use bakeoff_core::units::count_text;
+use bakeoff_core::units::{count_text, plural};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::LoadError;
@@ -34,13 +34,12 @@ pub fn raise_for(clients: u32) -> Result<u64, LoadError> {
     if needed <= allowed {
         return Ok(allowed);
     }
-    Err(LoadError::input(
-        format!(
-            "{} clients need {} open files, and this process may have {}",
-            count_text(clients.into()),
-            count_text(needed),
-            count_text(allowed)
-        ),
-        "raise the limit (`ulimit -Hn`), or use fewer clients",
-    ))
+    let verb = if clients == 1 { "needs" } else { "need" };
+    Err(LoadError::Machine(format!(
+        "{} {verb} {} open files, and this process may have {}\nhint: raise the limit (`ulimit -Hn`), or use \
+         fewer clients",
+        plural(clients.into(), "client"),
+        count_text(needed),
+        count_text(allowed)
+    )))
 }
