@@ -1,10 +1,12 @@
 //! Texts of a request whose words in braces differ from request to request: `/users/{key}`.
 //!
 //! `{{key}}` is the text `{key}`, and what does not look like a word stays as it is, so that JSON can be
-//! written plainly: `{"id": {sequence}}`. `${key}` is left alone, for it is a variable of others.
+//! written plainly: `{"id": {sequence}}`. `${key}` is left alone, for it is a variable of others. A study knows its
+//! words, and refuses others; a URL on a command line may have any braces, and keeps those that it does not mean.
 //!
 //! Not here: words of a command or of its files, which stand for ports and folders.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::io::Write as _;
 
@@ -111,6 +113,36 @@ impl Template {
     /// # Errors
     /// The first word that stands for nothing.
     pub fn parse(text: &str, columns: &[String]) -> Result<Self, TemplateError> {
+        Self::scan(text, |_| true, |word| meaning(word, columns).map(Some))
+    }
+
+    /// Reads a text in which only `{sequence}`, `{client}` and `{random:8}` are words, and `{{client}}` is the text
+    /// `{client}`. All else stays as it is; what looks like a word is returned beside it.
+    pub fn parse_known(text: &str) -> (Self, Vec<String>) {
+        let known = |word: &str| meaning(word, &[]).ok().filter(|word| *word != Word::Key);
+        let mut unknown = Vec::new();
+        let scanned = Self::scan(
+            text,
+            |word| known(word).is_some(),
+            |word| {
+                let found = known(word);
+                if found.is_none() {
+                    unknown.push(format!("{{{word}}}"));
+                }
+                Ok::<_, Infallible>(found)
+            },
+        );
+        let Ok(template) = scanned;
+        (template, unknown)
+    }
+
+    /// Takes a text apart. `escapes` tells which words in double braces lose one pair; a word for which `read` has no
+    /// meaning is text.
+    fn scan<E>(
+        text: &str,
+        escapes: impl Fn(&str) -> bool,
+        mut read: impl FnMut(&str) -> Result<Option<Word>, E>,
+    ) -> Result<Self, E> {
         let mut parts = Vec::new();
         let mut plain = String::new();
         let mut rest = text;
@@ -123,16 +155,19 @@ impl Template {
                 Some((word, after.strip_prefix('}')?))
             });
             if let Some((word, after)) = doubled {
-                plain.push('{');
-                plain.push_str(word);
-                plain.push('}');
+                let kept = if escapes(word) { 1 } else { 0 };
+                plain.push_str(&rest[kept..word.len() + 4 - kept]);
                 rest = after;
             } else if let Some((word, after)) = word_at(rest).filter(|_| !is_variable) {
-                let meaning = meaning(word, columns)?;
-                if !plain.is_empty() {
-                    parts.push(Part::Text(std::mem::take(&mut plain)));
+                match read(word)? {
+                    None => plain.push_str(&rest[..word.len() + 2]),
+                    Some(meaning) => {
+                        if !plain.is_empty() {
+                            parts.push(Part::Text(std::mem::take(&mut plain)));
+                        }
+                        parts.push(Part::Word(meaning));
+                    }
                 }
-                parts.push(Part::Word(meaning));
                 rest = after;
             } else {
                 plain.push('{');
@@ -149,6 +184,11 @@ impl Template {
     /// A text that is the same in each request, whatever braces it has.
     pub fn verbatim(text: String) -> Self {
         Self { parts: vec![Part::Text(text)] }
+    }
+
+    /// Adds another template behind it.
+    pub fn append(&mut self, other: Self) {
+        self.parts.extend(other.parts);
     }
 
     /// Returns the text where it is the same in each request.
@@ -186,7 +226,7 @@ impl Template {
                 Part::Word(Word::Sequence) => drop(write!(out, "{}", values.sequence)),
                 Part::Word(Word::Client) => drop(write!(out, "{}", values.client)),
                 Part::Word(Word::Random(length)) => {
-                    let seed = mix64(values.seed ^ values.sequence);
+                    let seed = mix64(mix64(values.seed) ^ values.sequence);
                     let random =
                         random.get_or_insert_with(|| SplitMix64::seed_from_u64(seed ^ mix64(salt)));
                     let characters = (0..*length).map(|_| {
@@ -314,9 +354,29 @@ mod tests {
         }
     }
 
+    #[test]
+    fn unknown_words_are_text_where_they_may_be() {
+        let check = |text: &str, expected: &str, unknown: &[&str]| {
+            let (template, seen) = Template::parse_known(text);
+            let values = WordValues { key: 7, sequence: 41, client: 3, seed: 1, row: &[] };
+            let mut out = Vec::new();
+            template.write(&values, 0, verbatim, &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), expected, "{text}");
+            assert_eq!(seen, unknown, "{text}");
+        };
+        check("/a/{sequence}?by={client}", "/a/41?by=3", &[]);
+        check("/a/{{sequence}}/{{client}}", "/a/{sequence}/{client}", &[]);
+        check("/a/{id}/{key}/{random}", "/a/{id}/{key}/{random}", &["{id}", "{key}", "{random}"]);
+        // Other languages' braces pass unchanged.
+        check("{{name}} ${client} { a {b: {sequence}} }", "{{name}} ${client} { a {b: 41} }", &[]);
+        check("{{{client}}}", "{{client}}", &[]);
+    }
+
     proptest! {
         #[test]
         fn no_text_makes_the_reader_panic(text in "[{}$a-c:0-9key\\PC]{0,40}") {
+            let (known, _) = Template::parse_known(&text);
+            prop_assert_eq!(known.plain().is_some(), known.words().next().is_none());
             if let Ok(template) = Template::parse(&text, &columns()) {
                 prop_assert_eq!(template.plain().is_some(), template.words().next().is_none());
             }

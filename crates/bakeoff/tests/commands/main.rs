@@ -36,4 +36,5 @@ mod staleness;
 mod start;
 #[path = "../support/mod.rs"]
 mod support;
+mod words;
 mod wrk;

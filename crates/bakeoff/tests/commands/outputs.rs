@@ -187,13 +187,13 @@ fn output_of_hey_and_wrk_keeps_its_layout() {
 }
 
 /// Answers every request with `hello`, and keeps what it was sent.
-struct Recorder {
-    address: SocketAddr,
+pub(crate) struct Recorder {
+    pub(crate) address: SocketAddr,
     heads: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Recorder {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let heads = Arc::new(Mutex::new(BTreeSet::new()));
@@ -208,7 +208,7 @@ impl Recorder {
     }
 
     /// Returns the messages sent since it was last asked, each once.
-    fn messages(&self) -> String {
+    pub(crate) fn messages(&self) -> String {
         let heads = std::mem::take(&mut *self.heads.lock().unwrap());
         let text = heads.into_iter().collect::<Vec<_>>().join("----\n");
         let agent = format!("bakeoff/{}", env!("CARGO_PKG_VERSION"));

@@ -59,6 +59,19 @@ impl Order {
 }
 
 impl Requests {
+    /// Returns the names of all requests.
+    pub(super) fn operations(&self) -> Vec<String> {
+        self.all.iter().map(|request| request.name.clone()).collect()
+    }
+
+    /// Returns the header list of each request that a node's server is asked, over HTTP/2.
+    pub(super) fn header_lists(&self, node: usize) -> Vec<Option<HeaderList>> {
+        let order = &self.orders[self.server_of[node]];
+        let all = self.all.iter().enumerate();
+        all.map(|(place, request)| order.contains(&place).then(|| request.http2_headers()))
+            .collect()
+    }
+
     /// Returns how long `client` of a closed load waits before its next request.
     pub(super) fn pause(&self, client: u32, now: Instant) -> Duration {
         self.pace.as_ref().map_or(Duration::ZERO, |pace| pace(client, now))
@@ -102,7 +115,7 @@ impl Fixed {
 
 impl Source for Fixed {
     fn operations(&self) -> Vec<String> {
-        self.requests.all.iter().map(|request| request.name.clone()).collect()
+        self.requests.operations()
     }
 
     #[inline]
@@ -120,10 +133,7 @@ impl Source for Fixed {
     }
 
     fn header_lists(&self, node: usize) -> Vec<Option<HeaderList>> {
-        let order = &self.requests.orders[self.requests.server_of[node]];
-        let all = self.requests.all.iter().enumerate();
-        all.map(|(place, request)| order.contains(&place).then(|| request.http2_headers()))
-            .collect()
+        self.requests.header_lists(node)
     }
 
     #[inline]

@@ -15,6 +15,7 @@ mod servers;
 mod source;
 mod streams;
 mod url;
+mod words;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,10 +36,12 @@ pub use request::{
 pub use servers::{TlsOptions, locate, tls_target};
 pub use source::{Batch, HeaderList, Judged, OwnFields, RedirectError, Source, Stream};
 pub use url::{Url, UrlError};
+pub use words::{RequestWords, UnknownWord};
 
 use crate::transport::Target;
-use crate::{Drive, Live, LoadError};
+use crate::{Connections, Drive, Live, LoadError};
 use fixed::{Fixed, Requests, deal};
+use words::Worded;
 
 /// The version of HTTP to speak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +52,7 @@ pub enum Protocol {
     Two,
 }
 
-/// Fixed requests, and how they are sent.
+/// Requests, and how they are sent.
 #[derive(Clone)]
 pub struct Plan {
     /// At least one; weights say how often each is asked for.
@@ -145,7 +148,27 @@ impl Ready {
         progress: &mut dyn FnMut(&Live),
     ) -> Result<HttpOutcome, LoadError> {
         self.expect_clients_at_all_servers(drive.clients)?;
-        let source = |share: LoadShare| Fixed::new(self.requests.clone(), share.index);
+        let requests = &self.requests;
+        if requests.all.iter().all(|request| request.words.is_none()) {
+            let fixed = |share: LoadShare| Fixed::new(requests.clone(), share.index);
+            return self.drive_source(drive, fixed, interrupted, progress);
+        }
+        let keep_alive = drive.connections == Connections::Kept;
+        let messages: Arc<[_]> =
+            requests.all.iter().map(|request| request.message(None, keep_alive)).collect();
+        let worded = |share: LoadShare| {
+            Worded::new(requests.clone(), messages.clone(), share.index, drive.seed)
+        };
+        self.drive_source(drive, worded, interrupted, progress)
+    }
+
+    fn drive_source<S: Source>(
+        &self,
+        drive: &Drive,
+        source: impl Fn(LoadShare) -> S,
+        interrupted: &AtomicBool,
+        progress: &mut dyn FnMut(&Live),
+    ) -> Result<HttpOutcome, LoadError> {
         let Plan { protocol, capture, .. } = self.plan;
         let answers = Arc::new(Mutex::new(Answers::default()));
         let work = |share| HttpWork::new(source(share), protocol, drive, capture, answers.clone());

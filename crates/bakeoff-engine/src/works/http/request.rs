@@ -1,10 +1,12 @@
 //! A request that is asked for again and again, and its bytes.
 
 use std::fmt;
-use std::io::Write as _;
+
+use bakeoff_core::template::Template;
 
 use super::expect::Expect;
 use super::url::Url;
+use super::words::{Message, MessageBody, RequestWords, values};
 
 /// A request that is asked for again and again.
 #[derive(Clone)]
@@ -23,6 +25,8 @@ pub struct Request {
     pub weight: u32,
     /// Conditions on its response.
     pub expect: Expect,
+    /// The parts that differ from one request to the next; `None` where all are always the same.
+    pub words: Option<Box<RequestWords>>,
 }
 
 /// Default headers, sent unless the user gives them.
@@ -39,6 +43,7 @@ impl Request {
             body: Vec::new(),
             weight: 1,
             expect: Expect::default(),
+            words: None,
         }
     }
 
@@ -53,51 +58,83 @@ impl Request {
 
     /// Appends its HTTP/1.1 message. `target`: where it goes, if a redirect has led elsewhere.
     pub fn write_http1(&self, target: Option<&str>, keep_alive: bool, out: &mut Vec<u8>) {
-        // Writing into a vector cannot fail.
+        self.message(target, keep_alive).write(&values(0, 0, 0), &mut Vec::new(), out);
+    }
+
+    /// Returns its HTTP/1.1 message, whose words are to be written.
+    pub(super) fn message(&self, target: Option<&str>, keep_alive: bool) -> Message {
+        let words = self.words.as_deref();
+        let mut head = Template::verbatim(format!("{} ", self.method));
+        let changing = words.and_then(|words| words.target.clone()).filter(|_| target.is_none());
         let target = target.unwrap_or(&self.url.target);
-        let _ = write!(out, "{} {target} HTTP/1.1\r\n", self.method);
-        let host = self.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));
-        match host {
-            Some((name, value)) => _ = write!(out, "{name}: {value}\r\n"),
-            None => _ = write!(out, "Host: {}\r\n", self.url.authority),
+        head.append(changing.unwrap_or_else(|| Template::verbatim(target.to_owned())));
+        head.append(Template::verbatim(" HTTP/1.1\r\n".to_owned()));
+        let mut header = |name: &str, value: Template| {
+            head.append(Template::verbatim(format!("{name}: ")));
+            head.append(value);
+            head.append(Template::verbatim("\r\n".to_owned()));
+        };
+        let is_host = |name: &str| name.eq_ignore_ascii_case("host");
+        match self.headers.iter().position(|(name, _)| is_host(name)) {
+            Some(place) => header(&self.headers[place].0, self.header_value(place)),
+            None => header("Host", Template::verbatim(self.url.authority.clone())),
         }
         if !self.has("user-agent") {
-            let _ = write!(out, "User-Agent: {USER_AGENT}\r\n");
+            header("User-Agent", Template::verbatim(USER_AGENT.to_owned()));
         }
-        let own = |name: &str| name.eq_ignore_ascii_case("host") || frames(name);
-        for (name, value) in self.headers.iter().filter(|(name, _)| !own(name)) {
-            let _ = write!(out, "{name}: {value}\r\n");
+        for (place, (name, _)) in self.headers.iter().enumerate() {
+            if !is_host(name) && !frames(name) {
+                header(name, self.header_value(place));
+            }
         }
         let wants_length =
             !self.body.is_empty() || matches!(&*self.method, "POST" | "PUT" | "PATCH");
-        if wants_length {
-            let _ = write!(out, "Content-Length: {}\r\n", self.body.len());
-        }
-        if !keep_alive && !self.has("connection") {
-            out.extend_from_slice(b"Connection: close\r\n");
-        }
-        out.extend_from_slice(b"\r\n");
-        out.extend_from_slice(&self.body);
+        let closes = !keep_alive && !self.has("connection");
+        let body = match words.and_then(|words| words.body.clone()) {
+            Some(template) => MessageBody::Words(template),
+            None => MessageBody::Fixed(self.body.clone()),
+        };
+        let tail = if closes { "Connection: close\r\n\r\n" } else { "\r\n" };
+        Message { head, wants_length, tail, body }
+    }
+
+    fn header_value(&self, place: usize) -> Template {
+        let changing = self.words.as_ref().and_then(|words| words.headers.get(place)?.clone());
+        changing.unwrap_or_else(|| Template::verbatim(self.headers[place].1.clone()))
+    }
+
+    /// Returns whether a header of its own is sent over HTTP/2.
+    pub(super) fn is_sent_in_http2(&self, name: &str) -> bool {
+        is_allowed_in_http2(name) && !frames(name)
     }
 
     /// Its HTTP/2 header list: pseudo-headers first, names in lower case, none that HTTP/2 forbids
-    /// (RFC 9113 sections 8.2.2 and 8.3).
+    /// (RFC 9113 sections 8.2.2 and 8.3), and nothing that has words.
     pub fn http2_headers(&self) -> Vec<(String, String)> {
         let host = self.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));
         let authority = host.map_or(&self.url.authority, |(_, value)| value);
         let mut list = vec![
             (":method".into(), self.method.clone()),
             (":scheme".into(), self.url.scheme().into()),
-            (":path".into(), self.url.target.clone()),
             (":authority".into(), authority.clone()),
         ];
+        let words = self.words.as_deref();
+        if words.is_none_or(|words| words.target.is_none()) {
+            list.insert(2, (":path".into(), self.url.target.clone()));
+        }
         if !self.has("user-agent") {
             list.push(("user-agent".into(), USER_AGENT.into()));
         }
-        let is_own = |name: &str| is_allowed_in_http2(name) && !frames(name);
-        let own = self.headers.iter().filter(|(name, _)| is_own(name));
-        list.extend(own.map(|(name, value)| (name.to_ascii_lowercase(), value.clone())));
-        if !self.body.is_empty() {
+        let changes = |place: usize| {
+            words.is_some_and(|words| words.headers.get(place).is_some_and(Option::is_some))
+        };
+        for (place, (name, value)) in self.headers.iter().enumerate() {
+            if self.is_sent_in_http2(name) && !changes(place) {
+                list.push((name.to_ascii_lowercase(), value.clone()));
+            }
+        }
+        // Frames tell the length of a body that differs.
+        if !self.body.is_empty() && words.is_none_or(|words| words.body.is_none()) {
             list.push(("content-length".into(), self.body.len().to_string()));
         }
         list

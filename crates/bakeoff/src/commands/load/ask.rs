@@ -37,6 +37,8 @@ pub(super) struct Asked {
     pub(super) plan: Plan,
     pub(super) settings: Settings,
     pub(super) fail_if: Vec<Condition>,
+    /// Odd things that are done as they were asked.
+    pub(super) warnings: Vec<String>,
 }
 
 impl Asked {
@@ -55,10 +57,11 @@ impl Asked {
 
 /// Reads what was asked.
 pub(super) fn read(args: &LoadArgs) -> Result<Asked, Failure> {
-    let requests = match &args.requests.targets {
+    let mut requests = match &args.requests.targets {
         Some(path) => requests::from_file(args, path)?,
         None => requests::from_urls(args)?,
     };
+    let warnings = requests::read_words(&mut requests);
     let course = course(args)?;
     let spacing = match args.open.arrivals.unwrap_or(Spread::Constant) {
         Spread::Constant => Spacing::Constant,
@@ -88,11 +91,12 @@ pub(super) fn read(args: &LoadArgs) -> Result<Asked, Failure> {
         spacing,
         http2: plan.protocol == Protocol::Two,
         insecure: plan.tls.insecure,
+        is_random: plan.requests.iter().flat_map(|one| &one.words).any(|words| words.is_random()),
         drive,
     };
     let fail_if = conditions("--fail-if", &args.result.fail_if)?;
     check_samples(&settings, &fail_if)?;
-    Ok(Asked { plan, settings, fail_if })
+    Ok(Asked { plan, settings, fail_if, warnings })
 }
 
 /// A percentile that the load has too few requests for would be found unknown, after the load's time.

@@ -64,6 +64,7 @@ fn judged(
     cases: &mut Vec<Case>,
 ) -> Result<ExitCode, Failure> {
     let asked = ask::read(args)?;
+    asked.warnings.iter().for_each(|warning| messages::warn(warning));
     let open_files = bakeoff_engine::open_files::raise_for(asked.settings.drive.clients)?;
     let ready = asked.plan.clone().ready(asked.settings.keep_alive())?;
     let begin = |out: &PathBuf| Recorded::begin(out, &asked, open_files);

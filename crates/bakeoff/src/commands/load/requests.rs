@@ -12,7 +12,7 @@ use bakeoff_core::secrets;
 use bakeoff_core::statuses::Statuses;
 use bakeoff_core::units::plural;
 use bakeoff_engine::works::http::{
-    Expect, ExpectBody, Request, Url, check_headers, parse_header, parse_method,
+    Expect, ExpectBody, Request, UnknownWord, Url, check_headers, parse_header, parse_method,
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -62,6 +62,7 @@ pub(super) fn from_urls(args: &LoadArgs) -> Result<Vec<Request>, Failure> {
             body: body.clone(),
             weight: args.requests.weights.get(place).copied().unwrap_or(1),
             expect: expect.clone(),
+            words: None,
         });
     }
     name_apart(&mut requests);
@@ -117,6 +118,7 @@ pub(super) fn from_file(args: &LoadArgs, path: &Path) -> Result<Vec<Request>, Fa
             body,
             weight: target.weight.unwrap_or(1),
             expect: expect.clone(),
+            words: None,
         });
     }
     if !diagnostics.is_empty() {
@@ -129,6 +131,21 @@ pub(super) fn from_file(args: &LoadArgs, path: &Path) -> Result<Vec<Request>, Fa
 
 const FILE_HINT: &str =
     "a request is `[WEIGHT] METHOD URL`, below it `Name: value` headers and `@FILE` for the body";
+
+/// Reads the words of all requests, and returns a warning for each that stands for nothing.
+pub(super) fn read_words(requests: &mut [Request]) -> Vec<String> {
+    let mut warnings = BTreeSet::new();
+    for request in requests {
+        warnings.extend(request.read_words().into_iter().map(|UnknownWord { word, header }| {
+            let place = header.map_or("the URL".to_owned(), |name| format!("header `{name}`"));
+            format!(
+                "`{word}` in {place} is sent as it stands: the words that differ from request to request are \
+                 `{{sequence}}`, `{{client}}` and `{{random:8}}`"
+            )
+        }));
+    }
+    warnings.into_iter().collect()
+}
 
 /// Gives requests their rows in tables: no two may be the same, since figures are kept by name.
 fn name_apart(requests: &mut [Request]) {

@@ -20,6 +20,8 @@ pub(super) struct Settings {
     pub(super) http2: bool,
     /// Whether any certificate is accepted.
     pub(super) insecure: bool,
+    /// Whether requests have words that are drawn at random.
+    pub(super) is_random: bool,
     /// Each load of the course, but for its arrivals.
     pub(super) drive: Drive,
 }

@@ -46,7 +46,8 @@ fn load_text(settings: &Settings) -> String {
     if !drive.warmup.is_zero() {
         parts.push(format!("after {} of warm-up", duration_text(drive.warmup)));
     }
-    if settings.course != Course::Closed && settings.spacing == Spacing::Poisson {
+    let is_poisson = settings.course != Course::Closed && settings.spacing == Spacing::Poisson;
+    if is_poisson || settings.is_random {
         parts.push(format!("seed {}", drive.seed));
     }
     parts.join(", ")

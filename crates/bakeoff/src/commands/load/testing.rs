@@ -98,6 +98,7 @@ pub(super) fn settings() -> Settings {
         spacing: Spacing::Constant,
         http2: false,
         insecure: false,
+        is_random: false,
         drive: Drive {
             clients: 256,
             stop: Stop::After(Duration::from_secs(1)),
