@@ -57,9 +57,13 @@ impl StartFailures {
     }
 }
 
-/// Compares failures without their numbers: ports and process numbers differ from start to start.
+/// Compares failures without their numbers and units: ports, process numbers and times differ from start to start.
 fn is_same(one: &str, other: &str) -> bool {
-    let without = |text: &str| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+    let without = |text: &str| -> Vec<String> {
+        let words =
+            text.split_whitespace().filter(|word| !word.starts_with(|c: char| c.is_ascii_digit()));
+        words.map(|word| word.chars().filter(|c| !c.is_ascii_digit()).collect()).collect()
+    };
     without(one) == without(other)
 }
 
@@ -68,6 +72,16 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn failures_are_the_same_whatever_their_times_and_ports() {
+        let died = |after: &str| {
+            format!("`web-1` ended with exit code 3 after {after}, before it was ready")
+        };
+        assert!(is_same(&died("10.5ms"), &died("170.1µs")));
+        assert!(is_same("port 17001: in use", "port 17002: in use"));
+        assert!(!is_same(&died("1s"), "`web-1` was not ready after 30s"));
+    }
 
     fn ended(system: &str, outcome: TrialOutcome) -> TrialRecord {
         let text = format!(
