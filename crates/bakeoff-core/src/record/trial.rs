@@ -39,6 +39,9 @@ pub struct TrialRecord {
     /// Name of the node that led when the load began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leader: Option<String>,
+    /// Name of the node that led when the load had ended, where that was another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leader_after: Option<String>,
     /// The nodes that clients connected to.
     pub targets: Vec<String>,
     /// Keys written before the load, unmeasured.

@@ -55,6 +55,7 @@ fn comparison(report: &Report, of: &Comparison, wide: bool) -> Vec<Block> {
     lines(Tone::Faint, "", words::published(report, of));
     lines(Tone::Plain, "", words::seconds(of).into_iter().chain(words::latencies(of)).collect());
     lines(Tone::Alarm, "", words::invalid(of));
+    lines(Tone::Plain, "event: ", words::events(of));
     for line in words::audits(of) {
         let tone = if line.failed { Tone::Alarm } else { Tone::Plain };
         lines(tone, "audit: ", vec![line.text]);

@@ -16,7 +16,7 @@ use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::record::{Environment, PartRecord, Setting, SystemRecord};
 use bakeoff_core::stats::{Figure, and};
 use bakeoff_core::study::Study;
-use bakeoff_core::units::{ByteCount, count_text, latency_text, trials_text};
+use bakeoff_core::units::{ByteCount, count_text, figure_text, latency_text, trials_text};
 
 use crate::derive::comparison::Comparison;
 use crate::derive::fairness::{Row, Sheet};
@@ -24,6 +24,7 @@ use crate::derive::judgement::{JudgedAs, Judgement};
 use crate::document::report::Report;
 use crate::document::sentences::scale;
 use crate::model::contender::{Contender, Unchecked, not_checked};
+use crate::model::events::EventKind;
 use crate::model::quantity::{Point, Quantity};
 use crate::model::trial::TrialFigures;
 
@@ -266,6 +267,24 @@ pub(crate) fn invalid(of: &Comparison) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Tells what befell servers in trials; that all were killed is told by audits.
+pub(crate) fn events(of: &Comparison) -> Vec<String> {
+    let trials =
+        of.contenders.iter().flat_map(|one| one.trials.iter().map(move |trial| (one, trial)));
+    let lines = trials.flat_map(|(one, trial)| {
+        let events = trial.drawn.timeline.events.iter();
+        let unplanned = events.filter(|event| event.kind == EventKind::Unplanned);
+        unplanned.map(move |event| {
+            let (number, at) = (trial.number, figure_text(event.at));
+            format!(
+                "{}: {}, {at} s after the beginning of trial {number:02}",
+                one.system, event.text
+            )
+        })
+    });
+    lines.collect()
 }
 
 /// Says how much an interrupted trial had measured.

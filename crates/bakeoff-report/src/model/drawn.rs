@@ -15,6 +15,8 @@ use bakeoff_core::observed::{Column, PhaseName, Series};
 use bakeoff_core::ranked::{BEYOND_MIN, Percentile, Ranked, sample_min};
 use bakeoff_core::record::{StageRecord, TrialRecord};
 
+use super::events::{Event, events};
+
 /// No line has more points: a chart is a few hundred pixels wide.
 pub(crate) const POINTS_MAX: usize = 150;
 /// Points of a percentile curve in a decade of `1 / (1 - quantile)`.
@@ -48,6 +50,8 @@ pub(crate) struct Timeline {
     pub(crate) end: f64,
     /// Its parts in order, with each stage's warm-up as a part of its own.
     pub(crate) parts: Vec<Part>,
+    /// Its kills, and what befell its servers.
+    pub(crate) events: Vec<Event>,
     /// Verified successes per second.
     pub(crate) throughput: Line,
     /// Failures per second.
@@ -182,6 +186,8 @@ impl Timeline {
             let metered = observed.metrics.iter().map(|node| &node.series);
             timeline.nodes = observed.nodes.iter().chain(metered).map(watched).collect();
             timeline.machine = machine(&observed.machine);
+            let leaders = record.leader.as_deref().zip(record.leader_after.as_deref());
+            timeline.events = events(observed, leaders);
             let last = |series: &Series| series.at.last().copied().unwrap_or(0.0);
             let all = observed.nodes.iter().chain([&observed.machine]);
             timeline.end = all.map(last).fold(timeline.end, f64::max);

@@ -8,6 +8,7 @@ pub(crate) mod contender;
 pub(crate) mod contest;
 pub(crate) mod contradicted;
 pub(crate) mod drawn;
+pub(crate) mod events;
 pub(crate) mod figures;
 pub(crate) mod nodes;
 pub(crate) mod quantity;

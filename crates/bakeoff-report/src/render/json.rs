@@ -221,6 +221,9 @@ fn trial(of: &TrialFigures) -> Value {
         })),
         "failures_lasted": of.anomalies.lasted.map(|lasted| lasted.text()),
         "nodes": of.servers.nodes,
+        "events": of.drawn.timeline.events.iter().map(|event| json!({
+            "at_seconds": event.at, "what": event.text,
+        })).collect::<Vec<_>>(),
         "audits": of.verdicts.audits.iter().map(audit).collect::<Vec<_>>(),
         "checks": of.verdicts.checks,
     })

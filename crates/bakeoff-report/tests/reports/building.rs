@@ -200,6 +200,7 @@ pub(crate) trait Trials: AsRecord {
             beside_another: false,
             missing: Vec::new(),
             leader: Some(format!("{system}-1")),
+            leader_after: None,
             targets: (1..=3).map(|node| format!("{system}-{node}")).collect(),
             filled: 0,
             stages: stages

@@ -487,6 +487,15 @@ impl Ready {
         self.view.leader.map(|index| self.nodes[index].name.clone())
     }
 
+    /// Returns the name of the node that leads now, where it is another one than when the cluster got ready.
+    pub(crate) fn new_leader(&self) -> Option<String> {
+        let known = self.leader().filter(|_| self.nodes.len() > 1)?;
+        let live = self.live_nodes();
+        let leader = self.system.probe(&live).ok()?.leader?;
+        let now = &live.get(leader)?.name;
+        (*now != known).then(|| now.clone())
+    }
+
     /// Returns the configuration that other servers gave to its nodes and those of its parts; `None` where
     /// no server is configured by another.
     pub(crate) fn config_snapshot(&self) -> Option<Result<ConfigSnapshot, SystemError>> {

@@ -107,6 +107,7 @@ pub(crate) fn begun(trial: &Trial, started: String) -> TrialRecord {
         beside_another: false,
         missing: Vec::new(),
         leader: None,
+        leader_after: None,
         targets: Vec::new(),
         filled: 0,
         stages: Vec::new(),
@@ -368,6 +369,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         ended?;
         self.record.audits.extend(account.map(|conclude| conclude()));
         self.record.checks.extend(servers_check(&cluster));
+        self.record.leader_after = cluster.new_leader();
         let told = told.zip(cluster.config_snapshot());
         self.record.checks.extend(told.map(|(before, after)| configuration_check(before, after)));
         if interrupted.load(Ordering::Relaxed) {
@@ -438,6 +440,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             };
             Some(crash::under_load(&writes, &cluster, interrupted))
         } else {
+            self.phase(PhaseName::KillingAndRestarting);
             cluster.kill9();
             None
         };
@@ -446,7 +449,9 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             Some(Err(why)) => (None, Some(why.to_string())),
             None => (None, None),
         };
-        self.phase(PhaseName::KillingAndRestarting);
+        if kill == Kill::UnderLoad {
+            self.phase(PhaseName::KillingAndRestarting);
+        }
         let cluster = cluster.restart(interrupted)?;
         self.phase(PhaseName::ReadingBack);
         let audit = Audit { under_load, at_rest_because, ..auditor.judge(&cluster, when) };

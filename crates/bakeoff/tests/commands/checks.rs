@@ -240,6 +240,11 @@ fn died_server_shows_as_errors_and_time_without_connection() {
     // The time is not lost from the picture: the slowest response is a whole timeout.
     let slowest = run.trial()["figures"]["at_least"]["response_max_ms"].as_f64();
     assert!(slowest.is_some_and(|slowest| slowest >= 490.0), "{}", run.trial());
+    let events = array(&run.trial()["events"]);
+    let ended = events.iter().find(|event| event["what"] == "canary-1 had ended by itself");
+    let at = ended.and_then(|event| event["at_seconds"].as_f64());
+    // Sampled once a second.
+    assert!(at.is_some_and(|at| (2.0..4.5).contains(&at)), "{events:#?}");
 }
 
 #[test]

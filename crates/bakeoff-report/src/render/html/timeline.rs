@@ -14,6 +14,7 @@ use crate::derive::comparison::Comparison;
 use crate::document::report::Report;
 use crate::model::contender::Contender;
 use crate::model::drawn::{Line, Part, PartKind, Timeline, Watched};
+use crate::model::events::{Event, EventKind};
 use crate::model::trial::TrialFigures;
 
 use super::frame::Frame;
@@ -29,6 +30,11 @@ const BAR: f64 = 18.0;
 const PANEL: f64 = 122.0;
 /// Between them: room for the next one's name.
 const GAP: f64 = 30.0;
+/// Rows of events' numbers below the bar, and the height of each.
+const MARK_ROWS: usize = 2;
+const MARK_ROW: f64 = 12.0;
+/// Of what is above the first panel.
+const HEAD: f64 = BAR + MARK_ROW * MARK_ROWS as f64;
 /// Trials in a run from which on the numbers are left to the downloads.
 const TABLES_MAX: usize = 150;
 
@@ -66,7 +72,7 @@ impl Panel {
     fn title(self) -> &'static str {
         match self {
             Self::Throughput => "Throughput, operations per second",
-            Self::Latency => "Response time: p99, p50 below it, the slowest dotted",
+            Self::Latency => "Response: p99; p50 thin; slowest dotted",
             Self::Cpu => "CPU, percent of one core",
             Self::Memory => "Resident memory",
             Self::Disk => "Written to disk by the nodes, per second",
@@ -172,6 +178,20 @@ fn key() -> String {
         (part("part warm"), "its warm-up".to_owned()),
         (part("part kill"), "killing and restarting".to_owned()),
         (part("part other"), "anything else: starting, filling, reading back, stopping".to_owned()),
+        (
+            swatch(|svg| {
+                svg.line("event", 6.0, 0.0, 6.0, 14.0);
+                svg.text("event-name", "start", 9.0, 11.0, "1");
+            }),
+            "a kill, named below the chart".to_owned(),
+        ),
+        (
+            swatch(|svg| {
+                svg.line("event unplanned", 6.0, 0.0, 6.0, 14.0);
+                svg.text("event-name", "start", 9.0, 11.0, "2");
+            }),
+            "a node that ended by itself, or another leader".to_owned(),
+        ),
         (across("line errors"), "errors per second".to_owned()),
         (across("line generator"), "the load generator".to_owned()),
     ])
@@ -287,12 +307,12 @@ fn drawing(
 ) -> String {
     let timeline = &trial.drawn.timeline;
     let x = FRAME.across(Axis::stretch(Unit::Seconds, 0.0, end, 6));
-    let bottom = BAR + PANEL * shared.len() as f64;
+    let bottom = HEAD + PANEL * shared.len() as f64;
     let mut svg = Svg::new(FRAME.width, bottom + 36.0);
     bar(&mut svg, &x, timeline, bottom);
     for (nth, Shared { panel, axis }) in shared.iter().enumerate() {
-        let top = BAR + PANEL * nth as f64 + GAP;
-        let base = BAR + PANEL * (nth + 1) as f64;
+        let top = HEAD + PANEL * nth as f64 + GAP;
+        let base = HEAD + PANEL * (nth + 1) as f64;
         svg.text("panel", "start", FRAME.left, top - 8.0, panel.title());
         let y = axis.clone().between(base, top);
         svg.axis_left(&y, FRAME.left, FRAME.right);
@@ -305,6 +325,7 @@ fn drawing(
         }
         svg.line("axis", FRAME.left, base, FRAME.right, base);
     }
+    marks(&mut svg, &x, &timeline.events, bottom);
     svg.ticks_below(&x, bottom);
     svg.text("label", "middle", FRAME.middle(), bottom + 33.0, "seconds since the trial began");
     let title = format!("{}, trial {:02}, {}: over time", of.system, trial.number, place(place_of));
@@ -316,7 +337,18 @@ fn drawing(
         })
         .collect();
     let parts = if parts.len() > 12 { String::new() } else { parts.join("; ") };
-    let mut html = svg.finish(&title, &parts);
+    let events: Vec<String> = (1..)
+        .zip(&timeline.events)
+        .map(|(number, event)| format!("{number}: {} s, {}", figure_text(event.at), event.text))
+        .collect();
+    let events = events.join("; ");
+    let description = [parts.as_str(), &events].map(str::to_owned);
+    let description: Vec<String> =
+        description.into_iter().filter(|text| !text.is_empty()).collect();
+    let mut html = svg.finish(&title, &description.join("; "));
+    if !events.is_empty() {
+        html.push_str(&paragraph("how", &format!("Events: {events}.")));
+    }
     if !trial.valid() {
         let why = format!("Not valid, not used: {}.", trial.validity.invalid_because.join("; "));
         html.push_str(&paragraph("invalid", &why));
@@ -349,6 +381,25 @@ fn bar(svg: &mut Svg, x: &Axis, of: &Timeline, bottom: f64) {
         if *kind == PartKind::WarmUp {
             svg.rect("part warm", left, BAR - 5.0, right - left, 5.0);
         }
+    }
+}
+
+/// The events: a line through all panels each, with its number. Where numbers would cover each other, the next one is a
+/// row lower.
+fn marks(svg: &mut Svg, x: &Axis, events: &[Event], bottom: f64) {
+    let mut free_from = [f64::NEG_INFINITY; MARK_ROWS];
+    for (number, event) in (1..).zip(events) {
+        let at = x.at(event.at);
+        let class = match event.kind {
+            EventKind::Planned => "event",
+            EventKind::Unplanned => "event unplanned",
+        };
+        svg.line(class, at, BAR, at, bottom);
+        let row = free_from.iter().position(|free| *free <= at).unwrap_or(MARK_ROWS - 1);
+        let text = number.to_string();
+        free_from[row] = at + 5.0 + 7.5 * text.len() as f64;
+        let y = BAR + MARK_ROW * (row + 1) as f64 - 1.0;
+        svg.text("event-name", "start", at + 2.0, y, &text);
     }
 }
 
