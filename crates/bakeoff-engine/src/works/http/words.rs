@@ -290,4 +290,30 @@ mod tests {
         assert_eq!(sent(&request, 0, 5), sent(&request, 1, 5));
         assert_ne!(sent(&request, 0, 5), sent(&request, 0, 6));
     }
+
+    #[test]
+    fn http2_is_given_what_differs_apart_from_what_does_not() {
+        let mut request = request("http://a/{sequence}", "X-Id: n{client}", b"[{sequence}]");
+        request.headers.push(parse_header("X-Fixed: same").unwrap());
+        request.read_words();
+        let messages = vec![request.message(None, true)].into();
+        let requests = Arc::new(Requests {
+            all: vec![request],
+            rendered: Vec::new(),
+            orders: vec![vec![0]],
+            server_of: vec![0],
+            keep_alive: true,
+            follow_redirects: false,
+            by_proxy: false,
+            pace: None,
+        });
+        let mut source = Worded::new(requests, messages, 0, 1);
+        let list = source.header_lists(0).remove(0).unwrap();
+        let names: Vec<&str> = list.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, [":method", ":scheme", ":authority", "user-agent", "x-fixed"]);
+        let Ok(stream) = source.stream(3, 0, 99) else { panic!("there is always a next one") };
+        assert_eq!((stream.path, stream.body), (Some(&b"/99"[..]), &b"[99]"[..]));
+        let fields: Vec<_> = stream.fields.iter().collect();
+        assert_eq!(fields, [(&b"x-id"[..], &b"n3"[..])]);
+    }
 }
