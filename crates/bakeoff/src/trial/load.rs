@@ -4,6 +4,7 @@
 //! loop itself (`bakeoff_engine`).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bakeoff_core::check::Verdict;
@@ -213,6 +214,9 @@ impl TrialRunner<'_, '_> {
     }
 }
 
+/// How often it is looked whether servers that are filled still run.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
 /// Writes every key once. Any failure ends the trial: reads would be judged wrongly.
 pub(super) fn fill(
     context: &TrialContext<'_>,
@@ -223,18 +227,41 @@ pub(super) fn fill(
 ) -> Result<u64, Ended> {
     let count = workload.keys.count;
     let drive = Drive::once(count, FILL_CLIENTS_MAX, context.threads, FILL_TIMEOUT);
-    let (measurement, _) = contender.system.drive(KvLoad {
-        nodes: &cluster.nodes,
-        keyed,
-        source: &mut |_| Source::Fill,
-        reading: Reading { reads: workload.reads, may_be_stale: false, lists_are_complete: false },
-        drive: &drive,
-        together: None,
-        interrupted: context.interrupted,
-        progress: &mut |_| {},
+    let reading = Reading { reads: workload.reads, may_be_stale: false, lists_are_complete: false };
+    let stop = AtomicBool::new(false);
+    let (measurement, _) = std::thread::scope(|scope| {
+        let filling = scope.spawn(|| {
+            contender.system.drive(KvLoad {
+                nodes: &cluster.nodes,
+                keyed,
+                source: &mut |_| Source::Fill,
+                reading,
+                drive: &drive,
+                together: None,
+                interrupted: &stop,
+                progress: &mut |_| {},
+            })
+        });
+        // Without a server each of the keys that are left would wait for its timeout.
+        while !filling.is_finished() {
+            if context.interrupted.load(Ordering::Relaxed) || !cluster.died().is_empty() {
+                stop.store(true, Ordering::Relaxed);
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        filling.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })?;
-    if measurement.interrupted {
+    if context.interrupted.load(Ordering::Relaxed) {
         return Err(Ended::Interrupted);
+    }
+    let died = cluster.died();
+    if !died.is_empty() {
+        let written = count_text(measurement.verified());
+        return Err(Ended::failed(format!(
+            "{}, when {written} of {} keys had been written before the load",
+            died.join(", "),
+            count_text(count)
+        )));
     }
     if measurement.verified() < count {
         let written = count_text(measurement.verified());

@@ -248,6 +248,18 @@ fn died_server_shows_as_errors_and_time_without_connection() {
 }
 
 #[test]
+fn server_that_dies_while_it_is_filled_ends_the_trial_at_once() {
+    let filled = "{mix: {get: 1}, keys: {count: 100000}}";
+    let began = std::time::Instant::now();
+    let run =
+        canary("delay: 10ms, die-after: 700ms", filled, "{clients: 1, stop: {operations: 1}}");
+    let why = run.invalid_because();
+    assert!(why.contains("`canary-1` ended with exit code "), "{why}");
+    assert!(why.contains(" of 100,000 keys had been written before the load"), "{why}");
+    assert!(began.elapsed().as_secs() < 30, "{:?}", began.elapsed());
+}
+
+#[test]
 fn dropped_operations_of_a_lost_server_are_counted() {
     let load = "{clients: 4, rate: 100/s, warmup: 0s, stop: {after: 4s}, timeout: 500ms}";
     let run = canary("die-after: 2s", GETS, load);
