@@ -25,8 +25,8 @@ use bakeoff_wire::http1::Request;
 use bakeoff_wire::prometheus;
 use rustls::ClientConfig;
 
+use super::attach::{resolve, trust};
 use super::error::ResolveError;
-use super::{resolve, trust};
 use crate::failure::Failure;
 use crate::systems::System;
 

@@ -5,6 +5,7 @@
 //!
 //! Not here: how processes are run (`host`), what a system needs (`systems`).
 
+mod attach;
 pub(crate) mod contenders;
 mod credentials;
 mod error;
@@ -12,32 +13,28 @@ mod living;
 pub(crate) mod metrics;
 pub(crate) mod topology;
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
-use bakeoff_core::study::{self, Endpoint, ReadConsistency, Targets, Tier};
+use bakeoff_core::study::{ReadConsistency, Targets, Tier};
 use bakeoff_core::units;
-use bakeoff_engine::tls;
-use bakeoff_engine::transport::{Target, TlsTarget};
+use bakeoff_engine::transport::Target;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{self as host, Host, HostError, LimitsApplied, Probe, Process, terminate_all};
 use rustix::process::Signal;
 
+pub(crate) use self::attach::attach;
 pub(crate) use self::error::NoTargets;
-use self::error::ResolveError;
 pub(crate) use self::living::clear;
 use self::topology::{Component, Member};
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
 use crate::systems::declaration::Declaration;
 use crate::systems::exchange;
-use crate::systems::{
-    Access, ClusterStatus, ConfigSnapshot, Memory, NotReady, System, SystemError,
-};
+use crate::systems::{Access, ClusterStatus, ConfigSnapshot, NotReady, System, SystemError};
 
 /// How long a cluster may take that first reads back what it had written before it was killed.
 const RECOVERED_WITHIN: Duration = Duration::from_secs(300);
@@ -195,71 +192,6 @@ fn with_logs_of(backends: &[Ready], failure: Failure) -> Failure {
 
 /// The number of lines of each member's log.
 const LAST_WORDS: usize = 3;
-
-/// A system that runs already.
-pub(crate) fn attach(
-    system: &'static dyn System,
-    asked: &study::System,
-) -> Result<Launched, Failure> {
-    let config = match &asked.tls {
-        _ if !asked.endpoints().iter().any(|endpoint| endpoint.tls) => None,
-        tls => {
-            let alpn = system.declares().clients.alpn;
-            Some(tls::client_config(tls.as_ref(), trust(system), alpn)?)
-        }
-    };
-    // Whom to trust there is to be known before anything is asked.
-    metrics::sources(system, asked, &[])?;
-    let memory = Memory::default();
-    credentials::keep(asked, &memory)?;
-    let nodes = asked.endpoints().iter().map(|endpoint| {
-        let target = resolve(endpoint, config.as_ref()).map_err(|error| {
-            Failure::unreachable(format!(
-                "endpoint `{}:{}` of system `{}`: {error}",
-                endpoint.host, endpoint.port, asked.name
-            ))
-        })?;
-        let authority = endpoint.authority();
-        Ok(Access { name: authority.clone(), authority, target, memory: memory.clone() })
-    });
-    let nodes = nodes.collect::<Result<Vec<_>, Failure>>()?;
-    let name = asked.name.clone();
-    // A cluster that lost a minority of its nodes still works; of services each has to.
-    let (living, dead) = match system.kind().takes_requests() {
-        true => (nodes.clone(), Vec::new()),
-        false => living::split(nodes.clone()),
-    };
-    let works = living.len() > dead.len();
-    let nodes = if works { living } else { nodes };
-    let missing = dead.into_iter().map(|node| node.name).filter(|_| works).collect();
-    Ok(Launched { name, within: ANSWER_WITHIN, system, processes: Vec::new(), nodes, missing })
-}
-
-/// Returns whom clients trust where the study names no authority. A service may be anybody's, as what a browser
-/// visits; clusters have authorities of their own.
-fn trust(system: &dyn System) -> tls::Trust {
-    match system.kind().takes_requests() {
-        true => tls::Trust::Machine,
-        false => tls::Trust::Nobody,
-    }
-}
-
-fn resolve(
-    endpoint: &Endpoint,
-    config: Option<&Arc<rustls::ClientConfig>>,
-) -> Result<Target, ResolveError> {
-    let mut found =
-        (endpoint.host.as_str(), endpoint.port).to_socket_addrs().map_err(ResolveError::Failed)?;
-    let address = found.next().ok_or(ResolveError::NoAddress)?;
-    let tls = match config.filter(|_| endpoint.tls) {
-        None => None,
-        Some(config) => Some(TlsTarget {
-            name: endpoint.host.clone().try_into().map_err(ResolveError::NoTlsName)?,
-            config: config.clone(),
-        }),
-    };
-    Ok(Target { address, tls })
-}
 
 /// Asks the system, once its nodes are known to speak TLS as they are spoken to.
 fn probe(system: &dyn System, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {

@@ -498,6 +498,7 @@ error: `sample-every` must be at least 100ms
   |
 2 | sample-every: 50ms
   |               ^^^^
+hint: each look at the processes costs time of its own
 ",
     );
 }
