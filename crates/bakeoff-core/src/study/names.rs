@@ -61,6 +61,16 @@ impl Operation {
     pub const KEY_VALUE: &'static [Operation] =
         &[Self::Put, Self::Get, Self::Delete, Self::List, Self::ReadModifyWrite];
 
+    /// Those of a key-value store that can also write on a condition.
+    pub const CONDITIONAL: &'static [Operation] = &[
+        Self::Put,
+        Self::Get,
+        Self::Delete,
+        Self::List,
+        Self::ReadModifyWrite,
+        Self::CompareAndSet,
+    ];
+
     /// Those of a secret store.
     pub const SECRETS: &'static [Operation] = &[
         Self::Put,

@@ -48,15 +48,6 @@ const OPTIONS: &[KindOption] = &[KindOption {
     meaning: "scales Raft's timeouts; 1 is what HashiCorp advises for production, 5 its default",
 }];
 
-const OPERATIONS: &[Operation] = &[
-    Operation::Put,
-    Operation::Get,
-    Operation::Delete,
-    Operation::List,
-    Operation::ReadModifyWrite,
-    Operation::CompareAndSet,
-];
-
 impl System for Consul {
     // guide: declares
     fn declares(&self) -> Declaration {
@@ -69,7 +60,7 @@ impl System for Consul {
             }),
             ..Declaration::new(
                 Kind {
-                    operations: OPERATIONS,
+                    operations: Operation::CONDITIONAL,
                     reads: ReadConsistency::ALL,
                     options: OPTIONS,
                     nodes_max: 9,

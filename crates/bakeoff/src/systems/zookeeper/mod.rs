@@ -55,22 +55,13 @@ const OPTIONS: &[KindOption] = &[
     },
 ];
 
-const OPERATIONS: &[Operation] = &[
-    Operation::Put,
-    Operation::Get,
-    Operation::Delete,
-    Operation::List,
-    Operation::ReadModifyWrite,
-    Operation::CompareAndSet,
-];
-
 impl System for ZooKeeper {
     fn declares(&self) -> Declaration {
         Declaration {
             guarantees: GuaranteeRules { guarantees, freshness },
             ..Declaration::new(
                 Kind {
-                    operations: OPERATIONS,
+                    operations: Operation::CONDITIONAL,
                     reads: ReadConsistency::ALL,
                     options: OPTIONS,
                     nodes_max: 9,
