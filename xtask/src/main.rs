@@ -173,6 +173,10 @@ const SNAPSHOTS: &[Guard] = &[
         source: "crates/bakeoff/tests/commands/outputs.rs",
         test: &["-p", "bakeoff", "--test", "commands", "--", "outputs::"],
     },
+    Guard {
+        source: "crates/bakeoff/tests/commands/diagnostics.rs",
+        test: &["-p", "bakeoff", "--test", "commands", "--", "diagnostics::"],
+    },
 ];
 
 /// Has tests write the files that they guard: those that are generated, or snapshots too.
