@@ -182,8 +182,10 @@ impl FromStr for Condition {
                 return Err(misread(symbol, what));
             }
         };
-        let metric = metric(&text[left.clone()]).map_err(|what| misread(left, what))?;
-        let limit = limit(metric, &text[right.clone()]).map_err(|what| misread(right, what))?;
+        let metric =
+            metric(&text[left.clone()]).map_err(|error| misread(left, error.to_string()))?;
+        let limit = limit(metric, &text[right.clone()])
+            .map_err(|error| misread(right, error.to_string()))?;
         let words: Vec<&str> = text.split_whitespace().collect();
         Ok(Self { text: words.join(" "), operator, limit })
     }
@@ -199,10 +201,89 @@ pub fn trimmed(text: &str, place: Range<usize>) -> Range<usize> {
     start..start + part.trim().len()
 }
 
-fn metric(text: &str) -> Result<Metric, String> {
+/// A text that names no figure.
+#[derive(Debug)]
+enum MetricError {
+    /// Nothing stands before the comparison.
+    Missing,
+    /// Something else stands there. `near` is the figure that was probably meant.
+    Unknown { text: String, near: Option<String> },
+}
+
+impl fmt::Display for MetricError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => write!(to, "no figure stands before the comparison; {METRICS}"),
+            Self::Unknown { text, near } => {
+                write!(to, "`{}` is no figure; ", units::shown(text))?;
+                if let Some(near) = near {
+                    write!(to, "did you mean `{near}`? ")?;
+                }
+                to.write_str(METRICS)
+            }
+        }
+    }
+}
+
+impl std::error::Error for MetricError {}
+
+/// A text that is no limit for its figure.
+#[derive(Debug)]
+enum LimitError {
+    /// Nothing stands behind the comparison with this figure.
+    Missing(Metric),
+    /// It is no quantity of the figure's unit.
+    Unreadable(Unreadable),
+    /// It is shorter than the shortest silence that is known.
+    ShortSilence,
+    /// It is no number of errors.
+    NoCount(String),
+}
+
+impl fmt::Display for LimitError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing(metric) => {
+                let example = match metric {
+                    Metric::Latency(..) => "20ms",
+                    Metric::Throughput => "1000/s",
+                    Metric::Errors => "0` or `0.1%",
+                    Metric::LongestSilence => "500ms",
+                };
+                write!(to, "no limit stands behind the comparison: write `{example}`")
+            }
+            Self::Unreadable(error) => error.fmt(to),
+            Self::ShortSilence => {
+                let least = latency_text(SILENCE_MIN);
+                write!(to, "silences are known from {least} on: write a longer time")
+            }
+            Self::NoCount(text) => {
+                let hint = "write how many, `0`, or their share of all operations, `0.1%`";
+                write!(to, "`{}` is no number of errors; {hint}", units::shown(text))
+            }
+        }
+    }
+}
+
+impl std::error::Error for LimitError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unreadable(error) => Some(error),
+            Self::Missing(_) | Self::ShortSilence | Self::NoCount(_) => None,
+        }
+    }
+}
+
+impl From<Unreadable> for LimitError {
+    fn from(error: Unreadable) -> Self {
+        Self::Unreadable(error)
+    }
+}
+
+fn metric(text: &str) -> Result<Metric, MetricError> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let (which, name) = match words[..] {
-        [] => return Err(format!("no figure stands before the comparison; {METRICS}")),
+        [] => return Err(MetricError::Missing),
         ["throughput" | "rate"] => return Ok(Metric::Throughput),
         ["errors"] => return Ok(Metric::Errors),
         ["longest-silence"] | ["longest", "silence"] => return Ok(Metric::LongestSilence),
@@ -211,16 +292,17 @@ fn metric(text: &str) -> Result<Metric, String> {
         ["service", name] => (Which::Service, name),
         // `slip` is its name of before.
         ["schedule", "lag", name] | ["slip", name] => (Which::ScheduleLag, name),
-        _ => return Err(format!("`{}` is no figure; {METRICS}", units::shown(text.trim()))),
+        _ => return Err(MetricError::Unknown { text: text.trim().to_owned(), near: None }),
     };
-    let point = match name {
-        "max" => Point::Max,
-        "mean" => Point::Mean,
-        _ => Point::Quantile(quantile(name).ok_or_else(|| {
-            let near = nearest(name);
-            format!("`{}` is no figure; {near}{METRICS}", units::shown(name))
-        })?),
-    };
+    let point =
+        match name {
+            "max" => Point::Max,
+            "mean" => Point::Mean,
+            _ => Point::Quantile(quantile(name).ok_or_else(|| MetricError::Unknown {
+                text: name.to_owned(),
+                near: nearest(name),
+            })?),
+        };
     Ok(Metric::Latency(which, point))
 }
 
@@ -233,9 +315,10 @@ fn quantile(name: &str) -> Option<f64> {
     (percent > 0.0 && percent < 100.0).then_some(percent / 100.0)
 }
 
-fn nearest(name: &str) -> String {
+/// Returns the figure that was probably meant by a name.
+fn nearest(name: &str) -> Option<String> {
     let lower = name.to_ascii_lowercase();
-    let likely = match lower.as_str() {
+    match lower.as_str() {
         "rps" | "qps" | "req/s" | "requests/s" => Some("throughput".to_owned()),
         "error" | "failures" | "errs" => Some("errors".to_owned()),
         "silence" | "stall" | "longest-stall" => Some("longest-silence".to_owned()),
@@ -249,43 +332,29 @@ fn nearest(name: &str) -> String {
             .into_iter()
             .find(|known| strsim::osa_distance(known, &lower) <= 2)
             .map(str::to_owned),
-    };
-    likely.map_or_else(String::new, |likely| format!("did you mean `{likely}`? "))
+    }
 }
 
-fn limit(metric: Metric, text: &str) -> Result<Limit, String> {
+fn limit(metric: Metric, text: &str) -> Result<Limit, LimitError> {
     let text = text.trim();
-    let of = |error: Unreadable| error.to_string();
     if text.is_empty() {
-        let example = match metric {
-            Metric::Latency(..) => "20ms",
-            Metric::Throughput => "1000/s",
-            Metric::Errors => "0` or `0.1%",
-            Metric::LongestSilence => "500ms",
-        };
-        return Err(format!("no limit stands behind the comparison: write `{example}`"));
+        return Err(LimitError::Missing(metric));
     }
-    match metric {
-        Metric::Latency(which, point) => {
-            units::parse_duration(text).map(|limit| Limit::Latency(which, point, limit)).map_err(of)
-        }
-        Metric::Throughput => units::parse_rate(text).map(Limit::Throughput).map_err(of),
+    Ok(match metric {
+        Metric::Latency(which, point) => Limit::Latency(which, point, units::parse_duration(text)?),
+        Metric::Throughput => Limit::Throughput(units::parse_rate(text)?),
         Metric::LongestSilence => {
-            let limit = units::parse_duration(text).map_err(of)?;
+            let limit = units::parse_duration(text)?;
             if limit < SILENCE_MIN {
-                let least = latency_text(SILENCE_MIN);
-                return Err(format!("silences are known from {least} on: write a longer time"));
+                return Err(LimitError::ShortSilence);
             }
-            Ok(Limit::LongestSilence(limit))
+            Limit::LongestSilence(limit)
         }
-        Metric::Errors if text.ends_with('%') => {
-            units::parse_share(text).map(Limit::ErrorShare).map_err(of)
+        Metric::Errors if text.ends_with('%') => Limit::ErrorShare(units::parse_share(text)?),
+        Metric::Errors => {
+            Limit::Errors(text.parse().map_err(|_| LimitError::NoCount(text.to_owned()))?)
         }
-        Metric::Errors => text.parse().map(Limit::Errors).map_err(|_| {
-            let hint = "write how many, `0`, or their share of all operations, `0.1%`";
-            format!("`{}` is no number of errors; {hint}", units::shown(text))
-        }),
-    }
+    })
 }
 
 impl Operator {

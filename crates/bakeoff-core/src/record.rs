@@ -190,7 +190,8 @@ pub fn read(text: &str) -> Result<(Record, Vec<Complaint>), Complaint> {
     let (_, first) =
         lines.next().ok_or(Complaint { line: 1, what: "the record is empty".into() })?;
     let mut sum = 0;
-    let header = read_header(first, &mut sum).map_err(|what| Complaint { line: 1, what })?;
+    let header = read_header(first, &mut sum)
+        .map_err(|error| Complaint { line: 1, what: error.to_string() })?;
     let mut record =
         Record { header, trials: Vec::new(), resumed: Vec::new(), extended: Vec::new(), end: None };
     let mut complaints = Vec::new();
@@ -219,22 +220,57 @@ pub fn read(text: &str) -> Result<(Record, Vec<Complaint>), Complaint> {
     Ok((record, complaints))
 }
 
-fn read_header(line: &str, sum: &mut u64) -> Result<RunHeader, String> {
+/// A first line that describes no run.
+#[derive(Debug)]
+enum HeaderError {
+    /// It has no version of the format.
+    NoRecord(serde_json::Error),
+    /// It has this version of the format, above [`FORMAT`].
+    NewerFormat(u32),
+    /// It is another line of a record.
+    OtherLine,
+    /// It is no line of a record.
+    Unreadable(serde_json::Error),
+}
+
+impl fmt::Display for HeaderError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoRecord(error) => write!(to, "this is no record of a run: {error}"),
+            Self::NewerFormat(format) => write!(
+                to,
+                "the record has format {format}, and this program reads formats up to {FORMAT}; use a newer \
+                 bakeoff"
+            ),
+            Self::OtherLine => {
+                to.write_str("a record begins with its run, and this line is something else")
+            }
+            Self::Unreadable(error) => write!(to, "the run's description cannot be read: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for HeaderError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::NoRecord(error) | Self::Unreadable(error) => Some(error),
+            Self::NewerFormat(_) | Self::OtherLine => None,
+        }
+    }
+}
+
+fn read_header(line: &str, sum: &mut u64) -> Result<RunHeader, HeaderError> {
     #[derive(Deserialize)]
     struct Peek {
         format: u32,
     }
-    let peek: Peek = serde_json::from_str(line)
-        .map_err(|error| format!("this is no record of a run: {error}"))?;
+    let peek: Peek = serde_json::from_str(line).map_err(HeaderError::NoRecord)?;
     if peek.format > FORMAT {
-        return Err(format!(
-            "the record has format {}, and this program reads formats up to {FORMAT}; use a newer bakeoff",
-            peek.format
-        ));
+        return Err(HeaderError::NewerFormat(peek.format));
     }
     match RecordLine::read(line, sum) {
         Ok(RecordLine::Run(header)) => Ok(header),
-        Ok(_) => Err("a record begins with its run, and this line is something else".into()),
-        Err(error) => Err(format!("the run's description cannot be read: {error}")),
+        Ok(_) => Err(HeaderError::OtherLine),
+        Err(error) => Err(HeaderError::Unreadable(error)),
     }
 }
