@@ -9,7 +9,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use bakeoff_core::record::chain;
-use bakeoff_core::study::{Surroundings, TableFile};
+use bakeoff_core::study::{Surroundings, TableError, TableFile};
 use bakeoff_core::template;
 
 /// The largest file, in bytes: a load takes it into memory.
@@ -27,54 +27,90 @@ pub(crate) struct RowTable {
     pub(crate) sha256: String,
 }
 
-/// Reason why a file is no table.
+/// A fault of a file that should be a table.
 #[derive(Debug)]
-pub(crate) struct RowsError {
-    path: String,
-    what: String,
+enum RowsError {
+    /// The file cannot be read.
+    Unreadable(io::Error),
+    /// It has this many bytes, above [`FILE_MAX`].
+    TooLarge(u64),
+    /// A text in the first row is no name of a column.
+    ColumnName(String),
+    /// Two columns have this name.
+    ColumnTwice(String),
+    /// A line breaks the rules of CSV.
+    Csv(csv::Error),
+    /// No row stands below the first.
+    NoRow,
 }
 
 impl fmt::Display for RowsError {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(to, "cannot read `{}` as a table: {}", self.path, self.what)
+        match self {
+            Self::Unreadable(error) => error.fmt(to),
+            Self::TooLarge(size) => write!(to, "it has {size} bytes, more than {FILE_MAX}"),
+            Self::ColumnName(name) => write!(
+                to,
+                "its first row has `{name}` where a column's name should be: letters, digits, `-`, `_` and `.`"
+            ),
+            Self::ColumnTwice(name) => write!(to, "two of its columns are called `{name}`"),
+            Self::Csv(error) => {
+                let line = error.position().map_or(1, csv::Position::line);
+                match error.kind() {
+                    csv::ErrorKind::Utf8 { .. } => write!(to, "line {line} is not UTF-8"),
+                    csv::ErrorKind::UnequalLengths { expected_len, len, .. } => write!(
+                        to,
+                        "line {line} has {len} values, and its first row names {expected_len} columns"
+                    ),
+                    _ => write!(to, "line {line}: {error}"),
+                }
+            }
+            Self::NoRow => to.write_str("there is no row below the names of its columns"),
+        }
     }
 }
 
-impl std::error::Error for RowsError {}
+impl std::error::Error for RowsError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unreadable(error) => Some(error),
+            Self::Csv(error) => Some(error),
+            Self::TooLarge(_) | Self::ColumnName(_) | Self::ColumnTwice(_) | Self::NoRow => None,
+        }
+    }
+}
 
 impl RowTable {
     /// Reads a file.
-    pub(crate) fn read(path: &str) -> Result<Self, RowsError> {
-        Self::of_file(Path::new(path)).map_err(|what| RowsError { path: path.to_owned(), what })
+    pub(crate) fn read(path: &str) -> Result<Self, TableError> {
+        Self::of_file(Path::new(path))
+            .map_err(|error| TableError { path: path.to_owned(), source: error.into() })
     }
 
-    fn of_file(path: &Path) -> Result<Self, String> {
-        let size = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
+    fn of_file(path: &Path) -> Result<Self, RowsError> {
+        let size = std::fs::metadata(path).map_err(RowsError::Unreadable)?.len();
         if size > FILE_MAX {
-            return Err(format!("it has {size} bytes, more than {FILE_MAX}"));
+            return Err(RowsError::TooLarge(size));
         }
-        let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
+        let bytes = std::fs::read(path).map_err(RowsError::Unreadable)?;
         let sha256 = chain::sha256(&bytes);
         let mut reader = csv::Reader::from_reader(&bytes[..]);
-        let header = reader.headers().map_err(|error| told(&error))?;
+        let header = reader.headers().map_err(RowsError::Csv)?;
         let columns: Vec<String> = header.iter().map(|name| name.trim().to_owned()).collect();
         for (place, name) in columns.iter().enumerate() {
             if !template::is_word(name) {
-                return Err(format!(
-                    "its first row has `{name}` where a column's name should be: letters, digits, `-`, `_` and `.`"
-                ));
+                return Err(RowsError::ColumnName(name.clone()));
             }
             if columns[..place].contains(name) {
-                return Err(format!("two of its columns are called `{name}`"));
+                return Err(RowsError::ColumnTwice(name.clone()));
             }
         }
         let rows = reader.records().map(|record| {
             record.map(|record| record.iter().map(str::to_owned).collect::<Vec<String>>())
         });
-        let rows: Vec<Vec<String>> =
-            rows.collect::<Result<_, _>>().map_err(|error| told(&error))?;
+        let rows: Vec<Vec<String>> = rows.collect::<Result<_, _>>().map_err(RowsError::Csv)?;
         if rows.is_empty() {
-            return Err("there is no row below the names of its columns".to_owned());
+            return Err(RowsError::NoRow);
         }
         Ok(Self { columns, rows, sha256 })
     }
@@ -85,24 +121,12 @@ impl RowTable {
     }
 }
 
-/// Says what is wrong with a CSV file, with its line.
-fn told(error: &csv::Error) -> String {
-    let line = error.position().map_or(1, csv::Position::line);
-    match error.kind() {
-        csv::ErrorKind::Utf8 { .. } => format!("line {line} is not UTF-8"),
-        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            format!("line {line} has {len} values, and its first row names {expected_len} columns")
-        }
-        _ => format!("line {line}: {error}"),
-    }
-}
-
 /// This machine, as far as studies refer to its files.
 pub(crate) struct ThisMachine;
 
 impl Surroundings for ThisMachine {
-    fn table(&self, path: &str) -> Result<Option<TableFile>, String> {
-        let table = RowTable::read(path).map_err(|error| error.to_string())?;
+    fn table(&self, path: &str) -> Result<Option<TableFile>, TableError> {
+        let table = RowTable::read(path)?;
         Ok(Some(TableFile { columns: table.columns, sha256: table.sha256 }))
     }
 
@@ -136,7 +160,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn read(text: &[u8]) -> Result<RowTable, String> {
+    fn read(text: &[u8]) -> Result<RowTable, RowsError> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
         RowTable::of_file(file.path())
@@ -161,7 +185,7 @@ mod tests {
             (b"user,page\nann,x\nbob\n", "line 3 has 1 values, and its first row names 2 columns"),
             (b"user\n\xff\n", "line 2 is not UTF-8"),
         ] {
-            let told = read(text).unwrap_err();
+            let told = read(text).unwrap_err().to_string();
             assert!(told.contains(wording), "{told}");
         }
         let told = RowTable::read("/nonexistent.csv").unwrap_err().to_string();

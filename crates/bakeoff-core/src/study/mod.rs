@@ -31,7 +31,7 @@ pub use diagnostic::{Diagnostic, Diagnostics, Place};
 pub use gate::{BUILDS, Build, NoGate};
 pub use kind::{CredentialForm, Kind, KindOption, OptionForm, Role, Tier};
 pub use load::{Arrivals, ERRORS_MAX, Find, Load, Routing, Stop, Targets};
-pub use parse::{Elsewhere, Surroundings, TableFile, parse, parse_within};
+pub use parse::{Elsewhere, Surroundings, TableError, TableFile, parse, parse_within};
 pub use placed::{At, DiagnosticSink, PlacedEntry, PlacedNode, PlacedValue};
 pub use reading::suggest;
 pub use sizes::ValueSizes;

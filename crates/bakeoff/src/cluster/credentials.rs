@@ -4,8 +4,9 @@
 //!
 //! Not here: which credentials a kind takes (`bakeoff_core::study`), how they are shown to servers (`systems`).
 
+use std::fmt;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 
 use bakeoff_core::secrets;
 use bakeoff_core::study::{self, Credentials, SecretSource};
@@ -15,6 +16,45 @@ use crate::systems::{ClientToken, Login, Memory};
 
 /// The largest file of a secret, in bytes.
 const SECRET_MAX: u64 = 64 << 10;
+
+/// A source that holds no secret. Its text never shows what is there.
+#[derive(Debug)]
+enum SecretError {
+    /// The variable is not set, or is no text.
+    NotSet,
+    /// The file cannot be read.
+    Unreadable(io::Error),
+    /// The file is larger than [`SECRET_MAX`].
+    TooLarge,
+    /// The file is no text.
+    NotUtf8,
+    /// Only white space is there.
+    Empty,
+    /// A control character is there, which would end the header that the secret is sent in.
+    ManyLines,
+}
+
+impl fmt::Display for SecretError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotSet => to.write_str("it is not set"),
+            Self::Unreadable(error) => error.fmt(to),
+            Self::TooLarge => write!(to, "it is larger than {SECRET_MAX} bytes"),
+            Self::NotUtf8 => to.write_str("it is not UTF-8"),
+            Self::Empty => to.write_str("it is empty"),
+            Self::ManyLines => to.write_str("it is more than one line"),
+        }
+    }
+}
+
+impl std::error::Error for SecretError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unreadable(error) => Some(error),
+            Self::NotSet | Self::TooLarge | Self::NotUtf8 | Self::Empty | Self::ManyLines => None,
+        }
+    }
+}
 
 /// Puts a system's credentials into its memory.
 pub(super) fn keep(asked: &study::System, memory: &Memory) -> Result<(), Failure> {
@@ -32,14 +72,13 @@ pub(super) fn keep(asked: &study::System, memory: &Memory) -> Result<(), Failure
 fn fetch(asked: &study::System, source: &SecretSource) -> Result<String, Failure> {
     let (place, found) = match source {
         SecretSource::Variable(name) => {
-            (format!("`${name}`"), std::env::var(name).map_err(|_| "it is not set".to_owned()))
+            (format!("`${name}`"), std::env::var(name).map_err(|_| SecretError::NotSet))
         }
         SecretSource::File(path) => (format!("file `{path}`"), read(path)),
     };
     let secret = found.and_then(|secret| match secret.trim_end() {
-        "" => Err("it is empty".to_owned()),
-        // It would end the header that it is sent in.
-        secret if secret.contains(char::is_control) => Err("it is more than one line".to_owned()),
+        "" => Err(SecretError::Empty),
+        secret if secret.contains(char::is_control) => Err(SecretError::ManyLines),
         secret => Ok(secret.to_owned()),
     });
     if let Ok(secret) = &secret {
@@ -53,14 +92,14 @@ fn fetch(asked: &study::System, source: &SecretSource) -> Result<String, Failure
     })
 }
 
-fn read(path: &str) -> Result<String, String> {
+fn read(path: &str) -> Result<String, SecretError> {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(SECRET_MAX + 1).read_to_end(&mut bytes));
-    read.map_err(|error| error.to_string())?;
+    read.map_err(SecretError::Unreadable)?;
     if bytes.len() as u64 > SECRET_MAX {
-        return Err(format!("it is larger than {SECRET_MAX} bytes"));
+        return Err(SecretError::TooLarge);
     }
-    String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())
+    String::from_utf8(bytes).map_err(|_| SecretError::NotUtf8)
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub(in crate::study) mod tests;
 
 use std::time::Duration;
 
-pub use surroundings::{Elsewhere, Surroundings, TableFile};
+pub use surroundings::{Elsewhere, Surroundings, TableError, TableFile};
 
 use super::diagnostic::{Diagnostic, Diagnostics};
 use super::fields;

@@ -196,9 +196,9 @@ fn rows(
     let table = match scope.surroundings.table(&file) {
         Ok(Some(table)) => table,
         Ok(None) => return Some((Rows { file, sha256: given }, None)),
-        Err(why) => {
+        Err(error) => {
             let hint = "write its path from the folder that bakeoff is started in";
-            sink.hint(fields.value_at("file"), why, hint);
+            sink.hint(fields.value_at("file"), error.to_string(), hint);
             return None;
         }
     };

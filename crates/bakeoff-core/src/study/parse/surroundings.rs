@@ -2,6 +2,8 @@
 //!
 //! Not here: looking at them, which is the program's.
 
+use std::error::Error;
+use std::fmt;
 use std::io;
 
 /// Columns and hash of a CSV file.
@@ -13,13 +15,34 @@ pub struct TableFile {
     pub sha256: String,
 }
 
+/// A file that is no table.
+#[derive(Debug)]
+pub struct TableError {
+    /// The file, as the study names it.
+    pub path: String,
+    /// Fault of the file.
+    pub source: Box<dyn Error + Send + Sync>,
+}
+
+impl fmt::Display for TableError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "cannot read `{}` as a table: {}", self.path, self.source)
+    }
+}
+
+impl Error for TableError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.source)
+    }
+}
+
 /// The machine that a study is read on.
 pub trait Surroundings {
-    /// Looks at a CSV file; none where nobody looks. An error says what is wrong with it.
+    /// Looks at a CSV file; none where nobody looks.
     ///
     /// # Errors
     /// The file cannot be read, or is no table.
-    fn table(&self, path: &str) -> Result<Option<TableFile>, String>;
+    fn table(&self, path: &str) -> Result<Option<TableFile>, TableError>;
 
     /// Finds out whether a file can be read; any can, where nobody looks.
     ///
@@ -45,7 +68,7 @@ pub trait Surroundings {
 pub struct Elsewhere;
 
 impl Surroundings for Elsewhere {
-    fn table(&self, _: &str) -> Result<Option<TableFile>, String> {
+    fn table(&self, _: &str) -> Result<Option<TableFile>, TableError> {
         Ok(None)
     }
 

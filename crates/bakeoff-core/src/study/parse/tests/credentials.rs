@@ -3,13 +3,13 @@
 use std::io;
 
 use crate::study::testing::kinds;
-use crate::study::{Diagnostics, Study, Surroundings, TableFile, parse_within};
+use crate::study::{Diagnostics, Study, Surroundings, TableError, TableFile, parse_within};
 
 /// A machine with one variable and one file.
 struct Desk;
 
 impl Surroundings for Desk {
-    fn table(&self, _: &str) -> Result<Option<TableFile>, String> {
+    fn table(&self, _: &str) -> Result<Option<TableFile>, TableError> {
         Ok(None)
     }
 

@@ -3,19 +3,21 @@
 use std::io;
 
 use crate::study::testing::kinds;
-use crate::study::{Diagnostics, Study, Surroundings, TableFile, ValueSizes, parse_within};
+use crate::study::{
+    Diagnostics, Study, Surroundings, TableError, TableFile, ValueSizes, parse_within,
+};
 
 /// A machine with one table.
 struct Desk;
 
 impl Surroundings for Desk {
-    fn table(&self, path: &str) -> Result<Option<TableFile>, String> {
+    fn table(&self, path: &str) -> Result<Option<TableFile>, TableError> {
         match path {
             "users.csv" => Ok(Some(TableFile {
                 columns: vec!["user".to_owned(), "page".to_owned()],
                 sha256: "ab".repeat(32),
             })),
-            _ => Err(format!("cannot read `{path}`: it is not there")),
+            _ => Err(TableError { path: path.to_owned(), source: "it is not there".into() }),
         }
     }
 
@@ -105,7 +107,10 @@ fn missing_request_keys_and_files_are_reported() {
     let rows = |rows: &str| format!("mix: {{request: 1}}, request: {{rows: {{{rows}}}}}");
     refused(
         &rows("file: user.csv"),
-        &["cannot read `user.csv`", "from the folder that bakeoff is started in"],
+        &[
+            "cannot read `user.csv` as a table: it is not there",
+            "from the folder that bakeoff is started in",
+        ],
     );
     refused(
         &rows(&format!("file: users.csv, sha256: {}", "cd".repeat(32))),
