@@ -16,6 +16,8 @@ mod student;
 
 pub use sentence::{Comparing, Contender, sentence, sentence_of_rates};
 
+use std::fmt;
+
 use crate::ranked::too_few_text;
 use crate::units::{figure_text, share_text};
 
@@ -49,6 +51,42 @@ pub enum Figure {
     },
 }
 
+/// Reason why a figure cannot be compared, printed as a clause that goes on from a system's name.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Incomparable {
+    /// It is more than an hour, by an unknown amount.
+    Beyond,
+    /// Failures are part of it, so that it is only known to be at least something.
+    AtLeast,
+    /// It falls among operations that failed.
+    Failed {
+        /// Share of all operations that failed, 0 to 1.
+        share: f64,
+    },
+    /// It needs more operations.
+    TooFew {
+        /// Number of operations.
+        had: u64,
+        /// Number that it needs.
+        needed: u64,
+    },
+}
+
+impl fmt::Display for Incomparable {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Beyond => to.write_str("had a trial beyond an hour"),
+            Self::AtLeast => to.write_str("had failures, which are part of it"),
+            Self::Failed { share } => {
+                write!(to, "had failures, which reach it ({} failed)", share_text(share))
+            }
+            Self::TooFew { had, needed } => {
+                write!(to, "had a trial with {}", too_few_text(had, needed))
+            }
+        }
+    }
+}
+
 impl Figure {
     /// The number, where there is one.
     pub fn value(self) -> Option<f64> {
@@ -58,19 +96,14 @@ impl Figure {
         }
     }
 
-    /// Returns why it cannot be compared with another, in a clause that goes on from a system's name:
-    /// `failures reach it`; `None` where it can, or where there is none at all.
-    pub fn incomparable(self) -> Option<String> {
+    /// Returns why it cannot be compared with another; `None` where it can, or where there is none at all.
+    pub fn incomparable(self) -> Option<Incomparable> {
         match self {
             Self::Absent | Self::Value(_) => None,
-            Self::Beyond => Some("had a trial beyond an hour".to_owned()),
-            Self::AtLeast(_) => Some("had failures, which are part of it".to_owned()),
-            Self::Failed { share, .. } => {
-                Some(format!("had failures, which reach it ({} failed)", share_text(share)))
-            }
-            Self::TooFew { had, needed } => {
-                Some(format!("had a trial with {}", too_few_text(had, needed)))
-            }
+            Self::Beyond => Some(Incomparable::Beyond),
+            Self::AtLeast(_) => Some(Incomparable::AtLeast),
+            Self::Failed { share, .. } => Some(Incomparable::Failed { share }),
+            Self::TooFew { had, needed } => Some(Incomparable::TooFew { had, needed }),
         }
     }
 

@@ -68,11 +68,11 @@ impl FromStr for FailIf {
                 return Err(misread(symbol, what));
             }
         };
-        let (place, system, figure) =
-            about(text, left.end).map_err(|(place, what)| misread(place, what))?;
+        let (place, system, figure) = about(text, left.end)?;
         let quantity =
-            quantity(&text[figure.clone()]).map_err(|what| misread(figure.clone(), what))?;
-        let limit = percent(&text[right.clone()]).map_err(|what| misread(right, what))?;
+            quantity(&text[figure.clone()]).map_err(|error| misread(figure, error.to_string()))?;
+        let limit =
+            percent(&text[right.clone()]).map_err(|error| misread(right, error.to_string()))?;
         let words: Vec<&str> = text.split_whitespace().collect();
         Ok(Self {
             raw: text.to_owned(),
@@ -91,7 +91,7 @@ type Named = Option<(String, Range<usize>)>;
 type About = (Named, Named, Range<usize>);
 
 /// Parses the text before the comparison, up to byte `end`: where, of whom, and the figure's place.
-fn about(text: &str, end: usize) -> Result<About, (Range<usize>, String)> {
+fn about(text: &str, end: usize) -> Result<About, Misread> {
     let left = &text[..end];
     let mut from = left.len() - left.trim_start().len();
     let mut place = None;
@@ -106,7 +106,7 @@ fn about(text: &str, end: usize) -> Result<About, (Range<usize>, String)> {
         let name = text[range.clone()].to_owned();
         if name.is_empty() || name.contains(char::is_whitespace) {
             let what = "before the colon stands the name of one system".to_owned();
-            return Err((range, what));
+            return Err(Misread::at(text, range, what));
         }
         system = Some((name, range));
         from += colon + 1;
@@ -114,7 +114,40 @@ fn about(text: &str, end: usize) -> Result<About, (Range<usize>, String)> {
     Ok((place, system, from..end))
 }
 
-fn quantity(text: &str) -> Result<Quantity, String> {
+/// A part of a condition that names no figure or no change.
+#[derive(Debug)]
+enum PartError {
+    /// Nothing stands before the comparison.
+    NoFigure,
+    /// Something else than a figure stands there.
+    UnknownFigure(String),
+    /// Nothing stands behind the comparison.
+    NoLimit,
+    /// Something else than a change stands there.
+    NoChange(String),
+}
+
+impl fmt::Display for PartError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoFigure => write!(to, "no figure stands before the comparison; {METRICS}"),
+            Self::UnknownFigure(text) => {
+                write!(to, "`{}` is no figure; {METRICS}", units::shown(text))
+            }
+            Self::NoLimit => {
+                to.write_str("no limit stands behind the comparison: write `-5%` or `+10%`")
+            }
+            Self::NoChange(text) => {
+                let hint = "a change is a part of the base run's figure: write `-5%` or `+10%`";
+                write!(to, "`{}` is no change; {hint}", units::shown(text))
+            }
+        }
+    }
+}
+
+impl std::error::Error for PartError {}
+
+fn quantity(text: &str) -> Result<Quantity, PartError> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let point = |name: &str| {
         Some(match name {
@@ -132,7 +165,7 @@ fn quantity(text: &str) -> Result<Quantity, String> {
         })
     };
     let found = match words[..] {
-        [] => return Err(format!("no figure stands before the comparison; {METRICS}")),
+        [] => return Err(PartError::NoFigure),
         ["throughput" | "rate"] => Some(Quantity::ThroughputMean),
         ["errors"] => Some(Quantity::ErrorShare),
         ["cpu"] => Some(Quantity::CpuPerOperation),
@@ -141,14 +174,14 @@ fn quantity(text: &str) -> Result<Quantity, String> {
         ["service", name] => point(name).map(Quantity::Service),
         _ => None,
     };
-    found.ok_or_else(|| format!("`{}` is no figure; {METRICS}", units::shown(text.trim())))
+    found.ok_or_else(|| PartError::UnknownFigure(text.trim().to_owned()))
 }
 
 /// `-5%` as -0.05.
-fn percent(text: &str) -> Result<f64, String> {
+fn percent(text: &str) -> Result<f64, PartError> {
     let text = text.trim();
     if text.is_empty() {
-        return Err("no limit stands behind the comparison: write `-5%` or `+10%`".to_owned());
+        return Err(PartError::NoLimit);
     }
     let plain = |number: &str| {
         let digits = number.trim_start_matches(['+', '-', '\u{2212}']);
@@ -156,10 +189,7 @@ fn percent(text: &str) -> Result<f64, String> {
     };
     let number = text.strip_suffix('%').map(|number| number.trim_end().replace('\u{2212}', "-"));
     let number = number.filter(|number| plain(number)).and_then(|number| number.parse().ok());
-    number.map(|percent: f64| percent / 100.0).ok_or_else(|| {
-        let hint = "a change is a part of the base run's figure: write `-5%` or `+10%`";
-        format!("`{}` is no change; {hint}", units::shown(text))
-    })
+    number.map(|percent: f64| percent / 100.0).ok_or_else(|| PartError::NoChange(text.to_owned()))
 }
 
 impl FailIf {
@@ -225,8 +255,10 @@ impl FailIf {
             let with = with.map(|with| format!(" with {with}")).unwrap_or_default();
             let at = format!("{place} {}{with}", change.system);
             let Some((low, high)) = change.interval() else {
-                let why = change.why_not.as_deref().unwrap_or("it was not judged");
-                unclear.push(format!("{at}: {why}"));
+                unclear.push(match &change.why_not {
+                    Some(why) => format!("{at}: {why}"),
+                    None => format!("{at}: it was not judged"),
+                });
                 continue;
             };
             let seen = format!(

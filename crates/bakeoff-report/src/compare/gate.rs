@@ -18,6 +18,7 @@ use bakeoff_core::stats::judge::{self, Correction, Question, Scale, Trials};
 use bakeoff_core::study::BUILDS;
 use bakeoff_core::units::{share_text, trials_text};
 
+use super::not_judged::{NotJudged, Side};
 use super::{Change, Compared, FailIf, FailIfOutcome, Section, Subject, scale, unlike};
 use crate::derive::comparison::Comparison;
 use crate::derive::judgement::{clients, subjects};
@@ -109,10 +110,7 @@ impl Compared {
         for ((change, answer), question) in changes.zip(answers).zip(&questions) {
             change.answer = answer;
             if answer.is_none() && change.why_not.is_none() {
-                change.why_not = Some(format!(
-                    "too few rounds with valid trials of both: {}",
-                    question.trials.counts().0
-                ));
+                change.why_not = Some(NotJudged::TooFewRounds(question.trials.counts().0));
             }
             let lacks = shortfall(question, change.quantity, asked.detect, leading);
             change.trials_to_tell =
@@ -247,22 +245,26 @@ fn changes(
 }
 
 /// Both builds' figures of each round in which both have a valid trial; or why they cannot be compared.
-fn rounds(new: &Contender, base: &Contender, subject: Subject) -> Result<Vec<(f64, f64)>, String> {
+fn rounds(
+    new: &Contender,
+    base: &Contender,
+    subject: Subject,
+) -> Result<Vec<(f64, f64)>, NotJudged> {
     let Subject { quantity, stage, scale } = subject;
     let mut rounds = Vec::new();
     for ours in new.valid() {
         let Some(theirs) = base.valid().find(|theirs| theirs.round == ours.round) else { continue };
         let mut pair = [0.0; 2];
-        let figures =
-            [(new, ours), (base, theirs)].map(|(of, trial)| (of, trial.of_stage(quantity, stage)));
-        for (place, (of, figure)) in pair.iter_mut().zip(figures) {
+        let figures = [(Side::NewBuild, ours), (Side::BaseBuild, theirs)]
+            .map(|(side, trial)| (side, trial.of_stage(quantity, stage)));
+        for (place, (side, figure)) in pair.iter_mut().zip(figures) {
             if let Some(why) = figure.incomparable() {
-                return Err(format!("{} {why}", of.system));
+                return Err(NotJudged::Incomparable { side, why });
             }
             *place = match figure {
                 Figure::Value(value) if value > 0.0 || scale == Scale::Points => value,
-                Figure::Value(_) => return Err(format!("a trial of {} has 0", of.system)),
-                _ => return Err(format!("a trial of {} has none", of.system)),
+                Figure::Value(_) => return Err(NotJudged::Zero(side)),
+                _ => return Err(NotJudged::NoFigure(side)),
             };
         }
         rounds.push((pair[0], pair[1]));

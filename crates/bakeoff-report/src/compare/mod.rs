@@ -8,11 +8,11 @@
 //! shown.
 //!
 //! Not here: conditions on what changed (`fail_if`), two builds in one run (`gate`), how far runs
-//! lie apart (`runs`), text (`render`),
-//! the statistics (`stats::judge`).
+//! lie apart (`runs`), reasons in words (`not_judged`), text (`render`), the statistics (`stats::judge`).
 
 mod fail_if;
 mod gate;
+mod not_judged;
 mod render;
 mod runs;
 
@@ -20,7 +20,6 @@ use bakeoff_core::record::{Gate, Record};
 use bakeoff_core::stats::gate::Shortfall;
 use bakeoff_core::stats::judge::{self, Correction, Finding, Question, Scale, TestResult, Trials};
 use bakeoff_core::stats::{Figure, Summary, TRIALS_MIN};
-use bakeoff_core::units::{plural, share_text};
 use serde_json::Value;
 
 use crate::derive::judgement::{JUDGED, clients, label, subjects};
@@ -33,6 +32,7 @@ pub use gate::{GateError, Passed};
 pub use render::{json, markdown, terminal};
 pub use runs::is_of_the_same_study;
 
+use not_judged::{NotJudged, Side, Unproven};
 use runs::{Asked, Between};
 
 /// Two runs, compared.
@@ -45,7 +45,7 @@ pub struct Compared {
     /// From how many runs it is known how far runs lie apart.
     runs: Option<usize>,
     /// Why nothing can be proven.
-    unproven: Option<String>,
+    unproven: Option<Unproven>,
     sections: Vec<Section>,
     /// Conditions on the changes with their outcomes, in the order asked.
     outcomes: Vec<(String, FailIfOutcome)>,
@@ -80,7 +80,7 @@ struct Change {
     /// The new run's by the base's; `None` where it cannot be judged.
     answer: Option<TestResult>,
     /// Why not.
-    why_not: Option<String>,
+    why_not: Option<NotJudged>,
     /// So many trials would tell what these do not; of a gate.
     trials_to_tell: Option<u32>,
 }
@@ -185,8 +185,8 @@ impl Section {
                     (clients(base_load, theirs, stage), clients(new_load, ours, stage))
                 });
                 let figures = same_clients(with)
-                    .and_then(|()| figures(theirs, subject, "base"))
-                    .and_then(|base| Ok((figures(ours, subject, "new")?, base)));
+                    .and_then(|()| figures(theirs, subject, Side::BaseRun))
+                    .and_then(|base| Ok((figures(ours, subject, Side::NewRun)?, base)));
                 let medians = (new.median.value(), base.median.value());
                 let ratio = match (&figures, medians) {
                     (Ok(_), (Some(new), Some(base))) => Some(scale.between(new, base)),
@@ -226,10 +226,10 @@ impl Section {
         let family = answers.iter().flatten().count();
         for (change, answer) in changes.iter_mut().zip(answers) {
             if answer.is_none() && change.why_not.is_none() {
-                change.why_not = Some(format!(
-                    "too few valid trials: {} and {}",
-                    change.base.trials, change.new.trials
-                ));
+                change.why_not = Some(NotJudged::TooFewTrials {
+                    base: change.base.trials,
+                    new: change.new.trials,
+                });
             }
             change.answer = answer;
         }
@@ -252,31 +252,28 @@ struct Subject {
 }
 
 /// Refuses a stage that had other clients in the base run than in the new one.
-fn same_clients(base_and_new: Option<(u32, u32)>) -> Result<(), String> {
+fn same_clients(base_and_new: Option<(u32, u32)>) -> Result<(), NotJudged> {
     match base_and_new {
-        Some((base, new)) if base != new => {
-            Err(format!("the base run had {} there", plural(base.into(), "client")))
-        }
+        Some((base, new)) if base != new => Err(NotJudged::OtherClients(base)),
         _ => Ok(()),
     }
 }
 
 /// The figures of a system's valid trials; or why they cannot be compared.
-fn figures(of: &Contender, subject: Subject, run: &str) -> Result<Vec<f64>, String> {
+fn figures(of: &Contender, subject: Subject, side: Side) -> Result<Vec<f64>, NotJudged> {
     let Subject { quantity, stage, scale } = subject;
     if let Some(share) = of.mostly_errors().filter(|_| quantity != Quantity::ErrorShare) {
-        let share = share_text(share);
-        return Err(format!("{share} of the {run} run's operations failed"));
+        return Err(NotJudged::MostlyFailed { side, share });
     }
     let mut figures = Vec::new();
     for trial in of.valid() {
         let figure = trial.of_stage(quantity, stage);
         if let Some(why) = figure.incomparable() {
-            return Err(format!("the {run} run {why}"));
+            return Err(NotJudged::Incomparable { side, why });
         }
         match figure {
             Figure::Value(value) if value <= 0.0 && scale == Scale::Ratio => {
-                return Err(format!("a trial of the {run} run has 0"));
+                return Err(NotJudged::Zero(side));
             }
             Figure::Value(value) => figures.push(value),
             _ => {}

@@ -5,6 +5,7 @@ use bakeoff_core::stats::gate::FALSE_STOPS;
 use serde_json::{Value, json as value};
 
 use super::fail_if::signed;
+use super::not_judged::NotJudged;
 use super::{Change, Compared, FailIfOutcome, Section, scale};
 use crate::document::table::Tone;
 use crate::document::table::{Cell, Column, Table};
@@ -35,7 +36,7 @@ pub fn terminal(compared: &Compared, style: &Style) -> String {
     for section in &compared.sections {
         page.gap();
         page.table(&table(compared, section));
-        for line in section.notes(compared) {
+        for line in section.notes() {
             page.item(Tone::Faint, "", &line);
         }
     }
@@ -93,8 +94,7 @@ pub fn markdown(compared: &Compared) -> String {
         let table = table(compared, section);
         paragraphs.push(format!("## {}", md::escape(table.title.as_deref().unwrap_or_default())));
         paragraphs.push(md::table(&table));
-        let notes: Vec<String> =
-            section.notes(compared).iter().map(|line| md::escape(line)).collect();
+        let notes: Vec<String> = section.notes().iter().map(|line| md::escape(line)).collect();
         if !notes.is_empty() {
             paragraphs.push(md::list(notes));
         }
@@ -132,7 +132,7 @@ pub fn json(compared: &Compared) -> Value {
             "verdict": compared.verdict(),
         })),
         "runs_known": compared.runs,
-        "nothing_provable_because": compared.unproven,
+        "nothing_provable_because": compared.unproven.map(|why| why.to_string()),
         "comparisons": compared.sections.iter().map(section).collect::<Vec<_>>(),
         "fail_if": compared.outcomes.iter().map(outcome).collect::<Vec<_>>(),
     })
@@ -151,7 +151,7 @@ fn change(of: &Change) -> Value {
         "interval": of.interval().map(|(low, high)| [low, high]),
         "verdict": of.verdict().replace(' ', "-"),
         "would_have_seen": of.min_detectable(),
-        "not_judged_because": of.why_not,
+        "not_judged_because": of.why_not.as_ref().map(NotJudged::to_string),
     })
 }
 
@@ -178,14 +178,14 @@ impl Compared {
 }
 
 impl Section {
-    /// Why what was not judged was not.
-    fn notes(&self, of: &Compared) -> Vec<String> {
-        let shown_above = |why: &&String| of.unproven.as_ref() != Some(*why);
+    /// Returns why changes were not judged. What holds of all of them stands above the tables.
+    fn notes(&self) -> Vec<String> {
+        let is_of_one = |why: &&NotJudged| !matches!(why, NotJudged::Unproven(_));
         let mut notes: Vec<String> = self
             .changes
             .iter()
             .filter_map(|change| {
-                let why = change.why_not.as_ref().filter(shown_above)?;
+                let why = change.why_not.as_ref().filter(is_of_one)?;
                 Some(format!("{} {}: not judged: {why}", change.system, change.label()))
             })
             .collect();

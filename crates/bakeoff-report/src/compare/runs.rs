@@ -5,13 +5,14 @@
 //! runs differ by more than their trials do, and only further runs of the same study tell by how
 //! much.
 //!
-//! Not here: the model (`stats::judge`), where records of further runs are found (the binary).
+//! Not here: the model (`stats::judge`), the reasons in words (`not_judged`), where records of further runs are found (the binary).
 
 use bakeoff_core::record::{Environment, Record, RunHeader};
 use bakeoff_core::stats::TRIALS_MIN;
 use bakeoff_core::stats::judge::{RUNS_MIN, Trials};
 use serde_json::Value;
 
+use super::not_judged::{NotJudged, Side, Unproven};
 use super::{Subject, figures};
 use crate::model::contest::Contest;
 
@@ -26,7 +27,7 @@ pub(super) enum Between {
     /// All runs of the study that are known, the base among them and the new one not.
     Runs(Vec<Vec<Contest>>),
     /// Nobody can tell, because of this.
-    Unknown(String),
+    Unknown(Unproven),
 }
 
 /// Returns whether what is learned from `other` holds for the machine and the study of `base`: everything that
@@ -43,11 +44,11 @@ pub fn is_of_the_same_study(base: &RunHeader, other: &RunHeader) -> bool {
 }
 
 /// Names the differences between the machines of two runs.
-fn machines_differ(one: &RunHeader, other: &RunHeader) -> Option<String> {
+fn machines_differ(one: &RunHeader, other: &RunHeader) -> Option<&'static str> {
     let memory = |of: &Environment| of.memory_bytes as f64;
     let (one, other) = (&one.environment, &other.environment);
     if (memory(one) - memory(other)).abs() > SAME_MEMORY * memory(one) {
-        return Some("memory".to_owned());
+        return Some("memory");
     }
     let facts = |of: &Environment| {
         [
@@ -63,11 +64,11 @@ fn machines_differ(one: &RunHeader, other: &RunHeader) -> Option<String> {
     if let (Some(one), Some(other)) = (&one.hardware, &other.hardware)
         && one != other
     {
-        return Some("hardware or kernel settings".to_owned());
+        return Some("hardware or kernel settings");
     }
     let (one, other) = (facts(one), facts(other));
     let unlike = one.iter().zip(&other).find(|((_, one), (_, other))| one != other);
-    unlike.map(|((what, _), _)| (*what).to_owned())
+    unlike.map(|((what, _), _)| *what)
 }
 
 fn is_the_same_run(one: &Record, other: &Record) -> bool {
@@ -82,10 +83,7 @@ impl Between {
             return Self::OneRun;
         }
         if let Some(what) = machines_differ(&base.header, &new.header) {
-            return Self::Unknown(format!(
-                "{what} differs between the two runs, and no number of runs tells what that does; \
-                 {INTERLEAVED}"
-            ));
+            return Self::Unknown(Unproven::OtherMachine(what));
         }
         let mut runs: Vec<&Record> = vec![base];
         for one in known {
@@ -97,7 +95,7 @@ impl Between {
             }
         }
         if runs.len() < RUNS_MIN {
-            return Self::Unknown(too_few(runs.len()));
+            return Self::Unknown(Unproven::TooFewRuns(runs.len()));
         }
         Self::Runs(runs.into_iter().map(Contest::all).collect())
     }
@@ -116,23 +114,21 @@ impl Between {
         of: Asked<'_>,
         new: Vec<f64>,
         base: Vec<f64>,
-    ) -> Result<Trials, String> {
+    ) -> Result<Trials, NotJudged> {
         let runs = match self {
             Self::OneRun => return Ok(Trials::Apart(new, base)),
-            Self::Unknown(why) => return Err(why.clone()),
+            Self::Unknown(why) => return Err(NotJudged::Unproven(*why)),
             Self::Runs(runs) => runs,
         };
         let here = |run: &Vec<Contest>| {
             let section = run.iter().find(|one| one.place() == of.place)?;
             let system = section.contenders.iter().find(|one| one.system == of.system)?;
-            let trials = figures(system, of.subject, "earlier").ok()?;
+            let trials = figures(system, of.subject, Side::EarlierRun).ok()?;
             (trials.len() >= TRIALS_MIN).then_some(trials)
         };
         let runs: Vec<Vec<f64>> = runs.iter().filter_map(here).collect();
         if runs.len() < RUNS_MIN {
-            return Err(format!("it is in no more than {} of the runs; {}", runs.len(), {
-                too_few(runs.len())
-            }));
+            return Err(NotJudged::InFewRuns(runs.len()));
         }
         Ok(Trials::Runs { first: new, second: base, runs })
     }
@@ -144,19 +140,4 @@ pub(super) struct Asked<'a> {
     pub(super) place: &'a str,
     pub(super) system: &'a str,
     pub(super) subject: Subject,
-}
-
-const INTERLEAVED: &str = "`bakeoff gate` runs both builds in turn, on one machine";
-
-/// Says how many runs are missing, and how to get them.
-fn too_few(runs: usize) -> String {
-    let more = match RUNS_MIN - runs {
-        1 => "once more".to_owned(),
-        more => format!("{more} times more"),
-    };
-    let are = if runs == 1 { "1 is".to_owned() } else { format!("{runs} are") };
-    format!(
-        "how far runs lie apart is known from {RUNS_MIN} runs of the base's study on one machine, and \
-         {are} known; {INTERLEAVED}, or run the base's study {more}"
-    )
 }

@@ -21,6 +21,7 @@ use bakeoff_core::units::plural;
 use bakeoff_core::workload::mix64;
 
 use crate::derive::nodes;
+use crate::derive::not_comparable::NotComparable;
 use crate::model::contender::Contender;
 use crate::model::quantity::{Point, Quantity};
 use crate::model::trial::TrialFigures;
@@ -121,7 +122,7 @@ pub(crate) enum JudgedAs {
     /// Fewer than [`bakeoff_core::stats::TRIALS_MIN`] rounds.
     TooFew,
     /// It was not looked for, because of this.
-    NotJudged(String),
+    NotJudged(NotComparable),
 }
 
 impl Judgement {
@@ -152,9 +153,7 @@ impl Judgement {
                         _ if stage.is_some_and(|stage| differ(load, a, b, stage).is_some()) => {
                             stage.and_then(|stage| differ(load, a, b, stage))
                         }
-                        Quantity::ThroughputMean if kept_up => {
-                            Some("both kept up with what was offered".to_owned())
-                        }
+                        Quantity::ThroughputMean if kept_up => Some(NotComparable::BothKeptUp),
                         Quantity::Response(_) if open => behind(a, b),
                         Quantity::CpuPerOperation | Quantity::MemorySum => {
                             nodes::of_other_things(a, b)
@@ -409,18 +408,16 @@ pub(crate) fn clients(load: &Load, of: &Contender, stage: usize) -> u32 {
 }
 
 /// Why a stage of two systems is not compared, where they had different numbers of clients.
-fn differ(load: &Load, a: &Contender, b: &Contender, stage: usize) -> Option<String> {
+fn differ(load: &Load, a: &Contender, b: &Contender, stage: usize) -> Option<NotComparable> {
     let (ours, theirs) = (clients(load, a, stage), clients(load, b, stage));
-    (ours != theirs).then(|| format!("{} had {theirs} clients there", b.system))
+    (ours != theirs)
+        .then(|| NotComparable::OtherClients { system: b.system.clone(), clients: theirs })
 }
 
 /// Why response times of an open load are not compared, where one of two did not keep up.
-fn behind(a: &Contender, b: &Contender) -> Option<String> {
+fn behind(a: &Contender, b: &Contender) -> Option<NotComparable> {
     let behind = [a, b].into_iter().find(|one| one.fell_behind())?;
-    Some(format!(
-        "{} fell behind what was offered, and its response times grow for as long as the load lasts",
-        behind.system
-    ))
+    Some(NotComparable::FellBehind { system: behind.system.clone() })
 }
 
 /// Returns which of two figures is better.
@@ -450,7 +447,7 @@ fn rounds(
     b: &Contender,
     quantity: Quantity,
     stage: Option<usize>,
-) -> Result<Rounds, String> {
+) -> Result<Rounds, NotComparable> {
     let of = |one: &'_ Contender, round: u32| one.trials.iter().position(|t| t.round == round);
     let mut numbers: Vec<u32> = a.trials.iter().chain(&b.trials).map(|trial| trial.round).collect();
     numbers.sort_unstable();
@@ -460,17 +457,18 @@ fn rounds(
         let ours = of(a, round).map(|place| &a.trials[place]);
         let theirs = of(b, round).map(|place| &b.trials[place]);
         let both_valid = [ours, theirs].iter().all(|one| one.is_some_and(TrialFigures::valid));
-        for (system, trial) in [(a, ours), (b, theirs)].into_iter().filter(|_| both_valid) {
+        for (one, trial) in [(a, ours), (b, theirs)].into_iter().filter(|_| both_valid) {
+            let system = || one.system.clone();
             let figure = trial.map(|trial| trial.of_stage(quantity, stage));
             if let Some(why) = figure.and_then(Figure::incomparable) {
-                return Err(format!("{} {why}", system.system));
+                return Err(NotComparable::Incomparable { system: system(), why });
             }
             match figure {
                 Some(Figure::Value(value)) if value <= 0.0 && quantity == Quantity::HighestRate => {
-                    return Err(format!("{} had a trial in which no rate kept it", system.system));
+                    return Err(NotComparable::NoRateKept { system: system() });
                 }
                 Some(Figure::Value(value)) if value <= 0.0 => {
-                    return Err(format!("{} had a trial with 0", system.system));
+                    return Err(NotComparable::Zero { system: system() });
                 }
                 _ => {}
             }

@@ -14,5 +14,6 @@ pub(crate) mod log_findings;
 pub mod machine_baseline;
 pub mod method;
 pub(crate) mod nodes;
+pub(crate) mod not_comparable;
 pub(crate) mod position;
 pub(crate) mod staleness;

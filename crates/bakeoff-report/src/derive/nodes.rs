@@ -12,6 +12,7 @@ use bakeoff_core::observed::Metered;
 use bakeoff_core::stats::{self, Figure};
 use bakeoff_core::units::{figure_text, trials_text};
 
+use super::not_comparable::NotComparable;
 use crate::model::contender::{Contender, Unchecked, not_checked};
 use crate::model::nodes::NodeFigures;
 use crate::model::quantity::Quantity;
@@ -77,16 +78,16 @@ fn of_machines(of: &Contender) -> BTreeSet<&str> {
 }
 
 /// Returns why CPU and memory of two systems are not to be compared, where one's are those of machines.
-pub(crate) fn of_other_things(a: &Contender, b: &Contender) -> Option<String> {
+pub(crate) fn of_other_things(a: &Contender, b: &Contender) -> Option<NotComparable> {
     let (machine, processes) = match (of_machines(a).is_empty(), of_machines(b).is_empty()) {
         (false, true) => (a, b),
         (true, false) => (b, a),
         _ => return None,
     };
-    Some(format!(
-        "{}'s is of whole machines, and {}'s of processes",
-        machine.system, processes.system
-    ))
+    Some(NotComparable::OtherMeters {
+        of_machines: machine.system.clone(),
+        of_processes: processes.system.clone(),
+    })
 }
 
 /// Each node that its limit held back in more than half of a system's trials.
