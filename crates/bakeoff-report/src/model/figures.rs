@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use bakeoff_core::check::{CheckName, Verdict};
 use bakeoff_core::measurement::{ACCOUNTED_FROM, ErrorKind, Measurement, OperationFigures};
 use bakeoff_core::observed::Column;
 use bakeoff_core::observed::GENERATOR;
@@ -18,7 +19,6 @@ use bakeoff_core::search::Found;
 use bakeoff_core::staleness::{Age, Staleness};
 use bakeoff_core::stats::Figure;
 
-use crate::model::nodes;
 use crate::model::quantity::{Point, Quantity};
 use crate::model::throttling;
 
@@ -167,7 +167,7 @@ pub(crate) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
     let mut nodes: Vec<&Usage> =
         trial.usage.iter().filter(|usage| usage.name != GENERATOR).collect();
     // Of some nodes alone it would be less than the truth.
-    if !nodes::are_known(trial) {
+    if !nodes_are_known(trial) {
         nodes.clear();
     }
     let over_nodes = |value: fn(&Usage) -> f64, join: fn(f64, f64) -> f64| {
@@ -245,6 +245,12 @@ fn pressure(trial: &TrialRecord) -> Figures {
 pub(crate) fn measured(trial: &TrialRecord) -> Vec<(f64, f64)> {
     let stages = trial.figured().iter().filter(|stage| stage.measured_from.is_some());
     stages.map(|stage| stage.window(Duration::ZERO)).collect()
+}
+
+/// Returns whether what the nodes used is known of all of them, as far as it was asked for.
+fn nodes_are_known(trial: &TrialRecord) -> bool {
+    let lacks = |verdict: &Verdict| matches!(verdict, Verdict::NotChecked(_));
+    !trial.checks.iter().any(|one| one.name == CheckName::Metrics && lacks(&one.verdict))
 }
 
 /// Milliseconds of CPU for each operation. Percent of a core by operations per second are hundredths

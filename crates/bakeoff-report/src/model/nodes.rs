@@ -3,7 +3,6 @@
 //! Not here: several trials and findings (`derive::nodes`), all nodes together (`figures`), applying
 //! limits (the binary).
 
-use bakeoff_core::check::{CheckName, Verdict};
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::observed::{GENERATOR, Metered};
 use bakeoff_core::record::{TrialRecord, Usage};
@@ -33,12 +32,6 @@ pub(crate) struct NodeFigures {
     /// Subject of its figures, where its own metrics told them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) metrics_of: Option<Metered>,
-}
-
-/// Returns whether what the nodes used is known of all of them, as far as it was asked for.
-pub(crate) fn are_known(trial: &TrialRecord) -> bool {
-    let lacks = |verdict: &Verdict| matches!(verdict, Verdict::NotChecked(_));
-    !trial.checks.iter().any(|one| one.name == CheckName::Metrics && lacks(&one.verdict))
 }
 
 /// The nodes of a trial. `system`: what the study asked for.

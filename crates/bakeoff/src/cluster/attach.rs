@@ -1,15 +1,12 @@
-//! Attaches to a system that runs already: resolves its endpoints, and finds those that live.
+//! Attaches to a system that runs already: looks at its endpoints, and finds those that live.
 //!
-//! Not here: starting one (`mod`), reading its metrics (`metrics`).
+//! Not here: starting one (`mod`), reading its metrics (`metrics`),
+//! names and trust (`endpoints`).
 
-use std::net::ToSocketAddrs as _;
-use std::sync::Arc;
-
-use bakeoff_core::study::{self, Endpoint};
+use bakeoff_core::study;
 use bakeoff_engine::tls;
-use bakeoff_engine::transport::{Target, TlsTarget};
 
-use super::error::ResolveError;
+use super::endpoints::{resolve, trust};
 use super::{ANSWER_WITHIN, Launched, credentials, living, metrics};
 use crate::failure::Failure;
 use crate::systems::{Access, Memory, System};
@@ -51,31 +48,4 @@ pub(crate) fn attach(
     let nodes = if works { living } else { nodes };
     let missing = dead.into_iter().map(|node| node.name).filter(|_| works).collect();
     Ok(Launched { name, within: ANSWER_WITHIN, system, processes: Vec::new(), nodes, missing })
-}
-
-/// Returns whom clients trust where the study names no authority. A service may be anybody's, as what a browser
-/// visits; clusters have authorities of their own.
-pub(super) fn trust(system: &dyn System) -> tls::Trust {
-    match system.kind().takes_requests() {
-        true => tls::Trust::Machine,
-        false => tls::Trust::Nobody,
-    }
-}
-
-/// Resolves an endpoint, and finds out how to speak to it.
-pub(super) fn resolve(
-    endpoint: &Endpoint,
-    config: Option<&Arc<rustls::ClientConfig>>,
-) -> Result<Target, ResolveError> {
-    let mut found =
-        (endpoint.host.as_str(), endpoint.port).to_socket_addrs().map_err(ResolveError::Failed)?;
-    let address = found.next().ok_or(ResolveError::NoAddress)?;
-    let tls = match config.filter(|_| endpoint.tls) {
-        None => None,
-        Some(config) => Some(TlsTarget {
-            name: endpoint.host.clone().try_into().map_err(ResolveError::NoTlsName)?,
-            config: config.clone(),
-        }),
-    };
-    Ok(Target { address, tls })
 }

@@ -25,7 +25,7 @@ use bakeoff_wire::http1::Request;
 use bakeoff_wire::prometheus;
 use rustls::ClientConfig;
 
-use super::attach::{resolve, trust};
+use super::endpoints::{resolve, trust};
 use super::error::ResolveError;
 use crate::failure::Failure;
 use crate::systems::System;

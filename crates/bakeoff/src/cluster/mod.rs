@@ -8,6 +8,7 @@
 mod attach;
 pub(crate) mod contenders;
 mod credentials;
+mod endpoints;
 mod error;
 mod living;
 pub(crate) mod metrics;

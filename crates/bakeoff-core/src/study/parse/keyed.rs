@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 
 use super::Scope;
-use super::workloads::ReadWorkload;
 use crate::study::fields::{self, ORDERS, VALUE_SIZE, VALUE_SIZE_MAX};
 use crate::study::reading::{Fields, size, word};
 use crate::study::tree::{DiagnosticSink, Value};
@@ -27,12 +26,10 @@ pub(super) fn keys(
     sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
     mix: Option<&BTreeMap<Operation, u32>>,
-    read: &mut ReadWorkload,
+    workload: &str,
 ) -> Option<Keys> {
     let count = fields.whole(sink, "count");
     let size = fields.size(sink, "size");
-    read.key_size_at = fields.value_at("size").clone();
-    read.order_at = fields.value_at("order").clone();
     let order = order(sink, fields);
     let lists = mix.is_some_and(|mix| mix.contains_key(&Operation::List));
     let per_directory = match fields.node("per-directory") {
@@ -41,7 +38,7 @@ pub(super) fn keys(
     };
     if lists && per_directory == Some(0) {
         let what =
-            format!("workload `{}` has `list` in its mix and no directories", shown(&read.name));
+            format!("workload `{}` has `list` in its mix and no directories", shown(workload));
         let hint = "`list` returns the keys of one directory; write `per-directory: 100`";
         sink.hint(fields.value_at("per-directory"), what, hint);
     }
@@ -116,15 +113,9 @@ fn own_order(sink: &mut DiagnosticSink<'_>, own: &Fields<'_>) -> Option<KeyOrder
 /// Reads the sizes of `values`.
 pub(super) fn value_sizes(
     sink: &mut DiagnosticSink<'_>,
-    fields: &Fields<'_>,
-    read: &mut ReadWorkload,
+    values: &Fields<'_>,
     scope: Scope<'_>,
 ) -> Option<ValueSizes> {
-    let values = match fields.node("values") {
-        None => Fields::absent(&fields::VALUES),
-        Some(_) => fields.table(sink, "values")?,
-    };
-    read.value_size_at = values.value_at("size").clone();
     let Some(node) = values.node("size") else {
         return values.size(sink, "size").map(ValueSizes::Fixed);
     };

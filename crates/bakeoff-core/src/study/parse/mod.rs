@@ -26,9 +26,9 @@ pub use surroundings::{Elsewhere, Surroundings, TableError, TableFile};
 use super::diagnostic::{Diagnostic, Diagnostics};
 use super::fields;
 use super::reading::Fields;
-use super::tree::{self, DiagnosticSink, Node};
+use super::tree::{self, At, DiagnosticSink, Node};
 use super::{Clusters, Kill, Kind, Publication, SAMPLE_EVERY_MIN, Study};
-use crate::units::duration_text;
+use crate::units::{duration_text, shown};
 
 /// Reads the study `name` from `text`. `file` is how messages call where it came from; `kinds` says
 /// what each kind of system can do.
@@ -69,6 +69,15 @@ pub fn parse_within(
 struct Scope<'a> {
     kinds: &'a [Kind],
     surroundings: &'a dyn Surroundings,
+}
+
+/// Reports a value `$NAME` of a variable that bakeoff's environment has not.
+fn is_set(sink: &mut DiagnosticSink<'_>, value: &str, at: &At, scope: Scope<'_>) {
+    let Some(name) = value.strip_prefix('$') else { return };
+    if !scope.surroundings.has_variable(name) {
+        let what = format!("`${}` is not set in bakeoff's environment", shown(name));
+        sink.hint(at, what, format!("run `export {}=…` first", shown(name)));
+    }
 }
 
 fn study(

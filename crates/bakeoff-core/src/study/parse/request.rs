@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Scope;
-use super::systems::{is_set, secret, texts};
+use super::systems::{secret, texts};
+use super::{Scope, is_set};
 use crate::statuses::Statuses;
 use crate::study::fields;
 use crate::study::reading::{Fields, as_written};

@@ -5,8 +5,7 @@
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 
-use super::Scope;
-use super::systems::is_set;
+use super::{Scope, is_set};
 use crate::study::reading::{Fields, as_written, unit};
 use crate::study::tree::{At, DiagnosticSink};
 use crate::study::{CredentialForm, Credentials, Endpoint, Kind, MetricsUrl, SecretSource, Tls};

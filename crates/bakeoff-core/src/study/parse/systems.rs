@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Scope, running};
+use super::{Scope, is_set, running};
 use crate::study::fields;
 use crate::study::reading::{self, Fields, as_written, list, suggest, unit, whole};
-use crate::study::tree::{At, DiagnosticSink, Entry, Node, Value};
+use crate::study::tree::{DiagnosticSink, Entry, Node, Value};
 use crate::study::{Kind, Limits, OptionForm, Process, Servers, System};
 use crate::units::{self, ByteCount, Unreadable, shown};
 
@@ -369,15 +369,6 @@ pub(super) fn secret(
         let hint =
             format!("write `{}: ${variable}` and set it in bakeoff's environment", entry.key);
         sink.hint_secret(&entry.node.at, what, hint);
-    }
-}
-
-/// Reports a value `$NAME` of a variable that bakeoff's environment has not.
-pub(super) fn is_set(sink: &mut DiagnosticSink<'_>, value: &str, at: &At, scope: Scope<'_>) {
-    let Some(name) = value.strip_prefix('$') else { return };
-    if !scope.surroundings.has_variable(name) {
-        let what = format!("`${}` is not set in bakeoff's environment", shown(name));
-        sink.hint(at, what, format!("run `export {}=…` first", shown(name)));
     }
 }
 

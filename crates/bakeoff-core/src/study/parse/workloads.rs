@@ -85,11 +85,20 @@ fn workload(
     let mix = mix(sink, &fields, &mut read);
     let keys = match fields.node("keys") {
         None => no_keys(sink, &fields, mix.as_ref()),
-        Some(_) => fields
-            .table(sink, "keys")
-            .and_then(|keys| keyed::keys(sink, &keys, mix.as_ref(), &mut read)),
+        Some(_) => fields.table(sink, "keys").and_then(|keys| {
+            read.key_size_at = keys.value_at("size").clone();
+            read.order_at = keys.value_at("order").clone();
+            keyed::keys(sink, &keys, mix.as_ref(), &name)
+        }),
     };
-    let value_sizes = keyed::value_sizes(sink, &fields, &mut read, scope);
+    let values = match fields.node("values") {
+        None => Some(Fields::absent(&fields::VALUES)),
+        Some(_) => fields.table(sink, "values"),
+    };
+    let value_sizes = values.and_then(|values| {
+        read.value_size_at = values.value_at("size").clone();
+        keyed::value_sizes(sink, &values, scope)
+    });
     let with = with(sink, &fields, &mut read);
     let reads = fields.word(sink, "reads", ReadConsistency::ALL);
     read.reads = reads;

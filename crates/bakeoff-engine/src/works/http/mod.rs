@@ -15,6 +15,7 @@ mod servers;
 mod source;
 mod streams;
 mod url;
+mod worded;
 mod words;
 
 use std::sync::atomic::AtomicBool;
@@ -41,7 +42,7 @@ pub use words::{RequestWords, UnknownWord};
 use crate::transport::Target;
 use crate::{Connections, Drive, Live, LoadError};
 use fixed::{Fixed, Requests, deal};
-use words::Worded;
+use worded::Worded;
 
 /// The version of HTTP to speak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,23 +2,17 @@
 //!
 //! Where no request has a word, `fixed` sends the same bytes again and again, and nothing here is used.
 //!
-//! Not here: what words there are (`bakeoff_core::template`), a study's requests (the binary's `systems`).
+//! Not here: what words there are (`bakeoff_core::template`), the source of such requests (`worded`), a study's
+//! requests (the binary's `systems`).
 
 use std::io::Write as _;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use bakeoff_core::template::{self, Template, Word, WordValues};
 
-use super::fixed::{Order, Requests};
-use super::request::Request;
-use super::source::{Batch, HeaderList, OwnFields, Source, Stream};
-use crate::work::{Failure, NotIssued};
-
 /// Tells the random words of a request's parts apart; those of HTTP/2's headers begin after them.
-const HEAD_SALT: u64 = 0;
+pub(super) const HEAD_SALT: u64 = 0;
 const BODY_SALT: u64 = 1;
-const HEADERS_SALT: u64 = 2;
+pub(super) const HEADERS_SALT: u64 = 2;
 
 /// The parts of a request that have words; `None` for those that are always the same.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,47 +42,6 @@ impl RequestWords {
     }
 }
 
-impl Request {
-    /// Looks for words in path, query, headers and body. Those that stand for nothing stay as they are: of URL and
-    /// headers they are returned, while bodies have braces of their own.
-    pub fn read_words(&mut self) -> Vec<UnknownWord> {
-        let mut unknown = Vec::new();
-        let mut read = |text: &mut String, header: Option<&str>| {
-            let (template, others) = Template::parse_known(text);
-            let header = header.map(str::to_owned);
-            unknown.extend(
-                others.into_iter().map(|word| UnknownWord { word, header: header.clone() }),
-            );
-            changing(template, text)
-        };
-        let mut words = RequestWords {
-            target: read(&mut self.url.target, None),
-            headers: self.headers.iter_mut().map(|(name, value)| read(value, Some(name))).collect(),
-            body: None,
-        };
-        // Bytes that are no text have no words.
-        if let Ok(text) = str::from_utf8(&self.body) {
-            let mut text = text.to_owned();
-            words.body = changing(Template::parse_known(&text).0, &mut text);
-            self.body = text.into_bytes();
-        }
-        let any = words.target.is_some()
-            || words.body.is_some()
-            || words.headers.iter().any(Option::is_some);
-        self.words = any.then(|| Box::new(words));
-        unknown
-    }
-}
-
-/// Returns a template that has words; one that has none becomes the text itself.
-fn changing(template: Template, text: &mut String) -> Option<Template> {
-    if let Some(plain) = template.plain() {
-        plain.clone_into(text);
-        return None;
-    }
-    Some(template)
-}
-
 /// The HTTP/1.1 message of a request, as far as it is known before it is sent.
 pub(super) struct Message {
     /// From the method to the last of the user's headers.
@@ -108,7 +61,7 @@ pub(super) enum MessageBody {
 
 impl MessageBody {
     /// Returns the body of one request, which is written into `room` where it has words.
-    fn bytes<'a>(&'a self, values: &WordValues<'_>, room: &'a mut Vec<u8>) -> &'a [u8] {
+    pub(super) fn bytes<'a>(&'a self, values: &WordValues<'_>, room: &'a mut Vec<u8>) -> &'a [u8] {
         match self {
             Self::Fixed(bytes) => bytes,
             Self::Words(template) => {
@@ -136,184 +89,4 @@ impl Message {
 /// Returns what the words of a request stand for.
 pub(super) fn values(client: u32, sequence: u64, seed: u64) -> WordValues<'static> {
     WordValues { key: 0, sequence, client, seed, row: &[] }
-}
-
-/// [`Requests`] of which some have words, as a source.
-pub(super) struct Worded {
-    requests: Arc<Requests>,
-    messages: Arc<[Message]>,
-    order: Order,
-    seed: u64,
-    body: Vec<u8>,
-    path: Vec<u8>,
-    /// Headers of one request over HTTP/2, and where each name and value ends.
-    fields: Vec<u8>,
-    field_ends: Vec<(usize, usize)>,
-}
-
-impl Worded {
-    pub(super) fn new(
-        requests: Arc<Requests>,
-        messages: Arc<[Message]>,
-        worker: u32,
-        seed: u64,
-    ) -> Self {
-        let order = Order::new(&requests, worker);
-        let (body, path, fields) = (Vec::new(), Vec::new(), Vec::new());
-        Self { requests, messages, order, seed, body, path, fields, field_ends: Vec::new() }
-    }
-}
-
-impl Source for Worded {
-    fn operations(&self) -> Vec<String> {
-        self.requests.operations()
-    }
-
-    fn request(
-        &mut self,
-        client: u32,
-        node: usize,
-        ticket: u64,
-        out: &mut Vec<u8>,
-    ) -> Result<Batch, NotIssued> {
-        let operation = self.order.next(&self.requests, node, ticket);
-        self.messages[operation].write(&values(client, ticket, self.seed), &mut self.body, out);
-        let is_head = self.requests.all[operation].is_head();
-        Ok(Batch { operation, responses: 1, is_head })
-    }
-
-    fn header_lists(&self, node: usize) -> Vec<Option<HeaderList>> {
-        self.requests.header_lists(node)
-    }
-
-    fn stream(&mut self, client: u32, node: usize, ticket: u64) -> Result<Stream<'_>, NotIssued> {
-        let operation = self.order.next(&self.requests, node, ticket);
-        let values = values(client, ticket, self.seed);
-        let Self { requests, messages, body, path, fields, field_ends, .. } = self;
-        let request = &requests.all[operation];
-        let words = request.words.as_deref();
-        let target = words.and_then(|words| words.target.as_ref());
-        path.clear();
-        if let Some(target) = target {
-            target.write(&values, HEAD_SALT, template::verbatim, path);
-        }
-        fields.clear();
-        field_ends.clear();
-        let changing = words.map_or(&[][..], |words| &words.headers);
-        for ((salt, (name, _)), value) in (HEADERS_SALT..).zip(&request.headers).zip(changing) {
-            let Some(value) = value.as_ref().filter(|_| request.is_sent_in_http2(name)) else {
-                continue;
-            };
-            fields.extend(name.bytes().map(|byte| byte.to_ascii_lowercase()));
-            let name_end = fields.len();
-            value.write(&values, salt, template::verbatim, fields);
-            field_ends.push((name_end, fields.len()));
-        }
-        Ok(Stream {
-            operation,
-            path: target.is_some().then_some(path),
-            fields: OwnFields { bytes: fields, ends: field_ends },
-            body: messages[operation].body.bytes(&values, body),
-        })
-    }
-
-    fn judge(&mut self, operation: usize, status: u16, body: &[u8]) -> Result<(), Failure> {
-        self.requests.all[operation].expect.judge(status, body)
-    }
-
-    fn skip(&mut self, node: usize, ticket: u64) -> Option<usize> {
-        Some(self.order.next(&self.requests, node, ticket))
-    }
-
-    fn pause(&mut self, client: u32, now: Instant) -> Duration {
-        self.requests.pause(client, now)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::works::http::{Url, parse_header};
-
-    fn request(url: &str, header: &str, body: &[u8]) -> Request {
-        let mut request = Request::get(Url::parse(url).unwrap());
-        request.headers.push(parse_header(header).unwrap());
-        request.method = "POST".into();
-        request.body = body.to_vec();
-        request
-    }
-
-    fn sent(request: &Request, client: u32, sequence: u64) -> String {
-        let mut out = Vec::new();
-        let message = request.message(None, true);
-        message.write(&values(client, sequence, 1), &mut Vec::new(), &mut out);
-        String::from_utf8(out).unwrap()
-    }
-
-    #[test]
-    fn words_differ_from_request_to_request_in_all_parts() {
-        let mut request =
-            request("http://a/{sequence}?by={client}", "X-Id: n{sequence}", b"[{sequence}]");
-        assert_eq!(request.read_words(), []);
-        let text = sent(&request, 3, 99);
-        assert!(text.starts_with("POST /99?by=3 HTTP/1.1\r\nHost: a\r\n"), "{text}");
-        assert!(text.contains("\r\nX-Id: n99\r\nContent-Length: 4\r\n\r\n[99]"), "{text}");
-        let text = sent(&request, 3, 100);
-        assert!(text.ends_with("\r\nX-Id: n100\r\nContent-Length: 5\r\n\r\n[100]"), "{text}");
-    }
-
-    #[test]
-    fn braces_without_a_meaning_are_sent_as_they_were_written() {
-        let mut request = request("http://a/{id}/{{client}}", "X-Id: {who}", b"{viewer{login}}");
-        let unknown = request.read_words();
-        let seen: Vec<(&str, Option<&str>)> =
-            unknown.iter().map(|one| (one.word.as_str(), one.header.as_deref())).collect();
-        assert_eq!(seen, [("{id}", None), ("{who}", Some("X-Id"))]);
-        assert_eq!(request.words, None, "it never changes");
-        let text = sent(&request, 0, 0);
-        assert!(text.starts_with("POST /{id}/{client} HTTP/1.1\r\n"), "{text}");
-        assert!(text.contains("X-Id: {who}\r\n") && text.ends_with("{viewer{login}}"), "{text}");
-    }
-
-    #[test]
-    fn bytes_that_are_no_text_are_sent_unchanged() {
-        let mut request = request("http://a/", "X: y", b"\xff{client}");
-        assert!(request.read_words().is_empty());
-        assert_eq!((request.words.is_none(), &request.body[..]), (true, &b"\xff{client}"[..]));
-    }
-
-    #[test]
-    fn random_words_follow_from_the_seed_and_are_known_to_be_drawn() {
-        let mut request = request("http://a/{random:4}", "X: {random:4}", b"");
-        request.read_words();
-        assert!(request.words.as_ref().is_some_and(|words| words.is_random()));
-        assert_eq!(sent(&request, 0, 5), sent(&request, 1, 5));
-        assert_ne!(sent(&request, 0, 5), sent(&request, 0, 6));
-    }
-
-    #[test]
-    fn http2_is_given_what_differs_apart_from_what_does_not() {
-        let mut request = request("http://a/{sequence}", "X-Id: n{client}", b"[{sequence}]");
-        request.headers.push(parse_header("X-Fixed: same").unwrap());
-        request.read_words();
-        let messages = vec![request.message(None, true)].into();
-        let requests = Arc::new(Requests {
-            all: vec![request],
-            rendered: Vec::new(),
-            orders: vec![vec![0]],
-            server_of: vec![0],
-            keep_alive: true,
-            follow_redirects: false,
-            by_proxy: false,
-            pace: None,
-        });
-        let mut source = Worded::new(requests, messages, 0, 1);
-        let list = source.header_lists(0).remove(0).unwrap();
-        let names: Vec<&str> = list.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, [":method", ":scheme", ":authority", "user-agent", "x-fixed"]);
-        let Ok(stream) = source.stream(3, 0, 99) else { panic!("there is always a next one") };
-        assert_eq!((stream.path, stream.body), (Some(&b"/99"[..]), &b"[99]"[..]));
-        let fields: Vec<_> = stream.fields.iter().collect();
-        assert_eq!(fields, [(&b"x-id"[..], &b"n3"[..])]);
-    }
 }
