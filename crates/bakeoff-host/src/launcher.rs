@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 
-use super::{procfs, warden};
+use super::{procfs, warden_line};
 
 type Job = (Command, mpsc::SyncSender<io::Result<Child>>);
 
@@ -67,7 +67,7 @@ pub(super) fn mark() -> &'static (&'static str, String) {
     MARK.get_or_init(|| {
         let pid = std::process::id();
         let start = procfs::stat(pid as i32).map_or(0, |stat| stat.start_ticks);
-        (warden::MARK, format!("{pid}.{start}"))
+        (warden_line::MARK, format!("{pid}.{start}"))
     })
 }
 
@@ -93,24 +93,24 @@ pub(super) fn forget(group: i32) {
 
 /// From now on this folder of a node's data ends with bakeoff, if it is still there.
 pub(super) fn remove_folder(dir: &Path) -> io::Result<()> {
-    line().note(warden::Leftover::Folder(dir.to_owned()))
+    line().note(warden_line::Leftover::Folder(dir.to_owned()))
 }
 
 /// Bakeoff itself decides of this folder from now on.
 pub(super) fn keep_folder(dir: &Path) {
-    line().keep(&warden::Leftover::Folder(dir.to_owned()));
+    line().keep(&warden_line::Leftover::Folder(dir.to_owned()));
 }
 
 /// From now on this cgroup ends with bakeoff, with the groups in it.
 pub(super) fn remove_group(dir: &Path) -> io::Result<()> {
-    line().note(warden::Leftover::Group(dir.to_owned()))
+    line().note(warden_line::Leftover::Group(dir.to_owned()))
 }
 
 #[derive(Default)]
 struct Line {
     warden: Option<(Child, ChildStdin)>,
     watched: BTreeMap<i32, u64>,
-    leftovers: BTreeSet<warden::Leftover>,
+    leftovers: BTreeSet<warden_line::Leftover>,
 }
 
 fn line() -> MutexGuard<'static, Line> {
@@ -119,7 +119,7 @@ fn line() -> MutexGuard<'static, Line> {
 }
 
 impl Line {
-    fn keep(&mut self, leftover: &warden::Leftover) {
+    fn keep(&mut self, leftover: &warden_line::Leftover) {
         self.leftovers.remove(leftover);
         self.tell(&format!("keep {}", leftover.line()));
     }
@@ -131,7 +131,7 @@ impl Line {
         }
     }
 
-    fn note(&mut self, leftover: warden::Leftover) -> io::Result<()> {
+    fn note(&mut self, leftover: warden_line::Leftover) -> io::Result<()> {
         let text = leftover.line();
         match self.leftovers.insert(leftover) {
             true => self.send(&text),
@@ -164,7 +164,7 @@ impl Line {
 
 fn start_warden() -> io::Result<(Child, ChildStdin)> {
     let mut command = ourselves();
-    command.args([warden::COMMAND, &mark().1]);
+    command.args([warden_line::COMMAND, &mark().1]);
     // Without our standard error a pipeline (`bakeoff … 2>&1 | less`) need not wait for it.
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     command.env_clear().current_dir("/");
@@ -174,7 +174,7 @@ fn start_warden() -> io::Result<(Child, ChildStdin)> {
     // Until it has a session of its own, Ctrl-C would take it along.
     let mut greeting = String::new();
     BufReader::new(stdout).read_line(&mut greeting)?;
-    if greeting != warden::READY {
+    if greeting != warden_line::READY {
         let _ = child.kill();
         let _ = child.wait();
         return Err(io::Error::other("the warden did not start"));

@@ -39,6 +39,7 @@ mod strangers;
 mod unprivileged;
 pub mod usage;
 mod warden;
+mod warden_line;
 
 use std::ffi::OsString;
 use std::fs::Permissions;
@@ -276,7 +277,7 @@ pub fn internal_command() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
     match args.next()?.to_str()? {
         shim::COMMAND => Some(shim::run(args)),
-        warden::COMMAND => Some(warden::run(args)),
+        warden_line::COMMAND => Some(warden::run(args)),
         hold::COMMAND => Some(hold::run(args)),
         _ => None,
     }

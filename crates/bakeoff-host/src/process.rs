@@ -27,7 +27,7 @@ use super::error::LogTail;
 use super::private;
 use super::{
     Confine, HostError, LimitsApplied, NodeSpec, before, disk, launcher, listening, logs, procfs,
-    shim, unprivileged, warden,
+    shim, unprivileged, warden, warden_line,
 };
 
 /// A server that was launched. Dropping it kills it.
@@ -253,7 +253,7 @@ impl Process {
     }
 
     fn strays_of(&self, group: i32) -> Vec<(String, procfs::Stat)> {
-        let marked = format!("{}={}", warden::NODE_MARK, self.mark);
+        let marked = format!("{}={}", warden_line::NODE_MARK, self.mark);
         let family: Vec<i32> = match group {
             0 => Vec::new(),
             group => procfs::family(group).iter().map(|stat| stat.pid).collect(),
@@ -409,7 +409,7 @@ impl Process {
         }
         let (mark, marked) = launcher::mark();
         command.env("LANG", "C").env("TMPDIR", spec.dir.join("tmp")).env(mark, marked);
-        command.env(warden::NODE_MARK, &self.mark);
+        command.env(warden_line::NODE_MARK, &self.mark);
         command.envs(spec.env.iter().map(|(name, value)| (name, value)));
         let (mut reason, report) = std::io::pipe().map_err(|e| launch_error(e.to_string()))?;
         command.stdin(report);

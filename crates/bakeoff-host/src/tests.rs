@@ -72,7 +72,7 @@ fn a_node_runs_in_its_directory_with_little_environment_and_no_input() {
     assert_eq!(mode & 0o777, 0o700, "what it keeps is its own");
     let names = lines.iter().filter_map(|l| l.split_once('=')).map(|(name, _)| name);
     let known = ["OWN", "LANG", "TMPDIR", "PATH", "HOME", "PWD", "OLDPWD", "SHLVL", "_"];
-    let marks = [warden::MARK, warden::NODE_MARK];
+    let marks = [warden_line::MARK, warden_line::NODE_MARK];
     let unknown = names.filter(|n| !known.contains(n) && !marks.contains(n)).collect::<Vec<_>>();
     assert!(unknown.is_empty(), "{unknown:?}");
 }

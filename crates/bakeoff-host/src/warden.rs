@@ -11,8 +11,6 @@
 
 use std::ffi::OsString;
 use std::io::{BufRead, Write};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -22,14 +20,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::cgroup;
 use super::procfs::{self, Stat};
-
-pub(super) const COMMAND: &str = "__warden";
-/// The line that it writes once nothing but its pipe ends it.
-pub(super) const READY: &str = "ready\n";
-/// Name of the environment variable that marks what bakeoff started.
-pub(super) const MARK: &str = "BAKEOFF_STARTED_BY";
-/// The same of the node that a process was started for.
-pub(super) const NODE_MARK: &str = "BAKEOFF_NODE";
+use super::warden_line::{Leftover, MARK, READY};
 
 pub(super) fn run(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let mark = args.next().unwrap_or_default();
@@ -65,7 +56,7 @@ pub(super) fn run(mut args: impl Iterator<Item = OsString>) -> ExitCode {
 
     let marked = [MARK.as_bytes(), b"=", mark.as_encoded_bytes()].concat();
     let all_ended = end_all(&watched, &marked);
-    leftovers.iter().for_each(Leftover::remove);
+    leftovers.iter().for_each(remove);
     if all_ended { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -83,47 +74,16 @@ fn end_all(watched: &std::collections::BTreeMap<i32, u64>, marked: &[u8]) -> boo
     false
 }
 
-/// A trace of servers besides their processes, which is left unless somebody removes it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Leftover {
-    /// The folder of a node's data.
-    Folder(PathBuf),
-    /// A cgroup with groups of nodes in it.
-    Group(PathBuf),
-}
-
-impl Leftover {
-    /// Writes the line by which the warden hears of it. Any bytes but NUL and a slash may be in a file's name.
-    pub(super) fn line(&self) -> String {
-        let (kind, path) = match self {
-            Self::Folder(path) => ("folder", path),
-            Self::Group(path) => ("group", path),
-        };
-        let bytes = path.as_os_str().as_bytes();
-        let path: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("{kind} {path}\n")
-    }
-
-    fn read(kind: &str, path: &str) -> Option<Self> {
-        let digits = path.as_bytes().chunks(2).map(|two| std::str::from_utf8(two).ok());
-        let bytes: Option<Vec<u8>> = digits.map(|two| u8::from_str_radix(two?, 16).ok()).collect();
-        let path = PathBuf::from(OsString::from_vec(bytes?));
-        // Another folder could be meant from where the warden is.
-        let path = Some(path).filter(|path| path.is_absolute())?;
-        Some(if kind == "group" { Self::Group(path) } else { Self::Folder(path) })
-    }
-
-    /// Removes it, as far as that is possible: nobody is there any more who could be told.
-    fn remove(&self) {
-        match self {
-            Self::Folder(path) => {
-                // A link in its place leads to what is not ours.
-                if path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
-                    std::fs::remove_dir_all(path).ok();
-                }
+/// Removes what is left, as far as that is possible: nobody is there any more who could be told.
+fn remove(leftover: &Leftover) {
+    match leftover {
+        Leftover::Folder(path) => {
+            // A link in its place leads to what is not ours.
+            if path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+                std::fs::remove_dir_all(path).ok();
             }
-            Self::Group(path) => cgroup::remove_when_left(path),
         }
+        Leftover::Group(path) => cgroup::remove_when_left(path),
     }
 }
 
@@ -165,19 +125,6 @@ mod tests {
     use std::os::unix::process::CommandExt as _;
 
     use super::*;
-
-    #[test]
-    fn leftovers_are_read_as_they_were_written() {
-        let odd = PathBuf::from(OsString::from_vec(b"/tmp/a b\n\xff".to_vec()));
-        for leftover in [Leftover::Folder(odd.clone()), Leftover::Group(odd)] {
-            let line = leftover.line();
-            let (kind, path) = line.trim_end().split_once(' ').unwrap();
-            assert_eq!(Leftover::read(kind, path), Some(leftover));
-        }
-        for odd in ["", "2", "zz", "61"] {
-            assert_eq!(Leftover::read("folder", odd), None, "{odd}");
-        }
-    }
 
     #[test]
     fn a_recycled_process_id_is_never_killed() {
