@@ -1,13 +1,16 @@
-//! Unary gRPC calls over one HTTP/2 connection.
+//! Unary and server-streaming gRPC calls over one HTTP/2 connection.
 //!
 //! Source: <https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>.
 //!
-//! Not here: streaming calls, compression (none is offered, so a compressed answer is an error),
+//! Not here: calls whose client streams, too, compression (none is offered, so a compressed answer is an error),
 //! deadlines (whoever owns the clock cancels), retries, and the messages themselves (`protobuf`).
+
+mod stream;
 
 use std::borrow::Cow;
 use std::fmt;
 
+use self::stream::Incoming;
 use crate::http2::{self, Connection, Event, GoAway, Headers, HeadersId, Response, StreamId};
 use crate::{Busy, ProtocolError};
 
@@ -85,10 +88,24 @@ impl fmt::Display for Status<'_> {
     }
 }
 
-/// One connection for unary calls.
+/// Part of the answer to a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallReply<'a> {
+    /// A unary call is over.
+    Answer(Result<&'a [u8], Status<'a>>),
+    /// A message of a streaming call, which goes on.
+    Message(&'a [u8]),
+    /// A streaming call is over: the server has said all, or why it will not.
+    Ended(Result<(), Status<'a>>),
+}
+
+/// One connection for calls.
 #[derive(Debug)]
 pub struct Client {
     connection: Connection,
+    /// Streaming calls in flight.
+    streaming: Vec<Incoming>,
+    message_max: usize,
     authority: String,
     scheme: &'static str,
     metadata: Vec<(String, String)>,
@@ -109,6 +126,8 @@ impl Client {
         settings: http2::Settings,
     ) -> Self {
         Self {
+            streaming: Vec::new(),
+            message_max: settings.max_body,
             connection: Connection::new(settings),
             authority: authority.to_owned(),
             scheme: if scheme_is_tls { "https" } else { "http" },
@@ -170,8 +189,29 @@ impl Client {
         self.connection.request(method.0, &[&[0, a, b, c, d], message], out).map(CallId)
     }
 
+    /// Writes a call that the server answers with as many messages as it likes, until it ends or is
+    /// given up. They come with [`Client::receive_replies`].
+    ///
+    /// # Errors
+    /// [`Busy`] when [`Client::capacity`] is 0; nothing is written then.
+    ///
+    /// # Panics
+    /// When `method` is not of this client, or `message` has 4 GiB or more.
+    pub fn call_streaming(
+        &mut self,
+        method: MethodId,
+        message: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<CallId, Busy> {
+        let call = self.call(method, message, out)?;
+        self.connection.in_pieces(call.0);
+        self.streaming.push(Incoming::new(call.0, self.message_max));
+        Ok(call)
+    }
+
     /// Gives a call up, for instance after a timeout. Nothing will be reported for it.
     pub fn cancel(&mut self, call: CallId, out: &mut Vec<u8>) {
+        self.streaming.retain(|incoming| incoming.stream != call.0);
         self.connection.cancel(call.0, out);
     }
 
@@ -190,8 +230,8 @@ impl Client {
         self.connection.going_away()
     }
 
-    /// Takes everything received, calls `on` for every call that ends with its answer or why
-    /// there is none, and writes what the protocol wants answered.
+    /// Takes everything received, calls `on` for every unary call that ends with its answer or why
+    /// there is none, and writes what the protocol wants answered. What streaming calls bring is dropped.
     ///
     /// # Errors
     /// When the peer breaks the protocol. The connection can then not be used any more.
@@ -201,13 +241,56 @@ impl Client {
         out: &mut Vec<u8>,
         on: &mut impl FnMut(CallId, Result<&[u8], Status<'_>>),
     ) -> Result<(), ProtocolError> {
-        self.connection.receive(input, out, &mut |stream, event| {
+        self.receive_replies(input, out, &mut |call, reply| {
+            if let CallReply::Answer(result) = reply {
+                on(call, result);
+            }
+        })
+    }
+
+    /// Like [`Client::receive`], and calls `on` for messages and ends of streaming calls, too.
+    ///
+    /// # Errors
+    /// When the peer breaks the protocol. The connection can then not be used any more.
+    pub fn receive_replies(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        on: &mut impl FnMut(CallId, CallReply<'_>),
+    ) -> Result<(), ProtocolError> {
+        let Self { connection, streaming, .. } = self;
+        connection.receive(input, out, &mut |stream, event| {
+            let call = CallId(stream);
+            let place = streaming.iter().position(|incoming| incoming.stream == stream);
             let result = match event {
-                Event::Response(response) => answer(&response),
+                Event::Piece { status, content, stop } => {
+                    // The body of another status is words for people, and no message.
+                    if let Some(place) = place.filter(|_| status == 200)
+                        && let Err(what) = streaming[place]
+                            .take(content, &mut |message| on(call, CallReply::Message(message)))
+                    {
+                        *stop = true;
+                        streaming.swap_remove(place);
+                        on(call, CallReply::Ended(Err(failed(code::INTERNAL, what))));
+                    }
+                    return;
+                }
+                Event::Response(response) if place.is_none() => answer(&response),
+                Event::Response(response) => ended(&response).map(|()| &[][..]),
                 Event::Reset { code } => Err(reset(code)),
                 Event::Malformed { what } => Err(failed(code::INTERNAL, what)),
             };
-            on(CallId(stream), result);
+            let Some(place) = place else { return on(call, CallReply::Answer(result)) };
+            let between_messages = streaming.swap_remove(place).is_between_messages();
+            on(
+                call,
+                CallReply::Ended(match result {
+                    Ok(_) if !between_messages => {
+                        Err(failed(code::INTERNAL, "the call ended within a message"))
+                    }
+                    result => result.map(drop),
+                }),
+            );
         })
     }
 }
@@ -216,7 +299,8 @@ fn failed(code: u32, message: &str) -> Status<'_> {
     Status { code, message: Cow::Borrowed(message) }
 }
 
-fn answer<'a>(response: &Response<'a>) -> Result<&'a [u8], Status<'a>> {
+/// The status that the server ended a call with.
+fn ended<'a>(response: &Response<'a>) -> Result<(), Status<'a>> {
     // An answer that ended with its headers has its status there.
     let last = if response.trailers.is_empty() { response.headers } else { response.trailers };
     let Some(code) = last.get(b"grpc-status").filter(|_| response.status == 200) else {
@@ -225,6 +309,11 @@ fn answer<'a>(response: &Response<'a>) -> Result<&'a [u8], Status<'a>> {
     if code != b"0" {
         return Err(status(code, last));
     }
+    Ok(())
+}
+
+fn answer<'a>(response: &Response<'a>) -> Result<&'a [u8], Status<'a>> {
+    ended(response)?;
     let Some((&[compressed, a, b, c, d], message)) = response.body.split_first_chunk::<5>() else {
         return Err(failed(code::INTERNAL, "success without a message"));
     };
@@ -304,133 +393,4 @@ fn percent_decoded(text: &[u8]) -> Cow<'_, str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::hpack::Encoder;
-
-    type Fields<'a> = &'a [(&'a str, &'a str)];
-
-    fn frame(bytes: &mut Vec<u8>, kind: u8, flags: u8, stream: u8, payload: &[u8]) {
-        bytes.extend([0, 0, payload.len() as u8, kind, flags, 0, 0, 0, stream]);
-        bytes.extend(payload);
-    }
-
-    fn block(fields: Fields<'_>) -> Vec<u8> {
-        let mut block = Vec::new();
-        for (name, value) in fields {
-            Encoder::new(4096).encode_once(name.as_bytes(), value.as_bytes(), &mut block);
-        }
-        block
-    }
-
-    /// Answers one call with headers, a body and trailers, those two only if there are trailers.
-    fn check(
-        headers: Fields<'_>,
-        body: &[u8],
-        trailers: Fields<'_>,
-        expected: Result<&[u8], (u32, &str)>,
-    ) {
-        let mut client = Client::new("localhost", false, &[("token", "secret")]);
-        let mut out = Vec::new();
-        client.open(&mut out);
-        let method = client.method("/service/Method");
-        let call = client.call(method, b"request", &mut out).unwrap();
-        let mut peer = Vec::new();
-        frame(&mut peer, 4, 0, 0, &[]);
-        frame(&mut peer, 1, if trailers.is_empty() { 5 } else { 4 }, 1, &block(headers));
-        if !trailers.is_empty() {
-            frame(&mut peer, 0, 0, 1, body);
-            frame(&mut peer, 1, 5, 1, &block(trailers));
-        }
-        let mut seen = 0;
-        client
-            .receive(&peer, &mut out, &mut |id, result| {
-                assert_eq!(id, call);
-                let result = result.map_err(|status| (status.code, status.message.into_owned()));
-                assert_eq!(result, expected.map_err(|(code, text)| (code, text.to_owned())));
-                seen += 1;
-            })
-            .unwrap();
-        assert_eq!(seen, 1);
-        assert_eq!(client.in_flight(), 0);
-    }
-
-    const OK: Fields<'_> = &[(":status", "200"), ("content-type", "application/grpc")];
-    const DONE: Fields<'_> = &[("grpc-status", "0"), ("grpc-message", "")];
-
-    #[test]
-    fn a_message_with_status_0_is_a_success() {
-        check(OK, b"\0\0\0\0\x05hello", DONE, Ok(b"hello"));
-        check(OK, b"\0\0\0\0\0", DONE, Ok(b""));
-    }
-
-    #[test]
-    fn a_status_may_stand_in_the_trailers_or_alone() {
-        let fields: Fields<'_> =
-            &[("grpc-status", "5"), ("grpc-message", "no%20such%E2%82%AC %zz%")];
-        check(OK, b"", fields, Err((5, "no such\u{20ac} %zz%")));
-        let fields: Fields<'_> = &[(":status", "200"), ("grpc-status", "14")];
-        check(fields, b"", &[], Err((14, "")));
-    }
-
-    #[test]
-    fn an_http_status_without_a_grpc_status_is_mapped() {
-        for (status, code) in [("503", 14), ("404", 12), ("401", 16), ("200", 2), ("418", 2)] {
-            let text = format!("HTTP status {status} and no grpc-status");
-            check(&[(":status", status)], b"", &[], Err((code, &text)));
-        }
-    }
-
-    #[test]
-    fn a_call_is_written_as_grpc_has_it() {
-        let mut client = Client::new("localhost:1", false, &[("token", "secret")]);
-        let mut out = Vec::new();
-        let method = client.method("/service/Method");
-        client.call(method, b"message", &mut out).unwrap();
-        let (headers, data) = out.split_at(9 + usize::from(out[2]));
-        let mut fields = crate::hpack::HeaderBlock::new();
-        crate::hpack::Decoder::new(4096, 1000).decode(&headers[9..], &mut fields).unwrap();
-        let expected: Fields<'_> = &[
-            (":method", "POST"),
-            (":scheme", "http"),
-            (":path", "/service/Method"),
-            (":authority", "localhost:1"),
-            ("content-type", "application/grpc"),
-            ("te", "trailers"),
-            ("user-agent", concat!("bakeoff/", env!("CARGO_PKG_VERSION"))),
-            ("token", "secret"),
-        ];
-        let expected = expected.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
-        assert!(fields.view().iter().eq(expected));
-        assert_eq!(data, b"\0\0\x0c\0\x01\0\0\0\x01\0\0\0\0\x07message");
-    }
-
-    #[test]
-    fn a_reset_call_has_the_status_of_its_cause() {
-        for (http2_code, code) in [(7, 14), (8, 1), (11, 8), (12, 7), (2, 13)] {
-            let mut client = Client::new("localhost", true, &[]);
-            let mut out = Vec::new();
-            let method = client.method("/service/Method");
-            client.call(method, b"", &mut out).unwrap();
-            let mut peer = Vec::new();
-            frame(&mut peer, 4, 0, 0, &[]);
-            frame(&mut peer, 3, 0, 1, &[0, 0, 0, http2_code]);
-            let mut seen = Vec::new();
-            client.receive(&peer, &mut out, &mut |_, r| seen.push(r.unwrap_err().code)).unwrap();
-            assert_eq!(seen, [code]);
-        }
-    }
-
-    #[test]
-    fn a_broken_success_is_an_error() {
-        check(OK, b"", DONE, Err((13, "success without a message")));
-        check(OK, b"\0\0\0", DONE, Err((13, "success without a message")));
-        let whole = Err((13, "not exactly one whole message"));
-        check(OK, b"\0\0\0\0\x05hell", DONE, whole);
-        check(OK, b"\0\0\0\0\x01a\0\0\0\0\0", DONE, whole);
-        let compressed = Err((13, "a compressed message, which was not offered"));
-        check(OK, b"\x01\0\0\0\x01a", DONE, compressed);
-        check(OK, b"", &[("grpc-status", "00")], Err((2, "a grpc-status that is no code")));
-        check(OK, b"", &[("grpc-status", "x")], Err((2, "a grpc-status that is no code")));
-    }
-}
+mod tests;

@@ -3,7 +3,8 @@
 //! Made for many small requests that look alike. Their headers are prepared once; from the second
 //! request on a header block is a few bytes copied. Responses are handed out whole, and a body that
 //! arrived in one piece is handed out from where it lies in the input. In the steady state nothing
-//! is allocated.
+//! is allocated. A body without an end in sight is handed out piece by piece instead, where asked
+//! for ([`Connection::in_pieces`]).
 //!
 //! A stream's place in memory follows from its number: a number whose place is taken is skipped,
 //! which the protocol allows (section 5.1.1), so no map is needed.
@@ -124,9 +125,18 @@ impl StreamId {
     }
 }
 
-/// The end of a request.
+/// The end of a request, or a piece of its response.
 #[derive(Debug)]
 pub enum Event<'a> {
+    /// A piece of the body of a response [in pieces](Connection::in_pieces).
+    Piece {
+        /// The final status, 200 to 999.
+        status: u16,
+        /// The piece, as long as the peer liked.
+        content: &'a [u8],
+        /// Gives the request up at once where it is set, as [`Connection::cancel`] does.
+        stop: &'a mut bool,
+    },
     /// The response is complete.
     Response(Response<'a>),
     /// The peer ended the stream; see [`code`]. After a GOAWAY requests that the peer did not
@@ -149,7 +159,7 @@ pub struct Response<'a> {
     pub status: u16,
     /// The header fields, pseudo-header included.
     pub headers: Headers<'a>,
-    /// The body.
+    /// The body; empty where it was handed out in pieces.
     pub body: &'a [u8],
     /// The fields after the body; none if the header fields were the stream's end.
     pub trailers: Headers<'a>,
@@ -222,6 +232,8 @@ struct Stream {
     /// 0 when free.
     id: u32,
     is_head: bool,
+    /// The body is handed out as it comes.
+    in_pieces: bool,
     send_window: i64,
     /// The request's body as far as it could not be sent at once, and what of it has been sent.
     unsent: Vec<u8>,
@@ -251,6 +263,7 @@ impl Stream {
     fn reuse(&mut self, id: u32, send_window: u32, is_head: bool) {
         self.id = id;
         self.is_head = is_head;
+        self.in_pieces = false;
         self.send_window = i64::from(send_window);
         self.status = 0;
         self.received = 0;
@@ -449,6 +462,14 @@ impl Connection {
             }
         }
         Ok(StreamId(id))
+    }
+
+    /// Has the body of a request's response handed out in pieces, as [`Event::Piece`]. The limit of
+    /// bodies does not hold for it. Does nothing for a request that is over.
+    pub fn in_pieces(&mut self, stream: StreamId) {
+        if let Some(at) = self.place(stream.0) {
+            self.streams[at].in_pieces = true;
+        }
     }
 
     /// Gives a request up, for instance after a timeout: writes RST_STREAM with
@@ -653,11 +674,21 @@ impl Connection {
             return Err(ProtocolError::new("http2: more data than the stream's window"));
         }
         let (start, end) = content;
-        if stream.body_len() + (end - start) > self.settings.max_body {
+        if !stream.in_pieces && stream.body_len() + (end - start) > self.settings.max_body {
             return self.malformed(at, "a body larger than the limit", out, on);
         }
         if start < end {
-            if stream.body_len() == 0 {
+            if stream.in_pieces {
+                let content = input.get(start..end).unwrap_or_default();
+                let mut stop = false;
+                let piece = Event::Piece { status: stream.status, content, stop: &mut stop };
+                on(StreamId(frame.stream), piece);
+                if stop {
+                    self.end(at);
+                    put_rst_stream(out, frame.stream, code::CANCEL);
+                    return Ok(());
+                }
+            } else if stream.body_len() == 0 {
                 stream.borrowed = content;
                 self.borrowers.push(frame.stream);
             } else {
@@ -783,7 +814,8 @@ impl Connection {
         let body =
             if start < end { input.get(start..end).unwrap_or_default() } else { &stream.body };
         // Section 8.1.1: a body that differs from its content-length makes the response malformed.
-        let bodiless = stream.is_head || stream.status == 204 || stream.status == 304;
+        let bodiless =
+            stream.is_head || stream.in_pieces || stream.status == 204 || stream.status == 304;
         if !bodiless && let Some(length) = stream.headers.view().get(b"content-length") {
             let length = std::str::from_utf8(length).ok().and_then(|text| text.parse().ok());
             if length != Some(body.len()) {

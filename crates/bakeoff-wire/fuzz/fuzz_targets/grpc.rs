@@ -1,4 +1,5 @@
-//! Feeds the decoder a gRPC server's answers to the calls of the transcripts, whole and in pieces.
+//! Feeds the decoder a gRPC server's answers to the calls of the transcripts, whole and in pieces; then the same as
+//! answers to calls every other of which is a streaming one.
 #![no_main]
 
 #[path = "../../tests/transcripts/asked.rs"]
@@ -6,25 +7,35 @@
 mod asked;
 mod cuts;
 
-use bakeoff_wire::grpc::Client;
+use bakeoff_wire::grpc::{CallReply, Client};
 use libfuzzer_sys::fuzz_target;
 
-fn outcome<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, bool) {
+fn outcome<'a>(streaming: bool, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, bool) {
     let mut client = Client::new("localhost", false, &[("a", "b")]);
     let mut out = Vec::new();
     client.open(&mut out);
-    for (path, message) in asked::etcd() {
+    let mut streams = Vec::new();
+    for (place, (path, message)) in asked::etcd().into_iter().enumerate() {
         let method = client.method(path);
-        client.call(method, &message, &mut out).unwrap();
+        if streaming && place % 2 == 0 {
+            streams.push(client.call_streaming(method, &message, &mut out).unwrap());
+        } else {
+            client.call(method, &message, &mut out).unwrap();
+        }
     }
     let mut seen = Vec::new();
     for piece in pieces {
-        let result = client.receive(piece, &mut out, &mut |call, result| {
-            if let Err(status) = &result {
+        let result = client.receive_replies(piece, &mut out, &mut |call, reply| {
+            if let CallReply::Answer(Err(status)) | CallReply::Ended(Err(status)) = &reply {
                 // A server may say what it likes, but success is no failure.
                 assert!(status.code != 0, "a failure with the code of success");
             }
-            seen.push(format!("{call:?} {result:?}"));
+            // What is over says nothing more.
+            assert_eq!(streams.contains(&call), !matches!(reply, CallReply::Answer(_)));
+            if matches!(reply, CallReply::Ended(_)) {
+                streams.retain(|stream| *stream != call);
+            }
+            seen.push(format!("{call:?} {reply:?}"));
         });
         if result.is_err() {
             return (seen, false);
@@ -34,5 +45,8 @@ fn outcome<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, bool) {
 }
 
 fuzz_target!(|input: &[u8]| {
-    assert_eq!(outcome([input].into_iter()), outcome(cuts::cuts(input)));
+    for streaming in [false, true] {
+        let whole = outcome(streaming, [input].into_iter());
+        assert_eq!(whole, outcome(streaming, cuts::cuts(input)));
+    }
 });

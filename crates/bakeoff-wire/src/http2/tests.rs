@@ -59,6 +59,10 @@ fn receive(
     let mut events = Vec::new();
     connection.receive(peer, out, &mut |stream, event| {
         let event = match event {
+            Event::Piece { status, content, stop } => {
+                *stop = content == b"stop";
+                format!("{status} piece `{}`", text(content))
+            }
             Event::Response(response) => {
                 let trailers: Vec<_> = response
                     .trailers
@@ -298,6 +302,45 @@ fn a_long_body_has_its_stream_replenished() {
 }
 
 #[test]
+fn body_in_pieces_is_handed_out_as_it_comes_and_has_no_limit() {
+    let mut connection = Connection::new(Settings { max_body: 10, ..Settings::default() });
+    let mut out = Vec::new();
+    let get = connection.prepare(&[(":method", "GET"), (":path", "/")]);
+    let stream = connection.request(get, &[], &mut out).unwrap();
+    connection.request(get, &[], &mut out).unwrap();
+    connection.in_pieces(stream);
+    let peer = Peer::new(&[])
+        .headers(1, 0, OK)
+        .headers(3, 0, OK)
+        .frame(DATA, 0, 1, b"eight by")
+        .frame(DATA, 0, 1, b"")
+        .frame(DATA, 0, 3, b"other")
+        .frame(DATA, END_STREAM, 1, b"tes, and more")
+        .frame(DATA, END_STREAM, 3, b"s");
+    let expected =
+        ["1: 200 piece `eight by`", "1: 200 piece `tes, and more`", "1: 200 ``", "3: 200 `others`"];
+    assert_eq!(receive(&mut connection, &peer.bytes, &mut out).unwrap(), expected);
+}
+
+#[test]
+fn body_in_pieces_is_stopped_between_two_pieces() {
+    let mut connection = with_three_requests();
+    connection.in_pieces(StreamId(3));
+    let peer = Peer::new(&[])
+        .headers(3, 0, OK)
+        .frame(DATA, 0, 3, b"go on")
+        .frame(DATA, 0, 3, b"stop")
+        .frame(DATA, END_STREAM, 3, b"late")
+        .headers(5, END_STREAM, OK);
+    let mut out = Vec::new();
+    let events = receive(&mut connection, &peer.bytes, &mut out).unwrap();
+    assert_eq!(events, ["3: 200 piece `go on`", "3: 200 piece `stop`", "5: 200 ``"]);
+    let cancel = code::CANCEL.to_be_bytes().to_vec();
+    assert!(frames(&out).contains(&(RST_STREAM, 0, 3, cancel)));
+    assert_eq!(connection.in_flight(), 1);
+}
+
+#[test]
 fn long_headers_are_continued() {
     let mut connection = Connection::new(Settings::default());
     let long = "x".repeat(40_000);
@@ -521,14 +564,16 @@ proptest! {
             0..40),
         size in 1usize..100,
     ) {
-        let mut peer = Peer::new(&[]);
+        let mut peer = Peer::new(&[]).headers(5, 0, OK);
         for (kind, flags, stream, payload) in frames {
             peer = peer.frame(kind, flags, stream, &payload);
         }
         let mut connection = with_three_requests();
+        connection.in_pieces(StreamId(5));
         let mut out = Vec::new();
         let whole = receive(&mut connection, &peer.bytes, &mut out);
         let mut connection = with_three_requests();
+        connection.in_pieces(StreamId(5));
         let mut split_out = Vec::new();
         let mut events = Ok(Vec::new());
         for piece in peer.bytes.chunks(size) {

@@ -76,6 +76,7 @@ impl Streams {
             let failure = |kind, what: String| Err(Failure::new(kind, what));
             let became = match &event {
                 Event::Response(response) => Ok(response),
+                Event::Piece { .. } => unreachable!("no response is asked for in pieces"),
                 Event::Reset { code } => {
                     failure(ErrorKind::Reset, format!("the server reset the stream, code {code}"))
                 }
