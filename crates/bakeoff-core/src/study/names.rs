@@ -54,6 +54,7 @@ named!(Operation:
     Scan = "scan",
     GrantLease = "grant-lease",
     KeepLease = "keep-lease",
+    Watch = "watch",
 );
 
 impl Operation {

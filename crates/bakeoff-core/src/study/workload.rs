@@ -229,6 +229,8 @@ pub enum Operation {
     GrantLease,
     /// Keep the client's own lease alive.
     KeepLease,
+    /// Write the client's own key, and wait for its own watcher to be told.
+    Watch,
 }
 
 impl Workload {
@@ -274,7 +276,12 @@ impl Operation {
     pub fn writes(self) -> bool {
         matches!(
             self,
-            Self::Put | Self::Insert | Self::Delete | Self::ReadModifyWrite | Self::CompareAndSet
+            Self::Put
+                | Self::Insert
+                | Self::Delete
+                | Self::ReadModifyWrite
+                | Self::CompareAndSet
+                | Self::Watch
         )
     }
 

@@ -49,7 +49,7 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     }
     type Test = fn(&Case);
     let more: [(&str, Test); 3] = [
-        ("scans_and_leases_are_those_of_etcds_own_benchmark", scans_and_leases),
+        ("scans_leases_and_watches_are_those_of_etcds_own_benchmark", scans_leases_and_watches),
         ("an_open_load_keeps_its_rate", an_open_load_keeps_its_rate),
         ("a_client_has_as_many_in_flight_as_asked_for", many_are_in_flight),
     ];
@@ -218,21 +218,24 @@ fn compares_and_sets(case: &Case) {
 }
 
 /// The operations that etcd's own `benchmark` has beyond those of other stores, with its keys and values of 8 bytes.
-fn scans_and_leases(case: &Case) {
+fn scans_leases_and_watches(case: &Case) {
     const OPERATIONS: u32 = 1000;
     let run = run(
         &case.in_study(),
         &[
             "scan: {mix: {scan: 90, put: 10}, keys: {count: 300, size: 8}, values: {size: 8}, with: {scan: 20}}",
             "lease: {mix: {grant-lease: 1, keep-lease: 9}}",
+            "watch: {mix: {watch: 90, get: 10}, keys: {count: 300, size: 8}, values: {size: 8}}",
+            // Four clients on three keys: two of them are told of each other's writes.
+            "shared: {mix: {watch: 1}, keys: {count: 3, size: 8}, values: {size: {from: 8, to: 20KiB}}}",
         ],
         &[&format!("counted: {{clients: 4, stop: {{operations: {OPERATIONS}}}, timeout: 30s}}")],
     );
     all_is_well(&run, f64::from(OPERATIONS));
-    for (trial, operations) in
-        run.trials().into_iter().zip([["scan", "put"], ["grant-lease", "keep-lease"]])
-    {
-        for operation in operations {
+    let mixes: [&[&str]; 4] =
+        [&["scan", "put"], &["grant-lease", "keep-lease"], &["watch", "get"], &["watch"]];
+    for (trial, operations) in run.trials().into_iter().zip(mixes) {
+        for &operation in operations {
             let verified = trial["operations"][operation]["requests_verified"].as_f64();
             assert!(verified.is_some_and(|count| count > 0.0), "no `{operation}`: {trial}");
         }

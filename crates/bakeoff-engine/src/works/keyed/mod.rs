@@ -38,7 +38,7 @@ pub struct Request<'a> {
     pub number: u64,
     /// The key; for a `list` the directory, which ends in `/`.
     pub key: &'a [u8],
-    /// The value to `put`, `insert`, `encrypt` or `sign`; empty otherwise.
+    /// The value to `put`, `watch`, `insert`, `encrypt` or `sign`; empty otherwise.
     pub value: &'a [u8],
     /// How fresh a `get` or `list` must be.
     pub reads: ReadConsistency,
@@ -62,7 +62,7 @@ pub enum Compare {
 
 /// A system's answer.
 pub enum Answer<'a> {
-    /// A `put` or `delete` was acknowledged; any other operation than a read was done, with all
+    /// A `put` or `delete` was acknowledged; the event of a `watch` was seen, too; any other operation than a read was done, with all
     /// that its answer must hold.
     Done,
     /// The value of a `get` or a `decrypt`.
@@ -189,6 +189,10 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
         let operation = self.source.operations()[place];
         if operation == Operation::List {
             key /= space.per_directory().max(1);
+        }
+        if operation == Operation::Watch {
+            // A key that several clients watch has an event for each of them.
+            key = u64::from(client) % space.count();
         }
         let halves = match operation.reads_first() {
             true => Halves::Reading { tries: 1 },

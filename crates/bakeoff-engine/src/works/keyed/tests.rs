@@ -68,7 +68,9 @@ impl KvSession for MemorySession {
                 (Operation::CompareAndSet, Compare::Read, Some((value, version))) => {
                     on(tag, Answer::Versioned(&value, version));
                 }
-                (Operation::Get, ..) | (_, Compare::Read, None) if operation != Operation::Put => {
+                (Operation::Get, ..) | (_, Compare::Read, None)
+                    if !matches!(operation, Operation::Put | Operation::Watch) =>
+                {
                     on(tag, Answer::Missing);
                 }
                 (Operation::CompareAndSet, Compare::Replace(wanted), found)
@@ -249,4 +251,16 @@ fn scan_finds_missing_keys_and_values_of_others() {
     desk.store.lock().unwrap().keys.remove(&second);
     desk.issue(0);
     failed(desk.receive(0), ErrorKind::WrongValue, "key 1 is missing in a scan from key 1 on");
+}
+
+#[test]
+fn watch_writes_the_clients_own_key() {
+    let mut desk = Desk::new(Operation::Watch, KeyOrder::Same, 12);
+    for client in 0..12 {
+        desk.issue(client);
+        let key = desk.sessions[client].asked[0].key.clone();
+        assert_eq!(desk.keyed.space.index_of(&key), Some(client as u64 % 9));
+        assert!(matches!(desk.receive(client), Some(Ok(_))));
+    }
+    assert_eq!(desk.keyed.ledger.acknowledged(), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
 }

@@ -16,6 +16,8 @@ pub(super) const TXN: &str = "/etcdserverpb.KV/Txn";
 pub(super) const LEASE_GRANT: &str = "/etcdserverpb.Lease/LeaseGrant";
 /// A stream of requests; one that ends after its first is answered once.
 pub(super) const LEASE_KEEP_ALIVE: &str = "/etcdserverpb.Lease/LeaseKeepAlive";
+/// A stream of requests and of responses. A client may end its side: the server's goes on.
+pub(super) const WATCH: &str = "/etcdserverpb.Watch/Watch";
 pub(super) const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 pub(super) const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
 
@@ -124,6 +126,94 @@ pub(super) fn read_lease(message: &[u8]) -> Result<(u64, u64), ProtocolError> {
         }
     }
     Ok((lease, seconds))
+}
+
+/// `WatchRequest` that creates a watcher of one key, from now on: `create_request` 1 (in it key 1).
+pub(super) fn write_watch(key: &[u8], out: &mut Vec<u8>) {
+    let mut create = Vec::new();
+    put_bytes(&mut create, 1, key);
+    put_bytes(out, 1, &create);
+}
+
+/// The state of a watcher, as a message says it.
+#[derive(Debug, Default)]
+pub(super) struct WatchState {
+    /// The watcher was created.
+    pub(super) created: bool,
+    /// The watcher is no more, and why.
+    pub(super) cancelled: Option<String>,
+}
+
+/// One event of a watcher.
+#[derive(Debug)]
+pub(super) struct WatchEvent<'a> {
+    /// Whether the key was put; else it was deleted.
+    pub(super) is_put: bool,
+    pub(super) key: &'a [u8],
+    pub(super) value: &'a [u8],
+    /// The revision of the write.
+    pub(super) revision: u64,
+}
+
+/// `WatchResponse`: created 3, canceled 4, `cancel_reason` 6, events 11 (`Event`: type 1, `PUT` 0; `KeyValue` 2 with
+/// key 1, `mod_revision` 3, value 5).
+pub(super) fn read_watch<'a>(
+    message: &'a [u8],
+    mut on: impl FnMut(WatchEvent<'a>),
+) -> Result<WatchState, ProtocolError> {
+    let (mut state, mut cancelled, mut reason) = (WatchState::default(), false, String::new());
+    for field in Fields::new(message) {
+        match field? {
+            (3, content) => state.created = content.as_uint() != 0,
+            (4, content) => cancelled = content.as_uint() != 0,
+            (6, content) => reason = String::from_utf8_lossy(content.as_bytes()).into_owned(),
+            (11, content) => on(read_event(content.as_bytes())?),
+            _ => {}
+        }
+    }
+    if cancelled {
+        let unsaid = "the server cancelled it and gave no reason".to_owned();
+        state.cancelled = Some(if reason.is_empty() { unsaid } else { reason });
+    }
+    Ok(state)
+}
+
+fn read_event(message: &[u8]) -> Result<WatchEvent<'_>, ProtocolError> {
+    let mut event = WatchEvent { is_put: true, key: &[], value: &[], revision: 0 };
+    for field in Fields::new(message) {
+        match field? {
+            (1, content) => event.is_put = content.as_uint() == 0,
+            (2, pair) => {
+                for field in Fields::new(pair.as_bytes()) {
+                    match field? {
+                        (1, content) => event.key = content.as_bytes(),
+                        (3, content) => event.revision = content.as_uint(),
+                        (5, content) => event.value = content.as_bytes(),
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(event)
+}
+
+/// The revision of a write, as the header of its response says it (1; in it revision 3).
+pub(super) fn read_revision(message: &[u8]) -> Result<u64, ProtocolError> {
+    let mut revision = 0;
+    for field in Fields::new(message) {
+        let (1, header) = field? else { continue };
+        for field in Fields::new(header.as_bytes()) {
+            if let (3, content) = field? {
+                revision = content.as_uint();
+            }
+        }
+    }
+    match revision {
+        0 => Err("a response without a revision".into()),
+        revision => Ok(revision),
+    }
 }
 
 /// `DeleteRangeRequest` of one key: key 1.

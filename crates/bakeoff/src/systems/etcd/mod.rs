@@ -9,6 +9,9 @@
 mod messages;
 pub(crate) mod recipe;
 mod session;
+#[cfg(test)]
+mod tests;
+mod watcher;
 
 use std::sync::Arc;
 
@@ -69,6 +72,7 @@ const OPERATIONS: &[Operation] = &[
     Operation::Scan,
     Operation::GrantLease,
     Operation::KeepLease,
+    Operation::Watch,
 ];
 
 const PARAMETERS: &[KindOption] = &[KindOption {

@@ -5,11 +5,12 @@ use bakeoff_core::study::{Operation, ReadConsistency};
 use bakeoff_engine::work::{Session, Tag};
 use bakeoff_engine::works::keyed::{Answer, Compare, KvSession, Request};
 use bakeoff_wire::ProtocolError;
-use bakeoff_wire::grpc::{CallId, Client, MethodId};
+use bakeoff_wire::grpc::{CallId, CallReply, Client, MethodId};
 use bakeoff_wire::http2::Settings;
 
 use super::super::{Access, ClientToken};
 use super::messages;
+use super::watcher::{WatchEnd, Watcher};
 
 /// One connection to an etcd node; calls are streams of it.
 pub(crate) struct EtcdSession {
@@ -20,11 +21,16 @@ pub(crate) struct EtcdSession {
     txn: MethodId,
     lease_grant: MethodId,
     lease_keep_alive: MethodId,
-    /// Calls under way: at most as many as the load's `in_flight`.
+    watch: MethodId,
+    /// Unary calls under way: at most as many as the load's `in_flight`.
     calls: Vec<(CallId, Tag, Asked)>,
     message: Vec<u8>,
     /// The client's own lease, once it has one.
     lease: Option<u64>,
+    /// The client's own watcher, once it has one.
+    watcher: Option<Watcher>,
+    /// Operations whose watcher was given up, and that were not told so yet.
+    stranded: Vec<Tag>,
 }
 
 /// The question of a call.
@@ -35,6 +41,8 @@ enum Asked {
     Replace,
     /// A lease for a client that has none, to be kept alive at once.
     FirstLease,
+    /// A put whose event the client's watcher is to see.
+    WatchedPut,
 }
 
 /// Time to live of leases, in seconds: those that nobody keeps are gone soon after a load.
@@ -43,7 +51,9 @@ const LEASE_SECONDS: u64 = 60;
 impl EtcdSession {
     /// A session with at most `in_flight` calls under way: memory is set aside for each.
     pub(super) fn new(node: &Access, in_flight: u32) -> Self {
-        let settings = Settings { max_streams: in_flight, ..Settings::default() };
+        // One more for the watch, which stays.
+        let max_streams = in_flight.saturating_add(1);
+        let settings = Settings { max_streams, ..Settings::default() };
         let tls = node.target.tls.is_some();
         let token = node.memory.get::<ClientToken>();
         let metadata = token.as_deref().map(messages::metadata);
@@ -55,10 +65,13 @@ impl EtcdSession {
             txn: client.method(messages::TXN),
             lease_grant: client.method(messages::LEASE_GRANT),
             lease_keep_alive: client.method(messages::LEASE_KEEP_ALIVE),
+            watch: client.method(messages::WATCH),
             client,
             calls: Vec::new(),
             message: Vec::new(),
             lease: None,
+            watcher: None,
+            stranded: Vec::new(),
         }
     }
 
@@ -68,6 +81,67 @@ impl EtcdSession {
             self.calls.push((call, tag, asked));
         }
         call.is_ok()
+    }
+
+    /// Puts a key that the client watches; creates the watcher first, where there is none of that key.
+    fn put_watched(&mut self, tag: Tag, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
+        if let Some(watcher) = self.watcher.take_if(|watcher| !watcher.is_of(request.key)) {
+            if !watcher.is_idle() {
+                self.watcher = Some(watcher);
+                return false;
+            }
+            self.client.cancel(watcher.call, out);
+        }
+        if self.watcher.is_none() {
+            messages::write_watch(request.key, &mut self.message);
+            let Ok(call) = self.client.call_streaming(self.watch, &self.message, out) else {
+                return false;
+            };
+            self.watcher = Some(Watcher::new(call, request.key));
+            self.message.clear();
+        }
+        if self.watcher.as_ref().is_some_and(Watcher::is_created) {
+            messages::write_put(request.key, request.value, &mut self.message);
+            if !self.call(self.put, tag, Asked::WatchedPut, out) {
+                return false;
+            }
+        }
+        if let Some(watcher) = &mut self.watcher {
+            watcher.add(tag, request.value);
+        }
+        true
+    }
+
+    /// Gives the watcher up, and the puts that wait for it; the next operation creates another.
+    fn drop_watcher(&mut self, out: &mut Vec<u8>) -> Vec<Tag> {
+        let Some(watcher) = self.watcher.take() else { return Vec::new() };
+        self.client.cancel(watcher.call, out);
+        let waiting: Vec<Tag> = watcher.waiting().collect();
+        let Self { client, calls, .. } = self;
+        calls.retain(|&(call, tag, asked)| {
+            let is_dropped = asked == Asked::WatchedPut && waiting.contains(&tag);
+            if is_dropped {
+                client.cancel(call, out);
+            }
+            !is_dropped
+        });
+        waiting
+    }
+
+    /// Sends the puts that waited for the watcher.
+    fn send_puts(&mut self, out: &mut Vec<u8>, on: &mut impl FnMut(Tag, Answer<'_>)) {
+        loop {
+            self.message.clear();
+            let next = self.watcher.as_mut().and_then(|some| some.next_put(&mut self.message));
+            let Some(tag) = next else { return };
+            if !self.call(self.put, tag, Asked::WatchedPut, out) {
+                if let Some(watcher) = &mut self.watcher {
+                    watcher.forget(tag);
+                }
+                let what = "the connection took no put for the watcher".to_owned();
+                on(tag, Answer::Failed(ErrorKind::Reset, what));
+            }
+        }
     }
 }
 
@@ -88,6 +162,12 @@ impl Session for EtcdSession {
         if let Some(place) = self.calls.iter().position(|&(_, of, _)| of == tag) {
             let (call, _, _) = self.calls.swap_remove(place);
             self.client.cancel(call, out);
+        }
+        self.stranded.retain(|&of| of != tag);
+        // A watcher that misses an event may miss all that follow.
+        if self.watcher.as_mut().is_some_and(|watcher| watcher.forget(tag)) {
+            let mut stranded = self.drop_watcher(out);
+            self.stranded.append(&mut stranded);
         }
         true
     }
@@ -143,6 +223,7 @@ impl KvSession for EtcdSession {
                 }
                 self.lease_grant
             }
+            Operation::Watch => return self.put_watched(tag, request, out),
             operation => crate::systems::never_planned(operation),
         };
         self.call(method, tag, asked, out)
@@ -154,17 +235,47 @@ impl KvSession for EtcdSession {
         out: &mut Vec<u8>,
         on: &mut impl FnMut(Tag, Answer<'_>),
     ) -> Result<(), ProtocolError> {
-        let Self { client, calls, lease, .. } = self;
+        for tag in std::mem::take(&mut self.stranded) {
+            let what = "the watcher was given up after an event that did not come".to_owned();
+            on(tag, Answer::Failed(ErrorKind::Status, what));
+        }
+        let Self { client, calls, lease, watcher, .. } = self;
         let mut first = Vec::new();
-        let received = client.receive(input, out, &mut |call, answer| {
+        let mut watch_end = None;
+        let received = client.receive_replies(input, out, &mut |call, reply| {
+            let answer = match reply {
+                CallReply::Answer(answer) => answer,
+                of_watch => {
+                    // The one before it may have a last word.
+                    let watcher = watcher.as_mut().filter(|watcher| watcher.call == call);
+                    if let Some(watcher) = watcher.filter(|_| watch_end.is_none()) {
+                        watch_end = follow(watcher, of_watch, on).err();
+                    }
+                    return;
+                }
+            };
             let Some(place) = calls.iter().position(|&(of, _, _)| of == call) else { return };
             let (_, tag, asked) = calls.swap_remove(place);
             let message = match answer {
                 Ok(message) => message,
                 Err(status) => {
+                    if let (Some(watcher), Asked::WatchedPut) = (watcher.as_mut(), asked) {
+                        watcher.forget(tag);
+                    }
                     return on(tag, Answer::Failed(ErrorKind::Status, status.to_string()));
                 }
             };
+            if asked == Asked::WatchedPut {
+                // Without a watcher nobody waits for it.
+                let Some(watcher) = watcher.as_mut() else { return };
+                return match messages::read_revision(message) {
+                    Ok(revision) => watcher.on_acknowledged(tag, revision, on),
+                    Err(error) => {
+                        watcher.forget(tag);
+                        on(tag, broken(error));
+                    }
+                };
+            }
             let asks_for_lease = matches!(
                 asked,
                 Asked::FirstLease | Asked::Operation(Operation::GrantLease | Operation::KeepLease)
@@ -195,7 +306,28 @@ impl KvSession for EtcdSession {
                 on(tag, Answer::Failed(ErrorKind::Reset, what));
             }
         }
+        if let Some(end) = watch_end {
+            for tag in self.drop_watcher(out) {
+                on(tag, end.answer());
+            }
+        }
+        self.send_puts(out, on);
         received
+    }
+}
+
+/// Takes what a watch's call brought.
+fn follow(
+    watcher: &mut Watcher,
+    reply: CallReply<'_>,
+    on: &mut impl FnMut(Tag, Answer<'_>),
+) -> Result<(), WatchEnd> {
+    match reply {
+        CallReply::Message(message) => watcher.on_message(message, on),
+        CallReply::Ended(Err(status)) => Err(WatchEnd::Cancelled(status.to_string())),
+        CallReply::Ended(Ok(())) | CallReply::Answer(_) => {
+            Err(WatchEnd::Cancelled("the server sends no more events".to_owned()))
+        }
     }
 }
 
@@ -207,6 +339,7 @@ fn deliver(tag: Tag, asked: Asked, message: &[u8], on: &mut impl FnMut(Tag, Answ
     let operation = match asked {
         Asked::Operation(operation) => operation,
         Asked::FirstLease => Operation::GrantLease,
+        Asked::WatchedPut => Operation::Put,
         Asked::Replace => {
             return match messages::read_succeeded(message) {
                 Ok(true) => on(tag, Answer::Done),
