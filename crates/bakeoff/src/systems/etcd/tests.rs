@@ -194,7 +194,8 @@ fn cancelled_watch_fails_what_waits_and_the_next_creates_another() {
     };
     let reset = |desk: &mut Desk| desk.frame(3, 0, 1, &[0, 0, 0, 8]);
     let ended = |desk: &mut Desk| desk.trailers(1, 0);
-    let ends: [(&dyn Fn(&mut Desk), &str); 3] = [
+    type End<'a> = &'a dyn Fn(&mut Desk);
+    let ends: [(End<'_>, &str); 3] = [
         (&cancelled, "permission denied"),
         (&reset, "grpc status 1: stream reset with HTTP/2 code 8"),
         (&ended, "the server sends no more events"),
