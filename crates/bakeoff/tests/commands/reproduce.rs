@@ -67,10 +67,14 @@ fn no_difference_contradicts_a_large_one_and_lost_writes_contradict_audits() {
     assert_eq!(throughput, ["cannot tell"]);
     assert_eq!(audits, ["replicated", "contradicted"]);
     assert_eq!(code, Some(6));
-    let (_bench, alike) = run(&study(FAST, FAST));
-    let (throughput, audits, code) = asked(&alike);
-    assert_eq!((throughput, code), (vec!["contradicted".to_owned()], Some(6)));
-    assert_eq!(audits, ["replicated", "replicated"]);
+    // Servers that are alike are found to differ by chance in one of twenty runs, and in half of those as claimed.
+    let contradicted = || {
+        let (_bench, alike) = run(&study(FAST, FAST));
+        let (throughput, audits, code) = asked(&alike);
+        assert_eq!(audits, ["replicated", "replicated"]);
+        throughput == ["contradicted"] && code == Some(6)
+    };
+    assert!((0..3).any(|_| contradicted()), "in none of three runs");
 }
 
 #[test]
