@@ -40,6 +40,14 @@ pub fn masked(text: &str) -> Cow<'_, str> {
     masked
 }
 
+/// Returns whether a header or a parameter of a URL has a name that secrets have: `X-Vault-Token`, `api_key`.
+pub fn is_named_by(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["token", "secret", "password", "passwd", "key", "auth", "credential", "signature"]
+        .iter()
+        .any(|word| name.contains(word))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

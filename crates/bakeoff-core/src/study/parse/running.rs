@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 
 use super::{Scope, is_set};
+use crate::secrets;
 use crate::study::reading::{Fields, as_written, unit};
 use crate::study::tree::{At, DiagnosticSink};
 use crate::study::{CredentialForm, Credentials, Endpoint, Kind, MetricsUrl, SecretSource, Tls};
@@ -87,12 +88,8 @@ const METRICS_MAX: usize = 99;
 /// Returns whether a URL names a user, or something in its query that looks like a secret.
 fn holds_secret(url: &str) -> bool {
     let (before, query) = url.split_once('?').unwrap_or((url, ""));
-    let names = query.split('&').map(|pair| pair.split('=').next().unwrap_or_default());
-    let is_secret = |name: &str| {
-        let name = name.to_ascii_lowercase();
-        ["token", "secret", "password", "key"].iter().any(|word| name.contains(word))
-    };
-    before.contains('@') || names.into_iter().any(is_secret)
+    let mut names = query.split('&').map(|pair| pair.split('=').next().unwrap_or_default());
+    before.contains('@') || names.any(secrets::is_named_by)
 }
 
 /// Reads `http://10.0.0.5:2379/metrics`; without a path it is `/metrics`.

@@ -169,25 +169,18 @@ pub(super) fn shown(url: &Url) -> String {
     let parameters: Vec<String> = query
         .split('&')
         .map(|parameter| match parameter.split_once('=') {
-            Some((name, _)) if is_secret(name) => format!("{name}=***"),
+            Some((name, _)) if secrets::is_named_by(name) => format!("{name}=***"),
             _ => parameter.to_owned(),
         })
         .collect();
     format!("{before}?{}", parameters.join("&"))
 }
 
-fn is_secret(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    ["token", "secret", "password", "passwd", "key", "auth", "credential", "signature"]
-        .iter()
-        .any(|word| name.contains(word))
-}
-
 /// Notes what a request holds that may be secret, so that no answer that repeats it gets into a record.
 pub(super) fn note_secrets(request: &Request) {
     for (name, value) in &request.headers {
         let is_cookie = name.eq_ignore_ascii_case("cookie");
-        if !is_cookie && !is_secret(name) {
+        if !is_cookie && !secrets::is_named_by(name) {
             continue;
         }
         secrets::note(value);
@@ -203,7 +196,7 @@ pub(super) fn note_secrets(request: &Request) {
     }
     let query = request.url.target.split_once('?').map_or("", |(_, query)| query);
     for (name, value) in query.split('&').filter_map(|parameter| parameter.split_once('=')) {
-        if is_secret(name) {
+        if secrets::is_named_by(name) {
             secrets::note(value);
         }
     }

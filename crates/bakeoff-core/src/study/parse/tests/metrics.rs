@@ -53,6 +53,7 @@ fn mistaken_addresses_of_metrics_are_refused() {
     one("http://a:1/m#x", &["write `http://HOST:PORT/metrics`"]);
     one("http://me:hunter2@a:1/metrics", &["`metrics` holds what may be secret"]);
     one("http://a:1/metrics?token=hunter2", &["`metrics` holds what may be secret"]);
+    one("http://a:1/metrics?sig=1&signature=hunter2", &["`metrics` holds what may be secret"]);
     refused(
         "endpoints: [\"http://a:1\"], metrics: [\"http://a:1\", \"a:1/metrics\"]",
         &["`http://a:1/metrics` is listed twice"],
