@@ -132,30 +132,32 @@ impl<S, C> KvWork<S, C> {
     /// Goes on to the write, unless what was read is wrong.
     fn after_read(&mut self, mut pending: Pending, tries: u32, answer: Answer<'_>) -> Step {
         let compares = pending.operation == Operation::CompareAndSet;
-        let verified = |value: &[u8]| self.keyed.values.verify(pending.key, value).ok();
-        let (version, stamp, read) = match answer {
-            Answer::Versioned(value, version) if compares => {
-                (version, verified(value), Answer::Value(value))
-            }
-            Answer::Value(value) if !compares => (0, verified(value), Answer::Value(value)),
-            Answer::Missing => (0, None, Answer::Missing),
+        let (version, value) = match answer {
+            Answer::Versioned(value, version) if compares => (version, Some(value)),
+            Answer::Value(value) if !compares => (0, Some(value)),
+            Answer::Missing => (0, None),
             _ => {
                 let what = format!("the answer is not one to a `{}`", pending.operation.name());
                 return Step::Done(Err(Failure::new(ErrorKind::Protocol, what)));
             }
         };
-        let hit = matches!(read, Answer::Value(_));
-        let judged = match read {
-            Answer::Value(value) => self.judge_value(&pending, value),
-            _ => self.judge_read(&pending, |history| history.judge_missing(&pending.began)),
+        let hit = value.is_some();
+        let judged = match value {
+            None => self
+                .judge_read(&pending, |history| history.judge_missing(&pending.began))
+                .map(|_| None),
+            Some(value) => self.stamp(&pending, value).and_then(|stamp| {
+                self.judge_stamp(&pending, stamp)?;
+                Ok(Some(stamp))
+            }),
         };
-        if let Err(failure) = judged {
-            return Step::Done(Err(failure));
-        }
+        let stamp = match judged {
+            Ok(stamp) => stamp,
+            Err(failure) => return Step::Done(Err(failure)),
+        };
         // Of a key without a history the numbers of writes are those of operations, which do not order them.
-        let tracked = self.keyed.ledger.history(pending.key).is_some();
-        let sequence = stamp.filter(|_| tracked).map_or(0, |stamp| stamp.sequence);
-        let replaced = u32::try_from(sequence).unwrap_or(0);
+        let stamp = stamp.filter(|_| compares && self.keyed.ledger.history(pending.key).is_some());
+        let replaced = stamp.map_or(0, |stamp| u32::try_from(stamp.sequence).unwrap_or(0));
         pending.halves = Halves::Writing { tries, replaced, hit };
         let compare = if compares { Compare::Replace(version) } else { Compare::Read };
         Step::GoesOn(pending, Next::Write(compare))

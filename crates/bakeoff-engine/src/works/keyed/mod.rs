@@ -21,6 +21,7 @@ use bakeoff_core::ledger::{KeyHistory, ReadBegan, Violation, WriteOutcome};
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::staleness::Seen;
 use bakeoff_core::study::{Operation, ReadConsistency};
+use bakeoff_core::workload::Stamp;
 use bakeoff_wire::ProtocolError;
 
 use self::halves::{Halves, Next, Step};
@@ -273,13 +274,7 @@ impl<S, C> KvWork<S, C> {
                 self.judge_value(pending, value).map(|of| of.of_read(true))
             }
             (Operation::Decrypt, Answer::Value(value)) => {
-                match self.keyed.values.verify(pending.key, value) {
-                    Ok(_) => Ok(Success::default()),
-                    Err(corruption) => failure(
-                        ErrorKind::WrongValue,
-                        self.find(pending.key, false, &corruption.to_string()),
-                    ),
-                }
+                self.stamp(pending, value).map(|_| Success::default())
             }
             (Operation::Scan, Answer::Pairs(pairs)) => self.judge_pairs(pending.key, pairs),
             (Operation::Scan, Answer::Missing) => {
@@ -323,13 +318,18 @@ impl<S, C> KvWork<S, C> {
     }
 
     fn judge_value(&self, pending: &Pending, value: &[u8]) -> Result<Success, Failure> {
-        let stamp = match self.keyed.values.verify(pending.key, value) {
-            Ok(stamp) => stamp,
-            Err(corruption) => {
-                let what = self.find(pending.key, false, &corruption.to_string());
-                return Err(Failure::new(ErrorKind::WrongValue, what));
-            }
-        };
+        self.judge_stamp(pending, self.stamp(pending, value)?)
+    }
+
+    /// Returns the stamp of a value of the operation's key.
+    fn stamp(&self, pending: &Pending, value: &[u8]) -> Result<Stamp, Failure> {
+        self.keyed.values.verify(pending.key, value).map_err(|corruption| {
+            let what = self.find(pending.key, false, &corruption.to_string());
+            Failure::new(ErrorKind::WrongValue, what)
+        })
+    }
+
+    fn judge_stamp(&self, pending: &Pending, stamp: Stamp) -> Result<Success, Failure> {
         self.judge_read(pending, |history| history.judge_value(stamp.sequence, &pending.began))
     }
 
