@@ -33,6 +33,7 @@ mod process;
 mod procfs;
 mod ready;
 mod running;
+pub mod seat;
 mod shim;
 mod sockets;
 mod strangers;
@@ -57,6 +58,7 @@ pub use ending::{Ending, EndingCause, Life};
 pub use error::HostError;
 pub use process::{Process, terminate_all};
 pub use ready::{Probe, await_ready};
+pub use seat::{MachineId, Seat};
 
 /// One server process to run, described.
 #[derive(Debug, Clone, Default)]
@@ -73,6 +75,8 @@ pub struct NodeSpec {
     pub files: Vec<NodeFile>,
     /// The node's own directory, made by the host; the process starts in it.
     pub dir: PathBuf,
+    /// Where it runs, and the address that it listens on.
+    pub seat: Seat,
     /// Its listening ports by purpose: `("client", 17001)`.
     pub ports: Vec<(String, u16)>,
     /// Its resource limits.
@@ -127,6 +131,7 @@ impl NodeSpec {
             env: Vec::new(),
             files: Vec::new(),
             dir,
+            seat: Seat::HERE,
             ports: Vec::new(),
             limits: None,
             before: Vec::new(),

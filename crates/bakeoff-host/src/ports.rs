@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rand::RngExt;
 
-use super::HostError;
+use super::{HostError, Seat};
 
 /// Yields free ports on 127.0.0.1.
 #[derive(Debug)]
@@ -56,6 +56,15 @@ impl Allocator {
     /// Returns whether the user chose where to begin, so that no other port will do.
     pub fn is_exact(&self) -> bool {
         self.exact
+    }
+
+    /// The next port that nobody listens on at the address of a seat.
+    ///
+    /// # Errors
+    /// When the chosen port is in use, or none is left.
+    pub fn take_for(&mut self, seat: Seat) -> Result<u16, HostError> {
+        debug_assert!(seat.is_here(), "no other machine can be asked yet");
+        self.take()
     }
 
     /// The next port that nobody listens on and that was not given out before.

@@ -26,8 +26,8 @@ use super::ending::{Ending, EndingCause, Life};
 use super::error::LogTail;
 use super::private;
 use super::{
-    Confine, HostError, LimitsApplied, NodeSpec, before, disk, launcher, listening, logs, procfs,
-    shim, unprivileged, warden, warden_line,
+    Confine, HostError, LimitsApplied, NodeSpec, Seat, before, disk, launcher, listening, logs,
+    procfs, shim, unprivileged, warden, warden_line,
 };
 
 /// A server that was launched. Dropping it kills it.
@@ -135,6 +135,11 @@ impl Process {
     /// does not tell.
     pub fn listens_on(&self) -> Vec<SocketAddr> {
         self.pid().map(listening::addresses).unwrap_or_default()
+    }
+
+    /// Where it runs, and the address that it was told to listen on.
+    pub fn seat(&self) -> Seat {
+        self.spec.seat
     }
 
     /// Its own directory.

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use bakeoff_core::study::{self, Tier};
 use bakeoff_core::workload::mix64;
-use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
+use bakeoff_host::{HostError, Seat};
 use bakeoff_install::{Installed, Seal};
 
 use crate::failure::Failure;
@@ -75,7 +75,16 @@ pub(crate) fn compose<'a>(
         let program = of.program.as_ref();
         let (system, role) = (of.asked, of.role);
         let composite = composite.map_or(system, |composite| composite.asked);
-        let asked = Asked { system, role, composite, program, dir, seed, neighbours: &neighbours };
+        let asked = Asked {
+            system,
+            role,
+            composite,
+            program,
+            dir,
+            seats: &[Seat::HERE],
+            seed,
+            neighbours: &neighbours,
+        };
         let mut description = of.system.describe(&asked, ports)?;
         let level_words = of.system.declares().level_words;
         for node in &mut description.nodes {

@@ -96,7 +96,7 @@ use bakeoff_engine::transport::{Target, TlsTarget};
 use bakeoff_engine::works::keyed::{Keyed, KvSession, KvWork, Reading, Source};
 use bakeoff_engine::{self as engine, Connections, Drive, EngineError, Live};
 use bakeoff_host::ports::Allocator;
-use bakeoff_host::{HostError, NodeSpec};
+use bakeoff_host::{HostError, NodeSpec, Seat};
 use bakeoff_install::Installed;
 use bakeoff_wire::ProtocolError;
 
@@ -190,6 +190,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) program: Option<&'a Installed>,
     /// Where each node gets a directory of its own.
     pub(crate) dir: &'a Path,
+    /// Where its nodes run, in their order, one at least; where it has more nodes, it begins again.
+    pub(crate) seats: &'a [Seat],
     /// The seed of the order of faults, where a system has any.
     pub(crate) seed: u64,
     /// The members of the same system that were described before it: its parts, for one behind which they stand;
@@ -214,6 +216,16 @@ impl Asked<'_> {
     /// `etcd-1`, …: the names of the nodes.
     pub(crate) fn node_names(&self) -> impl Iterator<Item = String> {
         (1..=self.system.nodes).map(|number| format!("{}-{number}", self.system.name))
+    }
+
+    /// Returns where its nth node runs, counted from 0.
+    pub(crate) fn seat(&self, index: usize) -> Seat {
+        self.seats[index % self.seats.len()]
+    }
+
+    /// The names of its nodes and where they run.
+    pub(crate) fn seated(&self) -> impl Iterator<Item = (String, Seat)> {
+        self.node_names().enumerate().map(|(index, name)| (name, self.seat(index)))
     }
 
     /// The program of a system that is none of bakeoff's own.
@@ -301,17 +313,15 @@ impl Description {
     /// Returns how its nodes are reached once they run.
     pub(crate) fn accesses(&self) -> Vec<Access> {
         let access = |spec: &NodeSpec| {
-            let port = spec.port("client");
+            let address = spec.seat.at(spec.port("client"));
             let tls = self.tls.as_ref().map(|config| TlsTarget {
-                name: rustls::pki_types::ServerName::IpAddress(
-                    std::net::Ipv4Addr::LOCALHOST.into(),
-                ),
+                name: rustls::pki_types::ServerName::IpAddress(spec.seat.address.into()),
                 config: config.clone(),
             });
             Access {
                 name: spec.name.clone(),
-                authority: format!("127.0.0.1:{port}"),
-                target: Target { address: ([127, 0, 0, 1], port).into(), tls },
+                authority: address.to_string(),
+                target: Target { address, tls },
                 memory: self.memory.clone(),
             }
         };

@@ -112,12 +112,13 @@ impl System for Etcd {
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
         let program = asked.program.expect("etcd is not part of bakeoff").command();
         let mut nodes = Vec::new();
-        for name in asked.node_names() {
-            nodes.push((name, ports.take()?, ports.take()?));
+        for (name, seat) in asked.seated() {
+            nodes.push((name, seat, ports.take_for(seat)?, ports.take_for(seat)?));
         }
-        let url = |port: u16| format!("http://127.0.0.1:{port}");
-        let peers: Vec<String> =
-            nodes.iter().map(|(name, _, peer)| format!("{name}={}", url(*peer))).collect();
+        let peers: Vec<String> = nodes
+            .iter()
+            .map(|(name, seat, _, peer)| format!("{name}=http://{}", seat.at(*peer)))
+            .collect();
         let peers = peers.join(",");
         let mut settings = Vec::new();
         let mut extra = Vec::new();
@@ -127,8 +128,9 @@ impl System for Etcd {
             settings.push(setting(flag, &value, ASKED));
             extra.push(format!("--{flag}={value}"));
         }
-        let nodes = nodes.into_iter().map(|(name, client, peer)| {
+        let nodes = nodes.into_iter().map(|(name, seat, client, peer)| {
             let dir = asked.dir.join(&name);
+            let url = |port: u16| format!("http://{}", seat.at(port));
             let mut args = vec![
                 format!("--name={name}"),
                 format!("--data-dir={}", dir.join("data").display()),
@@ -145,6 +147,7 @@ impl System for Etcd {
                 program: (&program[0]).into(),
                 args: args.into_iter().map(Into::into).collect(),
                 dir,
+                seat,
                 ports: vec![("client".into(), client), ("peer".into(), peer)],
                 limits: asked.system.limits.clone(),
                 name,

@@ -121,6 +121,7 @@ fn describe(
         composite: &balancer,
         program: Some(program),
         dir: dir.path(),
+        seats: &[bakeoff_host::Seat::HERE],
         seed: 0,
         neighbours: &[composite],
     };

@@ -41,6 +41,7 @@ fn described(system: &study::System) -> Result<Description, HostError> {
         role: crate::systems::COMPOSITE,
         program: Some(&program),
         dir: std::path::Path::new("/nowhere"),
+        seats: &[bakeoff_host::Seat::HERE],
         seed: 1,
         neighbours: &[],
     };

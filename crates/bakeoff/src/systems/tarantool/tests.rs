@@ -159,6 +159,7 @@ fn a_node_is_told_what_the_study_asks_for_and_nothing_else() {
             role: "",
             program: installed,
             dir,
+            seats: &[bakeoff_host::Seat::HERE],
             seed: 0,
             neighbours: &[],
         };

@@ -132,6 +132,7 @@ fn described(product: Product, system: &study::System) -> (Vec<Value>, Descripti
         composite: system,
         program: Some(&program),
         dir: Path::new("/data"),
+        seats: &[bakeoff_host::Seat::HERE],
         seed: 0,
         neighbours: &neighbours,
     };
@@ -260,8 +261,16 @@ fn credentials_are_found_from_the_folder_of_the_user() {
     let dir = Path::new("/nodes");
     let (role, program) = (COMPOSITE, None);
     let composite = &system;
-    let asked =
-        Asked { system: composite, role, composite, program, dir, seed: 7, neighbours: &[] };
+    let asked = Asked {
+        system: composite,
+        role,
+        composite,
+        program,
+        dir,
+        seats: &[bakeoff_host::Seat::HERE],
+        seed: 7,
+        neighbours: &[],
+    };
     let mut env = Vec::new();
     let (component, index, name, api) = (None, 0, "vault", &[][..]);
     let node = NodeStorage { asked: &asked, component, index, name, dir, api, tls: false };
