@@ -9,16 +9,19 @@ use std::time::Duration;
 
 use bakeoff_clock as clock;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+use serde::{Deserialize, Serialize};
 
 use super::procfs;
 
 /// The end of a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Exit {
     /// By itself, with this code.
     Code(i32),
     /// By this signal.
     Signal(i32),
+    /// Nobody can tell: its machine is out of reach, where everything ends with the connection.
+    OutOfReach,
 }
 
 /// Returns how a child ended, without reaping it.
@@ -68,6 +71,7 @@ impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Code(code) => write!(f, "ended with exit code {code}"),
+            Self::OutOfReach => write!(f, "is lost with its machine"),
             Self::Signal(signal) => match signal_hook::low_level::signal_name(*signal) {
                 Some(name) => write!(f, "was killed by {name}"),
                 None => write!(f, "was killed by signal {signal}"),

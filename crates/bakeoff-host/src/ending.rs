@@ -8,11 +8,12 @@
 use std::fmt;
 
 use bakeoff_core::units::ByteCount;
+use serde::{Deserialize, Serialize};
 
 use super::child::Exit;
 
 /// The end of a server, with its cause where that is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ending {
     /// How it ended.
     pub exit: Exit,
@@ -21,7 +22,7 @@ pub struct Ending {
 }
 
 /// A cause that the kernel or the server's log tells of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EndingCause {
     /// The kernel killed it, or a process of it, at its memory limit.
     MemoryLimit {

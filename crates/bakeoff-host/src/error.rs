@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bakeoff_core::units::SERVER_TEXT_MAX;
+use serde::{Deserialize, Serialize};
 
 use super::ending::{Ending, EndingCause, Life};
 
@@ -120,7 +121,7 @@ pub enum HostError {
 }
 
 /// A log's path and its last lines.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LogTail {
     /// Where the whole of it is.
     pub path: PathBuf,

@@ -1,8 +1,8 @@
 //! Runs the servers that systems describe: launch, await ready, signal, sample, reap.
 //!
 //! A system's folder yields a [`NodeSpec`] for each node and starts nothing itself; a [`Host`]
-//! makes a [`Process`] of it. The host of today is this machine. One that reaches others over SSH
-//! would take the same description.
+//! makes a [`Process`] of it. On other machines an agent does the same from the same description
+//! (`bakeoff-agent`), and its servers are [`Distant`].
 //!
 //! Nothing is left running, whatever kills bakeoff. Three things see to it, each for what the
 //! others cannot: dropping a [`Process`] kills and reaps it (returns, errors, panics); the kernel
@@ -34,6 +34,7 @@ mod procfs;
 mod ready;
 mod running;
 pub mod seat;
+mod server;
 mod shim;
 mod sockets;
 mod strangers;
@@ -52,13 +53,17 @@ use std::time::Duration;
 use bakeoff_core::log_findings::LevelWord;
 use bakeoff_core::study::Limits;
 use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
+
+use self::server::Server;
 
 pub use child::Exit;
 pub use ending::{Ending, EndingCause, Life};
-pub use error::HostError;
-pub use process::{Process, terminate_all};
+pub use error::{HostError, LogTail};
+pub use process::{Distant, Process, terminate_all};
 pub use ready::{Probe, await_ready};
 pub use seat::{MachineId, Seat};
+pub use server::Stopped;
 
 /// One server process to run, described.
 #[derive(Debug, Clone, Default)]
@@ -99,7 +104,7 @@ pub struct NodeSpec {
 /// A command that makes what a server needs: a database's directory, a copy of another's.
 ///
 /// It has the server's directory, environment, limits and log.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Before {
     /// A path, or a name to be found on `PATH`.
     pub program: PathBuf,
@@ -112,7 +117,7 @@ pub struct Before {
 }
 
 /// The consequence of a failed command before a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnFailure {
     /// The node cannot be started.
     GiveUp,
@@ -150,7 +155,7 @@ impl NodeSpec {
 }
 
 /// A file that a node needs.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NodeFile {
     /// Relative to the node's directory; directories on the way are made.
     pub path: PathBuf,
@@ -161,7 +166,7 @@ pub struct NodeFile {
 }
 
 /// The permissions of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FileMode {
     /// Its owner only (0600): keys, tokens, passwords.
     #[cfg_attr(not(test), allow(dead_code, reason = "no system has secrets yet"))]
@@ -171,7 +176,7 @@ pub enum FileMode {
 }
 
 /// The fate of a node's limits.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LimitsApplied {
     /// The study asks for none.
     NotAsked,
@@ -253,7 +258,7 @@ impl Host {
         launcher::remove_folder(&spec.dir)
             .map_err(|e| HostError::io("have a folder removed", &spec.dir, e))?;
         let log = self.logs.join(format!("{}.log", spec.name));
-        Process::start(spec, program, log, Arc::clone(&self.confine))
+        Server::start(spec, program, log, Arc::clone(&self.confine)).map(Process::here)
     }
 }
 

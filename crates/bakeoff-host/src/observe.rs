@@ -66,16 +66,17 @@ impl Continued {
 }
 
 impl Watched {
-    /// A node, over all its restarts.
-    pub fn node(process: &Process) -> Self {
-        Self {
+    /// A node of this machine, over all its restarts; `None` for one of another machine.
+    pub fn node(process: &Process) -> Option<Self> {
+        let server = process.server()?;
+        Some(Self {
             name: process.name().to_owned(),
             family: Family::new(process.pid_cell(), Kinship::Node),
             ports: process.ports().collect(),
             dir: Some(process.dir().to_owned()),
-            group: process.group(),
+            group: server.group(),
             throttled: Default::default(),
-        }
+        })
     }
 
     /// bakeoff itself; its children are the nodes.
@@ -605,7 +606,7 @@ mod tests {
         let process = launch(sh(&dir, script)).unwrap();
         let mut sampler = Sampler::start(dir.path(), INTERVAL_MIN, clock::now());
         sampler.phase(PhaseName::Load);
-        sampler.watch([Watched::node(&process)]);
+        sampler.watch(Watched::node(&process));
         let newest = |column| newest(&sampler, "node-1", column);
         let cpu = || newest(Column::CpuUser) + newest(Column::CpuSystem);
         wait_for("cpu of the child", || cpu() > 0.04);
@@ -654,7 +655,7 @@ mod tests {
         spec.limits = Some(study::Limits { cpu: None, memory: None, cpus: vec![0] });
         let process = launch(spec).unwrap();
         let sampler = Sampler::start(dir.path(), INTERVAL_MIN, clock::now());
-        sampler.watch([Watched::node(&process)]);
+        sampler.watch(Watched::node(&process));
         if newest(&sampler, "node-1", Column::CpuWait) < 0.0 {
             return; // a kernel that does not count it
         }
@@ -667,7 +668,7 @@ mod tests {
         let script = "mkdir -p a/b; head -c 300000 /dev/urandom > a/b/c; sync; echo; exec sleep 60";
         let process = launch(sh(&dir, script)).unwrap();
         let mut sampler = Sampler::start(dir.path(), INTERVAL_MIN, clock::now());
-        sampler.watch([Watched::node(&process)]);
+        sampler.watch(Watched::node(&process));
         wait_for("the file", || {
             sampler.phase(PhaseName::Starting);
             newest(&sampler, "node-1", Column::DataDirectory) >= 300_000.0

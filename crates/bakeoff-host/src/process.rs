@@ -1,197 +1,185 @@
-//! One running server: its signals, its end, its log.
+//! One running server, on this machine or on another.
 //!
-//! A server leads a process group of its own, and is stopped with all of its group and whatever
-//! descends from it: Java wrappers, shells and PostgreSQL fork. Its end is looked at without
-//! reaping it, since a process that was reaped gives its id, which names the group, away. A process that leaves both
-//! its group and its parents, as daemons do, is known by the node's mark in its environment.
+//! Whoever starts, asks and stops servers needs not know where they run: a [`Process`] passes each call on to
+//! the server here, or to whoever reaches it elsewhere ([`Distant`]). Dropping a process kills the server.
+//!
+//! Not here: servers of this machine (`server`), the agent on other machines (`bakeoff-agent`).
 
-use std::ffi::OsString;
-use std::fs::File;
-use std::io::{Read, Write};
 use std::net::SocketAddr;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicI32;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
 use bakeoff_core::log_findings::LevelWord;
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
 
-use super::cgroup::Group;
-use super::child::{Exit, end, peek};
-use super::ending::{Ending, EndingCause, Life};
+use super::child::Exit;
+use super::ending::{Ending, Life};
 use super::error::LogTail;
-use super::private;
-use super::{
-    Confine, HostError, LimitsApplied, NodeSpec, Seat, before, disk, launcher, listening, logs,
-    procfs, shim, unprivileged, warden, warden_line,
-};
+use super::seat::Seat;
+use super::server::{Server, Stopped};
+use super::{HostError, LimitsApplied, NodeSpec};
+
+/// A server on another machine.
+///
+/// It has one method for each thing that is asked of a server, hence their number. Where the machine is lost,
+/// the server has ended as [`Exit::OutOfReach`], and what else is asked has no answer.
+pub trait Distant: Send + Sync {
+    /// Returns how it ended by itself; `None` while it runs.
+    fn ending(&self) -> Option<Ending>;
+    /// Returns whether and how its limits were applied.
+    fn limits(&self) -> LimitsApplied;
+    /// Describes the effect of its limits; `None` when that was nothing that matters.
+    fn held_by_limits(&self) -> Option<String>;
+    /// Returns the addresses that it can be reached at.
+    fn listens_on(&self) -> Vec<SocketAddr>;
+    /// Returns the daemons that it left running.
+    fn strays(&self) -> Vec<String>;
+    /// Sends its group a signal.
+    fn signal(&self, signal: Signal);
+    /// Kills it with all that descends from it.
+    fn kill9(&self) -> Exit;
+    /// Starts it again as it was described.
+    ///
+    /// # Errors
+    /// When it cannot be started, or its machine is lost.
+    fn restart(&self) -> Result<(), HostError>;
+    /// Asks it to end.
+    fn ask_to_end(&self);
+    /// Waits for its end for so long, and kills what is left then.
+    fn finish_within(&self, grace: Duration) -> Stopped;
+    /// Returns the last lines of its log.
+    fn log_tail(&self, lines: usize) -> LogTail;
+    /// Returns the number by which its machine's agent knows it.
+    fn number(&self) -> u32;
+}
 
 /// A server that was launched. Dropping it kills it.
-pub struct Process {
-    spec: NodeSpec,
-    program: PathBuf,
-    log: PathBuf,
-    /// Where the log of this launch begins: an earlier trial may have left lines before it.
-    log_from: u64,
-    confine: Arc<dyn Confine>,
-    limits: Mutex<(LimitsApplied, Option<Group>)>,
-    /// The leader's id for the sampler, which outlives restarts; 0 when there is none.
-    pid: Arc<AtomicI32>,
-    state: Mutex<State>,
-    life: Mutex<Life>,
-    /// The value of the mark by which all that it starts is known.
-    mark: String,
-}
+pub struct Process(Inner);
 
-enum State {
-    /// Started and not yet reaped: it may have ended by itself.
-    Started(Child),
-    /// Reaped, or never started.
-    Ended(Option<Exit>),
-}
-
-/// From which share of its time on it is worth a word that its CPU limit held a process back.
-const THROTTLED_MATTERS: f64 = 0.5;
-
-/// How often, and after what pause, it is looked whether strays that were killed are gone.
-const STRAYS_LOOKS: u32 = 100;
-const STRAYS_PAUSE: Duration = Duration::from_millis(10);
-
-/// The result of stopping a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stopped {
-    /// Its end.
-    pub exit: Exit,
-    /// Whether it had to be killed, for it did not end within the grace.
-    pub forced: bool,
+enum Inner {
+    Here(Box<Server>),
+    Elsewhere { spec: Box<NodeSpec>, life: Mutex<Life>, server: Box<dyn Distant> },
 }
 
 impl Process {
-    pub(super) fn start(
-        spec: NodeSpec,
-        program: PathBuf,
-        log: PathBuf,
-        confine: Arc<dyn Confine>,
-    ) -> Result<Self, HostError> {
-        static NODES: AtomicU64 = AtomicU64::new(0);
-        let number = NODES.fetch_add(1, Ordering::Relaxed);
-        let process = Self {
-            mark: format!("{}.{number}", launcher::mark().1),
-            spec,
-            program,
-            log_from: log.metadata().map_or(0, |file| file.len()),
-            log,
-            confine,
-            limits: Mutex::new((LimitsApplied::NotAsked, None)),
-            pid: Arc::default(),
-            state: Mutex::new(State::Ended(None)),
-            life: Mutex::default(),
-        };
-        process.spawn()?;
-        Ok(process)
+    /// A server that was launched on another machine, as it was described.
+    pub fn elsewhere(spec: NodeSpec, server: Box<dyn Distant>) -> Self {
+        Self(Inner::Elsewhere { spec: Box::new(spec), life: Mutex::default(), server })
+    }
+
+    pub(super) fn here(server: Server) -> Self {
+        Self(Inner::Here(Box::new(server)))
+    }
+
+    fn spec(&self) -> &NodeSpec {
+        match &self.0 {
+            Inner::Here(server) => server.spec(),
+            Inner::Elsewhere { spec, .. } => spec,
+        }
+    }
+
+    /// The server, where it runs on this machine.
+    pub(super) fn server(&self) -> Option<&Server> {
+        match &self.0 {
+            Inner::Here(server) => Some(server),
+            Inner::Elsewhere { .. } => None,
+        }
+    }
+
+    /// The server, where it runs on another machine.
+    pub fn distant(&self) -> Option<&dyn Distant> {
+        match &self.0 {
+            Inner::Here(_) => None,
+            Inner::Elsewhere { server, .. } => Some(&**server),
+        }
     }
 
     /// `etcd-1`.
     pub fn name(&self) -> &str {
-        &self.spec.name
+        &self.spec().name
     }
 
     /// The port for a purpose. Asking for one that the description lacks is a bug.
     pub fn port(&self, purpose: &str) -> u16 {
-        self.spec.port(purpose)
+        self.spec().port(purpose)
     }
 
     /// All its ports, each with its purpose.
     pub fn purposes(&self) -> impl Iterator<Item = (&str, u16)> {
-        self.spec.ports.iter().map(|(purpose, port)| (purpose.as_str(), *port))
+        self.spec().ports.iter().map(|(purpose, port)| (purpose.as_str(), *port))
     }
 
     /// All its ports.
     pub fn ports(&self) -> impl Iterator<Item = u16> {
-        self.spec.ports.iter().map(|&(_, port)| port)
+        self.spec().ports.iter().map(|&(_, port)| port)
     }
 
-    /// The files that it complains in, which need not be there: its output, and further ones.
+    /// The files of this machine that it complains in, which need not be there: its output, and further ones.
     pub fn logs(&self) -> impl Iterator<Item = PathBuf> {
-        let further = self.spec.logs.iter().map(|path| self.spec.dir.join(path));
-        std::iter::once(self.log.clone()).chain(further)
+        self.server().into_iter().flat_map(Server::logs)
     }
 
     /// Returns the words by which it names the levels of its lines.
     pub fn level_words(&self) -> &'static [LevelWord] {
-        self.spec.level_words
+        self.spec().level_words
     }
 
     /// The CPUs that it is pinned to; none when it may run on all.
     pub fn cpus(&self) -> &[u32] {
-        self.spec.limits.as_ref().map_or(&[], |limits| &limits.cpus)
+        self.spec().limits.as_ref().map_or(&[], |limits| &limits.cpus)
+    }
+
+    /// Where it runs, and the address that it was told to listen on.
+    pub fn seat(&self) -> Seat {
+        self.spec().seat
+    }
+
+    /// Its own directory, on its machine.
+    pub fn dir(&self) -> &Path {
+        &self.spec().dir
     }
 
     /// The TCP and UDP addresses that it can be reached at, with all that descends from it; none where the kernel
     /// does not tell.
     pub fn listens_on(&self) -> Vec<SocketAddr> {
-        self.pid().map(listening::addresses).unwrap_or_default()
+        match &self.0 {
+            Inner::Here(server) => server.listens_on(),
+            Inner::Elsewhere { server, .. } => server.listens_on(),
+        }
     }
 
-    /// Where it runs, and the address that it was told to listen on.
-    pub fn seat(&self) -> Seat {
-        self.spec.seat
-    }
-
-    /// Its own directory.
-    pub fn dir(&self) -> &Path {
-        &self.spec.dir
-    }
-
-    /// The server's process id, which is its process group's too; `None` once it was reaped.
+    /// The server's process id on this machine; `None` once it was reaped, and elsewhere.
     pub fn pid(&self) -> Option<i32> {
-        Some(self.pid.load(Ordering::Acquire)).filter(|&pid| pid != 0)
+        self.server()?.pid()
     }
 
-    /// CPU time that the process itself has used, in steps of a clock tick; `None` once it was
-    /// reaped.
+    /// CPU time that the process itself has used, in steps of a clock tick; `None` once it was reaped, and elsewhere.
     pub fn cpu_used(&self) -> Option<Duration> {
-        let stat = procfs::stat(self.pid()?)?;
-        let ticks = stat.own.ticks() as f64;
-        Some(Duration::from_secs_f64(ticks / rustix::param::clock_ticks_per_second() as f64))
+        self.server()?.cpu_used()
     }
 
     /// The process id as it is now and after every restart; 0 while there is none.
     pub fn pid_cell(&self) -> Arc<AtomicI32> {
-        Arc::clone(&self.pid)
+        self.server().map(Server::pid_cell).unwrap_or_default()
     }
 
     /// Returns whether and how the requested limits were applied.
     pub fn limits(&self) -> LimitsApplied {
-        self.limits.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
-    }
-
-    /// Its cgroup, which is made anew at the same place when it restarts.
-    pub(super) fn group(&self) -> Option<Group> {
-        self.limits.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
+        match &self.0 {
+            Inner::Here(server) => server.limits(),
+            Inner::Elsewhere { server, .. } => server.limits(),
+        }
     }
 
     /// Describes the effect of its limits on a server that runs; `None` when that was nothing that matters.
-    pub(super) fn held_by_limits(&self) -> Option<String> {
-        let (group, limits) = (self.group()?, self.spec.limits.as_ref()?);
-        let kills = group.memory_kills();
-        if let Some(memory) = limits.memory.filter(|_| kills > 0) {
-            return Some(format!(
-                "a process of it was killed by its memory limit of {memory} (oom_kill {kills})"
-            ));
+    pub fn held_by_limits(&self) -> Option<String> {
+        match &self.0 {
+            Inner::Here(server) => server.held_by_limits(),
+            Inner::Elsewhere { server, .. } => server.held_by_limits(),
         }
-        let (cpu, share) = (limits.cpu?, group.share_throttled()?);
-        let held = || {
-            format!(
-                "it was throttled for {:.0} % of the time by its limit of {cpu} CPUs",
-                share * 100.0
-            )
-        };
-        (share >= THROTTLED_MATTERS).then(held)
     }
 
     /// Returns whether the server itself still runs.
@@ -201,251 +189,111 @@ impl Process {
 
     /// Returns how it ended; `None` while it runs.
     pub fn exit(&self) -> Option<Exit> {
-        match &*self.state() {
-            State::Started(child) => peek(child),
-            State::Ended(exit) => *exit,
+        match &self.0 {
+            Inner::Here(server) => server.exit(),
+            Inner::Elsewhere { server, .. } => server.ending().map(|ending| ending.exit),
         }
     }
 
     /// Returns how it ended by itself, and why as far as that can be seen; `None` while it runs.
     pub fn ending(&self) -> Option<Ending> {
-        let exit = self.exit()?;
-        let limit = self.spec.limits.as_ref().and_then(|limits| limits.memory);
-        let kills = self.group().map_or(0, |group| group.memory_kills());
-        let cause = match limit {
-            Some(limit) if kills > 0 => Some(EndingCause::MemoryLimit { limit, kills }),
-            _ if disk::is_full(&self.spec.dir)
-                || logs::speaks_of_a_full_disk(&self.log, self.log_from) =>
-            {
-                Some(EndingCause::FullDisk)
-            }
-            _ => None,
-        };
-        Some(Ending { exit, cause })
+        match &self.0 {
+            Inner::Here(server) => server.ending(),
+            Inner::Elsewhere { server, .. } => server.ending(),
+        }
     }
 
     /// Returns what it has done so far.
     pub fn life(&self) -> Life {
-        *self.life.lock().unwrap_or_else(PoisonError::into_inner)
+        match &self.0 {
+            Inner::Here(server) => server.life(),
+            Inner::Elsewhere { life, .. } => *life.lock().unwrap_or_else(PoisonError::into_inner),
+        }
     }
 
-    pub(super) fn lives_as(&self, life: Life) {
-        *self.life.lock().unwrap_or_else(PoisonError::into_inner) = life;
+    pub(super) fn lives_as(&self, now: Life) {
+        match &self.0 {
+            Inner::Here(server) => server.lives_as(now),
+            Inner::Elsewhere { life, .. } => {
+                *life.lock().unwrap_or_else(PoisonError::into_inner) = now;
+            }
+        }
     }
 
-    /// Kills it, its group and all that descends from it, and reaps it, now. It may have ended
-    /// before: then this clears away what it left.
+    /// Kills it, its group and all that descends from it, and reaps it, now.
     pub fn kill9(&self) -> Exit {
-        let mut state = self.state();
-        let child = match &mut *state {
-            State::Started(child) => child,
-            State::Ended(exit) => return exit.expect("a process that never started is not kept"),
-        };
-        let exit = end(child);
-        self.end_strays();
-        *state = State::Ended(Some(exit));
-        let group = self.pid.swap(0, Ordering::AcqRel);
-        launcher::forget(group);
-        self.confine.release(&self.spec);
-        exit
+        match &self.0 {
+            Inner::Here(server) => server.kill9(),
+            Inner::Elsewhere { server, .. } => server.kill9(),
+        }
     }
 
     /// Returns what it left running outside of its group and of all that descends from it: daemons, of which no sample
     /// tells. Each is told as its name and process id: `nginx (4711)`.
     pub fn strays(&self) -> Vec<String> {
-        let group = self.pid().unwrap_or(0);
-        self.strays_of(group).iter().map(|(name, stat)| format!("{name} ({})", stat.pid)).collect()
-    }
-
-    fn strays_of(&self, group: i32) -> Vec<(String, procfs::Stat)> {
-        let marked = format!("{}={}", warden_line::NODE_MARK, self.mark);
-        let family: Vec<i32> = match group {
-            0 => Vec::new(),
-            group => procfs::family(group).iter().map(|stat| stat.pid).collect(),
-        };
-        let all = procfs::pids().into_iter().filter_map(procfs::named);
-        all.filter(|(_, stat)| stat.lives() && stat.pid != group && !family.contains(&stat.pid))
-            .filter(|(_, stat)| warden::is_marked(stat, marked.as_bytes()))
-            .collect()
-    }
-
-    /// Kills what it left running outside of its group, and waits until that is gone.
-    fn end_strays(&self) {
-        // More than once: a process may fork while we look.
-        for _ in 0..STRAYS_LOOKS {
-            // Nothing of its group is left to be told from them.
-            let strays = self.strays_of(0);
-            if strays.is_empty() {
-                return;
-            }
-            strays.iter().for_each(|(_, stat)| procfs::kill(stat));
-            std::thread::sleep(STRAYS_PAUSE);
+        match &self.0 {
+            Inner::Here(server) => server.strays(),
+            Inner::Elsewhere { server, .. } => server.strays(),
         }
     }
 
     /// Asks its group to end, waits, and kills what is left after `grace`.
-    #[cfg(test)]
     pub fn terminate(&self, grace: Duration) -> Stopped {
         self.ask_to_end();
         self.finish_by(clock::now() + grace)
     }
 
     fn ask_to_end(&self) {
-        self.signal(self.spec.stop_signal.unwrap_or(Signal::TERM));
+        match &self.0 {
+            Inner::Here(server) => server.ask_to_end(),
+            Inner::Elsewhere { server, .. } => server.ask_to_end(),
+        }
+    }
+
+    fn finish_by(&self, deadline: Instant) -> Stopped {
+        match &self.0 {
+            Inner::Here(server) => server.finish_by(deadline),
+            Inner::Elsewhere { server, .. } => {
+                server.finish_within(deadline.saturating_duration_since(clock::now()))
+            }
+        }
     }
 
     /// Sends its group a signal; nothing when it was reaped.
     pub fn signal(&self, signal: Signal) {
-        // Under the lock, so that nobody reaps the leader, and frees the id, meanwhile.
-        let state = self.state();
-        if let (State::Started(_), Some(group)) = (&*state, self.pid().and_then(Pid::from_raw)) {
-            let _ = rustix::process::kill_process_group(group, signal);
+        match &self.0 {
+            Inner::Here(server) => server.signal(signal),
+            Inner::Elsewhere { server, .. } => server.signal(signal),
         }
     }
 
     /// Starts it again as it was described, in the directory as it is, after killing what may
     /// still run. Its log goes on in the same file.
+    ///
+    /// # Errors
+    /// When it cannot be started.
     pub fn restart(&self) -> Result<(), HostError> {
-        self.kill9();
-        self.spawn()
+        match &self.0 {
+            Inner::Here(server) => server.restart(),
+            Inner::Elsewhere { server, .. } => {
+                server.restart()?;
+                self.lives_as(Life::StartedAgain);
+                Ok(())
+            }
+        }
     }
 
     /// Returns where its output goes.
     #[cfg(test)]
     pub fn log_path(&self) -> &Path {
-        &self.log
+        self.server().expect("tests of this crate start servers here").log_path()
     }
 
     /// The last lines of its output since it was launched, fit to be shown.
     pub fn log_tail(&self, lines: usize) -> LogTail {
-        LogTail::read(&self.log, self.log_from, lines)
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn finish_by(&self, deadline: Instant) -> Stopped {
-        let mut pause = Duration::from_millis(1);
-        while self.is_alive() {
-            let left = deadline.saturating_duration_since(clock::now());
-            if left.is_zero() {
-                return Stopped { exit: self.kill9(), forced: true };
-            }
-            std::thread::sleep(pause.min(left));
-            pause = (pause * 2).min(Duration::from_millis(20));
-        }
-        Stopped { exit: self.kill9(), forced: false }
-    }
-
-    fn spawn(&self) -> Result<(), HostError> {
-        let spec = &self.spec;
-        let log_error = |e| HostError::io("write a log", &self.log, e);
-        let mut log = private::append(&self.log, true);
-        let log = log.as_mut().map_err(|e| log_error(std::io::Error::from(e.kind())))?;
-        let again = matches!(*self.state(), State::Ended(Some(_)));
-        if again || self.log_from > 0 {
-            let word = if again { "restarts" } else { "starts" };
-            let _ = writeln!(log, "--- bakeoff {word} `{}` ---", spec.name);
-        }
-        let confinement = self.confine.confine(spec);
-        *self.limits.lock().unwrap_or_else(PoisonError::into_inner) =
-            (confinement.limits, confinement.group);
-
-        let started = match again {
-            true => Ok(()),
-            false => self.prepare(&confinement.enter, log),
-        };
-        let started =
-            started.and_then(|()| self.fork(&self.program, &spec.args, &confinement.enter, log));
-        let child = started.inspect_err(|_| self.confine.release(spec))?;
-        let pid = child.id() as i32;
-        *self.state() = State::Started(child);
-        self.lives_as(if again { Life::StartedAgain } else { Life::Starting });
-        self.pid.store(pid, Ordering::Release);
-        Ok(())
-    }
-
-    /// Runs the commands that come before the server, one after the other. The first that fails is the error.
-    fn prepare(&self, enter: &[PathBuf], log: &File) -> Result<(), HostError> {
-        self.spec.before.iter().try_for_each(|command| {
-            let begin = || self.fork(&command.program, &command.args, enter, log);
-            before::run(command, begin)?.map_err(|unprepared| HostError::Before {
-                node: self.spec.name.clone(),
-                program: command.program.clone(),
-                how: unprepared.to_string(),
-                log: self.log_tail(LogTail::LINES),
-            })
-        })
-    }
-
-    /// Starts a program with all that the node has, in a process group of its own. When this
-    /// returns, the program runs.
-    fn fork(
-        &self,
-        program: &Path,
-        args: &[OsString],
-        enter: &[PathBuf],
-        log: &File,
-    ) -> Result<Child, HostError> {
-        let spec = &self.spec;
-        let launch_error = |problem: String| HostError::Launch {
-            node: spec.name.clone(),
-            program: program.to_owned(),
-            problem,
-        };
-        let log_error = |e| HostError::io("write a log", &self.log, e);
-        let mut command = launcher::ourselves();
-        command.args([shim::COMMAND, "--parent", &std::process::id().to_string()]);
-        let cpus = spec.limits.as_ref().map_or(&[][..], |limits| &limits.cpus);
-        if !cpus.is_empty() {
-            let cpus = cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-            command.args(["--cpus", &cpus]);
-        }
-        for file in enter {
-            command.arg("--enter").arg(file);
-        }
-        let unprivileged =
-            unprivileged::prefix(spec.never_root).map_err(|e| launch_error(e.to_string()))?;
-        command.arg("--").args(unprivileged).arg(program).args(args);
-        command.current_dir(&spec.dir).process_group(0).env_clear();
-        for name in ["PATH", "HOME"] {
-            command.envs(std::env::var_os(name).map(|value| (name, value)));
-        }
-        let (mark, marked) = launcher::mark();
-        command.env("LANG", "C").env("TMPDIR", spec.dir.join("tmp")).env(mark, marked);
-        command.env(warden_line::NODE_MARK, &self.mark);
-        command.envs(spec.env.iter().map(|(name, value)| (name, value)));
-        let (mut reason, report) = std::io::pipe().map_err(|e| launch_error(e.to_string()))?;
-        command.stdin(report);
-        command.stdout(log.try_clone().map_err(log_error)?);
-        command.stderr(Stdio::from(log.try_clone().map_err(log_error)?));
-
-        let unguarded = |e| launch_error(format!("nobody would stop it with bakeoff: {e}"));
-        launcher::guard().map_err(unguarded)?;
-        let mut child = launcher::spawn(command).map_err(|e| launch_error(e.to_string()))?;
-        let pid = child.id() as i32;
-        // Not reaped yet, so it is there to be read, whatever has become of it.
-        let start_ticks = procfs::stat(pid).map_or(0, |stat| stat.start_ticks);
-        let mut problem = String::new();
-        match launcher::watch(pid, start_ticks) {
-            Ok(()) => drop(reason.read_to_string(&mut problem)),
-            Err(e) => problem = format!("nobody would stop it with bakeoff: {e}"),
-        }
-        if !problem.is_empty() {
-            end(&mut child);
-            launcher::forget(pid);
-            return Err(launch_error(problem));
-        }
-        Ok(child)
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let started = matches!(*self.state(), State::Started(_));
-        if started {
-            self.kill9();
+        match &self.0 {
+            Inner::Here(server) => server.log_tail(lines),
+            Inner::Elsewhere { server, .. } => server.log_tail(lines),
         }
     }
 }

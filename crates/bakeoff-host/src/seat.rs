@@ -7,8 +7,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use serde::{Deserialize, Serialize};
 /// A machine of a run, as nodes know it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum MachineId {
     /// This machine, without an agent.
     Here,
@@ -17,7 +18,7 @@ pub enum MachineId {
 }
 
 /// Where a node runs, and the only address that it listens on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seat {
     /// The machine.
     pub machine: MachineId,

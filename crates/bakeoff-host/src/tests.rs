@@ -8,7 +8,7 @@ use bakeoff_clock as clock;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use super::process::Stopped;
+use super::Stopped;
 use super::*;
 
 pub(super) fn sh(dir: &TempDir, script: &str) -> NodeSpec {

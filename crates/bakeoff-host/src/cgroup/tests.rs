@@ -379,7 +379,7 @@ fn throttling_is_read_in_both_cgroup_versions() {
 /// CPU seconds per second that a node used between two looks at least `seconds` apart.
 fn share(process: &Process, dir: &TempDir, seconds: u64) -> (f64, Series) {
     let sampler = Sampler::start(dir.path(), INTERVAL_MIN, clock::now());
-    sampler.watch([Watched::node(process)]);
+    sampler.watch(Watched::node(process));
     std::thread::sleep(Duration::from_secs(seconds));
     let observed = sampler.stop();
     let node = observed.nodes.into_iter().find(|node| node.name == process.name()).unwrap();

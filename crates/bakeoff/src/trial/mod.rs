@@ -273,7 +273,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let was_kept = kept.is_some();
         let cluster = match kept {
             Some(cluster) => {
-                self.sampling.sampler.watch(cluster.processes().map(Watched::node));
+                self.sampling.sampler.watch(cluster.processes().filter_map(Watched::node));
                 cluster.again(interrupted)?
             }
             None if asked.is_started() => self.start()?,
@@ -327,7 +327,8 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             seed: trial.seed,
         };
         let sampler = &mut self.sampling.sampler;
-        let watch = |processes: &[Process]| sampler.watch(processes.iter().map(Watched::node));
+        let watch =
+            |processes: &[Process]| sampler.watch(processes.iter().filter_map(Watched::node));
         let (ports, stop) = (&mut self.context.ports, self.context.interrupted);
         Ok(cluster::start_on_free_ports(of, ports, stop, self.reporter, watch)?)
     }

@@ -1,0 +1,404 @@
+//! One running server of this machine: its signals, its end, its log.
+//!
+//! A server leads a process group of its own, and is stopped with all of its group and whatever
+//! descends from it: Java wrappers, shells and PostgreSQL fork. Its end is looked at without
+//! reaping it, since a process that was reaped gives its id, which names the group, away. A process that leaves both
+//! its group and its parents, as daemons do, is known by the node's mark in its environment.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bakeoff_clock as clock;
+use rustix::process::{Pid, Signal};
+use serde::{Deserialize, Serialize};
+
+use super::cgroup::Group;
+use super::child::{Exit, end, peek};
+use super::ending::{Ending, EndingCause, Life};
+use super::error::LogTail;
+use super::private;
+use super::{
+    Confine, HostError, LimitsApplied, NodeSpec, before, disk, launcher, listening, logs, procfs,
+    shim, unprivileged, warden, warden_line,
+};
+
+/// A server that was launched. Dropping it kills it.
+pub(super) struct Server {
+    spec: NodeSpec,
+    program: PathBuf,
+    log: PathBuf,
+    /// Where the log of this launch begins: an earlier trial may have left lines before it.
+    log_from: u64,
+    confine: Arc<dyn Confine>,
+    limits: Mutex<(LimitsApplied, Option<Group>)>,
+    /// The leader's id for the sampler, which outlives restarts; 0 when there is none.
+    pid: Arc<AtomicI32>,
+    state: Mutex<State>,
+    life: Mutex<Life>,
+    /// The value of the mark by which all that it starts is known.
+    mark: String,
+}
+
+enum State {
+    /// Started and not yet reaped: it may have ended by itself.
+    Started(Child),
+    /// Reaped, or never started.
+    Ended(Option<Exit>),
+}
+
+/// From which share of its time on it is worth a word that its CPU limit held a process back.
+const THROTTLED_MATTERS: f64 = 0.5;
+
+/// How often, and after what pause, it is looked whether strays that were killed are gone.
+const STRAYS_LOOKS: u32 = 100;
+const STRAYS_PAUSE: Duration = Duration::from_millis(10);
+
+/// The result of stopping a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stopped {
+    /// Its end.
+    pub exit: Exit,
+    /// Whether it had to be killed, for it did not end within the grace.
+    pub forced: bool,
+}
+
+impl Server {
+    pub(super) fn start(
+        spec: NodeSpec,
+        program: PathBuf,
+        log: PathBuf,
+        confine: Arc<dyn Confine>,
+    ) -> Result<Self, HostError> {
+        static NODES: AtomicU64 = AtomicU64::new(0);
+        let number = NODES.fetch_add(1, Ordering::Relaxed);
+        let process = Self {
+            mark: format!("{}.{number}", launcher::mark().1),
+            spec,
+            program,
+            log_from: log.metadata().map_or(0, |file| file.len()),
+            log,
+            confine,
+            limits: Mutex::new((LimitsApplied::NotAsked, None)),
+            pid: Arc::default(),
+            state: Mutex::new(State::Ended(None)),
+            life: Mutex::default(),
+        };
+        process.spawn()?;
+        Ok(process)
+    }
+
+    /// Returns its description.
+    pub(super) fn spec(&self) -> &NodeSpec {
+        &self.spec
+    }
+
+    /// The files that it complains in, which need not be there: its output, and further ones.
+    pub(super) fn logs(&self) -> impl Iterator<Item = PathBuf> {
+        let further = self.spec.logs.iter().map(|path| self.spec.dir.join(path));
+        std::iter::once(self.log.clone()).chain(further)
+    }
+
+    /// The TCP and UDP addresses that it can be reached at, with all that descends from it; none where the kernel
+    /// does not tell.
+    pub(super) fn listens_on(&self) -> Vec<SocketAddr> {
+        self.pid().map(listening::addresses).unwrap_or_default()
+    }
+
+    /// The server's process id, which is its process group's too; `None` once it was reaped.
+    pub(super) fn pid(&self) -> Option<i32> {
+        Some(self.pid.load(Ordering::Acquire)).filter(|&pid| pid != 0)
+    }
+
+    /// CPU time that the process itself has used, in steps of a clock tick; `None` once it was
+    /// reaped.
+    pub(super) fn cpu_used(&self) -> Option<Duration> {
+        let stat = procfs::stat(self.pid()?)?;
+        let ticks = stat.own.ticks() as f64;
+        Some(Duration::from_secs_f64(ticks / rustix::param::clock_ticks_per_second() as f64))
+    }
+
+    /// The process id as it is now and after every restart; 0 while there is none.
+    pub(super) fn pid_cell(&self) -> Arc<AtomicI32> {
+        Arc::clone(&self.pid)
+    }
+
+    /// Returns whether and how the requested limits were applied.
+    pub(super) fn limits(&self) -> LimitsApplied {
+        self.limits.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+
+    /// Its cgroup, which is made anew at the same place when it restarts.
+    pub(super) fn group(&self) -> Option<Group> {
+        self.limits.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
+    }
+
+    /// Describes the effect of its limits on a server that runs; `None` when that was nothing that matters.
+    pub(super) fn held_by_limits(&self) -> Option<String> {
+        let (group, limits) = (self.group()?, self.spec.limits.as_ref()?);
+        let kills = group.memory_kills();
+        if let Some(memory) = limits.memory.filter(|_| kills > 0) {
+            return Some(format!(
+                "a process of it was killed by its memory limit of {memory} (oom_kill {kills})"
+            ));
+        }
+        let (cpu, share) = (limits.cpu?, group.share_throttled()?);
+        let held = || {
+            format!(
+                "it was throttled for {:.0} % of the time by its limit of {cpu} CPUs",
+                share * 100.0
+            )
+        };
+        (share >= THROTTLED_MATTERS).then(held)
+    }
+
+    /// Returns how it ended; `None` while it runs.
+    pub(super) fn exit(&self) -> Option<Exit> {
+        match &*self.state() {
+            State::Started(child) => peek(child),
+            State::Ended(exit) => *exit,
+        }
+    }
+
+    /// Returns how it ended by itself, and why as far as that can be seen; `None` while it runs.
+    pub(super) fn ending(&self) -> Option<Ending> {
+        let exit = self.exit()?;
+        let limit = self.spec.limits.as_ref().and_then(|limits| limits.memory);
+        let kills = self.group().map_or(0, |group| group.memory_kills());
+        let cause = match limit {
+            Some(limit) if kills > 0 => Some(EndingCause::MemoryLimit { limit, kills }),
+            _ if disk::is_full(&self.spec.dir)
+                || logs::speaks_of_a_full_disk(&self.log, self.log_from) =>
+            {
+                Some(EndingCause::FullDisk)
+            }
+            _ => None,
+        };
+        Some(Ending { exit, cause })
+    }
+
+    /// Returns what it has done so far.
+    pub(super) fn life(&self) -> Life {
+        *self.life.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn lives_as(&self, life: Life) {
+        *self.life.lock().unwrap_or_else(PoisonError::into_inner) = life;
+    }
+
+    /// Kills it, its group and all that descends from it, and reaps it, now. It may have ended
+    /// before: then this clears away what it left.
+    pub(super) fn kill9(&self) -> Exit {
+        let mut state = self.state();
+        let child = match &mut *state {
+            State::Started(child) => child,
+            State::Ended(exit) => return exit.expect("a process that never started is not kept"),
+        };
+        let exit = end(child);
+        self.end_strays();
+        *state = State::Ended(Some(exit));
+        let group = self.pid.swap(0, Ordering::AcqRel);
+        launcher::forget(group);
+        self.confine.release(&self.spec);
+        exit
+    }
+
+    /// Returns what it left running outside of its group and of all that descends from it: daemons, of which no sample
+    /// tells. Each is told as its name and process id: `nginx (4711)`.
+    pub(super) fn strays(&self) -> Vec<String> {
+        let group = self.pid().unwrap_or(0);
+        self.strays_of(group).iter().map(|(name, stat)| format!("{name} ({})", stat.pid)).collect()
+    }
+
+    fn strays_of(&self, group: i32) -> Vec<(String, procfs::Stat)> {
+        let marked = format!("{}={}", warden_line::NODE_MARK, self.mark);
+        let family: Vec<i32> = match group {
+            0 => Vec::new(),
+            group => procfs::family(group).iter().map(|stat| stat.pid).collect(),
+        };
+        let all = procfs::pids().into_iter().filter_map(procfs::named);
+        all.filter(|(_, stat)| stat.lives() && stat.pid != group && !family.contains(&stat.pid))
+            .filter(|(_, stat)| warden::is_marked(stat, marked.as_bytes()))
+            .collect()
+    }
+
+    /// Kills what it left running outside of its group, and waits until that is gone.
+    fn end_strays(&self) {
+        // More than once: a process may fork while we look.
+        for _ in 0..STRAYS_LOOKS {
+            // Nothing of its group is left to be told from them.
+            let strays = self.strays_of(0);
+            if strays.is_empty() {
+                return;
+            }
+            strays.iter().for_each(|(_, stat)| procfs::kill(stat));
+            std::thread::sleep(STRAYS_PAUSE);
+        }
+    }
+
+    pub(super) fn ask_to_end(&self) {
+        self.signal(self.spec.stop_signal.unwrap_or(Signal::TERM));
+    }
+
+    /// Sends its group a signal; nothing when it was reaped.
+    pub(super) fn signal(&self, signal: Signal) {
+        // Under the lock, so that nobody reaps the leader, and frees the id, meanwhile.
+        let state = self.state();
+        if let (State::Started(_), Some(group)) = (&*state, self.pid().and_then(Pid::from_raw)) {
+            let _ = rustix::process::kill_process_group(group, signal);
+        }
+    }
+
+    /// Starts it again as it was described, in the directory as it is, after killing what may
+    /// still run. Its log goes on in the same file.
+    pub(super) fn restart(&self) -> Result<(), HostError> {
+        self.kill9();
+        self.spawn()
+    }
+
+    /// Returns where its output goes.
+    #[cfg(test)]
+    pub(super) fn log_path(&self) -> &Path {
+        &self.log
+    }
+
+    /// The last lines of its output since it was launched, fit to be shown.
+    pub(super) fn log_tail(&self, lines: usize) -> LogTail {
+        LogTail::read(&self.log, self.log_from, lines)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn finish_by(&self, deadline: Instant) -> Stopped {
+        let mut pause = Duration::from_millis(1);
+        while self.exit().is_none() {
+            let left = deadline.saturating_duration_since(clock::now());
+            if left.is_zero() {
+                return Stopped { exit: self.kill9(), forced: true };
+            }
+            std::thread::sleep(pause.min(left));
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+        Stopped { exit: self.kill9(), forced: false }
+    }
+
+    fn spawn(&self) -> Result<(), HostError> {
+        let spec = &self.spec;
+        let log_error = |e| HostError::io("write a log", &self.log, e);
+        let mut log = private::append(&self.log, true);
+        let log = log.as_mut().map_err(|e| log_error(std::io::Error::from(e.kind())))?;
+        let again = matches!(*self.state(), State::Ended(Some(_)));
+        if again || self.log_from > 0 {
+            let word = if again { "restarts" } else { "starts" };
+            let _ = writeln!(log, "--- bakeoff {word} `{}` ---", spec.name);
+        }
+        let confinement = self.confine.confine(spec);
+        *self.limits.lock().unwrap_or_else(PoisonError::into_inner) =
+            (confinement.limits, confinement.group);
+
+        let started = match again {
+            true => Ok(()),
+            false => self.prepare(&confinement.enter, log),
+        };
+        let started =
+            started.and_then(|()| self.fork(&self.program, &spec.args, &confinement.enter, log));
+        let child = started.inspect_err(|_| self.confine.release(spec))?;
+        let pid = child.id() as i32;
+        *self.state() = State::Started(child);
+        self.lives_as(if again { Life::StartedAgain } else { Life::Starting });
+        self.pid.store(pid, Ordering::Release);
+        Ok(())
+    }
+
+    /// Runs the commands that come before the server, one after the other. The first that fails is the error.
+    fn prepare(&self, enter: &[PathBuf], log: &File) -> Result<(), HostError> {
+        self.spec.before.iter().try_for_each(|command| {
+            let begin = || self.fork(&command.program, &command.args, enter, log);
+            before::run(command, begin)?.map_err(|unprepared| HostError::Before {
+                node: self.spec.name.clone(),
+                program: command.program.clone(),
+                how: unprepared.to_string(),
+                log: self.log_tail(LogTail::LINES),
+            })
+        })
+    }
+
+    /// Starts a program with all that the node has, in a process group of its own. When this
+    /// returns, the program runs.
+    fn fork(
+        &self,
+        program: &Path,
+        args: &[OsString],
+        enter: &[PathBuf],
+        log: &File,
+    ) -> Result<Child, HostError> {
+        let spec = &self.spec;
+        let launch_error = |problem: String| HostError::Launch {
+            node: spec.name.clone(),
+            program: program.to_owned(),
+            problem,
+        };
+        let log_error = |e| HostError::io("write a log", &self.log, e);
+        let mut command = launcher::ourselves();
+        command.args([shim::COMMAND, "--parent", &std::process::id().to_string()]);
+        let cpus = spec.limits.as_ref().map_or(&[][..], |limits| &limits.cpus);
+        if !cpus.is_empty() {
+            let cpus = cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+            command.args(["--cpus", &cpus]);
+        }
+        for file in enter {
+            command.arg("--enter").arg(file);
+        }
+        let unprivileged =
+            unprivileged::prefix(spec.never_root).map_err(|e| launch_error(e.to_string()))?;
+        command.arg("--").args(unprivileged).arg(program).args(args);
+        command.current_dir(&spec.dir).process_group(0).env_clear();
+        for name in ["PATH", "HOME"] {
+            command.envs(std::env::var_os(name).map(|value| (name, value)));
+        }
+        let (mark, marked) = launcher::mark();
+        command.env("LANG", "C").env("TMPDIR", spec.dir.join("tmp")).env(mark, marked);
+        command.env(warden_line::NODE_MARK, &self.mark);
+        command.envs(spec.env.iter().map(|(name, value)| (name, value)));
+        let (mut reason, report) = std::io::pipe().map_err(|e| launch_error(e.to_string()))?;
+        command.stdin(report);
+        command.stdout(log.try_clone().map_err(log_error)?);
+        command.stderr(Stdio::from(log.try_clone().map_err(log_error)?));
+
+        let unguarded = |e| launch_error(format!("nobody would stop it with bakeoff: {e}"));
+        launcher::guard().map_err(unguarded)?;
+        let mut child = launcher::spawn(command).map_err(|e| launch_error(e.to_string()))?;
+        let pid = child.id() as i32;
+        // Not reaped yet, so it is there to be read, whatever has become of it.
+        let start_ticks = procfs::stat(pid).map_or(0, |stat| stat.start_ticks);
+        let mut problem = String::new();
+        match launcher::watch(pid, start_ticks) {
+            Ok(()) => drop(reason.read_to_string(&mut problem)),
+            Err(e) => problem = format!("nobody would stop it with bakeoff: {e}"),
+        }
+        if !problem.is_empty() {
+            end(&mut child);
+            launcher::forget(pid);
+            return Err(launch_error(problem));
+        }
+        Ok(child)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let started = matches!(*self.state(), State::Started(_));
+        if started {
+            self.kill9();
+        }
+    }
+}
