@@ -109,6 +109,11 @@ pub enum HostError {
         /// Where they were sought.
         range: std::ops::RangeInclusive<u16>,
     },
+    /// Another machine failed, in its words.
+    Elsewhere {
+        /// The whole message.
+        text: String,
+    },
     /// A file or directory failed.
     Io {
         /// `write a node's file`.
@@ -207,6 +212,7 @@ impl fmt::Display for HostError {
                 write!(f, "no free port from {} to {}", range.start(), range.end())?;
                 write!(f, "\nhint: say where to look with `--base-port`")
             }
+            Self::Elsewhere { text } => f.write_str(text),
             Self::Io { what, path, error } => {
                 write!(f, "cannot {what}: `{}`: {error}", path.display())
             }

@@ -243,11 +243,17 @@ impl Process {
         self.finish_by(clock::now() + grace)
     }
 
-    fn ask_to_end(&self) {
+    /// Asks its group to end.
+    pub fn ask_to_end(&self) {
         match &self.0 {
             Inner::Here(server) => server.ask_to_end(),
             Inner::Elsewhere { server, .. } => server.ask_to_end(),
         }
+    }
+
+    /// Waits for its end for so long, and kills what is left then.
+    pub fn finish_within(&self, grace: Duration) -> Stopped {
+        self.finish_by(clock::now() + grace)
     }
 
     fn finish_by(&self, deadline: Instant) -> Stopped {

@@ -100,6 +100,9 @@ pub(crate) enum Command {
         #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
         args: Vec<OsString>,
     },
+    /// Serve a coordinator on standard input and output: what bakeoff starts on other machines
+    #[command(hide = true)]
+    Agent,
     /// Print shell completions
     Completions {
         /// For which shell

@@ -9,6 +9,7 @@ mod commands;
 mod environment;
 mod event;
 mod failure;
+mod generators;
 mod messages;
 mod progress;
 mod rows;
@@ -35,9 +36,17 @@ fn main() -> ExitCode {
     }
     let mut cli = Cli::parse_from(bakeoff_compat::arguments(std::env::args_os()));
     let mut messages = Messages::new();
+    if let Command::Agent = cli.command {
+        return ended(commands::agent::serve().map(|()| ExitCode::SUCCESS));
+    }
     let done =
         catch_signals().and_then(|interrupted| obey(&mut cli.command, &mut messages, &interrupted));
     messages.finish();
+    ended(done)
+}
+
+/// Says why a command failed, and how it ended.
+fn ended(done: Result<ExitCode, Failure>) -> ExitCode {
     done.unwrap_or_else(|failure| {
         messages::failure(&failure.to_string());
         ExitCode::from(failure.exit_code())
@@ -86,6 +95,7 @@ fn obey(
             return Ok(bakeoff_compat::vault_benchmark::run(args, messages, interrupted)?);
         }
         Command::Doctor { studies } => return commands::catalogue::doctor(studies),
+        Command::Agent => unreachable!("it is served before signals are caught"),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "bakeoff", &mut script);

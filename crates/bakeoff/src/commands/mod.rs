@@ -2,6 +2,7 @@
 //!
 //! Not here: flags (`cli`), one trial (`trial`), other tools' commands (`bakeoff_compat`).
 
+pub(crate) mod agent;
 pub(crate) mod catalogue;
 pub(crate) mod compare;
 pub(crate) mod conditions;

@@ -6,6 +6,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests time what they see from outside")]
 #![allow(clippy::disallowed_macros, reason = "a test says why it was skipped")]
 
+mod agent;
 mod canary;
 mod checks;
 mod cli;

@@ -1,0 +1,327 @@
+//! The programs that carry the pipe to an agent: bakeoff itself as a child, `ssh`, `kubectl exec`.
+//!
+//! They are run as programs, so that a user's own configuration, keys, jump hosts and credentials hold. A carrier
+//! is in a process group of its own: Ctrl-C ends the run in order, and not the way to the machines first.
+//!
+//! A machine is sent this bakeoff's executable when it has none of the same hash. A script of a few lines, for any
+//! POSIX shell, says what machine it is, takes the bytes and becomes the agent.
+//!
+//! Not here: what is said over the pipe (`client`).
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use super::error::AgentError;
+
+/// The way to a machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Carrier {
+    /// A child process on this machine.
+    Child,
+    /// `ssh`.
+    Ssh {
+        /// `db1`, `me@db1`, as `ssh` takes it.
+        destination: String,
+        /// Further arguments for `ssh`: `-F`, `FILE`.
+        arguments: Vec<String>,
+    },
+    /// `kubectl exec -i`.
+    Kubectl {
+        /// `kubectl`, or the path of another.
+        program: String,
+        /// What selects cluster and namespace: `--context`, `NAME`.
+        arguments: Vec<String>,
+        /// The pod.
+        pod: String,
+        /// The path of bakeoff in its image; `None` where it is sent into a pod with a shell.
+        image_program: Option<String>,
+    },
+}
+
+/// The executable that is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sent {
+    /// Where it is on this machine.
+    pub path: PathBuf,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its SHA-256, in hexadecimal.
+    pub sha256: String,
+    /// The machines that it runs on: `Linux x86_64`.
+    pub machine: String,
+}
+
+/// The line by which the script says what it found, before anything else that we read.
+const FOUND: &str = "bakeoff-finds ";
+/// Most bytes of lines before it.
+const BEFORE_MAX: u64 = 64 << 10;
+
+/// A carrier that runs: its process and both ends of the pipe.
+pub(crate) struct Carried {
+    pub(crate) child: Child,
+    pub(crate) to: ChildStdin,
+    pub(crate) from: BufReader<ChildStdout>,
+}
+
+impl Carrier {
+    /// Returns the name of the program that carries.
+    pub fn program(&self) -> &str {
+        match self {
+            Self::Child => "bakeoff",
+            Self::Ssh { .. } => "ssh",
+            Self::Kubectl { program, .. } => program,
+        }
+    }
+
+    /// Starts it, and brings the agent about on the other side. The agent has not been heard when this returns.
+    pub(crate) fn start(&self, machine: &str, sent: &Sent) -> Result<Carried, AgentError> {
+        let mut command = self.command(sent);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let program = self.program().to_owned();
+        let mut child = command
+            .process_group(0)
+            .spawn()
+            .map_err(|error| AgentError::NoCarrier { program, why: error.to_string() })?;
+        let (to, from) = (child.stdin.take(), child.stdout.take());
+        let (to, from) = (to.expect("it is piped"), from.expect("it is piped"));
+        let mut carried = Carried { child, to, from: BufReader::new(from) };
+        if self.is_scripted()
+            && let Err(failure) = send(&mut carried, machine, sent)
+        {
+            return Err(failure.told(machine, &mut carried.child));
+        }
+        Ok(carried)
+    }
+
+    /// Returns whether a shell takes the executable on the other side.
+    fn is_scripted(&self) -> bool {
+        match self {
+            Self::Child => false,
+            Self::Ssh { .. } => true,
+            Self::Kubectl { image_program, .. } => image_program.is_none(),
+        }
+    }
+
+    fn command(&self, sent: &Sent) -> Command {
+        match self {
+            Self::Child => {
+                let mut command = Command::new(&sent.path);
+                command.arg("agent");
+                command
+            }
+            Self::Ssh { destination, arguments } => {
+                let mut command = Command::new("ssh");
+                command.args(["-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]);
+                command.args(["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"]);
+                command.args(arguments).arg("--").arg(destination);
+                // The user's own shell may be none that reads scripts.
+                command.arg(format!("exec /bin/sh -c '{}'", script(sent)));
+                command
+            }
+            Self::Kubectl { program, arguments, pod, image_program } => {
+                let mut command = Command::new(program);
+                command.args(arguments).args(["exec", "-i", pod, "--"]);
+                match image_program {
+                    Some(path) => command.args([path, "agent"]),
+                    None => command.args(["/bin/sh", "-c", &script(sent)]),
+                };
+                command
+            }
+        }
+    }
+}
+
+/// Returns the script that says what machine it is on, takes the executable where that is missing, and becomes
+/// the agent. It holds no single quote, so that it can be quoted by them.
+fn script(sent: &Sent) -> String {
+    let Sent { size, sha256, .. } = sent;
+    format!(
+        r#"umask 077
+d="${{XDG_CACHE_HOME:-$HOME/.cache}}/bakeoff/agents"
+mkdir -p "$d" 2>/dev/null && [ -w "$d" ] || d="$(mktemp -d)" || exit 1
+f="$d/bakeoff-{sha256}"
+if [ -x "$f" ]; then h=has; else h=lacks; fi
+echo "{FOUND}$(uname -s) $(uname -m) $h"
+if [ $h = lacks ]; then
+  t="$f.$$"
+  if ! head -c {size} >"$t" || ! chmod 700 "$t" || ! mv -f "$t" "$f"; then
+    rm -f "$t"; echo "bakeoff could not be kept in $d" >&2; exit 1
+  fi
+fi
+exec "$f" agent"#
+    )
+}
+
+/// A failed beginning.
+enum NotSent {
+    Other { theirs: String, ours: String },
+    Io(io::Error, String),
+}
+
+impl NotSent {
+    fn told(self, machine: &str, child: &mut Child) -> AgentError {
+        let machine = machine.to_owned();
+        match self {
+            Self::Other { theirs, ours } => {
+                end(child);
+                AgentError::OtherArchitecture { machine, theirs, ours }
+            }
+            Self::Io(error, before) => {
+                let (how, said) = last_words(child, &error);
+                let said = format!("{before}{said}");
+                AgentError::NotBegun { machine, how, said }
+            }
+        }
+    }
+}
+
+/// Reads what the script found, and sends the executable where it is missing.
+fn send(carried: &mut Carried, machine: &str, sent: &Sent) -> Result<(), NotSent> {
+    let mut before = String::new();
+    let found = loop {
+        let mut line = Vec::new();
+        let mut limited = (&mut carried.from).take(BEFORE_MAX);
+        let read = limited.read_until(b'\n', &mut line);
+        let line = String::from_utf8_lossy(&line).into_owned();
+        match read {
+            Ok(0) => return Err(NotSent::Io(io::ErrorKind::UnexpectedEof.into(), before)),
+            Err(error) => return Err(NotSent::Io(error, before)),
+            Ok(_) => {}
+        }
+        if let Some(found) = line.trim_end().strip_prefix(FOUND) {
+            break found.to_owned();
+        }
+        before.push_str(&line);
+        if before.len() as u64 > BEFORE_MAX {
+            let why = io::Error::other(format!("`{machine}` printed 64 KiB and began nothing"));
+            return Err(NotSent::Io(why, String::new()));
+        }
+    };
+    let (theirs, has) = found.rsplit_once(' ').unwrap_or((&found, ""));
+    if theirs != sent.machine {
+        return Err(NotSent::Other { theirs: theirs.to_owned(), ours: sent.machine.clone() });
+    }
+    if has != "has" {
+        let failed = |error| NotSent::Io(error, before.clone());
+        let file = File::open(&sent.path).map_err(failed)?;
+        io::copy(&mut file.take(sent.size), &mut carried.to).map_err(failed)?;
+        carried.to.flush().map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Ends a carrier that is of no more use.
+pub(crate) fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// Most bytes of a carrier's complaints that are kept.
+const SAID_MAX: u64 = 8 << 10;
+
+/// Waits for a carrier that broke off, and returns how it ended and what it said.
+pub(crate) fn last_words(child: &mut Child, error: &io::Error) -> (String, String) {
+    let mut said = Vec::new();
+    let stderr = child.stderr.take();
+    // One that goes on running says nothing more: its pipe has to close first.
+    let ended = child.try_wait().ok().flatten().is_some() || {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        child.try_wait().ok().flatten().is_some()
+    };
+    if !ended {
+        end(child);
+    }
+    if let Some(stderr) = stderr {
+        let _ = stderr.take(SAID_MAX).read_to_end(&mut said);
+    }
+    let how = match child.wait() {
+        Ok(status) if ended => format!("the way there ended with {status}"),
+        _ => error.to_string(),
+    };
+    (how, shown(&said))
+}
+
+/// Returns lines from elsewhere, fit to be shown.
+pub(crate) fn shown(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut clean = String::new();
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        let line: String =
+            line.chars().map(|c| if c.is_control() { ' ' } else { c }).take(300).collect();
+        let _ = writeln!(clean, "{}", line.trim_end());
+    }
+    clean
+}
+
+impl Sent {
+    /// Takes an executable as it is, for machines like this one.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read(path: &Path) -> io::Result<Self> {
+        let size = path.metadata()?.len();
+        let sha256 = bakeoff_install::sha256_of(path)?;
+        let uname = rustix::system::uname();
+        let word = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
+        let machine = format!("{} {}", word(uname.sysname()), word(uname.machine()));
+        Ok(Self { path: path.to_owned(), size, sha256, machine })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent() -> Sent {
+        Sent {
+            path: "/bin/true".into(),
+            size: 4,
+            sha256: "abc".to_owned(),
+            machine: "Linux x86_64".to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_script_can_stand_between_single_quotes() {
+        assert!(!script(&sent()).contains('\''));
+    }
+
+    #[test]
+    fn a_destination_cannot_be_taken_for_an_option() {
+        let carrier = Carrier::Ssh { destination: "-oProxyCommand=x".into(), arguments: vec![] };
+        let command = carrier.command(&sent());
+        let args: Vec<_> = command.get_args().map(|arg| arg.to_string_lossy()).collect();
+        let place = args.iter().position(|arg| arg == "-oProxyCommand=x").unwrap();
+        assert_eq!(args[place - 1], "--");
+    }
+
+    #[test]
+    fn the_script_takes_an_executable_once() {
+        let home = tempfile::tempdir().unwrap();
+        let agent = b"#!/bin/sh\necho \"agent $1 begins\"\n";
+        let mut sent = sent();
+        sent.size = agent.len() as u64;
+        for expected in ["lacks", "has"] {
+            let mut child = Command::new("sh")
+                .args(["-c", &script(&sent)])
+                .env("HOME", home.path())
+                .env_remove("XDG_CACHE_HOME")
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            if expected == "lacks" {
+                child.stdin.take().unwrap().write_all(agent).unwrap();
+            }
+            let out = child.wait_with_output().unwrap();
+            let out = String::from_utf8(out.stdout).unwrap();
+            let lines: Vec<&str> = out.lines().collect();
+            assert!(lines[0].starts_with(FOUND) && lines[0].ends_with(expected), "{out}");
+            assert_eq!(lines[1], "agent agent begins");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Errors of an agent and of the way to it, in the house form.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Why an agent did not do what it was asked for, in its words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The whole message: its first line says what failed.
+    pub text: String,
+    /// Whether somebody asked for the end before it was done.
+    #[serde(default)]
+    pub interrupted: bool,
+}
+
+impl Refusal {
+    /// Refuses with these words.
+    pub fn new(text: impl fmt::Display) -> Self {
+        Self { text: text.to_string(), interrupted: false }
+    }
+}
+
+/// A machine whose agent cannot be used.
+#[derive(Debug, Clone)]
+pub enum AgentError {
+    /// The carrier could not be started.
+    NoCarrier {
+        /// `ssh`.
+        program: String,
+        /// The kernel's reason.
+        why: String,
+    },
+    /// No agent began to speak.
+    NotBegun {
+        /// The machine's name.
+        machine: String,
+        /// How the carrier ended, or that it did not.
+        how: String,
+        /// The last lines that came from there.
+        said: String,
+    },
+    /// It is of another kind of machine.
+    OtherArchitecture {
+        /// The machine's name.
+        machine: String,
+        /// `Linux aarch64`.
+        theirs: String,
+        /// `Linux x86_64`.
+        ours: String,
+    },
+    /// It speaks another version of the protocol.
+    OtherProtocol {
+        /// The machine's name.
+        machine: String,
+        /// Its number.
+        theirs: u32,
+        /// Ours.
+        ours: u32,
+    },
+    /// It is there, and refused.
+    Refused {
+        /// The machine's name.
+        machine: String,
+        /// Its words.
+        refusal: Refusal,
+    },
+    /// It was there, and is not any more.
+    Lost {
+        /// The machine's name.
+        machine: String,
+        /// What was seen last.
+        why: String,
+    },
+    /// It sent what no agent sends.
+    Garbled {
+        /// The machine's name.
+        machine: String,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+impl AgentError {
+    pub(crate) fn lost_by(machine: &str, error: &io::Error) -> Self {
+        Self::Lost { machine: machine.to_owned(), why: error.to_string() }
+    }
+
+    pub(crate) fn silent(machine: &str, time: Duration) -> Self {
+        let why = format!("no answer within {time:?}");
+        Self::Lost { machine: machine.to_owned(), why }
+    }
+
+    /// Returns whether the machine is lost, so that nothing more can be asked of it.
+    pub fn is_loss(&self) -> bool {
+        !matches!(self, Self::Refused { .. })
+    }
+
+    /// Returns whether somebody asked for the end.
+    pub fn is_interruption(&self) -> bool {
+        matches!(self, Self::Refused { refusal, .. } if refusal.interrupted)
+    }
+}
+
+impl fmt::Display for AgentError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoCarrier { program, why } => write!(
+                to,
+                "`{program}` cannot be started: {why}\nhint: it has to be on `PATH` of this machine"
+            ),
+            Self::NotBegun { machine, how, said } => {
+                write!(to, "no agent began on `{machine}`: {how}")?;
+                said.lines().try_for_each(|line| write!(to, "\n    | {line}"))?;
+                write!(
+                    to,
+                    "\nhint: try the same by hand, without a password: `ssh {machine} uname -sm`"
+                )
+            }
+            Self::OtherArchitecture { machine, theirs, ours } => write!(
+                to,
+                "`{machine}` is {theirs}, and this bakeoff runs on {ours}\nhint: name one that was built for it: \
+                 `agent: PATH` in the places file"
+            ),
+            Self::OtherProtocol { machine, theirs, ours } => write!(
+                to,
+                "the agent on `{machine}` speaks version {theirs} of the protocol, and this bakeoff version {ours}\n\
+                 hint: leave `agent` out of the places file, so that this bakeoff is sent there"
+            ),
+            Self::Refused { machine, refusal } => write!(to, "on `{machine}`: {}", refusal.text),
+            Self::Lost { machine, why } => write!(
+                to,
+                "`{machine}` is lost: {why}\nhint: what ran there has ended, as the connection has"
+            ),
+            Self::Garbled { machine, why } => {
+                write!(to, "the agent on `{machine}` cannot be understood: {why}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for AgentError {}

@@ -1,0 +1,236 @@
+//! What is asked of an agent, and how it introduces itself.
+//!
+//! Requests, answers and notes are JSON. Times are nanoseconds of the agent's own monotonic clock, since it began.
+//!
+//! Not here: how they travel (`frame`), what an agent does (`workshop`).
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::order::LaunchOrder;
+
+/// The version of the protocol. It changes with every change of what is sent.
+pub const PROTOCOL: u32 = 1;
+
+/// The first note of an agent, of request 0.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Hello {
+    /// [`PROTOCOL`] of the agent.
+    pub protocol: u32,
+    /// bakeoff's version.
+    pub version: String,
+    /// SHA-256 of its executable.
+    pub sha256: String,
+    /// The path of its executable.
+    pub program: PathBuf,
+    /// The name that the machine gives itself.
+    pub host: String,
+    /// The folder of programs that it can be sent.
+    pub cache: PathBuf,
+    /// Whether it is root.
+    pub root: bool,
+    /// CPUs that it may use.
+    pub cpus: u32,
+    /// Its clock on the wall, in seconds since 1970.
+    pub wall: f64,
+}
+
+/// A request to an agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "kebab-case")]
+pub enum Request {
+    /// Asks for the time: nanoseconds.
+    Now,
+    /// Makes the run's folder, below `data` where that is given. Answers with its path.
+    Prepare {
+        /// A name for it.
+        run: String,
+        /// The folder that it is made in.
+        data: Option<PathBuf>,
+    },
+    /// Begins a trial: throws the data of the one before away.
+    Trial {
+        /// Names its logs.
+        name: String,
+    },
+    /// Launches a server. Answers with its number.
+    Launch {
+        /// Its description.
+        node: Box<LaunchOrder>,
+    },
+    /// Sends a server's group a signal.
+    Signal {
+        /// Its number.
+        node: u32,
+        /// The signal's number.
+        signal: i32,
+    },
+    /// Kills a server with all that descends from it. Answers with its end.
+    Kill {
+        /// Its number.
+        node: u32,
+    },
+    /// Starts a server again.
+    Restart {
+        /// Its number.
+        node: u32,
+    },
+    /// Asks a server to end.
+    AskToEnd {
+        /// Its number.
+        node: u32,
+    },
+    /// Waits for a server's end, and kills what is left after so long. Answers with how it was stopped.
+    Finish {
+        /// Its number.
+        node: u32,
+        /// How long.
+        grace_ms: u64,
+    },
+    /// Forgets a server, which kills it.
+    Forget {
+        /// Its number.
+        node: u32,
+    },
+    /// Asks how a server ended; `null` while it runs.
+    Ending {
+        /// Its number.
+        node: u32,
+    },
+    /// Asks what became of a server's limits.
+    Limits {
+        /// Its number.
+        node: u32,
+    },
+    /// Asks for the effect of a server's limits.
+    Held {
+        /// Its number.
+        node: u32,
+    },
+    /// Asks where a server listens.
+    Listening {
+        /// Its number.
+        node: u32,
+    },
+    /// Asks for daemons that a server left.
+    Strays {
+        /// Its number.
+        node: u32,
+    },
+    /// Asks for the last lines of a server's log.
+    LogTail {
+        /// Its number.
+        node: u32,
+        /// How many.
+        lines: usize,
+    },
+    /// Asks for a server's whole log, as data; the last 64 MiB of a longer one.
+    Log {
+        /// Its number.
+        node: u32,
+    },
+    /// Asks for a free port at an address of the machine.
+    Port {
+        /// The address.
+        address: IpAddr,
+        /// Where to begin, if the user said so.
+        base: Option<u16>,
+    },
+    /// Begins to sample the machine, itself and what it will be told of. Answers with the time.
+    Observe {
+        /// Milliseconds between two looks.
+        every_ms: u64,
+    },
+    /// Samples these servers too.
+    Watch {
+        /// Their numbers.
+        nodes: Vec<u32>,
+    },
+    /// A phase of the trial begins.
+    Phase {
+        /// Its name in records.
+        name: String,
+    },
+    /// Tells when measuring begins and ends.
+    Moments {
+        /// When it begins.
+        begin: u64,
+        /// When it ends, if that is known.
+        end: Option<u64>,
+    },
+    /// Asks for the samples so far.
+    Samples,
+    /// Ends sampling. Answers with all samples.
+    Observed,
+    /// Marks the place in these servers' logs where a load begins.
+    MarkLogs {
+        /// Their numbers.
+        nodes: Vec<u32>,
+    },
+    /// Marks where it ends.
+    EndMarks,
+    /// Asks for the complaints in between.
+    Complaints,
+    /// Asks which of these files are there, whole: paths, sizes and SHA-256.
+    Lacks {
+        /// The files.
+        files: Vec<FileStamp>,
+    },
+    /// Takes a file, whose bytes follow as data.
+    Put {
+        /// Where, its size and its SHA-256.
+        file: FileStamp,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// Makes a symbolic link.
+    Link {
+        /// Where.
+        path: PathBuf,
+        /// What it leads to.
+        to: PathBuf,
+    },
+    /// Asks for the path of a program by its name or path.
+    Find {
+        /// `java`, `/usr/bin/java`.
+        program: PathBuf,
+    },
+    /// Connects to an address, and carries data between that connection and this request.
+    Dial {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// Asks for what is beyond a host, of whoever serves with it.
+    Duty {
+        /// What; its words are the binary's.
+        what: Value,
+    },
+}
+
+/// A file and what it must hold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileStamp {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Bytes.
+    pub size: u64,
+    /// In hexadecimal.
+    pub sha256: String,
+}
+
+/// Notes about a load that a generator drives.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LoadLine {
+    /// From the agent: all its clients are connected.
+    Connected,
+    /// To the agent: begin at this time of its clock.
+    Begin(u64),
+    /// To the agent: there will be no beginning, or an end now.
+    Stop,
+    /// From the agent: a second is over.
+    Live(Value),
+}

@@ -1,0 +1,436 @@
+//! What an agent has on its machine: a folder, servers, samples, marks in logs.
+//!
+//! It is the host of this machine, asked over a pipe. Each request does what the coordinator would have done itself.
+//!
+//! Not here: how requests come (`serve`), the host (`bakeoff_host`).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bakeoff_clock as clock;
+use bakeoff_clock::Moment;
+use bakeoff_core::observed::{Observed, PhaseName};
+use bakeoff_host::observe::{Sampler, Watched};
+use bakeoff_host::ports::Allocator;
+use bakeoff_host::{Host, HostError, LogTail, Process, RemovedIfKilled, logs, private};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::carrier::Sent;
+use super::client::Incoming;
+use super::clocks::Origin;
+use super::error::Refusal;
+use super::message::{FileStamp, Request};
+use super::order::LaunchOrder;
+use super::serve::Line;
+
+/// Most bytes of a log that are handed over, from its end.
+const LOG_MAX: u64 = 64 << 20;
+/// Most bytes that are read of a connection at once.
+const READ: usize = 64 << 10;
+/// The longest connection that is carried for a coordinator may wait to be accepted.
+const DIAL_WITHIN: Duration = Duration::from_secs(5);
+
+/// The state of an agent.
+pub struct Workshop {
+    origin: Origin,
+    folder: Mutex<Option<Folder>>,
+    nodes: Mutex<BTreeMap<u32, Arc<Process>>>,
+    next: AtomicU32,
+    sampler: Mutex<Option<Sampler>>,
+    marks: Mutex<logs::Marks>,
+    ports: Mutex<Option<Allocator>>,
+}
+
+/// The folder of a run.
+struct Folder {
+    path: PathBuf,
+    /// Names the folder of logs of the trial that is under way.
+    trial: String,
+    _removed: RemovedIfKilled,
+}
+
+impl Default for Workshop {
+    fn default() -> Self {
+        Self {
+            origin: Origin::now(),
+            folder: Mutex::default(),
+            nodes: Mutex::default(),
+            next: AtomicU32::new(1),
+            sampler: Mutex::default(),
+            marks: Mutex::default(),
+            ports: Mutex::default(),
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl From<HostError> for Refusal {
+    fn from(error: HostError) -> Self {
+        Self::new(error)
+    }
+}
+
+fn io_refusal(what: &str, path: &Path) -> impl Fn(std::io::Error) -> Refusal {
+    move |error| Refusal::new(format!("cannot {what}: `{}`: {error}", path.display()))
+}
+
+impl Workshop {
+    /// Returns the time by the agent's clock, in nanoseconds since it began.
+    pub fn now(&self) -> u64 {
+        self.origin.nanos(clock::now())
+    }
+
+    /// Returns a time of the agent's clock as a moment.
+    pub fn instant(&self, nanos: u64) -> std::time::Instant {
+        self.origin.instant(nanos)
+    }
+
+    /// Returns a moment as a time of the agent's clock.
+    pub fn nanos(&self, at: std::time::Instant) -> u64 {
+        self.origin.nanos(at)
+    }
+
+    /// Returns where to tell when measuring begins and ends, while samples are taken.
+    pub fn moments(&self) -> Option<Sender<Moment>> {
+        locked(&self.sampler).as_ref().map(Sampler::moments)
+    }
+
+    /// Kills all that was started, and removes what was written.
+    pub fn end_all(&self) {
+        let nodes = std::mem::take(&mut *locked(&self.nodes));
+        nodes.values().for_each(|node| node.signal(Signal::KILL));
+        for node in nodes.values() {
+            node.kill9();
+        }
+        drop(nodes);
+        if let Some(folder) = locked(&self.folder).take() {
+            fs::remove_dir_all(&folder.path).ok();
+        }
+    }
+
+    fn node(&self, number: u32) -> Result<Arc<Process>, Refusal> {
+        let found = locked(&self.nodes).get(&number).cloned();
+        found.ok_or_else(|| Refusal::new(format!("there is no server {number} here")))
+    }
+
+    fn nodes(&self, numbers: &[u32]) -> Result<Vec<Arc<Process>>, Refusal> {
+        numbers.iter().map(|&number| self.node(number)).collect()
+    }
+
+    /// Does what is asked of a host.
+    pub(crate) fn perform(&self, request: Request, line: &Line) -> Result<Value, Refusal> {
+        let told = |value: serde_json::Result<Value>| {
+            value.map_err(|error| Refusal::new(format!("the answer cannot be written: {error}")))
+        };
+        match request {
+            Request::Now => Ok(json!(self.now())),
+            Request::Prepare { run, data } => self.prepare(&run, data),
+            Request::Trial { name } => self.trial(name),
+            Request::Launch { node } => self.launch(*node),
+            Request::Signal { node, signal } => {
+                let signal = Signal::from_named_raw(signal)
+                    .ok_or_else(|| Refusal::new(format!("there is no signal {signal}")))?;
+                self.node(node)?.signal(signal);
+                Ok(Value::Null)
+            }
+            Request::Kill { node } => told(serde_json::to_value(self.node(node)?.kill9())),
+            Request::Restart { node } => {
+                self.node(node)?.restart()?;
+                Ok(Value::Null)
+            }
+            Request::AskToEnd { node } => {
+                self.node(node)?.ask_to_end();
+                Ok(Value::Null)
+            }
+            Request::Finish { node, grace_ms } => {
+                let grace = Duration::from_millis(grace_ms);
+                told(serde_json::to_value(self.node(node)?.finish_within(grace)))
+            }
+            Request::Forget { node } => {
+                locked(&self.nodes).remove(&node);
+                Ok(Value::Null)
+            }
+            Request::Ending { node } => told(serde_json::to_value(self.node(node)?.ending())),
+            Request::Limits { node } => told(serde_json::to_value(self.node(node)?.limits())),
+            Request::Held { node } => told(serde_json::to_value(self.node(node)?.held_by_limits())),
+            Request::Listening { node } => {
+                told(serde_json::to_value(self.node(node)?.listens_on()))
+            }
+            Request::Strays { node } => told(serde_json::to_value(self.node(node)?.strays())),
+            Request::LogTail { node, lines } => {
+                let tail: LogTail = self.node(node)?.log_tail(lines.min(1000));
+                told(serde_json::to_value(tail))
+            }
+            Request::Log { node } => self.log(node, line),
+            Request::Port { address, base } => self.port(address, base),
+            Request::Observe { every_ms } => self.observe(Duration::from_millis(every_ms)),
+            Request::Watch { nodes } => {
+                let nodes = self.nodes(&nodes)?;
+                let sampler = locked(&self.sampler);
+                sampler.iter().for_each(|sampler| {
+                    sampler.watch(nodes.iter().filter_map(|node| Watched::node(node)));
+                });
+                Ok(Value::Null)
+            }
+            Request::Phase { name } => {
+                let phase = PhaseName::read(&name)
+                    .ok_or_else(|| Refusal::new(format!("there is no phase `{name}`")))?;
+                locked(&self.sampler).iter_mut().for_each(|sampler| sampler.phase(phase));
+                Ok(Value::Null)
+            }
+            Request::Moments { begin, end } => {
+                if let Some(moments) = self.moments() {
+                    moments.send(Moment::Begin(self.instant(begin))).ok();
+                    end.map(|end| moments.send(Moment::End(self.instant(end))).ok());
+                }
+                Ok(Value::Null)
+            }
+            Request::Samples => {
+                let observed = locked(&self.sampler).as_ref().map(Sampler::so_far);
+                told(serde_json::to_value(observed.unwrap_or_default()))
+            }
+            Request::Observed => {
+                let sampler = locked(&self.sampler).take();
+                let observed: Observed = sampler.map(Sampler::stop).unwrap_or_default();
+                told(serde_json::to_value(observed))
+            }
+            Request::MarkLogs { nodes } => {
+                let nodes = self.nodes(&nodes)?;
+                *locked(&self.marks) = logs::Marks::begin(nodes.iter().map(|node| &**node));
+                Ok(Value::Null)
+            }
+            Request::EndMarks => {
+                locked(&self.marks).end();
+                Ok(Value::Null)
+            }
+            Request::Complaints => told(serde_json::to_value(locked(&self.marks).complaints())),
+            Request::Lacks { files } => {
+                let lacks = files.iter().filter(|file| !is_whole(file));
+                told(serde_json::to_value(lacks.collect::<Vec<_>>()))
+            }
+            Request::Put { file, mode } => put(&file, mode, line),
+            Request::Link { path, to } => link(&path, &to),
+            Request::Find { program } => find(&program),
+            Request::Dial { address } => dial(address, line),
+            Request::Duty { .. } => Err(Refusal::new("this agent has a host and nothing else")),
+        }
+    }
+
+    fn prepare(&self, run: &str, data: Option<PathBuf>) -> Result<Value, Refusal> {
+        let is_plain =
+            !run.is_empty() && run.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+        if !is_plain {
+            return Err(Refusal::new(format!("`{run}` cannot name a folder")));
+        }
+        let data = data.unwrap_or_else(|| "/var/tmp".into());
+        if !data.is_dir() {
+            return Err(Refusal::new(format!(
+                "its folder for data `{}` is not there\nhint: make it, or name another as `data` in the places file",
+                data.display()
+            )));
+        }
+        let path = data.join(format!("bakeoff-{run}"));
+        private::make_dir(&path).map_err(io_refusal("make the run's folder", &path))?;
+        let removed = RemovedIfKilled::new(&path)?;
+        let told = json!(path);
+        *locked(&self.folder) = Some(Folder { path, trial: "first".into(), _removed: removed });
+        Ok(told)
+    }
+
+    fn with_folder<T>(&self, of: impl FnOnce(&mut Folder) -> T) -> Result<T, Refusal> {
+        locked(&self.folder).as_mut().map(of).ok_or_else(|| Refusal::new("no run was prepared"))
+    }
+
+    fn trial(&self, name: String) -> Result<Value, Refusal> {
+        self.with_folder(|folder| {
+            fs::remove_dir_all(folder.path.join("nodes")).ok();
+            fs::remove_dir_all(folder.path.join(&folder.trial)).ok();
+            folder.trial = name;
+            Value::Null
+        })
+    }
+
+    fn launch(&self, order: LaunchOrder) -> Result<Value, Refusal> {
+        let spec = order.spec()?;
+        let dir = self.with_folder(|folder| {
+            let inside = spec.dir.starts_with(&folder.path);
+            inside.then(|| folder.path.join(&folder.trial))
+        })?;
+        let Some(dir) = dir else {
+            return Err(Refusal::new(format!("`{}` is outside of the run", spec.dir.display())));
+        };
+        let process = Host::new(&dir)?.launch(spec)?;
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        locked(&self.nodes).insert(number, Arc::new(process));
+        Ok(json!(number))
+    }
+
+    fn log(&self, node: u32, line: &Line) -> Result<Value, Refusal> {
+        let Some(path) = self.node(node)?.logs().next() else { return Ok(Value::Null) };
+        let failed = io_refusal("read a log", &path);
+        let mut file = fs::File::open(&path).map_err(&failed)?;
+        let size = file.metadata().map_err(&failed)?.len();
+        file.seek(SeekFrom::Start(size.saturating_sub(LOG_MAX))).map_err(&failed)?;
+        let mut part = vec![0; READ];
+        let mut left = LOG_MAX;
+        loop {
+            let read = file.read(&mut part).map_err(&failed)?;
+            if read == 0 || left == 0 {
+                break;
+            }
+            let read = read.min(usize::try_from(left).unwrap_or(read));
+            left -= read as u64;
+            line.back.data(&part[..read]).map_err(&failed)?;
+        }
+        line.back.end().map_err(&failed)?;
+        Ok(Value::Null)
+    }
+
+    fn port(&self, address: IpAddr, base: Option<u16>) -> Result<Value, Refusal> {
+        // A wrong address is told as such, and not as a thousand ports that are all taken.
+        if let Err(error) = TcpListener::bind((address, 0)) {
+            return Err(Refusal::new(format!(
+                "{address} is no address of this machine: {error}\nhint: `address` in the places file is the one \
+                 by which the other machines reach it"
+            )));
+        }
+        let mut ports = locked(&self.ports);
+        let ports = ports.get_or_insert_with(|| Allocator::new(base));
+        loop {
+            let port = ports.take()?;
+            let free = TcpListener::bind((address, port)).and(UdpSocket::bind((address, port)));
+            match free {
+                Ok(_) => return Ok(json!(port)),
+                Err(error) if base.is_some() => {
+                    return Err(HostError::PortInUse { port, error }.into());
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn observe(&self, every: Duration) -> Result<Value, Refusal> {
+        let data = self.with_folder(|folder| folder.path.clone())?;
+        let began = clock::now();
+        *locked(&self.sampler) = Some(Sampler::start(&data, every, began));
+        Ok(json!(self.nanos(began)))
+    }
+}
+
+/// Returns whether a file is there with its size and its hash.
+fn is_whole(file: &FileStamp) -> bool {
+    let Ok(found) = file.path.symlink_metadata() else { return false };
+    found.is_file()
+        && found.len() == file.size
+        && Sent::read(&file.path).is_ok_and(|seen| seen.sha256 == file.sha256)
+}
+
+/// Takes a file that comes as data, and puts it in its place once it is whole.
+fn put(file: &FileStamp, mode: u32, line: &Line) -> Result<Value, Refusal> {
+    let failed = io_refusal("keep a file", &file.path);
+    if !file.path.is_absolute() {
+        return Err(Refusal::new(format!("`{}` is no absolute path", file.path.display())));
+    }
+    let folder = file.path.parent().unwrap_or(Path::new("/"));
+    private::make_dirs(folder).map_err(&failed)?;
+    let beside = file.path.with_extension(format!("{}.part", std::process::id()));
+    let taken = take(&beside, mode, line).and_then(|()| {
+        let part = FileStamp { path: beside.clone(), ..file.clone() };
+        match is_whole(&part) {
+            true => fs::rename(&beside, &file.path).map_err(&failed),
+            false => Err(Refusal::new(format!("`{}` arrived damaged", file.path.display()))),
+        }
+    });
+    if taken.is_err() {
+        fs::remove_file(&beside).ok();
+    }
+    taken.map(|()| Value::Null)
+}
+
+fn take(path: &Path, mode: u32, line: &Line) -> Result<(), Refusal> {
+    let failed = io_refusal("write a file", path);
+    fs::remove_file(path).ok();
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(&failed)?;
+    loop {
+        match line.next() {
+            Some(Incoming::Data(bytes)) => file.write_all(&bytes).map_err(&failed)?,
+            Some(Incoming::End) => break,
+            Some(_) => {}
+            None => return Err(Refusal::new("the coordinator is gone")),
+        }
+    }
+    file.set_permissions(fs::Permissions::from_mode(mode & 0o777)).map_err(&failed)
+}
+
+fn link(path: &Path, to: &Path) -> Result<Value, Refusal> {
+    let failed = io_refusal("make a link", path);
+    if fs::read_link(path).is_ok_and(|known| known == to) {
+        return Ok(Value::Null);
+    }
+    private::make_dirs(path.parent().unwrap_or(Path::new("/"))).map_err(&failed)?;
+    fs::remove_file(path).ok();
+    std::os::unix::fs::symlink(to, path).map_err(&failed)?;
+    Ok(Value::Null)
+}
+
+/// Looks for a program: at its path, else by its name on `PATH`.
+fn find(program: &Path) -> Result<Value, Refusal> {
+    let is_program = |path: &Path| {
+        path.metadata()
+            .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    };
+    if program.is_absolute() && is_program(program) {
+        return Ok(json!(program));
+    }
+    let name = program.file_name().unwrap_or_default();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found =
+        std::env::split_paths(&path).map(|dir| dir.join(name)).find(|path| is_program(path));
+    Ok(json!(found))
+}
+
+/// Carries data between a connection of this machine and a request until either end closes.
+fn dial(address: SocketAddr, line: &Line) -> Result<Value, Refusal> {
+    let failed = |error: std::io::Error| Refusal::new(format!("{address}: {error}"));
+    let stream = TcpStream::connect_timeout(&address, DIAL_WITHIN).map_err(failed)?;
+    stream.set_nodelay(true).map_err(failed)?;
+    line.back.tell(&"connected");
+    let mut from = stream.try_clone().map_err(failed)?;
+    std::thread::scope(|scope| {
+        let back = &line.back;
+        scope.spawn(move || {
+            let mut part = vec![0; READ];
+            while let Ok(read @ 1..) = from.read(&mut part) {
+                if back.data(&part[..read]).is_err() {
+                    break;
+                }
+            }
+            back.end().ok();
+        });
+        let mut to = &stream;
+        while let Some(Incoming::Data(bytes)) = line.next() {
+            if to.write_all(&bytes).is_err() {
+                break;
+            }
+        }
+        stream.shutdown(std::net::Shutdown::Both).ok();
+    });
+    Ok(Value::Null)
+}

@@ -1,0 +1,5 @@
+//! Load generators on other machines: shares of a load, each driven by an agent that owns its keys.
+//!
+//! Not here: the loop (`bakeoff_engine`), the way to an agent (`bakeoff_agent`).
+
+pub(crate) mod serve;

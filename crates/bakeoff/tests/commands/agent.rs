@@ -1,0 +1,211 @@
+//! The agent behind a child's pipe: what it starts, tells, and ends.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bakeoff_agent::{Agent, AgentError, Carrier, FileStamp, Incoming, LaunchOrder, Request, Sent};
+use bakeoff_host::{Exit, NodeSpec, Process};
+
+fn sent() -> Sent {
+    Sent::read(Path::new(env!("CARGO_BIN_EXE_bakeoff"))).unwrap()
+}
+
+fn agent() -> Arc<Agent> {
+    Arc::new(Agent::begin("here", &Carrier::Child, &sent()).unwrap())
+}
+
+/// An agent that prepared a run's folder in `data`.
+fn prepared(data: &Path) -> (Arc<Agent>, PathBuf) {
+    let agent = agent();
+    let request = Request::Prepare { run: "test".into(), data: Some(data.to_owned()) };
+    let folder: PathBuf = agent.ask(&request).unwrap();
+    assert_eq!(folder, data.join("bakeoff-test"));
+    (agent, folder)
+}
+
+fn launch(agent: &Arc<Agent>, folder: &Path, name: &str, script: &str) -> Process {
+    let dir = folder.join("nodes").join(name);
+    let spec = NodeSpec {
+        args: vec!["-c".into(), script.into()],
+        ..NodeSpec::new(name.to_owned(), "sh", dir)
+    };
+    let order = LaunchOrder::new(&spec).unwrap();
+    agent.launch(spec, order).unwrap()
+}
+
+fn wait_for(what: &str, mut until: impl FnMut() -> bool) {
+    for _ in 0..500 {
+        if until() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("never came: {what}");
+}
+
+fn runs(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+/// The id that a server wrote into its log.
+fn pid(process: &Process) -> String {
+    let mut pid = String::new();
+    wait_for("a process id in the log", || {
+        pid = process.log_tail(1).lines.first().cloned().unwrap_or_default();
+        !pid.is_empty()
+    });
+    pid
+}
+
+#[test]
+fn servers_elsewhere_are_started_signalled_restarted_and_killed() {
+    let data = tempfile::tempdir().unwrap();
+    let (agent, folder) = prepared(data.path());
+    let process = launch(&agent, &folder, "a-1", "echo $$; exec sleep 600");
+    let first = pid(&process);
+    assert!(runs(&first) && process.is_alive());
+    assert_eq!(process.kill9(), Exit::Signal(9));
+    assert!(!runs(&first) && process.exit() == Some(Exit::Signal(9)));
+    process.restart().unwrap();
+    assert!(process.is_alive());
+    let stopped = process.terminate(Duration::from_secs(5));
+    assert_eq!((stopped.exit, stopped.forced), (Exit::Signal(15), false));
+    // One that ends by itself is told of with its code, and the end of its log.
+    let ends = launch(&agent, &folder, "b-1", "echo no port; exit 3");
+    wait_for("its end", || ends.exit() == Some(Exit::Code(3)));
+    assert_eq!(ends.log_tail(5).lines, ["no port"]);
+    let spec = NodeSpec::new("c-1".into(), "no-such-program", folder.join("nodes/c-1"));
+    let order = LaunchOrder::new(&spec).unwrap();
+    let refused = agent.launch(spec, order).err().unwrap().to_string();
+    assert!(refused.starts_with("on `here`: cannot run `c-1`: program"), "{refused}");
+    let outside = NodeSpec::new("d-1".into(), "true", data.path().join("elsewhere"));
+    let order = LaunchOrder::new(&outside).unwrap();
+    let refused = agent.launch(outside, order).err().unwrap().to_string();
+    assert!(refused.contains("is outside of the run"), "{refused}");
+}
+
+#[test]
+fn everything_ends_with_the_pipe() {
+    let data = tempfile::tempdir().unwrap();
+    for how in ["dropped", "killed"] {
+        let (agent, folder) = prepared(data.path());
+        // A grandchild in a session of its own is as much the agent's as the server.
+        let script = "echo $$; setsid sleep 601 & exec sleep 600";
+        let process = launch(&agent, &folder, "a-1", script);
+        let server = pid(&process);
+        if how == "killed" {
+            let parent = std::fs::read_to_string(format!("/proc/{server}/stat")).unwrap();
+            let agent_pid = parent.rsplit_once(") ").unwrap().1.split(' ').nth(1).unwrap();
+            Command::new("kill").args(["-9", agent_pid]).status().unwrap();
+            wait_for("the loss", || agent.lost().is_some());
+            assert_eq!(process.exit(), Some(Exit::OutOfReach));
+            let lost = agent.ask::<u64>(&Request::Now).unwrap_err();
+            assert!(lost.is_loss() && lost.to_string().starts_with("`here` is lost: "), "{lost}");
+        }
+        drop(process);
+        drop(agent);
+        wait_for("the server's end", || !runs(&server));
+        wait_for("the folder's end", || !folder.exists());
+    }
+    let left = Command::new("pgrep").args(["-f", "^sleep 60[01]$"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&left.stdout), "", "grandchildren are gone");
+}
+
+#[test]
+fn clocks_of_an_agent_are_known_within_half_a_round_trip() {
+    let agent = agent();
+    let offset = agent.offset().unwrap();
+    let before = std::time::Instant::now();
+    let theirs: u64 = agent.ask(&Request::Now).unwrap();
+    let after = std::time::Instant::now();
+    let told = offset.ours(theirs);
+    assert!(told + offset.error >= before && told <= after + offset.error, "{:?}", offset.error);
+    assert!(offset.error < Duration::from_millis(50), "{:?}", offset.error);
+}
+
+#[test]
+fn files_arrive_whole_or_not_at_all() {
+    let data = tempfile::tempdir().unwrap();
+    let agent = agent();
+    let bytes: Vec<u8> = (0..1_000_000_u32).map(|n| (n % 251) as u8).collect();
+    let original = data.path().join("original");
+    std::fs::write(&original, &bytes).unwrap();
+    let stamp = Sent::read(&original).unwrap();
+    let file = FileStamp {
+        path: data.path().join("a/b/copy"),
+        size: stamp.size,
+        sha256: stamp.sha256.clone(),
+    };
+    let lacks = Request::Lacks { files: vec![file.clone()] };
+    assert_eq!(agent.ask::<Vec<FileStamp>>(&lacks).unwrap(), [file.clone()]);
+    let put = |bytes: &[u8]| -> Result<(), AgentError> {
+        let exchange = agent.open(&Request::Put { file: file.clone(), mode: 0o755 })?;
+        exchange.data(bytes)?;
+        exchange.end()?;
+        exchange.answer()
+    };
+    let damaged = put(&bytes[1..]).unwrap_err().to_string();
+    assert!(damaged.contains("arrived damaged"), "{damaged}");
+    assert_eq!(std::fs::read_dir(file.path.parent().unwrap()).unwrap().count(), 0);
+    put(&bytes).unwrap();
+    assert_eq!(std::fs::read(&file.path).unwrap(), bytes);
+    assert_eq!(agent.ask::<Vec<FileStamp>>(&lacks).unwrap(), []);
+}
+
+#[test]
+fn a_connection_is_carried_both_ways() {
+    let agent = agent();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let echo = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut copy = stream.try_clone().unwrap();
+        std::io::copy(&mut stream, &mut copy).unwrap();
+    });
+    let exchange = agent.open(&Request::Dial { address }).unwrap();
+    exchange.data(b"there and back").unwrap();
+    let mut back = Vec::new();
+    while back.len() < 14 {
+        if let Incoming::Data(bytes) = exchange.next().unwrap() {
+            back.extend(bytes);
+        }
+    }
+    assert_eq!(back, b"there and back");
+    exchange.end().unwrap();
+    exchange.answer::<()>().unwrap();
+    echo.join().unwrap();
+    let nobody = agent.ask::<()>(&Request::Dial { address }).unwrap_err().to_string();
+    assert!(nobody.contains("refused"), "{nobody}");
+}
+
+#[test]
+fn what_is_no_agent_is_told_as_it_was_heard() {
+    let begin = |program: &str| {
+        let sent = Sent { path: program.into(), ..sent() };
+        Agent::begin("there", &Carrier::Child, &sent).err().unwrap().to_string()
+    };
+    let heard = begin("/bin/echo");
+    assert!(heard.starts_with("no agent began on `there`: the way there ended"), "{heard}");
+    assert!(heard.contains("| agent"), "{heard}");
+    assert!(begin("/no/such/program").starts_with("`bakeoff` cannot be started: "));
+}
+
+#[test]
+fn bytes_that_are_no_request_are_refused_and_end_the_agent() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
+        .arg("agent")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let complaint = String::from_utf8_lossy(&ended.stderr);
+    assert!(complaint.contains("no frame begins with the byte 0x47"), "{complaint}");
+    assert_eq!(ended.status.code(), Some(5), "{complaint}");
+}
