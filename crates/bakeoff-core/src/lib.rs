@@ -14,6 +14,7 @@ pub mod ledger;
 pub mod log_findings;
 pub mod measurement;
 pub mod observed;
+pub mod places;
 pub mod plan;
 pub mod ranked;
 pub mod read_write_split;

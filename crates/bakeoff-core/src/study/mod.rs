@@ -23,7 +23,7 @@ mod sizes;
 mod system;
 #[cfg(test)]
 mod testing;
-mod tree;
+pub(crate) mod tree;
 mod workload;
 mod write;
 

@@ -24,7 +24,7 @@ const DEPTH_MAX: usize = 24;
 const WEIGHT_MAX: usize = 16 << 20;
 const NODE_WEIGHT: usize = 16;
 /// Reads `text`, which holds one document; none when it cannot be read far enough to go on.
-pub(super) fn read(text: &str, sink: &mut DiagnosticSink<'_>) -> Option<Node> {
+pub(crate) fn read(text: &str, sink: &mut DiagnosticSink<'_>) -> Option<Node> {
     if text.len() > STUDY_SIZE_MAX {
         let what = format!("the study is longer than {STUDY_SIZE_MAX} bytes");
         sink.hint(&(0..0), what, "a study names what is compared; it holds no data");

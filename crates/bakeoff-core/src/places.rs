@@ -1,0 +1,397 @@
+//! The machines that a run uses: which take servers, which generate load, and how each is reached.
+//!
+//! Studies are free of places, and places of studies: the same file of machines serves any study.
+//!
+//! Not here: reaching a machine (`bakeoff-agent`), which node gets which machine (the binary's `cluster::topology`).
+
+use std::net::IpAddr;
+
+use crate::study::{
+    At, Diagnostic, DiagnosticSink, Diagnostics, PlacedEntry, PlacedNode, PlacedValue, suggest,
+    tree,
+};
+
+/// Most machines of a run.
+const MACHINES_MAX: usize = 1000;
+
+/// The machines of a run, in the order of their file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Places {
+    /// Each once, one at least that takes servers and one that generates load.
+    pub machines: Vec<Machine>,
+    /// Further arguments for `ssh`.
+    pub ssh: Vec<String>,
+    /// The executable that is sent to machines; this bakeoff's own where none is named.
+    pub agent: Option<String>,
+}
+
+/// One machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine {
+    /// Its name in messages, records and reports.
+    pub name: String,
+    /// The way to it.
+    pub reach: Reach,
+    /// The address by which the other machines of the run reach it.
+    pub address: IpAddr,
+    /// The folder for servers' data; `/var/tmp` where none is named.
+    pub data: Option<String>,
+    /// The servers that it takes.
+    pub servers: Takes,
+    /// Whether it generates load.
+    pub generator: bool,
+}
+
+/// The way to a machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reach {
+    /// It is this one.
+    Here,
+    /// `ssh` with this destination.
+    Ssh(String),
+}
+
+/// The servers that a machine takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Takes {
+    /// None.
+    Nothing,
+    /// Those of any role that no machine is kept for.
+    Any,
+    /// Those of these roles: `storage`, `system`.
+    Roles(Vec<String>),
+}
+
+const FIELDS: [&str; 3] = ["machines", "ssh", "agent"];
+const MACHINE_FIELDS: [&str; 6] = ["here", "ssh", "address", "data", "servers", "generator"];
+const EXAMPLE: &str = "machines: {db1: {ssh: db1, address: 10.0.0.1, servers: true}, gen1: {ssh: gen1, address: \
+                       10.0.0.9, generator: true}}";
+
+impl Places {
+    /// Reads a places file; `file` is its name in messages.
+    ///
+    /// # Errors
+    /// All that is wrong with it, each with its place.
+    pub fn parse(file: &str, text: &str) -> Result<Self, Diagnostics> {
+        if text.trim().is_empty() {
+            return Err(Diagnostic {
+                what: format!("the places file `{file}` is empty"),
+                place: None,
+                hint: Some(format!("name machines: `{EXAMPLE}`")),
+            }
+            .into());
+        }
+        let mut sink = DiagnosticSink::new(file, text);
+        let read = tree::read(text, &mut sink).and_then(|root| places(&root, &mut sink));
+        match (read, sink.is_empty()) {
+            (Some(places), true) => Ok(places),
+            _ => Err(sink.into_diagnostics()),
+        }
+    }
+
+    /// Returns the places of machines that take servers of a role, in order: those that are kept for it, else those
+    /// that take any.
+    pub fn servers_of(&self, role: &str) -> Vec<usize> {
+        let of = |takes: &dyn Fn(&Takes) -> bool| -> Vec<usize> {
+            let all = self.machines.iter().enumerate();
+            all.filter(|(_, machine)| takes(&machine.servers)).map(|(place, _)| place).collect()
+        };
+        let kept =
+            of(&|takes| matches!(takes, Takes::Roles(roles) if roles.iter().any(|r| r == role)));
+        if kept.is_empty() { of(&|takes| *takes == Takes::Any) } else { kept }
+    }
+
+    /// Returns the places of machines that generate load, in order.
+    pub fn generators(&self) -> Vec<usize> {
+        let all = self.machines.iter().enumerate();
+        all.filter(|(_, machine)| machine.generator).map(|(place, _)| place).collect()
+    }
+}
+
+/// Reads the whole file.
+fn places(root: &PlacedNode, sink: &mut DiagnosticSink<'_>) -> Option<Places> {
+    let PlacedValue::Map(entries) = &root.value else {
+        let what = format!("a places file is a mapping, not {}", root.seen("a mapping"));
+        sink.hint(&root.at, what, format!("name machines: `{EXAMPLE}`"));
+        return None;
+    };
+    unknown_fields(entries, &FIELDS, "", sink);
+    let field = |name: &str| entries.iter().find(|entry| entry.key == name);
+    let ssh = field("ssh").map_or(Some(Vec::new()), |entry| texts(entry, sink));
+    let agent = match field("agent") {
+        None => Some(None),
+        Some(entry) => text(entry, "a path", sink).map(Some),
+    };
+    let Some(machines) = field("machines") else {
+        sink.hint(&(0..1), "it names no `machines`", format!("name some: `{EXAMPLE}`"));
+        return None;
+    };
+    let at = machines.key_at.clone();
+    let machines = read_machines(machines, sink)?;
+    let places = Places { machines, ssh: ssh?, agent: agent? };
+    if places.machines.iter().all(|machine| machine.servers == Takes::Nothing) {
+        sink.hint(&at, "no machine takes servers", "say `servers: true` of those that do");
+    }
+    if places.generators().is_empty() {
+        sink.hint(&at, "no machine generates load", "say `generator: true` of those that do");
+    }
+    Some(places)
+}
+
+/// Reads the machines, and holds them against each other.
+fn read_machines(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option<Vec<Machine>> {
+    let PlacedValue::Map(entries) = &entry.node.value else {
+        sink.refuse(
+            &entry.node.at,
+            "machines",
+            "a mapping of names",
+            &entry.node.seen("a mapping"),
+        );
+        return None;
+    };
+    if entries.is_empty() || entries.len() > MACHINES_MAX {
+        let what = format!("a run has 1 to {MACHINES_MAX} machines, not {}", entries.len());
+        sink.add(&entry.key_at, what);
+        return None;
+    }
+    let mut machines: Vec<(Machine, At)> = Vec::new();
+    let mut whole = true;
+    for entry in entries {
+        let Some(machine) = machine(entry, sink) else {
+            whole = false;
+            continue;
+        };
+        let same = |known: &&(Machine, At)| known.0.address == machine.address;
+        if let Some((known, _)) = machines.iter().find(same) {
+            let (address, first) = (machine.address, &known.name);
+            let what =
+                format!("`{}` has the address {address}, which is `{first}`'s", machine.name);
+            sink.hint(&entry.key_at, what, "name each machine once, with an address of its own");
+        } else if let Some((known, _)) =
+            machines.iter().find(|known| known.0.reach == machine.reach)
+        {
+            let what = format!("`{}` is the same machine as `{}`", machine.name, known.name);
+            sink.hint(
+                &entry.key_at,
+                what,
+                "name each machine once; one may take servers and generate load",
+            );
+        }
+        machines.push((machine, entry.key_at.clone()));
+    }
+    for (machine, at) in machines.iter().filter(|(machine, _)| machine.address.is_loopback()) {
+        if machines.len() > 1 {
+            let what =
+                format!("`{}` cannot be reached at {} by others", machine.name, machine.address);
+            sink.hint(at, what, "give the address by which the other machines reach it");
+        }
+    }
+    whole.then(|| machines.into_iter().map(|(machine, _)| machine).collect())
+}
+
+fn machine(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option<Machine> {
+    let name = &entry.key;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    if name.len() > 63 || !name.chars().all(plain) || name.starts_with('-') {
+        let hint = "letters, digits, `-`, `_` and `.`, at most 63 of them";
+        sink.hint(&entry.key_at, format!("`{name}` cannot name a machine"), hint);
+        return None;
+    }
+    let PlacedValue::Map(fields) = &entry.node.value else {
+        sink.refuse(&entry.node.at, name, "a mapping", &entry.node.seen("a mapping"));
+        return None;
+    };
+    unknown_fields(fields, &MACHINE_FIELDS, &format!("machine `{name}`"), sink);
+    let field = |name: &str| fields.iter().find(|field| field.key == name);
+    let flag = |name: &str, sink: &mut DiagnosticSink<'_>| match field(name) {
+        None => Some(false),
+        Some(entry) => {
+            let flag = entry.node.flag();
+            if flag.is_none() {
+                sink.refuse(
+                    &entry.node.at,
+                    name,
+                    "`true` or `false`",
+                    &entry.node.seen("a mapping"),
+                );
+            }
+            flag
+        }
+    };
+    let here = flag("here", sink)?;
+    let ssh = field("ssh").map(|entry| (text(entry, "a destination of `ssh`", sink), entry));
+    let reach = match (here, ssh) {
+        (true, None) => Reach::Here,
+        (false, Some((destination, _))) => Reach::Ssh(destination?),
+        (true, Some((_, entry))) => {
+            sink.add(&entry.key_at, format!("`{name}` is either `here` or reached by `ssh`"));
+            return None;
+        }
+        (false, None) => {
+            let what = format!("it is not said how `{name}` is reached");
+            sink.hint(&entry.key_at, what, "`ssh: DESTINATION`, or `here: true` for this machine");
+            return None;
+        }
+    };
+    let address = match field("address") {
+        Some(entry) => address(entry, sink)?,
+        None if reach == Reach::Here => IpAddr::from([127, 0, 0, 1]),
+        None => {
+            let what = format!("`{name}` has no `address`");
+            let hint =
+                "the one by which the other machines of the run reach it: `address: 10.0.0.1`";
+            sink.hint(&entry.key_at, what, hint);
+            return None;
+        }
+    };
+    let data = match field("data") {
+        None => None,
+        Some(entry) => {
+            let path = text(entry, "a path", sink)?;
+            if !path.starts_with('/') {
+                sink.refuse(
+                    &entry.node.at,
+                    "data",
+                    "an absolute path",
+                    &entry.node.seen("a mapping"),
+                );
+                return None;
+            }
+            Some(path)
+        }
+    };
+    let servers = match field("servers") {
+        None => Takes::Nothing,
+        Some(entry) => match entry.node.flag() {
+            Some(true) => Takes::Any,
+            Some(false) => Takes::Nothing,
+            None => Takes::Roles(texts(entry, sink)?),
+        },
+    };
+    let generator = flag("generator", sink)?;
+    Some(Machine { name: name.clone(), reach, address, data, servers, generator })
+}
+
+fn address(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option<IpAddr> {
+    let found = entry.node.scalar().and_then(|text| text.parse::<IpAddr>().ok());
+    match found.filter(|address| !address.is_unspecified() && !address.is_multicast()) {
+        Some(address) => Some(address),
+        None => {
+            let seen = entry.node.seen("a mapping");
+            sink.refuse(&entry.node.at, "address", "an IP address of one machine", &seen);
+            None
+        }
+    }
+}
+
+fn text(entry: &PlacedEntry, wanted: &str, sink: &mut DiagnosticSink<'_>) -> Option<String> {
+    let text = entry.node.scalar().filter(|text| !text.is_empty());
+    if text.is_none() {
+        sink.refuse(&entry.node.at, &entry.key, wanted, &entry.node.seen("a mapping"));
+    }
+    text.map(str::to_owned)
+}
+
+fn texts(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option<Vec<String>> {
+    let read = match &entry.node.value {
+        PlacedValue::List(items) => {
+            items.iter().map(|item| item.scalar().map(str::to_owned)).collect()
+        }
+        _ => None,
+    };
+    if read.is_none() {
+        sink.refuse(&entry.node.at, &entry.key, "a list of words", &entry.node.seen("a mapping"));
+    }
+    read
+}
+
+fn unknown_fields(
+    entries: &[PlacedEntry],
+    known: &[&str],
+    inside: &str,
+    sink: &mut DiagnosticSink<'_>,
+) {
+    for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
+        let inside = if inside.is_empty() { String::new() } else { format!(" in {inside}") };
+        let hint = suggest(&entry.key, known.iter().copied(), "fields are");
+        sink.hint(&entry.key_at, format!("unknown field `{}`{inside}", entry.key), hint);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "\
+machines:
+  db1: {ssh: me@db1, address: 10.0.0.1, data: /mnt/a, servers: true}
+  db2: {ssh: db2, address: 10.0.0.2, servers: [storage]}
+  gen: {ssh: gen, address: 10.0.0.9, generator: true}
+ssh: [-F, hosts]
+";
+
+    #[test]
+    fn machines_are_read_with_what_they_take() {
+        let places = Places::parse("p.yaml", FILE).unwrap();
+        let db1 = &places.machines[0];
+        assert_eq!(db1.reach, Reach::Ssh("me@db1".into()));
+        assert_eq!((db1.address, db1.data.as_deref()), ([10, 0, 0, 1].into(), Some("/mnt/a")));
+        assert_eq!(places.generators(), [2]);
+        assert_eq!(places.servers_of("storage"), [1], "kept for it");
+        assert_eq!(places.servers_of("system"), [0], "takes any");
+        assert_eq!(places.ssh, ["-F", "hosts"]);
+    }
+
+    #[test]
+    fn this_machine_alone_needs_no_address() {
+        let text = "machines: {me: {here: true, servers: true, generator: true}}";
+        let places = Places::parse("p.yaml", text).unwrap();
+        assert_eq!(places.machines[0].address, IpAddr::from([127, 0, 0, 1]));
+    }
+
+    #[test]
+    fn faults_are_told_with_their_places() {
+        let told = |text: &str| Places::parse("p.yaml", text).unwrap_err().to_string();
+        let check = |text: &str, wanted: &str| {
+            let told = told(text);
+            assert!(told.contains(wanted), "{text}\n{told}");
+        };
+        check("", "the places file `p.yaml` is empty");
+        check("[]", "a places file is a mapping, not a list");
+        check("machines: {}", "a run has 1 to 1000 machines, not 0");
+        check("ssh: [a]", "it names no `machines`");
+        let with =
+            |machine: &str| format!("{FILE}\n").replace("  gen:", &format!("  {machine}\n  gen:"));
+        check(&with("db2: {here: true}"), "db2");
+        check(&with("x: {ssh: db2, address: 10.0.0.3}"), "`x` is the same machine as `db2`");
+        check(
+            &with("x: {ssh: x, address: 10.0.0.1}"),
+            "`x` has the address 10.0.0.1, which is `db1`'s",
+        );
+        check(
+            &with("x: {ssh: x, address: 127.0.0.1}"),
+            "`x` cannot be reached at 127.0.0.1 by others",
+        );
+        check(&with("x: {ssh: x}"), "`x` has no `address`");
+        check(&with("x: {address: 10.0.0.3}"), "it is not said how `x` is reached");
+        check(
+            &with("x: {ssh: x, here: true, address: 1.1.1.1}"),
+            "either `here` or reached by `ssh`",
+        );
+        check(
+            &with("x: {ssh: x, address: 0.0.0.0}"),
+            "`address` must be an IP address of one machine",
+        );
+        check(&with("x: {ssh: x, address: 1.1.1.1, data: x}"), "`data` must be an absolute path");
+        check(&with("x: {ssh: x, adress: 1.1.1.1}"), "unknown field `adress` in machine `x`");
+        check(&with("x y: {ssh: x, address: 1.1.1.1}"), "`x y` cannot name a machine");
+        check(
+            &with("x: {ssh: x, address: 1.1.1.1, generator: 2}"),
+            "`generator` must be `true` or `false`",
+        );
+        check("machines: {a: {here: true, generator: true}}", "no machine takes servers");
+        check("machines: {a: {here: true, servers: true}}", "no machine generates load");
+        let lines = told(&with("x: {ssh: x, address: nope}"));
+        assert!(lines.contains("--> p.yaml:4:24"), "{lines}");
+    }
+}
