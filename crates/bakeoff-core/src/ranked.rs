@@ -14,6 +14,8 @@ use std::borrow::Cow;
 use std::convert::Infallible;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::histogram::{LATENCY_MAX_NS, Latencies};
 use crate::units::{count_text, latency_text, share_text};
 
@@ -24,7 +26,7 @@ pub const BEYOND_MIN: f64 = 10.0;
 const LATENCY_MAX: Duration = Duration::from_nanos(LATENCY_MAX_NS);
 
 /// A place in a distribution of all operations.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Percentile {
     /// Nothing was recorded.
     Nothing,
@@ -46,7 +48,7 @@ pub enum Percentile {
 }
 
 /// A percentile that falls among the failures, as far as it is known.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Failed {
     /// Which share of all operations failed, above 0 and at most 1.
     pub share: f64,

@@ -19,16 +19,38 @@ use std::time::Duration;
 use rand::SeedableRng;
 use rand_distr::{Distribution, Exp1};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::{Deserialize, Serialize};
 
 use crate::study::Arrivals;
 
 /// One of equal parts of a load.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadShare {
     /// Which part, from 0.
     pub index: u32,
     /// Number of parts.
     pub of: u32,
+}
+
+impl LoadShare {
+    /// All of it.
+    pub const WHOLE: Self = Self { index: 0, of: 1 };
+
+    /// Returns whether what has this number falls to it, where the parts take numbers in turn.
+    pub fn has(self, number: u64) -> bool {
+        self.of == 1 || number % u64::from(self.of) == u64::from(self.index)
+    }
+
+    /// Returns how many of the numbers from 0 up to `count` fall to it.
+    pub fn count(self, count: u64) -> u64 {
+        let (index, of) = (u64::from(self.index), u64::from(self.of));
+        count.saturating_sub(index).div_ceil(of)
+    }
+
+    /// Returns the nth number that falls to it.
+    pub fn nth(self, nth: u64) -> u64 {
+        nth * u64::from(self.of) + u64::from(self.index)
+    }
 }
 
 /// The operations of a load that one thread sends to one node.

@@ -16,6 +16,7 @@ use bakeoff_core::measurement::{
 };
 use bakeoff_core::ranked::{Percentile, Ranked};
 use bakeoff_core::staleness::Staleness;
+use serde::{Deserialize, Serialize};
 
 use super::transport::Agreed;
 use super::{Seconds, Window};
@@ -136,7 +137,7 @@ pub(super) enum Message {
 }
 
 /// How a load is going, each second.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Live {
     /// Seconds measured so far.
     pub second: u32,

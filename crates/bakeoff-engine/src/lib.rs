@@ -98,6 +98,11 @@ pub struct Drive {
     pub first_ticket: u64,
     /// Told when measuring begins and ends.
     pub moments: Option<MomentSender>,
+    /// The generator's part of the load: clients, arrivals and operations are those of the whole, and each generator
+    /// has as many threads as this one.
+    pub share: LoadShare,
+    /// How many operations of a closed load that ends by a count fall to this generator; all when `None`.
+    pub own_operations: Option<u64>,
 }
 
 impl Drive {
@@ -117,6 +122,8 @@ impl Drive {
             seed: 0, // a closed load has no arrivals to draw
             first_ticket: 0,
             moments: None,
+            share: LoadShare::WHOLE,
+            own_operations: None,
         }
     }
 }
@@ -131,6 +138,8 @@ pub enum EngineError {
         /// The observation.
         what: String,
     },
+    /// There are fewer clients than generators.
+    NoClients,
     /// The user asked for the end before the load began.
     Interrupted,
     /// The machine refused a socket, a thread or a timer.
@@ -149,6 +158,7 @@ impl std::fmt::Display for EngineError {
             Self::Unreachable { address, what } => {
                 write!(to, "could not connect a client to `{address}`: {what}")
             }
+            Self::NoClients => write!(to, "there are fewer clients than generators"),
             Self::Interrupted => write!(to, "interrupted before the load began"),
             Self::Io(error) => write!(to, "the load generator failed: {error}"),
         }
@@ -159,7 +169,7 @@ impl std::error::Error for EngineError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io(error) => Some(error),
-            Self::Unreachable { .. } | Self::Interrupted => None,
+            Self::Unreachable { .. } | Self::NoClients | Self::Interrupted => None,
         }
     }
 }
@@ -225,9 +235,13 @@ pub fn drive_together<W: Work>(
     interrupted: &AtomicBool,
     progress: &mut dyn FnMut(&Live),
 ) -> Result<(Measurement, u64), EngineError> {
-    let of = drive.threads.clamp(1, drive.clients);
-    let mut dealt = deal(&places(targets), drive.clients, of);
-    let mut counts = count_by_lane(drive, &dealt).into_iter();
+    let all = drive.threads.saturating_mul(drive.share.of).clamp(1, drive.clients);
+    let dealt = deal(&places(targets), drive.clients, all);
+    let own = own_threads(drive, dealt);
+    let of = own.len() as u32;
+    if own.is_empty() {
+        return Err(EngineError::NoClients);
+    }
     let shared = Shared {
         tickets: AtomicU64::new(drive.first_ticket),
         begun: AtomicU64::new(0),
@@ -242,8 +256,8 @@ pub fn drive_together<W: Work>(
         let mut workers = Vec::new();
         let mut names = Vec::new();
         let mut judges_age = false;
-        for (index, dealt) in (0..).zip(dealt.drain(..)) {
-            let share = LoadShare { index, of };
+        for (index, Thread { number, lanes: dealt, counts }) in (0..).zip(own) {
+            let share = LoadShare { index: number, of: all };
             let (give_back, recycled) = mpsc::channel();
             let (start, started) = mpsc::channel();
             let work = works(share);
@@ -251,8 +265,8 @@ pub fn drive_together<W: Work>(
             judges_age = work.judges_age();
             let worker = Worker::new(
                 work,
-                part(drive, &dealt, share),
-                open_lanes(drive, dealt, &mut counts),
+                part(drive, &dealt, LoadShare { index, of }),
+                open_lanes(drive, dealt, &mut counts.into_iter()),
                 &shared,
                 Outlet { to_collector: to_collector.clone(), recycled },
             )?;
@@ -282,6 +296,23 @@ pub fn drive_together<W: Work>(
         measurement.generator_threads = of;
         Ok((measurement, shared.tickets.load(std::sync::atomic::Ordering::Relaxed)))
     })
+}
+
+/// A thread of this generator: its number among the threads of all, its lanes, and how many operations each lane has.
+struct Thread {
+    number: u32,
+    lanes: Vec<lanes::Lane>,
+    counts: Vec<u64>,
+}
+
+/// Returns the threads of this generator, of those that the whole load was dealt to: generators take them in turn.
+fn own_threads(drive: &Drive, dealt: Vec<Vec<lanes::Lane>>) -> Vec<Thread> {
+    let mut counts = count_by_lane(drive, &dealt).into_iter();
+    let numbered = (0..).zip(dealt).map(|(number, lanes)| {
+        let counts = counts.by_ref().take(lanes.len()).collect();
+        Thread { number, lanes, counts }
+    });
+    numbered.filter(|thread| drive.share.has(thread.number.into())).collect()
 }
 
 /// A place for what each node answers. There is none where it would say nothing more than the whole.
@@ -358,7 +389,7 @@ fn part(drive: &Drive, dealt: &[lanes::Lane], share: LoadShare) -> Part {
         },
         budget: match drive.stop {
             Stop::After(_) => None,
-            Stop::Operations(count) => Some(count),
+            Stop::Operations(count) => Some(drive.own_operations.unwrap_or(count)),
         },
     }
 }

@@ -14,7 +14,12 @@ use super::{START_DELAY, clock};
 pub struct Together {
     state: Mutex<State>,
     changed: Condvar,
+    /// Says when, once all are ready; a moment from then where nobody else has to be asked.
+    gate: Option<Gate>,
 }
+
+/// Waits for whoever else has to be ready, and says when all begin; `None`: not at all.
+pub type Gate = Box<dyn Fn() -> Option<Instant> + Send + Sync>;
 
 enum State {
     /// So many are not ready yet.
@@ -26,7 +31,12 @@ enum State {
 impl Together {
     /// For so many loads.
     pub fn new(loads: usize) -> Self {
-        Self { state: Mutex::new(State::Waiting(loads)), changed: Condvar::new() }
+        Self { state: Mutex::new(State::Waiting(loads)), changed: Condvar::new(), gate: None }
+    }
+
+    /// For so many loads, which begin when `gate` says.
+    pub fn gated(loads: usize, gate: Gate) -> Self {
+        Self { gate: Some(gate), ..Self::new(loads) }
     }
 
     /// One is ready: waits for the others. `None`: one of them will never be.
@@ -35,7 +45,11 @@ impl Together {
         if let State::Waiting(left) = &mut *state {
             *left = left.saturating_sub(1);
             if *left == 0 {
-                *state = State::At(clock::now() + START_DELAY);
+                let at = match &self.gate {
+                    None => Some(clock::now() + START_DELAY),
+                    Some(gate) => gate(),
+                };
+                *state = at.map_or(State::Failed, State::At);
                 self.changed.notify_all();
             }
         }

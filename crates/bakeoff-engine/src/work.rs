@@ -157,6 +157,12 @@ pub trait Work: Send {
         out: &mut Vec<u8>,
     ) -> Result<Issued<Self::Pending>, NotIssued>;
 
+    /// Returns whether the operation of a number is this generator's to make. Another one makes it otherwise.
+    fn owns(&mut self, ticket: u64) -> bool {
+        let _ = ticket;
+        true
+    }
+
     /// Returns which operation `ticket` would have been, had there been anybody to send it to `node`. `None`:
     /// there is nothing more to do.
     fn skip(&mut self, node: usize, ticket: u64) -> Option<usize>;

@@ -564,7 +564,7 @@ impl<'a, W: Work> Worker<'a, W> {
 
     /// Sends an operation. `false`: none was sent.
     fn send(&mut self, index: usize, tag: Tag, due: Instant, sent: Instant) -> bool {
-        let ticket = self.pacing.take_ticket();
+        let ticket = self.pacing.take_ticket(&mut self.work);
         let client = &mut self.clients[index];
         let Connection::Up { link, session } = &mut client.connection else { return false };
         match self.work.issue(session, client.number, tag, ticket, &mut link.out) {

@@ -27,6 +27,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bakeoff_core::measurement::ErrorKind;
+use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::schedule::{RateProfile, Spacing};
 use bakeoff_core::study::Stop;
 use bakeoff_engine::LoadError;
@@ -158,6 +159,8 @@ impl Run {
             seed: 0, // constant arrivals draw nothing
             first_ticket: 0,
             moments: None,
+            share: LoadShare::WHOLE,
+            own_operations: None,
         };
         main.flush();
         messages.output(&output::heading(&options));

@@ -188,7 +188,7 @@ impl<W: Work> Worker<'_, W> {
         now: Instant,
         what: impl FnOnce() -> String,
     ) {
-        let ticket = self.pacing.take_ticket();
+        let ticket = self.pacing.take_ticket(&mut self.work);
         let client = &mut self.clients[index];
         client.slots[tag] = Slot::Free { since: now };
         client.failures += 1;
@@ -261,7 +261,7 @@ impl<W: Work> Worker<'_, W> {
                 }
                 Slot::Dialing { due, .. } => {
                     let kind = if kind == ErrorKind::Timeout { kind } else { ErrorKind::Refused };
-                    let ticket = self.pacing.take_ticket();
+                    let ticket = self.pacing.take_ticket(&mut self.work);
                     if let Some(operation) = self.work.skip(node, ticket) {
                         let failed = Failed { operation, due, node, kind };
                         self.recorder.count_failure(failed, now, || why.clone());

@@ -55,7 +55,7 @@ impl<W: Work> Worker<'_, W> {
                 if measured && !self.pacing.has_left(place) {
                     break;
                 }
-                let ticket = self.pacing.take_ticket();
+                let ticket = self.pacing.take_ticket(&mut self.work);
                 let Some(operation) = self.work.skip(node, ticket) else { return };
                 let what = || format!("no connection for {timeout:?}");
                 let refused = |client: &Client<W>| client.lane == place && client.refused;
@@ -92,7 +92,7 @@ impl<W: Work> Worker<'_, W> {
                 for part in 0..DROPPED_PARTS {
                     let due =
                         due + left.mul_f64((f64::from(part) + 0.5) / f64::from(DROPPED_PARTS));
-                    let ticket = self.pacing.take_ticket();
+                    let ticket = self.pacing.take_ticket(&mut self.work);
                     let Some(operation) = self.work.skip(node, ticket) else { return };
                     self.recorder.count_failure(Failed { operation, due, node, kind }, now, what);
                     let rest = u64::from(u64::from(part) < count % u64::from(DROPPED_PARTS));
@@ -103,7 +103,7 @@ impl<W: Work> Worker<'_, W> {
                 }
                 return;
             }
-            let ticket = self.pacing.take_ticket();
+            let ticket = self.pacing.take_ticket(&mut self.work);
             let Some(operation) = self.work.skip(node, ticket) else { return };
             self.recorder.count_failure(Failed { operation, due, node, kind }, now, what);
             self.pacing.lanes[place].advance(start);

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use mio::Registry;
 
 use super::super::timer::Timer;
+use super::super::work::Work;
 use super::lanes::Lane;
 use super::lateness::Attention;
 use super::recorder::Recorder;
@@ -67,10 +68,18 @@ impl<'a> Pacing<'a> {
         drawn
     }
 
+    /// Takes the next number whose operation is this generator's; the others' owners take theirs.
     #[inline]
-    pub(super) fn take_ticket(&mut self) -> u64 {
-        let spare = self.spare_ticket.take();
-        spare.unwrap_or_else(|| self.shared.tickets.fetch_add(1, Ordering::Relaxed))
+    pub(super) fn take_ticket<W: Work>(&mut self, work: &mut W) -> u64 {
+        if let Some(spare) = self.spare_ticket.take() {
+            return spare;
+        }
+        loop {
+            let ticket = self.shared.tickets.fetch_add(1, Ordering::Relaxed);
+            if work.owns(ticket) {
+                return ticket;
+            }
+        }
     }
 
     /// Sets the timer for what is due next. Whether that is so soon that sleeping is not wanted.

@@ -12,6 +12,7 @@ use std::io::Write as _;
 use std::sync::{Arc, Mutex};
 
 use bakeoff_core::measurement::{ErrorKind, Measurement};
+use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::study::{HttpRequest, Operation, Rows, Workload};
 use bakeoff_core::template::{self, Template, Word, WordValues};
 use bakeoff_core::units;
@@ -251,6 +252,7 @@ pub(super) fn drive(load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError>
             nodes: to.clone(),
             source: source(share),
             keys,
+            share: keyed.share(),
             path: Vec::new(),
             body: Vec::new(),
             fields: Vec::new(),
@@ -273,6 +275,8 @@ struct Asking {
     nodes: Arc<[Node]>,
     source: keyed::Source,
     keys: u64,
+    /// The generator's part of the requests: it makes nth of them, in turn with the others.
+    share: LoadShare,
     path: Vec<u8>,
     body: Vec<u8>,
     /// Headers of one request over HTTP/2, and where each name and value ends.
@@ -282,7 +286,9 @@ struct Asking {
 
 impl Asking {
     fn choose(&mut self, ticket: u64) -> Result<(usize, u64), NotIssued> {
-        self.source.choose(ticket, self.keys).ok_or(NotIssued::Exhausted)
+        self.source
+            .choose(self.share.nth(ticket), self.keys, LoadShare::WHOLE)
+            .ok_or(NotIssued::Exhausted)
     }
 
     /// Judges an answer with these header fields.

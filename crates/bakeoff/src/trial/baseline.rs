@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use bakeoff_clock as clock;
 use bakeoff_core::record::{BaselineAppends, BaselineRoundTrips, MachineBaseline};
+use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::study::{Stop, Study};
 use bakeoff_engine::works::http::{self, Plan, Protocol, Request, TlsOptions, Url};
 use bakeoff_engine::{Connections, Drive, Seconds};
@@ -211,6 +212,8 @@ fn drive(
         seed: 0, // a closed load has no arrivals to draw
         first_ticket: 0,
         moments: None,
+        share: LoadShare::WHOLE,
+        own_operations: None,
     };
     let cpu_before = server.cpu_used();
     let measured = ready.drive(&drive, interrupted, &mut |_| {})?.measurement;

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use bakeoff_clock as clock;
 use bakeoff_core::check::KilledUnderLoad;
+use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::study::{KeyOrder, Load, Operation, ReadConsistency, Stop, Workload};
 use bakeoff_core::workload::mix64;
 use bakeoff_engine::works::keyed::{Keyed, Reading, Source};
@@ -85,6 +86,8 @@ pub(crate) fn under_load(
         seed,
         first_ticket: 0,
         moments: None,
+        share: LoadShare::WHOLE,
+        own_operations: None,
     };
     let reading = Reading {
         reads: ReadConsistency::Linearizable,

@@ -12,6 +12,7 @@ use bakeoff_core::plan;
 use bakeoff_core::read_write_split;
 use bakeoff_core::record::StageRecord;
 use bakeoff_core::schedule;
+use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::search::{CONFIRM_TIMES, Found, Next, Search, Tried, least_rate};
 use bakeoff_core::study::{Arrivals, Find, Operation, Stop, Workload};
 use bakeoff_core::units::count_text;
@@ -77,6 +78,8 @@ impl Combination<'_> {
             seed: 0,
             first_ticket: 0,
             moments: None,
+            share: LoadShare::WHOLE,
+            own_operations: None,
         }
     }
 }

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use bakeoff_core::histogram::Latencies;
 use bakeoff_core::measurement::{ErrorKind, Measurement, OperationFigures};
+use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::schedule::{RateProfile, Spacing};
 use bakeoff_core::study::Stop;
 use bakeoff_engine::LoadError;
@@ -208,6 +209,8 @@ pub(super) fn drive(
         seed: settings.seed,
         first_ticket: 0,
         moments: None,
+        share: LoadShare::WHOLE,
+        own_operations: None,
     };
     let plan = Arc::new(Plan::new(tests, settings.seed));
     let counts = Arc::new(Mutex::new(vec![TestCounts::default(); plan.tests.len()]));

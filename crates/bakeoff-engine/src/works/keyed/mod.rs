@@ -23,6 +23,7 @@ use bakeoff_core::staleness::Seen;
 use bakeoff_core::study::{Operation, ReadConsistency};
 use bakeoff_core::workload::Stamp;
 use bakeoff_wire::ProtocolError;
+use serde::{Deserialize, Serialize};
 
 use self::halves::{Halves, Next, Step};
 pub use self::shared::{Keyed, Ledger, StalenessTracking};
@@ -106,7 +107,7 @@ pub trait KvSession: Session + Send {
 }
 
 /// How reads are asked for and judged.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Reading {
     /// How fresh reads must be.
     pub reads: ReadConsistency,
@@ -172,7 +173,14 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
     }
 
     fn skip(&mut self, _: usize, ticket: u64) -> Option<usize> {
-        self.source.choose(ticket, self.keyed.space.count()).map(|(place, _)| place)
+        let (count, share) = (self.keyed.space.count(), self.keyed.share());
+        self.source.choose(ticket, count, share).map(|(place, _)| place)
+    }
+
+    #[inline]
+    fn owns(&mut self, ticket: u64) -> bool {
+        let share = self.keyed.share();
+        share.of == 1 || self.source.owns(ticket, share)
     }
 
     fn issue(
@@ -184,7 +192,8 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
         out: &mut Vec<u8>,
     ) -> Result<Issued<Pending>, NotIssued> {
         let space = &self.keyed.space;
-        let Some((place, mut key)) = self.source.choose(ticket, space.count()) else {
+        let Some((place, mut key)) = self.source.choose(ticket, space.count(), self.keyed.share())
+        else {
             return Err(NotIssued::Exhausted);
         };
         let operation = self.source.operations()[place];

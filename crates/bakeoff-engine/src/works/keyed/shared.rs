@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bakeoff_core::ledger::KeyHistory;
+use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::study::{ValueSizes, Workload};
 use bakeoff_core::workload::{KeySpace, PROOF_SIZE, Values, mix64};
 
@@ -38,6 +39,8 @@ pub struct Ledger {
     offset: u64,
     histories: Vec<Mutex<KeyHistory>>,
     pub(super) staleness: StalenessTracking,
+    /// The keys that are this generator's: of others' keys it knows nothing.
+    share: LoadShare,
     /// The origin of its times.
     since: Instant,
 }
@@ -58,7 +61,8 @@ impl Ledger {
             StalenessTracking::NotMeasured => KeyHistory::new(unknown),
         };
         let histories = (0..tracked).map(|_| Mutex::new(history())).collect();
-        Self { stride, offset, histories, staleness, since: clock::now() }
+        let (share, since) = (LoadShare::WHOLE, clock::now());
+        Self { stride, offset, histories, staleness, share, since }
     }
 
     /// The time, as histories take it. To be read while the key's history is locked, so that what is
@@ -68,7 +72,7 @@ impl Ledger {
     }
 
     pub(super) fn history(&self, key: u64) -> Option<MutexGuard<'_, KeyHistory>> {
-        let place = key.checked_sub(self.offset)?;
+        let place = key.checked_sub(self.offset).filter(|_| self.share.has(key))?;
         if !place.is_multiple_of(self.stride) {
             return None;
         }
@@ -124,5 +128,16 @@ impl Keyed {
             scan: workload.with.get("scan").and_then(|text| text.parse().ok()).unwrap_or(SCAN),
             replaced: Replaced::default(),
         }
+    }
+
+    /// Returns the same for a generator that owns a share of the keys: no other writes or reads them.
+    pub fn owned(mut self, share: LoadShare) -> Self {
+        self.ledger.share = share;
+        self
+    }
+
+    /// Returns the share of the keys that are this generator's.
+    pub fn share(&self) -> LoadShare {
+        self.ledger.share
     }
 }

@@ -4,8 +4,10 @@
 
 use std::sync::{Arc, Mutex};
 
+use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::study::{KeyOrder, Operation, Workload};
 use bakeoff_core::workload::Chooser;
+use serde::{Deserialize, Serialize};
 
 /// Where the next operation comes from.
 pub enum Source {
@@ -25,7 +27,7 @@ pub enum Source {
 }
 
 /// The result of an audit.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Findings {
     /// Keys that were read.
     pub read: u64,
@@ -38,6 +40,9 @@ pub struct Findings {
     /// The first of them, in words.
     pub examples: Vec<String>,
 }
+
+/// Most operations that are looked at one by one to count those of a share: a second's work.
+const COUNTED_MAX: u64 = 20_000_000;
 
 pub(super) const FINDINGS_EXAMPLES_MAX: usize = 5;
 
@@ -65,11 +70,31 @@ impl Source {
         if let Self::Mix { chooser, .. } = self { chooser.seed() } else { 0 }
     }
 
+    /// Returns whether an operation's key is in a share of the keys. What is beyond the last is everybody's to meet.
+    pub fn owns(&mut self, ticket: u64, share: LoadShare) -> bool {
+        match self {
+            Self::Mix { chooser, .. } => {
+                chooser.choose(ticket).is_none_or(|(_, key)| share.has(key))
+            }
+            Self::Fill | Self::Audit(..) => true,
+        }
+    }
+
+    /// Returns how many of `count` operations from `first` on have keys in a share; their parts add up.
+    pub fn count_owned(&mut self, first: u64, count: u64, share: LoadShare) -> u64 {
+        match count <= COUNTED_MAX {
+            true => {
+                (first..first.saturating_add(count)).filter(|&t| self.owns(t, share)).count() as u64
+            }
+            false => share.count(count),
+        }
+    }
+
     /// Chooses an operation by its place, and the number of its key; `None`: there is nothing more to do.
-    pub fn choose(&mut self, ticket: u64, count: u64) -> Option<(usize, u64)> {
+    pub fn choose(&mut self, ticket: u64, count: u64, share: LoadShare) -> Option<(usize, u64)> {
         match self {
             Self::Mix { chooser, .. } => chooser.choose(ticket),
-            Self::Fill => (ticket < count).then_some((0, ticket)),
+            Self::Fill => Some((0, share.nth(ticket))).filter(|&(_, key)| key < count),
             Self::Audit(keys, _) => keys.get(usize::try_from(ticket).ok()?).map(|&key| (0, key)),
         }
     }

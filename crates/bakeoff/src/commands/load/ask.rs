@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use bakeoff_core::condition::Condition;
+use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::schedule::{RateProfile, Spacing};
 use bakeoff_core::search::least_rate;
 use bakeoff_core::study::Stop;
@@ -205,6 +206,8 @@ fn drive(args: &LoadArgs, course: &Course) -> Result<Drive, Failure> {
         seed: args.load.seed.unwrap_or_else(|| rand::random::<u64>() >> 32), // short enough to retype
         first_ticket: 0,
         moments: None,
+        share: LoadShare::WHOLE,
+        own_operations: None,
     })
 }
 
