@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -99,6 +100,8 @@ pub enum HostError {
     },
     /// A port that was asked for is taken.
     PortInUse {
+        /// The address at which it was tried.
+        address: IpAddr,
         /// Which.
         port: u16,
         /// The kernel's error.
@@ -204,8 +207,8 @@ impl fmt::Display for HostError {
             }
             Self::CannotServe { seen, hint } => write!(f, "{seen}\nhint: {hint}"),
             Self::Interrupted { during } => write!(f, "interrupted while {during}"),
-            Self::PortInUse { port, error } => {
-                write!(f, "port {port} on 127.0.0.1 cannot be had: {error}")?;
+            Self::PortInUse { address, port, error } => {
+                write!(f, "port {port} on {address} cannot be had: {error}")?;
                 write!(f, "\nhint: another process may hold it; try another `--base-port`")
             }
             Self::NoPort { range } => {

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::net::{IpAddr, TcpListener, UdpSocket};
 use std::ops::RangeInclusive;
 use std::sync::{Mutex, PoisonError};
 
@@ -14,7 +14,7 @@ use rand::RngExt;
 
 use super::{HostError, Seat};
 
-/// Yields free ports on 127.0.0.1.
+/// Yields ports that are free at the addresses of seats.
 #[derive(Debug)]
 pub struct Allocator {
     range: RangeInclusive<u16>,
@@ -58,17 +58,22 @@ impl Allocator {
         self.exact
     }
 
-    /// The next port that nobody listens on at the address of a seat.
+    /// The next port that nobody listens on at 127.0.0.1 and that was not given out before.
+    ///
+    /// # Errors
+    /// When the chosen port is in use, or none is left.
+    pub fn take(&mut self) -> Result<u16, HostError> {
+        self.take_for(Seat::HERE)
+    }
+
+    /// The next port that nobody listens on at the address of a seat, and that was not given out before, at
+    /// whichever address.
     ///
     /// # Errors
     /// When the chosen port is in use, or none is left.
     pub fn take_for(&mut self, seat: Seat) -> Result<u16, HostError> {
         debug_assert!(seat.is_here(), "no other machine can be asked yet");
-        self.take()
-    }
-
-    /// The next port that nobody listens on and that was not given out before.
-    pub fn take(&mut self) -> Result<u16, HostError> {
+        let address = seat.address;
         let size = u32::from(*self.range.end() - *self.range.start()) + 1;
         while self.tried < size {
             let port = self.next;
@@ -77,9 +82,11 @@ impl Allocator {
             if self.gives && !GIVEN.lock().unwrap_or_else(PoisonError::into_inner).insert(port) {
                 continue;
             }
-            match try_bind(port) {
+            match try_bind(address, port) {
                 Ok(()) => return Ok(port),
-                Err(error) if self.exact => return Err(HostError::PortInUse { port, error }),
+                Err(error) if self.exact => {
+                    return Err(HostError::PortInUse { address, port, error });
+                }
                 Err(_) => {}
             }
         }
@@ -88,9 +95,9 @@ impl Allocator {
 }
 
 /// Both kinds: Consul's gossip, for one, speaks TCP and UDP on the same port.
-fn try_bind(port: u16) -> io::Result<()> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
-    UdpSocket::bind((Ipv4Addr::LOCALHOST, port))?;
+fn try_bind(address: IpAddr, port: u16) -> io::Result<()> {
+    TcpListener::bind((address, port))?;
+    UdpSocket::bind((address, port))?;
     Ok(())
 }
 
@@ -140,8 +147,21 @@ mod tests {
         let held = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = held.local_addr().unwrap().port();
         let error = Allocator::new(Some(port)).take().unwrap_err().to_string();
-        assert!(error.contains(&format!("port {port} ")), "{error}");
+        assert!(error.contains(&format!("port {port} on 127.0.0.1 ")), "{error}");
         assert!(error.contains("--base-port"), "{error}");
+    }
+
+    #[test]
+    fn a_port_is_looked_for_at_the_address_of_its_seat() {
+        let held = TcpListener::bind("127.0.0.3:0").unwrap();
+        let port = held.local_addr().unwrap().port();
+        let take = |address: [u8; 4]| {
+            let seat = Seat { address: IpAddr::from(address), ..Seat::HERE };
+            Allocator::rehearsal(port).take_for(seat)
+        };
+        assert_eq!(take([127, 0, 0, 2]).unwrap(), port);
+        let error = take([127, 0, 0, 3]).unwrap_err().to_string();
+        assert!(error.contains(&format!("port {port} on 127.0.0.3 ")), "{error}");
     }
 
     #[test]

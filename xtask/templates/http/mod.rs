@@ -50,12 +50,12 @@ impl System for Newcomer {
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
         let installed = asked.installed()?;
         let mut nodes = Vec::new();
-        for name in asked.node_names() {
-            let port = ports.take()?;
+        for (name, seat) in asked.seated() {
+            let port = ports.take_for(seat)?;
             let dir = asked.dir.join(&name);
-            // FILL IN: how it is configured. What it writes is below `dir`; it listens on 127.0.0.1 alone.
-            let config =
-                format!("listen = 127.0.0.1:{port}\ndata = {}\n", dir.join("data").display());
+            // FILL IN: how it is configured. What it writes is below `dir`; it listens at its seat alone.
+            let data = dir.join("data");
+            let config = format!("listen = {}\ndata = {}\n", seat.at(port), data.display());
             nodes.push(NodeSpec {
                 program: (&installed.command()[0]).into(),
                 args: vec!["newcomer.conf".into()],
@@ -66,6 +66,7 @@ impl System for Newcomer {
                     mode: FileMode::Readable,
                 }],
                 dir,
+                seat,
                 ports: vec![("client".into(), port)],
                 limits: asked.system.limits.clone(),
                 name,

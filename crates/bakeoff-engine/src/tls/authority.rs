@@ -2,14 +2,15 @@
 //! cluster is, and gone with it.
 //!
 //! ECDSA on P-256, which is what servers of today are mostly given: a handshake costs a server
-//! little, and every client can verify it. Names are those under which a node on loopback can be
-//! asked for.
+//! little, and every client can verify it. Names are those under which a node can be asked for: its address, and
+//! those of loopback.
 //!
 //! The authority's key is never written anywhere. A server's key is, in its node's directory; the
 //! file is to be `FileMode::Private`.
 //!
 //! Not here: whom a client trusts that a study or a user names (`tls`).
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use rcgen::{
@@ -74,6 +75,13 @@ impl Authority {
             Ok(Identity { cert_pem: certificate.pem(), key_pem: key.serialize_pem() })
         });
         made.map_err(unmade)
+    }
+
+    /// A certificate for a server that listens at an address: for that, and for the names of a node on loopback.
+    pub fn server_at(&self, address: IpAddr) -> Result<Identity, LoadError> {
+        let address = address.to_string();
+        let own = Some(&*address).filter(|own| !LOOPBACK.contains(own));
+        self.server(&LOOPBACK.iter().copied().chain(own).collect::<Vec<_>>())
     }
 
     /// A certificate for a workload of a mesh, which is known by a URI:
@@ -171,6 +179,19 @@ mod tests {
             shake(&identity, &Authority::new().unwrap(), "127.0.0.1"),
         ];
         for shaken in wrong {
+            assert!(matches!(shaken, Err(rustls::Error::InvalidCertificate(_))), "{shaken:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_is_trusted_at_its_own_address_and_at_no_other() {
+        let authority = Authority::new().unwrap();
+        for own in ["127.0.0.2", "192.0.2.7", "2001:db8::7"] {
+            let identity = authority.server_at(own.parse().unwrap()).unwrap();
+            for name in LOOPBACK.iter().chain([&own]) {
+                assert!(shake(&identity, &authority, name).is_ok(), "{name} of {own}");
+            }
+            let shaken = shake(&identity, &authority, "192.0.2.8");
             assert!(matches!(shaken, Err(rustls::Error::InvalidCertificate(_))), "{shaken:?}");
         }
     }

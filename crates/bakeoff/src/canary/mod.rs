@@ -4,7 +4,7 @@
 //! kind of wrong answer that a real system might give can be had here, by name, in a chosen share,
 //! from a seed. Honest, it is a contender for demonstrations, with nothing to fetch.
 //!
-//! HTTP/1.1 on a loopback address, one thread:
+//! HTTP/1.1 on one address, one thread:
 //!
 //! | request | answer |
 //! | --- | --- |

@@ -17,7 +17,7 @@ use super::truth::{Order, Shape, ShapeError, Truth};
 /// The options of a canary.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Options {
-    /// A loopback address; port 0 lets the kernel choose.
+    /// One address of this machine; port 0 lets the kernel choose.
     pub(crate) listen: SocketAddr,
     /// The node that has the store, when it is another.
     pub(crate) first: Option<SocketAddr>,
@@ -101,8 +101,9 @@ impl Options {
     }
 
     pub(super) fn check(&self) -> Result<(), OptionsError> {
-        if !self.listen.ip().is_loopback() {
-            return Err(OptionsError::NotLoopback(self.listen.ip()));
+        // It has faults to be loaded with, and none that a whole network should find.
+        if self.listen.ip().is_unspecified() {
+            return Err(OptionsError::AllAddresses(self.listen.ip()));
         }
         self.faults.check().map_err(OptionsError::Faults)
     }
@@ -193,7 +194,8 @@ pub(crate) enum OptionsError {
     Missing(&'static str),
     /// `--truth-order` or `--truth-spin` alone.
     NoTruth,
-    NotLoopback(IpAddr),
+    /// `--listen` for whoever reaches the machine in any way.
+    AllAddresses(IpAddr),
     Faults(TooManyFaults),
 }
 
@@ -221,7 +223,10 @@ impl fmt::Display for OptionsError {
             Self::Value { name, value, problem } => write!(to, "`{name}`: `{value}` {problem}"),
             Self::Missing(name) => write!(to, "`{name}` is missing"),
             Self::NoTruth => write!(to, "`--truth-order` and `--truth-spin` need `--truth`"),
-            Self::NotLoopback(ip) => write!(to, "`--listen`: `{ip}` is not a loopback address"),
+            Self::AllAddresses(ip) => write!(
+                to,
+                "`--listen`: `{ip}` is every address of this machine; name one, such as 127.0.0.1"
+            ),
             Self::Faults(error) => error.fmt(to),
         }
     }
@@ -326,8 +331,9 @@ mod tests {
         fails("--speed 5", "unknown option `--speed`");
         fails("--sync", "lacks a value");
         fails("--sync maybe", "is neither");
-        fails("--listen 192.0.2.1:80", "`192.0.2.1` is not a loopback address");
-        fails("--listen 0.0.0.0:80", "is not a loopback address");
+        fails("--listen 0.0.0.0:80", "`0.0.0.0` is every address of this machine");
+        fails("--listen [::]:80", "`::` is every address");
+        assert!(parse("--listen 192.0.2.1:80 --data d").is_ok(), "a machine of a run");
         fails("--error 60% --refuse 60%", "add up to 120.0 %");
         fails("--truth normal:5ms", "`--truth`: `normal:5ms` is no distribution");
         fails("--truth constant:5ms --truth-order up", "is neither `random` nor `cycle`");

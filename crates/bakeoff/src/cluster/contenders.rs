@@ -10,6 +10,7 @@ use bakeoff_host::ports::Allocator;
 use bakeoff_install::{self as install, Cache, Installed, Seal, VersionRequest};
 
 use crate::cluster;
+use crate::cluster::seating::Seating;
 use crate::cluster::topology::{self, Component, Member, compose};
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
@@ -56,7 +57,7 @@ fn contender<'a>(
     }
     components.sort_by_key(|one| topology::order(one.tier));
     // Described once for their settings; ports and folders differ from trial to trial.
-    let members = compose(&components, run_dir, 0, &mut Allocator::new(None))?;
+    let members = compose(&components, run_dir, 0, &Seating::here(), &mut Allocator::new(None))?;
     let mut record = SystemRecord::default();
     let mut parts = Vec::new();
     let mut between: Vec<(&str, Encryption)> = Vec::new();

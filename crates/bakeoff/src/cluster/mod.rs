@@ -12,9 +12,10 @@ mod endpoints;
 mod error;
 mod living;
 pub(crate) mod metrics;
+pub(crate) mod seating;
 pub(crate) mod topology;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -30,6 +31,7 @@ use rustix::process::Signal;
 pub(crate) use self::attach::attach;
 pub(crate) use self::error::NoTargets;
 pub(crate) use self::living::clear;
+use self::seating::Seating;
 use self::topology::{Component, Member};
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
@@ -91,6 +93,8 @@ pub(crate) struct Starting<'a> {
     /// The folder of its logs.
     pub(crate) dir: &'a Path,
     pub(crate) seed: u64,
+    /// Where its nodes run.
+    pub(crate) seating: &'a Seating,
 }
 
 /// How often a system is started whose ports another process takes between being found free and being listened on.
@@ -107,7 +111,7 @@ pub(crate) fn start_on_free_ports(
 ) -> Result<Ready, Failure> {
     let mut attempt = 1;
     loop {
-        let members = topology::compose(of.components, of.nodes, of.seed, ports)?;
+        let members = topology::compose(of.components, of.nodes, of.seed, of.seating, ports)?;
         match start(members, of.dir, stop, &mut watch) {
             Err(Failure::Host(error))
                 if error.is_of_a_port() && !ports.is_exact() && attempt < PORT_ATTEMPTS =>
@@ -237,22 +241,30 @@ fn fitting(nodes: &[Access], hint: &'static str) -> &'static str {
 fn elsewhere(processes: &[Process]) -> Option<String> {
     processes.iter().find_map(|process| {
         let at = process.listens_on();
-        let is_own = |address: &SocketAddr| process.ports().any(|port| port == address.port());
-        if at.is_empty() || at.iter().any(is_own) {
-            return None;
-        }
-        let (name, port) = (process.name(), process.port("client"));
-        Some(format!("`{name}` listens on {}, and not on 127.0.0.1:{port}", addresses_text(&at)))
+        let (name, seat) = (process.name(), process.seat());
+        let ports: Vec<u16> = process.ports().collect();
+        astray(&at, seat.address, &ports).then(|| {
+            let wanted = seat.at(process.port("client"));
+            format!("`{name}` listens on {}, and not on {wanted}", addresses_text(&at))
+        })
     })
 }
 
-/// Warns of a server whose addresses others may reach.
-fn reachable(name: &str, at: &[SocketAddr]) -> Option<String> {
-    let open: Vec<SocketAddr> =
-        at.iter().filter(|address| !address.ip().is_loopback()).copied().collect();
+/// Returns whether what listens at some addresses is to be found at none of a node's own ports.
+fn astray(at: &[SocketAddr], own: IpAddr, ports: &[u16]) -> bool {
+    let is_own = |address: &&SocketAddr| {
+        ports.contains(&address.port()) && (address.ip() == own || address.ip().is_unspecified())
+    };
+    !at.is_empty() && !at.iter().any(|address| is_own(&address))
+}
+
+/// Warns of a server whose addresses others may reach, besides the one that it was given.
+fn reachable(name: &str, own: IpAddr, at: &[SocketAddr]) -> Option<String> {
+    let is_meant = |address: &SocketAddr| address.ip().is_loopback() || address.ip() == own;
+    let open: Vec<SocketAddr> = at.iter().filter(|address| !is_meant(address)).copied().collect();
     (!open.is_empty()).then(|| {
         format!(
-            "`{name}` listens on {}, where other machines may reach it; have it listen on 127.0.0.1",
+            "`{name}` listens on {}, where other machines may reach it; have it listen on {own}",
             addresses_text(&open)
         )
     })
@@ -462,10 +474,12 @@ impl Ready {
         some.map(|(name, strays)| format!("`{name}` left running {}", strays.join(", "))).collect()
     }
 
-    /// Returns a warning for each server, of any kind, that does not listen on loopback alone.
+    /// Returns a warning for each server, of any kind, that listens on other addresses than its own and loopback.
     pub(crate) fn exposed(&self) -> Vec<String> {
         self.processes()
-            .filter_map(|process| reachable(process.name(), &process.listens_on()))
+            .filter_map(|process| {
+                reachable(process.name(), process.seat().address, &process.listens_on())
+            })
             .collect()
     }
 
@@ -522,6 +536,8 @@ impl Ready {
 
 #[cfg(test)]
 mod tests {
+    use bakeoff_host::Seat;
+
     use super::*;
 
     #[test]
@@ -529,7 +545,7 @@ mod tests {
         let at = |addresses: &[&str]| {
             let addresses: Vec<SocketAddr> =
                 addresses.iter().map(|address| address.parse().unwrap()).collect();
-            reachable("web-1", &addresses)
+            reachable("web-1", Seat::HERE.address, &addresses)
         };
         assert_eq!(at(&["127.0.0.1:1", "127.9.9.9:2", "[::1]:3"]), None);
         assert_eq!(at(&[]), None);
@@ -538,5 +554,35 @@ mod tests {
             message.starts_with("`web-1` listens on 0.0.0.0:2, [::]:3, 192.0.2.1:4, where"),
             "{message}"
         );
+        assert!(message.ends_with("have it listen on 127.0.0.1"), "{message}");
+    }
+
+    #[test]
+    fn a_server_may_be_reached_at_its_own_address_and_at_no_other() {
+        let own: IpAddr = "192.0.2.1".parse().unwrap();
+        let at = |address: &str| reachable("web-1", own, &[address.parse().unwrap()]);
+        assert_eq!(at("192.0.2.1:4"), None);
+        assert_eq!(at("127.0.0.1:4"), None, "a port for itself alone");
+        for open in ["192.0.2.2:4", "0.0.0.0:4", "[::]:4"] {
+            let message = at(open).unwrap();
+            assert!(message.contains(open), "{message}");
+            assert!(message.ends_with("have it listen on 192.0.2.1"), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_command_is_astray_that_is_not_at_its_own_address_and_port() {
+        let own: IpAddr = "192.0.2.1".parse().unwrap();
+        let astray = |at: &[&str]| {
+            let at: Vec<SocketAddr> = at.iter().map(|address| address.parse().unwrap()).collect();
+            astray(&at, own, &[80, 81])
+        };
+        assert!(!astray(&[]), "it may listen yet");
+        for found in ["192.0.2.1:81", "0.0.0.0:80", "[::]:80"] {
+            assert!(!astray(&["127.0.0.1:9", found]), "{found}");
+        }
+        for lost in ["192.0.2.1:82", "127.0.0.1:80", "192.0.2.2:80"] {
+            assert!(astray(&[lost]), "{lost}");
+        }
     }
 }

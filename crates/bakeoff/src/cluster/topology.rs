@@ -9,10 +9,11 @@ use std::path::Path;
 
 use bakeoff_core::study::{self, Tier};
 use bakeoff_core::workload::mix64;
+use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
-use bakeoff_host::{HostError, Seat};
 use bakeoff_install::{Installed, Seal};
 
+use super::seating::Seating;
 use crate::failure::Failure;
 use crate::systems::{Access, Asked, Description, Neighbour, System};
 
@@ -61,16 +62,18 @@ impl Member<'_> {
 
 /// Describes a system's components in order, with data below `dir`.
 ///
-/// `seed` decides the order of faults, where a system has any.
+/// `seed` decides the order of faults, where a system has any; `seating` where each node runs.
 pub(crate) fn compose<'a>(
     components: &'a [Component<'a>],
     dir: &Path,
     seed: u64,
+    seating: &Seating,
     ports: &mut Allocator,
 ) -> Result<Vec<Member<'a>>, HostError> {
     let mut members: Vec<Member<'a>> = Vec::new();
     let composite = components.iter().find(|of| of.tier.is_none());
-    for of in components {
+    let dealt = seating.deal(components);
+    for (of, (_, seats)) in components.iter().zip(&dealt) {
         let neighbours = neighbours(&members);
         let program = of.program.as_ref();
         let (system, role) = (of.asked, of.role);
@@ -81,7 +84,9 @@ pub(crate) fn compose<'a>(
             composite,
             program,
             dir,
-            seats: &[Seat::HERE],
+            seats,
+            members: &dealt,
+            clients: seating.clients(),
             seed,
             neighbours: &neighbours,
         };
@@ -132,7 +137,41 @@ pub(crate) fn order(tier: Option<Tier>) -> u8 {
 mod tests {
     use std::collections::BTreeSet;
 
+    use bakeoff_host::Seat;
+
     use super::*;
+    use crate::systems::by_kind;
+    use crate::systems::testing::asked;
+
+    #[test]
+    fn nodes_get_seats_in_turn_and_a_sidecar_that_of_its_application() {
+        let seat = |last: u8| Seat { address: [127, 0, 0, last].into(), ..Seat::HERE };
+        let dealt = |seating: &Seating, of: &[(&'static str, &str, u32)]| -> Vec<Vec<Seat>> {
+            let all: Vec<_> = of.iter().map(|(_, kind, nodes)| asked(kind, *nodes, &[])).collect();
+            let component = |((role, kind, _), asked)| {
+                let system = by_kind(kind).unwrap();
+                Component { role, tier: None, asked, system, program: None, seal: None }
+            };
+            let components: Vec<_> = of.iter().copied().zip(&all).map(component).collect();
+            seating.deal(&components).into_iter().map(|(_, seats)| seats).collect()
+        };
+        let three = Seating::spread(vec![seat(2), seat(3), seat(4)]);
+        assert_eq!(
+            dealt(&three, &[("storage", "consul", 2), ("system", "vault", 3)]),
+            [vec![seat(2), seat(3)], vec![seat(4), seat(2), seat(3)]]
+        );
+        let mesh = [
+            ("application", "application", 1),
+            ("control-plane", "istio", 1),
+            ("sidecar", "envoy", 1),
+        ];
+        let gateway = ("system", "ingress-gateway", 1);
+        assert_eq!(
+            dealt(&three, &[mesh[0], mesh[1], mesh[2], gateway]),
+            [vec![seat(2)], vec![seat(3)], vec![seat(2)], vec![seat(4)]]
+        );
+        assert_eq!(dealt(&Seating::here(), &[("system", "etcd", 2)]), [[Seat::HERE; 2]]);
+    }
 
     #[test]
     fn pads_environments_by_another_length_each_round() {

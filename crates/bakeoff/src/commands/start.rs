@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 
 use crate::cli::StartArgs;
 use crate::cluster::contenders::{self, Contender};
+use crate::cluster::seating::Seating;
 use crate::cluster::{self, Ready, Starting};
 use crate::commands::study_file::load_study;
 use crate::event::{Event, Reporter};
@@ -120,7 +121,8 @@ fn serve(
     let mut ports = Allocator::new(args.ports.base_port);
     reporter.report(&Event::SystemStarting { system: &contender.asked.name });
     let nodes = &dir.join("nodes");
-    let of = Starting { components: &contender.components, nodes, dir, seed: SEED };
+    let (components, seating) = (&contender.components, &Seating::here());
+    let of = Starting { components, nodes, dir, seed: SEED, seating };
     let cluster = cluster::start_on_free_ports(of, &mut ports, interrupted, reporter, |_| {})?;
     for warning in &cluster.exposed() {
         reporter.report(&Event::Exposed { warning });

@@ -30,6 +30,9 @@ pub(crate) struct Declaration {
     pub(crate) clients: Clients,
     /// How long its nodes may take to be ready, once they are started: to elect a leader, mostly.
     pub(crate) ready_within: Duration,
+    /// The part whose seats its nodes take, where they have to be on its machine: a sidecar is beside what it serves.
+    /// `None` for one whose nodes may be anywhere.
+    pub(crate) seated_with: Option<&'static str>,
     /// Where a load balancer asks whether a node may be sent requests; `None` for a system that none
     /// can stand in front of.
     pub(crate) health: Option<Health>,
@@ -50,6 +53,7 @@ impl Declaration {
             guarantees: GuaranteeRules::default(),
             clients: Clients::default(),
             ready_within: Duration::from_secs(60),
+            seated_with: None,
             health: None,
             hooks: Hooks::default(),
             level_words: &[],

@@ -46,17 +46,19 @@ pub(super) fn relay(
     ports: &mut Allocator,
 ) -> Result<Option<NodeSpec>, HostError> {
     let Some(latency) = asked.option(OPTION) else { return Ok(None) };
-    let listen = ports.take()?;
+    let seat = asked.seat(0);
+    let listen = ports.take_for(seat)?;
     let name = format!("{of}-{OPTION}");
     let args = [
         delay::COMMAND.to_owned(),
-        format!("127.0.0.1:{listen}"),
-        format!("127.0.0.1:{port}"),
+        seat.at(listen).to_string(),
+        seat.at(port).to_string(),
         latency.to_owned(),
     ];
     Ok(Some(NodeSpec {
         program: delay::program(),
         args: args.map(Into::into).to_vec(),
+        seat,
         ports: vec![("client".into(), listen)],
         dir: asked.dir.join(&name),
         name,

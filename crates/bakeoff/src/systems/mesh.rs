@@ -5,9 +5,10 @@
 //!
 //! Not here: what Envoy is started with (`envoy`), what a control plane is told (`consul`, `istio`).
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use bakeoff_host::HostError;
+use bakeoff_host::{HostError, Seat};
 use serde_json::Value;
 
 use super::{Access, Asked, option};
@@ -49,8 +50,8 @@ pub(super) struct Upstream {
 
 /// Where an upstream listens.
 pub(super) enum At {
-    /// On 127.0.0.1.
-    Port(u16),
+    /// At an address of the network.
+    Address(SocketAddr),
     /// A socket in the file system, relative to the proxy's folder.
     Pipe(&'static str),
 }
@@ -84,6 +85,14 @@ impl Mesh {
 pub(super) fn node_of<'a>(asked: &'a Asked<'_>, role: &str) -> Result<&'a Access, HostError> {
     let nodes = asked.neighbour(role).and_then(|part| part.nodes.first());
     nodes.ok_or_else(|| HostError::Spec {
+        node: asked.system.name.clone(),
+        problem: format!("it has no part `{role}`"),
+    })
+}
+
+/// Returns where a member of the mesh runs, described or not.
+pub(super) fn seat_of(asked: &Asked<'_>, role: &str) -> Result<Seat, HostError> {
+    asked.seat_of(role).ok_or_else(|| HostError::Spec {
         node: asked.system.name.clone(),
         problem: format!("it has no part `{role}`"),
     })

@@ -21,6 +21,8 @@ mod http_session;
 mod kinds_file;
 mod mesh;
 #[cfg(test)]
+mod seated;
+#[cfg(test)]
 mod table;
 // Not systems: the skeletons of `cargo xtask new-system`, which so cannot fall behind what they use.
 #[cfg(test)]
@@ -30,7 +32,7 @@ mod template_http;
 #[path = "../../../../xtask/templates/own/mod.rs"]
 mod template_own;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 // The registry: a line a system, in the order of tables. `build.rs` makes the list of them, which is all
 // that there is to do. An empty line between two keeps `cargo fmt` from sorting them.
@@ -81,6 +83,7 @@ use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::io;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -192,6 +195,11 @@ pub(crate) struct Asked<'a> {
     pub(crate) dir: &'a Path,
     /// Where its nodes run, in their order, one at least; where it has more nodes, it begins again.
     pub(crate) seats: &'a [Seat],
+    /// The roles of all members of the composite system, its own among them, and where their nodes run: known before
+    /// any of them is described.
+    pub(crate) members: &'a [(&'a str, Vec<Seat>)],
+    /// Where clients of the composite system connect from.
+    pub(crate) clients: &'a [IpAddr],
     /// The seed of the order of faults, where a system has any.
     pub(crate) seed: u64,
     /// The members of the same system that were described before it: its parts, for one behind which they stand;
@@ -226,6 +234,26 @@ impl Asked<'_> {
     /// The names of its nodes and where they run.
     pub(crate) fn seated(&self) -> impl Iterator<Item = (String, Seat)> {
         self.node_names().enumerate().map(|(index, name)| (name, self.seat(index)))
+    }
+
+    /// Returns where the first node of a member of the composite system runs, described or not.
+    pub(crate) fn seat_of(&self, role: &str) -> Option<Seat> {
+        let (_, seats) = self.members.iter().find(|(member, _)| *member == role)?;
+        seats.first().copied()
+    }
+
+    /// Returns the addresses that its nodes may be connected to from, each once: those of its own nodes, of all other
+    /// members and of clients.
+    fn reached_from(&self) -> Vec<IpAddr> {
+        let members = self.members.iter().flat_map(|(_, seats)| seats);
+        let seats = self.seats.iter().chain(members).map(|seat| seat.address);
+        let mut each = Vec::new();
+        for address in seats.chain(self.clients.iter().copied()) {
+            if !each.contains(&address) {
+                each.push(address);
+            }
+        }
+        each
     }
 
     /// The program of a system that is none of bakeoff's own.

@@ -11,6 +11,7 @@ use bakeoff_install::{self as install, Cache, Installed};
 use tempfile::TempDir;
 
 use super::{COMPOSITE, System};
+use crate::cluster::seating::Seating;
 use crate::cluster::topology::{Component, compose};
 use crate::cluster::{self, Ready};
 use crate::commands::catalogue;
@@ -65,7 +66,8 @@ pub(crate) fn start(
     let dir = TempDir::new().unwrap();
     let components =
         [Component { role: COMPOSITE, tier: None, asked, system, program, seal: None }];
-    let members = compose(&components, dir.path(), 7, &mut Allocator::new(None)).unwrap();
+    let mut ports = Allocator::new(None);
+    let members = compose(&components, dir.path(), 7, &Seating::here(), &mut ports).unwrap();
     let never = AtomicBool::new(false);
     let ready = cluster::start(members, dir.path(), &never, |_| {});
     let ready = ready.unwrap_or_else(|error| panic!("{error}"));

@@ -39,6 +39,7 @@ use self::routes::Routes;
 use self::sampling::{Judged, Sampling};
 use self::verdicts::{configuration_check, limits_check, servers_check};
 use crate::cluster::contenders::Contender;
+use crate::cluster::seating::Seating;
 use crate::cluster::{self, NoTargets, Ready, Starting};
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
@@ -50,6 +51,8 @@ pub(crate) struct TrialContext<'a> {
     pub(crate) threads: u32,
     pub(crate) run_dir: &'a Path,
     pub(crate) ports: Allocator,
+    /// Where nodes run.
+    pub(crate) seating: Seating,
     pub(crate) interrupted: &'a AtomicBool,
     /// True where others work on this machine, as the user says.
     pub(crate) shared_machine: bool,
@@ -325,6 +328,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             nodes,
             dir: &self.home,
             seed: trial.seed,
+            seating: &self.context.seating,
         };
         let sampler = &mut self.sampling.sampler;
         let watch =

@@ -10,6 +10,7 @@ use bakeoff_core::study::Study;
 use bakeoff_host::ports::Allocator;
 
 use crate::cluster::contenders::{self, Contender};
+use crate::cluster::seating::Seating;
 use crate::cluster::topology::compose;
 use crate::commands::run_folder::RunFolder;
 use crate::failure::Failure;
@@ -113,7 +114,8 @@ pub(super) fn check_ports(
     let Some(base) = base else { return Ok(()) };
     let mut ports = Allocator::rehearsal(base);
     for trial in order {
-        compose(&contenders::for_trial(contenders, trial).components, dir, 0, &mut ports)?;
+        let components = &contenders::for_trial(contenders, trial).components;
+        compose(components, dir, 0, &Seating::here(), &mut ports)?;
     }
     Ok(())
 }

@@ -20,6 +20,7 @@ use super::start_failures::StartFailures;
 use super::{refusals, trust};
 use crate::cli::RunOptions;
 use crate::cluster::contenders::{self, Contender};
+use crate::cluster::seating::Seating;
 use crate::commands::run_folder::{RECORD, RunFolder};
 use crate::environment;
 use crate::event::{Event, Reporter, Resumed, TrialStarted};
@@ -177,6 +178,7 @@ impl Runner<'_> {
             threads: environment.generator_threads,
             run_dir: &run_dir,
             ports: Allocator::new(self.options.ports.base_port),
+            seating: Seating::here(),
             interrupted: self.interrupted,
             shared_machine: environment.shared_machine,
             kept: BTreeMap::new(),

@@ -142,7 +142,8 @@ impl System for AccessGateway {
         let servers: Vec<Server> = rights.iter().filter_map(server).collect();
         let timeout = socket_timeout(asked.system);
         let connector = connector(asked.system).filter(|_| !servers.is_empty());
-        let (client, status) = (ports.take()?, ports.take()?);
+        let seat = asked.seat(0);
+        let (client, status) = (ports.take_for(seat)?, ports.take_for(seat)?);
 
         let mut http = format!(
             "upstream protected {{ server {}; keepalive {UPSTREAM_KEEPALIVE}; }}\n",
@@ -192,7 +193,7 @@ impl System for AccessGateway {
         };
         let mut description = plan.describe(asked, installed, files, settings)?;
         description.between = Some(("plain", Encryption::Plain));
-        description.memory.keep(Status::at(status));
+        description.memory.keep(Status::at(seat.at(status)));
         if connector.is_some() {
             description.memory.keep(Witnesses { protected: protected.clone(), rights });
         }

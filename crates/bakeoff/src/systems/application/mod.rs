@@ -57,12 +57,13 @@ impl System for Application {
 
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
         let name = asked.node_names().next().unwrap_or_default();
-        let client = ports.take()?;
+        let seat = asked.seat(0);
+        let client = ports.take_for(seat)?;
         let dir = asked.dir.join(&name);
         let mut args = vec![
             COMMAND.to_owned(),
             "--listen".into(),
-            format!("127.0.0.1:{client}"),
+            seat.at(client).to_string(),
             "--data".into(),
             dir.join("data").display().to_string(),
             "--answer".into(),
@@ -75,6 +76,7 @@ impl System for Application {
             program: delay::program(),
             args: args.into_iter().map(Into::into).collect(),
             dir,
+            seat,
             ports: vec![("client".into(), client)],
             limits: asked.system.limits.clone(),
             name,

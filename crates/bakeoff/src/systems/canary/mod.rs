@@ -5,6 +5,8 @@
 //!
 //! Not here: the server itself (`crate::canary`).
 
+use std::net::SocketAddr;
+
 use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::record::{Acknowledged, Freshness, Guarantees};
 use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, ReadConsistency};
@@ -20,7 +22,7 @@ use super::{
     ASKED, Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, SystemError,
     setting,
 };
-use crate::canary::COMMAND;
+use crate::canary::{COMMAND, delay};
 
 /// The system for the registry.
 pub(crate) const SYSTEM: &dyn System = &Canary;
@@ -99,10 +101,10 @@ impl System for Canary {
     }
 
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
-        let program = std::env::current_exe().unwrap_or_else(|_| "bakeoff".into());
+        let program = delay::program();
         let mut settings = Vec::new();
         let mut nodes = Vec::new();
-        let mut first = None;
+        let mut first: Option<SocketAddr> = None;
         let nodes_asked = asked.system.nodes;
         let slow = asked.option(SLOW_NODE).unwrap_or("1");
         let slow = slow.parse().ok().filter(|number| (1..=nodes_asked).contains(number));
@@ -110,13 +112,13 @@ impl System for Canary {
             node: asked.system.name.clone(),
             problem: format!("`{SLOW_NODE}` is none of its {nodes_asked} nodes"),
         })?;
-        for (number, name) in (1..).zip(asked.node_names()) {
-            let client = ports.take()?;
+        for (number, (name, seat)) in (1..).zip(asked.seated()) {
+            let client = ports.take_for(seat)?;
             let dir = asked.dir.join(&name);
             let mut args = vec![
                 COMMAND.to_owned(),
                 "--listen".into(),
-                format!("127.0.0.1:{client}"),
+                seat.at(client).to_string(),
                 "--data".into(),
                 dir.join("data").display().to_string(),
                 "--seed".into(),
@@ -126,9 +128,9 @@ impl System for Canary {
                 args.extend(["--sync".into(), "each".into()]);
             }
             if let Some(first) = first {
-                args.extend(["--first".into(), format!("127.0.0.1:{first}")]);
+                args.extend(["--first".into(), first.to_string()]);
             }
-            first = first.or(Some(client));
+            first = first.or(Some(seat.at(client)));
             for (option, value) in &asked.system.options {
                 let delay = option.starts_with("delay") || option == "warm-up";
                 let here = option == "old" || if delay { number == slow } else { number == 1 };
@@ -140,6 +142,7 @@ impl System for Canary {
                 program: program.clone(),
                 args: args.into_iter().map(Into::into).collect(),
                 dir,
+                seat,
                 ports: vec![("client".into(), client)],
                 limits: asked.system.limits.clone(),
                 name,

@@ -5,13 +5,15 @@
 //!
 //! Not here: the cluster itself (`consul`), what its proxies are (`envoy`).
 
+use std::net::SocketAddr;
+
 use bakeoff_core::record::Setting;
 use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
 use serde_json::{Value, json};
 
-use crate::systems::mesh::{APPLICATION, At, Mesh, Proxy, Upstream, node_of};
-use crate::systems::{Asked, setting};
+use crate::systems::mesh::{self, APPLICATION, At, Mesh, Proxy, Upstream, node_of, seat_of};
+use crate::systems::{Asked, COMPOSITE, setting};
 
 /// The services, as Consul knows them.
 const GATEWAY: &str = "ingress";
@@ -21,11 +23,11 @@ const SIDECAR: &str = "application-sidecar-proxy";
 /// The protocol of the services, as Consul calls it.
 const HTTP: &str = "http";
 
-/// The ports of the mesh.
+/// The addresses of the mesh.
 pub(super) struct Plan {
-    gateway: u16,
-    sidecar: u16,
-    application: u16,
+    gateway: SocketAddr,
+    sidecar: SocketAddr,
+    application: SocketAddr,
     /// The port that the gateway is registered with; nobody listens there, but it has to differ from its
     /// listener's.
     registered: u16,
@@ -33,11 +35,12 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn allocate(asked: &Asked<'_>, ports: &mut Allocator) -> Result<Self, HostError> {
+        let (gateway, sidecar) = (seat_of(asked, COMPOSITE)?, seat_of(asked, mesh::SIDECAR)?);
         Ok(Self {
-            gateway: ports.take()?,
-            sidecar: ports.take()?,
-            application: node_of(asked, APPLICATION)?.target.address.port(),
-            registered: ports.take()?,
+            gateway: gateway.at(ports.take_for(gateway)?),
+            sidecar: sidecar.at(ports.take_for(sidecar)?),
+            application: node_of(asked, APPLICATION)?.target.address,
+            registered: ports.take_for(gateway)?,
         })
     }
 
@@ -52,7 +55,7 @@ impl Plan {
                 "kind": "ingress-gateway",
                 "name": GATEWAY,
                 "listeners": [{
-                    "port": gateway,
+                    "port": gateway.port(),
                     "protocol": HTTP,
                     "services": [{"name": SERVICE, "hosts": ["*"]}],
                 }],
@@ -64,34 +67,35 @@ impl Plan {
         config["services"] = json!([
             {
                 "name": SERVICE,
-                "address": "127.0.0.1",
-                "port": application,
+                "address": application.ip(),
+                "port": application.port(),
                 "connect": {"sidecar_service": {
-                    "address": "127.0.0.1",
-                    "port": sidecar,
+                    "address": sidecar.ip(),
+                    "port": sidecar.port(),
                     "proxy": {
-                        "local_service_port": application,
+                        "local_service_address": application.ip(),
+                        "local_service_port": application.port(),
                         // The services are registered before the defaults are in force, and until
                         // then a sidecar would pass bytes on instead of requests.
-                        "config": {"bind_address": "127.0.0.1", "protocol": HTTP},
+                        "config": {"bind_address": sidecar.ip(), "protocol": HTTP},
                     },
                     "checks": [{"name": SERVICE, "alias_service": SERVICE}],
                 }},
             },
-            {"kind": "ingress-gateway", "name": GATEWAY, "address": "127.0.0.1", "port": registered},
+            {"kind": "ingress-gateway", "name": GATEWAY, "address": gateway.ip(), "port": registered},
         ]);
     }
 
     /// Returns the bootstrap of the proxies; they are told the rest at `grpc`.
-    pub(super) fn mesh(&self, grpc: u16) -> Mesh {
-        let proxy = |id: &str, service: &str, port| Proxy {
-            port,
+    pub(super) fn mesh(&self, grpc: SocketAddr) -> Mesh {
+        let proxy = |id: &str, service: &str, at: SocketAddr| Proxy {
+            port: at.port(),
             node: json!({
                 "id": id,
                 "cluster": service,
                 "metadata": {"namespace": "default", "partition": "default"},
             }),
-            clusters: vec![Upstream { name: "local_agent", at: At::Port(grpc) }],
+            clusters: vec![Upstream { name: "local_agent", at: At::Address(grpc) }],
             agent: None,
         };
         Mesh {

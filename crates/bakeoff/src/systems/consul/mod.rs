@@ -79,8 +79,9 @@ impl System for Consul {
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
         let program = asked.program.expect("Consul is not part of bakeoff").command();
         let mut nodes = Vec::new();
-        for name in asked.node_names() {
-            nodes.push((name, ports.take()?, ports.take()?, ports.take()?, ports.take()?));
+        for (name, seat) in asked.seated() {
+            let mut port = || ports.take_for(seat);
+            nodes.push((name, seat, port()?, port()?, port()?, port()?));
         }
         let memory = Memory::default();
         let mesh = match asked.role {
@@ -88,7 +89,7 @@ impl System for Consul {
             _ => None,
         };
         let joins: Vec<String> =
-            nodes.iter().map(|(_, _, serf, _, _)| format!("127.0.0.1:{serf}")).collect();
+            nodes.iter().map(|(_, seat, _, serf, ..)| seat.at(*serf).to_string()).collect();
         let connections = connections_max();
         let mut settings = vec![
             // guide: setting
@@ -113,21 +114,21 @@ impl System for Consul {
                 multiplier.parse().unwrap_or(serde_json::Value::Null),
             );
         }
-        if let (Some(mesh), Some((.., grpc))) = (&mesh, nodes.first()) {
+        if let (Some(mesh), Some((_, seat, .., grpc))) = (&mesh, nodes.first()) {
             settings.extend(mesh::settings());
-            memory.keep(mesh.mesh(*grpc));
+            memory.keep(mesh.mesh(seat.at(*grpc)));
         }
         let count = nodes.len();
         let first = nodes.first().map(|(name, ..)| name.clone());
-        let specs = nodes.into_iter().map(|(name, client, serf, server, grpc)| {
+        let specs = nodes.into_iter().map(|(name, seat, client, serf, server, grpc)| {
             let dir = asked.dir.join(&name);
             let mut config = serde_json::json!({
                 "node_name": name,
                 "server": true,
                 "bootstrap_expect": count,
                 "data_dir": dir.join("data"),
-                "bind_addr": "127.0.0.1",
-                "client_addr": "127.0.0.1",
+                "bind_addr": seat.address,
+                "client_addr": seat.address,
                 "ports": {
                     "http": client, "serf_lan": serf, "server": server, "grpc": grpc,
                     "dns": -1, "serf_wan": -1, "grpc_tls": -1,
@@ -152,6 +153,7 @@ impl System for Consul {
                     mode: FileMode::Readable,
                 }],
                 dir,
+                seat,
                 ports: vec![
                     ("client".into(), client),
                     ("serf".into(), serf),

@@ -78,15 +78,18 @@ impl System for DynamoDbEmulator {
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
         let installed = asked.installed()?;
         let name = asked.node_names().next().unwrap_or_default();
-        let port = ports.take()?;
+        let seat = asked.seat(0);
+        let port = ports.take_for(seat)?;
         let relay = distant::relay(asked, &name, port, ports)?;
         let mut command = installed.command();
         let program = command.remove(0);
-        let args = ["--host", "127.0.0.1", "--port", &port.to_string(), "--path", "items"];
+        let (host, own) = (seat.address.to_string(), port.to_string());
+        let args = ["--host", &host, "--port", &own, "--path", "items"];
         let emulator = NodeSpec {
             program: program.into(),
             args: command.into_iter().chain(args.map(Into::into)).collect(),
             env: installed.env(),
+            seat,
             ports: vec![("client".into(), port)],
             limits: asked.system.limits.clone(),
             dir: asked.dir.join(&name),

@@ -3,7 +3,7 @@
 //! Not here: what Envoy is started with (`proxy`).
 
 use std::collections::BTreeMap;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 
 use bakeoff_core::units;
 use bakeoff_engine::transport::Target;
@@ -20,9 +20,9 @@ pub(super) struct Programmed {
 }
 
 impl Programmed {
-    /// Of an Envoy whose administration is at one port, and that is to take requests at another.
-    pub(super) fn new(admin: u16, port: u16) -> Self {
-        Self { admin: Target { address: ([127, 0, 0, 1], admin).into(), tls: None }, port }
+    /// Of an Envoy whose administration is at an address, and that is to take requests at a port.
+    pub(super) fn new(admin: SocketAddr, port: u16) -> Self {
+        Self { admin: Target { address: admin, tls: None }, port }
     }
 
     /// The administration of a node's Envoy.

@@ -15,7 +15,7 @@ use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
 
 use super::declaration::{Declaration, GuaranteeRules, Hooks, Origin};
-use super::mesh::{Mesh, Place};
+use super::mesh::{self, Mesh, Place};
 use super::{Access, Asked, ClusterStatus, Description, NotReady, System};
 use proxy::Plain;
 
@@ -41,6 +41,7 @@ impl System for Envoy {
         Declaration {
             guarantees: GuaranteeRules { guarantees, ..GuaranteeRules::default() },
             ready_within: proxy::READY_WITHIN,
+            seated_with: Some(mesh::APPLICATION),
             hooks: Hooks { config_snapshot: Some(admin::config_snapshot), ..Hooks::default() },
             ..Declaration::new(
                 Kind { options: &[THREADS], ..Kind::new("envoy") },

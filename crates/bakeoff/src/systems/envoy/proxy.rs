@@ -7,7 +7,7 @@
 //! Not here: what control planes are told (`consul`, `istio`), what Envoy has been told (`admin`).
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use bakeoff_core::record::Setting;
@@ -40,12 +40,13 @@ pub(in crate::systems) fn describe(
     let proxy = mesh.proxy(place);
     let name = asked.node_names().next().unwrap_or_default();
     let dir = asked.dir.join(&name);
-    let admin = ports.take()?;
+    let seat = asked.seat(0);
+    let admin = ports.take_for(seat)?;
     let threads = asked.option(THREADS);
     let program = &installed.command()[0];
     let bootstrap = NodeFile {
         path: BOOTSTRAP.into(),
-        contents: bootstrap(proxy, admin).to_string().into_bytes(),
+        contents: bootstrap(proxy, seat.at(admin)).to_string().into_bytes(),
         mode: FileMode::Readable,
     };
     let mut args: Vec<String> =
@@ -61,6 +62,7 @@ pub(in crate::systems) fn describe(
         env: installed.env(),
         files: vec![bootstrap],
         dir,
+        seat,
         ports: vec![("client".into(), proxy.port), ("admin".into(), admin)],
         limits: asked.system.limits.clone(),
         name,
@@ -71,7 +73,7 @@ pub(in crate::systems) fn describe(
         Some(agent) => agent.starting(spec, BOOTSTRAP.as_ref(), admin, threads),
     };
     let memory = Memory::default();
-    memory.keep(Programmed::new(admin, proxy.port));
+    memory.keep(Programmed::new(seat.at(admin), proxy.port));
     let mut settings = settings(proxy);
     settings.extend(threads.map(|threads| setting("concurrency", threads, ASKED)));
     Ok(Description { nodes: vec![spec], settings, memory, ..Description::default() })
@@ -93,11 +95,11 @@ fn settings(proxy: &Proxy) -> Vec<Setting> {
 }
 
 /// Returns the configuration that Envoy starts with: its identity, and where it is told the rest.
-fn bootstrap(proxy: &Proxy, admin: u16) -> Value {
+fn bootstrap(proxy: &Proxy, admin: SocketAddr) -> Value {
     let by_ads = json!({"ads": {}, "resource_api_version": "V3"});
     let ads = proxy.clusters.first().map_or("", |cluster| cluster.name);
     json!({
-        "admin": {"address": {"socket_address": {"address": "127.0.0.1", "port_value": admin}}},
+        "admin": {"address": socket(admin)},
         "node": proxy.node,
         // Consul tells proxies who may call them by a longer expression than Envoy takes by default, and
         // raises this in the bootstraps that it writes itself.
@@ -119,11 +121,14 @@ fn bootstrap(proxy: &Proxy, admin: u16) -> Value {
     })
 }
 
+/// Returns an address as Envoy writes it.
+fn socket(at: SocketAddr) -> Value {
+    json!({"socket_address": {"address": at.ip(), "port_value": at.port()}})
+}
+
 fn cluster(upstream: &Upstream) -> Value {
     let address = match upstream.at {
-        At::Port(port) => {
-            json!({"socket_address": {"address": "127.0.0.1", "port_value": port}})
-        }
+        At::Address(address) => socket(address),
         At::Pipe(path) => json!({"pipe": {"path": path}}),
     };
     json!({

@@ -60,16 +60,17 @@ impl System for GcsEmulator {
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
         let installed = asked.installed()?;
         let name = asked.node_names().next().unwrap_or_default();
+        let seat = asked.seat(0);
         let dir = asked.dir.join(&name);
-        let port = ports.take()?;
+        let port = ports.take_for(seat)?;
         let relay = distant::relay(asked, &name, port, ports)?;
         // Addresses of objects, in answers, are those that clients can follow.
-        let public = relay.as_ref().map_or(port, |relay| relay.port("client"));
+        let public = seat.at(relay.as_ref().map_or(port, |relay| relay.port("client")));
         let args = [
             "-scheme".into(),
             "http".into(),
             "-host".into(),
-            "127.0.0.1".into(),
+            seat.address.to_string(),
             "-port".into(),
             port.to_string(),
             "-backend".into(),
@@ -77,9 +78,9 @@ impl System for GcsEmulator {
             "-filesystem-root".into(),
             "objects".into(),
             "-external-url".into(),
-            format!("http://127.0.0.1:{public}"),
+            format!("http://{public}"),
             "-public-host".into(),
-            format!("127.0.0.1:{public}"),
+            public.to_string(),
             // A line for each request would be a part of what is measured.
             "-log-level".into(),
             "warn".into(),
@@ -88,6 +89,7 @@ impl System for GcsEmulator {
             program: (&installed.command()[0]).into(),
             args: args.into_iter().map(Into::into).collect(),
             env: installed.env(),
+            seat,
             ports: vec![("client".into(), port)],
             limits: asked.system.limits.clone(),
             dir,

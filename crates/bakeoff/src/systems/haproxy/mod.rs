@@ -15,6 +15,7 @@ pub(crate) mod recipe;
 mod tests;
 
 use std::fmt::{self, Write as _};
+use std::net::SocketAddr;
 
 use bakeoff_core::record::Guarantees;
 use bakeoff_core::study::{self, Kind, KindOption, OptionForm};
@@ -100,14 +101,15 @@ impl System for HaProxy {
             return Err(unsound("`mode: http` cannot pass TLS through; use `mode: tcp`"));
         }
         let to_leader = asked.option("to") == Some("leader");
-        let (client, statistics) = (ports.take()?, ports.take()?);
+        let seat = asked.seat(0);
+        let (client, statistics) = (ports.take_for(seat)?, ports.take_for(seat)?);
         let plan = Plan {
             mode: asked.option("mode").unwrap_or("tcp"),
             balance: asked.option("balance").unwrap_or("roundrobin"),
             threads: asked.option("threads"),
             connections: connections_max(),
-            client,
-            statistics,
+            client: seat.at(client),
+            statistics: seat.at(statistics),
             path: if to_leader { health.leader } else { health.any },
             tls,
             nodes: &fronted.nodes,
@@ -122,6 +124,7 @@ impl System for HaProxy {
                 contents: plan.configuration().into_bytes(),
                 mode: FileMode::Readable,
             }],
+            seat,
             ports: vec![("client".into(), client), ("statistics".into(), statistics)],
             limits: asked.system.limits.clone(),
             dir: asked.dir.join(&name),
@@ -130,7 +133,7 @@ impl System for HaProxy {
         };
         let memory = Memory::default();
         memory.keep(Front {
-            statistics: Target { address: ([127, 0, 0, 1], statistics).into(), tls: None },
+            statistics: Target { address: seat.at(statistics), tls: None },
             to_leader,
             nodes: fronted.nodes.len(),
         });
@@ -187,8 +190,8 @@ struct Plan<'a> {
     balance: &'a str,
     threads: Option<&'a str>,
     connections: u64,
-    client: u16,
-    statistics: u16,
+    client: SocketAddr,
+    statistics: SocketAddr,
     /// The path of each node's health check.
     path: &'a str,
     tls: bool,
@@ -210,7 +213,7 @@ impl Plan<'_> {
                  timeout server {IDLE}\n\
              frontend clients\n    \
                  mode {mode}\n    \
-                 bind 127.0.0.1:{client}\n    \
+                 bind {client}\n    \
                  default_backend nodes\n\
              backend nodes\n    \
                  mode {mode}\n    \
@@ -229,7 +232,7 @@ impl Plan<'_> {
             text,
             "frontend statistics\n    \
                  mode http\n    \
-                 bind 127.0.0.1:{statistics}\n    \
+                 bind {statistics}\n    \
                  stats enable\n    \
                  stats uri /\n"
         );

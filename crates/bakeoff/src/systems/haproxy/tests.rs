@@ -122,6 +122,8 @@ fn describe(
         program: Some(program),
         dir: dir.path(),
         seats: &[bakeoff_host::Seat::HERE],
+        members: &[],
+        clients: &[],
         seed: 0,
         neighbours: &[composite],
     };

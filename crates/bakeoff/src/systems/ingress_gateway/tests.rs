@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::cluster;
+use crate::cluster::seating::Seating;
 use crate::cluster::topology::{Component, Member, compose};
 use crate::failure::Failure;
 use crate::systems::testing::{Running, program, shown_to_others};
@@ -49,7 +50,7 @@ fn components(system: &study::System) -> Option<Vec<Component<'_>>> {
 }
 
 fn described<'a>(components: &'a [Component<'a>], dir: &TempDir) -> Vec<Member<'a>> {
-    compose(components, dir.path(), 7, &mut Allocator::new(None)).unwrap()
+    compose(components, dir.path(), 7, &Seating::here(), &mut Allocator::new(None)).unwrap()
 }
 
 fn start(members: Vec<Member<'_>>, dir: &TempDir) -> Result<crate::cluster::Ready, Failure> {

@@ -6,6 +6,7 @@
 //!
 //! Not here: the bootstrap of that Envoy (`envoy`).
 
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use bakeoff_engine::tls::Identity;
@@ -27,9 +28,9 @@ pub(crate) struct Agent {
     /// The proxy's name for the control plane: that of its pod.
     pub(crate) pod: &'static str,
     /// The address in the proxy's name.
-    pub(crate) ip: &'static str,
+    pub(crate) ip: IpAddr,
     /// Where the control plane serves configuration.
-    pub(crate) discovery: u16,
+    pub(crate) discovery: SocketAddr,
     pub(crate) identity: Identity,
     /// Who is trusted.
     pub(crate) ca_pem: String,
@@ -49,11 +50,11 @@ impl Agent {
             "customConfigFile": bootstrap,
             "proxyAdminPort": admin,
             "configPath": "./etc/istio/proxy",
-            "discoveryAddress": format!("127.0.0.1:{}", self.discovery),
+            "discoveryAddress": self.discovery,
             "controlPlaneAuthPolicy": "NONE",
             // For probes and metrics, which nobody asks for here. It would listen on all interfaces and has to
             // be given, so it is a port that is taken: the agent says that it cannot have it, and goes on.
-            "statusPort": self.discovery,
+            "statusPort": self.discovery.port(),
             "terminationDrainDuration": "0.1s",
         });
         if let Some(threads) = threads.and_then(|threads| threads.parse::<u32>().ok()) {
@@ -63,7 +64,7 @@ impl Agent {
             ("PROXY_CONFIG", config.to_string()),
             ("POD_NAME", self.pod.to_owned()),
             ("POD_NAMESPACE", super::NAMESPACE.to_owned()),
-            ("INSTANCE_IP", self.ip.to_owned()),
+            ("INSTANCE_IP", self.ip.to_string()),
             ("SERVICE_ACCOUNT", self.pod.to_owned()),
             ("TRUST_DOMAIN", super::TRUST_DOMAIN.to_owned()),
             ("PILOT_CERT_PROVIDER", "none".to_owned()),

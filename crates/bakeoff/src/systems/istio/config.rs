@@ -2,16 +2,18 @@
 //!
 //! JSON, which is YAML too, but for several documents in one file: so each resource has a file.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{APPLICATION, APPLICATION_IP, GATEWAY, NAMESPACE, TRUST_DOMAIN};
+use super::{APPLICATION, GATEWAY, NAMESPACE, TRUST_DOMAIN};
 
-/// The ports of the mesh, and what is encrypted.
+/// The addresses of the mesh, and what is encrypted.
 pub(super) struct Plan {
-    pub(super) gateway: u16,
-    pub(super) sidecar: u16,
+    pub(super) gateway: SocketAddr,
+    pub(super) sidecar: SocketAddr,
+    /// The application's port, at the sidecar's address.
     pub(super) application: u16,
     pub(super) mutual_tls: bool,
 }
@@ -41,7 +43,7 @@ impl Plan {
         let Self { gateway, sidecar, application, mutual_tls } = *self;
         let host = format!("{APPLICATION}.{NAMESPACE}.svc.{TRUST_DOMAIN}");
         let selector = json!({"labels": {"app": APPLICATION}});
-        let port = json!({"number": sidecar, "name": "http", "protocol": "HTTP"});
+        let port = json!({"number": sidecar.port(), "name": "http", "protocol": "HTTP"});
         let mut labels = json!({"app": APPLICATION});
         if mutual_tls {
             // The mark by which a gateway knows that a workload takes mutual TLS.
@@ -55,8 +57,8 @@ impl Plan {
                 json!({
                     "selector": {"app": GATEWAY},
                     "servers": [{
-                        "port": {"number": gateway, "name": "http", "protocol": "HTTP"},
-                        "bind": "127.0.0.1",
+                        "port": {"number": gateway.port(), "name": "http", "protocol": "HTTP"},
+                        "bind": gateway.ip(),
                         "hosts": ["*"],
                     }],
                 }),
@@ -69,7 +71,7 @@ impl Plan {
                     "hosts": ["*"],
                     "gateways": [GATEWAY],
                     "http": [{"route": [{"destination": {
-                        "host": host, "port": {"number": sidecar},
+                        "host": host, "port": {"number": sidecar.port()},
                     }}]}],
                 }),
             ),
@@ -90,8 +92,8 @@ impl Plan {
                 "WorkloadEntry",
                 APPLICATION,
                 json!({
-                    "address": APPLICATION_IP,
-                    "ports": {"http": sidecar},
+                    "address": sidecar.ip(),
+                    "ports": {"http": sidecar.port()},
                     "labels": labels,
                     "serviceAccount": APPLICATION,
                 }),
@@ -104,9 +106,9 @@ impl Plan {
                     "workloadSelector": selector,
                     "ingress": [{
                         "port": port,
-                        "bind": "127.0.0.1",
+                        "bind": sidecar.ip(),
                         "captureMode": "NONE",
-                        "defaultEndpoint": format!("127.0.0.1:{application}"),
+                        "defaultEndpoint": endpoint(sidecar.ip(), application),
                     }],
                     // It calls nobody.
                     "egress": [{"hosts": ["~/*"]}],
@@ -120,6 +122,17 @@ impl Plan {
             ),
         ]
     }
+}
+
+/// The application as a sidecar's configuration may name it: on loopback, or at the sidecar's own address, for which
+/// Istio writes the address of all interfaces.
+fn endpoint(sidecar: IpAddr, port: u16) -> SocketAddr {
+    let own: IpAddr = match sidecar {
+        IpAddr::V4(Ipv4Addr::LOCALHOST) | IpAddr::V6(Ipv6Addr::LOCALHOST) => sidecar,
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    SocketAddr::new(own, port)
 }
 
 fn resource(group: &str, kind: &str, name: &str, spec: Value) -> Value {

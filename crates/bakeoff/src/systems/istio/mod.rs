@@ -13,17 +13,21 @@ pub(crate) mod agent;
 mod config;
 pub(crate) mod recipe;
 
+use std::net::{IpAddr, SocketAddr};
+
 use bakeoff_core::record::Guarantees;
 use bakeoff_core::study::{self, Kind};
 use bakeoff_engine::tls::Authority;
 use bakeoff_host::ports::Allocator;
-use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
+use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec, Seat};
 use serde_json::json;
 
 use super::declaration::{Declaration, Does, GuaranteeRules, InKubernetes, Origin, Plane};
 use super::http_session::ask;
 use super::mesh::{self, At, Mesh, Proxy, Upstream};
-use super::{Access, Asked, ClusterStatus, Description, Memory, NotReady, System, setting};
+use super::{
+    Access, Asked, COMPOSITE, ClusterStatus, Description, Memory, NotReady, System, setting,
+};
 use agent::Agent;
 
 /// The system for the registry.
@@ -40,9 +44,6 @@ const TRUST_DOMAIN: &str = "cluster.local";
 /// The pods, and their service accounts.
 const GATEWAY: &str = "gateway";
 const APPLICATION: &str = "application";
-/// The addresses in proxies' names: by them a sidecar is found to be the application's.
-const GATEWAY_IP: &str = "127.0.0.2";
-const APPLICATION_IP: &str = "127.0.0.1";
 
 /// Features that are switched off, since a stock Envoy has no such filters, or since there is no Kubernetes.
 const ENVIRONMENT: &[(&str, &str)] = &[
@@ -71,23 +72,30 @@ impl System for Istio {
         let agent = installed.beside("pilot-agent").ok_or_else(|| {
             unsound("there is no `pilot-agent` beside its program `pilot-discovery`".into())
         })?;
-        let application = mesh::node_of(asked, mesh::APPLICATION)?.target.address.port();
+        let application = mesh::node_of(asked, mesh::APPLICATION)?.target.address;
+        let (seat, gateway) = (asked.seat(0), mesh::seat_of(asked, COMPOSITE)?);
+        let sidecar = mesh::seat_of(asked, mesh::SIDECAR)?;
+        if application.ip() != sidecar.address {
+            let problem = "Istio's sidecar reaches an application at its own address only";
+            return Err(unsound(problem.to_owned()));
+        }
         let mutual_tls = mesh::has_mutual_tls(asked.composite);
-        let (client, grpc, monitoring) = (ports.take()?, ports.take()?, ports.take()?);
+        let mut port = || ports.take_for(seat);
+        let (client, grpc, monitoring) = (port()?, port()?, port()?);
         let plan = config::Plan {
-            gateway: ports.take()?,
-            sidecar: ports.take()?,
-            application,
+            gateway: gateway.at(ports.take_for(gateway)?),
+            sidecar: sidecar.at(ports.take_for(sidecar)?),
+            application: application.port(),
             mutual_tls,
         };
         let dir = asked.dir.join(&name);
         let dir = std::path::absolute(&dir).unwrap_or(dir);
         let authority = Authority::new().map_err(|error| unsound(error.to_string()))?;
-        let proxy = |kind, pod, ip, port| -> Result<Proxy, HostError> {
+        let proxy = |kind, pod, ip: IpAddr, at: SocketAddr| -> Result<Proxy, HostError> {
             let uri = format!("spiffe://{TRUST_DOMAIN}/ns/{NAMESPACE}/sa/{pod}");
             let identity = authority.workload(&uri).map_err(|error| unsound(error.to_string()))?;
             Ok(Proxy {
-                port,
+                port: at.port(),
                 node: node(kind, pod, ip, &installed.version),
                 clusters: vec![
                     Upstream { name: "xds-grpc", at: At::Pipe(agent::XDS) },
@@ -98,7 +106,7 @@ impl System for Istio {
                     kind,
                     pod,
                     ip,
-                    discovery: grpc,
+                    discovery: seat.at(grpc),
                     identity,
                     ca_pem: authority.ca_pem(),
                 }),
@@ -106,11 +114,11 @@ impl System for Istio {
         };
         let memory = Memory::default();
         memory.keep(Mesh {
-            gateway: proxy("router", GATEWAY, GATEWAY_IP, plan.gateway)?,
-            sidecar: proxy("sidecar", APPLICATION, APPLICATION_IP, plan.sidecar)?,
+            gateway: proxy("router", GATEWAY, gateway_ip(gateway, sidecar), plan.gateway)?,
+            sidecar: proxy("sidecar", APPLICATION, sidecar.address, plan.sidecar)?,
             mutual_tls,
         });
-        let at = |port: u16| format!("127.0.0.1:{port}");
+        let at = |port: u16| seat.at(port).to_string();
         let args = [
             "discovery".to_owned(),
             "--registries=".to_owned(),
@@ -137,6 +145,7 @@ impl System for Istio {
             env: ENVIRONMENT.iter().map(|&(name, value)| (name.into(), value.into())).collect(),
             files,
             dir,
+            seat,
             ports: vec![
                 ("client".into(), client),
                 ("grpc".into(), grpc),
@@ -188,8 +197,17 @@ fn guarantees(_: &study::System) -> Guarantees {
     }
 }
 
+/// Returns the address in the gateway's name. By that in its name a sidecar is found to be the application's, so the
+/// gateway needs another one also where both are at one address; nobody asks for it there.
+fn gateway_ip(gateway: Seat, sidecar: Seat) -> IpAddr {
+    let stands_in = [[127, 0, 0, 2], [127, 0, 0, 1]].map(IpAddr::from);
+    let all = [gateway.address].into_iter().chain(stands_in);
+    let mut others = all.filter(|address| *address != sidecar.address);
+    others.next().expect("two addresses differ")
+}
+
 /// Returns how a proxy makes itself known.
-fn node(kind: &str, pod: &str, ip: &str, version: &str) -> serde_json::Value {
+fn node(kind: &str, pod: &str, ip: IpAddr, version: &str) -> serde_json::Value {
     json!({
         "id": format!("{kind}~{ip}~{pod}.{NAMESPACE}~{NAMESPACE}.svc.{TRUST_DOMAIN}"),
         "cluster": format!("{pod}.{NAMESPACE}"),

@@ -118,8 +118,8 @@ impl System for Nats {
             });
         }
         let mut nodes = Vec::new();
-        for name in asked.node_names() {
-            nodes.push((name, ports.take()?, ports.take()?));
+        for (name, seat) in asked.seated() {
+            nodes.push((name, seat, ports.take_for(seat)?, ports.take_for(seat)?));
         }
         // One node is no cluster: it needs no majority to elect a leader.
         let routes = match nodes.len() {
@@ -127,24 +127,26 @@ impl System for Nats {
             _ => Some(
                 nodes
                     .iter()
-                    .map(|(_, _, route)| format!("\"nats://127.0.0.1:{route}\""))
+                    .map(|(_, seat, _, route)| format!("\"nats://{}\"", seat.at(*route)))
                     .collect::<Vec<_>>()
                     .join(", "),
             ),
         };
-        let specs = nodes.into_iter().map(|(name, client, route)| {
+        let specs = nodes.into_iter().map(|(name, seat, client, route)| {
             let dir = asked.dir.join(&name);
             let sync = if synced { ", sync_interval: always" } else { "" };
             let mut config = format!(
-                "server_name: \"{name}\"\nlisten: \"127.0.0.1:{client}\"\n\
+                "server_name: \"{name}\"\nlisten: \"{}\"\n\
                  jetstream {{ store_dir: \"{}\"{sync} }}\n",
+                seat.at(client),
                 dir.join("data").display()
             );
             let mut own_ports = vec![("client".into(), client)];
             if let Some(routes) = &routes {
                 let cluster = &asked.system.name;
                 config += &format!(
-                    "cluster {{ name: \"{cluster}\", listen: \"127.0.0.1:{route}\", routes: [{routes}] }}\n"
+                    "cluster {{ name: \"{cluster}\", listen: \"{}\", routes: [{routes}] }}\n",
+                    seat.at(route)
                 );
                 own_ports.push(("route".into(), route));
             }
@@ -158,6 +160,7 @@ impl System for Nats {
                     mode: FileMode::Readable,
                 }],
                 dir,
+                seat,
                 ports: own_ports,
                 limits: asked.system.limits.clone(),
                 name,

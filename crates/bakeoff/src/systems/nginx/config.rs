@@ -11,8 +11,8 @@ use std::path::PathBuf;
 
 use bakeoff_core::record::Setting;
 use bakeoff_engine::LoadError;
-use bakeoff_engine::tls::{Authority, CaPem, LOOPBACK};
-use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
+use bakeoff_engine::tls::{Authority, CaPem};
+use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec, Seat};
 use bakeoff_install::Installed;
 use rustix::process::{Resource, geteuid, getrlimit};
 
@@ -48,9 +48,10 @@ pub(in crate::systems) struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// The text of `nginx.conf`.
-    pub(super) fn configuration(&self) -> String {
-        let Self { workers, client, status, http, server, status_server, .. } = self;
+    /// The text of `nginx.conf` of a node in its seat.
+    pub(super) fn configuration(&self, seat: Seat) -> String {
+        let Self { workers, http, server, status_server, .. } = self;
+        let (client, status) = (seat.at(self.client), seat.at(self.status));
         let mut text = String::new();
         for module in self.modules {
             let _ = writeln!(text, "load_module {};", quoted(&module.to_string_lossy()));
@@ -77,12 +78,12 @@ impl Plan<'_> {
                scgi_temp_path tmp/scgi;\n  \
                {http}\n  \
                server {{\n    \
-                 listen 127.0.0.1:{client}{ssl};\n    \
+                 listen {client}{ssl};\n    \
                  {tls}\n    \
                  {server}\n  \
                }}\n  \
                server {{\n    \
-                 listen 127.0.0.1:{status};\n    \
+                 listen {status};\n    \
                  location = /status {{ stub_status; }}\n    \
                  {status_server}\n  \
                }}\n\
@@ -101,6 +102,7 @@ impl Plan<'_> {
         own: Vec<Setting>,
     ) -> Result<Description, HostError> {
         let name = asked.node_names().next().unwrap_or_default();
+        let seat = asked.seat(0);
         let readable = |path: &str, contents: String| NodeFile {
             path: path.into(),
             contents: contents.into_bytes(),
@@ -111,14 +113,14 @@ impl Plan<'_> {
             let unmade =
                 |why: LoadError| HostError::Spec { node: name.clone(), problem: why.to_string() };
             let authority = Authority::new().map_err(unmade)?;
-            let identity = authority.server(LOOPBACK).map_err(unmade)?;
+            let identity = authority.server_at(seat.address).map_err(unmade)?;
             tls = Some(authority.client_config(&[]).map_err(unmade)?);
             memory.keep(CaPem(authority.ca_pem()));
             let key = readable(KEY, identity.key_pem.clone());
             files.push(NodeFile { mode: FileMode::Private, ..key });
             files.push(readable(CERTIFICATE, identity.cert_pem));
         }
-        files.push(readable("nginx.conf", self.configuration()));
+        files.push(readable("nginx.conf", self.configuration(seat)));
         let mut args = vec!["-p", "./", "-c", "nginx.conf"];
         if at_least(&installed.version, ERROR_LOG_SINCE) {
             args.extend(["-e", "stderr"]);
@@ -128,6 +130,7 @@ impl Plan<'_> {
             args: args.into_iter().map(Into::into).collect(),
             env: installed.env(),
             files,
+            seat,
             ports: vec![("client".into(), self.client), ("status".into(), self.status)],
             limits: asked.system.limits.clone(),
             dir: asked.dir.join(&name),

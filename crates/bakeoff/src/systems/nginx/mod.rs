@@ -70,7 +70,8 @@ impl System for Nginx {
     }
 
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
-        let (client, status) = (ports.take()?, ports.take()?);
+        let seat = asked.seat(0);
+        let (client, status) = (ports.take_for(seat)?, ports.take_for(seat)?);
         let size = body_size(asked.system);
         let mut own = Vec::new();
         let mut files = Vec::new();
@@ -101,7 +102,7 @@ impl System for Nginx {
             status_server: "",
         };
         let description = plan.describe(asked, asked.installed()?, files, own)?;
-        description.memory.keep(Status::at(status));
+        description.memory.keep(Status::at(seat.at(status)));
         Ok(description)
     }
 

@@ -1,5 +1,7 @@
 //! Reads an NGINX's `stub_status`, on a port of its own.
 
+use std::net::SocketAddr;
+
 use bakeoff_engine::transport::Target;
 
 use crate::systems::http_session::ask;
@@ -9,8 +11,8 @@ use crate::systems::{Access, SystemError};
 pub(in crate::systems) struct Status(pub(in crate::systems) Target);
 
 impl Status {
-    pub(in crate::systems) fn at(port: u16) -> Self {
-        Self(Target { address: ([127, 0, 0, 1], port).into(), tls: None })
+    pub(in crate::systems) fn at(address: SocketAddr) -> Self {
+        Self(Target { address, tls: None })
     }
 
     /// How many requests it has taken since it started, this one and all others for its status among

@@ -16,6 +16,7 @@ mod tests;
 mod vault_tables;
 
 use std::fmt::Write as _;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -114,19 +115,19 @@ impl System for PostgreSql {
             password: random_text(),
             database: "postgres".into(),
         };
-        let nodes = asked.node_names().map(|name| Ok((name, ports.take()?)));
+        let nodes = asked.seated().map(|(name, seat)| Ok((name, seat, ports.take_for(seat)?)));
         let nodes = nodes.collect::<Result<Vec<_>, HostError>>()?;
-        let primary = nodes[0].1;
+        let primary = nodes[0].1.at(nodes[0].2);
+        let access = access(asked, &credentials.user);
         let mut specs = Vec::new();
-        for (number, (name, port)) in nodes.iter().enumerate() {
+        for (number, (name, seat, port)) in nodes.iter().enumerate() {
             let dir = std::path::absolute(asked.dir.join(name))
                 .map_err(|error| HostError::io("use the node's directory", asked.dir, error))?;
             let standby = (number > 0).then_some(Standby { number, primary });
-            let config = config(asked, &dir, *port, standby.as_ref(), &credentials);
-            let (config, access) = (config.into_bytes(), ACCESS.replace("USER", &credentials.user));
+            let config = config(asked, &dir, seat.at(*port), standby.as_ref(), &credentials);
             let mut files = vec![
                 file("postgresql.conf", config, FileMode::Readable),
-                file("pg_hba.conf", access.into_bytes(), FileMode::Readable),
+                file("pg_hba.conf", access.clone(), FileMode::Readable),
             ];
             let secret = match &standby {
                 None => file("password", credentials.password.clone(), FileMode::Private),
@@ -140,6 +141,7 @@ impl System for PostgreSql {
                 args: vec!["-c".into(), assignment("config_file", &dir.join("postgresql.conf"))],
                 env,
                 files,
+                seat: *seat,
                 ports: vec![("client".into(), *port)],
                 limits: asked.system.limits.clone(),
                 before: match &standby {
@@ -215,9 +217,22 @@ const LOOK: &str = "SELECT pg_is_in_recovery(), current_setting('server_version'
                      AND (sync_state IN ('sync', 'quorum') \
                           OR current_setting('synchronous_standby_names') = ''))";
 
-/// Whoever connects proves to know the password, on loopback too: anybody on the machine can.
-const ACCESS: &str = "host all all 127.0.0.1/32 scram-sha-256\n\
-                      host replication USER 127.0.0.1/32 scram-sha-256\n";
+/// Says who may connect: from the machines of its own nodes, of those that stand on it, and of clients. Whoever
+/// does proves to know the password, on loopback too: anybody on the machine can connect there.
+fn access(asked: &Asked<'_>, user: &str) -> String {
+    let from = asked.reached_from().into_iter().map(|address| match address {
+        IpAddr::V4(address) => format!("{address}/32"),
+        IpAddr::V6(address) => format!("{address}/128"),
+    });
+    let from: Vec<String> = from.collect();
+    let mut text = String::new();
+    for (databases, users) in [("all", "all"), ("replication", user)] {
+        for from in &from {
+            let _ = writeln!(text, "host {databases} {users} {from} scram-sha-256");
+        }
+    }
+    text
+}
 
 fn file(path: &str, contents: impl Into<Vec<u8>>, mode: FileMode) -> NodeFile {
     NodeFile { path: path.into(), contents: contents.into(), mode }
@@ -259,8 +274,8 @@ fn initdb(server: &Installed, credentials: &Credentials) -> Result<Before, HostE
 /// A node that follows the first.
 struct Standby {
     number: usize,
-    /// The primary's port.
-    primary: u16,
+    /// Where the primary listens.
+    primary: SocketAddr,
 }
 
 impl Standby {
@@ -276,8 +291,8 @@ impl Standby {
     ) -> Result<Vec<Before>, HostError> {
         let args = [
             "--pgdata=data",
-            "--host=127.0.0.1",
-            &format!("--port={}", self.primary),
+            &format!("--host={}", self.primary.ip()),
+            &format!("--port={}", self.primary.port()),
             &format!("--username={}", credentials.user),
             "--no-password",
             "--checkpoint=fast",
@@ -302,15 +317,17 @@ impl Standby {
 }
 
 /// `.pgpass`: host, port, database, user, password.
-fn pgpass(port: u16, credentials: &Credentials) -> String {
-    format!("127.0.0.1:{port}:*:{}:{}\n", credentials.user, credentials.password)
+fn pgpass(primary: SocketAddr, credentials: &Credentials) -> String {
+    // Colons part its fields.
+    let host = primary.ip().to_string().replace(':', "\\:");
+    format!("{host}:{}:*:{}:{}\n", primary.port(), credentials.user, credentials.password)
 }
 
 /// A node's whole configuration: what is not in it is PostgreSQL's default.
 fn config(
     asked: &Asked<'_>,
     dir: &Path,
-    port: u16,
+    at: SocketAddr,
     standby: Option<&Standby>,
     credentials: &Credentials,
 ) -> String {
@@ -322,8 +339,8 @@ fn config(
     set("data_directory", &path("data"));
     set("hba_file", &path("pg_hba.conf"));
     set("ident_file", &path("pg_ident.conf"));
-    set("listen_addresses", "127.0.0.1");
-    set("port", &port.to_string());
+    set("listen_addresses", &at.ip().to_string());
+    set("port", &at.port().to_string());
     set("unix_socket_directories", "");
     set("password_encryption", "scram-sha-256");
     set("max_connections", asked.option("connections").unwrap_or(CONNECTIONS));
@@ -334,8 +351,9 @@ fn config(
         set("cluster_name", &standby.name());
         set("primary_slot_name", &standby.name());
         let from = format!(
-            "host=127.0.0.1 port={} user={} passfile={} sslmode=disable",
-            standby.primary,
+            "host={} port={} user={} passfile={} sslmode=disable",
+            standby.primary.ip(),
+            standby.primary.port(),
             credentials.user,
             quoted(&path("pgpass")),
         );
@@ -369,9 +387,13 @@ fn settings(asked: &Asked<'_>) -> Vec<bakeoff_core::record::Setting> {
             "three Vault nodes may open 128 each, and 100 is the default",
         ),
     };
+    let over = match asked.seat(0).address.is_loopback() {
+        true => "all clients come over loopback",
+        false => "all clients come over the network",
+    };
     let mut settings = vec![
         connections,
-        setting("unix_socket_directories", "''", "all clients come over loopback"),
+        setting("unix_socket_directories", "''", over),
         setting(
             "encoding, locale",
             "UTF8, C",

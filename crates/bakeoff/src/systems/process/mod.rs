@@ -5,7 +5,7 @@
 //! anything is started and its SHA-256 is in the record; what it says to `--version` is there too
 //! where the study names a version, for a program that does not know that option might begin to serve.
 //!
-//! Whether it listens on loopback alone is its own affair; `cluster` looks, and says where it does not.
+//! Whether it listens on its own address alone is its own affair; `cluster` looks, and says where it does not.
 //!
 //! Not here: words in braces (`words`), the requests (`http_requests`), a service that runs already
 //! (`http`).
@@ -17,7 +17,7 @@ mod words;
 use bakeoff_core::record::Setting;
 use bakeoff_core::study::{self, Kind, Operation, Role, Tier};
 use bakeoff_host::ports::Allocator;
-use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
+use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec, Seat};
 use bakeoff_install::Installed;
 
 use super::declaration::{Declaration, Origin};
@@ -66,8 +66,8 @@ impl System for Process {
         let memory = Memory::default();
         memory.keep(Readiness(process.ready.clone()));
         let mut nodes = Vec::new();
-        for name in asked.node_names() {
-            nodes.push(node(asked, process, installed, name, ports)?);
+        for (name, seat) in asked.seated() {
+            nodes.push(node(asked, process, installed, (name, seat), ports)?);
         }
         Ok(Description { nodes, settings: settings(process), memory, ..Description::default() })
     }
@@ -106,7 +106,7 @@ fn node(
     asked: &Asked<'_>,
     process: &study::Process,
     installed: &Installed,
-    name: String,
+    (name, seat): (String, Seat),
     ports: &mut Allocator,
 ) -> Result<NodeSpec, HostError> {
     let unsound = |problem: String| HostError::Spec { node: name.clone(), problem };
@@ -118,11 +118,12 @@ fn node(
         .map_err(|error| HostError::io("use the node's directory", &dir, error))?;
     let mut own: Vec<(String, u16)> = Vec::new();
     for purpose in purposes(asked.system, process) {
-        own.push((purpose, ports.take()?));
+        own.push((purpose, ports.take_for(seat)?));
     }
     let port = |purpose: &str| own.iter().find(|(name, _)| name == purpose).map_or(0, |one| one.1);
     let mut write = |meaning: Meaning| match meaning {
         Meaning::Port(purpose) => port(&purpose).to_string(),
+        Meaning::Address => seat.address.to_string(),
         Meaning::Dir => dir.display().to_string(),
         Meaning::Here => here.display().to_string(),
         Meaning::Node => name.clone(),
@@ -162,6 +163,7 @@ fn node(
         env,
         files,
         dir,
+        seat,
         ports: own,
         limits: asked.system.limits.clone(),
         name: name.clone(),
@@ -233,7 +235,7 @@ fn sound(system: &study::System) -> Result<(), Diagnostic> {
     if !listens {
         return diagnostic(
             "`{port}` stands nowhere, so that it cannot know where to listen",
-            "write it into the command, the environment or a file: `--listen 127.0.0.1:{port}`; what \
+            "write it into the command, the environment or a file: `--listen {address}:{port}`; what \
              has a port of its own choice is started by yourself and is of kind `http`",
         );
     }

@@ -42,6 +42,8 @@ fn described(system: &study::System) -> Result<Description, HostError> {
         program: Some(&program),
         dir: std::path::Path::new("/nowhere"),
         seats: &[bakeoff_host::Seat::HERE],
+        members: &[],
+        clients: &[],
         seed: 1,
         neighbours: &[],
     };

@@ -23,6 +23,8 @@ pub(super) type Diagnostic = (String, String);
 pub(super) enum Meaning {
     /// The port for a purpose.
     Port(String),
+    /// The address that the node is to listen on.
+    Address,
     /// The folder of the node's data.
     Dir,
     /// The node's name.
@@ -101,6 +103,7 @@ fn meaning(word: &str, system: &study::System) -> Result<Option<Meaning>, Diagno
         Some((name, which)) => (name, Some(which)),
     };
     Ok(Some(match (name, which) {
+        ("address", None) => Meaning::Address,
         ("dir", None) => Meaning::Dir,
         ("node", None) => Meaning::Node,
         ("here", None) => Meaning::Here,
@@ -137,7 +140,7 @@ fn meaning(word: &str, system: &study::System) -> Result<Option<Meaning>, Diagno
 
 fn unknown(word: &str, system: &study::System) -> Diagnostic {
     let parts = system.parts.keys().map(|role| format!("{{{role}}}"));
-    let known: Vec<String> = ["{port}", "{port:NAME}", "{dir}", "{node}", "{here}"]
+    let known: Vec<String> = ["{address}", "{port}", "{port:NAME}", "{dir}", "{node}", "{here}"]
         .map(str::to_owned)
         .into_iter()
         .chain(parts)
@@ -166,6 +169,7 @@ mod tests {
     fn show(meaning: Meaning) -> String {
         match meaning {
             Meaning::Port(purpose) => format!("<{purpose}>"),
+            Meaning::Address => "<address>".into(),
             Meaning::Dir => "<dir>".into(),
             Meaning::Node => "<node>".into(),
             Meaning::Here => "<here>".into(),
@@ -190,6 +194,7 @@ mod tests {
     #[test]
     fn a_word_is_written_as_what_it_stands_for() {
         check("--listen=127.0.0.1:{port}", "--listen=127.0.0.1:<client>");
+        check("{address}:{port}", "<address>:<client>");
         check("{port:admin}{port:client}", "<admin><client>");
         check("{dir}/{node}.log", "<dir>/<node>.log");
         check("{here}/gateway.yaml", "<here>/gateway.yaml");

@@ -12,6 +12,8 @@
 pub(crate) mod recipe;
 mod session;
 
+use std::net::SocketAddr;
+
 use bakeoff_core::log_findings::{Level, LevelWord};
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{Acknowledged, Freshness, Guarantees, Setting};
@@ -103,11 +105,11 @@ impl System for Redis {
 
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
         let installed = asked.installed()?;
-        let nodes = asked.node_names().map(|name| Ok((name, ports.take()?)));
+        let nodes = asked.seated().map(|(name, seat)| Ok((name, seat, ports.take_for(seat)?)));
         let nodes = nodes.collect::<Result<Vec<_>, HostError>>()?;
-        let primary = nodes[0].1;
-        let specs = nodes.into_iter().enumerate().map(|(number, (name, port))| {
-            let config = config(asked, port, (number > 0).then_some(primary));
+        let primary = nodes[0].1.at(nodes[0].2);
+        let specs = nodes.into_iter().enumerate().map(|(number, (name, seat, port))| {
+            let config = config(asked, seat.at(port), (number > 0).then_some(primary));
             NodeSpec {
                 program: (&installed.command()[0]).into(),
                 args: vec!["redis.conf".into()],
@@ -118,6 +120,7 @@ impl System for Redis {
                     mode: FileMode::Readable,
                 }],
                 dir: asked.dir.join(&name),
+                seat,
                 // No client connects to a replica.
                 ports: vec![(if number == 0 { "client" } else { "replica" }.into(), port)],
                 limits: asked.system.limits.clone(),
@@ -259,8 +262,11 @@ fn guarantees(asked: &study::System) -> Guarantees {
 }
 
 /// A node's `redis.conf`. What is not in it is Redis' default.
-fn config(asked: &Asked<'_>, port: u16, primary: Option<u16>) -> String {
-    let mut text = format!("bind 127.0.0.1\nport {port}\n");
+fn config(asked: &Asked<'_>, at: SocketAddr, primary: Option<SocketAddr>) -> String {
+    let mut text = format!("bind {}\nport {}\n", at.ip(), at.port());
+    if is_open(asked) {
+        text.push_str("protected-mode no\n");
+    }
     if let Some(sync) = asked.option(APPENDFSYNC) {
         text.push_str(&format!("appendonly yes\nappendfsync {sync}\n"));
     }
@@ -268,13 +274,25 @@ fn config(asked: &Asked<'_>, port: u16, primary: Option<u16>) -> String {
         text.push_str("repl-diskless-sync-delay 0\n");
     }
     if let Some(primary) = primary {
-        text.push_str(&format!("replicaof 127.0.0.1 {primary}\n"));
+        text.push_str(&format!("replicaof {} {}\n", primary.ip(), primary.port()));
     }
     text
 }
 
+/// Returns whether others than this machine reach any of its nodes, which it refuses to answer by default.
+fn is_open(asked: &Asked<'_>) -> bool {
+    asked.seated().any(|(_, seat)| !seat.address.is_loopback())
+}
+
 fn settings(asked: &Asked<'_>) -> Vec<Setting> {
     let mut settings = Vec::new();
+    if is_open(asked) {
+        settings.push(setting(
+            "protected-mode",
+            "no",
+            "clients and replicas are on other machines, and without a password it answers only its own",
+        ));
+    }
     if let Some(sync) = asked.option(APPENDFSYNC) {
         settings.push(setting("appendonly", "yes", ASKED));
         settings.push(setting("appendfsync", sync, ASKED));
@@ -336,6 +354,7 @@ fn gather(reply: Reply<'_>, strings: &mut Vec<Vec<u8>>) {
 #[cfg(test)]
 mod tests {
     use bakeoff_core::log_findings::Tally;
+    use bakeoff_host::Seat;
 
     use super::*;
 
@@ -352,5 +371,33 @@ mod tests {
         assert_eq!(level(warned), Some(Level::Warning));
         let noticed = "3012:M 23 Nov 2026 04:42:30.113 * Synchronization with replica 127.0.0.1:7001 succeeded";
         assert_eq!(level(noticed), None);
+    }
+    #[test]
+    fn a_node_that_others_reach_answers_them() {
+        let system = crate::systems::testing::asked("redis", 2, &[]);
+        let told = |address: [u8; 4]| {
+            let seat = Seat { address: address.into(), ..Seat::HERE };
+            let of = Asked {
+                system: &system,
+                composite: &system,
+                role: "",
+                program: None,
+                dir: std::path::Path::new("/"),
+                seats: &[seat],
+                members: &[],
+                clients: &[],
+                seed: 0,
+                neighbours: &[],
+            };
+            let names: Vec<String> = settings(&of).into_iter().map(|one| one.name).collect();
+            (config(&of, seat.at(7002), Some(seat.at(7001))), names)
+        };
+        let (own, settings) = told([127, 0, 0, 2]);
+        assert!(own.starts_with("bind 127.0.0.2\nport 7002\n"), "{own}");
+        assert!(!own.contains("protected-mode") && settings == ["repl-diskless-sync-delay"]);
+        let (open, settings) = told([198, 18, 0, 1]);
+        assert!(open.starts_with("bind 198.18.0.1\nport 7002\nprotected-mode no\n"), "{open}");
+        assert!(open.ends_with("replicaof 198.18.0.1 7001\n"), "{open}");
+        assert_eq!(settings, ["protected-mode", "repl-diskless-sync-delay"]);
     }
 }

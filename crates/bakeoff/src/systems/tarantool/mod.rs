@@ -22,6 +22,7 @@ mod session;
 mod tests;
 
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use bakeoff_clock as clock;
@@ -129,12 +130,12 @@ impl System for Tarantool {
             user: "bakeoff".into(),
             password: format!("{:032x}", rand::random::<u128>()),
         };
-        let nodes = asked.node_names().map(|name| Ok((name, ports.take()?)));
+        let nodes = asked.seated().map(|(name, seat)| Ok((name, seat, ports.take_for(seat)?)));
         let nodes = nodes.collect::<Result<Vec<_>, HostError>>()?;
-        let all: Vec<u16> = nodes.iter().map(|&(_, port)| port).collect();
+        let all: Vec<SocketAddr> = nodes.iter().map(|(_, seat, port)| seat.at(*port)).collect();
         let command = installed.command();
         let (program, leading) = command.split_first().expect("a command has a program");
-        let specs = (1..).zip(nodes).map(|(number, (name, port))| {
+        let specs = (1..).zip(nodes).map(|(number, (name, seat, port))| {
             let config = config(asked, number, &all, &credentials);
             let file = |path: &str, contents: &str, mode| NodeFile {
                 path: path.into(),
@@ -150,6 +151,7 @@ impl System for Tarantool {
                     file("config.lua", &config, FileMode::Private),
                 ],
                 dir: asked.dir.join(&name),
+                seat,
                 ports: vec![("client".into(), port)],
                 limits: asked.system.limits.clone(),
                 name,
@@ -297,16 +299,21 @@ fn sound(system: &study::System) -> Result<(), (String, String)> {
 }
 
 /// A node's `config.lua`. What is not in its `box` is Tarantool's default.
-fn config(asked: &Asked<'_>, number: u16, ports: &[u16], credentials: &Credentials) -> String {
+fn config(
+    asked: &Asked<'_>,
+    number: u16,
+    nodes: &[SocketAddr],
+    credentials: &Credentials,
+) -> String {
     let Credentials { user, password } = credentials;
     let mut text = String::from("return {\n");
     let mut line = |words: std::fmt::Arguments<'_>| {
         let _ = writeln!(text, "    {words}");
     };
     line(format_args!("user = '{user}', password = '{password}',"));
-    line(format_args!("nodes = {}, first = {}, kv = {KV_SPACE},", ports.len(), number == 1));
+    line(format_args!("nodes = {}, first = {}, kv = {KV_SPACE},", nodes.len(), number == 1));
     line(format_args!("box = {{"));
-    line(format_args!("    listen = '127.0.0.1:{}',", ports[usize::from(number) - 1]));
+    line(format_args!("    listen = '{}',", nodes[usize::from(number) - 1]));
     line(format_args!("    feedback_enabled = false,"));
     if let Some(size) = asked.option(MEMTX_MEMORY) {
         line(format_args!("    memtx_memory = {},", plain_value(&OptionForm::Size, size)));
@@ -314,12 +321,12 @@ fn config(asked: &Asked<'_>, number: u16, ports: &[u16], credentials: &Credentia
     if let Some(mode) = asked.option(WAL_MODE) {
         line(format_args!("    wal_mode = '{mode}',"));
     }
-    if ports.len() > 1 {
+    if nodes.len() > 1 {
         // Of those that have nothing yet the one with the smallest identity begins.
         line(format_args!("    instance_uuid = '00000000-0000-4000-8000-{number:012}',"));
         line(format_args!("    replication = {{"));
-        for port in ports {
-            line(format_args!("        '{user}:{password}@127.0.0.1:{port}',"));
+        for node in nodes {
+            line(format_args!("        '{user}:{password}@{node}',"));
         }
         line(format_args!("    }},"));
     }

@@ -160,12 +160,15 @@ fn a_node_is_told_what_the_study_asks_for_and_nothing_else() {
             program: installed,
             dir,
             seats: &[bakeoff_host::Seat::HERE],
+            members: &[],
+            clients: &[],
             seed: 0,
             neighbours: &[],
         };
         let credentials = Credentials { user: "u".into(), password: "p".into() };
-        let ports: Vec<u16> = (7001..).take(nodes as usize).collect();
-        config(&of, number, &ports, &credentials)
+        let at = |port| bakeoff_host::Seat::HERE.at(port);
+        let all: Vec<_> = (7001..).map(at).take(nodes as usize).collect();
+        config(&of, number, &all, &credentials)
     };
     assert_eq!(
         told(1, &[], 1),

@@ -8,7 +8,7 @@ mod tests;
 use bakeoff_core::record::Setting;
 use bakeoff_core::study;
 use bakeoff_engine::LoadError;
-use bakeoff_engine::tls::{Authority, CaPem, LOOPBACK};
+use bakeoff_engine::tls::{Authority, CaPem};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
 use serde_json::json;
@@ -58,8 +58,8 @@ pub(in crate::systems) fn describe(
 ) -> Result<Description, HostError> {
     let program = asked.program.expect("it is not part of bakeoff").command();
     let mut nodes = Vec::new();
-    for name in asked.node_names() {
-        nodes.push((name, ports.take()?, ports.take()?));
+    for (name, seat) in asked.seated() {
+        nodes.push((name, seat, ports.take_for(seat)?, ports.take_for(seat)?));
     }
     let name = &asked.system.name;
     let authority = match is_on(asked.system, "tls") {
@@ -68,7 +68,7 @@ pub(in crate::systems) fn describe(
     };
     let scheme = if authority.is_some() { "https" } else { "http" };
     let api: Vec<String> =
-        nodes.iter().map(|(_, port, _)| format!("{scheme}://127.0.0.1:{port}")).collect();
+        nodes.iter().map(|(_, seat, port, _)| format!("{scheme}://{}", seat.at(*port))).collect();
     let memory = Memory::default();
     memory.keep(Ours);
     let mut description = Description { memory, ..Description::default() };
@@ -81,7 +81,7 @@ pub(in crate::systems) fn describe(
         description.tls = Some(config);
         description.memory.keep(CaPem(authority.ca_pem()));
     }
-    for (index, (name, client, cluster)) in nodes.into_iter().enumerate() {
+    for (index, (name, seat, client, cluster)) in nodes.into_iter().enumerate() {
         let dir = asked.dir.join(&name);
         let mut env = Vec::new();
         let storage = Storage::asked(asked.system);
@@ -96,14 +96,14 @@ pub(in crate::systems) fn describe(
         };
         let storage_config = (storage.config)(&node, &mut env);
         let mut listener = json!({
-            "address": format!("127.0.0.1:{client}"),
-            "cluster_address": format!("127.0.0.1:{cluster}"),
+            "address": seat.at(client),
+            "cluster_address": seat.at(cluster),
         });
         let mut files = Vec::new();
         match &authority {
             None => listener["tls_disable"] = json!(true),
             Some(authority) => {
-                let identity = authority.server(LOOPBACK).map_err(unmade(&name))?;
+                let identity = authority.server_at(seat.address).map_err(unmade(&name))?;
                 listener["tls_cert_file"] = json!(dir.join("server.pem"));
                 listener["tls_key_file"] = json!(dir.join("server.key"));
                 files.push(file("server.pem", identity.cert_pem, FileMode::Readable));
@@ -115,7 +115,7 @@ pub(in crate::systems) fn describe(
             "storage": {storage.name: storage_config},
             "listener": [{"tcp": listener}],
             "api_addr": api[index],
-            "cluster_addr": format!("https://127.0.0.1:{cluster}"),
+            "cluster_addr": format!("https://{}", seat.at(cluster)),
         });
         if product == Product::Vault {
             config["disable_mlock"] = json!(true);
@@ -129,6 +129,7 @@ pub(in crate::systems) fn describe(
             args: vec!["server".into(), "-config".into(), dir.join("config.json").into()],
             env,
             files,
+            seat,
             ports: vec![("client".into(), client), ("cluster".into(), cluster)],
             limits: asked.system.limits.clone(),
             ..NodeSpec::new(name, &program[0], dir)

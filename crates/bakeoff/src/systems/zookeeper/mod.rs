@@ -88,8 +88,9 @@ impl System for ZooKeeper {
         };
 
         let mut nodes = Vec::new();
-        for name in asked.node_names() {
-            nodes.push((name, ports.take()?, ports.take()?, ports.take()?));
+        for (name, seat) in asked.seated() {
+            let mut port = || ports.take_for(seat);
+            nodes.push((name, seat, port()?, port()?, port()?));
         }
         let value = |name: &str, form: &OptionForm, default: &str| {
             asked.option(name).map_or_else(|| default.to_owned(), |text| plain_value(form, text))
@@ -123,18 +124,19 @@ impl System for ZooKeeper {
         } else {
             (1..)
                 .zip(&nodes)
-                .map(|(id, (_, _, quorum, election))| {
-                    format!("server.{id}=127.0.0.1:{quorum}:{election}\n")
+                .map(|(id, (_, seat, _, quorum, election))| {
+                    format!("server.{id}={}:{election}\n", seat.at(*quorum))
                 })
                 .collect()
         };
-        let specs = (1..).zip(nodes).map(|(id, (name, client, quorum, election))| {
+        let specs = (1..).zip(nodes).map(|(id, (name, seat, client, quorum, election))| {
             let dir = asked.dir.join(&name);
             let config = format!(
                 "tickTime={tick}\ninitLimit=10\nsyncLimit=5\ndataDir={}\nclientPort={client}\n\
-                 clientPortAddress=127.0.0.1\nmaxClientCnxns=0\nadmin.enableServer=false\n\
+                 clientPortAddress={}\nmaxClientCnxns=0\nadmin.enableServer=false\n\
                  4lw.commands.whitelist=srvr\n{ensemble}",
-                dir.join("data").display()
+                dir.join("data").display(),
+                seat.address
             );
             let file = |path: &str, contents: String| NodeFile {
                 path: path.into(),
@@ -153,6 +155,7 @@ impl System for ZooKeeper {
                 args,
                 files: vec![file("zoo.cfg", config), file("data/myid", format!("{id}\n"))],
                 dir,
+                seat,
                 ports: vec![
                     ("client".into(), client),
                     ("quorum".into(), quorum),

@@ -133,6 +133,8 @@ fn described(product: Product, system: &study::System) -> (Vec<Value>, Descripti
         program: Some(&program),
         dir: Path::new("/data"),
         seats: &[bakeoff_host::Seat::HERE],
+        members: &[],
+        clients: &[],
         seed: 0,
         neighbours: &neighbours,
     };
@@ -268,6 +270,8 @@ fn credentials_are_found_from_the_folder_of_the_user() {
         program,
         dir,
         seats: &[bakeoff_host::Seat::HERE],
+        members: &[],
+        clients: &[],
         seed: 7,
         neighbours: &[],
     };
