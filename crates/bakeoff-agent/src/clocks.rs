@@ -57,18 +57,20 @@ impl Offset {
 
 /// A clock that counts nanoseconds from its own beginning.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Origin(Instant);
+pub struct Origin(Instant);
 
 impl Origin {
     pub(crate) fn now() -> Self {
         Self(clock::now())
     }
 
-    pub(crate) fn nanos(self, at: Instant) -> u64 {
+    /// Returns a moment in nanoseconds since then.
+    pub fn nanos(self, at: Instant) -> u64 {
         at.saturating_duration_since(self.0).as_nanos() as u64
     }
 
-    pub(crate) fn instant(self, nanos: u64) -> Instant {
+    /// Returns the moment of so many nanoseconds.
+    pub fn instant(self, nanos: u64) -> Instant {
         self.0 + Duration::from_nanos(nanos)
     }
 }

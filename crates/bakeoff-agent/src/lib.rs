@@ -22,9 +22,9 @@ mod workshop;
 
 pub use carrier::{Carrier, Sent};
 pub use client::{Agent, Exchange, Incoming};
-pub use clocks::Offset;
+pub use clocks::{Offset, Origin};
 pub use error::{AgentError, Refusal};
 pub use message::{FileStamp, Hello, LoadLine, PROTOCOL, Request};
 pub use order::LaunchOrder;
-pub use serve::{Duties, Line, serve};
+pub use serve::{Back, Duties, Line, serve};
 pub use workshop::Workshop;

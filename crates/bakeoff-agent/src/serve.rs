@@ -43,6 +43,7 @@ pub struct Line {
 }
 
 /// The way back to whoever made a request.
+#[derive(Clone)]
 pub struct Back {
     number: u32,
     to: Outlet,
@@ -54,12 +55,17 @@ impl Line {
         self.told.recv().ok()
     }
 
-    /// The same, without waiting.
-    pub fn next_now(&self) -> Result<Option<Incoming>, Refusal> {
-        match self.told.try_recv() {
+    /// The same for so long; `None` when nothing came.
+    ///
+    /// # Errors
+    /// When the coordinator is gone.
+    pub fn next_within(&self, time: Duration) -> Result<Option<Incoming>, Refusal> {
+        match self.told.recv_timeout(time) {
             Ok(incoming) => Ok(Some(incoming)),
-            Err(mpsc::TryRecvError::Empty) => Ok(None),
-            Err(mpsc::TryRecvError::Disconnected) => Err(Refusal::new("the coordinator is gone")),
+            Err(mpsc::RecvTimeoutError::Timeout) => Ok(None),
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                Err(Refusal::new("the coordinator is gone"))
+            }
         }
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,7 +20,7 @@ use bakeoff_clock::Moment;
 use bakeoff_core::observed::{Observed, PhaseName};
 use bakeoff_host::observe::{Sampler, Watched};
 use bakeoff_host::ports::Allocator;
-use bakeoff_host::{Host, HostError, LogTail, Process, RemovedIfKilled, logs, private};
+use bakeoff_host::{Host, HostError, LogTail, Process, RemovedIfKilled, Seat, logs, private};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -92,14 +92,9 @@ impl Workshop {
         self.origin.nanos(clock::now())
     }
 
-    /// Returns a time of the agent's clock as a moment.
-    pub fn instant(&self, nanos: u64) -> std::time::Instant {
-        self.origin.instant(nanos)
-    }
-
-    /// Returns a moment as a time of the agent's clock.
-    pub fn nanos(&self, at: std::time::Instant) -> u64 {
-        self.origin.nanos(at)
+    /// Returns the agent's clock.
+    pub fn clock(&self) -> Origin {
+        self.origin
     }
 
     /// Returns where to tell when measuring begins and ends, while samples are taken.
@@ -192,8 +187,8 @@ impl Workshop {
             }
             Request::Moments { begin, end } => {
                 if let Some(moments) = self.moments() {
-                    moments.send(Moment::Begin(self.instant(begin))).ok();
-                    end.map(|end| moments.send(Moment::End(self.instant(end))).ok());
+                    moments.send(Moment::Begin(self.origin.instant(begin))).ok();
+                    end.map(|end| moments.send(Moment::End(self.origin.instant(end))).ok());
                 }
                 Ok(Value::Null)
             }
@@ -308,24 +303,14 @@ impl Workshop {
         }
         let mut ports = locked(&self.ports);
         let ports = ports.get_or_insert_with(|| Allocator::new(base));
-        loop {
-            let port = ports.take()?;
-            let free = TcpListener::bind((address, port)).and(UdpSocket::bind((address, port)));
-            match free {
-                Ok(_) => return Ok(json!(port)),
-                Err(error) if base.is_some() => {
-                    return Err(HostError::PortInUse { port, error }.into());
-                }
-                Err(_) => {}
-            }
-        }
+        Ok(json!(ports.take_for(Seat { address, ..Seat::HERE })?))
     }
 
     fn observe(&self, every: Duration) -> Result<Value, Refusal> {
         let data = self.with_folder(|folder| folder.path.clone())?;
         let began = clock::now();
         *locked(&self.sampler) = Some(Sampler::start(&data, every, began));
-        Ok(json!(self.nanos(began)))
+        Ok(json!(self.origin.nanos(began)))
     }
 }
 

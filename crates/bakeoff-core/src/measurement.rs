@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::histogram::Latencies;
+use crate::histogram::{HistogramError, Latencies};
 use crate::staleness::Staleness;
 use crate::units::{self, count_text};
 
@@ -356,6 +356,37 @@ impl Measurement {
         self.generator_threads += other.generator_threads;
         self.add_counts(other);
         self.connection_errors.examples.sort_by(|a, b| a.at_seconds.total_cmp(&b.at_seconds));
+    }
+
+    /// Adds what another generator measured of the same load at the same time, from the same moment on: the same
+    /// operations, other keys, another process. Distributions add up exactly, second by second.
+    ///
+    /// # Errors
+    /// When a text of `other` is no histogram.
+    pub fn add_share(&mut self, other: &Self) -> Result<(), HistogramError> {
+        for theirs in &other.seconds {
+            let place = self.seconds.binary_search_by_key(&theirs.second, |ours| ours.second);
+            let Ok(place) = place else { continue };
+            for (name, figures) in &theirs.operations {
+                match self.seconds[place].operations.get_mut(name) {
+                    Some(ours) => ours.merge(figures)?,
+                    None => {
+                        drop(self.seconds[place].operations.insert(name.clone(), figures.clone()))
+                    }
+                }
+            }
+        }
+        let cpu = self.generator_cpu + other.generator_cpu;
+        // Seconds are merged: those that are here already must not take the place of what was added.
+        let seconds = other.seconds.iter();
+        let new =
+            seconds.filter(|theirs| self.seconds.iter().all(|ours| ours.second != theirs.second));
+        let rest = Self { seconds: new.cloned().collect(), ..other.clone() };
+        self.add_beside(&rest);
+        self.generator_cpu = cpu;
+        // Gaps between the first requests of one generator say nothing of the whole's.
+        self.sent.clear();
+        Ok(())
     }
 
     /// Adds counts, which add up alike whenever they were measured.

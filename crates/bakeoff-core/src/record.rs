@@ -26,7 +26,9 @@ pub use header::{
 pub use system::{
     Acknowledged, Encryption, Freshness, Guarantees, PartRecord, Setting, SystemRecord,
 };
-pub use trial::{Check, StageRecord, TrialOutcome, TrialRecord, Usage};
+pub use trial::{
+    Check, GeneratorPart, MachineTrial, StageRecord, TrialOutcome, TrialRecord, Usage,
+};
 
 /// The version of the format that this program writes. It reads this one and older ones.
 pub const FORMAT: u32 = 2;

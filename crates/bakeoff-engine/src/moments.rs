@@ -31,6 +31,15 @@ impl MomentSender {
         self.begin.get().copied()
     }
 
+    /// Tells of a load that generators elsewhere drive: when it is measured, and until when if that is known.
+    pub fn told(&self, begin: Instant, end: Option<Instant>) {
+        self.begin.set(begin).ok();
+        self.tell.send(Moment::Begin(begin)).ok();
+        if let Some(end) = end {
+            self.tell.send(Moment::End(end)).ok();
+        }
+    }
+
     /// Told by the engine when all clients are connected. Of two halves that begin together the first
     /// to tell is heard.
     pub(super) fn begins(&self, window: &Window) {

@@ -8,15 +8,16 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, TcpListener, UdpSocket};
 use std::ops::RangeInclusive;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rand::RngExt;
 
 use super::{HostError, Seat};
 
 /// Yields ports that are free at the addresses of seats.
-#[derive(Debug)]
 pub struct Allocator {
+    /// Who finds ports on other machines.
+    elsewhere: Option<Arc<dyn PortSource>>,
     range: RangeInclusive<u16>,
     next: u16,
     /// Whether the user chose where to begin: a port in use is then an error, for a user who
@@ -25,6 +26,15 @@ pub struct Allocator {
     /// Whether what is found is given out, or only looked at.
     gives: bool,
     tried: u32,
+}
+
+/// Finds ports on other machines.
+pub trait PortSource: Send + Sync {
+    /// Returns a port that nobody listens on at the address of a seat, and that was not given out before.
+    ///
+    /// # Errors
+    /// When there is none, or the machine is lost.
+    fn take(&self, seat: Seat) -> Result<u16, HostError>;
 }
 
 /// Low enough to be clear of most ephemeral ranges, high enough to be clear of most services.
@@ -39,13 +49,25 @@ impl Allocator {
     /// From `base_port` upwards when given, else from a random start.
     pub fn new(base_port: Option<u16>) -> Self {
         if let Some(base) = base_port {
-            return Self { range: base..=u16::MAX, next: base, exact: true, gives: true, tried: 0 };
+            return Self {
+                elsewhere: None,
+                range: base..=u16::MAX,
+                next: base,
+                exact: true,
+                gives: true,
+                tried: 0,
+            };
         }
         let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
         let range = outside_ephemeral(text.as_deref().unwrap_or_default());
         // Two bakeoffs side by side should not walk through the same ports.
         let next = rand::rng().random_range(range.clone());
-        Self { range, next, exact: false, gives: true, tried: 0 }
+        Self { elsewhere: None, range, next, exact: false, gives: true, tried: 0 }
+    }
+
+    /// Has ports of other machines found by `source`.
+    pub fn with_elsewhere(self, source: Arc<dyn PortSource>) -> Self {
+        Self { elsewhere: Some(source), ..self }
     }
 
     /// Finds the ports that [`Self::new`] would, and leaves them free to be given out.
@@ -72,7 +94,9 @@ impl Allocator {
     /// # Errors
     /// When the chosen port is in use, or none is left.
     pub fn take_for(&mut self, seat: Seat) -> Result<u16, HostError> {
-        debug_assert!(seat.is_here(), "no other machine can be asked yet");
+        if let Some(elsewhere) = self.elsewhere.as_ref().filter(|_| !seat.is_here()) {
+            return elsewhere.take(seat);
+        }
         let address = seat.address;
         let size = u32::from(*self.range.end() - *self.range.start()) + 1;
         while self.tried < size {

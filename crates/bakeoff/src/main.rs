@@ -10,6 +10,7 @@ mod environment;
 mod event;
 mod failure;
 mod generators;
+mod machines;
 mod messages;
 mod progress;
 mod rows;

@@ -181,6 +181,27 @@ pub struct SecondFigures {
 }
 
 impl SecondFigures {
+    /// Adds what another generator measured of the same operation in the same second, distribution by distribution.
+    ///
+    /// # Errors
+    /// When a text is no histogram.
+    pub fn merge(&mut self, other: &Self) -> Result<(), HistogramError> {
+        let merged = |ours: &PackedLatencies, theirs: &PackedLatencies| {
+            let mut all = ours.unpack()?;
+            all.merge(&theirs.unpack()?);
+            Ok::<_, HistogramError>(all.pack())
+        };
+        self.verified += other.verified;
+        self.errors += other.errors;
+        self.response = merged(&self.response, &other.response)?;
+        self.service = merged(&self.service, &other.service)?;
+        self.failed = match (self.failed.take(), &other.failed) {
+            (Some(ours), Some(theirs)) => Some(merged(&ours, theirs)?),
+            (ours, theirs) => ours.or_else(|| theirs.clone()),
+        };
+        Ok(())
+    }
+
     /// Response times of the operations that ended in this second, failures ranked last; an error
     /// when the text is no histogram.
     pub fn responses(&self) -> Result<Ranked<'static>, HistogramError> {

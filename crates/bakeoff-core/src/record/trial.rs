@@ -83,6 +83,44 @@ pub struct TrialRecord {
         skip_serializing_if = "Vec::is_empty"
     )]
     pub baseline_appends: Vec<BaselineAppends>,
+    /// The machines of the run, where it has places; each with its own samples.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub machines: Vec<MachineTrial>,
+}
+
+/// One of the machines of a run during a trial.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct MachineTrial {
+    /// Its name in the places file.
+    pub name: String,
+    /// The servers that it had.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<String>,
+    /// The part that it had in driving the load, stage by stage; empty for one that drove none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub generated: Vec<GeneratorPart>,
+    /// Its samples, their times counted from the trial's beginning.
+    pub observed: Observed,
+}
+
+/// One generator's part in a stage of a load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GeneratorPart {
+    /// Clients of the stage that were its own.
+    pub clients: u32,
+    /// Verified successes.
+    pub verified: u64,
+    /// Failures.
+    pub errors: u64,
+    /// How much later than asked it began, in microseconds, by its own clock.
+    pub late_us: f64,
+    /// By how much its clock may be off, in microseconds: half of the shortest round trip.
+    pub clock_error_us: f64,
+    /// CPU time of its process during the window.
+    #[serde(with = "units::duration")]
+    pub cpu: Duration,
+    /// The share of a CPU that the busiest of its threads used.
+    pub busiest: f64,
 }
 
 /// End of a trial.

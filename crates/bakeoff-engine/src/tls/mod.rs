@@ -84,6 +84,25 @@ pub fn client_config(
     Ok(Arc::new(config))
 }
 
+/// The client's side that trusts the authorities of this PEM text alone, offering the protocols `alpn`.
+///
+/// # Errors
+/// When the text holds no certificate.
+pub fn client_config_of_pem(pem: &str, alpn: Vec<Vec<u8>>) -> Result<Arc<ClientConfig>, LoadError> {
+    let unsound = |why: String| LoadError::Machine(format!("an authority cannot be used: {why}"));
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+        let certificate = certificate.map_err(|error| unsound(error.to_string()))?;
+        roots.add(certificate).map_err(|error| unsound(error.to_string()))?;
+    }
+    if roots.is_empty() {
+        return Err(unsound("it holds no certificate".to_owned()));
+    }
+    let mut config = builder()?.with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = alpn;
+    Ok(Arc::new(config))
+}
+
 /// Of how many servers sessions are remembered: rustls's default.
 const SESSIONS_MAX: usize = 256;
 

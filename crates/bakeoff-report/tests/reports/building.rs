@@ -222,6 +222,7 @@ pub(crate) trait Trials: AsRecord {
             generator_cpus: Vec::new(),
             found: None,
             baseline_appends: Vec::new(),
+            machines: Vec::new(),
         });
         record.trials.last_mut().expect("it was just pushed")
     }

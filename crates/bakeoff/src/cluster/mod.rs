@@ -35,6 +35,7 @@ use self::seating::Seating;
 use self::topology::{Component, Member};
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
+use crate::machines::Machines;
 use crate::systems::declaration::Declaration;
 use crate::systems::exchange;
 use crate::systems::{Access, ClusterStatus, ConfigSnapshot, NotReady, System, SystemError};
@@ -95,6 +96,8 @@ pub(crate) struct Starting<'a> {
     pub(crate) seed: u64,
     /// Where its nodes run.
     pub(crate) seating: &'a Seating,
+    /// The machines of the run, where it has places.
+    pub(crate) machines: Option<&'a Machines>,
 }
 
 /// How often a system is started whose ports another process takes between being found free and being listened on.
@@ -112,7 +115,7 @@ pub(crate) fn start_on_free_ports(
     let mut attempt = 1;
     loop {
         let members = topology::compose(of.components, of.nodes, of.seed, of.seating, ports)?;
-        match start(members, of.dir, stop, &mut watch) {
+        match start(members, &of, stop, &mut watch) {
             Err(Failure::Host(error))
                 if error.is_of_a_port() && !ports.is_exact() && attempt < PORT_ATTEMPTS =>
             {
@@ -131,7 +134,7 @@ pub(crate) fn start_on_free_ports(
 /// those before it are ready. `watch` is told of the processes as soon as they run.
 pub(crate) fn start(
     members: Vec<Member<'_>>,
-    trial_dir: &Path,
+    starting: &Starting<'_>,
     stop: &AtomicBool,
     mut watch: impl FnMut(&[Process]),
 ) -> Result<Ready, Failure> {
@@ -152,7 +155,7 @@ pub(crate) fn start(
             })?;
         }
         of.check_program()?;
-        let host = Host::new(trial_dir)?;
+        let host = Host::new(starting.dir)?;
         let mut launched = Launched {
             missing: Vec::new(),
             name: of.asked.name.clone(),
@@ -162,7 +165,10 @@ pub(crate) fn start(
             nodes,
         };
         for spec in description.nodes {
-            launched.processes.push(host.launch(spec)?);
+            launched.processes.push(match starting.machines {
+                Some(machines) => machines.launch(spec, starting.nodes)?,
+                None => host.launch(spec)?,
+            });
         }
         watch(&launched.processes);
         let ready = launched.ready(stop).map_err(|failure| with_logs_of(&backends, failure))?;

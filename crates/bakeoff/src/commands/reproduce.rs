@@ -53,6 +53,7 @@ pub(crate) fn run(
         threads: args.threads.or(Some(there.header.environment.generator_threads)),
         out: args.out.clone(),
         shared_machine: args.shared_machine,
+        on: None,
         ports: args.ports.clone(),
     };
     let mut runner = Runner { options: &options, reporter, interrupted };

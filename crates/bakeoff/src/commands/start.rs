@@ -122,7 +122,7 @@ fn serve(
     reporter.report(&Event::SystemStarting { system: &contender.asked.name });
     let nodes = &dir.join("nodes");
     let (components, seating) = (&contender.components, &Seating::here());
-    let of = Starting { components, nodes, dir, seed: SEED, seating };
+    let of = Starting { components, nodes, dir, seed: SEED, seating, machines: None };
     let cluster = cluster::start_on_free_ports(of, &mut ports, interrupted, reporter, |_| {})?;
     for warning in &cluster.exposed() {
         reporter.report(&Event::Exposed { warning });

@@ -15,6 +15,7 @@ use bakeoff_core::record::{Freshness, Guarantees};
 use bakeoff_core::study::{self, Kind, ReadConsistency};
 use bakeoff_install::Recipe;
 
+use super::carried::CarriedMemory;
 use super::{Access, ConfigSnapshot, Neighbour, System, SystemError};
 
 /// A kind's declaration of itself.
@@ -148,6 +149,8 @@ pub(crate) struct Hooks {
     /// Returns what a node has been told by another server since it runs, and is in force; `None` where
     /// nobody tells it anything. It has to be the same after a load as before.
     pub(crate) config_snapshot: Option<Snapshot>,
+    /// Takes along what sessions need of the memory of a cluster, for generators on other machines.
+    pub(crate) carried: Option<CarriedMemory>,
 }
 
 /// A kind in the manifests for a Kubernetes cluster.

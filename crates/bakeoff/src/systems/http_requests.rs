@@ -493,6 +493,7 @@ mod tests {
             nodes: [node].into(),
             source: keyed::Source::mix(workload, 1, 1),
             keys: 1,
+            share: LoadShare::WHOLE,
             path: Vec::new(),
             body: Vec::new(),
             fields: Vec::new(),

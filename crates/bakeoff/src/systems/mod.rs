@@ -5,6 +5,7 @@
 //! the engine drives the sessions. The command line, the tables of the docs and the tests derive
 //! from [`registry`].
 
+pub(crate) mod carried;
 #[cfg(test)]
 mod consistency;
 pub(crate) mod declaration;

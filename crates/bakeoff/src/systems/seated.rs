@@ -333,7 +333,14 @@ fn runs_at_three_addresses(name: &str) {
 
     let looked = dir.path().join("looked");
     let (nodes, mut ports) = (&looked.join("nodes"), Allocator::new(None));
-    let of = Starting { components: &components, nodes, dir: &looked, seed: 7, seating: &seating };
+    let of = Starting {
+        components: &components,
+        nodes,
+        dir: &looked,
+        seed: 7,
+        seating: &seating,
+        machines: None,
+    };
     let ready = cluster::start_on_free_ports(of, &mut ports, &never, &mut reporter, |_| {});
     let ready = ready.unwrap_or_else(|error| panic!("{name}: {error}"));
     let off: Vec<String> = ready.processes().flat_map(off_its_seat).collect();
@@ -353,6 +360,7 @@ fn runs_at_three_addresses(name: &str) {
         seating,
         interrupted: &never,
         shared_machine: true,
+        machines: None,
         kept: BTreeMap::new(),
     };
     let trial = plan(&study, 7).remove(0);

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use super::{COMPOSITE, System};
 use crate::cluster::seating::Seating;
 use crate::cluster::topology::{Component, compose};
-use crate::cluster::{self, Ready};
+use crate::cluster::{self, Ready, Starting};
 use crate::commands::catalogue;
 
 /// A kind as a study asks for it.
@@ -67,9 +67,18 @@ pub(crate) fn start(
     let components =
         [Component { role: COMPOSITE, tier: None, asked, system, program, seal: None }];
     let mut ports = Allocator::new(None);
-    let members = compose(&components, dir.path(), 7, &Seating::here(), &mut ports).unwrap();
+    let seating = Seating::here();
+    let members = compose(&components, dir.path(), 7, &seating, &mut ports).unwrap();
     let never = AtomicBool::new(false);
-    let ready = cluster::start(members, dir.path(), &never, |_| {});
+    let starting = Starting {
+        components: &components,
+        nodes: dir.path(),
+        dir: dir.path(),
+        seed: 7,
+        seating: &seating,
+        machines: None,
+    };
+    let ready = cluster::start(members, &starting, &never, |_| {});
     let ready = ready.unwrap_or_else(|error| panic!("{error}"));
     Running { ready, dir, seen: Vec::new() }
 }

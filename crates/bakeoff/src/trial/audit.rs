@@ -18,6 +18,8 @@ use rand::seq::SliceRandom as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::cluster::Ready;
+use crate::generators::drive::Generators;
+use crate::generators::order::ReadBackTold;
 use crate::systems::{Access, KvLoad, System};
 
 const CLIENTS_MAX: u32 = 32;
@@ -32,19 +34,24 @@ pub(crate) struct Auditor<'a> {
     /// Seeds the sample.
     pub(crate) seed: u64,
     pub(crate) interrupted: &'a AtomicBool,
+    /// The generators on other machines that own the keys, where the run has places.
+    pub(crate) generators: Option<Generators<'a>>,
 }
 
 /// The answers of an audit's reads.
-struct ReadBack {
-    findings: Findings,
-    interrupted: bool,
+pub(crate) struct ReadBack {
+    pub(crate) findings: Findings,
+    pub(crate) interrupted: bool,
     /// The first reasons for which keys could not be read.
-    errors: Vec<String>,
+    pub(crate) errors: Vec<String>,
 }
 
 impl Auditor<'_> {
     /// Reads acknowledged keys back and judges them. `when` is for people: `after the load`.
     pub(crate) fn judge(&self, cluster: &Ready, when: &str) -> Audit {
+        if let Some(generators) = &self.generators {
+            return self.judge_shares(generators, cluster, when);
+        }
         let ledger = &self.keyed.ledger;
         let keys = ledger.acknowledged();
         let acknowledged = keys.len() as u64 * ledger.stride();
@@ -68,16 +75,51 @@ impl Auditor<'_> {
         }
         let unsettled = self.system.settle(&nodes).err().map(|why| why.to_string());
         match self.read_back(keys, &nodes) {
-            Ok(read_back) => {
-                let mut audit = judged(audit, asked, read_back, unsettled);
-                // A key that could not be read is not lost: whether it is nobody knows.
-                if audit.unreadable > 0
-                    && audit.lost + audit.wrong == 0
-                    && let Verdict::Failed(why) = &audit.verdict
-                {
-                    audit.verdict = unread(why.clone(), cluster);
-                }
-                audit
+            Ok(read_back) => unlost(judged(audit, asked, read_back, unsettled), cluster),
+            Err(error) => Audit {
+                unreadable: asked,
+                verdict: unread(format!("nothing could be read back: {error}"), cluster),
+                ..audit
+            },
+        }
+    }
+
+    /// Has the owners of keys read them back, and judges what they found.
+    fn judge_shares(&self, generators: &Generators<'_>, cluster: &Ready, when: &str) -> Audit {
+        let mut audit = Audit::new(when, Verdict::Passed);
+        let held = match generators.acknowledged() {
+            Ok(held) => held,
+            Err(error) => {
+                audit.verdict = Verdict::NotChecked(format!("the keys' owner is gone: {error}"));
+                return audit;
+            }
+        };
+        audit.acknowledged = held.keys * held.stride;
+        let asked = held.keys.min(self.keys_max);
+        if asked == 0 {
+            audit.verdict = Verdict::NotChecked("no write was acknowledged".into());
+            return audit;
+        }
+        let nodes = cluster.to_read_from();
+        if nodes.is_empty() {
+            audit.unreadable = asked;
+            let why = format!(
+                "{} acknowledged keys could not be read back, for no node is left",
+                count_text(asked)
+            );
+            audit.verdict = unread(why, cluster);
+            return audit;
+        }
+        let unsettled = self.system.settle(&nodes).err().map(|why| why.to_string());
+        let read = generators
+            .to(self.system, &nodes, true)
+            .and_then(|to| generators.read_back(&to, self.keys_max, self.seed, self.interrupted));
+        match read {
+            Ok(told) => {
+                audit.claimed = Some(told.claimed);
+                let ReadBackTold { asked, findings, interrupted, errors, .. } = told;
+                let read_back = ReadBack { findings, interrupted, errors };
+                unlost(judged(audit, asked, read_back, unsettled), cluster)
             }
             Err(error) => Audit {
                 unreadable: asked,
@@ -88,7 +130,7 @@ impl Auditor<'_> {
     }
 
     /// Returns the keys, or a seeded sample where there are too many, in their order.
-    fn sample(&self, mut keys: Vec<u64>) -> Vec<u64> {
+    pub(crate) fn sample(&self, mut keys: Vec<u64>) -> Vec<u64> {
         if keys.len() as u64 > self.keys_max {
             let mut rng = Xoshiro256PlusPlus::seed_from_u64(self.seed);
             keys = keys.partial_shuffle(&mut rng, self.keys_max as usize).0.to_vec();
@@ -97,7 +139,15 @@ impl Auditor<'_> {
         keys
     }
 
-    fn read_back(&self, keys: Vec<u64>, nodes: &[Access]) -> Result<ReadBack, EngineError> {
+    /// Reads these keys back, each once.
+    ///
+    /// # Errors
+    /// When no client can connect.
+    pub(crate) fn read_back(
+        &self,
+        keys: Vec<u64>,
+        nodes: &[Access],
+    ) -> Result<ReadBack, EngineError> {
         let drive = Drive::once(keys.len() as u64, CLIENTS_MAX, 1, TIMEOUT);
         let keys: Arc<[u64]> = keys.into();
         let findings = Arc::new(Mutex::new(Findings::default()));
@@ -122,6 +172,17 @@ impl Auditor<'_> {
             errors: errors.take(3).collect(),
         })
     }
+}
+
+/// Takes back that keys are lost which could not be read: whether they are nobody knows.
+fn unlost(mut audit: Audit, cluster: &Ready) -> Audit {
+    if audit.unreadable > 0
+        && audit.lost + audit.wrong == 0
+        && let Verdict::Failed(why) = &audit.verdict
+    {
+        audit.verdict = unread(why.clone(), cluster);
+    }
+    audit
 }
 
 /// Returns the verdict on keys that could not be read back, with the servers that ended.

@@ -8,19 +8,22 @@
 //! Not here: reading back (`audit`), starting again (`cluster`).
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
 use bakeoff_core::check::KilledUnderLoad;
 use bakeoff_core::schedule::LoadShare;
-use bakeoff_core::study::{KeyOrder, Load, Operation, ReadConsistency, Stop, Workload};
+use bakeoff_core::study::{Arrivals, KeyOrder, Load, Operation, ReadConsistency, Stop, Workload};
 use bakeoff_core::workload::mix64;
 use bakeoff_engine::works::keyed::{Keyed, Reading, Source};
 use bakeoff_engine::{Connections, Drive, EngineError, Seconds};
 
 use crate::cluster::Ready;
+use crate::generators::drive::{GeneratorError, Generators};
+use crate::generators::order::StageOrder;
+use crate::generators::serve::NEWEST;
 use crate::systems::{Access, KvLoad, System};
 
 /// How long clients write before the kill: so long, and up to so much longer, by the trial's seed, so
@@ -44,6 +47,8 @@ pub(crate) struct Writes<'a> {
     pub(crate) clients: u32,
     pub(crate) threads: u32,
     pub(crate) seed: u64,
+    /// The generators on other machines, where the run has places.
+    pub(crate) generators: Option<Generators<'a>>,
 }
 
 /// The writes of a workload that can be made again: keys that are written once are chosen evenly.
@@ -95,6 +100,9 @@ pub(crate) fn under_load(
         lists_are_complete: false,
     };
     let (enough, began) = (&AtomicBool::new(false), clock::now());
+    if let Some(generators) = &of.generators {
+        return shared(of, generators, workload, (after, seed), cluster, interrupted);
+    }
     let driven = std::thread::scope(|scope| {
         let writing = scope.spawn(|| {
             of.system.drive(KvLoad {
@@ -130,12 +138,77 @@ pub(crate) fn under_load(
     }
 }
 
+/// The same with writes of generators on other machines.
+fn shared(
+    of: &Writes<'_>,
+    generators: &Generators<'_>,
+    workload: &Workload,
+    (after, seed): (Duration, u64),
+    cluster: &Ready,
+    interrupted: &AtomicBool,
+) -> Result<KilledUnderLoad, NotUnderLoad> {
+    let to = generators.to(of.system, of.nodes, of.load.tls_resumption);
+    let to = to.map_err(|error| {
+        cluster.kill9();
+        NotUnderLoad::NotDrivenElsewhere(error)
+    })?;
+    let load = Load {
+        warmup: Duration::ZERO,
+        timeout: of.load.timeout.min(TIMEOUT),
+        keep_alive: true,
+        ..of.load.clone()
+    };
+    let order = StageOrder {
+        workload: workload.clone(),
+        load,
+        clients: of.clients,
+        stop: Stop::After(LONGEST),
+        arrivals: Arrivals::Closed,
+        first_ticket: 0,
+        seed,
+        reading: NEWEST,
+        to,
+        reads_to: None,
+    };
+    let (enough, begun) = (&AtomicBool::new(false), &OnceLock::new());
+    let (driven, under_way, after_ms) = std::thread::scope(|scope| {
+        let writing = scope.spawn(|| {
+            let start = &mut |at: Instant| {
+                begun.set(at).ok();
+            };
+            generators.stage(&order, enough, &mut |_| {}, start)
+        });
+        let goes_on = || !writing.is_finished() && !interrupted.load(Ordering::Relaxed);
+        let wrote_long = || begun.get().is_some_and(|at| clock::now() > *at + after);
+        while goes_on() && !wrote_long() {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        cluster.kill9();
+        let killed = clock::now();
+        let after_ms = begun.get().map_or(0, |at| (killed - *at).as_millis() as u64);
+        let under_way = !writing.is_finished();
+        std::thread::sleep(ARRIVING);
+        enough.store(true, Ordering::Relaxed);
+        (writing.join(), under_way, after_ms)
+    });
+    match driven {
+        Ok(Ok(driven)) if under_way && driven.measurement.verified() > 0 => {
+            let acknowledged = driven.measurement.verified();
+            Ok(KilledUnderLoad { clients: of.clients, after_ms, acknowledged })
+        }
+        Ok(Ok(_)) => Err(NotUnderLoad::NothingAcknowledged),
+        Ok(Err(error)) => Err(NotUnderLoad::NotDrivenElsewhere(error)),
+        Err(_) => Err(NotUnderLoad::BrokeOff),
+    }
+}
+
 /// A kill without writes under way.
 #[derive(Debug)]
 pub(crate) enum NotUnderLoad {
     NoWrites,
     NothingAcknowledged,
     NotDriven(EngineError),
+    NotDrivenElsewhere(GeneratorError),
     BrokeOff,
 }
 
@@ -147,6 +220,7 @@ impl fmt::Display for NotUnderLoad {
                 write!(to, "no write was acknowledged while it was under load")
             }
             Self::NotDriven(error) => error.fmt(to),
+            Self::NotDrivenElsewhere(error) => error.fmt(to),
             Self::BrokeOff => write!(to, "the load broke off"),
         }
     }
@@ -156,6 +230,7 @@ impl std::error::Error for NotUnderLoad {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::NotDriven(error) => Some(error),
+            Self::NotDrivenElsewhere(error) => Some(error),
             _ => None,
         }
     }

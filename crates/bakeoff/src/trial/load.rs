@@ -5,16 +5,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bakeoff_core::check::Verdict;
+use bakeoff_core::measurement::Measurement;
 use bakeoff_core::plan;
 use bakeoff_core::read_write_split;
 use bakeoff_core::record::StageRecord;
 use bakeoff_core::schedule;
 use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::search::{CONFIRM_TIMES, Found, Next, Search, Tried, least_rate};
-use bakeoff_core::study::{Arrivals, Find, Operation, Stop, Workload};
+use bakeoff_core::study::{Arrivals, Find, Load, Operation, Stop, Workload};
 use bakeoff_core::units::count_text;
 use bakeoff_core::workload::mix64;
 use bakeoff_engine::works::keyed::{Keyed, Reading, Source};
@@ -27,7 +28,9 @@ use super::{Combination, Ended, TrialContext, TrialRunner, neighbours};
 use crate::cluster::Ready;
 use crate::cluster::contenders::Contender;
 use crate::event::Event;
-use crate::systems::KvLoad;
+use crate::generators::drive::{Generators, StageDriven};
+use crate::generators::order::StageOrder;
+use crate::systems::{Access, KvLoad};
 
 /// A ZooKeeper takes 60 connections of one address unless it is told otherwise, those that just ended among them.
 const FILL_CLIENTS_MAX: u32 = 32;
@@ -40,6 +43,8 @@ const DUE_MIN: f64 = 10.0;
 pub(super) struct Driven<'a> {
     pub(super) nodes: &'a Routes,
     pub(super) keyed: &'a Arc<Keyed>,
+    /// The generators on other machines, where the run has places.
+    pub(super) generators: Option<Generators<'a>>,
 }
 
 /// Returns whether no other stage can follow.
@@ -57,30 +62,29 @@ impl Combination<'_> {
             lists_are_complete: workload.fill && !workload.mix.contains_key(&Operation::Delete),
         }
     }
+}
 
-    /// Returns how a stage of this load is driven, but for its arrivals and its threads.
-    fn drive(&self, stage: &plan::Stage) -> Drive {
-        let load = self.load;
-        Drive {
-            clients: stage.clients,
-            in_flight: load.in_flight,
-            connections: match load.keep_alive {
-                true => Connections::Kept,
-                false => Connections::OneEach,
-            },
-            arrivals: None,
-            spin: Duration::ZERO,
-            warmup: load.warmup,
-            stop: stage.stop,
-            timeout: load.timeout,
-            seconds: Seconds::Kept,
-            threads: 1,
-            seed: 0,
-            first_ticket: 0,
-            moments: None,
-            share: LoadShare::WHOLE,
-            own_operations: None,
-        }
+/// Returns how a stage of a load is driven, but for its arrivals and its threads.
+pub(crate) fn drive_of(load: &Load, stage: &plan::Stage) -> Drive {
+    Drive {
+        clients: stage.clients,
+        in_flight: load.in_flight,
+        connections: match load.keep_alive {
+            true => Connections::Kept,
+            false => Connections::OneEach,
+        },
+        arrivals: None,
+        spin: Duration::ZERO,
+        warmup: load.warmup,
+        stop: stage.stop,
+        timeout: load.timeout,
+        seconds: Seconds::Kept,
+        threads: 1,
+        seed: 0,
+        first_ticket: 0,
+        moments: None,
+        share: LoadShare::WHOLE,
+        own_operations: None,
     }
 }
 
@@ -173,10 +177,13 @@ impl TrialRunner<'_, '_> {
         first_ticket: u64,
     ) -> Result<(StageRecord, u64), Ended> {
         let Combination { contender, trial, workload, .. } = self.of;
-        let Driven { nodes, keyed } = *driven;
+        let Driven { nodes, keyed, generators } = *driven;
         let system = contender.system;
         let seed = trial.seed;
         let reading = self.of.reading();
+        if let Some(generators) = generators {
+            return self.shared_stage(&generators, nodes, stage, arrivals, first_ticket);
+        }
         let moments = self.sampling.moments();
         let drive = Drive {
             arrivals: schedule::paced(arrivals),
@@ -184,7 +191,7 @@ impl TrialRunner<'_, '_> {
             seed: mix64(seed ^ first_ticket),
             first_ticket,
             moments: Some(moments.clone()),
-            ..self.of.drive(stage)
+            ..drive_of(self.of.load, stage)
         };
         let clients = stage.clients;
         let began = self.sampling.seconds();
@@ -198,7 +205,7 @@ impl TrialRunner<'_, '_> {
                 let halves = read_write_split::halves(workload, stage, arrivals, threads);
                 let halves = halves.expect("only what writes and reads is driven apart");
                 let split = SplitLoad { system, keyed, reading, drive: &drive, seed, interrupted };
-                split_load::drive(&split, &halves, [writes, reads], progress)?
+                split_load::drive(&split, &halves, [writes, reads], None, progress)?
             }
             Routes::Same(nodes) => system.drive(KvLoad {
                 nodes,
@@ -217,8 +224,66 @@ impl TrialRunner<'_, '_> {
     }
 }
 
+impl TrialRunner<'_, '_> {
+    /// Has generators on other machines drive one stage, each its share.
+    fn shared_stage(
+        &mut self,
+        generators: &Generators<'_>,
+        nodes: &Routes,
+        stage: &plan::Stage,
+        arrivals: Arrivals,
+        first_ticket: u64,
+    ) -> Result<(StageRecord, u64), Ended> {
+        let Combination { contender, trial, workload, load } = self.of;
+        let resumed = load.tls_resumption;
+        let to = |nodes: &[Access]| generators.to(contender.system, nodes, resumed);
+        let (to, reads_to) = match nodes {
+            Routes::Same(nodes) => (to(nodes)?, None),
+            Routes::Split { writes, reads } => (to(writes)?, Some(to(reads)?)),
+        };
+        let clients = stage.clients;
+        let order = StageOrder {
+            workload: workload.clone(),
+            load: load.clone(),
+            clients,
+            stop: stage.stop,
+            arrivals,
+            first_ticket,
+            seed: trial.seed,
+            reading: self.of.reading(),
+            to,
+            reads_to,
+        };
+        let began = self.sampling.seconds();
+        let moments = self.sampling.moments();
+        self.reporter.report(&Event::LoadStarted { clients });
+        let reporter = &mut *self.reporter;
+        let progress = &mut |live: &Live| reporter.report(&Event::Observed { clients, live });
+        let sampling = &self.sampling;
+        let begun = &mut |start: Instant| {
+            let measure = start + load.warmup;
+            let end = match stage.stop {
+                Stop::After(time) => Some(measure + time),
+                Stop::Operations(_) => None,
+            };
+            moments.told(measure, end);
+            if let Some(watch) = &sampling.watch {
+                watch.moments(measure, end);
+            }
+        };
+        let driven = generators.stage(&order, self.context.interrupted, progress, begun)?;
+        let StageDriven { mut measurement, next_ticket, start, parts } = driven;
+        nodes.name(&mut measurement.staleness);
+        let measured_from = Some(self.sampling.seconds_at(start + load.warmup));
+        self.parts.push(parts);
+        Ok((StageRecord { clients, began, measured_from, measurement, tried: None }, next_ticket))
+    }
+}
+
 /// How often it is looked whether servers that are filled still run.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// The same of servers on other machines, which takes a round trip each.
+const LOOK_ELSEWHERE_EVERY: Duration = Duration::from_millis(100);
 
 /// Writes every key once. Any failure ends the trial: reads would be judged wrongly.
 pub(super) fn fill(
@@ -229,6 +294,9 @@ pub(super) fn fill(
     workload: &Workload,
 ) -> Result<u64, Ended> {
     let count = workload.keys.count;
+    if let Some(generators) = context.generators() {
+        return shared_fill(context, contender, cluster, &generators, count);
+    }
     let drive = Drive::once(count, FILL_CLIENTS_MAX, context.threads, FILL_TIMEOUT);
     let reading = Reading { reads: workload.reads, may_be_stale: false, lists_are_complete: false };
     let stop = AtomicBool::new(false);
@@ -254,6 +322,41 @@ pub(super) fn fill(
         }
         filling.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })?;
+    filled(context, contender, cluster, &measurement, count)
+}
+
+/// Has generators on other machines write every key once, each its own.
+fn shared_fill(
+    context: &TrialContext<'_>,
+    contender: &Contender<'_>,
+    cluster: &Ready,
+    generators: &Generators<'_>,
+    count: u64,
+) -> Result<u64, Ended> {
+    let to = generators.to(contender.system, &cluster.nodes, true)?;
+    let stop = AtomicBool::new(false);
+    let (clients, timeout) = (FILL_CLIENTS_MAX, FILL_TIMEOUT);
+    let measurement = std::thread::scope(|scope| {
+        let filling = scope.spawn(|| generators.fill(&to, clients, timeout, &stop));
+        while !filling.is_finished() {
+            if context.interrupted.load(Ordering::Relaxed) || !cluster.died().is_empty() {
+                stop.store(true, Ordering::Relaxed);
+            }
+            std::thread::sleep(LOOK_ELSEWHERE_EVERY);
+        }
+        filling.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })?;
+    filled(context, contender, cluster, &measurement, count)
+}
+
+/// Judges whether all keys were written.
+fn filled(
+    context: &TrialContext<'_>,
+    contender: &Contender<'_>,
+    cluster: &Ready,
+    measurement: &Measurement,
+    count: u64,
+) -> Result<u64, Ended> {
     if context.interrupted.load(Ordering::Relaxed) {
         return Err(Ended::Interrupted);
     }

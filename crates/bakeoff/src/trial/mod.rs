@@ -6,7 +6,7 @@ pub(crate) mod affinity;
 pub(crate) mod audit;
 pub(crate) mod baseline;
 pub(crate) mod crash;
-mod load;
+pub(crate) mod load;
 pub(crate) mod neighbours;
 pub(crate) mod routes;
 pub(crate) mod sampling;
@@ -20,15 +20,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bakeoff_agent::AgentError;
 use bakeoff_clock::wall::utc_now;
 use bakeoff_core::check::{self, Audit, CheckName, Verdict};
 use bakeoff_core::observed::PhaseName;
 use bakeoff_core::plan::Trial;
-use bakeoff_core::record::{Check, Freshness, TrialOutcome, TrialRecord};
+use bakeoff_core::record::{Check, Freshness, GeneratorPart, TrialOutcome, TrialRecord};
+use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::study::{Clusters, Kill, Load, Study, Workload};
 use bakeoff_engine::EngineError;
 use bakeoff_engine::works::keyed::{Keyed, StalenessTracking};
-use bakeoff_host::observe::Watched;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{Process, logs};
 
@@ -43,6 +44,10 @@ use crate::cluster::seating::Seating;
 use crate::cluster::{self, NoTargets, Ready, Starting};
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
+use crate::generators::drive::{GeneratorError, Generators};
+use crate::generators::order::KeysOrder;
+use crate::machines::watch::Watch;
+use crate::machines::{self, Machines};
 use crate::systems::SystemError;
 
 /// The context of all trials of a run.
@@ -56,11 +61,13 @@ pub(crate) struct TrialContext<'a> {
     pub(crate) interrupted: &'a AtomicBool,
     /// True where others work on this machine, as the user says.
     pub(crate) shared_machine: bool,
+    /// The machines of the run, where it has places.
+    pub(crate) machines: Option<&'a Machines>,
     /// Clusters that wait for their system's next trial, by its name; where a study keeps them.
     pub(crate) kept: BTreeMap<String, Ready>,
 }
 
-impl TrialContext<'_> {
+impl<'a> TrialContext<'a> {
     /// Returns where the cluster that a trial works with has its data and its logs: in a folder of the
     /// trial, or in one of its system where clusters are kept.
     fn home(&self, trial: &Trial, own: &Path) -> PathBuf {
@@ -68,6 +75,11 @@ impl TrialContext<'_> {
             Clusters::Fresh => own.to_owned(),
             Clusters::Kept => self.kept_home(&trial.system),
         }
+    }
+
+    /// Returns the generators on other machines, where the run has places.
+    fn generators(&self) -> Option<Generators<'a>> {
+        self.machines.map(|machines| Generators::new(machines, self.threads))
     }
 
     fn kept_home(&self, system: &str) -> PathBuf {
@@ -123,6 +135,7 @@ pub(crate) fn begun(trial: &Trial, started: String) -> TrialRecord {
         generator_cpus: Vec::new(),
         found: None,
         baseline_appends: Vec::new(),
+        machines: Vec::new(),
     }
 }
 
@@ -170,6 +183,24 @@ impl From<Failure> for Ended {
     }
 }
 
+impl From<AgentError> for Ended {
+    fn from(error: AgentError) -> Self {
+        match error.is_interruption() {
+            true => Self::Interrupted,
+            false => Self::failed(error),
+        }
+    }
+}
+
+impl From<GeneratorError> for Ended {
+    fn from(error: GeneratorError) -> Self {
+        match error {
+            GeneratorError::Interrupted => Self::Interrupted,
+            error => Self::failed(error),
+        }
+    }
+}
+
 impl From<EngineError> for Ended {
     fn from(error: EngineError) -> Self {
         match error {
@@ -196,9 +227,11 @@ struct TrialRunner<'a, 'b> {
     home: PathBuf,
     /// The record as far as it is known.
     record: TrialRecord,
-    sampling: Sampling,
+    sampling: Sampling<'b>,
     /// The load's place in the nodes' logs.
     marks: logs::Marks,
+    /// What each generator did, stage by stage; empty where the generator is this process.
+    parts: Vec<Vec<GeneratorPart>>,
     reporter: &'a mut dyn Reporter,
 }
 
@@ -223,14 +256,16 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let sampling = Sampling::begin(context.run_dir, context.study.sample_every);
         let of = Combination { contender, trial, workload, load };
         let marks = logs::Marks::default();
-        Self { context, of, home, record, sampling, marks, reporter }
+        Self { context, of, home, record, sampling, marks, parts: Vec::new(), reporter }
     }
 
     /// Ends a trial: checks what was sampled, says why it failed, and throws its data away.
-    fn conclude(self, ended: Result<(), Ended>) -> TrialRecord {
-        let Self { context, of, home, record, sampling, marks, reporter } = self;
+    fn conclude(mut self, ended: Result<(), Ended>) -> TrialRecord {
+        let parts = std::mem::take(&mut self.parts);
+        let Self { context, of, home, record, sampling, marks, reporter, .. } = self;
         let Combination { contender, trial, load, .. } = of;
         let (study, shared_machine) = (context.study, context.shared_machine);
+        let complaints = sampling.watch.as_ref().map(Watch::complaints).unwrap_or_default();
         let sampled = sampling.end();
         let judged = Judged { study, asked: contender.asked, load, shared_machine };
         let mut record = sampled.judge_load(judged, record);
@@ -244,7 +279,10 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         }
         record.checks.push(sampled.clock_check());
         record.observed = Some(sampled.observed);
+        record.machines = sampled.machines;
+        machines::record::note_parts(&mut record.machines, context.machines, parts);
         record.log_findings = marks.complaints();
+        record.log_findings.extend(complaints);
         match ended {
             Ok(()) => {}
             Err(Ended::Interrupted) => record.outcome = TrialOutcome::Interrupted,
@@ -262,7 +300,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
     /// Notes that the trial does something else from here on.
     fn phase(&mut self, name: PhaseName) {
         self.reporter.report(&Event::PhaseStarted { name: name.text() });
-        self.sampling.sampler.phase(name);
+        self.sampling.phase(name);
     }
 
     fn run(&mut self) -> Result<(), Ended> {
@@ -271,12 +309,16 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let asked = contender.asked;
         let system = contender.system;
 
+        if let Some(machines) = self.context.machines {
+            machines.begin_trial(&format!("trial-{}", trial.number + 1))?;
+            self.sampling.watch_machines(machines)?;
+        }
         self.phase(PhaseName::Starting);
         let kept = self.context.kept.remove(&asked.name);
         let was_kept = kept.is_some();
         let cluster = match kept {
             Some(cluster) => {
-                self.sampling.sampler.watch(cluster.processes().filter_map(Watched::node));
+                self.sampling.watch(&cluster.processes().collect::<Vec<_>>());
                 cluster.again(interrupted)?
             }
             None if asked.is_started() => self.start()?,
@@ -329,10 +371,10 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             dir: &self.home,
             seed: trial.seed,
             seating: &self.context.seating,
+            machines: self.context.machines,
         };
-        let sampler = &mut self.sampling.sampler;
-        let watch =
-            |processes: &[Process]| sampler.watch(processes.iter().filter_map(Watched::node));
+        let sampling = &self.sampling;
+        let watch = |processes: &[Process]| sampling.watch(&processes.iter().collect::<Vec<_>>());
         let (ports, stop) = (&mut self.context.ports, self.context.interrupted);
         Ok(cluster::start_on_free_ports(of, ports, stop, self.reporter, watch)?)
     }
@@ -350,6 +392,15 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             false => StalenessTracking::NotMeasured,
         };
         let keyed = Arc::new(Keyed::new(workload, trial.seed, staleness));
+        let generators = self.context.generators();
+        if let Some(generators) = &generators {
+            generators.begin(&KeysOrder {
+                workload: workload.clone(),
+                seed: trial.seed,
+                staleness: staleness == StalenessTracking::Measured,
+                share: LoadShare::WHOLE,
+            })?;
+        }
         system.prepare(cluster.first(), &cluster.nodes, workload, &keyed)?;
         let mut nodes = Routes::choose(&cluster, workload, load)?;
         nodes.sessions(load.tls_resumption);
@@ -361,15 +412,22 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
 
         let account = system.declares().hooks.account.and_then(|account| account(&cluster.nodes));
         let told = cluster.config_snapshot();
-        let affinity = self.set_affinity(&cluster);
+        // Generators elsewhere share no CPU with servers that are pinned here.
+        let affinity = generators.is_none().then(|| self.set_affinity(&cluster)).flatten();
         self.marks = logs::Marks::begin(cluster.processes());
-        self.sampling.sampler.phase(PhaseName::Load);
-        let driven = Driven { nodes: &nodes, keyed: &keyed };
+        if let Some(watch) = &self.sampling.watch {
+            watch.mark_logs(&cluster.processes().collect::<Vec<_>>());
+        }
+        self.sampling.phase(PhaseName::Load);
+        let driven = Driven { nodes: &nodes, keyed: &keyed, generators };
         let ended = match &load.find {
             None => self.stages(&driven).map(|stages| self.record.stages = stages),
             Some(find) => self.search(&driven, find).map(|found| self.record.found = found),
         };
         self.marks.end();
+        if let Some(watch) = &self.sampling.watch {
+            watch.end_marks();
+        }
         drop(affinity);
         ended?;
         self.record.audits.extend(account.map(|conclude| conclude()));
@@ -386,6 +444,9 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             self.context.kept.insert(trial.system.clone(), cluster);
         } else {
             self.phase(PhaseName::Stopping);
+            if let Some(machines) = self.context.machines {
+                machines.fetch_logs(cluster.processes(), &self.home.join("logs"));
+            }
             cluster.stop();
         }
         Ok(())
@@ -413,7 +474,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
     /// Reads back what was acknowledged; kills all nodes at once, restarts them, reads again.
     fn audit(&mut self, cluster: Ready, driven: &Driven<'_>) -> Result<Ready, Ended> {
         let Combination { contender, trial, workload, load } = self.of;
-        let Driven { nodes, keyed } = *driven;
+        let Driven { nodes, keyed, generators } = *driven;
         if !workload.writes() {
             return Ok(cluster);
         }
@@ -421,7 +482,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let interrupted = self.context.interrupted;
         let seed = trial.seed;
         let keys_max = self.context.study.audit_keys;
-        let auditor = Auditor { system, keyed, keys_max, seed, interrupted };
+        let auditor = Auditor { system, keyed, keys_max, seed, interrupted, generators };
         self.phase(PhaseName::ReadingBack);
         self.record.audits.push(auditor.judge(&cluster, "after the load"));
         let when = "after kill -9 and restart of all nodes";
@@ -442,6 +503,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
                 clients: load.clients_on(&trial.system).last().copied().unwrap_or(1),
                 threads: self.context.threads,
                 seed,
+                generators,
             };
             Some(crash::under_load(&writes, &cluster, interrupted))
         } else {

@@ -7,23 +7,28 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use bakeoff_agent::AgentError;
 use bakeoff_clock as clock;
 use bakeoff_clock::wall;
 use bakeoff_core::check::{self, CheckName, Verdict};
 use bakeoff_core::observed::{Observed, PhaseName};
-use bakeoff_core::record::{Check, TrialRecord, Usage};
+use bakeoff_core::record::{Check, MachineTrial, TrialRecord, Usage};
 use bakeoff_core::study::{self, Load, Study};
 use bakeoff_engine::moments::MomentSender;
-use bakeoff_host::observe::Sampler;
-use bakeoff_host::{machine, usage};
+use bakeoff_host::observe::{Sampler, Watched};
+use bakeoff_host::{Process, machine, usage};
 
 use super::neighbours;
 use crate::cluster::metrics::{MetricsSampler, MetricsSource, NodeMetrics};
 use crate::environment;
+use crate::machines::Machines;
+use crate::machines::watch::Watch;
 
 /// The samples of a trial under way, and when it began by two clocks.
-pub(crate) struct Sampling {
+pub(crate) struct Sampling<'a> {
     pub(crate) sampler: Sampler,
+    /// Samples the machines of the run, where it has places.
+    pub(crate) watch: Option<Watch<'a>>,
     /// Asks nodes for their metrics, where the study says where.
     metrics: Option<MetricsSampler>,
     every: Duration,
@@ -34,13 +39,38 @@ pub(crate) struct Sampling {
     beside_another: bool,
 }
 
-impl Sampling {
+impl<'a> Sampling<'a> {
     /// Begins to sample every so often; `dir` tells which disk.
     pub(crate) fn begin(dir: &Path, every: Duration) -> Self {
         let (began, wall) = (clock::now(), wall::seconds());
         let beside_another = environment::is_another_bakeoff_here();
         let sampler = Sampler::start(dir, every, began);
-        Self { sampler, metrics: None, every, began, wall, beside_another }
+        Self { sampler, watch: None, metrics: None, every, began, wall, beside_another }
+    }
+
+    /// From now on these machines are sampled too.
+    ///
+    /// # Errors
+    /// When one is lost.
+    pub(crate) fn watch_machines(&mut self, machines: &'a Machines) -> Result<(), AgentError> {
+        self.watch = Some(Watch::begin(machines, self.every, self.began)?);
+        Ok(())
+    }
+
+    /// From now on these servers are sampled, wherever they run.
+    pub(crate) fn watch(&self, processes: &[&Process]) {
+        self.sampler.watch(processes.iter().filter_map(|process| Watched::node(process)));
+        if let Some(watch) = &self.watch {
+            watch.watch(processes);
+        }
+    }
+
+    /// The trial does something else from here on.
+    pub(crate) fn phase(&mut self, name: PhaseName) {
+        self.sampler.phase(name);
+        if let Some(watch) = &self.watch {
+            watch.phase(name);
+        }
     }
 
     /// From now on these nodes are asked for their metrics.
@@ -53,6 +83,11 @@ impl Sampling {
     /// Returns the seconds since the trial began.
     pub(crate) fn seconds(&self) -> f64 {
         self.began.elapsed().as_secs_f64()
+    }
+
+    /// Returns a moment in seconds since the trial began.
+    pub(crate) fn seconds_at(&self, at: Instant) -> f64 {
+        at.saturating_duration_since(self.began).as_secs_f64()
     }
 
     /// Returns whom the engine tells when measuring begins and ends.
@@ -70,9 +105,10 @@ impl Sampling {
         let mut metrics = self.metrics.map(MetricsSampler::stop).unwrap_or_default();
         let mut observed = self.sampler.stop();
         observed.metrics.extend(metrics.iter_mut().filter_map(|node| node.samples.take()));
+        let machines = self.watch.map(Watch::end).unwrap_or_default();
         let (lasted, wall) = (self.began.elapsed(), wall::seconds() - self.wall);
         let beside_another = self.beside_another || environment::is_another_bakeoff_here();
-        Sampled { observed, metrics, lasted, wall, beside_another }
+        Sampled { observed, metrics, machines, lasted, wall, beside_another }
     }
 }
 
@@ -81,6 +117,8 @@ pub(crate) struct Sampled {
     pub(crate) observed: Observed,
     /// The nodes that were asked for their metrics, whose samples are in `observed`.
     metrics: Vec<NodeMetrics>,
+    /// What the machines of the run saw, where it has places.
+    pub(crate) machines: Vec<MachineTrial>,
     lasted: Duration,
     /// Its length by the clock on the wall, in seconds.
     wall: f64,

@@ -14,8 +14,9 @@ use bakeoff_core::measurement::Measurement;
 use bakeoff_core::ranked::Percentile;
 use bakeoff_core::read_write_split::Half;
 use bakeoff_core::schedule;
+use bakeoff_core::study::{Arrivals, Stop};
 use bakeoff_core::workload::mix64;
-use bakeoff_engine::together::Together;
+use bakeoff_engine::together::{Gate, Together};
 use bakeoff_engine::works::keyed::{Keyed, Reading, Source};
 use bakeoff_engine::{Drive, EngineError, Live};
 
@@ -33,16 +34,20 @@ pub(crate) struct SplitLoad<'a> {
     pub(crate) interrupted: &'a AtomicBool,
 }
 
-/// Drives both halves; `nodes` are those of each. Returns what was measured and the number of the
+/// Drives both halves; `nodes` are those of each. They begin when `gate` says, or once both can. Returns what was measured and the number of the
 /// first operation not begun: in each half operations are numbered by themselves, so that with keys
 /// in an order each half goes through them in that order.
 pub(crate) fn drive(
     split: &SplitLoad<'_>,
     halves: &[Half; 2],
     nodes: [&[Access]; 2],
+    gate: Option<Gate>,
     progress: &mut dyn FnMut(&Live),
 ) -> Result<(Measurement, u64), EngineError> {
-    let together = &Together::new(2);
+    let together = &match gate {
+        None => Together::new(2),
+        Some(gate) => Together::gated(2, gate),
+    };
     let (to_progress, lives) = channel();
     let [writes, reads] = std::thread::scope(|scope| {
         let begun = [0, 1].map(|place| {
@@ -101,6 +106,7 @@ fn drive_half(
         stop: half.stage.stop,
         threads: half.threads,
         seed: drawn,
+        own_operations: own_operations(split, half, drawn),
         ..split.drive.clone()
     };
     let (mut measurement, next) = split.system.drive(KvLoad {
@@ -119,8 +125,20 @@ fn drive_half(
     Ok((measurement, next))
 }
 
+/// Returns how many operations of a closed half that ends by a count fall to this generator.
+fn own_operations(split: &SplitLoad<'_>, half: &Half, drawn: u64) -> Option<u64> {
+    let share = split.drive.share;
+    match (half.stage.stop, half.arrivals) {
+        (Stop::Operations(count), Arrivals::Closed) if share.of > 1 => {
+            let mut source = Source::mix(&half.workload, split.seed, drawn);
+            Some(source.count_owned(split.drive.first_ticket, count, share))
+        }
+        _ => None,
+    }
+}
+
 /// The slower of two slowest responses: one of a failure is only known to be no quicker.
-fn slower(one: Percentile, other: Percentile) -> Percentile {
+pub(crate) fn slower(one: Percentile, other: Percentile) -> Percentile {
     let (quicker, slower) = if one.least() < other.least() { (one, other) } else { (other, one) };
     match (quicker, slower) {
         (Percentile::AtLeast(_), Percentile::At(least)) => Percentile::AtLeast(least),

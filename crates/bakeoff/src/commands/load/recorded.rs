@@ -61,7 +61,7 @@ pub(super) struct Recorded {
 
 /// A trial that goes on.
 struct UnderWay {
-    sampling: Sampling,
+    sampling: Sampling<'static>,
     started: String,
 }
 

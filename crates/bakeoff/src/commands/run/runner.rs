@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bakeoff_clock as clock;
@@ -25,6 +26,7 @@ use crate::commands::run_folder::{RECORD, RunFolder};
 use crate::environment;
 use crate::event::{Event, Reporter, Resumed, TrialStarted};
 use crate::failure::Failure;
+use crate::machines::{self, Machines};
 use crate::progress::Progress;
 use crate::trial::baseline::{self, Generator};
 use crate::trial::{self, TrialContext};
@@ -50,6 +52,16 @@ struct Prepared<'a> {
     environment: Environment,
 }
 
+/// The trials of a run, and what they run on.
+#[derive(Clone, Copy)]
+struct Trials<'a> {
+    prepared: &'a Prepared<'a>,
+    /// The machines, where the run has places.
+    machines: Option<&'a Arc<Machines>>,
+    /// How many trials the whole run has.
+    total: usize,
+}
+
 impl Runner<'_> {
     /// Runs all trials of a study, for a gate where one is asked. Returns the run's folder, and whether it
     /// came to its end.
@@ -60,6 +72,7 @@ impl Runner<'_> {
         order: Vec<Trial>,
         gate: Option<Gate>,
     ) -> Result<(RunFolder, bool), Failure> {
+        let machines = self.reach(&study)?;
         let mut folder = RunFolder::create(&self.options.out, &study.name)?;
         let threads = self.options.threads.unwrap_or_else(bakeoff_engine::open_files::cpus).max(1);
         let mut prepared = self.prepare(&study, &folder, &order, threads)?;
@@ -68,6 +81,9 @@ impl Runner<'_> {
         }
         prepared.environment.shared_machine =
             self.options.shared_machine || environment::is_machine_shared();
+        if let Some(machines) = &machines {
+            machines.send_programs(&prepared.contenders)?;
+        }
         self.measure_baseline(&mut prepared, &folder)?;
         let (contenders, trials) = (&prepared.contenders, order.len());
         folder.push(&RecordLine::Run(RunHeader {
@@ -85,8 +101,20 @@ impl Runner<'_> {
         let path = &*folder.path;
         self.reporter.report(&Event::RunStarted { study: &study, seed, trials, folder: path });
         let progress = Progress::new(&study, &[]);
-        let complete = self.trials(&prepared, &order, trials, progress, &mut folder)?;
+        let run = Trials { prepared: &prepared, machines: machines.as_ref(), total: trials };
+        let complete = self.trials(&run, &order, progress, &mut folder)?;
         Ok((folder, complete))
+    }
+
+    /// Reaches the machines that the run is to use, where it was told of any.
+    fn reach(&mut self, study: &Study) -> Result<Option<Arc<Machines>>, Failure> {
+        let Some(path) = &self.options.on else { return Ok(None) };
+        let places = machines::read_places(path)?;
+        let base_port = self.options.ports.base_port;
+        let name: String =
+            study.name.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+        let reached = Machines::reach(places, &name, base_port, self.interrupted)?;
+        Ok(Some(Arc::new(reached)))
     }
 
     /// Runs the trials that a run still lacks, on the same machine with the same programs. `trust`: the user
@@ -108,6 +136,10 @@ impl Runner<'_> {
         let here = self.prepare(study, &folder, &missing, header.environment.generator_threads)?;
         refusals::refuse_changes(header, &here.environment, &here.contenders, &folder)?;
         let prepared = Prepared { environment: header.environment.clone(), ..here };
+        let machines = self.reach(study)?;
+        if let Some(machines) = &machines {
+            machines.send_programs(&prepared.contenders)?;
+        }
         folder.push(&RecordLine::Resumed(RunResumed {
             resumed: bakeoff_clock::wall::utc_now(),
             bakeoff: env!("CARGO_PKG_VERSION").to_owned(),
@@ -120,7 +152,8 @@ impl Runner<'_> {
             folder: &folder.path,
         }));
         let progress = Progress::new(study, &record.trials);
-        let complete = self.trials(&prepared, &missing, trials, progress, &mut folder)?;
+        let run = Trials { prepared: &prepared, machines: machines.as_ref(), total: trials };
+        let complete = self.trials(&run, &missing, progress, &mut folder)?;
         Ok((folder, complete))
     }
 
@@ -158,16 +191,15 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Runs trials one after the other; `total` is how many the whole run has. Returns whether all of them
-    /// were run.
+    /// Runs trials one after the other. Returns whether all of them were run.
     fn trials(
         &mut self,
-        prepared: &Prepared<'_>,
+        run: &Trials<'_>,
         trials: &[Trial],
-        total: usize,
         mut progress: Progress<'_>,
         folder: &mut RunFolder,
     ) -> Result<bool, Failure> {
+        let Trials { prepared, machines, total } = *run;
         let interrupted = || self.interrupted.load(Ordering::Relaxed);
         let environment = &prepared.environment;
         // Servers start in folders of their own, where a relative path would mean something else.
@@ -177,10 +209,14 @@ impl Runner<'_> {
             study: prepared.study,
             threads: environment.generator_threads,
             run_dir: &run_dir,
-            ports: Allocator::new(self.options.ports.base_port),
-            seating: Seating::here(),
+            ports: match machines {
+                None => Allocator::new(self.options.ports.base_port),
+                Some(machines) => Allocator::new(None).with_elsewhere(Arc::clone(machines) as _),
+            },
+            seating: machines.map_or_else(Seating::here, |machines| machines.seating()),
             interrupted: self.interrupted,
             shared_machine: environment.shared_machine,
+            machines: machines.map(|machines| &**machines),
             kept: BTreeMap::new(),
         };
         let mut start_failures = StartFailures::default();

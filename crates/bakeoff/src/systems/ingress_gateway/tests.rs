@@ -12,9 +12,9 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::*;
-use crate::cluster;
 use crate::cluster::seating::Seating;
 use crate::cluster::topology::{Component, Member, compose};
+use crate::cluster::{self, Starting};
 use crate::failure::Failure;
 use crate::systems::testing::{Running, program, shown_to_others};
 use crate::systems::{COMPOSITE, Memory, by_kind, kinds};
@@ -54,7 +54,15 @@ fn described<'a>(components: &'a [Component<'a>], dir: &TempDir) -> Vec<Member<'
 }
 
 fn start(members: Vec<Member<'_>>, dir: &TempDir) -> Result<crate::cluster::Ready, Failure> {
-    cluster::start(members, dir.path(), &AtomicBool::new(false), |_| {})
+    let starting = Starting {
+        components: &[],
+        nodes: dir.path(),
+        dir: dir.path(),
+        seed: 7,
+        seating: &Seating::here(),
+        machines: None,
+    };
+    cluster::start(members, &starting, &AtomicBool::new(false), |_| {})
 }
 
 /// The description of the node that plays a role.

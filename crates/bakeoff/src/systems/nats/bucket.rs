@@ -12,7 +12,7 @@
 use std::borrow::Cow;
 
 use bakeoff_core::workload::KEY_PREFIX;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// The stream under the bucket.
@@ -53,7 +53,7 @@ const NO_MESSAGE: u32 = 10037;
 const CONSUMER_IDLE: u64 = 30_000_000_000;
 
 /// The settings of a cluster's bucket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Bucket {
     pub(super) replicas: u32,
     /// Whether every replica answers reads, or the leader alone.

@@ -32,7 +32,8 @@ use serde_json::{Value, json};
 use self::bucket::Bucket;
 use self::greeting::{CONNECT, Greeting};
 use self::session::NatsSession;
-use super::declaration::{Declaration, GuaranteeRules, Origin};
+use super::carried::CarriedMemory;
+use super::declaration::{Declaration, GuaranteeRules, Hooks, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
 use super::{
     ASKED, Access, Asked, ClusterStatus, Description, KvLoad, Memory, NotReady, System,
@@ -83,11 +84,23 @@ fn bucket_of(system: &study::System) -> Bucket {
     }
 }
 
+/// Returns what sessions have to know, for those on other machines.
+fn give(memory: &Memory) -> Option<Value> {
+    serde_json::to_value(*memory.get::<Bucket>()?).ok()
+}
+
+/// Keeps it there.
+fn take(given: Value, memory: &Memory) -> Option<()> {
+    memory.keep(serde_json::from_value::<Bucket>(given).ok()?);
+    Some(())
+}
+
 impl System for Nats {
     fn declares(&self) -> Declaration {
         Declaration {
             guarantees: GuaranteeRules { guarantees, freshness },
             level_words: LEVEL_WORDS,
+            hooks: Hooks { carried: Some(CarriedMemory { give, take }), ..Hooks::default() },
             ..Declaration::new(
                 Kind {
                     operations: Operation::KEY_VALUE,

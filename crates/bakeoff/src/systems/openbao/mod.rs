@@ -11,9 +11,10 @@ pub(crate) mod recipe;
 use bakeoff_core::record::Freshness;
 use bakeoff_core::study::{self, Kind, KindOption, OptionForm, Role, Tier};
 
+use super::carried::CarriedMemory;
 use super::declaration::{Declaration, GuaranteeRules, Hooks};
 use super::vault::storage::Storage;
-use super::vault::{self, Product, STANDBY_READS, SecretStore, config};
+use super::vault::{self, Product, STANDBY_READS, SecretStore, config, prepared};
 use super::{System, option};
 
 /// The system for the registry.
@@ -32,6 +33,7 @@ const OPENBAO: SecretStore = SecretStore {
             prepare_parts: Some(|asked, behind| {
                 config::prepare_parts(Product::OpenBao, asked, behind)
             }),
+            carried: Some(CarriedMemory { give: prepared::give, take: prepared::take }),
             ..Hooks::default()
         },
         // guide: end

@@ -24,9 +24,12 @@ use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
 use bakeoff_wire::ProtocolError;
 use bakeoff_wire::resp::{Reply, Session};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use self::session::RedisSession;
-use super::declaration::{Declaration, GuaranteeRules, Origin};
+use super::carried::CarriedMemory;
+use super::declaration::{Declaration, GuaranteeRules, Hooks, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
 use super::{
     ASKED, Access, Asked, ClusterStatus, Description, KvLoad, Memory, NotReady, System,
@@ -62,7 +65,7 @@ const OPTIONS: &[KindOption] = &[
 ];
 
 /// The replicas of a primary that was started here.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Replicas {
     count: u32,
     /// How many have to have a write before it is acknowledged.
@@ -81,11 +84,23 @@ impl Replicas {
     }
 }
 
+/// Returns what sessions have to know, for those on other machines.
+fn give(memory: &Memory) -> Option<Value> {
+    serde_json::to_value(*memory.get::<Replicas>()?).ok()
+}
+
+/// Keeps it there.
+fn take(given: Value, memory: &Memory) -> Option<()> {
+    memory.keep(serde_json::from_value::<Replicas>(given).ok()?);
+    Some(())
+}
+
 impl System for Redis {
     fn declares(&self) -> Declaration {
         Declaration {
             guarantees: GuaranteeRules { guarantees, freshness: |_, _| Freshness::Linearizable },
             level_words: LEVEL_WORDS,
+            hooks: Hooks { carried: Some(CarriedMemory { give, take }), ..Hooks::default() },
             ..Declaration::new(
                 Kind {
                     operations: Operation::KEY_VALUE,

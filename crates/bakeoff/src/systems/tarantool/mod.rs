@@ -35,9 +35,11 @@ use bakeoff_engine::EngineError;
 use bakeoff_engine::works::keyed::Keyed;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
+use serde_json::{Value, json};
 
 use self::ask::{Probed, call};
 use self::session::TarantoolSession;
+use super::carried::CarriedMemory;
 use super::declaration::{Clients, Declaration, GuaranteeRules, Hooks, Origin};
 use super::exchange::PATIENCE;
 use super::{
@@ -89,6 +91,19 @@ const NODE: &str = include_str!("node.lua");
 /// How long nodes may take to hand on to each other what was acknowledged.
 const SETTLED_WITHIN: Duration = Duration::from_secs(60);
 
+/// Returns user and password, for sessions on other machines.
+fn give(memory: &Memory) -> Option<Value> {
+    let credentials = memory.get::<Credentials>()?;
+    Some(json!([credentials.user, credentials.password]))
+}
+
+/// Keeps them there.
+fn take(given: Value, memory: &Memory) -> Option<()> {
+    let (user, password) = serde_json::from_value(given).ok()?;
+    memory.keep(Credentials { user, password });
+    Some(())
+}
+
 impl System for Tarantool {
     fn declares(&self) -> Declaration {
         Declaration {
@@ -97,7 +112,11 @@ impl System for Tarantool {
                 authentication: Some("user and password (chap-sha1), once a connection"),
                 ..Clients::default()
             },
-            hooks: Hooks { settle: Some(settle), ..Hooks::default() },
+            hooks: Hooks {
+                settle: Some(settle),
+                carried: Some(CarriedMemory { give, take }),
+                ..Hooks::default()
+            },
             ..Declaration::new(
                 Kind {
                     operations: &[

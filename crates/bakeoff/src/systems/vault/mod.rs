@@ -13,7 +13,7 @@ mod api;
 pub(super) mod config;
 mod open;
 mod prepare;
-mod prepared;
+pub(in crate::systems) mod prepared;
 pub(crate) mod recipe;
 pub(super) mod storage;
 
@@ -32,6 +32,7 @@ use bakeoff_host::ports::Allocator;
 use bakeoff_install::Recipe;
 
 use self::storage::{Storage, StorageGuarantees};
+use super::carried::CarriedMemory;
 use super::declaration::{Clients, Declaration, GuaranteeRules, Health, Hooks, Origin};
 use super::{
     Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, SystemError, option,
@@ -52,6 +53,7 @@ const VAULT: SecretStore = SecretStore {
             prepare_parts: Some(|asked, behind| {
                 config::prepare_parts(Product::Vault, asked, behind)
             }),
+            carried: Some(CarriedMemory { give: prepared::give, take: prepared::take }),
             ..Hooks::default()
         },
         ..declaration(

@@ -2,6 +2,11 @@
 //!
 //! Not here: making it (`prepare`), using it (`api`).
 
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::systems::Memory;
+
 /// The beginning of the name of every mount and policy of ours.
 pub(super) const PREFIX: &str = "bakeoff-";
 pub(super) const KV: &str = "bakeoff-kv";
@@ -18,6 +23,7 @@ pub(super) const ROLE: &str = "bakeoff";
 pub(super) const DOMAIN: &str = "bakeoff.test";
 
 /// The secrets and choices that sessions of a load need. It has no `Debug`, so that nothing prints it.
+#[derive(Serialize, Deserialize)]
 pub(in crate::systems) struct Prepared {
     pub(super) token: String,
     /// Whether the key-value engine is the one with versions.
@@ -35,4 +41,15 @@ pub(in crate::systems) struct Prepared {
 /// Returns the name of a user.
 pub(super) fn user_name(number: u64) -> String {
     format!("user-{number}")
+}
+
+/// Returns what sessions need, for those on other machines.
+pub(in crate::systems) fn give(memory: &Memory) -> Option<Value> {
+    serde_json::to_value(&*memory.get::<Prepared>()?).ok()
+}
+
+/// Keeps it there.
+pub(in crate::systems) fn take(given: Value, memory: &Memory) -> Option<()> {
+    memory.keep(serde_json::from_value::<Prepared>(given).ok()?);
+    Some(())
 }

@@ -1,0 +1,108 @@
+//! What a coordinator asks generators for, and what they answer.
+//!
+//! Orders are whole: a generator knows nothing of a study but what they say. They travel as JSON.
+//!
+//! Not here: carrying orders out (`serve`), giving them (`drive`).
+
+use bakeoff_core::measurement::Measurement;
+use bakeoff_core::plan;
+use bakeoff_core::schedule::LoadShare;
+use bakeoff_core::study::{Arrivals, Load, Stop, Workload};
+use bakeoff_engine::works::keyed::{Findings, Reading};
+use serde::{Deserialize, Serialize};
+
+use crate::systems::carried::CarriedAccess;
+
+/// An order for a generator.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(tag = "order", rename_all = "kebab-case")]
+pub(crate) enum Order {
+    /// Begins a trial: from here on the generator has these keys.
+    Keys(KeysOrder),
+    /// Writes every key of its share once.
+    Fill {
+        to: To,
+        /// Clients of all generators together.
+        clients: u32,
+        timeout_ms: u64,
+    },
+    /// Drives its share of a stage, from the moment that it will be told.
+    Stage(Box<StageOrder>),
+    /// Tells how many of its keys have acknowledged writes.
+    Acknowledged,
+    /// Reads back its acknowledged keys, or a seeded sample of so many.
+    ReadBack { to: To, keys_max: u64, seed: u64 },
+}
+
+/// Where a generator's clients connect to.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct To {
+    /// The kind.
+    pub(crate) system: String,
+    pub(crate) nodes: Vec<CarriedAccess>,
+    pub(crate) threads: u32,
+}
+
+/// The keys of a trial.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct KeysOrder {
+    pub(crate) workload: Workload,
+    pub(crate) seed: u64,
+    /// Whether staleness is measured.
+    pub(crate) staleness: bool,
+    pub(crate) share: LoadShare,
+}
+
+/// A stage of a load.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct StageOrder {
+    pub(crate) workload: Workload,
+    pub(crate) load: Load,
+    /// Clients of all generators together.
+    pub(crate) clients: u32,
+    pub(crate) stop: Stop,
+    pub(crate) arrivals: Arrivals,
+    pub(crate) first_ticket: u64,
+    pub(crate) seed: u64,
+    pub(crate) reading: Reading,
+    /// Where writes go, and everything where reads do not go elsewhere.
+    pub(crate) to: To,
+    /// Where reads go, where that is elsewhere.
+    pub(crate) reads_to: Option<To>,
+}
+
+impl StageOrder {
+    pub(crate) fn stage(&self) -> plan::Stage {
+        plan::Stage { clients: self.clients, stop: self.stop }
+    }
+}
+
+/// What a generator measured.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct StageTold {
+    pub(crate) measurement: Measurement,
+    pub(crate) next_ticket: u64,
+    /// When it was asked to begin, and when it began, by its clock in nanoseconds.
+    pub(crate) asked: u64,
+    pub(crate) began: u64,
+}
+
+/// What a generator's ledger holds.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct AcknowledgedTold {
+    /// Keys with acknowledged writes.
+    pub(crate) keys: u64,
+    /// One in how many keys is remembered.
+    pub(crate) stride: u64,
+}
+
+/// What a generator read back.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct ReadBackTold {
+    pub(crate) asked: u64,
+    /// Keys that would show whatever was lost of them.
+    pub(crate) claimed: u64,
+    pub(crate) findings: Findings,
+    pub(crate) interrupted: bool,
+    pub(crate) errors: Vec<String>,
+}

@@ -1,0 +1,241 @@
+//! The machines of a run that has places: an agent on each, folders, programs, ports, servers.
+//!
+//! Not here: the protocol (`bakeoff_agent`), shares of a load (`generators`), samples (`watch`).
+
+mod programs;
+pub(crate) mod record;
+pub(crate) mod watch;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bakeoff_agent::{Agent, AgentError, Carrier, Incoming, LaunchOrder, Request, Sent};
+use bakeoff_clock::wall;
+use bakeoff_core::places::{Places, Reach};
+use bakeoff_host::ports::PortSource;
+use bakeoff_host::{HostError, MachineId, NodeSpec, Process, Seat};
+
+use crate::cluster::contenders::Contender;
+use crate::cluster::seating::Seating;
+use crate::failure::Failure;
+
+/// Clocks on the wall that differ by more than this are refused: logs and certificates would contradict each other.
+const WALL_MAX: Duration = Duration::from_secs(5);
+
+/// One machine that was reached.
+pub(crate) struct Machine {
+    pub(crate) agent: Arc<Agent>,
+    /// The folder of the run there.
+    pub(crate) folder: PathBuf,
+}
+
+/// The machines of a run, reached and prepared. Dropping it ends all that runs there.
+pub(crate) struct Machines {
+    pub(crate) places: Places,
+    /// One for each of the places' machines, in their order.
+    pub(crate) each: Vec<Machine>,
+    base_port: Option<u16>,
+    cache: Option<PathBuf>,
+    own: PathBuf,
+}
+
+impl From<AgentError> for Failure {
+    fn from(error: AgentError) -> Self {
+        match &error {
+            _ if error.is_interruption() => Failure::INTERRUPTED,
+            _ => Failure::unreachable(error.to_string()),
+        }
+    }
+}
+
+/// Reads a places file.
+pub(crate) fn read_places(path: &Path) -> Result<Places, Failure> {
+    let text = fs::read_to_string(path).map_err(|error| {
+        Failure::input(
+            format!("cannot read places `{}`: {error}", path.display()),
+            "give a file that names machines; docs/machines.md has one",
+        )
+    })?;
+    Ok(Places::parse(&path.display().to_string(), &text)?)
+}
+
+impl Machines {
+    /// Reaches all machines at once, makes the run's folder on each, and compares their clocks.
+    ///
+    /// # Errors
+    /// The first machine's that cannot be used, before anything is started.
+    pub(crate) fn reach(
+        places: Places,
+        run: &str,
+        base_port: Option<u16>,
+        interrupted: &AtomicBool,
+    ) -> Result<Self, Failure> {
+        let own = std::env::current_exe()
+            .map_err(|error| Failure::machine(format!("bakeoff cannot find itself: {error}")))?;
+        let path = places.agent.as_ref().map_or_else(|| own.clone(), PathBuf::from);
+        let sent = Sent::read(&path).map_err(|error| Failure::file("send", &path, &error))?;
+        let begun: Vec<Result<Machine, AgentError>> = std::thread::scope(|scope| {
+            let each: Vec<_> = places
+                .machines
+                .iter()
+                .map(|machine| {
+                    let (places, sent) = (&places, &sent);
+                    scope.spawn(move || {
+                        let carrier = match &machine.reach {
+                            Reach::Here => Carrier::Child,
+                            Reach::Ssh(destination) => Carrier::Ssh {
+                                destination: destination.clone(),
+                                arguments: places.ssh.clone(),
+                            },
+                        };
+                        let agent = Agent::begin(&machine.name, &carrier, sent)?;
+                        let data = machine.data.as_ref().map(PathBuf::from);
+                        let run = format!("{run}-{}", std::process::id());
+                        let folder = agent.ask(&Request::Prepare { run, data })?;
+                        Ok(Machine { agent: Arc::new(agent), folder })
+                    })
+                })
+                .collect();
+            each.into_iter()
+                .map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
+        });
+        if interrupted.load(Ordering::Relaxed) {
+            return Err(Failure::INTERRUPTED);
+        }
+        let each = begun.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let cache = bakeoff_install::place::cache(|name| std::env::var_os(name).map(PathBuf::from));
+        let machines = Self { places, each, base_port, cache, own };
+        machines.compare_clocks()?;
+        Ok(machines)
+    }
+
+    /// Refuses machines whose clocks on the wall are far from ours.
+    fn compare_clocks(&self) -> Result<(), Failure> {
+        for machine in &self.each {
+            let theirs = machine.agent.hello().wall;
+            // It was read a moment ago: what that took is far below what is looked for.
+            let apart = wall::seconds() - theirs;
+            if apart.abs() > WALL_MAX.as_secs_f64() + 60.0 {
+                return Err(Failure::input(
+                    format!(
+                        "the clock of `{}` is {:.0} s {} this machine's",
+                        machine.agent.machine(),
+                        apart.abs(),
+                        if apart > 0.0 { "behind" } else { "ahead of" }
+                    ),
+                    "have both keep the time (`chronyd`, `systemd-timesyncd`)",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the machine of a seat.
+    fn at(&self, seat: Seat) -> Option<&Machine> {
+        match seat.machine {
+            MachineId::Here => None,
+            MachineId::Place(place) => self.each.get(place),
+        }
+    }
+
+    /// Returns the machines that generate load.
+    pub(crate) fn generators(&self) -> Vec<&Machine> {
+        self.places.generators().into_iter().filter_map(|place| self.each.get(place)).collect()
+    }
+
+    /// Returns the seats that a system's nodes take, and where its clients connect from.
+    pub(crate) fn seating(&self) -> Seating {
+        let addresses: Vec<_> = self.places.machines.iter().map(|one| one.address).collect();
+        let seat = move |place: usize| Seat {
+            machine: MachineId::Place(place),
+            address: addresses[place],
+        };
+        let places = self.places.clone();
+        let of_role = move |role: &str| places.servers_of(role).into_iter().map(&seat).collect();
+        let machines = self.places.machines.iter();
+        let clients = machines.filter(|machine| machine.generator).map(|machine| machine.address);
+        // The coordinator asks servers, too, from whatever address it has among them.
+        Seating::by_role(of_role).with_clients(clients.collect())
+    }
+
+    /// Begins a trial on all machines: what the one before left is thrown away.
+    ///
+    /// # Errors
+    /// When a machine is lost.
+    pub(crate) fn begin_trial(&self, name: &str) -> Result<(), AgentError> {
+        let each = self.each.iter();
+        each.map(|one| one.agent.ask(&Request::Trial { name: name.to_owned() })).collect()
+    }
+
+    /// Launches a server on the machine of its seat. `nodes`: the folder of all nodes, as they were described.
+    ///
+    /// # Errors
+    /// When it cannot be launched there.
+    pub(crate) fn launch(&self, spec: NodeSpec, nodes: &Path) -> Result<Process, HostError> {
+        let Some(machine) = self.at(spec.seat) else {
+            return Err(HostError::Spec {
+                node: spec.name,
+                problem: "it has no seat on the machines of the run".to_owned(),
+            });
+        };
+        let hello = machine.agent.hello();
+        let mut order = LaunchOrder::new(&spec)?;
+        let mut moves = vec![
+            (nodes.to_owned(), machine.folder.join("nodes")),
+            (self.own.clone(), hello.program.clone()),
+        ];
+        moves.extend(self.sent_programs(machine, order.program())?);
+        moves.extend(self.cache.iter().map(|cache| (cache.clone(), hello.cache.clone())));
+        for (from, to) in moves {
+            if let (Some(from), Some(to)) = (from.to_str(), to.to_str())
+                && from != to
+            {
+                order = order.moved(from, to);
+            }
+        }
+        machine.agent.launch(spec, order)
+    }
+
+    /// Brings the programs of all contenders to the machines that take servers.
+    ///
+    /// # Errors
+    /// When one cannot be sent, or what it needs is not there.
+    pub(crate) fn send_programs(&self, contenders: &[Contender<'_>]) -> Result<(), Failure> {
+        programs::send(self, contenders)
+    }
+
+    /// Keeps the logs of servers in a folder of this machine, one a server.
+    pub(crate) fn fetch_logs<'a>(&self, processes: impl Iterator<Item = &'a Process>, to: &Path) {
+        for process in processes {
+            let (Some(distant), Some(machine)) = (process.distant(), self.at(process.seat()))
+            else {
+                continue;
+            };
+            let Ok(exchange) = machine.agent.open(&Request::Log { node: distant.number() }) else {
+                continue;
+            };
+            bakeoff_host::private::make_dirs(to).ok();
+            let mut log = Vec::new();
+            while let Ok(Incoming::Data(bytes)) = exchange.next() {
+                log.extend(bytes);
+            }
+            let path = to.join(format!("{}.log", process.name()));
+            bakeoff_host::private::replace(&path, &log, bakeoff_host::private::PRIVATE).ok();
+        }
+    }
+}
+
+impl PortSource for Machines {
+    fn take(&self, seat: Seat) -> Result<u16, HostError> {
+        let elsewhere = |text: String| HostError::Elsewhere { text };
+        let Some(machine) = self.at(seat) else {
+            return Err(elsewhere(format!("{} is the address of no machine", seat.address)));
+        };
+        let request = Request::Port { address: seat.address, base: self.base_port };
+        machine.agent.ask(&request).map_err(|error| elsewhere(error.to_string()))
+    }
+}

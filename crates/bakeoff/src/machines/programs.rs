@@ -1,0 +1,159 @@
+//! Brings programs to machines: from this machine's cache into theirs, whatever they lack of it.
+//!
+//! A program of the cache is a folder whose files are hashed; it goes to the same place below their cache. One
+//! from elsewhere goes by itself. A runtime (Java, Node.js) is the machine's own, and has to be there.
+//!
+//! Not here: finding programs on this machine (`bakeoff_install`).
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use bakeoff_agent::{AgentError, FileStamp, Request};
+use bakeoff_host::HostError;
+use bakeoff_install::{Installed, Program, sha256_of};
+
+use super::{Machine, Machines};
+use crate::cluster::contenders::Contender;
+use crate::failure::Failure;
+
+/// Bytes of a file that are read at once.
+const PART: usize = 256 << 10;
+
+/// Sends all programs to all machines that take servers.
+pub(super) fn send(machines: &Machines, contenders: &[Contender<'_>]) -> Result<(), Failure> {
+    let components = contenders.iter().flat_map(|contender| &contender.components);
+    for component in components {
+        let Some(program) = &component.program else { continue };
+        for place in machines.places.servers_of(component.role) {
+            let machine = &machines.each[place];
+            send_one(machines, machine, program)?;
+        }
+    }
+    Ok(())
+}
+
+fn send_one(machines: &Machines, machine: &Machine, program: &Installed) -> Result<(), Failure> {
+    let runtime = match &program.program {
+        Program::Binary(_) => None,
+        Program::Java { java, .. } => Some((java, "a Java runtime")),
+        Program::Node { node, .. } => Some((node, "Node.js")),
+    };
+    if let Some((path, what)) = runtime {
+        let found: Option<PathBuf> = machine.agent.ask(&Request::Find { program: path.clone() })?;
+        if found.is_none() {
+            let name = machine.agent.machine();
+            return Err(Failure::input(
+                format!("`{}` needs {what}, and `{name}` has none", program.system),
+                format!("install it on `{name}`, or keep it from `{}`", program.system),
+            ));
+        }
+    }
+    let cache = &machine.agent.hello().cache;
+    let own = machines.cache.as_deref();
+    let below = program
+        .folder
+        .as_deref()
+        .and_then(|folder| Some((folder, folder.strip_prefix(own?).ok()?)));
+    match (below, &program.program) {
+        (Some((folder, below)), _) => send_folder(machine, folder, &cache.join(below)),
+        (None, Program::Binary(path)) => {
+            let to = sent_path(machine, path, &program.sha256);
+            send_files(machine, &[(path.clone(), to)])
+        }
+        // Jars and scripts from elsewhere are taken to be there.
+        (None, _) => Ok(()),
+    }
+}
+
+/// Returns where a program goes that is in no cache.
+fn sent_path(machine: &Machine, path: &Path, sha256: &str) -> PathBuf {
+    let name = path.file_name().unwrap_or_default();
+    machine.agent.hello().cache.join("sent").join(sha256).join(name)
+}
+
+impl Machines {
+    /// Returns which paths of programs are others on a machine: runtimes, and what is in no cache.
+    pub(super) fn sent_programs(
+        &self,
+        machine: &Machine,
+        program: &Path,
+    ) -> Result<Vec<(PathBuf, PathBuf)>, HostError> {
+        let elsewhere = |error: AgentError| HostError::Elsewhere { text: error.to_string() };
+        let in_cache = self.cache.as_ref().is_some_and(|cache| program.starts_with(cache));
+        if program == self.own || in_cache || !program.is_absolute() {
+            return Ok(Vec::new());
+        }
+        let sha256 =
+            sha256_of(program).map_err(|error| HostError::io("read a program", program, error))?;
+        let sent = sent_path(machine, program, &sha256);
+        let request = Request::Find { program: sent.clone() };
+        let found: Option<PathBuf> = machine.agent.ask(&request).map_err(elsewhere)?;
+        let found = match found.filter(|found| *found == sent) {
+            Some(sent) => Some(sent),
+            None => {
+                let request = Request::Find { program: program.to_owned() };
+                machine.agent.ask(&request).map_err(elsewhere)?
+            }
+        };
+        Ok(found.map(|found| (program.to_owned(), found)).into_iter().collect())
+    }
+}
+
+/// Sends what a machine lacks of a folder, its links too.
+fn send_folder(machine: &Machine, folder: &Path, to: &Path) -> Result<(), Failure> {
+    let (mut files, mut links) = (Vec::new(), Vec::new());
+    walk(folder, &mut files, &mut links).map_err(|error| Failure::file("read", folder, &error))?;
+    let moved = |path: &Path| to.join(path.strip_prefix(folder).unwrap_or(path));
+    let files: Vec<(PathBuf, PathBuf)> =
+        files.into_iter().map(|path| (path.clone(), moved(&path))).collect();
+    send_files(machine, &files)?;
+    for (path, target) in links {
+        machine.agent.ask::<()>(&Request::Link { path: moved(&path), to: target })?;
+    }
+    Ok(())
+}
+
+type Link = (PathBuf, PathBuf);
+
+fn walk(folder: &Path, files: &mut Vec<PathBuf>, links: &mut Vec<Link>) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let (entry, path) = entry.map(|entry| (entry.file_type(), entry.path()))?;
+        match entry? {
+            kind if kind.is_symlink() => links.push((path.clone(), fs::read_link(&path)?)),
+            kind if kind.is_dir() => walk(&path, files, links)?,
+            _ => files.push(path),
+        }
+    }
+    Ok(())
+}
+
+/// Sends the files that a machine lacks.
+fn send_files(machine: &Machine, files: &[(PathBuf, PathBuf)]) -> Result<(), Failure> {
+    let stamp = |(path, to): &(PathBuf, PathBuf)| -> std::io::Result<FileStamp> {
+        Ok(FileStamp { path: to.clone(), size: path.metadata()?.len(), sha256: sha256_of(path)? })
+    };
+    let stamps = files.iter().map(stamp).collect::<Result<Vec<_>, _>>();
+    let stamps =
+        stamps.map_err(|error| Failure::machine(format!("a program cannot be read: {error}")))?;
+    let lacks: Vec<FileStamp> = machine.agent.ask(&Request::Lacks { files: stamps })?;
+    for file in lacks {
+        let Some((path, _)) = files.iter().find(|(_, to)| *to == file.path) else { continue };
+        let unread = |error: std::io::Error| Failure::file("read", path, &error);
+        let mode = path.metadata().map_err(unread)?.permissions().mode();
+        let exchange = machine.agent.open(&Request::Put { file, mode })?;
+        let mut from = File::open(path).map_err(unread)?;
+        let mut part = vec![0; PART];
+        loop {
+            let read = from.read(&mut part).map_err(unread)?;
+            if read == 0 {
+                break;
+            }
+            exchange.data(&part[..read])?;
+        }
+        exchange.end()?;
+        exchange.answer::<()>()?;
+    }
+    Ok(())
+}

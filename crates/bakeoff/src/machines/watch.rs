@@ -1,0 +1,143 @@
+//! Samples of other machines during a trial, laid beside this machine's.
+//!
+//! Each agent samples its own servers and its own machine, on its own clock. Its times are moved to the trial's
+//! beginning by the offset of the clocks, which is known to half a round trip: enough to say which second a sample is
+//! of. No rate is taken across two machines.
+//!
+//! Not here: what is sampled (`bakeoff_host::observe`), the offset (`bakeoff_agent`).
+
+use std::time::{Duration, Instant};
+
+use bakeoff_agent::{AgentError, Offset, Request};
+use bakeoff_core::log_findings::NodeLog;
+use bakeoff_core::observed::{GENERATOR, Observed, PhaseName, Series};
+use bakeoff_core::record::MachineTrial;
+use bakeoff_host::{MachineId, Process};
+
+use super::{Machine, Machines};
+
+/// The samplers of all machines of a run.
+pub(crate) struct Watch<'a> {
+    machines: &'a Machines,
+    /// Of each machine: its clock, and when its samples began by it.
+    clocks: Vec<(Offset, u64)>,
+    began: Instant,
+}
+
+impl<'a> Watch<'a> {
+    /// Begins to sample on all machines. `began`: when the trial did.
+    ///
+    /// # Errors
+    /// When a machine is lost.
+    pub(crate) fn begin(
+        machines: &'a Machines,
+        every: Duration,
+        began: Instant,
+    ) -> Result<Self, AgentError> {
+        let every_ms = every.as_millis() as u64;
+        let clock = |machine: &Machine| -> Result<(Offset, u64), AgentError> {
+            let offset = machine.agent.offset()?;
+            Ok((offset, machine.agent.ask(&Request::Observe { every_ms })?))
+        };
+        let clocks = machines.each.iter().map(clock).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { machines, clocks, began })
+    }
+
+    /// Samples these servers too, each on its machine.
+    pub(crate) fn watch(&self, processes: &[&Process]) {
+        self.each_with(processes, |nodes| Request::Watch { nodes });
+    }
+
+    /// Marks where a load begins in these servers' logs.
+    pub(crate) fn mark_logs(&self, processes: &[&Process]) {
+        self.each_with(processes, |nodes| Request::MarkLogs { nodes });
+    }
+
+    /// Marks where it ends.
+    pub(crate) fn end_marks(&self) {
+        self.each(&Request::EndMarks);
+    }
+
+    /// Returns the complaints in between, of all servers.
+    pub(crate) fn complaints(&self) -> Vec<NodeLog> {
+        let machines = self.machines.each.iter();
+        let told =
+            machines.filter_map(|one| one.agent.ask::<Vec<NodeLog>>(&Request::Complaints).ok());
+        told.flatten().collect()
+    }
+
+    /// A phase of the trial begins.
+    pub(crate) fn phase(&self, name: PhaseName) {
+        self.each(&Request::Phase { name: name.text().to_owned() });
+    }
+
+    /// Tells machines that do not drive the load when it is measured.
+    pub(crate) fn moments(&self, begin: Instant, end: Option<Instant>) {
+        for (machine, (offset, _)) in self.machines.each.iter().zip(&self.clocks) {
+            let request = Request::Moments {
+                begin: offset.theirs(begin),
+                end: end.map(|end| offset.theirs(end)),
+            };
+            machine.agent.ask::<()>(&request).ok();
+        }
+    }
+
+    /// Ends sampling. Returns what each machine saw, its times counted from the trial's beginning.
+    pub(crate) fn end(self) -> Vec<MachineTrial> {
+        let places = &self.machines.places;
+        let each = self.machines.each.iter().zip(self.clocks).zip(&places.machines);
+        let seen = |((machine, (offset, began)), place): ((&Machine, (Offset, u64)), _)| {
+            let place: &bakeoff_core::places::Machine = place;
+            let mut observed: Observed = machine.agent.ask(&Request::Observed).unwrap_or_default();
+            let shift = offset.ours(began).saturating_duration_since(self.began).as_secs_f64();
+            moved(&mut observed, shift);
+            for node in observed.nodes.iter_mut().filter(|node| node.name == GENERATOR) {
+                // An agent that drives no load is no generator.
+                node.name = match place.generator {
+                    true => format!("{GENERATOR} on {}", place.name),
+                    false => format!("agent on {}", place.name),
+                };
+            }
+            MachineTrial { name: place.name.clone(), observed, ..MachineTrial::default() }
+        };
+        each.map(seen).collect()
+    }
+
+    fn each(&self, request: &Request) {
+        for machine in &self.machines.each {
+            // One that is lost is told of where the trial ends.
+            machine.agent.ask::<()>(request).ok();
+        }
+    }
+
+    fn each_with(&self, processes: &[&Process], request: impl Fn(Vec<u32>) -> Request) {
+        for (place, machine) in self.machines.each.iter().enumerate() {
+            let here = |process: &&&Process| process.seat().machine == MachineId::Place(place);
+            let nodes: Vec<u32> = processes
+                .iter()
+                .filter(here)
+                .filter_map(|process| Some(process.distant()?.number()))
+                .collect();
+            machine.agent.ask::<()>(&request(nodes)).ok();
+        }
+    }
+}
+
+/// Moves all times of samples.
+fn moved(observed: &mut Observed, by: f64) {
+    let series = |series: &mut Series| series.at.iter_mut().for_each(|at| *at += by);
+    observed.nodes.iter_mut().for_each(series);
+    series(&mut observed.machine);
+    for phase in &mut observed.phases {
+        phase.from += by;
+        phase.to += by;
+    }
+    for strangers in &mut observed.strangers {
+        strangers.from += by;
+        strangers.to += by;
+    }
+    for turnover in &mut observed.turnover {
+        turnover.from += by;
+        turnover.to += by;
+    }
+}
