@@ -10,6 +10,7 @@ mod cache;
 mod contract;
 mod ingress;
 mod machine;
+mod machines;
 mod own_clusters;
 mod secret_stores;
 #[path = "../support/mod.rs"]
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         cache::tests(&skipped),
         ingress::tests(&skipped),
         machine::tests(&skipped),
+        machines::tests(&skipped),
         own_clusters::tests(&skipped),
         secret_stores::tests(&skipped),
         vault_benchmark::tests(&skipped),

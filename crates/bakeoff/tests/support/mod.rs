@@ -9,6 +9,7 @@ pub(crate) mod certificates;
 pub(crate) mod debian;
 pub(crate) mod held;
 pub(crate) mod hostile;
+pub(crate) mod hosts;
 pub(crate) mod http2;
 pub(crate) mod schema;
 pub(crate) mod skip;

@@ -1,0 +1,320 @@
+//! Hosts of a test's own: namespaces joined by a bridge, each with processes, mounts and addresses of its own, and
+//! with a real `sshd`.
+//!
+//! Addresses are from 198.18.0.0/15 (RFC 2544 keeps it for benchmarks), and nothing leads out. A host is a process
+//! that is the first of its namespace: with its end everything on the host ends, and the namespaces go. It needs
+//! root.
+//!
+//! Not here: what runs on the hosts.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::debian::{ANSWER, Packaged, finish, library_folders, on_path};
+use super::skip::Lacking;
+
+const SSHD: Packaged = Packaged {
+    package: "openssh-server",
+    besides: &["openssh-client", "iproute2"],
+    there_already: &["libc6", "debconf", "init-system-helpers", "lsb-base", "runit-helper", "ucf"],
+    file: None,
+    // It has no command that does nothing and succeeds; how it refuses an option shows that it runs.
+    runs: |tree| {
+        let sshd = tree.join("usr/sbin/sshd");
+        match finish("sshd", with_libraries(tree, &sshd).arg("-?"), ANSWER) {
+            Err(why) if !why.contains("OpenSSH") => Err(why),
+            _ => Ok(()),
+        }
+    },
+};
+
+fn with_libraries(tree: &Path, program: &Path) -> Command {
+    let mut command = Command::new(program);
+    let folders = library_folders(tree);
+    let folders: Vec<_> = folders.iter().map(|folder| folder.display().to_string()).collect();
+    command.env("LD_LIBRARY_PATH", folders.join(":"));
+    command
+}
+
+/// Hosts that reach each other, and the namespace of whoever coordinates.
+pub(crate) struct Hosts {
+    dir: tempfile::TempDir,
+    tree: PathBuf,
+    /// Holds the bridge: the coordinator's side.
+    switch: Child,
+    hosts: Vec<Child>,
+}
+
+impl Hosts {
+    /// Makes so many.
+    pub(crate) fn new(count: usize) -> Result<Self, Lacking> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(Lacking::Machine("namespaces with addresses need root".to_owned()));
+        }
+        let tree = SSHD.tree()?;
+        let dir = tempfile::tempdir().map_err(|error| Lacking::Machine(error.to_string()))?;
+        let mut hosts =
+            Self { dir, tree, switch: held(&["--net"], "exec sleep 3600"), hosts: Vec::new() };
+        hosts.make(count).map_err(|why| {
+            Lacking::Machine(format!("this machine makes no hosts of namespaces: {why}"))
+        })?;
+        Ok(hosts)
+    }
+
+    fn make(&mut self, count: usize) -> Result<(), String> {
+        let keygen = |file: &Path| {
+            let program = on_path("ssh-keygen").unwrap_or(self.tree.join("usr/bin/ssh-keygen"));
+            let mut command = with_libraries(&self.tree, &program);
+            command.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(file);
+            finish("ssh-keygen", &mut command, ANSWER)
+        };
+        let path = self.dir.path().to_owned();
+        keygen(&path.join("user"))?;
+        keygen(&path.join("host"))?;
+        for folder in [&path, &path.join("bin")] {
+            fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+        }
+        let passwd = fs::read_to_string("/etc/passwd").map_err(|error| error.to_string())?;
+        let passwd = format!("{passwd}\nsshd:x:65533:65534::/run/sshd:/usr/sbin/nologin\n");
+        fs::write(path.join("passwd"), passwd).map_err(|error| error.to_string())?;
+        if on_path("ssh").is_none() {
+            let libraries: Vec<_> = library_folders(&self.tree);
+            let libraries: Vec<_> = libraries.iter().map(|one| one.display().to_string()).collect();
+            let script = format!(
+                "#!/bin/sh\nLD_LIBRARY_PATH={} exec {} \"$@\"\n",
+                libraries.join(":"),
+                self.tree.join("usr/bin/ssh").display()
+            );
+            let ssh = path.join("bin/ssh");
+            fs::write(&ssh, script).map_err(|error| error.to_string())?;
+            fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).ok();
+        }
+        settle(&self.switch)?;
+        self.ip_in(&self.switch, "link set lo up")?;
+        self.ip_in(&self.switch, "link add br0 type bridge")?;
+        self.ip_in(&self.switch, "addr add 198.18.0.254/24 dev br0")?;
+        self.ip_in(&self.switch, "link set br0 up")?;
+        let mut config = String::new();
+        for number in 1..=count {
+            self.host(number)?;
+            config.push_str(&format!(
+                "Host h{number}\n  HostName {}\n  User root\n  IdentityFile {}\n  IdentitiesOnly yes\n  \
+                 StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n",
+                Self::address(number),
+                path.join("user").display()
+            ));
+        }
+        fs::write(path.join("ssh_config"), config).map_err(|error| error.to_string())?;
+        for number in 1..=count {
+            self.await_ssh(number)?;
+        }
+        Ok(())
+    }
+
+    /// Starts one, with its address and its `sshd`.
+    fn host(&mut self, number: usize) -> Result<(), String> {
+        let path = self.dir.path();
+        let own = path.join(format!("h{number}"));
+        for folder in ["data", "cache"] {
+            fs::create_dir_all(own.join(folder)).map_err(|error| error.to_string())?;
+        }
+        let config = format!(
+            "Port 22\nListenAddress {}\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nUsePAM no\nStrictModes no\n\
+             PermitRootLogin yes\nPasswordAuthentication no\nMaxStartups 100\nSetEnv XDG_CACHE_HOME={}\n",
+            Self::address(number),
+            path.join("host").display(),
+            path.join("user.pub").display(),
+            own.join("cache").display()
+        );
+        fs::write(own.join("sshd_config"), config).map_err(|error| error.to_string())?;
+        let script = format!(
+            "mount -t tmpfs none /run && mkdir /run/sshd && mount --bind {} /etc/passwd || exit 1\n\
+             while [ ! -e {} ]; do sleep 0.02; done\n\
+             {} -D -e -f {} 2>{} & wait",
+            path.join("passwd").display(),
+            own.join("up").display(),
+            self.tree.join("usr/sbin/sshd").display(),
+            own.join("sshd_config").display(),
+            own.join("sshd.log").display(),
+        );
+        let host = with_libraries(&self.tree, Path::new("unshare"))
+            .args(["--net", "--pid", "--mount", "--uts", "--fork", "--kill-child", "--mount-proc"])
+            .args(["--", "sh", "-c", &script])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(|error| error.to_string())?;
+        settle(&host)?;
+        let pid = inner(&host)?;
+        let end = format!("p{number}");
+        self.ip_in(&self.switch, &format!("link add {end} type veth peer name eth0 netns {pid}"))?;
+        self.ip_in(&self.switch, &format!("link set {end} master br0 up"))?;
+        self.ip_at(pid, "link set lo up")?;
+        self.ip_at(pid, &format!("addr add {}/24 dev eth0", Self::address(number)))?;
+        self.ip_at(pid, "link set eth0 up")?;
+        fs::write(own.join("up"), "").map_err(|error| error.to_string())?;
+        self.hosts.push(host);
+        Ok(())
+    }
+
+    fn await_ssh(&self, number: usize) -> Result<(), String> {
+        let until = Instant::now() + Duration::from_secs(20);
+        loop {
+            let ssh = self
+                .command("ssh")
+                .arg("-F")
+                .arg(self.config())
+                .args(["-o", "BatchMode=yes"])
+                .arg(format!("h{number}"))
+                .arg("true")
+                .output();
+            let told = match ssh {
+                Ok(ended) if ended.status.success() => return Ok(()),
+                Ok(ended) => String::from_utf8_lossy(&ended.stderr).into_owned(),
+                Err(error) => error.to_string(),
+            };
+            if Instant::now() > until {
+                let log = self.dir.path().join(format!("h{number}/sshd.log"));
+                let log = fs::read_to_string(log).unwrap_or_default();
+                return Err(format!("h{number} is not reached: {told}\n{log}"));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// The address of a host, counted from 1.
+    pub(crate) fn address(number: usize) -> String {
+        format!("198.18.0.{number}")
+    }
+
+    /// The folder of a host's own.
+    pub(crate) fn own(&self, number: usize) -> PathBuf {
+        self.dir.path().join(format!("h{number}"))
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The configuration of `ssh` that knows the hosts as `h1`, `h2`, ….
+    pub(crate) fn config(&self) -> PathBuf {
+        self.dir.path().join("ssh_config")
+    }
+
+    /// A command where the coordinator runs: beside the hosts.
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command.args(["-t", &self.switch.id().to_string(), "-n", "--", program]);
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{path}:{}", self.dir.path().join("bin").display()));
+        command
+    }
+
+    /// Writes a places file; `servers` and `generators` are hosts by number.
+    pub(crate) fn places(&self, servers: &[usize], generators: &[usize]) -> PathBuf {
+        let mut text = String::from("machines:\n");
+        for number in 1..=self.hosts.len() {
+            text.push_str(&format!(
+                "  h{number}: {{ssh: h{number}, address: {}, data: {}, servers: {}, generator: {}}}\n",
+                Self::address(number),
+                self.own(number).join("data").display(),
+                servers.contains(&number),
+                generators.contains(&number),
+            ));
+        }
+        text.push_str(&format!("ssh: [-F, {}]\n", self.config().display()));
+        let file = self.dir.path().join("places.yaml");
+        fs::write(&file, text).unwrap();
+        file
+    }
+
+    /// Takes a host off the network, or back to it.
+    pub(crate) fn connect(&self, number: usize, connected: bool) {
+        let state = if connected { "up" } else { "down" };
+        self.ip_in(&self.switch, &format!("link set p{number} {state}")).unwrap();
+    }
+
+    /// Ends a host with all that runs there.
+    pub(crate) fn kill(&mut self, number: usize) {
+        let host = &mut self.hosts[number - 1];
+        host.kill().unwrap();
+        host.wait().unwrap();
+    }
+
+    /// Returns the processes on a host whose command line has these words: their lines of `ps`.
+    pub(crate) fn processes(&self, number: usize, words: &str) -> Vec<String> {
+        let Ok(pid) = inner(&self.hosts[number - 1]) else { return Vec::new() };
+        let mut found = Vec::new();
+        for entry in fs::read_dir(format!("/proc/{pid}/root/proc")).into_iter().flatten().flatten()
+        {
+            let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            if line.contains(words) {
+                found.push(format!("{} {line}", entry.file_name().to_string_lossy()));
+            }
+        }
+        found
+    }
+
+    fn ip_in(&self, of: &Child, words: &str) -> Result<(), String> {
+        self.ip_at(of.id(), words)
+    }
+
+    fn ip_at(&self, pid: u32, words: &str) -> Result<(), String> {
+        let ip = ["/usr/sbin/ip", "/sbin/ip", "/usr/bin/ip", "/bin/ip"].map(PathBuf::from);
+        let ip = ip.into_iter().find(|ip| ip.is_file()).unwrap_or(self.tree.join("bin/ip"));
+        let mut command = with_libraries(&self.tree, Path::new("nsenter"));
+        command.args(["-t", &pid.to_string(), "-n", "--"]).arg(ip).args(words.split(' '));
+        finish(&format!("ip {words}"), &mut command, ANSWER).map(drop)
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        for host in self.hosts.iter_mut().chain([&mut self.switch]) {
+            host.kill().ok();
+            host.wait().ok();
+        }
+    }
+}
+
+/// A process in namespaces of its own.
+fn held(namespaces: &[&str], script: &str) -> Child {
+    Command::new("unshare")
+        .args(namespaces)
+        .args(["--", "sh", "-c", script])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("util-linux is there")
+}
+
+/// Waits until a process has left our network namespace.
+fn settle(of: &Child) -> Result<(), String> {
+    let ours = fs::read_link("/proc/self/ns/net").map_err(|error| error.to_string())?;
+    for _ in 0..250 {
+        match fs::read_link(format!("/proc/{}/ns/net", of.id())) {
+            Ok(theirs) if theirs != ours => return Ok(()),
+            Ok(_) => std::thread::sleep(Duration::from_millis(20)),
+            Err(error) => return Err(format!("`unshare` ended: {error}")),
+        }
+    }
+    Err("`unshare` made no namespace within 5 s".to_owned())
+}
+
+/// The first process of a host's namespace, as it is known outside.
+fn inner(host: &Child) -> Result<u32, String> {
+    for _ in 0..250 {
+        let children = format!("/proc/{0}/task/{0}/children", host.id());
+        let children = fs::read_to_string(children).unwrap_or_default();
+        if let Some(pid) = children.split_whitespace().next().and_then(|pid| pid.parse().ok()) {
+            return Ok(pid);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Err("a host has no first process".to_owned())
+}
