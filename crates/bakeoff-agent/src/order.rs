@@ -26,6 +26,7 @@ pub struct LaunchOrder {
     dir: String,
     seat: Seat,
     ports: Vec<(String, u16)>,
+    held: Vec<u16>,
     limits: Option<String>,
     before: Vec<OrderBefore>,
     never_root: bool,
@@ -77,6 +78,7 @@ impl LaunchOrder {
             dir: path(&spec.dir, "its folder's path")?,
             seat: spec.seat,
             ports: spec.ports.clone(),
+            held: spec.held.clone(),
             limits,
             before: spec
                 .before
@@ -181,6 +183,7 @@ impl LaunchOrder {
             files: self.files.into_iter().map(file).collect(),
             seat: self.seat,
             ports: self.ports,
+            held: self.held,
             limits,
             before: self.before.into_iter().map(before).collect(),
             never_root: self.never_root,
@@ -226,6 +229,7 @@ mod tests {
                 mode: FileMode::Private,
             }],
             ports: vec![("client".into(), 17_001)],
+            held: vec![17_002],
             limits: Some(Limits { cpu: Some(0.5), memory: None, cpus: vec![1] }),
             stop_signal: Some(Signal::QUIT),
             never_root: true,

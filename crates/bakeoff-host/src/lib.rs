@@ -84,6 +84,9 @@ pub struct NodeSpec {
     pub seat: Seat,
     /// Its listening ports by purpose: `("client", 17001)`.
     pub ports: Vec<(String, u16)>,
+    /// Ports that it would listen on at all addresses and cannot be told to leave alone. They are held at the address
+    /// of its seat from before its start until it is dropped, so that it finds them taken.
+    pub held: Vec<u16>,
     /// Its resource limits.
     pub limits: Option<Limits>,
     /// Commands that run to their end before the first start, one after the other; not at a restart.
@@ -138,6 +141,7 @@ impl NodeSpec {
             dir,
             seat: Seat::HERE,
             ports: Vec::new(),
+            held: Vec::new(),
             limits: None,
             before: Vec::new(),
             never_root: false,

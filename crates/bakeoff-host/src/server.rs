@@ -8,7 +8,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -45,6 +45,8 @@ pub(super) struct Server {
     life: Mutex<Life>,
     /// The value of the mark by which all that it starts is known.
     mark: String,
+    /// Listeners at the ports that it is to find taken.
+    _held: Vec<TcpListener>,
 }
 
 enum State {
@@ -79,6 +81,15 @@ impl Server {
     ) -> Result<Self, HostError> {
         static NODES: AtomicU64 = AtomicU64::new(0);
         let number = NODES.fetch_add(1, Ordering::Relaxed);
+        let address = spec.seat.address;
+        let hold = |&port: &u16| {
+            TcpListener::bind((address, port)).map_err(|error| HostError::PortInUse {
+                address,
+                port,
+                error,
+            })
+        };
+        let held = spec.held.iter().map(hold).collect::<Result<_, _>>()?;
         let process = Self {
             mark: format!("{}.{number}", launcher::mark().1),
             spec,
@@ -90,6 +101,7 @@ impl Server {
             pid: Arc::default(),
             state: Mutex::new(State::Ended(None)),
             life: Mutex::default(),
+            _held: held,
         };
         process.spawn()?;
         Ok(process)

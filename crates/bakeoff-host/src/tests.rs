@@ -160,6 +160,21 @@ fn waiting_ends_when_ready_and_when_the_user_stops_it() {
 }
 
 #[test]
+fn a_node_finds_ports_taken_that_it_is_to_leave_alone() {
+    let dir = TempDir::new().unwrap();
+    let seat = Seat { address: [127, 0, 0, 5].into(), ..Seat::HERE };
+    let port = ports::Allocator::new(None).take_for(seat).unwrap();
+    let everywhere = || std::net::TcpListener::bind(("0.0.0.0", port)).map(drop);
+    let process = launch(NodeSpec { seat, held: vec![port], ..sh(&dir, "exec sleep 100") });
+    let process = process.unwrap();
+    let error = everywhere().unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+    assert_eq!(process.listens_on(), [], "it is not the node who listens");
+    drop(process);
+    assert!(everywhere().is_ok());
+}
+
+#[test]
 fn a_node_that_ends_on_sigterm_is_not_forced() {
     let dir = TempDir::new().unwrap();
     let process = launch(sh(&dir, "trap 'exit 5' TERM; echo set; while :; do sleep 0.01; done"));

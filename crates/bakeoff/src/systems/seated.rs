@@ -275,10 +275,9 @@ fn clients_elsewhere_are_let_in_and_nobody_else() {
         let seating = Seating::spread(vec![Seat::HERE]).with_clients(clients);
         let mut ports = Allocator::new(None);
         let members = compose(&components, folder.path(), 7, &seating, &mut ports).unwrap();
-        let files = members[0].description.nodes[0].files.iter();
-        let found =
-            files.filter(|one| one.path.ends_with("pg_hba.conf")).map(|one| one.contents.clone());
-        String::from_utf8(found.last().unwrap()).unwrap()
+        let mut files = members[0].description.nodes[0].files.iter();
+        let access = files.find(|one| one.path.ends_with("pg_hba.conf")).unwrap();
+        String::from_utf8(access.contents.clone()).unwrap()
     };
     assert_eq!(
         from(&[[198, 18, 0, 9]]),

@@ -371,14 +371,14 @@ fn a_thousand_connections_are_served() {
 }
 
 #[test]
-fn only_a_loopback_address_is_listened_on() {
+fn refuses_to_listen_on_all_addresses() {
     let dir = temp();
     let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
     command.args(["__canary", "--listen", "0.0.0.0:0", "--data"]).arg(dir.path());
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let printed = String::from_utf8(output.stderr).unwrap();
-    assert!(printed.contains("`0.0.0.0` is not a loopback address"), "{printed}");
+    assert!(printed.contains("`0.0.0.0` is every address of this machine"), "{printed}");
 }
 
 #[test]

@@ -31,6 +31,8 @@ pub(crate) struct Agent {
     pub(crate) ip: IpAddr,
     /// Where the control plane serves configuration.
     pub(crate) discovery: SocketAddr,
+    /// A port that is held for its status server; `None` where the control plane has one at the same address.
+    pub(crate) status: Option<u16>,
     pub(crate) identity: Identity,
     /// Who is trusted.
     pub(crate) ca_pem: String,
@@ -54,7 +56,7 @@ impl Agent {
             "controlPlaneAuthPolicy": "NONE",
             // For probes and metrics, which nobody asks for here. It would listen on all interfaces and has to
             // be given, so it is a port that is taken: the agent says that it cannot have it, and goes on.
-            "statusPort": self.discovery.port(),
+            "statusPort": self.status.unwrap_or(self.discovery.port()),
             "terminationDrainDuration": "0.1s",
         });
         if let Some(threads) = threads.and_then(|threads| threads.parse::<u32>().ok()) {
@@ -86,6 +88,7 @@ impl Agent {
             args: ["proxy", self.kind].map(Into::into).to_vec(),
             env: spec.env.into_iter().chain(own).collect(),
             files,
+            held: self.status.into_iter().collect(),
             ..spec
         }
     }

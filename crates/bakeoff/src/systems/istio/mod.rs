@@ -13,7 +13,7 @@ pub(crate) mod agent;
 mod config;
 pub(crate) mod recipe;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use bakeoff_core::record::Guarantees;
 use bakeoff_core::study::{self, Kind};
@@ -91,11 +91,12 @@ impl System for Istio {
         let dir = asked.dir.join(&name);
         let dir = std::path::absolute(&dir).unwrap_or(dir);
         let authority = Authority::new().map_err(|error| unsound(error.to_string()))?;
-        let proxy = |kind, pod, ip: IpAddr, at: SocketAddr| -> Result<Proxy, HostError> {
+        let mut proxy = |kind, pod, ip: IpAddr, own: Seat, port: u16| -> Result<Proxy, HostError> {
+            let status = (own != seat).then(|| ports.take_for(own)).transpose()?;
             let uri = format!("spiffe://{TRUST_DOMAIN}/ns/{NAMESPACE}/sa/{pod}");
             let identity = authority.workload(&uri).map_err(|error| unsound(error.to_string()))?;
             Ok(Proxy {
-                port: at.port(),
+                port,
                 node: node(kind, pod, ip, &installed.version),
                 clusters: vec![
                     Upstream { name: "xds-grpc", at: At::Pipe(agent::XDS) },
@@ -107,6 +108,7 @@ impl System for Istio {
                     pod,
                     ip,
                     discovery: seat.at(grpc),
+                    status,
                     identity,
                     ca_pem: authority.ca_pem(),
                 }),
@@ -114,8 +116,14 @@ impl System for Istio {
         };
         let memory = Memory::default();
         memory.keep(Mesh {
-            gateway: proxy("router", GATEWAY, gateway_ip(gateway, sidecar), plan.gateway)?,
-            sidecar: proxy("sidecar", APPLICATION, sidecar.address, plan.sidecar)?,
+            gateway: proxy(
+                "router",
+                GATEWAY,
+                gateway_ip(gateway, sidecar),
+                gateway,
+                plan.gateway.port(),
+            )?,
+            sidecar: proxy("sidecar", APPLICATION, sidecar.address, sidecar, plan.sidecar.port())?,
             mutual_tls,
         });
         let at = |port: u16| seat.at(port).to_string();
