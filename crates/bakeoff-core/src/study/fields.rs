@@ -273,7 +273,7 @@ pub(super) static SYSTEM: Table = Table {
         maybe(
             "process",
             Form::Table(&PROCESS),
-            "{command: [./gateway, --listen, \"127.0.0.1:{port}\"]}",
+            "{command: [./gateway, --listen, \"{address}:{port}\"]}",
             "The command that a system of kind `process` is.",
         ),
         maybe(

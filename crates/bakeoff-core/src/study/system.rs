@@ -87,10 +87,10 @@ impl From<Servers> for Vec<Endpoint> {
 
 /// A command that serves, and how to tell that it does.
 ///
-/// In its words, its environment and its files `{port}` stands for the port that clients connect to,
-/// `{port:NAME}` for another one of its own, `{dir}` for the folder of its data, `{here}` for the
-/// folder that bakeoff was started in, `{node}` for its name and `{ROLE}` for the address of a part,
-/// `127.0.0.1:8080`.
+/// In its words, its environment and its files `{address}` stands for the address that it is to listen
+/// on, `{port}` for the port that clients connect to, `{port:NAME}` for another one of its own, `{dir}`
+/// for the folder of its data, `{here}` for the folder that bakeoff was started in, `{node}` for its name
+/// and `{ROLE}` for the address of a part, `127.0.0.1:8080`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
     /// The program and its arguments.

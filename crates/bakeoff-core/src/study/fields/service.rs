@@ -4,16 +4,16 @@ use super::{Form, Table, always, default, maybe};
 
 pub(in crate::study) static PROCESS: Table = Table {
     name: "process",
-    meaning: "A command that serves. `{port}` stands for the port that clients connect to, `{port:NAME}` \
-              for another one of its own, `{dir}` for the folder of its data, in which it is started, \
-              `{here}` for the folder that bakeoff was started in, `{node}` for its name, and `{ROLE}` \
-              for the address of a part, as `127.0.0.1:8080`. `{{port}}` is the text itself.",
+    meaning: "A command that serves. `{address}` stands for the address that it is to listen on, `{port}` \
+              for the port that clients connect to, `{port:NAME}` for another one of its own, `{dir}` \
+              for the folder of its data, in which it is started, `{here}` for the folder that bakeoff was \
+              started in, `{node}` for its name, and `{ROLE}` for the address of a part, as `127.0.0.1:8080`. `{{port}}` is the text itself.",
     one_of: &[],
     fields: &[
         always(
             "command",
             Form::List(&Form::Text),
-            "[./gateway, --listen, \"127.0.0.1:{port}\"]",
+            "[./gateway, --listen, \"{address}:{port}\"]",
             "The program, from `PATH` or by its path, and its arguments. It stays in the foreground.",
         ),
         maybe(

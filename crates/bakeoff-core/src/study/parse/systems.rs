@@ -97,7 +97,7 @@ fn started(
             false => (
                 &fields.at,
                 format!("{} does not say which command it is", fields.what),
-                "add `process: {command: [./gateway, --listen, \"127.0.0.1:{port}\"]}`",
+                "add `process: {command: [./gateway, --listen, \"{address}:{port}\"]}`",
             ),
         };
         // One that runs already is of another kind, which `sound` says.
