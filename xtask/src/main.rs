@@ -1,4 +1,4 @@
-//! bakeoff's developer chores: `cargo xtask ci | tidy | bless | new-system | calibrate | picture | peers`.
+//! bakeoff's developer chores: `cargo xtask ci | tidy | bless | new-system | calibrate | picture | peers | cluster`.
 //!
 //! Not here: what continuous integration runs (`.ci/run`, which `ci` calls).
 
@@ -7,7 +7,9 @@
 #![allow(clippy::disallowed_macros, clippy::disallowed_methods)]
 
 mod calibrate;
+mod cluster;
 mod new_system;
+mod oci;
 mod peers;
 mod picture;
 mod tidy;
@@ -43,7 +45,19 @@ cargo xtask CHORE
                     vault-benchmark or benchmark-openbao against `bakeoff vault-benchmark`: CPU time
                     per request, and what each test type asks the server for; `--server`: a Vault
                     or OpenBao, else the Vault that bakeoff finds; `--shared`: nothing
-                    is pinned to a CPU; writes nothing";
+                    is pinned to a CPU; writes nothing
+  cluster up [--nodes N]
+                    a real Kubernetes of N nodes (2) on this machine, for tests, without a container
+                    engine; needs root; the first time its programs are built, which takes ten minutes
+  cluster down      end it, with all that belongs to it
+  cluster status [--json]
+                    where it is and how to use it; fails where none is up
+  cluster check     whether one can be started here, and what is missing
+  cluster kubectl ARGUMENT...
+                    kubectl, in its network
+  cluster image TAR|debian
+                    import an OCI image into each node; `debian`: one with Debian's C library, shell,
+                    tools and Java, made now";
 
 /// Why a chore failed, in words.
 type Failure = String;
@@ -61,6 +75,7 @@ fn main() -> ExitCode {
         ["picture", run] => picture::take(run),
         ["peers", "kv", options @ ..] => peers::kv::compare(options),
         ["peers", "http", options @ ..] => peers::http::compare(options),
+        ["cluster", words @ ..] => cluster::command(words),
         ["peers", "vault", options @ ..] => peers::vault::compare(options),
         _ => {
             eprintln!("{USAGE}");

@@ -1,0 +1,151 @@
+//! The ways in which a chore of the test cluster fails, in words.
+//!
+//! Each says what failed, what was seen, where the evidence is and what to try.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bakeoff_install::InstallError;
+
+use crate::oci::ImageError;
+
+/// Why a chore of the cluster failed.
+#[derive(Debug)]
+pub(super) enum ClusterError {
+    /// The command line is none.
+    Usage(String),
+    /// The machine lacks what a cluster needs: each with what to do about it.
+    Machine(Vec<Lack>),
+    /// A file or folder.
+    File { doing: &'static str, path: PathBuf, error: io::Error },
+    /// A program that cannot be started.
+    Start { program: String, error: io::Error },
+    /// A program that ended with something else than success.
+    Ended { program: String, how: String, last: String },
+    /// A program that was given up.
+    TooLong { program: String, within: Duration },
+    /// A condition that did not come true.
+    NotReady { what: String, within: Duration, log: PathBuf, last: String },
+    /// A server of the cluster that ended by itself.
+    ServerEnded { name: String, log: PathBuf, last: String },
+    /// Another holds the lock.
+    Locked { lock: PathBuf, within: Duration },
+    /// There is no cluster.
+    NotUp { run: PathBuf },
+    /// Something of the cluster is left after all was ended.
+    Left { what: Vec<String> },
+    /// Certificates.
+    Certificates(rcgen::Error),
+    /// An image.
+    Image(ImageError),
+    /// A program of bakeoff's own recipes.
+    Install(InstallError),
+    /// There is no place for the cache.
+    NoCache,
+}
+
+/// Something that the machine lacks.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Lack {
+    pub(super) what: String,
+    pub(super) hint: String,
+}
+
+impl Lack {
+    pub(super) fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { what: what.into(), hint: hint.into() }
+    }
+}
+
+impl ClusterError {
+    /// Wraps the error of an operation on a file.
+    pub(super) fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |error| Self::File { doing, path, error }
+    }
+}
+
+impl fmt::Display for ClusterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage(why) => write!(f, "{why}\nhint: `cargo xtask` prints the usage"),
+            Self::Machine(lacks) => {
+                f.write_str("no Kubernetes cluster can be started here")?;
+                for Lack { what, hint } in lacks {
+                    write!(f, "\n  {what}\n    hint: {hint}")?;
+                }
+                Ok(())
+            }
+            Self::File { doing, path, error } => {
+                write!(f, "cannot {doing} `{}`: {error}", path.display())
+            }
+            Self::Start { program, error } => write!(f, "cannot run `{program}`: {error}"),
+            Self::Ended { program, how, last } => {
+                write!(f, "`{program}` ended with {how}{}", indented(last))
+            }
+            Self::TooLong { program, within } => {
+                write!(f, "`{program}` was given up after {within:?}")
+            }
+            Self::NotReady { what, within, log, last } => write!(
+                f,
+                "{what} was not ready within {within:?}\n  log: {} (kept){}\n\
+                 hint: a machine that is very busy needs longer; try again",
+                log.display(),
+                indented(last)
+            ),
+            Self::ServerEnded { name, log, last } => write!(
+                f,
+                "{name} ended by itself\n  log: {} (kept){}",
+                log.display(),
+                indented(last)
+            ),
+            Self::Locked { lock, within } => write!(
+                f,
+                "another `cargo xtask cluster` holds `{}` for {within:?}\n\
+                 hint: wait for it, or end it",
+                lock.display()
+            ),
+            Self::NotUp { run } => write!(
+                f,
+                "no cluster is up in `{}`\nhint: `cargo xtask cluster up`",
+                run.display()
+            ),
+            Self::Left { what } => write!(
+                f,
+                "the cluster was ended, and something of it is left{}\nhint: `cargo xtask cluster down` again",
+                indented(&what.join("\n"))
+            ),
+            Self::Certificates(error) => write!(f, "cannot make certificates: {error}"),
+            Self::Image(error) => error.fmt(f),
+            Self::Install(error) => error.fmt(f),
+            Self::NoCache => f.write_str(
+                "there is no place for bakeoff's cache: none of BAKEOFF_CACHE, XDG_CACHE_HOME and HOME is set\n\
+                 hint: set BAKEOFF_CACHE to a folder that can be written",
+            ),
+        }
+    }
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("\n  {line}")).collect()
+}
+
+impl From<ImageError> for ClusterError {
+    fn from(error: ImageError) -> Self {
+        Self::Image(error)
+    }
+}
+
+impl From<InstallError> for ClusterError {
+    fn from(error: InstallError) -> Self {
+        Self::Install(error)
+    }
+}
+
+impl From<rcgen::Error> for ClusterError {
+    fn from(error: rcgen::Error) -> Self {
+        Self::Certificates(error)
+    }
+}
