@@ -9,6 +9,7 @@ mod access_gateway;
 mod cache;
 mod contract;
 mod ingress;
+mod kubernetes;
 mod machine;
 mod machines;
 mod own_clusters;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         access_gateway::tests(&skipped),
         cache::tests(&skipped),
         ingress::tests(&skipped),
+        kubernetes::tests(&skipped),
         machine::tests(&skipped),
         machines::tests(&skipped),
         own_clusters::tests(&skipped),

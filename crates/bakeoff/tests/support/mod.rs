@@ -11,6 +11,7 @@ pub(crate) mod held;
 pub(crate) mod hostile;
 pub(crate) mod hosts;
 pub(crate) mod http2;
+pub(crate) mod kubernetes;
 pub(crate) mod schema;
 pub(crate) mod skip;
 pub(crate) mod under_way;

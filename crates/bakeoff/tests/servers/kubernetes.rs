@@ -1,0 +1,146 @@
+//! The cluster that `cargo xtask cluster` makes: it is a real Kubernetes, and nothing of it stays.
+//!
+//! Not here: what bakeoff does with a cluster.
+
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Trial;
+
+use crate::support::kubernetes::{Cluster, Namespaces, left_of, usual_folders};
+use crate::support::skip::{Lacking, Skipped};
+use crate::support::{array, text, wait_for};
+
+pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
+    vec![
+        skipped.unless_lacking("kubernetes_runs_a_job_and_leaves_nothing", runs_a_job),
+        skipped.unless_lacking("kubernetes_whose_up_was_killed_leaves_nothing", killed),
+    ]
+}
+
+/// Three pods on two nodes that each look the first one up by name, as nobody and with no rights.
+const JOB: &str = r#"
+apiVersion: v1
+kind: Namespace
+metadata: {name: tried, labels: {pod-security.kubernetes.io/enforce: restricted}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: workers, namespace: tried}
+spec: {clusterIP: None, publishNotReadyAddresses: true, selector: {app: worker}, ports: [{port: 8080}]}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: work, namespace: tried}
+spec:
+  completionMode: Indexed
+  completions: 3
+  parallelism: 3
+  backoffLimit: 0
+  template:
+    metadata: {labels: {app: worker}}
+    spec:
+      subdomain: workers
+      restartPolicy: Never
+      terminationGracePeriodSeconds: 1
+      securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}
+      topologySpreadConstraints:
+      - {maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: worker}}}
+      containers:
+      - name: worker
+        image: localhost/bakeoff-shell:1
+        imagePullPolicy: Never
+        securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
+        env:
+        - {name: ADDRESS, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
+        - {name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
+        command: ["/bin/sh", "-c"]
+        args:
+        - |
+          until nslookup work-0.workers.tried.svc.cluster.local > /data/found; do sleep 0.2; done
+          found=$(sed -n 's/^Address: //p' /data/found)
+          echo "index $JOB_COMPLETION_INDEX at $ADDRESS on $NODE sees $found as $(id -u)"
+          sleep 2
+        volumeMounts: [{name: data, mountPath: /data}]
+        resources: {limits: {cpu: 500m, memory: 64Mi}}
+      volumes: [{name: data, emptyDir: {}}]
+"#;
+
+fn runs_a_job() -> Result<(), Lacking> {
+    let usual = usual_folders();
+    let cluster = Cluster::start(2)?;
+    let began = Instant::now();
+    let status = cluster.status();
+    let name = text(&status["name"]).to_owned();
+    assert!(cluster.up(2).starts_with("a cluster of 2 nodes is up already"), "it is reused");
+
+    let machines = array(&status["nodes"]).iter().chain([&status["control"]]);
+    let pids: Vec<u64> = machines.map(|machine| machine["pid"].as_u64().unwrap()).collect();
+    let namespaces = Namespaces::hold(&pids);
+    assert_eq!((pids.len(), namespaces.count(), namespaces.used().len()), (3, 15, 15));
+
+    let kubeconfig = std::fs::read_to_string(text(&status["kubeconfig"])).unwrap();
+    let token = kubeconfig.split("token: ").nth(1).unwrap().split('}').next().unwrap();
+    assert_eq!((token.len(), arguments_hold(token)), (64, false), "secrets are no arguments");
+
+    cluster.kubectl(&["apply", "-f", "-"], JOB).ends_with(0);
+    let wait = ["-n", "tried", "wait", "--for=condition=complete", "job/work", "--timeout=60s"];
+    cluster.kubectl(&wait, "").ends_with(0);
+    let logs = ["-n", "tried", "logs", "--selector=app=worker", "--tail=-1"];
+    let logs = cluster.kubectl(&logs, "").ends_with(0).stdout;
+    let lines: Vec<Vec<&str>> = logs.lines().map(|line| line.split(' ').collect()).collect();
+    assert_eq!(lines.len(), 3, "{logs}");
+    let first = lines.iter().find(|words| words[1] == "0").expect("index 0 ran")[3];
+    assert!(first.starts_with("198.18."), "{logs}");
+    for node in ["n1", "n2"] {
+        assert!(lines.iter().any(|words| words[5] == node), "{node} ran none: {logs}");
+    }
+    for words in &lines {
+        assert_eq!((words[7], words[9]), (first, "65534"), "{logs}");
+    }
+    // The same without its restrictions.
+    let free = JOB.replace("runAsNonRoot: true, ", "").replace("name: work,", "name: free,");
+    let forbidden = cluster.kubectl(&["apply", "-f", "-"], &free);
+    assert!(forbidden.stderr.contains("would violate PodSecurity"), "{}", forbidden.stderr);
+    cluster.kubectl(&["delete", "namespace", "tried"], "").ends_with(0);
+
+    assert!(!left_of(&name, &cluster.folder()).is_empty(), "it is up");
+    let ran = cluster.xtask(&["down"]).ends_with(0);
+    assert!(ran.stdout.starts_with("the cluster is down after "), "{}", ran.stdout);
+    assert_eq!(left_of(&name, &cluster.folder()), Vec::<String>::new());
+    assert_eq!(usual_folders(), usual);
+    assert_eq!(namespaces.used().len(), 0, "{:?}", namespaces.used());
+    let ran = cluster.xtask(&["down"]).ends_with(0);
+    assert!(ran.stdout.starts_with("no cluster is up"), "{}", ran.stdout);
+    cluster.xtask(&["kubectl", "get", "nodes"]).ends_with(1).complains(&["no cluster is up in"]);
+    assert!(began.elapsed() < Duration::from_secs(120), "{:?}", began.elapsed());
+    Ok(())
+}
+
+/// Returns whether a text is in any process's arguments.
+fn arguments_hold(text: &str) -> bool {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut all = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    all.any(|arguments| String::from_utf8_lossy(&arguments).contains(text))
+}
+
+/// Ended before anything is noted, and again when servers are starting.
+fn killed() -> Result<(), Lacking> {
+    let cluster = Cluster::place()?;
+    let name = {
+        // It needs the programs, which may have to be built.
+        cluster.up(1);
+        text(&cluster.status()["name"]).to_owned()
+    };
+    cluster.xtask(&["down"]).ends_with(0);
+    for server in ["machine-n1", "etcd", "kubelet-n1"] {
+        let mut up = cluster.begin_up();
+        let log = cluster.folder().join("logs").join(format!("{server}.log"));
+        wait_for(server, Duration::from_secs(60), || log.exists());
+        up.kill().and_then(|()| up.wait()).unwrap();
+        assert!(!left_of(&name, &cluster.folder()).is_empty(), "killed too late, at {server}");
+        cluster.xtask(&["status"]).ends_with(1).complains(&["no cluster is up in"]);
+        cluster.xtask(&["down"]).ends_with(0);
+        assert_eq!(left_of(&name, &cluster.folder()), Vec::<String>::new(), "{server}");
+    }
+    Ok(())
+}
