@@ -1,4 +1,4 @@
-//! bakeoff's developer chores: `cargo xtask ci | tidy | bless | new-system | calibrate | picture | peers | cluster`.
+//! bakeoff's developer chores: `cargo xtask ci | tidy | bless | new-system | calibrate | picture | peers | cluster | dist`.
 //!
 //! Not here: what continuous integration runs (`.ci/run`, which `ci` calls).
 
@@ -8,6 +8,7 @@
 
 mod calibrate;
 mod cluster;
+mod dist;
 mod new_system;
 mod oci;
 mod peers;
@@ -57,7 +58,13 @@ cargo xtask CHORE
                     kubectl, in its network
   cluster image TAR|debian
                     import an OCI image into each node; `debian`: one with Debian's C library, shell,
-                    tools and Java, made now";
+                    tools and Java, made now
+  dist [--target musl|gnu] [--profile release|dev] [--check] [--measure [--native FILE] [--pairs N]]
+       [--program FILE]
+                    one file that runs on any x86-64 Linux and an OCI image of it, in `target/dist`:
+                    linked with musl where that can be had, else statically with glibc; `--check`:
+                    runs both where there is nothing else; `--measure`: CPU time per request by that of
+                    the native release build, at most 1.03; `--program FILE`: built already";
 
 /// Why a chore failed, in words.
 type Failure = String;
@@ -77,6 +84,7 @@ fn main() -> ExitCode {
         ["peers", "http", options @ ..] => peers::http::compare(options),
         ["cluster", words @ ..] => cluster::command(words),
         ["peers", "vault", options @ ..] => peers::vault::compare(options),
+        ["dist", options @ ..] => dist::dist(options),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

@@ -8,11 +8,11 @@
 //! `vault`: vault-benchmark and benchmark-openbao.
 
 mod etcd;
-mod fetch;
+pub(crate) mod fetch;
 pub(crate) mod http;
 pub(crate) mod kv;
-mod measure;
-mod summary;
+pub(crate) mod measure;
+pub(crate) mod summary;
 pub(crate) mod vault;
 
 use std::io::{Read as _, Write as _};
@@ -40,7 +40,7 @@ fn make_dir(dir: &Path) -> Result<(), Failure> {
 }
 
 /// A program of this checkout, built for release: `["--bin", "bakeoff"]`, `["--example", "http_baseline"]`.
-fn built(target: [&str; 2]) -> Result<PathBuf, Failure> {
+pub(crate) fn built(target: [&str; 2]) -> Result<PathBuf, Failure> {
     let name = target[1];
     println!("building {name}");
     let mut build = cargo();
@@ -98,13 +98,13 @@ fn installed(bakeoff: &Path, wanted: &str, executable: &str) -> Result<(PathBuf,
     Ok((program, version.to_owned()))
 }
 
-fn free_port() -> Result<SocketAddr, Failure> {
+pub(crate) fn free_port() -> Result<SocketAddr, Failure> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let address = listener.and_then(|listener| listener.local_addr());
     address.map_err(|error| format!("no port is free: {error}"))
 }
 
-fn get(address: SocketAddr, path: &str) -> Result<String, Failure> {
+pub(crate) fn get(address: SocketAddr, path: &str) -> Result<String, Failure> {
     let asked = || {
         let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(2))?;
         stream.set_read_timeout(Some(Duration::from_secs(10)))?;
@@ -117,7 +117,7 @@ fn get(address: SocketAddr, path: &str) -> Result<String, Failure> {
 }
 
 /// Returns the output of a program, trimmed.
-fn output_of(program: &str, args: &[&str]) -> Result<String, Failure> {
+pub(crate) fn output_of(program: &str, args: &[&str]) -> Result<String, Failure> {
     let output = Command::new(program).args(args).output();
     let output = output.map_err(|error| format!("cannot run `{program}`: {error}"))?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())

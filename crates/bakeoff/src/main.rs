@@ -30,6 +30,11 @@ use crate::commands::run_folder;
 use crate::failure::Failure;
 use crate::messages::Messages;
 
+/// Allocates in the portable binary: musl's own allocator serves all threads under one lock.
+#[cfg(feature = "portable")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     // bakeoff starts itself for these, before any argument of a user's is looked at.
     if let Some(code) = internal_command() {

@@ -22,7 +22,7 @@ use crate::{Failure, run};
 
 /// A program that can be run.
 #[derive(Debug, Clone)]
-pub(super) struct Program {
+pub(crate) struct Program {
     path: PathBuf,
     /// Where its shared libraries are, if not where the system looks.
     libraries: Option<PathBuf>,
@@ -39,7 +39,7 @@ impl Program {
         &self.path
     }
 
-    pub(super) fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         self.prepare(Command::new(&self.path))
     }
 
@@ -116,14 +116,14 @@ pub(super) fn from_crate(name: &str, version: &str) -> Result<Program, Failure> 
 
 /// Debian's packages. The lists are fetched once, when first needed, and thrown away at the end.
 #[derive(Default)]
-pub(super) struct Debian {
+pub(crate) struct Debian {
     lists: OnceCell<tempfile::TempDir>,
 }
 
 impl Debian {
     /// The program that is on `PATH`, else the package's. `libraries` are packages of shared
     /// libraries that it needs and that a machine may not have.
-    pub(super) fn program(
+    pub(crate) fn program(
         &self,
         name: &str,
         package: &str,
@@ -143,6 +143,17 @@ impl Debian {
         let path = path.into_iter().find(|path| path.is_file());
         let path = path.ok_or_else(|| format!("Debian's {package} has no `{name}`"))?;
         Ok(Program { path, libraries: Some(library_dirs(&place)?), version })
+    }
+
+    /// Returns the folder that a package is unpacked in, and its version: for one that holds no program.
+    pub(crate) fn tree(&self, package: &str) -> Result<(PathBuf, String), Failure> {
+        let place = peers()?.join(format!("debian-{package}"));
+        if !place.is_dir() {
+            self.fetch(package, &[], &place)?;
+        }
+        let version = fs::read_to_string(place.join("VERSION"))
+            .map_err(|error| format!("cannot read the version of {package}: {error}"))?;
+        Ok((place, version))
     }
 
     fn fetch(&self, package: &str, libraries: &[&str], place: &Path) -> Result<(), Failure> {
@@ -201,7 +212,7 @@ fn update() -> Result<tempfile::TempDir, Failure> {
 }
 
 /// A program of the machine. One that is bakeoff under another name is not the tool.
-fn on_path(name: &str) -> Option<PathBuf> {
+pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
     let mut path = std::env::var_os("PATH").unwrap_or_default();
     path.push(OsString::from(":/usr/sbin:/usr/local/sbin"));
     let found =

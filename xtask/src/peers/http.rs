@@ -13,7 +13,7 @@
 
 mod bounds;
 mod document;
-mod nginx;
+pub(crate) mod nginx;
 mod soak;
 mod tools;
 

@@ -21,7 +21,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Resources that a process used from its start to its end.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Used {
+pub(crate) struct Used {
     /// All threads.
     pub(super) user: Duration,
     pub(super) system: Duration,
@@ -35,7 +35,7 @@ impl Used {
 }
 
 /// Lets this thread, and what it starts from now on, run on one CPU; all that it may, for `None`.
-pub(super) fn pin(cpu: Option<usize>, allowed: &CpuSet) -> Result<(), Failure> {
+pub(crate) fn pin(cpu: Option<usize>, allowed: &CpuSet) -> Result<(), Failure> {
     let set = match cpu {
         None => *allowed,
         Some(cpu) => {
@@ -49,17 +49,17 @@ pub(super) fn pin(cpu: Option<usize>, allowed: &CpuSet) -> Result<(), Failure> {
 
 /// Where a program runs, and how it may end.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(crate) struct Place<'a> {
     /// The one CPU that it has.
-    pub(super) cpu: Option<usize>,
-    pub(super) allowed: &'a CpuSet,
+    pub(crate) cpu: Option<usize>,
+    pub(crate) allowed: &'a CpuSet,
     /// The exit codes that are no failure.
-    pub(super) codes: &'a [i32],
+    pub(crate) codes: &'a [i32],
 }
 
 impl Place<'_> {
     /// Runs `command` with its output in `log` and its errors beside it, and tells what it printed.
-    pub(super) fn run(&self, command: Command, log: &Path) -> Result<(Used, String), Failure> {
+    pub(crate) fn run(&self, command: Command, log: &Path) -> Result<(Used, String), Failure> {
         self.run_watched(command, log, &mut |_| ())
     }
 

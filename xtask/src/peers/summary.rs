@@ -2,15 +2,15 @@
 
 /// A number of observations as tables show them: the median, the least and the most.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Spread {
-    pub(super) median: f64,
+pub(crate) struct Spread {
+    pub(crate) median: f64,
     pub(super) min: f64,
     pub(super) max: f64,
 }
 
 impl Spread {
     /// Of at least one observation.
-    pub(super) fn measure(observed: impl IntoIterator<Item = f64>) -> Self {
+    pub(crate) fn measure(observed: impl IntoIterator<Item = f64>) -> Self {
         let mut sorted: Vec<f64> = observed.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
         let middle = sorted.len() / 2;
@@ -22,7 +22,7 @@ impl Spread {
     }
 
     /// `12.3 (11.9–13.0)`.
-    pub(super) fn text(self, decimals: usize) -> String {
+    pub(crate) fn text(self, decimals: usize) -> String {
         let Self { median, min, max } = self;
         format!("{median:.decimals$} ({min:.decimals$}–{max:.decimals$})")
     }

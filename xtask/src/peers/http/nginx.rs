@@ -23,10 +23,10 @@ const STOPPED_WITHIN: Duration = Duration::from_secs(5);
 const BODY: &str = "hello.";
 
 /// A running one. It ends when this is dropped.
-pub(super) struct Nginx {
+pub(crate) struct Nginx {
     child: Child,
     worker: u32,
-    pub(super) plain: SocketAddr,
+    pub(crate) plain: SocketAddr,
     pub(super) tls: SocketAddr,
     pub(super) http2: SocketAddr,
     status: SocketAddr,
@@ -36,7 +36,7 @@ pub(super) struct Nginx {
 impl Nginx {
     /// Starts one on the CPU that this thread is pinned to, for up to `connections` at once.
     /// `before` are the words of a program that becomes NGINX.
-    pub(super) fn start(
+    pub(crate) fn start(
         program: &Program,
         before: &[&str],
         connections: u64,
