@@ -13,6 +13,10 @@ use crate::Failure;
 use crate::peers::fetch::{Debian, on_path};
 use crate::peers::output_of;
 
+/// The crate `getrandom` looks for glibc's function when it runs, which a static program cannot do, and then needs
+/// `/dev/urandom`. With this it asks the kernel: Linux 3.17.
+const GNU_FLAGS: &str = "-C target-feature=+crt-static --cfg getrandom_backend=\"linux_getrandom\"";
+
 /// The C library that is linked in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Libc {
@@ -71,7 +75,7 @@ fn gnu(why: String) -> Result<Toolchain, Failure> {
             "{why}, and glibc's `libc.a` is not here\nhint: Debian has it in `libc6-dev`"
         ));
     }
-    let flags = rust_flags(Libc::Gnu, "-C target-feature=+crt-static");
+    let flags = rust_flags(Libc::Gnu, GNU_FLAGS);
     Ok(Toolchain { libc: Libc::Gnu, why, env: vec![flags?] })
 }
 
