@@ -58,7 +58,7 @@ const END: &str = "<!-- faults: end -->";
 /// The honest system of each scene.
 const HONEST: &str = "honest";
 /// Studies that may run at once.
-const AT_ONCE: usize = 3;
+const AT_ONCE: usize = 4;
 
 /// The report, exit code and messages of a study's run.
 struct Seen {
@@ -127,20 +127,35 @@ fn once(key: &str, all: bool, study: impl FnOnce() -> Found) -> Found {
 
 /// Runs a scene with the honest canary and all of its rows' canaries.
 fn scene(scene: &'static Scene) -> Found {
-    once(scene.name, false, || run_scene(scene))
+    once(scene.name, false, || {
+        let mut systems = BTreeMap::from([(HONEST, "")]);
+        for row in ROWS {
+            if let Made::Canary { scene: its, options } = row.made
+                && its.name == scene.name
+            {
+                systems.insert(row.name, options);
+            }
+        }
+        run_scene(scene, &systems)
+    })
 }
 
-fn run_scene(scene: &'static Scene) -> Found {
-    let mut systems = BTreeMap::from([(HONEST, "")]);
-    for row in ROWS {
-        if let Made::Canary { scene: its, options } = row.made
-            && its.name == scene.name
-        {
-            systems.insert(row.name, options);
-        }
-    }
+/// Runs a scene's honest canary again, by itself, once for all rows of the scene.
+fn honest_again(scene: &'static Scene, attempt: usize) -> Found {
+    let key = format!("{}, attempt {attempt}", scene.name);
+    once(&key, true, || run_scene(scene, &BTreeMap::from([(HONEST, "")])))
+}
+
+/// `systems`: the options of each by its name.
+fn run_scene(scene: &'static Scene, systems: &BTreeMap<&str, &str>) -> Found {
     let nodes = scene.nodes;
-    let systems = systems.iter().map(|(name, options)| {
+    let systems = systems.iter().map(|(name, own)| {
+        // A row's own options take the place of the scene's.
+        let name_of = |option: &str| option.split(':').next().map(str::to_owned);
+        let set: Vec<_> = own.split(", ").map(name_of).collect();
+        let of_scene = scene.options.split(", ").filter(|option| !set.contains(&name_of(option)));
+        let options = of_scene.chain(own.split(", ")).filter(|option| !option.is_empty());
+        let options = options.collect::<Vec<_>>().join(", ");
         format!("  {name}: {{kind: canary, nodes: {nodes}, options: {{{options}}}}}\n")
     });
     let bench = Bench::new(&format!(
@@ -154,14 +169,14 @@ fn run_scene(scene: &'static Scene) -> Found {
 }
 
 /// Returns whether nothing else may run beside it: what uses the CPUs, or looks for who does.
-fn needs_all(how: How) -> bool {
-    matches!(how, How::Starved | How::Neighbour)
+fn needs_all(how: How, faulty: bool) -> bool {
+    how == How::Neighbour || how == How::Starved && faulty
 }
 
 /// Runs an honest canary in surroundings with or without a fault. `None`: not on this machine.
 fn around(how: How, faulty: bool) -> Result<Found, String> {
     let mut cannot = None;
-    let found = once(&format!("{how:?} {faulty}"), needs_all(how), || {
+    let found = once(&format!("{how:?} {faulty}"), needs_all(how, faulty), || {
         run_around(how, faulty).unwrap_or_else(|why| {
             cannot = Some(why);
             Err("not on this machine".into())
@@ -266,7 +281,7 @@ fn spared(row: &'static Row) -> Result<Completion, Failed> {
     for attempt in 0..ATTEMPTS {
         let found = match row.made {
             Made::Canary { scene: of, .. } if attempt == 0 => scene(of),
-            Made::Canary { scene: of, .. } => in_turn(true, || run_scene(of)),
+            Made::Canary { scene: of, .. } => honest_again(of, attempt),
             Made::Around { how, .. } => {
                 let again = || in_turn(true, || run_around(how, false));
                 match if attempt == 0 { around(how, false) } else { again() } {
@@ -352,12 +367,12 @@ fn honest_passes() -> Result<Completion, Failed> {
                  systems: {honest: {kind: canary, limits: {cpu: 1, memory: 512MiB}}}\n\
                  workloads: {work: {mix: {put: 20, get: 70, delete: 5, list: 5}, \
                  keys: {count: 200, per-directory: 20}}}\n\
-                 loads: {closed: {clients: 4, stop: {after: 6s}, warmup: 1s}, \
-                 open: {clients: 20, rate: 200/s, stop: {after: 6s}, warmup: 1s}}\n\
+                 loads: {closed: {clients: 4, stop: {after: 5s}, warmup: 500ms}, \
+                 open: {clients: 20, rate: 200/s, stop: {after: 5s}, warmup: 500ms}}\n\
                  trials: 1\n";
     let mut busy = String::new();
-    for _ in 0..ATTEMPTS {
-        let seen = in_turn(true, || {
+    for attempt in 0..ATTEMPTS {
+        let seen = in_turn(attempt > 0, || {
             let bench = Bench::new(study);
             run(&bench, &mut bench.command())
         })?;

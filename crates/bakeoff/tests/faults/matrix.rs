@@ -10,6 +10,9 @@ use super::surroundings::How;
 /// A study without its systems.
 pub(crate) struct Scene {
     pub(crate) name: &'static str,
+    /// Options of all its canaries, the honest one too: they are to wait rather than to work, so that what runs
+    /// beside them has CPU time.
+    pub(crate) options: &'static str,
     pub(crate) workload: &'static str,
     pub(crate) loads: &'static str,
     /// Nodes of every canary.
@@ -58,6 +61,7 @@ pub(crate) struct Row {
 /// Each key once, so that no later write hides a lost one.
 static WRITES: Scene = Scene {
     name: "writes",
+    options: "sync: none",
     workload: "{mix: {put: 1}, keys: {count: 2000, order: unique}}",
     loads: "{load: {clients: 4, stop: {operations: 1000}}}",
     nodes: 1,
@@ -65,12 +69,14 @@ static WRITES: Scene = Scene {
 /// Without a fill, which any failure would end.
 static UPDATES: Scene = Scene {
     name: "updates",
+    options: "sync: none",
     workload: "{mix: {put: 50, get: 50}, keys: {count: 50}, fill: false}",
     loads: "{load: {clients: 4, stop: {operations: 2000}}}",
     nodes: 1,
 };
 static READS: Scene = Scene {
     name: "reads",
+    options: "sync: none, delay: 2ms",
     workload: "{mix: {get: 1}, keys: {count: 100}}",
     loads: "{closed: {clients: 6, warmup: 0s, stop: {after: 3s}}}",
     nodes: 1,
@@ -78,18 +84,21 @@ static READS: Scene = Scene {
 /// Long enough to see a course in its seconds.
 static COURSE: Scene = Scene {
     name: "course",
+    options: "sync: none, delay: 2ms",
     workload: "{mix: {get: 1}, keys: {count: 100}}",
     loads: "{closed: {clients: 6, warmup: 0s, stop: {after: 8s}}}",
     nodes: 1,
 };
 static OFFERED: Scene = Scene {
     name: "offered",
+    options: "sync: none",
     workload: "{mix: {get: 1}, keys: {count: 100}}",
     loads: "{open: {clients: 24, rate: 200/s, warmup: 0s, stop: {after: 4s}}}",
     nodes: 1,
 };
 static NODES: Scene = Scene {
     name: "nodes",
+    options: "sync: none",
     workload: "{mix: {get: 1}, keys: {count: 100}}",
     loads: "{load: {clients: 6, warmup: 0s, stop: {after: 2s}}}",
     nodes: 3,
@@ -98,6 +107,7 @@ static NODES: Scene = Scene {
 /// Reads at nodes that are not written to, which may be old,
 static STANDBYS: Scene = Scene {
     name: "standbys",
+    options: "sync: none",
     workload: "{mix: {put: 50, get: 50}, keys: {count: 5}, reads: stale}",
     loads: "{load: {clients: 6, rate: 200/s, stop: {after: 3s}, warmup: 1s, \
             targets: {writes: leader, reads: followers}}}",
@@ -106,6 +116,7 @@ static STANDBYS: Scene = Scene {
 /// and the same where they may not.
 static FRESH: Scene = Scene {
     name: "fresh",
+    options: "sync: none",
     workload: "{mix: {put: 50, get: 50}, keys: {count: 5}}",
     loads: STANDBYS.loads,
     nodes: 3,
@@ -368,7 +379,7 @@ pub(crate) static ROWS: &[Row] = &[
         name: "canary",
         load: "load",
         made: Made::Around {
-            by: "`taskset -c 0 nice -n 19` beside eight busy loops on that CPU, at an open rate",
+            by: "`taskset -c 0 nice -n 10` beside two busy loops on that CPU, at an open rate",
             how: How::Starved,
         },
         expectations: &[Expected::AnyCheck(&["generator", "schedule"], "")],

@@ -77,11 +77,12 @@ pub(crate) fn stage(how: How, faulty: bool) -> Result<Staged, String> {
         }
         How::Starved => {
             let bench =
-                bench("", READS, "{clients: 20, rate: 100/s, warmup: 0s, stop: {after: 3s}}");
-            let words = if faulty { "-c 0 nice -n 19" } else { "-c 0" };
+                bench("", READS, "{clients: 20, rate: 100/s, warmup: 0s, stop: {after: 2s}}");
+            // Nice enough that a busy loop is not made to give way each time it wakes up.
+            let words = if faulty { "-c 0 nice -n 10" } else { "-c 0" };
             let command =
                 behind(&["taskset", "nice"], &format!("taskset {words}"), bench.command())?;
-            for _ in 0..if faulty { 8 } else { 0 } {
+            for _ in 0..if faulty { 2 } else { 0 } {
                 let mut busy = Command::new("taskset");
                 busy.args(["-c", "0", "sh", "-c", "while :; do :; done"]).stdin(Stdio::null());
                 beside.push(busy.spawn().map_err(|error| format!("no busy loop: {error}"))?);
