@@ -11,7 +11,6 @@ use crate::support::{AUDITS, Bench, Run, array, text};
 
 /// Runs one trial of a canary with these options.
 fn canary(options: &str, workload: &str, load: &str) -> Run {
-    let _alone = alone();
     let run = Bench::new(&format!(
         "title: A canary\n\
          systems: {{canary: {{kind: canary, options: {{{options}}}}}}}\n\
@@ -79,7 +78,6 @@ fn a_write_lost_on_restart_fails_the_trial() {
 
 /// A canary with these options, all of whose nodes are killed while clients write.
 fn killed_under_load(options: &str) -> Run {
-    let _alone = alone();
     let run = Bench::new(&format!(
         "title: A canary\n\
          systems: {{canary: {{kind: canary, options: {{{options}}}}}}}\n\
@@ -182,6 +180,7 @@ fn quick_errors_are_no_throughput() {
 
 #[test]
 fn stall_shows_in_response_times_of_all_requests_due_in_it() {
+    let _alone = alone();
     let stall = "stall: 1s, stall-after: 2s";
     let run = canary(stall, GETS, "{clients: 8, rate: 300/s, warmup: 0s, stop: {after: 4s}}");
     assert_eq!(run.figure("errors"), 0.0, "{}", run.trial());
@@ -261,6 +260,7 @@ fn server_that_dies_while_it_is_filled_ends_the_trial_at_once() {
 
 #[test]
 fn dropped_operations_of_a_lost_server_are_counted() {
+    let _alone = alone();
     let load = "{clients: 4, rate: 100/s, warmup: 0s, stop: {after: 4s}, timeout: 500ms}";
     let run = canary("die-after: 2s", GETS, load);
     let all = run.figure("requests_verified") + run.figure("errors");

@@ -43,7 +43,6 @@ fn has_no_escape_codes(ran: &Ran) {
 
 #[test]
 fn json_goes_to_standard_output_and_nothing_else_does() {
-    let _alone = alone();
     let bench = quick(&[]);
     let ran = Ran::run(bench.command().arg("--json")).ends_with(0);
     let report: Value = serde_json::from_str(&ran.stdout).expect("one JSON document");
@@ -56,7 +55,6 @@ fn json_goes_to_standard_output_and_nothing_else_does() {
 
 #[test]
 fn writes_no_escape_codes_to_a_pipe() {
-    let _alone = alone();
     let ran = Ran::run(&mut quick(&[]).command()).ends_with(0);
     has_no_escape_codes(&ran);
     for arguments in [&["--help"][..], &["systems"], &["studies"], &["run", "--help"]] {
@@ -99,7 +97,6 @@ fn the_demo_ends_with_a_sentence_and_the_path_of_its_run() {
 /// A report is a function of the record alone.
 #[test]
 fn a_report_needs_nothing_but_the_record() {
-    let _alone = alone();
     let bench = quick(&[]);
     let ran = Ran::run(bench.command().arg("--json")).ends_with(0);
     let elsewhere = tempfile::tempdir().unwrap();
@@ -136,7 +133,6 @@ fn some_record() -> String {
 
 #[test]
 fn damaged_record_is_read_up_to_its_damage() {
-    let _alone = alone();
     let whole = some_record();
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("record.jsonl");
@@ -247,7 +243,6 @@ fn silent_endpoint_ends_the_run_before_anything_starts() {
 
 #[test]
 fn a_port_in_use_is_named_before_anything_is_started() {
-    let _alone = alone();
     let held = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = held.local_addr().unwrap().port().to_string();
     let bench = quick(&[]);
@@ -259,7 +254,6 @@ fn a_port_in_use_is_named_before_anything_is_started() {
 
 #[test]
 fn ports_begin_where_asked() {
-    let _alone = alone();
     // One that was free a moment ago, below those that the kernel gives away.
     let mut port = 15_000;
     while TcpListener::bind(("127.0.0.1", port)).is_err() {
@@ -297,7 +291,6 @@ fn a_missing_java_runtime_is_said_with_a_hint() {
 
 #[test]
 fn scaled_study_is_marked_in_all_outputs() {
-    let _alone = alone();
     let bench = quick(&[("operations: 400", "operations: 40000")]);
     let ran = Ran::run(bench.command().args(["--scale", "0.01"])).ends_with(0);
     assert!(ran.stderr.contains("0.01"), "{}", ran.stderr);
@@ -321,7 +314,6 @@ fn scaled_study_is_marked_in_all_outputs() {
 /// A run under way; killed if the test fails.
 #[test]
 fn ctrl_c_keeps_the_record_and_leaves_nothing_running() {
-    let _alone = alone();
     for signal in [Signal::INT, Signal::TERM] {
         let mut run = UnderWay::start(LONG);
         // There is no telling from outside when a whole second was measured: canaries are quick.
@@ -351,7 +343,6 @@ fn ctrl_c_keeps_the_record_and_leaves_nothing_running() {
 
 #[test]
 fn a_second_ctrl_c_ends_it_at_once() {
-    let _alone = alone();
     let mut run = UnderWay::start(LONG);
     run.signal(Signal::INT);
     run.signal(Signal::INT);
@@ -362,7 +353,6 @@ fn a_second_ctrl_c_ends_it_at_once() {
 
 #[test]
 fn each_run_has_a_folder_of_its_own() {
-    let _alone = alone();
     let bench = quick(&[]);
     for _ in 0..2 {
         Ran::run(&mut bench.command()).ends_with(0);
@@ -420,7 +410,6 @@ fn explanations_hold_their_key_facts() {
 
 #[test]
 fn shipped_study_can_be_copied_changed_and_run() {
-    let _alone = alone();
     let shipped = Ran::run(bakeoff().args(["studies", "demo"])).ends_with(0).stdout;
     let short = shipped.replace("after: 2s", "after: 300ms").replace("trials: 5", "trials: 1");
     assert_ne!(short, shipped);

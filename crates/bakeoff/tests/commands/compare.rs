@@ -2,23 +2,37 @@
 //! the exit code.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use serde_json::Value;
+use tempfile::TempDir;
 
-use crate::support::{Bench, Ran, bakeoff};
+use crate::support::{Bench, Ran, bakeoff, reasons, trials};
 
-/// Five short trials of a canary that answers after this delay; `kept` holds the folder.
-fn ran(delay: &str) -> (Bench, PathBuf) {
-    let bench = Bench::new(&format!(
-        "title: A short one\n\
-         systems:\n  canary: {{kind: canary, options: {{sync: none, delay: {delay}}}}}\n\
-         workloads:\n  work: {{mix: {{put: 1}}, keys: {{count: 100}}}}\n\
-         loads:\n  load: {{clients: 4, warmup: 0s, stop: {{after: 400ms}}}}\n\
-         trials: 5\n"
-    ));
-    Ran::run(bench.command().arg("--json")).ends_with(0);
-    let run = bench.runs().pop().expect("it left a run");
-    (bench, run)
+const FAST: &str = "2ms";
+const SLOW: &str = "25ms";
+
+/// Five short trials of a canary that answers after [`FAST`] or [`SLOW`], in a folder of their own that the first
+/// value holds. They are run once for all tests.
+fn ran(delay: &str) -> (TempDir, PathBuf) {
+    static RECORDS: [OnceLock<String>; 2] = [OnceLock::new(), OnceLock::new()];
+    let record = RECORDS[usize::from(delay == SLOW)].get_or_init(|| {
+        let bench = Bench::new(&format!(
+            "title: A short one\n\
+             systems:\n  canary: {{kind: canary, options: {{sync: none, delay: {delay}}}}}\n\
+             workloads:\n  work: {{mix: {{put: 1}}, keys: {{count: 20}}}}\n\
+             loads:\n  load: {{clients: 4, warmup: 0s, stop: {{after: 400ms}}}}\n\
+             trials: 5\n"
+        ));
+        Ran::run(bench.command().arg("--json")).ends_with(0);
+        let run = bench.runs().pop().expect("it left a run");
+        std::fs::read_to_string(run.join("record.jsonl")).expect("a run has a record")
+    });
+    let dir = tempfile::tempdir().expect("there is room for a test");
+    let run = dir.path().join("run");
+    std::fs::create_dir(&run).expect("there is room for a run");
+    std::fs::write(run.join("record.jsonl"), record).expect("a record can be written");
+    (dir, run)
 }
 
 #[track_caller]
@@ -47,7 +61,7 @@ fn on_other_days(run: &Path) {
 
 #[test]
 fn nothing_is_proven_from_two_runs_alone() {
-    let ((_kept, fast), (_also, slow)) = (ran("2ms"), ran("25ms"));
+    let ((_kept, fast), (_also, slow)) = (ran(FAST), ran(SLOW));
     let condition = ["--fail-if", "throughput < -20%"];
     let alone = compare(&fast, &slow, &condition);
     assert_eq!(alone.code, Some(7), "{}{}", alone.stdout, alone.stderr);
@@ -73,7 +87,7 @@ fn nothing_is_proven_from_two_runs_alone() {
 
 #[test]
 fn regression_is_proven_beyond_limits_alone() {
-    let ((_kept, fast), (_also, slow)) = (ran("2ms"), ran("25ms"));
+    let ((_kept, fast), (_also, slow)) = (ran(FAST), ran(SLOW));
     on_other_days(&fast);
     on_other_days(&slow);
     let fails = |base: &Path, new: &Path, conditions: &[&str]| {
@@ -110,18 +124,22 @@ fn regression_is_proven_beyond_limits_alone() {
 
 #[test]
 fn too_few_trials_cannot_tell() {
-    let (_kept, run) = ran("1ms");
+    let (_kept, run) = ran(FAST);
     let record = std::fs::read_to_string(run.join("record.jsonl")).unwrap();
     // The run as it was when it was killed after two trials.
     let torn: String = record.split_inclusive('\n').take(3).collect();
     let short = run.join("short.jsonl");
     std::fs::write(&short, torn).unwrap();
+    // Of trials that the machine had no time for there is nothing to compare.
+    let valid = |run: &Path| {
+        let report = Ran::run(bakeoff().arg("report").arg(run).arg("--json")).ends_with(0).stdout;
+        let report: Value = serde_json::from_str(&report).expect("one JSON document");
+        trials(&report).into_iter().filter(|trial| reasons(trial).is_empty()).count()
+    };
+    let too_few = format!("too few valid trials: {} and {}", valid(&run), valid(&short));
     let ran = compare(&run, &short, &["--fail-if", "throughput < -5%"]);
     assert_eq!(ran.code, Some(7), "{}", ran.stdout);
-    says(
-        &ran.stdout,
-        &["cannot tell", "too few valid trials: 5 and 2", "the new run is incomplete"],
-    );
+    says(&ran.stdout, &["cannot tell", &too_few, "the new run is incomplete"]);
     // A run is what it is: nothing changed from itself to itself, and nothing is proven.
     let ran = compare(&run, &run, &["--fail-if", "throughput < -95%", "--fail-if", "errors > 5%"]);
     assert_eq!(ran.code, Some(0), "{}", ran.stdout);
@@ -129,7 +147,7 @@ fn too_few_trials_cannot_tell() {
 
 #[test]
 fn a_bad_condition_is_an_error_with_its_place() {
-    let (_kept, run) = ran("1ms");
+    let (_kept, run) = ran(FAST);
     let check = |condition: &str, expected: &[&str]| {
         let ran = compare(&run, &run, &["--fail-if", condition]);
         assert_eq!(ran.code, Some(2), "{}", ran.stderr);

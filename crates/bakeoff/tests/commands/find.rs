@@ -142,10 +142,13 @@ fn search_does_not_rank_a_system_without_a_kept_rate() {
 fn a_try_beside_a_busy_neighbour_is_not_held_against_the_system() {
     let _alone = search();
     let bench = Bench::new(&study(&canary("one", "50ms"), LOAD, 1));
-    let mut neighbour =
-        Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("there is `sh`");
+    // As many as there are CPUs, so that they stand out among other neighbours.
+    let busy = || Command::new("sh").args(["-c", "while :; do :; done"]).spawn();
+    let neighbours = [busy(), busy()].map(|neighbour| neighbour.expect("there is `sh`"));
     Ran::run(bench.command().arg("--json").env_remove("BAKEOFF_SHARED_MACHINE"));
-    neighbour.kill().and_then(|()| neighbour.wait()).expect("it can be ended");
+    for mut neighbour in neighbours {
+        neighbour.kill().and_then(|()| neighbour.wait()).expect("it can be ended");
+    }
     let record = bench.record();
     let trial = record.iter().find(|line| line["line"] == "trial").expect("there is a trial");
     let stages = array(&trial["stages"]);

@@ -16,7 +16,7 @@ use crate::support::{Bench, Ran, array, bakeoff, has, nothing_runs_in, record, t
 
 const LOADS: &str = "\
 loads:
-  load: {clients: 4, warmup: 100ms, stop: {after: 300ms}}
+  load: {clients: 4, warmup: 100ms, stop: {after: 400ms}}
 trials: 50
 ";
 
@@ -24,9 +24,9 @@ trials: 50
 fn canaries() -> Bench {
     Bench::new(&format!(
         "title: A short one\n\
-         systems:\n  canary: {{kind: canary, options: {{sync: none, delay: 2ms}}}}\n\
+         systems:\n  canary: {{kind: canary, options: {{sync: none, delay: 5ms}}}}\n\
          \x20 other: {{kind: canary}}\n\
-         workloads:\n  work: {{mix: {{put: 1}}, keys: {{count: 100}}}}\n{LOADS}"
+         workloads:\n  work: {{mix: {{put: 1}}, keys: {{count: 20}}}}\n{LOADS}"
     ))
 }
 
@@ -56,7 +56,7 @@ fn script(bench: &Bench, path: &str, body: &str) -> PathBuf {
 #[test]
 fn slower_build_fails_the_gate_and_leaves_an_ordinary_run() {
     let bench = canaries();
-    let slower = ["--system", "canary", "--new-option", "delay=25ms", "--trials", "6"];
+    let slower = ["--system", "canary", "--new-option", "delay=50ms", "--trials", "6"];
     let ran = Ran::run(&mut gate(&bench, &slower));
     assert_eq!(ran.code, Some(6), "{}{}", ran.stdout, ran.stderr);
     says(
@@ -112,7 +112,7 @@ fn slower_build_fails_the_gate_and_leaves_an_ordinary_run() {
     let markdown = Ran::run(bakeoff().args(markdown).arg(&run));
     says(&markdown.stdout, &["# Two builds of canary\n", "**stop: "]);
     // The other way round nothing is lost.
-    let faster = ["--system", "canary", "--base-option", "delay=25ms", "--trials", "4"];
+    let faster = ["--system", "canary", "--base-option", "delay=50ms", "--trials", "4"];
     let ran = Ran::run(&mut gate(&bench, &faster));
     assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
     says(&ran.stdout, &["pass: nothing that is asked is proven"]);
@@ -121,7 +121,7 @@ fn slower_build_fails_the_gate_and_leaves_an_ordinary_run() {
 #[test]
 fn an_interrupted_gate_goes_on_and_is_judged_as_a_whole() {
     let bench = canaries();
-    let slower = ["--system", "canary", "--new-option", "delay=25ms", "--trials", "6"];
+    let slower = ["--system", "canary", "--new-option", "delay=50ms", "--trials", "6"];
     let mut begun = gate(&bench, &slower);
     let begun = begun.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let run = bench.has_trials(1);

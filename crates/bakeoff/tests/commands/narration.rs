@@ -15,12 +15,12 @@ use crate::support::{Bench, Ran, bakeoff, tells_of_a_busy_machine};
 const STUDY: &str = "\
 title: Two of one kind
 systems:
-  first: {kind: canary}
-  second: {kind: canary}
+  first: {kind: canary, options: {sync: none}}
+  second: {kind: canary, options: {sync: none}}
 workloads:
   write: {mix: {put: 1}, keys: {count: 50, size: 64, order: uniform}, values: {size: 64}, fill: true}
 loads:
-  brief: {clients: 2, warmup: 100ms, stop: {after: 1s}}
+  brief: {clients: 2, warmup: 100ms, stop: {after: 400ms}}
   twice: {clients: [1, 2], stop: {operations: 200}}
 trials: 2
 ";

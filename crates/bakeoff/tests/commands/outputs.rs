@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-use crate::support::canary::{Canary, alone};
+use crate::support::canary::Canary;
 use crate::support::{Bench, Ran, bakeoff};
 
 /// Holds a text against a file.
@@ -105,7 +105,6 @@ const SLOW: &str = "--delay 20ms";
 
 #[test]
 fn terminal_output_of_load_keeps_its_layout() {
-    let _alone = alone();
     let canary = Canary::with_value(SLOW);
     let (key, none) = (canary.url("/kv/key"), canary.url("/kv/none"));
     let load = |name: &str, arguments: &[&str]| {
@@ -123,7 +122,6 @@ fn terminal_output_of_load_keeps_its_layout() {
 
 #[test]
 fn stall_of_a_server_is_a_hole_in_the_rows_of_a_load() {
-    let _alone = alone();
     for (locale, tallest) in [("C.UTF-8", '█'), ("C", '#')] {
         let canary = Canary::start("--delay 5ms --stall 2300ms --stall-after 1s");
         let load = ["load", &canary.url("/health"), "--rate", "200", "--for", "4s"];
@@ -149,7 +147,6 @@ fn stall_of_a_server_is_a_hole_in_the_rows_of_a_load() {
 
 #[test]
 fn json_output_of_load_keeps_its_fields() {
-    let _alone = alone();
     let canary = Canary::with_value(SLOW);
     let url = canary.url("/kv/key");
     let shown = output(&["load", &url, "--json", "--seed", "7", "-n", "50", "-c", "2"]);
@@ -170,7 +167,6 @@ fn json_output_of_load_keeps_its_fields() {
 
 #[test]
 fn output_of_hey_and_wrk_keeps_its_layout() {
-    let _alone = alone();
     let canary = Canary::with_value(SLOW);
     let url = canary.url("/kv/key");
     // Rows of a histogram follow from the figures.
@@ -241,7 +237,6 @@ fn record(mut socket: TcpStream, seen: &Mutex<BTreeSet<String>>) {
 
 #[test]
 fn requests_keep_their_bytes() {
-    let _alone = alone();
     let recorder = Recorder::start();
     let url = format!("http://{}/a/b?c=d", recorder.address);
     let sent = |name: &str, arguments: &[&str]| {
@@ -258,7 +253,6 @@ fn requests_keep_their_bytes() {
 
 #[test]
 fn requests_of_a_study_keep_their_bytes() {
-    let _alone = alone();
     let recorder = Recorder::start();
     for (name, load) in [("study", ""), ("study-new-connections", "keep-alive: off, ")] {
         let study = format!(

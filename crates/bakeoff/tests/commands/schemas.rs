@@ -8,7 +8,7 @@ use bakeoff_core::record::SystemRecord;
 use bakeoff_core::study::{Operation, Workload};
 use serde_json::{Value, json};
 
-use crate::support::canary::{Canary, alone};
+use crate::support::canary::Canary;
 use crate::support::schema::Schemas;
 use crate::support::{Bench, Ran, array, bakeoff, folders, record};
 
@@ -60,7 +60,6 @@ fn run_and_its_record_comparison_and_history_are_as_their_schemas_say() {
 
 #[test]
 fn loads_steps_and_searches_are_as_their_schema_says() {
-    let _alone = alone();
     let schemas = Schemas::read();
     let canary = Canary::with_value("--delay 2ms");
     let (key, none) = (canary.url("/kv/key"), canary.url("/kv/none"));

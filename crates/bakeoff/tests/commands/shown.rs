@@ -139,7 +139,9 @@ fn throttled() -> Result<(), String> {
     }
     let throttled = |finding: &&str| finding.starts_with("gate-1 of gate was throttled in ");
     let found = findings(&run);
-    let finding = found.iter().find(|one| throttled(one)).expect("a finding of its limit");
+    let Some(finding) = found.iter().find(|one| throttled(one)) else {
+        return Err(format!("no finding of its limit: {found:#?}"));
+    };
     let used = run.report["comparisons"][0]["systems"][0]["trials"][0]["nodes"][0].clone();
     let throttled = used["throttled_share"].as_f64() > Some(0.5);
     let cpu = used["cpu_mean_percent"].as_f64().unwrap();

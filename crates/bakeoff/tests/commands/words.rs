@@ -7,12 +7,11 @@ use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
 use crate::outputs::Recorder;
-use crate::support::canary::{Canary, alone};
+use crate::support::canary::Canary;
 use crate::support::{Ran, bakeoff};
 
 #[test]
 fn words_of_a_load_differ_from_request_to_request() {
-    let _alone = alone();
     let recorder = Recorder::start();
     let url = format!("http://{}/a/{{sequence}}?by={{client}}&as={{{{client}}}}", recorder.address);
     let words = ["-n", "3", "-c", "1", "-H", "X-Id: n{sequence}", "--body", "{\"n\":{sequence}}"];
@@ -27,7 +26,6 @@ fn words_of_a_load_differ_from_request_to_request() {
 
 #[test]
 fn random_words_follow_from_the_seed() {
-    let _alone = alone();
     let recorder = Recorder::start();
     let url = format!("http://{}/{{random:12}}", recorder.address);
     let sent = |seed: &str| -> BTreeSet<String> {
@@ -45,7 +43,6 @@ fn random_words_follow_from_the_seed() {
 
 #[test]
 fn braces_that_are_no_words_are_sent_with_a_warning() {
-    let _alone = alone();
     let recorder = Recorder::start();
     let url = format!("http://{}/{{id}}/{{{{name}}}}", recorder.address);
     let load = ["load", &url, "-n", "2", "-c", "1", "--body", "{viewer{login}}"];
@@ -60,7 +57,6 @@ fn braces_that_are_no_words_are_sent_with_a_warning() {
 
 #[test]
 fn words_of_a_targets_file_are_filled_in() {
-    let _alone = alone();
     let recorder = Recorder::start();
     let file = tempfile::NamedTempFile::new().unwrap();
     let text = format!("GET http://{}/{{sequence}}\nX-Client: c{{client}}\n", recorder.address);
@@ -82,7 +78,6 @@ fn load_that_cannot_begin_prints_no_json() {
 
 #[test]
 fn load_with_more_clients_than_open_files_ends_with_5() {
-    let _alone = alone();
     let canary = Canary::start("");
     let mut limited = Command::new("sh");
     limited.args(["-c", "ulimit -n 64; exec \"$0\" load \"$@\""]).arg(bakeoff().get_program());

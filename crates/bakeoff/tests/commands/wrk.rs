@@ -139,7 +139,6 @@ fn errors_are_no_throughput() {
 
 #[test]
 fn late_answers_are_timeouts() {
-    let _alone = alone();
     let canary = Canary::start("--stall 10s --stall-after 300ms");
     let begun = Instant::now();
     let ran = Ran::run(wrk("-t1 -c3 -d1 --timeout 1").arg(canary.url("/stats"))).ends_with(0);

@@ -75,15 +75,18 @@ impl Drop for Canary {
     }
 }
 
-/// Locks one of two places for searches for a highest rate: they load the machine little and take long, and
+/// Locks one of three places for searches for a highest rate: they load the machine little and take long, and
 /// need not wait for those that load it.
 pub(crate) fn search() -> MutexGuard<'static, ()> {
-    static PLACES: [Mutex<()>; 2] = [Mutex::new(()), Mutex::new(())];
-    match PLACES[0].try_lock() {
-        Ok(place) => place,
-        Err(TryLockError::Poisoned(place)) => place.into_inner(),
-        Err(TryLockError::WouldBlock) => PLACES[1].lock().unwrap_or_else(PoisonError::into_inner),
+    static PLACES: [Mutex<()>; 3] = [const { Mutex::new(()) }; 3];
+    for place in &PLACES[1..] {
+        match place.try_lock() {
+            Ok(place) => return place,
+            Err(TryLockError::Poisoned(place)) => return place.into_inner(),
+            Err(TryLockError::WouldBlock) => {}
+        }
     }
+    PLACES[0].lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Locks the machine for one load at a time.
