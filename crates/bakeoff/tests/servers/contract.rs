@@ -5,7 +5,7 @@
 //! is reported as ignored, with the reason, and counted on the last line; in CI that is a failure
 //! unless the machine lacks what the program needs.
 //!
-//! Two clusters at most run at once: they are to be tested, not to compete.
+//! Few clusters run at once (`main`): they are to be tested, not to compete.
 
 use std::collections::BTreeSet;
 

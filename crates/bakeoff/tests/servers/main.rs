@@ -26,17 +26,18 @@ use support::skip::Skipped;
 
 /// How many clusters are tested at once: much of their time they wait for an election, a lock or a
 /// vote.
-const AT_ONCE: usize = 3;
+const AT_ONCE: usize = 4;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(AT_ONCE);
     let skipped = Skipped::default();
     let shared = wrk_vault::Shared::default();
+    // What waits longest begins first.
     let tests = [
+        cache::tests(&skipped),
         contract::tests(&skipped),
         access_gateway::tests(&skipped),
-        cache::tests(&skipped),
         ingress::tests(&skipped),
         kubernetes::tests(&skipped),
         machine::tests(&skipped),
