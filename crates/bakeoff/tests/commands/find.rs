@@ -141,6 +141,13 @@ fn search_does_not_rank_a_system_without_a_kept_rate() {
 #[test]
 fn a_try_beside_a_busy_neighbour_is_not_held_against_the_system() {
     let _alone = search();
+    // What others do on this machine may hide the neighbour.
+    let told: Vec<String> = (0..3).map_while(|_| beside_busy_neighbours().err()).collect();
+    assert!(told.len() < 3, "in none of 3 attempts: {told:#?}");
+}
+
+/// Searches beside busy neighbours. Returns the try that does not name them, or is not void where it was not kept.
+fn beside_busy_neighbours() -> Result<(), String> {
     let bench = Bench::new(&study(&canary("one", "50ms"), LOAD, 1));
     // As many as there are CPUs, so that they stand out among other neighbours.
     let busy = || Command::new("sh").args(["-c", "while :; do :; done"]).spawn();
@@ -160,9 +167,11 @@ fn a_try_beside_a_busy_neighbour_is_not_held_against_the_system() {
         let named = |why: &Value| {
             text(why).contains("of this machine's CPU time") && text(why).contains("`sh` (")
         };
-        assert!(reasons.iter().any(named), "{tried}");
-        assert_eq!(tried["void"], !kept, "{tried}");
+        if !reasons.iter().any(named) || tried["void"] != !kept {
+            return Err(tried.to_string());
+        }
     }
+    Ok(())
 }
 
 #[test]

@@ -112,7 +112,7 @@ fn slower_build_fails_the_gate_and_leaves_an_ordinary_run() {
     let markdown = Ran::run(bakeoff().args(markdown).arg(&run));
     says(&markdown.stdout, &["# Two builds of canary\n", "**stop: "]);
     // The other way round nothing is lost.
-    let faster = ["--system", "canary", "--base-option", "delay=50ms", "--trials", "4"];
+    let faster = ["--system", "canary", "--base-option", "delay=50ms", "--trials", "6"];
     let ran = Ran::run(&mut gate(&bench, &faster));
     assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
     says(&ran.stdout, &["pass: nothing that is asked is proven"]);
@@ -208,7 +208,7 @@ fn a_command_is_replaced_by_another() {
     script(&bench, "new/server", &server("25ms"));
     script(&bench, "copy/server", &server("2ms"));
     // The only system need not be named.
-    let builds = |new: &'static str| ["--base", "./old/server", "--new", new, "--trials", "4"];
+    let builds = |new: &'static str| ["--base", "./old/server", "--new", new, "--trials", "6"];
     let ran = Ran::run(&mut gate(&bench, &builds("./new/server")));
     assert_eq!(ran.code, Some(6), "{}{}", ran.stdout, ran.stderr);
     says(&ran.stdout, &["old/server", "new/server", "stop: proven of the new build of web"]);
