@@ -35,6 +35,50 @@ fn no_configuration_of_vault_benchmark_makes_its_reader_panic_or_tell_a_secret()
 }
 
 #[test]
+fn no_configuration_of_dbtester_makes_its_reader_panic() {
+    let example = crate::dbtester::example();
+    let corpus: [&[u8]; 2] = [
+        example.as_bytes(),
+        b"all_database_id_list: [etcd__tip]\ndatatbase_id_to_config_client_machine_agent_control: {etcd__tip: ~}",
+    ];
+    let pieces = [
+        "etcd__tip:",
+        "- ",
+        "\n  ",
+        "[1, 2]",
+        "&a ",
+        "*a",
+        "99999999999999999999",
+        "yes",
+        "{",
+        "# ",
+    ];
+    bakeoff_fuzz::run("dbtester's configuration", &corpus, &pieces, |input| {
+        let text = String::from_utf8_lossy(input);
+        if let Ok((config, _)) = crate::dbtester::read("fuzz.yaml", &text) {
+            for group in &config.groups {
+                assert!(config.analysis(group.database).is_some(), "{text}");
+            }
+        }
+    });
+}
+
+#[test]
+fn no_table_makes_its_reader_panic() {
+    let corpus: [&[u8]; 2] = [b"A,B\n1,\"x \"\"y\"\"\"\n2,\n", b"UNIX-SECOND,CPU-NUM\r\n1,2.5\r\n"];
+    let pieces = ["\"", ",", "\n", "\r\n", "1e400", "-0", "NaN", "\"\"", "\u{202e}"];
+    bakeoff_fuzz::run("tables", &corpus, &pieces, |input| {
+        if let Ok(frame) = crate::dbtester::Frame::read(&String::from_utf8_lossy(input)) {
+            let again = crate::dbtester::Frame::read(&frame.csv());
+            assert_eq!(again, Ok(frame.clone()));
+            for name in &frame.header {
+                frame.numbers(name).ok();
+            }
+        }
+    });
+}
+
+#[test]
 fn no_command_line_of_wrk_or_hey_makes_its_reader_panic() {
     let corpus: [&[u8]; 4] = [
         b"-t2 -c10 -d 1s --latency http://127.0.0.1:1/x",

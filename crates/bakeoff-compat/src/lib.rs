@@ -5,6 +5,7 @@
 //!
 //! Not here: the load itself (`bakeoff_engine`). A tool here is its flags, its checks and its output.
 
+pub mod dbtester;
 mod flags;
 #[cfg(test)]
 mod fuzz;
@@ -31,6 +32,15 @@ pub trait Console {
 /// The tools, by the names that their users type.
 const TOOLS: [&str; 3] = ["wrk", "hey", "vault-benchmark"];
 
+/// The tool whose commands are bakeoff's own kind of command line, with help for each.
+const COMMANDS: &str = "dbtester";
+
+/// Returns whether bakeoff was called by that tool's name.
+fn called_by_a_command(args: &[OsString]) -> bool {
+    let name = args.first().and_then(|path| Path::new(path).file_name());
+    name.is_some_and(|name| name == COMMANDS)
+}
+
 /// The program's arguments as the command line knows them: of a tool, with its name in second place
 /// and the tool's own arguments behind `--`, so that nobody else takes them for theirs.
 pub fn arguments(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
@@ -39,6 +49,7 @@ pub fn arguments(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let called = args.first().and_then(|path| Path::new(path).file_name()).map(OsString::from);
     match called.filter(is_tool) {
         Some(tool) => drop(args.splice(1..1, [tool, "--".into()])),
+        None if called_by_a_command(&args) => args.insert(1, COMMANDS.into()),
         None if args.get(1).is_some_and(is_tool) => args.insert(2, "--".into()),
         None => {}
     }
@@ -67,6 +78,7 @@ mod tests {
         check("hey", "hey hey --");
         check("vault-benchmark run -h", "vault-benchmark vault-benchmark -- run -h");
         check("hey run u", "hey hey -- run u");
+        check("bin/dbtester control -c x", "bin/dbtester dbtester control -c x");
     }
 
     #[test]

@@ -8,11 +8,13 @@ use bakeoff_core::units::parse_duration;
 use bakeoff_report::compare::FailIf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use self::dbtester::{AnalyzeArgs, ControlArgs, DbtesterCommand};
 pub(crate) use self::load::{LoadArgs, ResultArgs, Spread};
 pub(crate) use self::values::Ramp;
 use self::values::{loss, option};
 use crate::failure::EXIT_CODES;
 
+mod dbtester;
 mod load;
 #[cfg(test)]
 mod reference;
@@ -103,6 +105,9 @@ pub(crate) enum Command {
     /// Serve a coordinator on standard input and output: what bakeoff starts on other machines
     #[command(hide = true)]
     Agent,
+    /// Run what a configuration of dbtester describes, and write dbtester's files and tables
+    #[command(subcommand, arg_required_else_help = true)]
+    Dbtester(DbtesterCommand),
     /// Print shell completions
     Completions {
         /// For which shell
@@ -122,6 +127,7 @@ impl Command {
                 | Self::Hey { .. }
                 | Self::Wrk { .. }
                 | Self::VaultBenchmark { .. }
+                | Self::Dbtester(DbtesterCommand::Control(_))
         )
     }
 

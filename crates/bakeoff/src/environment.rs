@@ -57,6 +57,13 @@ pub(crate) fn expanded(value: &str) -> Result<String, UnsetVariable> {
     }
 }
 
+/// Returns all memory of the machine; 0 where the kernel does not tell.
+pub(crate) fn memory_bytes() -> u64 {
+    field_of("/proc/meminfo", "MemTotal")
+        .and_then(|text| text.trim_end_matches(" kB").parse::<u64>().ok())
+        .map_or(0, |kib| kib * 1024)
+}
+
 /// Describes the machine, and measures the disk that holds `dir`.
 /// `shared_with_servers`: whether any are started here; nothing keeps them and the load generator on CPUs of their own.
 pub(crate) fn describe(
@@ -72,9 +79,7 @@ pub(crate) fn describe(
         kernel: format!("{} {}", word(uname.sysname()), word(uname.release())),
         cpu_model: field_of("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown".into()),
         cpus: open_files::cpus(),
-        memory_bytes: field_of("/proc/meminfo", "MemTotal")
-            .and_then(|text| text.trim_end_matches(" kB").parse::<u64>().ok())
-            .map_or(0, |kib| kib * 1024),
+        memory_bytes: memory_bytes(),
         file_system: disk.filesystem,
         disk_free_bytes: disk.free_bytes,
         disk_sync_median_us: Some(disk.append.median.as_secs_f64() * 1e6),

@@ -100,6 +100,9 @@ fn obey(
         Command::VaultBenchmark { args } => {
             return Ok(bakeoff_compat::vault_benchmark::run(args, messages, interrupted)?);
         }
+        Command::Dbtester(command) => {
+            return commands::dbtester::run(command, messages, interrupted);
+        }
         Command::Doctor { studies } => return commands::catalogue::doctor(studies),
         Command::Agent => unreachable!("it is served before signals are caught"),
         Command::Completions { shell } => {

@@ -38,7 +38,7 @@ pub use sizes::ValueSizes;
 pub use system::{
     Credentials, Endpoint, Limits, MetricsUrl, Process, SecretSource, Servers, System, Tls,
 };
-pub use tree::STUDY_SIZE_MAX;
+pub use tree::{STUDY_SIZE_MAX, YamlWords, read_yaml};
 pub use workload::{
     HttpRequest, KeyOrder, Keys, Operation, Payload, ReadConsistency, Rows, Workload,
 };

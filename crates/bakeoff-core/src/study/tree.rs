@@ -23,18 +23,45 @@ const DEPTH_MAX: usize = 24;
 /// The heaviest tree, aliases expanded: bytes of text, and [`NODE_WEIGHT`] for each node.
 const WEIGHT_MAX: usize = 16 << 20;
 const NODE_WEIGHT: usize = 16;
-/// Reads `text`, which holds one document; none when it cannot be read far enough to go on.
+
+/// Words of messages about a YAML file.
+#[derive(Debug, Clone, Copy)]
+pub struct YamlWords {
+    /// Its noun: `study`.
+    pub noun: &'static str,
+    /// Hint for an empty file.
+    pub empty: &'static str,
+    /// Hint for one that is far too long.
+    pub long: &'static str,
+}
+
+/// The words for studies.
+const STUDY: YamlWords = YamlWords {
+    noun: "study",
+    empty: "`bakeoff studies` names some to start from",
+    long: "a study names what is compared; it holds no data",
+};
+
+/// Reads a study; none when it cannot be read far enough to go on.
 pub(crate) fn read(text: &str, sink: &mut DiagnosticSink<'_>) -> Option<Node> {
+    read_yaml(text, &STUDY, sink)
+}
+
+/// Reads `text`, which holds one document, into a tree that knows where everything stood; none when it cannot be read
+/// far enough to go on, which is then among the diagnostics.
+pub fn read_yaml(text: &str, words: &YamlWords, sink: &mut DiagnosticSink<'_>) -> Option<Node> {
+    let noun = words.noun;
     if text.len() > STUDY_SIZE_MAX {
-        let what = format!("the study is longer than {STUDY_SIZE_MAX} bytes");
-        sink.hint(&(0..0), what, "a study names what is compared; it holds no data");
+        let what = format!("the {noun} is longer than {STUDY_SIZE_MAX} bytes");
+        sink.hint(&(0..0), what, words.long);
         return None;
     }
     let mut options = granit_parser::Options::default();
     options.flow_nesting_limit = DEPTH_MAX + 1;
     options.block_nesting_limit = DEPTH_MAX + 1;
     options.set_emit_comments(false);
-    let mut growing = Growing { open: Vec::new(), anchors: HashMap::new(), root: None, weight: 0 };
+    let (open, anchors) = (Vec::new(), HashMap::new());
+    let mut growing = Growing { noun, open, anchors, root: None, weight: 0 };
     for next in Parser::new_from_str_with_options(text, options) {
         let (event, span) = match next {
             Ok(next) => next,
@@ -53,7 +80,7 @@ pub(crate) fn read(text: &str, sink: &mut DiagnosticSink<'_>) -> Option<Node> {
         }
     }
     if growing.root.is_none() {
-        sink.hint(&(0..0), "the study is empty", "`bakeoff studies` names some to start from");
+        sink.hint(&(0..0), format!("the {noun} is empty"), words.empty);
     }
     growing.root
 }
@@ -83,6 +110,8 @@ fn unreadable(text: &str, error: &ScanError, sink: &mut DiagnosticSink<'_>) {
 
 /// A tree that is not complete yet.
 struct Growing {
+    /// [`YamlWords::noun`].
+    noun: &'static str,
     /// The collections that are open, outermost first.
     open: Vec<Open>,
     anchors: HashMap<usize, Node>,
@@ -123,13 +152,14 @@ impl Growing {
     ) -> Result<(), Fatal> {
         if let Some(tag) = event.tag() {
             return fatal(
-                format!("a study has no use for the tag `{}`", shown(&tag.to_string())),
+                format!("a {} has no use for the tag `{}`", self.noun, shown(&tag.to_string())),
                 "leave it out; text in quotes is text, everything else is read as it looks",
             );
         }
         match event {
             Event::DocumentStart(..) if self.root.is_some() => {
-                return fatal("a second document begins here", "one file holds one study");
+                let hint = format!("one file holds one {}", self.noun);
+                return fatal("a second document begins here", hint);
             }
             Event::Scalar(text, style, anchor, _) => {
                 let plain = matches!(style, ScalarStyle::Plain);
@@ -180,7 +210,7 @@ impl Growing {
 
     fn descend(&mut self, at: At, anchor: usize, items: Items) -> Result<(), Fatal> {
         if self.open.len() >= DEPTH_MAX {
-            return too_deep();
+            return self.too_deep();
         }
         self.open.push(Open { at, anchor, weight: NODE_WEIGHT, height: 0, items });
         Ok(())
@@ -199,11 +229,15 @@ impl Growing {
         self.put(node, false, sink)
     }
 
+    fn too_deep<T>(&self) -> Result<T, Fatal> {
+        fatal("this is nested too deeply", format!("a {} needs six levels", self.noun))
+    }
+
     fn weigh(&mut self, weight: usize) -> Result<(), Fatal> {
         self.weight = self.weight.saturating_add(weight);
         if self.weight > WEIGHT_MAX {
             return fatal(
-                "the study is too large with its aliases written out",
+                format!("the {} is too large with its aliases written out", self.noun),
                 "name each thing once; aliases of aliases multiply",
             );
         }
@@ -217,7 +251,7 @@ impl Growing {
         sink: &mut DiagnosticSink<'_>,
     ) -> Result<(), Fatal> {
         if self.open.len() + node.height > DEPTH_MAX {
-            return too_deep();
+            return self.too_deep();
         }
         // What is not repeated was weighed piece by piece.
         self.weigh(if repeated || node.height == 0 { node.weight } else { NODE_WEIGHT })?;
@@ -255,8 +289,4 @@ impl Growing {
         }
         Ok(())
     }
-}
-
-fn too_deep<T>() -> Result<T, Fatal> {
-    fatal("this is nested too deeply", "a study needs six levels")
 }

@@ -31,7 +31,7 @@ fn document() -> String {
     for command in
         cli.get_subcommands().filter(|one| !one.is_hide_set() && one.get_name() != "help")
     {
-        section(command, &mut text);
+        section(command, command.get_name(), &mut text);
     }
     text.push_str("\n## Exit codes\n\n| code | meaning |\n| --- | --- |\n");
     for line in EXIT_CODES.lines().skip(1) {
@@ -41,13 +41,16 @@ fn document() -> String {
     text
 }
 
-fn section(command: &Command, text: &mut String) {
-    let name = command.get_name();
+/// Adds a command and its own commands; `name` is all words that call it.
+fn section(command: &Command, name: &str, text: &mut String) {
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     write!(text, "\n## `bakeoff {name}`\n\n{}.\n", about.trim_end_matches('.')).expect("text");
     if let Some((_, document)) = OTHER_TOOLS.iter().find(|(tool, _)| *tool == name) {
         writeln!(text, "Its options are that tool's: [{document}]({document}).").expect("text");
         return;
+    }
+    for own in command.get_subcommands().filter(|own| own.get_name() != "help") {
+        section(own, &format!("{name} {}", own.get_name()), text);
     }
     let taken = |arg: &&Arg| !arg.is_hide_set() && arg.get_id() != "help";
     let mut args: Vec<&Arg> = command.get_arguments().filter(taken).collect();

@@ -181,7 +181,7 @@ fn asked(study: &str, args: &GateArgs) -> Result<(Study, record::Gate), Failure>
 }
 
 /// Reads the flags of one build.
-fn build(
+pub(crate) fn build(
     flag: &str,
     asked: Option<&str>,
     options: &[(String, String)],

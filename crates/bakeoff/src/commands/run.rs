@@ -37,17 +37,17 @@ pub(crate) fn run(
         (None, None) => unreachable!("clap asks for one of them"),
     };
     reporter.report(&Event::RunFinished { complete, resume: "run", folder: &folder.path });
-    conclude(&folder, args)
+    conclude(&folder, args.json, args.all)
 }
 
 /// Renders the run from its record alone, and says where it is.
-fn conclude(folder: &RunFolder, args: &RunArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn conclude(folder: &RunFolder, json: bool, all: bool) -> Result<ExitCode, Failure> {
     let rendering = Rendering::new(run_folder::read(&folder.path)?.0);
     let page = rendering.write_all(&folder.path)?;
-    let form = if args.json { Format::Json } else { Format::Terminal };
-    let extent = report::extent(args.all);
+    let form = if json { Format::Json } else { Format::Terminal };
+    let extent = report::extent(all);
     messages::output(&rendering.text(form, &messages::style(), extent));
-    if !args.json {
+    if !json {
         messages::output(&format!("\nReport: {}\nRun: {}", page.display(), folder.path.display()));
     }
     let record = rendering.record();

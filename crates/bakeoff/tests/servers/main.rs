@@ -8,6 +8,7 @@
 mod access_gateway;
 mod cache;
 mod contract;
+mod dbtester;
 mod ingress;
 mod kubernetes;
 mod machine;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         cache::tests(&skipped),
         contract::tests(&skipped),
         access_gateway::tests(&skipped),
+        dbtester::tests(&skipped),
         ingress::tests(&skipped),
         kubernetes::tests(&skipped),
         machine::tests(&skipped),

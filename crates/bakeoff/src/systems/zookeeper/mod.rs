@@ -49,11 +49,34 @@ const OPTIONS: &[KindOption] = &[
         meaning: "ZooKeeper's unit of time",
     },
     KindOption {
+        name: "init-limit",
+        form: OptionForm::Number,
+        meaning: "ticks in which a follower must connect to the leader and have its data; 10 by default",
+    },
+    KindOption {
+        name: "sync-limit",
+        form: OptionForm::Number,
+        meaning: "ticks by which a follower may lag behind; 5 by default",
+    },
+    KindOption {
+        name: "snap-count",
+        form: OptionForm::Number,
+        meaning: "transactions between snapshots",
+    },
+    KindOption {
+        name: "jute-maxbuffer",
+        form: OptionForm::Size,
+        meaning: "the largest request or answer",
+    },
+    KindOption {
         name: "sync",
         form: OptionForm::Word(&["each", "none"]),
         meaning: "whether the log is synced before a write is acknowledged",
     },
 ];
+
+const INIT_LIMIT: &str = "10"; // as in the sample configuration that comes with it
+const SYNC_LIMIT: &str = "5"; // likewise
 
 impl System for ZooKeeper {
     fn declares(&self) -> Declaration {
@@ -97,6 +120,8 @@ impl System for ZooKeeper {
         };
         let tick = value("tick-time", &OptionForm::Duration, TICK_MS);
         let heap = value("heap", &OptionForm::Size, HEAP);
+        let init_limit = value("init-limit", &OptionForm::Number, INIT_LIMIT);
+        let sync_limit = value("sync-limit", &OptionForm::Number, SYNC_LIMIT);
         let mut settings = vec![
             setting(
                 "maxClientCnxns",
@@ -112,6 +137,23 @@ impl System for ZooKeeper {
         ];
         if asked.option("tick-time").is_some() {
             settings.push(setting("tickTime", &tick, ASKED));
+        }
+        for (option, name) in [("init-limit", "initLimit"), ("sync-limit", "syncLimit")] {
+            if let Some(value) = asked.option(option) {
+                settings.push(setting(name, value, ASKED));
+            }
+        }
+        let mut properties = Vec::new();
+        let own = [
+            ("snap-count", "zookeeper.snapCount", OptionForm::Number),
+            ("jute-maxbuffer", "jute.maxbuffer", OptionForm::Size),
+        ];
+        for (option, property, form) in own {
+            if let Some(text) = asked.option(option) {
+                let value = plain_value(&form, text);
+                settings.push(setting(property, &value, ASKED));
+                properties.push(format!("-D{property}={value}"));
+            }
         }
         let unsynced = asked.option("sync") == Some("none");
         if unsynced {
@@ -132,7 +174,7 @@ impl System for ZooKeeper {
         let specs = (1..).zip(nodes).map(|(id, (name, seat, client, quorum, election))| {
             let dir = asked.dir.join(&name);
             let config = format!(
-                "tickTime={tick}\ninitLimit=10\nsyncLimit=5\ndataDir={}\nclientPort={client}\n\
+                "tickTime={tick}\ninitLimit={init_limit}\nsyncLimit={sync_limit}\ndataDir={}\nclientPort={client}\n\
                  clientPortAddress={}\nmaxClientCnxns=0\nadmin.enableServer=false\n\
                  4lw.commands.whitelist=srvr\n{ensemble}",
                 dir.join("data").display(),
@@ -145,6 +187,7 @@ impl System for ZooKeeper {
             };
             let mut args = leading.clone();
             args.extend([format!("-Xmx{heap}"), format!("-Xms{heap}")].map(Into::into));
+            args.extend(properties.iter().map(Into::into));
             if unsynced {
                 args.push("-Dzookeeper.forceSync=no".into());
             }

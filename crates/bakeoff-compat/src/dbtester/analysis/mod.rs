@@ -1,0 +1,177 @@
+//! Makes of dbtester's files what its `analyze` makes: aggregated files, a table of all databases, and a README.
+//!
+//! The files may be ours or dbtester's own. Names of files, rows and columns are dbtester's, and so is what each is of,
+//! but for faults of its own, which `docs/dbtester.md` lists.
+//!
+//! Not here: reading and writing files (the binary's `commands::dbtester`), pictures (`plot`).
+
+mod aggregate;
+mod combined;
+mod plot;
+mod readme;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::config::{Config, ResultFile};
+use super::frame::{self, Frame, FrameError};
+use super::{Analysis, Database};
+
+use self::aggregate::Aggregated;
+
+/// A file's path and its text.
+pub type File = (String, String);
+
+/// The files of one database, by their paths.
+#[derive(Debug, Clone)]
+pub struct Input<'a> {
+    /// The paths.
+    pub analysis: &'a Analysis,
+    /// Their texts.
+    pub texts: BTreeMap<&'a str, String>,
+}
+
+/// Result of an analysis.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Analyzed {
+    /// The files to write.
+    pub files: Vec<File>,
+    /// The table of all databases, as text.
+    pub table: String,
+    /// Remarks on what could not be made.
+    pub notes: Vec<String>,
+}
+
+/// Reason why files cannot be analysed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AnalysisError {
+    /// A file is not what its name says.
+    File {
+        /// Its path.
+        path: String,
+        /// The fault.
+        error: FrameError,
+    },
+    /// A file covers far more seconds or requests than any load.
+    TooLarge {
+        /// Its path.
+        path: String,
+    },
+    /// A file has no row.
+    NoRows {
+        /// Its path.
+        path: String,
+    },
+}
+
+impl fmt::Display for AnalysisError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { path, error } => write!(to, "`{path}`: {error}"),
+            Self::TooLarge { path } => {
+                write!(to, "`{path}` covers more seconds or requests than any load")
+            }
+            Self::NoRows { path } => write!(to, "`{path}` has no rows: nothing was measured"),
+        }
+    }
+}
+
+impl std::error::Error for AnalysisError {}
+
+/// One database, analysed.
+struct Contender<'a> {
+    tag: String,
+    database: Database,
+    input: &'a Input<'a>,
+    aggregated: Aggregated,
+}
+
+impl Contender<'_> {
+    fn path(&self, file: ResultFile) -> &str {
+        &self.input.analysis.paths[&file]
+    }
+
+    fn text(&self, file: ResultFile) -> &str {
+        self.input.texts.get(self.path(file)).map_or("", String::as_str)
+    }
+
+    fn frame(&self, file: ResultFile) -> Result<Frame, AnalysisError> {
+        Frame::read(self.text(file)).map_err(|error| self.fault(file, error))
+    }
+
+    fn fault(&self, file: ResultFile, error: FrameError) -> AnalysisError {
+        AnalysisError::File { path: self.path(file).to_owned(), error }
+    }
+
+    /// Returns the numbers of a column of one of its files.
+    fn numbers(
+        &self,
+        file: ResultFile,
+        frame: &Frame,
+        column: &str,
+    ) -> Result<Vec<Option<f64>>, AnalysisError> {
+        frame.numbers(column).map_err(|error| self.fault(file, error))
+    }
+
+    /// Returns the rows of a file without columns.
+    fn lines(&self, file: ResultFile) -> Result<Vec<Vec<String>>, AnalysisError> {
+        let lines = frame::lines(self.text(file)).map_err(|error| self.fault(file, error))?;
+        Ok(lines.into_iter().map(|(_, row)| row).collect())
+    }
+}
+
+/// Returns the paths that an analysis reads.
+pub fn paths(analysis: &Analysis) -> impl Iterator<Item = &str> {
+    const READ: [ResultFile; 6] = [
+        ResultFile::ClientMetricsInterpolated,
+        ResultFile::Timeseries,
+        ResultFile::DistributionPercentile,
+        ResultFile::DistributionSummary,
+        ResultFile::LatencyByKey,
+        ResultFile::DiskUsage,
+    ];
+    let files = READ.iter().map(|file| analysis.paths[file].as_str());
+    analysis.servers.iter().map(String::as_str).chain(files)
+}
+
+/// Analyses the files of all databases that a configuration puts side by side, in its order.
+///
+/// # Errors
+/// When a file is not what its name says.
+pub fn analyze(
+    config: &Config,
+    inputs: &BTreeMap<Database, Input<'_>>,
+) -> Result<Analyzed, AnalysisError> {
+    let mut contenders = Vec::new();
+    for (&database, input) in inputs {
+        let tag = config.group(database).map(super::Group::tag).unwrap_or_default();
+        let aggregated = aggregate::aggregate(input)?;
+        contenders.push(Contender { tag, database, input, aggregated });
+    }
+    let rank = |one: &Contender<'_>| config.compared.iter().position(|it| *it == one.database);
+    contenders.sort_by_key(rank);
+
+    let mut notes = Vec::new();
+    let mut files: Vec<File> = Vec::new();
+    for contender in &contenders {
+        files.extend(aggregate::files(contender)?);
+    }
+    let table = table::table(&contenders)?;
+    if !config.all_csv.is_empty() {
+        files.push((config.all_csv.clone(), table.csv()));
+    }
+    let text = table.text();
+    if !config.all_txt.is_empty() {
+        let name = config.all_txt.rsplit_once('.').filter(|(_, end)| !end.contains('/'));
+        let path = name.map_or(config.all_txt.clone(), |(stem, _)| format!("{stem}.txt"));
+        files.push((path, text.clone()));
+    }
+    files.extend(combined::files(config, &contenders, &mut notes)?);
+    if !config.readme.is_empty() {
+        files.push((config.readme.clone(), readme::readme(config, &text)));
+    }
+    Ok(Analyzed { files, table: text, notes })
+}

@@ -1,0 +1,188 @@
+//! Files of a small trial, and the columns of all of them.
+
+use std::time::Duration;
+
+use bakeoff_core::histogram::Latencies;
+use bakeoff_core::record::{StageRecord, TrialRecord};
+use serde_json::{Value, json};
+
+use super::*;
+
+fn latencies(milliseconds: impl IntoIterator<Item = u64>) -> Latencies {
+    let mut latencies = Latencies::default();
+    milliseconds.into_iter().for_each(|ms| latencies.record(Duration::from_millis(ms)));
+    latencies
+}
+
+/// Figures of successes of these latencies, and of failures after 5 ms.
+fn figures(milliseconds: &[u64], failed: usize) -> Value {
+    let of = serde_json::to_value(latencies(milliseconds.iter().copied())).unwrap();
+    let waits = serde_json::to_value(latencies(vec![5; failed])).unwrap();
+    let errors = match failed {
+        0 => json!({}),
+        count => json!({"timeout": {"count": count, "examples": []}}),
+    };
+    json!({
+        "verified": milliseconds.len(), "verified_in_window": milliseconds.len(), "response": of, "service": of,
+        "failed": waits, "errors": errors,
+    })
+}
+
+/// A stage of these figures, as a record has it.
+fn stage(clients: u32, from: f64, put: Value, seconds: Vec<Value>) -> Value {
+    let empty = serde_json::to_value(Latencies::default()).unwrap();
+    json!({
+        "clients": clients, "began": from - 0.05, "measured_from": from,
+        "measurement": {
+            "window": seconds.len() as f64, "operations": {"put": put}, "seconds": seconds, "warmup_operations": 0,
+            "disconnected": 0.0, "connection_errors": {"count": 0, "examples": []}, "slip": empty,
+            "generator_cpu": 0.0, "generator_threads": 1,
+        },
+    })
+}
+
+/// A trial of two steps that begins at 2026-11-24T23:42:58Z and measures from 0.25 s on, with one node and the generator,
+/// of which each look is a half second after the one before.
+pub(in crate::dbtester) fn trial() -> TrialRecord {
+    let second = |second: u32, milliseconds: &[u64]| {
+        let packed = serde_json::to_value(latencies(milliseconds.iter().copied()).pack()).unwrap();
+        json!({"second": second, "operations": {"put": {
+            "verified": milliseconds.len(), "errors": 0, "response": packed, "service": packed,
+        }}})
+    };
+    let first = stage(1, 0.25, figures(&[4, 8, 12], 0), vec![second(0, &[4, 8]), second(2, &[12])]);
+    let later = stage(2, 3.75, figures(&[20, 26], 2), vec![second(0, &[20, 26])]);
+    let series = |name: &str| {
+        let at: Vec<f64> = (0..12).map(|look| f64::from(look) / 2.0).collect();
+        let grows = |by: f64| at.iter().map(|at| at * by).collect::<Vec<_>>();
+        json!({"name": name, "at": at, "columns": {
+            "cpu-user": grows(0.5), "cpu-system": grows(0.25), "resident": vec![24_576_000.0; at.len()],
+            "disk-written": grows(5120.0), "socket-received": grows(1000.0), "socket-sent": grows(500.0),
+            "switches-voluntary": grows(10.0), "open-files": vec![7.0; at.len()],
+        }})
+    };
+    let record = json!({
+        "trial": {"number": 0, "round": 0, "system": "etcd-tip", "workload": "write", "load": "sweep", "seed": 1},
+        "started": "2026-11-24T23:42:58Z", "targets": ["etcd-tip-1"], "stages": [first, later],
+        "usage": [
+            {"name": "generator", "cpu_mean_percent": 1.0, "cpu_max_percent": 1.0, "rss_max_bytes": 1,
+             "written_bytes": 0},
+            {"name": "etcd-tip-1", "cpu_mean_percent": 1.0, "cpu_max_percent": 1.0, "rss_max_bytes": 1,
+             "written_bytes": 0, "data_bytes": 105_381_888},
+        ],
+        "audits": [], "checks": [], "outcome": {"ended": "completed"},
+        "observed": {
+            "interval": 0.5, "cost": 0.0, "phases": [{"name": "load", "from": 0.2, "to": 4.75}],
+            "nodes": [series("generator"), series("etcd-tip-1")], "machine": series("machine"),
+        },
+    });
+    serde_json::from_value(record).unwrap()
+}
+
+/// The files of that trial.
+pub(in crate::dbtester) fn made() -> TrialFiles {
+    let record = trial();
+    let endpoints = ["10.138.0.2:2379".to_owned()];
+    let (program, clients_each, requests) = ("etcd", 10, 7);
+    let measured =
+        Measured { record: &record, program, clients_each, requests, endpoints: &endpoints };
+    files(&measured).unwrap()
+}
+
+fn check(file: ResultFile, expected: &str) {
+    let made = made();
+    let (_, text) = made.client.iter().find(|(role, _)| *role == file).unwrap();
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn seconds_of_both_steps_follow_each_other_and_silent_ones_have_no_latency() {
+    // The window began within 23:42:58, which is 1795563778.
+    check(
+        ResultFile::Timeseries,
+        "UNIX-SECOND,CONTROL-CLIENT-NUM,MIN-LATENCY-MS,AVG-LATENCY-MS,MAX-LATENCY-MS,AVG-THROUGHPUT\n\
+         1795563779,10,3.999744,6.001152,8.003583,2\n\
+         1795563780,10,,,,0\n\
+         1795563781,10,11.993088,11.997184,12.001279,1\n\
+         1795563782,20,19.988480,22.994944,26.001407,2\n",
+    );
+    check(
+        ResultFile::LatencyByKey,
+        "KEYS,MIN-LATENCY-MS,AVG-LATENCY-MS,MAX-LATENCY-MS\n7,3.999744,6.001152,8.003583\n",
+    );
+}
+
+#[test]
+fn failures_are_counted_and_take_the_place_of_the_slowest() {
+    check(
+        ResultFile::DistributionSummary,
+        "TOTAL-SECONDS,3.0000\nREQUESTS-PER-SECOND,1.6667\nSLOWEST-LATENCY-MS,26.0014\n\
+         FASTEST-LATENCY-MS,3.9997\nAVERAGE-LATENCY-MS,13.9979\nSTDDEV-LATENCY-MS,8.0001\n\
+         \"ERROR: \"\"timeout\"\"\",2\n",
+    );
+    check(ResultFile::DistributionAll, "LATENCY-MS,COUNT\n0,2\n10,1\n20,2\n");
+}
+
+#[test]
+fn percentiles_that_failures_reach_are_empty() {
+    let put = figures(&[vec![10; 250], vec![30; 20]].concat(), 30);
+    let stage: StageRecord = serde_json::from_value(stage(1, 0.0, put, Vec::new())).unwrap();
+    assert_eq!(
+        percentiles(&stage.measurement).csv(),
+        "LATENCY-PERCENTILE,LATENCY-MS\np10,10.002431\np25,10.002431\np50,10.002431\np75,10.002431\n\
+         p90,30.015487\np95,\np99,\np99.9,\n"
+    );
+}
+
+#[test]
+fn disk_space_stands_beside_the_address_of_the_configuration() {
+    check(
+        ResultFile::DiskUsage,
+        "INDEX,DATABASE-ENDPOINT,DISK-SPACE-USAGE,DISK-SPACE-USAGE-BYTES-NUM\n\
+         0,10.138.0.2:2379,105 MB,105381888\n",
+    );
+}
+
+#[test]
+fn metrics_of_a_second_are_of_what_happened_during_it() {
+    let made = made();
+    let [server] = &made.servers[..] else { panic!("one node") };
+    let frame = Frame::read(&server.interpolated).unwrap();
+    assert_eq!(frame.header, METRICS_HEADER);
+    let column = |name: &str| frame.column(name).unwrap();
+    assert_eq!(
+        column("UNIX-SECOND"),
+        ["1795563778", "1795563779", "1795563780", "1795563781", "1795563782", "1795563783"]
+    );
+    assert_eq!(column("CPU-NUM")[1..5], ["75.00"; 4]);
+    assert_eq!(column("CPU")[1], "75.00 %");
+    assert_eq!(column("SECTORS-WRITTEN-DELTA")[1], "10");
+    assert_eq!(column("RECEIVE-BYTES-NUM-DELTA")[1..], ["1000", "1000", "1000", "1000", "500"]);
+    assert_eq!(column("VMRSS-NUM")[0], "24576000");
+    assert_eq!(column("VMRSS")[0], "25 MB");
+    assert_eq!(column("VOLUNTARY-CTXT-SWITCHES")[1], "12", "1.25 s after the first look");
+    assert_eq!(column("NON-VOLUNTARY-CTXT-SWITCHES")[1], "", "not sampled");
+    assert_eq!(column("EXTRA"), ["10", "10", "10", "10", "20", "20"]);
+    let looks = Frame::read(&server.raw).unwrap();
+    assert_eq!(looks.rows.len(), 11, "up to the first after the load, at 5 s");
+    assert_eq!(looks.column("CPU-NUM").unwrap()[..2], ["", "75.00"]);
+}
+
+#[test]
+fn keys_have_the_second_in_which_the_first_of_them_was_written() {
+    let of = |seconds: &[u64], requests| -> Vec<(u64, Option<u64>)> {
+        let found = by_keys(seconds, |second| *second, requests);
+        found.into_iter().map(|(keys, second)| (keys, second.copied())).collect()
+    };
+    assert_eq!(
+        of(&[500], 500),
+        [(500, Some(500))],
+        "dbtester has nothing of fewer than a thousand"
+    );
+    assert_eq!(
+        of(&[1778, 1000], 2778),
+        [(1000, Some(1778)), (2000, Some(1778)), (2778, Some(1000))]
+    );
+    assert_eq!(of(&[1000], 3000), [(1000, Some(1000)), (2000, None), (3000, None)]);
+    assert_eq!(of(&[], 0), []);
+}

@@ -1,0 +1,227 @@
+//! Tables as dbtester keeps them on disk: comma-separated, quoted as Go's `encoding/csv` does, lines ending in LF.
+//!
+//! Not here: which columns a file has (`files`, `analysis`).
+
+use std::fmt;
+
+/// A table with named columns.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Frame {
+    /// The columns' names.
+    pub header: Vec<String>,
+    /// The rows; each as long as the header.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// Reason why a text is no table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FrameError {
+    /// It has no first line.
+    Empty,
+    /// A quoted field does not end.
+    OpenQuote {
+        /// The line in which it begins, from 1.
+        line: usize,
+    },
+    /// A row has another number of fields than the header.
+    Ragged {
+        /// The row's line, from 1.
+        line: usize,
+        /// Its fields.
+        fields: usize,
+        /// The header's.
+        columns: usize,
+    },
+    /// A column is missing.
+    NoColumn(String),
+    /// A field is not the number that its column holds.
+    NotANumber {
+        /// The column.
+        column: String,
+        /// The row, from 1, without the header.
+        row: usize,
+        /// The text that stands there.
+        seen: String,
+    },
+}
+
+impl fmt::Display for FrameError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => to.write_str("it is empty"),
+            Self::OpenQuote { line } => write!(to, "line {line} has a quote that does not end"),
+            Self::Ragged { line, fields, columns } => {
+                write!(to, "line {line} has {fields} fields, and the header {columns}")
+            }
+            Self::NoColumn(name) => write!(to, "it has no column `{name}`"),
+            Self::NotANumber { column, row, seen } => {
+                write!(to, "`{seen}` in row {row} of column `{column}` is not a number")
+            }
+        }
+    }
+}
+
+impl std::error::Error for FrameError {}
+
+impl Frame {
+    /// An empty table with these columns.
+    pub fn new<'a>(header: impl IntoIterator<Item = &'a str>) -> Self {
+        Self { header: header.into_iter().map(str::to_owned).collect(), rows: Vec::new() }
+    }
+
+    /// A table from whole columns; shorter ones end in empty fields.
+    pub fn from_columns(columns: Vec<(String, Vec<String>)>) -> Self {
+        let rows = columns.iter().map(|(_, values)| values.len()).max().unwrap_or(0);
+        let cell = |values: &[String], row: usize| values.get(row).cloned().unwrap_or_default();
+        let rows = (0..rows).map(|row| columns.iter().map(|(_, v)| cell(v, row)).collect());
+        let rows = rows.collect();
+        Self { header: columns.into_iter().map(|(name, _)| name).collect(), rows }
+    }
+
+    /// Returns the file's text.
+    pub fn csv(&self) -> String {
+        csv(std::iter::once(&self.header).chain(&self.rows))
+    }
+
+    /// Reads a file with a header.
+    ///
+    /// # Errors
+    /// When it is empty, or a row has another number of fields than the header.
+    pub fn read(text: &str) -> Result<Self, FrameError> {
+        let mut lines = lines(text)?.into_iter();
+        let (_, header) = lines.next().ok_or(FrameError::Empty)?;
+        let columns = header.len();
+        let mut rows = Vec::new();
+        for (line, row) in lines {
+            if row.len() != columns {
+                return Err(FrameError::Ragged { line, fields: row.len(), columns });
+            }
+            rows.push(row);
+        }
+        Ok(Self { header, rows })
+    }
+
+    /// Returns a column's fields.
+    ///
+    /// # Errors
+    /// When there is no such column.
+    pub fn column(&self, name: &str) -> Result<Vec<&str>, FrameError> {
+        let place = self.header.iter().position(|one| one == name);
+        let place = place.ok_or_else(|| FrameError::NoColumn(name.to_owned()))?;
+        Ok(self.rows.iter().map(|row| row.get(place).map_or("", String::as_str)).collect())
+    }
+
+    /// Returns a column's numbers; an empty field is none.
+    ///
+    /// # Errors
+    /// When there is no such column, or it holds something else.
+    pub fn numbers(&self, name: &str) -> Result<Vec<Option<f64>>, FrameError> {
+        let number = |(row, text): (usize, &str)| match text.trim() {
+            "" => Ok(None),
+            text => match text.parse::<f64>() {
+                Ok(number) if number.is_finite() => Ok(Some(number)),
+                _ => Err(FrameError::NotANumber {
+                    column: name.to_owned(),
+                    row: row + 1,
+                    seen: text.chars().take(40).collect(),
+                }),
+            },
+        };
+        self.column(name)?.into_iter().enumerate().map(number).collect()
+    }
+}
+
+/// Returns rows as a file's text.
+pub(super) fn csv<'a>(rows: impl IntoIterator<Item = &'a Vec<String>>) -> String {
+    let mut text = String::new();
+    for row in rows {
+        for (place, field) in row.iter().enumerate() {
+            if place > 0 {
+                text.push(',');
+            }
+            let quoted = field.starts_with(' ') || field.contains(['"', ',', '\n', '\r']);
+            match quoted {
+                true => {
+                    text.push('"');
+                    text.push_str(&field.replace('"', "\"\""));
+                    text.push('"');
+                }
+                false => text.push_str(field),
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Reads rows of any length, each with the line that it begins in; empty lines are none.
+pub(super) fn lines(text: &str) -> Result<Vec<(usize, Vec<String>)>, FrameError> {
+    let mut rows = Vec::new();
+    let mut row: Vec<String> = Vec::new();
+    let mut field = String::new();
+    let (mut line, mut began, mut quote) = (1, 1, None);
+    let mut chars = text.chars().peekable();
+    while let Some(next) = chars.next() {
+        match (next, quote) {
+            ('"', Some(_)) if chars.peek() == Some(&'"') => {
+                chars.next();
+                field.push('"');
+            }
+            ('"', Some(_)) => quote = None,
+            ('"', None) if field.is_empty() => quote = Some(line),
+            (',', None) => row.push(std::mem::take(&mut field)),
+            ('\r', None) if chars.peek() == Some(&'\n') => {}
+            ('\n', None) => {
+                if !(row.is_empty() && field.is_empty()) {
+                    row.push(std::mem::take(&mut field));
+                    rows.push((began, std::mem::take(&mut row)));
+                }
+                line += 1;
+                began = line;
+            }
+            (other, _) => {
+                line += usize::from(other == '\n');
+                field.push(other);
+            }
+        }
+    }
+    if let Some(line) = quote {
+        return Err(FrameError::OpenQuote { line });
+    }
+    if !(row.is_empty() && field.is_empty()) {
+        row.push(field);
+        rows.push((began, row));
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_the_same_after_writing_and_reading() {
+        let mut frame = Frame::new(["A", "B,C", "say \"so\""]);
+        frame.rows.push(vec!["1".into(), " led by a space".into(), "two\nlines".into()]);
+        frame.rows.push(vec![String::new(), "\"".into(), "é".into()]);
+        assert_eq!(Frame::read(&frame.csv()), Ok(frame));
+    }
+
+    #[test]
+    fn fields_are_quoted_as_go_does() {
+        let row = vec!["1,000".to_owned(), "ERROR: \"x\"".to_owned(), "p99".to_owned()];
+        assert_eq!(csv([&row]), "\"1,000\",\"ERROR: \"\"x\"\"\",p99\n");
+    }
+
+    #[test]
+    fn broken_tables_are_refused() {
+        let told = |text: &str| Frame::read(text).unwrap_err().to_string();
+        assert_eq!(told(""), "it is empty");
+        assert_eq!(told("a,b\n1\n"), "line 2 has 1 fields, and the header 2");
+        assert_eq!(told("a\n\"b\n"), "line 2 has a quote that does not end");
+        let frame = Frame::read("a\r\n1\r\nx\r\n\n").unwrap();
+        assert_eq!(frame.numbers("b").unwrap_err().to_string(), "it has no column `b`");
+        let not = frame.numbers("a").unwrap_err().to_string();
+        assert_eq!(not, "`x` in row 2 of column `a` is not a number");
+    }
+}

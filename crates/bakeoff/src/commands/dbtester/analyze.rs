@@ -1,0 +1,78 @@
+//! `bakeoff dbtester analyze`: reads the files of `control`, or dbtester's own, and writes tables, plots and the README.
+//!
+//! Not here: what is made of the files (`bakeoff_compat::dbtester::analysis`).
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use bakeoff_compat::dbtester::Database;
+use bakeoff_compat::dbtester::analysis::{self, Input};
+
+use super::{ConfigFile, write_all};
+use crate::cli::AnalyzeArgs;
+use crate::failure::Failure;
+use crate::messages;
+
+/// The largest file that is read, in bytes: a day of metrics has some 30 MB.
+const FILE_MAX: u64 = 1 << 30;
+
+/// Analyses the databases, prints their table, and says where the files are.
+pub(super) fn run(args: &AnalyzeArgs) -> Result<ExitCode, Failure> {
+    let file = ConfigFile::read(&args.config)?;
+    let config = &file.config;
+    if config.compared.is_empty() {
+        return Err(Failure::input(
+            format!("`{}` names no database in `all_database_id_list`", file.name),
+            "there is nothing to analyse",
+        ));
+    }
+    let mut analyses = BTreeMap::new();
+    for &database in &config.compared {
+        let found = config.analysis(database).ok_or_else(|| {
+            let id = database.id();
+            Failure::input(
+                format!("`{}` says nothing of `{id}` but its id", file.name),
+                "describe it in `datatbase_id_to_config_client_machine_agent_control`",
+            )
+        })?;
+        analyses.insert(database, found);
+    }
+    let mut inputs: BTreeMap<Database, Input<'_>> = BTreeMap::new();
+    for (&database, analysis) in &analyses {
+        let mut texts = BTreeMap::new();
+        for path in analysis::paths(analysis) {
+            texts.insert(path, read(&args.results.join(path), database)?);
+        }
+        inputs.insert(database, Input { analysis, texts });
+    }
+    let analyzed = analysis::analyze(config, &inputs).map_err(|error| {
+        Failure::input(
+            error.to_string(),
+            "run `bakeoff dbtester control` again, or take the file's original",
+        )
+    })?;
+    analyzed.notes.iter().for_each(|note| messages::warn(note));
+    let paths = write_all(&args.results, &analyzed.files)?;
+    messages::output(analyzed.table.trim_end());
+    messages::output(&format!("\n{} files in {}", paths.len(), args.results.display()));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(path: &Path, database: Database) -> Result<String, Failure> {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(FILE_MAX + 1).read_to_string(&mut text));
+    let cannot = |why: &dyn std::fmt::Display| {
+        Failure::input(
+            format!("cannot read `{}` of `{}`: {why}", path.display(), database.id()),
+            "`bakeoff dbtester control` writes it; `--results DIR` names the folder that paths are relative to",
+        )
+    };
+    read.map_err(|error| cannot(&error))?;
+    match text.len() as u64 {
+        length if length > FILE_MAX => Err(cannot(&"it is too large")),
+        _ => Ok(text),
+    }
+}

@@ -1,0 +1,147 @@
+//! `bakeoff dbtester control`: runs a configuration's databases one after the other, and writes dbtester's files.
+//!
+//! Not here: the study (`study`), one trial (`trial`), the files' contents (`bakeoff_compat::dbtester::files`).
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+use bakeoff_compat::dbtester::files::{self, Measured};
+use bakeoff_compat::dbtester::{Located, ResultFile};
+use bakeoff_core::record::Record;
+use bakeoff_core::study::{DiagnosticSink, Stop, Study};
+
+use super::study::{self, Asked, Planned};
+use super::{ConfigFile, write_all};
+use crate::cli::ControlArgs;
+use crate::commands::run::runner::{self, Runner};
+use crate::commands::{run, run_folder};
+use crate::event::{Event, Reporter};
+use crate::failure::Failure;
+use crate::messages;
+
+/// Runs the databases, prints what came of it, and says where dbtester's files are.
+pub(super) fn run(
+    args: &ControlArgs,
+    reporter: &mut dyn Reporter,
+    interrupted: &AtomicBool,
+) -> Result<ExitCode, Failure> {
+    let file = ConfigFile::read(&args.config)?;
+    let Asked { study, databases, notes } = study::asked(&file, args)?;
+    refuse_missing_folder(&file, args)?;
+    notes.iter().for_each(|note| messages::warn(note));
+    let (seed, order) = runner::order(&study, args.options.seed);
+    let mut runner = Runner { options: &args.options, reporter, interrupted };
+    let (folder, complete) = runner.begin(study, seed, order, None)?;
+    reporter.report(&Event::RunFinished { complete, resume: "run", folder: &folder.path });
+    let code = run::conclude(&folder, false, false)?;
+    let (record, _) = run_folder::read(&folder.path)?;
+    for planned in &databases {
+        written(&file, planned, &record, args)?;
+    }
+    Ok(code)
+}
+
+/// Refuses a folder that is not there, before anything is started: dbtester's own files go there, where one database
+/// alone is run.
+fn refuse_missing_folder(file: &ConfigFile, args: &ControlArgs) -> Result<(), Failure> {
+    let Located { value, at } = &file.config.client.prefix;
+    let folder = args.path_prefix.as_deref().unwrap_or(value);
+    if args.database_id.is_none() || folder.is_empty() || Path::new(folder).is_dir() {
+        return Ok(());
+    }
+    let what = format!("there is no folder `{folder}`");
+    let hint = "`--path-prefix .` leaves the files of `control` here";
+    if args.path_prefix.is_some() {
+        return Err(Failure::input(what, hint));
+    }
+    let mut sink = DiagnosticSink::new(file.name.as_str(), file.text.as_str());
+    sink.hint(at, what, hint);
+    Err(sink.into_diagnostics().into())
+}
+
+/// Writes the files of one database, and says where they are.
+fn written(
+    file: &ConfigFile,
+    planned: &Planned<'_>,
+    record: &Record,
+    args: &ControlArgs,
+) -> Result<(), Failure> {
+    let (config, group) = (&file.config, planned.group);
+    let id = group.database.id();
+    let Some(trial) = record.trials.iter().find(|one| one.trial.system == planned.system) else {
+        return Ok(()); // interrupted before
+    };
+    let endpoints: Vec<String> =
+        group.nodes.iter().map(|node| format!("{}:{}", node.host, node.database_port)).collect();
+    let made = files::files(&Measured {
+        record: trial,
+        program: group.database.product().name(),
+        clients_each: planned.clients_each,
+        requests: requests(&record.header.study, &trial.trial.load),
+        endpoints: &endpoints,
+    });
+    let made = match made {
+        Ok(made) => made,
+        Err(error) => {
+            messages::warn(&format!("`{id}` leaves no files of dbtester's: {error}"));
+            return Ok(());
+        }
+    };
+    let Some(analysis) = config.analysis(group.database) else { return Ok(()) };
+    let mut files: Vec<(String, String)> = Vec::new();
+    for (role, text) in &made.client {
+        let path = match analysis.paths.get(role) {
+            Some(path) => path.clone(),
+            // The looks themselves: `analyze` reads the seconds alone.
+            None => {
+                analysis.paths[&ResultFile::ClientMetricsInterpolated].replace("-interpolated", "")
+            }
+        };
+        files.push((path, text.clone()));
+    }
+    for (place, path) in analysis.servers.iter().enumerate() {
+        let (raw, interpolated) = match made.servers.get(place) {
+            Some(server) => (server.raw.clone(), server.interpolated.clone()),
+            None => (files::no_metrics(), files::no_metrics()),
+        };
+        let looks = path.replace("-interpolated", "");
+        if looks != *path {
+            files.push((looks, raw));
+        }
+        files.push((path.clone(), interpolated));
+    }
+    let paths = write_all(&args.results, &files)?;
+    let parent = paths.first().and_then(|path| path.parent()).unwrap_or(&args.results);
+    messages::output(&format!("{id}: {} files in {}", paths.len(), parent.display()));
+    if args.database_id.is_some() {
+        let prefix = args.path_prefix.as_deref();
+        let own = made
+            .client
+            .iter()
+            .map(|(role, text)| (config.client_path(*role, prefix), text.clone()));
+        let paths = write_all(Path::new(""), &own.collect::<Vec<_>>())?;
+        let shown = paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
+        messages::output(&format!("{id}: {}", shown.join(" ")));
+    }
+    let system = record.header.systems.iter().find(|one| one.name == planned.system);
+    if let Some(version) = system.and_then(|system| system.version.as_deref())
+        && !group.description.contains(version)
+    {
+        messages::warn(&format!(
+            "files and tables call `{id}` `{}`, as the configuration does; {} {version} ran",
+            group.tag(),
+            group.database.product().name()
+        ));
+    }
+    Ok(())
+}
+
+/// Returns the requests of a load.
+fn requests(study: &Study, load: &str) -> u64 {
+    let stop = study.loads.iter().find(|one| one.name == load).map(|load| load.stop);
+    match stop {
+        Some(Stop::Operations(requests)) => requests,
+        Some(Stop::After(_)) | None => 0,
+    }
+}

@@ -1,0 +1,87 @@
+//! `bakeoff dbtester`: the commands of dbtester, on the loop, the record and the audits of `bakeoff run`.
+//!
+//! `control` turns a configuration into a study (`study`), has it run as any other, and writes dbtester's files from the
+//! record. `analyze` reads such files, ours or dbtester's own.
+//!
+//! Not here: the configuration, the files, the tables (`bakeoff_compat::dbtester`).
+
+mod analyze;
+mod control;
+mod nodes;
+mod study;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+use bakeoff_compat::dbtester::{self, Config};
+use bakeoff_host::private;
+
+use crate::cli::DbtesterCommand;
+use crate::event::Reporter;
+use crate::failure::Failure;
+use crate::messages::{self, Messages};
+
+/// Obeys one of dbtester's commands.
+pub(crate) fn run(
+    command: &DbtesterCommand,
+    messages: &mut Messages,
+    interrupted: &AtomicBool,
+) -> Result<ExitCode, Failure> {
+    match command {
+        DbtesterCommand::Agent { .. } => {
+            messages::output(AGENT);
+            Ok(ExitCode::SUCCESS)
+        }
+        DbtesterCommand::Control(args) => {
+            control::run(args, messages as &mut dyn Reporter, interrupted)
+        }
+        DbtesterCommand::Analyze(args) => analyze::run(args),
+    }
+}
+
+const AGENT: &str = "\
+There is no agent to start: `bakeoff dbtester control` starts the databases itself, samples and stops them, and leaves
+nothing that listens. This command ends at once with 0, so that scripts which start dbtester's agent go on. Its flags
+have these counterparts:
+  --etcd-exec, --consul-exec PATH         control --build ID=PATH
+  --agent-port, --agent-log, *-data-dir   none: data and logs are in the run's folder, below `runs`
+  --system-metrics-csv PATH               `server-system-metrics` files beside those that `analyze` reads";
+
+/// A configuration's file.
+struct ConfigFile {
+    /// Its path, as the user gave it.
+    name: String,
+    text: String,
+    config: Config,
+}
+
+impl ConfigFile {
+    /// Reads it, and tells what dbtester ignored of it.
+    fn read(path: &Path) -> Result<Self, Failure> {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Failure::input(
+                format!("cannot read configuration `{name}`: {error}"),
+                "give a file of dbtester's: `--config FILE`",
+            )
+        })?;
+        let (config, notes) = dbtester::read(&name, &text)?;
+        notes.iter().for_each(|note| messages::warn(note));
+        Ok(Self { name, text, config })
+    }
+}
+
+/// Writes files, each below `folder` unless its path is absolute, and makes the folders that they lie in.
+fn write_all(folder: &Path, files: &[(String, String)]) -> Result<Vec<PathBuf>, Failure> {
+    let mut written = Vec::new();
+    for (name, text) in files {
+        let path = folder.join(name);
+        let parent = path.parent().unwrap_or(folder);
+        std::fs::create_dir_all(parent).map_err(|error| Failure::file("make", parent, &error))?;
+        private::replace(&path, text.as_bytes(), private::SHARED)
+            .map_err(|error| Failure::file("write", &path, &error))?;
+        written.push(path);
+    }
+    Ok(written)
+}

@@ -1,0 +1,522 @@
+//! The study that a configuration of dbtester asks for.
+//!
+//! Databases with the same benchmark share a workload and a load, so that a run compares them; clients may differ.
+//! What a study cannot be is refused with the configuration's own line.
+//!
+//! Not here: its run (`control`), where nodes run (`nodes`).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bakeoff_compat::dbtester::{Benchmark, Database, Flag, Group, Product, WorkType};
+use bakeoff_core::study::{
+    self, Arrivals, Clusters, DiagnosticSink, Diagnostics, ERRORS_MAX, KeyOrder, Keys, Load,
+    Operation, Payload, ReadConsistency, Routing, Stop, Study, System, Targets, ValueSizes,
+    Workload,
+};
+use bakeoff_core::units::ByteCount;
+use bakeoff_core::workload::bare_size;
+
+use super::ConfigFile;
+use super::nodes::{self, Nodes};
+use crate::cli::ControlArgs;
+use crate::commands::gate;
+use crate::failure::Failure;
+use crate::systems;
+
+/// After this long without an answer an operation has failed; dbtester waited for ever.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Keys that an audit reads back.
+const AUDIT_KEYS: u64 = 10_000;
+/// The most stages that a study's load has.
+const STAGES_MAX: usize = 100;
+/// Flags that dbtester gives to the programs where a configuration says nothing.
+const ETCD_DEFAULTS: [(&str, &str); 2] =
+    [("snapshot_count", "100000"), ("quota_size_bytes", "8000000000")];
+const ZOOKEEPER_DEFAULTS: [(&str, &str); 4] =
+    [("tick_time", "2000"), ("init_limit", "5"), ("sync_limit", "5"), ("snap_count", "100000")];
+
+/// A study, and how it stands to the configuration.
+pub(super) struct Asked<'a> {
+    pub(super) study: Study,
+    pub(super) databases: Vec<Planned<'a>>,
+    /// Remarks on what is not as the configuration has it.
+    pub(super) notes: Vec<String>,
+}
+
+/// A database of a configuration, and the system that stands for it.
+pub(super) struct Planned<'a> {
+    pub(super) group: &'a Group,
+    /// The system's name in the study.
+    pub(super) system: String,
+    /// dbtester's clients on each connection.
+    pub(super) clients_each: u64,
+    pub(super) nodes: Nodes,
+}
+
+/// The work of a database's clients, as far as databases must have it in common to be compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Work {
+    kind: WorkType,
+    requests: u64,
+    rate: u64,
+    same_key: bool,
+    key_size: u64,
+    value_size: u64,
+    stale_read: bool,
+    stages: usize,
+    in_flight: u32,
+}
+
+/// A load of one database.
+struct Clients {
+    work: Work,
+    stages: Vec<u32>,
+}
+
+/// Databases with the same work.
+struct Alike {
+    work: Work,
+    /// Their systems' names, each with its clients by stage.
+    clients: Vec<(String, Vec<u32>)>,
+}
+
+/// Returns the study.
+pub(super) fn asked<'a>(file: &'a ConfigFile, args: &ControlArgs) -> Result<Asked<'a>, Failure> {
+    let chosen = chosen(file, args)?;
+    let mut sink = DiagnosticSink::new(file.name.as_str(), file.text.as_str());
+    let mut notes = Vec::new();
+    let mut databases = Vec::new();
+    let mut systems = Vec::new();
+    let mut works: Vec<Alike> = Vec::new();
+    for group in chosen {
+        let nodes = nodes::place(group, args.here, &mut sink);
+        let clients = clients(group, &mut sink);
+        let options = options(group, args, &mut sink, &mut notes);
+        let (Some(nodes), Some(clients), Some(options)) = (nodes, clients, options) else {
+            continue;
+        };
+        let name = system_name(group.database);
+        let mut system = System {
+            name: name.clone(),
+            kind: group.database.product().name().to_owned(),
+            version: None,
+            program: None,
+            nodes: u32::try_from(group.nodes.len()).unwrap_or(u32::MAX),
+            options: if nodes.servers() == study::Servers::Started {
+                options
+            } else {
+                BTreeMap::new()
+            },
+            limits: None,
+            servers: nodes.servers(),
+            metrics: Vec::new(),
+            tls: None,
+            credentials: None,
+            parts: BTreeMap::new(),
+            process: None,
+        };
+        built(&mut system, group, args)?;
+        systems.push(system);
+        let clients_each = u64::from(clients.work.in_flight);
+        let own = (name.clone(), clients.stages);
+        match works.iter_mut().find(|alike| alike.work == clients.work) {
+            Some(alike) => alike.clients.push(own),
+            None => works.push(Alike { work: clients.work, clients: vec![own] }),
+        }
+        databases.push(Planned { group, system: name, clients_each, nodes });
+    }
+    if !sink.is_empty() {
+        return Err(sink.into_diagnostics().into());
+    }
+    remarks(&databases, &systems, &mut notes);
+    let mut study = whole(file, systems, works);
+    study::recheck(&study, &file.name, &systems::kinds()).map_err(without_places)?;
+    if let Some(scale) = args.scale {
+        study = study.scaled(scale)?;
+    }
+    Ok(Asked { study, databases, notes })
+}
+
+/// The databases that are run.
+fn chosen<'a>(file: &'a ConfigFile, args: &ControlArgs) -> Result<Vec<&'a Group>, Failure> {
+    let config = &file.config;
+    let groups = || config.groups.iter();
+    let Some(id) = &args.database_id else {
+        let listed = |group: &&Group| {
+            config.compared.is_empty() || config.compared.contains(&group.database)
+        };
+        return Ok(groups().filter(listed).collect());
+    };
+    match groups().find(|group| group.database.id() == id) {
+        Some(group) => Ok(vec![group]),
+        None => {
+            let known = groups().map(|group| group.database.id());
+            let hint = study::suggest(id, known, "its databases:");
+            Err(Failure::input(format!("`{}` has no database `{id}`", file.name), hint))
+        }
+    }
+}
+
+/// Returns the system's name for a database: its id with hyphens, as names of studies have them.
+fn system_name(database: Database) -> String {
+    database.id().replace("__", "-").replace('_', "-")
+}
+
+/// Returns what its clients do; reports what a study cannot have.
+fn clients(group: &Group, sink: &mut DiagnosticSink<'_>) -> Option<Clients> {
+    let Benchmark { work, requests, connections, clients, steps, rate, .. } = &group.benchmark;
+    let id = group.database.id();
+    if matches!(group.database.product(), Product::Zetcd | Product::Cetcd) {
+        let what = format!("`{id}` is a proxy of 2016 whose program cannot be had any more");
+        let hint =
+            "take it out of `all_database_id_list`, or choose another one with `--database-id`";
+        sink.hint(&group.at, what, hint);
+        return None;
+    }
+    if !group.steps.stress.value {
+        let what = format!("`{id}` is not loaded, so that nothing can be measured");
+        let hint =
+            "write `step2_stress_database: true`; `bakeoff start` starts servers for other tools";
+        sink.hint(&group.steps.stress.at, what, hint);
+        return None;
+    }
+    let Some(kind) = work.value else {
+        let what = format!("`type` of `{id}` must be `write`, `read` or `read-oneshot`");
+        sink.add(&work.at, what);
+        return None;
+    };
+    if requests.value == 0 {
+        sink.add(&requests.at, format!("`request_number` of `{id}` must be 1 or more"));
+        return None;
+    }
+    let sweep = !steps.is_empty();
+    if sweep && rate.value > 0 {
+        let what = format!("`{id}` has a rate and steps of clients, and one load cannot have both");
+        sink.hint(
+            &rate.at,
+            what,
+            "leave out one of them; at a rate, clients change nothing but the most at once",
+        );
+        return None;
+    }
+    if steps.len() > STAGES_MAX {
+        sink.add(&steps[STAGES_MAX].at, format!("a load has at most {STAGES_MAX} steps"));
+        return None;
+    }
+    let (stages, in_flight) = match sweep {
+        true => (steps.iter().map(|step| (step.value, &step.at)).collect::<Vec<_>>(), 1),
+        false if kind == WorkType::ReadOneshot => (vec![(clients.value, &clients.at)], 1),
+        false if connections.value == 0 || clients.value <= connections.value => {
+            (vec![(clients.value, &clients.at)], 1)
+        }
+        false if clients.value % connections.value != 0 => {
+            let what = format!(
+                "{} clients of `{id}` cannot share {} connections evenly",
+                clients.value, connections.value
+            );
+            sink.hint(
+                &clients.at,
+                what,
+                "dbtester gave some connections one client more than others",
+            );
+            return None;
+        }
+        false => (vec![(connections.value, &connections.at)], clients.value / connections.value),
+    };
+    let in_flight = u32::try_from(in_flight).unwrap_or(u32::MAX);
+    let mut counts = Vec::new();
+    for (count, at) in stages {
+        let share = requests.value / if sweep { steps.len() as u64 } else { 1 };
+        match u32::try_from(count) {
+            Ok(0) => sink.add(at, format!("`{id}` has no clients")),
+            Ok(count) if u64::from(count) * u64::from(in_flight) > share => {
+                let what = format!(
+                    "`{id}` has {} clients, and {share} requests",
+                    u64::from(count) * u64::from(in_flight)
+                );
+                sink.hint(at, what, "another number of clients would be another experiment");
+            }
+            Ok(count) => counts.push(count),
+            Err(_) => sink.add(at, format!("`{count}` clients are more than anybody has")),
+        }
+    }
+    sizes(group, kind, sink);
+    let benchmark = &group.benchmark;
+    let reads = kind != WorkType::Write;
+    let work = Work {
+        kind,
+        requests: requests.value,
+        rate: rate.value,
+        same_key: reads || benchmark.same_key,
+        key_size: benchmark.key_size.value,
+        value_size: benchmark.value_size.value,
+        stale_read: reads && benchmark.stale_read,
+        stages: counts.len(),
+        in_flight,
+    };
+    (!counts.is_empty()).then_some(Clients { work, stages: counts })
+}
+
+/// Reports keys with fewer names than there are, and values that a product does not take.
+fn sizes(group: &Group, kind: WorkType, sink: &mut DiagnosticSink<'_>) {
+    let Benchmark { requests, key_size, value_size, same_key, .. } = &group.benchmark;
+    let keys = if *same_key || kind != WorkType::Write { 1 } else { requests.value };
+    let least = bare_size(keys);
+    if key_size.value < least {
+        let what = format!("{keys} keys of {} bytes have too few names", key_size.value);
+        sink.hint(&key_size.at, what, format!("write `key_size_bytes: {least}` or more"));
+    }
+    let kinds = systems::kinds();
+    let product = group.database.product().name();
+    let most =
+        kinds.iter().find(|one| one.name == product).map_or(u64::MAX, |one| one.value_size_max);
+    if value_size.value > most {
+        let what = format!("values of `{}` have at most {most} bytes", group.database.id());
+        sink.add(&value_size.at, what);
+    }
+}
+
+/// Returns the options of a database's program.
+fn options(
+    group: &Group,
+    args: &ControlArgs,
+    sink: &mut DiagnosticSink<'_>,
+    notes: &mut Vec<String>,
+) -> Option<BTreeMap<String, String>> {
+    let given = |name: &str| group.flags.get(name);
+    let mut options = BTreeMap::new();
+    let mut put = |defaults: &[(&str, &str)], option: &str, flag: &str, unit: &str| {
+        let default = defaults.iter().find(|(name, _)| *name == flag).map(|(_, value)| *value);
+        if let Some(value) = given(flag).map(|flag| flag.value.as_str()).or(default) {
+            options.insert(option.to_owned(), format!("{value}{unit}"));
+        }
+    };
+    match group.database.product() {
+        Product::Etcd => {
+            put(&ETCD_DEFAULTS, "snapshot-count", "snapshot_count", "");
+            put(&ETCD_DEFAULTS, "quota", "quota_size_bytes", "");
+        }
+        Product::Zookeeper => {
+            put(&ZOOKEEPER_DEFAULTS, "tick-time", "tick_time", "ms");
+            put(&ZOOKEEPER_DEFAULTS, "init-limit", "init_limit", "");
+            put(&ZOOKEEPER_DEFAULTS, "sync-limit", "sync_limit", "");
+            put(&ZOOKEEPER_DEFAULTS, "snap-count", "snap_count", "");
+            put(&[], "jute-maxbuffer", "java_d_jute_max_buffer", "");
+            if given("max_client_connections").is_some() {
+                notes.push(
+                    "`max_client_connections` has no counterpart: all clients come from one address, and ZooKeeper is \
+                     told not to limit it"
+                        .to_owned(),
+                );
+            }
+            if let Some(heap) = heap(group, args, sink)? {
+                options.insert("heap".to_owned(), heap);
+            }
+        }
+        Product::Consul | Product::Zetcd | Product::Cetcd => {}
+    }
+    Some(options)
+}
+
+/// Returns the size of ZooKeeper's heap, where one is asked for; none, with a report, where it is no size or more than
+/// this machine has.
+fn heap(
+    group: &Group,
+    args: &ControlArgs,
+    sink: &mut DiagnosticSink<'_>,
+) -> Option<Option<String>> {
+    if let Some(heap) = &args.zookeeper_heap {
+        return Some(Some(heap.clone()));
+    }
+    let flag = |name: &str| group.flags.get(name);
+    let Some(Flag { value, at }) = flag("java_xmx").or(flag("java_xms")) else { return Some(None) };
+    // Java's letters are powers of 1024.
+    let size = match value.strip_suffix(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T']) {
+        Some(number) => {
+            let letter = value[number.len()..].to_ascii_uppercase();
+            format!("{number}{letter}iB")
+        }
+        None => value.clone(),
+    };
+    let Ok(ByteCount(bytes)) = size.parse() else {
+        sink.add(at, format!("`{value}` is not a size as Java has it"));
+        return None;
+    };
+    let here = group.steps.start.value;
+    let (nodes, memory) = (group.nodes.len() as u64, crate::environment::memory_bytes());
+    if here && memory > 0 && bytes.saturating_mul(nodes) > memory {
+        let what = format!(
+            "{nodes} heaps of {value} are more than the {} of this machine",
+            ByteCount(memory)
+        );
+        sink.hint(at, what, "`--zookeeper-heap 512MiB` gives ZooKeeper another heap");
+        return None;
+    }
+    Some(Some(size))
+}
+
+/// Gives a system the program or the version that a flag names.
+fn built(system: &mut System, group: &Group, args: &ControlArgs) -> Result<(), Failure> {
+    let id = group.database.id();
+    for (of, asked) in &args.build {
+        let known = Database::ALL.iter().map(|one| one.id());
+        if Database::find(of).is_none() {
+            let hint = study::suggest(of, known, "dbtester's databases:");
+            return Err(Failure::input(
+                format!("--build: `{of}` is no database of dbtester"),
+                hint,
+            ));
+        }
+        if of == id {
+            let build = gate::build("--build", Some(asked), &[], Some(&system.kind))?;
+            system.program = build.program;
+            system.version = build.version;
+        }
+    }
+    Ok(())
+}
+
+/// Adds remarks on what is not as the configuration has it.
+fn remarks(databases: &[Planned<'_>], systems: &[System], notes: &mut Vec<String>) {
+    let replaced: usize = databases
+        .iter()
+        .map(|planned| match planned.nodes {
+            Nodes::Here { replaced } => replaced,
+            Nodes::Running(_) => 0,
+        })
+        .sum();
+    if replaced > 0 {
+        notes.push(format!(
+            "this machine stands for {replaced} of the configuration's machines: the nodes of a database and its clients \
+             share CPUs, disk and loopback"
+        ));
+    }
+    let alike = |one: &System, other: &System| {
+        one.kind == other.kind && one.program == other.program && one.version == other.version
+    };
+    let started: Vec<&System> = systems.iter().filter(|system| system.is_started()).collect();
+    for (place, one) in started.iter().enumerate() {
+        if let Some(other) = started[place + 1..].iter().find(|other| alike(one, other)) {
+            notes.push(format!(
+                "`{}` and `{}` run the same program: an id of dbtester's names no version, and `--build ID=VERSION` gives \
+                 one",
+                one.name, other.name
+            ));
+        }
+    }
+    for planned in databases {
+        let (id, steps) = (planned.group.database.id(), &planned.group.steps);
+        if steps.start.value && !steps.stop.value {
+            notes.push(format!(
+                "`{id}` is stopped at the end all the same: bakeoff leaves nothing running"
+            ));
+        }
+        let Benchmark { connections, clients, steps, .. } = &planned.group.benchmark;
+        if steps.is_empty() && clients.value < connections.value {
+            notes.push(format!(
+                "`{id}` has more connections than clients; those without a client are not opened"
+            ));
+        }
+    }
+    if databases.iter().any(|planned| planned.group.steps.upload.value) {
+        notes.push("nothing is uploaded; the files that would have been are in the folder that `analyze` reads".to_owned());
+    }
+}
+
+/// Puts the study together.
+fn whole(file: &ConfigFile, systems: Vec<System>, works: Vec<Alike>) -> Study {
+    let config = &file.config;
+    let stem = std::path::Path::new(&file.name).file_stem();
+    let stem = stem.and_then(|stem| stem.to_str()).unwrap_or("dbtester").to_owned();
+    let alone = works.len() == 1;
+    let mut workloads = Vec::new();
+    let mut loads = Vec::new();
+    for Alike { work, clients } in works {
+        let suffix = if alone { String::new() } else { format!("-{}", clients[0].0) };
+        let load = Load {
+            name: format!("{}{suffix}", load_name(&work)),
+            clients: clients[0].1.clone(),
+            clients_for: clients[1..]
+                .iter()
+                .filter(|(_, own)| *own != clients[0].1)
+                .cloned()
+                .collect(),
+            arrivals: match work.rate {
+                0 => Arrivals::Closed,
+                rate => Arrivals::Constant { rate: rate as f64 },
+            },
+            in_flight: work.in_flight,
+            stop: Stop::Operations(work.requests),
+            warmup: Duration::ZERO,
+            timeout: TIMEOUT,
+            targets: Routing::Same(Targets::All),
+            keep_alive: work.kind != WorkType::ReadOneshot,
+            tls_resumption: true,
+            errors_max: ERRORS_MAX,
+            find: None,
+        };
+        let systems = clients.into_iter().map(|(system, _)| system).collect::<Vec<_>>();
+        workloads.push(workload(&work, &load, &suffix, if alone { Vec::new() } else { systems }));
+        loads.push(load);
+    }
+    let title =
+        if config.title.trim().is_empty() { stem.clone() } else { config.title.trim().to_owned() };
+    let description = Some(config.description.trim().to_owned()).filter(|text| !text.is_empty());
+    Study {
+        name: stem,
+        title,
+        description,
+        systems,
+        workloads,
+        loads,
+        trials: 1,
+        audit_keys: AUDIT_KEYS,
+        kill: None,
+        sample_every: Duration::from_secs(1),
+        clusters: Clusters::Fresh,
+        publication: None,
+        published: Vec::new(),
+        scale: 1.0,
+    }
+}
+
+fn load_name(work: &Work) -> &'static str {
+    match (work.stages, work.rate) {
+        (2.., _) => "sweep",
+        (_, 0) => "closed",
+        _ => "rate",
+    }
+}
+
+fn workload(work: &Work, load: &Load, suffix: &str, systems: Vec<String>) -> Workload {
+    let reads = work.kind != WorkType::Write;
+    let operation = if reads { Operation::Get } else { Operation::Put };
+    Workload {
+        name: format!("{}{suffix}", work.kind.word()),
+        mix: BTreeMap::from([(operation, 1)]),
+        keys: Keys {
+            count: if work.same_key { 1 } else { work.requests },
+            size: work.key_size,
+            order: if work.same_key { KeyOrder::Same } else { KeyOrder::Unique },
+            per_directory: 0,
+        },
+        payload: Payload::Values(ValueSizes::Fixed(work.value_size)),
+        with: BTreeMap::new(),
+        reads: match (reads, work.stale_read) {
+            (false, _) => ReadConsistency::Default,
+            (true, true) => ReadConsistency::Stale,
+            (true, false) => ReadConsistency::Linearizable,
+        },
+        fill: reads,
+        loads: vec![load.name.clone()],
+        systems,
+    }
+}
+
+/// Takes the places out of diagnostics: they are of the study, which the user has never seen.
+fn without_places(diagnostics: Diagnostics) -> Failure {
+    let mut diagnostics = diagnostics;
+    diagnostics.0.iter_mut().for_each(|one| one.place = None);
+    diagnostics.into()
+}
