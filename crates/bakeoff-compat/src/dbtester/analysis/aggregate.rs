@@ -89,6 +89,8 @@ pub(super) struct Second {
     /// Least, mean, most; none without an answer.
     pub(super) latency: Option<[f64; 3]>,
     pub(super) throughput: f64,
+    /// Whether the file has a row of it. Between two steps nothing is asked for.
+    pub(super) listed: bool,
     /// Values by server, in the order of [`TAKEN`].
     servers: Vec<[Option<f64>; TAKEN.len()]>,
 }
@@ -187,6 +189,7 @@ fn load(path: &str, frame: &Frame) -> Result<(Vec<Second>, Vec<Second>), Analysi
         sum += done;
         let second = merged.entry(unix).or_default();
         second.unix = unix;
+        second.listed = true;
         second.clients = clients[row].unwrap_or(0.0);
         let (Some(least), Some(mean), Some(most)) = (least[row], mean[row], most[row]) else {
             continue;
@@ -195,7 +198,8 @@ fn load(path: &str, frame: &Frame) -> Result<(Vec<Second>, Vec<Second>), Analysi
             continue; // zeros of dbtester, in place of a latency that there is not
         }
         let (clients, latency) = (second.clients, Some([least, mean, most]));
-        by_step.push(Second { unix, clients, latency, throughput: done, servers: Vec::new() });
+        let throughput = done;
+        by_step.push(Second { unix, clients, latency, throughput, ..Second::default() });
         let before = second.throughput;
         second.throughput += done;
         second.latency = Some(match second.latency {

@@ -92,7 +92,8 @@ fn servers(contender: &Contender<'_>, values: &mut Values) {
     let seconds = &aggregated.seconds;
     // The first and the last second are broken ones: the load began in one and ended in the other.
     let whole = if seconds.len() > 2 { &seconds[1..seconds.len() - 1] } else { &seconds[..] };
-    let throughput = || whole.iter().map(|second| second.throughput);
+    let listed = || whole.iter().filter(|second| second.listed);
+    let throughput = || listed().map(|second| second.throughput);
     let most = throughput().fold(0.0, f64::max);
     let least = throughput().fold(f64::INFINITY, f64::min);
     values.insert("MAX-THROUGHPUT", format!("{} req/sec", commas(most as u64)));

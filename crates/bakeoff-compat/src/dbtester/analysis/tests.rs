@@ -199,6 +199,20 @@ fn seconds_in_which_steps_meet_count_each_step_by_its_requests() {
 }
 
 #[test]
+fn a_second_between_two_steps_is_no_throughput() {
+    let (config, _) = config::read("t.yaml", CONFIG).unwrap();
+    let analysis = &config.analyses[&Database::Consul];
+    let mut input = texts(analysis, "ERROR,0\n");
+    let seconds = "UNIX-SECOND,CONTROL-CLIENT-NUM,MIN-LATENCY-MS,AVG-LATENCY-MS,MAX-LATENCY-MS,AVG-THROUGHPUT\n\
+                   100,1,1,1,1,5\n101,1,1,1,1,70\n103,10,1,1,1,60\n104,10,1,1,1,5\n";
+    input.texts.insert(&analysis.paths[&ResultFile::Timeseries], seconds.to_owned());
+    let analyzed = analyze(&config, &BTreeMap::from([(Database::Consul, input)])).unwrap();
+    let row = |name: &str| analyzed.table.lines().find(|line| line.contains(name)).unwrap();
+    assert!(row(" MIN-THROUGHPUT ").contains(" 60 req/sec "), "{}", analyzed.table);
+    assert!(row(" MAX-THROUGHPUT ").contains(" 70 req/sec "), "{}", analyzed.table);
+}
+
+#[test]
 fn all_databases_stand_side_by_side_in_the_files_of_plots() {
     let (_, analyzed) = analyzed("ERROR,0\n");
     let analyzed = analyzed.unwrap();

@@ -4,7 +4,7 @@
 //! was of the second before, more or less. Disk and network are the process's own, where dbtester had those of a whole
 //! disk and a whole network interface.
 
-use bakeoff_core::observed::{Column, PhaseName, Series};
+use bakeoff_core::observed::{Column, GENERATOR, PhaseName, Series};
 
 use super::Measured;
 use crate::dbtester::frame::Frame;
@@ -75,6 +75,26 @@ pub(super) struct Sampled {
     until: f64,
     /// When each stage began, and its clients.
     stages: Vec<(f64, u64)>,
+    /// Bytes of each stage, as the generator counted them.
+    counted: Vec<Counted>,
+}
+
+/// Bytes of a stage, by the generator's own count: connections that close between two looks are in it too.
+struct Counted {
+    /// When it began and ended, in seconds since the trial began.
+    time: (f64, f64),
+    sent: f64,
+    received: f64,
+}
+
+impl Counted {
+    /// Returns the bytes of one direction in a time, spread evenly over the stage.
+    fn within(&self, column: Column, from: f64, to: f64) -> f64 {
+        let (began, ended) = self.time;
+        let share =
+            (to.min(ended) - from.max(began)).max(0.0) / (ended - began).max(f64::MIN_POSITIVE);
+        share * if column == Column::SocketSent { self.sent } else { self.received }
+    }
 }
 
 impl Sampled {
@@ -83,9 +103,16 @@ impl Sampled {
         let loads = phases.filter(|phase| phase.name == PhaseName::Load.text());
         let until = loads.map(|phase| phase.to).fold(0.0, f64::max);
         let stages = measured.record.stages.iter();
+        let counted = stages.clone().map(|stage| {
+            let of = &stage.measurement;
+            let from = stage.measured_from.unwrap_or(stage.began);
+            let time = (stage.began, from + of.window.as_secs_f64());
+            Counted { time, sent: of.bytes_sent as f64, received: of.bytes_received as f64 }
+        });
+        let counted = counted.collect();
         let clients = |clients: u32| u64::from(clients) * measured.clients_each;
         let stages = stages.map(|stage| (stage.began, clients(stage.clients))).collect();
-        Self { began, until, stages }
+        Self { began, until, stages, counted }
     }
 
     /// A row for each look.
@@ -127,16 +154,26 @@ impl Sampled {
         nanoseconds: i128,
         (from, to): (Option<f64>, f64),
     ) -> Vec<String> {
+        let counts = series.name == GENERATOR;
+        let counted = |column, from, to| {
+            matches!(column, Column::SocketSent | Column::SocketReceived).then(|| {
+                self.counted.iter().map(|stage| stage.within(column, from, to)).sum::<f64>()
+            })
+        };
         let grown = |column| {
-            from.filter(|from| to > *from)
-                .and_then(|from| series.growth_between(column, from, to))
-                .map(|grown| grown.max(0.0))
+            let from = from.filter(|from| to > *from)?;
+            let counted = counted(column, from, to).filter(|_| counts);
+            let grown = counted.or_else(|| series.growth_between(column, from, to));
+            grown.map(|grown| grown.max(0.0))
         };
         let gauge = |column| {
             let place = series.at.partition_point(|&at| at <= to).checked_sub(1)?;
             series.columns.get(&column)?.get(place).copied()
         };
         let counter = |column| {
+            if let Some(counted) = counted(column, 0.0, to).filter(|_| counts) {
+                return Some(counted);
+            }
             let first = *series.columns.get(&column)?.first()?;
             let grown = series.growth_between(column, *series.at.first()?, to)?;
             Some(first + grown)

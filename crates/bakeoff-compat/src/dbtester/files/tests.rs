@@ -36,7 +36,7 @@ fn stage(clients: u32, from: f64, put: Value, seconds: Vec<Value>) -> Value {
         "measurement": {
             "window": seconds.len() as f64, "operations": {"put": put}, "seconds": seconds, "warmup_operations": 0,
             "disconnected": 0.0, "connection_errors": {"count": 0, "examples": []}, "slip": empty,
-            "generator_cpu": 0.0, "generator_threads": 1,
+            "generator_cpu": 0.0, "generator_threads": 1, "bytes_sent": 3050, "bytes_received": 6100,
         },
     })
 }
@@ -166,6 +166,16 @@ fn metrics_of_a_second_are_of_what_happened_during_it() {
     let looks = Frame::read(&server.raw).unwrap();
     assert_eq!(looks.rows.len(), 11, "up to the first after the load, at 5 s");
     assert_eq!(looks.column("CPU-NUM").unwrap()[..2], ["", "75.00"]);
+}
+
+#[test]
+fn bytes_of_the_client_are_those_that_it_counted() {
+    let made = made();
+    let interpolated = ResultFile::ClientMetricsInterpolated;
+    let (_, text) = made.client.iter().find(|(role, _)| *role == interpolated).unwrap();
+    let sent = Frame::read(text).unwrap().numbers("TRANSMIT-BYTES-NUM-DELTA").unwrap();
+    let sum: f64 = sent.into_iter().flatten().sum();
+    assert_eq!(sum, 2.0 * 3050.0, "of both steps, though the samples say 500 a second");
 }
 
 #[test]

@@ -9,6 +9,8 @@ mod analyze;
 mod control;
 mod nodes;
 mod study;
+#[cfg(test)]
+mod tests;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -15,7 +15,7 @@ use bakeoff_core::study::{
     Workload,
 };
 use bakeoff_core::units::ByteCount;
-use bakeoff_core::workload::bare_size;
+use bakeoff_core::workload::{VALUE_SIZE_MIN, bare_size};
 
 use super::ConfigFile;
 use super::nodes::{self, Nodes};
@@ -224,6 +224,7 @@ fn clients(group: &Group, sink: &mut DiagnosticSink<'_>) -> Option<Clients> {
         }
         false => (vec![(connections.value, &connections.at)], clients.value / connections.value),
     };
+    limits(group, kind, in_flight, sink);
     let in_flight = u32::try_from(in_flight).unwrap_or(u32::MAX);
     let mut counts = Vec::new();
     for (count, at) in stages {
@@ -241,7 +242,6 @@ fn clients(group: &Group, sink: &mut DiagnosticSink<'_>) -> Option<Clients> {
             Err(_) => sink.add(at, format!("`{count}` clients are more than anybody has")),
         }
     }
-    sizes(group, kind, sink);
     let benchmark = &group.benchmark;
     let reads = kind != WorkType::Write;
     let work = Work {
@@ -258,9 +258,12 @@ fn clients(group: &Group, sink: &mut DiagnosticSink<'_>) -> Option<Clients> {
     (!counts.is_empty()).then_some(Clients { work, stages: counts })
 }
 
-/// Reports keys with fewer names than there are, and values that a product does not take.
-fn sizes(group: &Group, kind: WorkType, sink: &mut DiagnosticSink<'_>) {
-    let Benchmark { requests, key_size, value_size, same_key, .. } = &group.benchmark;
+/// Reports what a product or a study does not take: keys with fewer names than there are, values of some sizes, many
+/// requests on one connection, a connection for each request.
+fn limits(group: &Group, kind: WorkType, in_flight: u64, sink: &mut DiagnosticSink<'_>) {
+    let Benchmark { work, requests, clients, key_size, value_size, same_key, .. } =
+        &group.benchmark;
+    let id = group.database.id();
     let keys = if *same_key || kind != WorkType::Write { 1 } else { requests.value };
     let least = bare_size(keys);
     if key_size.value < least {
@@ -269,11 +272,22 @@ fn sizes(group: &Group, kind: WorkType, sink: &mut DiagnosticSink<'_>) {
     }
     let kinds = systems::kinds();
     let product = group.database.product().name();
-    let most =
-        kinds.iter().find(|one| one.name == product).map_or(u64::MAX, |one| one.value_size_max);
-    if value_size.value > most {
-        let what = format!("values of `{}` have at most {most} bytes", group.database.id());
-        sink.add(&value_size.at, what);
+    let Some(own) = kinds.iter().find(|one| one.name == product) else { return };
+    let most = own.value_size_max;
+    if !(VALUE_SIZE_MIN..=most).contains(&value_size.value) {
+        let what = format!(
+            "values of `{id}` have {VALUE_SIZE_MIN} to {most} bytes, not {}",
+            value_size.value
+        );
+        sink.hint(&value_size.at, what, "each value has to prove itself, and shorter ones cannot");
+    }
+    if in_flight > u64::from(own.in_flight_max) {
+        let what = format!("`{id}` has at most {} clients on each connection", own.in_flight_max);
+        sink.hint(&clients.at, what, "raise `connection_number`");
+    }
+    if kind == WorkType::ReadOneshot && !own.connection_each {
+        let what = format!("`{id}` has sessions, and none is opened for one request alone");
+        sink.hint(&work.at, what, "write `type: read`");
     }
 }
 
@@ -432,8 +446,8 @@ fn whole(file: &ConfigFile, systems: Vec<System>, works: Vec<Alike>) -> Study {
     let alone = works.len() == 1;
     let mut workloads = Vec::new();
     let mut loads = Vec::new();
-    for Alike { work, clients } in works {
-        let suffix = if alone { String::new() } else { format!("-{}", clients[0].0) };
+    let suffixes = suffixes(&systems, &works);
+    for (Alike { work, clients }, suffix) in works.into_iter().zip(suffixes) {
         let load = Load {
             name: format!("{}{suffix}", load_name(&work)),
             clients: clients[0].1.clone(),
@@ -479,6 +493,28 @@ fn whole(file: &ConfigFile, systems: Vec<System>, works: Vec<Alike>) -> Study {
         published: Vec::new(),
         scale: 1.0,
     }
+}
+
+/// Returns what tells the names of workloads and loads apart: the products that do the work, numbered where that is not
+/// enough.
+fn suffixes(systems: &[System], works: &[Alike]) -> Vec<String> {
+    if works.len() == 1 {
+        return vec![String::new()];
+    }
+    let mut suffixes: Vec<String> = Vec::new();
+    for Alike { clients, .. } in works {
+        let kind = |(name, _): &(String, _)| {
+            systems.iter().find(|system| system.name == *name).map(|system| system.kind.as_str())
+        };
+        let mut kinds: Vec<&str> = clients.iter().filter_map(kind).collect();
+        kinds.dedup();
+        let base = format!("-{}", kinds.join("-"));
+        let numbered = (2..).map(|number| format!("{base}-{number}"));
+        let free =
+            std::iter::once(base.clone()).chain(numbered).find(|one| !suffixes.contains(one));
+        suffixes.extend(free);
+    }
+    suffixes
 }
 
 fn load_name(work: &Work) -> &'static str {
