@@ -140,6 +140,7 @@ impl Command {
             Self::Verify(args) => vec![&mut args.run],
             Self::Reproduce(args) => std::iter::once(&mut args.run).chain(&mut args.with).collect(),
             Self::Compare(args) => vec![&mut args.base, &mut args.new],
+            Self::Dbtester(DbtesterCommand::Control(args)) => args.from.iter_mut().collect(),
             _ => Vec::new(),
         }
     }

@@ -61,6 +61,9 @@ pub(crate) struct ControlArgs {
     /// Multiply the numbers of requests, evenly; said in all that is printed
     #[arg(long, value_name = "FACTOR")]
     pub(crate) scale: Option<f64>,
+    /// Run nothing, and write the files of this run of the configuration: one that was resumed, say
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["seed", "threads", "out", "base_port"])]
+    pub(crate) from: Option<PathBuf>,
     /// Taken and not used: disk figures are of each node's own processes
     #[arg(long, value_name = "DEVICE", hide = true)]
     pub(crate) disk_device: Option<String>,

@@ -30,6 +30,15 @@ pub(super) fn run(
     let Asked { study, databases, notes } = study::asked(&file, args)?;
     refuse_missing_folder(&file, args)?;
     notes.iter().for_each(|note| messages::warn(note));
+    if args.disk_device.is_some() || args.network_interface.is_some() {
+        messages::warn(
+            "disk and network are those of each node's own processes: no device is asked for",
+        );
+    }
+    if let Some(run) = &args.from {
+        let (record, _) = run_folder::read(run)?;
+        return from(&file, &databases, &record, args);
+    }
     let (seed, order) = runner::order(&study, args.options.seed);
     let mut runner = Runner { options: &args.options, reporter, interrupted };
     let (folder, complete) = runner.begin(study, seed, order, None)?;
@@ -40,6 +49,28 @@ pub(super) fn run(
         written(&file, planned, &record, args)?;
     }
     Ok(code)
+}
+
+/// Writes the files of a run that is there already.
+fn from(
+    file: &ConfigFile,
+    databases: &[Planned<'_>],
+    record: &Record,
+    args: &ControlArgs,
+) -> Result<ExitCode, Failure> {
+    let has =
+        |planned: &&Planned<'_>| record.trials.iter().any(|one| one.trial.system == planned.system);
+    if let Some(missing) = databases.iter().find(|planned| !has(planned)) {
+        let id = missing.group.database.id();
+        return Err(Failure::input(
+            format!("the run of study `{}` has no trial of `{id}`", record.header.study.name),
+            format!("name a run of `{}`, or one database with `--database-id`", file.name),
+        ));
+    }
+    for planned in databases {
+        written(file, planned, record, args)?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Refuses a folder that is not there, before anything is started: dbtester's own files go there, where one database
