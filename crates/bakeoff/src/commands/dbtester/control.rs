@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use bakeoff_compat::dbtester::files::{self, Measured};
 use bakeoff_compat::dbtester::{Located, ResultFile};
-use bakeoff_core::record::Record;
+use bakeoff_core::record::{Record, TrialOutcome};
 use bakeoff_core::study::{DiagnosticSink, Stop, Study};
 
 use super::study::{self, Asked, Planned};
@@ -103,6 +103,14 @@ fn written(
     let Some(trial) = record.trials.iter().find(|one| one.trial.system == planned.system) else {
         return Ok(()); // interrupted before
     };
+    if trial.outcome != TrialOutcome::Completed {
+        let why = trial.invalid_because().join("; ");
+        messages::warn(&format!("`{id}` leaves no files of dbtester's: {why}"));
+        return Ok(());
+    }
+    if let Some(why) = trial.invalid_because().first() {
+        messages::warn(&format!("the files of `{id}` are of a trial that is not valid: {why}"));
+    }
     let endpoints: Vec<String> =
         group.nodes.iter().map(|node| format!("{}:{}", node.host, node.database_port)).collect();
     let made = files::files(&Measured {
