@@ -22,11 +22,12 @@ pub(super) struct Curve {
     name: String,
     /// Its colour, and the dashes that tell it without colour.
     style: (&'static str, &'static str),
-    points: Vec<(f64, f64)>,
+    /// The points in their order; none where a value is not known, so that the line has a gap there.
+    points: Vec<Option<(f64, f64)>>,
 }
 
 impl Curve {
-    /// A curve of the points of which both values are known.
+    /// A curve of these points.
     pub(super) fn new(
         contender: &Contender<'_>,
         points: impl IntoIterator<Item = (Option<f64>, Option<f64>)>,
@@ -41,14 +42,14 @@ impl Curve {
             (Product::Consul, _) => ("#d6004f", "8 2 2 2"),
             _ => ("#8c6d00", "1 2"),
         };
-        let points = points.into_iter().filter_map(|(x, y)| x.zip(y)).collect();
+        let points = points.into_iter().map(|(x, y)| x.zip(y)).collect();
         Self { name: contender.tag.clone(), style, points }
     }
 }
 
 /// Draws curves below the plot's title and beside the titles of its axes.
 pub(super) fn svg([title, x_axis, y_axis]: [&str; 3], curves: &[Curve]) -> String {
-    let all = || curves.iter().flat_map(|curve| curve.points.iter().copied());
+    let all = || curves.iter().flat_map(|curve| curve.points.iter().copied().flatten());
     let x_end = nice(all().map(|(x, _)| x).fold(0.0, f64::max));
     let y_end = nice(all().map(|(_, y)| y).fold(0.0, f64::max));
     let x = |value: f64| LEFT + value / x_end * (WIDTH - LEFT - RIGHT);
@@ -93,9 +94,16 @@ pub(super) fn svg([title, x_axis, y_axis]: [&str; 3], curves: &[Curve]) -> Strin
     let mut legend = LEFT;
     for Curve { name, style: (colour, dashes), points } in curves {
         let mut path = String::new();
-        for (place, &(at, value)) in points.iter().enumerate() {
-            let command = if place == 0 { 'M' } else { 'L' };
-            write!(path, "{command}{:.1} {:.1}", x(at), y(value)).expect("text takes text");
+        let mut before = None;
+        for point in points {
+            if let Some((at, value)) = *point {
+                // A point alone is a short line.
+                let command = if before.is_some() { "L" } else { "M" };
+                let dot = if before.is_some() { "" } else { "m-2 0h4m-2 0" };
+                write!(path, "{command}{:.1} {:.1}{dot}", x(at), y(value))
+                    .expect("text takes text");
+            }
+            before = *point;
         }
         let line = format!(
             "stroke=\"{colour}\" stroke-dasharray=\"{dashes}\" stroke-width=\"2\" fill=\"none\""

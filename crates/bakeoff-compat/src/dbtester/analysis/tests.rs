@@ -236,6 +236,8 @@ fn all_databases_stand_side_by_side_in_the_files_of_plots() {
     );
     let svg = file(&analyzed, "out/AVG-LATENCY-MS.svg");
     assert!(svg.contains("etcd-tip-go1.8.0") && svg.ends_with("</svg>\n"), "{svg}");
+    let curve = svg.lines().find(|line| line.contains("<title>etcd-tip")).unwrap();
+    assert_eq!(curve.matches('M').count(), 2, "the second without an answer is a gap: {curve}");
     let [note] = &analyzed.notes[..] else { panic!("{:?}", analyzed.notes) };
     assert!(note.contains("`AVG-READ-BYTES-DELTA`") && note.contains("AVG-READ-BYTES-NUM-DELTA"));
 }
