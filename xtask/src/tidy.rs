@@ -92,6 +92,7 @@ const ABSENCES: &[Absence] = &[
             // Programs of their own, which bakeoff starts as such: their output is a log or a pipe.
             "crates/bakeoff/src/canary/mod.rs",
             "crates/bakeoff/src/canary/delay.rs",
+            "crates/bakeoff/src/commands/agent.rs",
             "crates/bakeoff-host/src/hold.rs",
             "crates/bakeoff-host/src/warden.rs",
             // They speak to cargo, and to whoever runs a test.

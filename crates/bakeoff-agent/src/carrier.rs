@@ -33,7 +33,7 @@ pub enum Carrier {
     Kubectl {
         /// `kubectl`, or the path of another.
         program: String,
-        /// What selects cluster and namespace: `--context`, `NAME`.
+        /// Selects cluster and namespace: `--context`, `NAME`.
         arguments: Vec<String>,
         /// The pod.
         pod: String,

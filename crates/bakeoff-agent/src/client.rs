@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use super::carrier::{self, Carrier, Sent};
 use super::clocks::Offset;
-use super::error::{AgentError, Refusal};
+use super::error::{AgentError, AgentRefusal};
 use super::frame::{self, DATA_MAX, Frame, Kind};
 use super::message::{Hello, PROTOCOL, Request};
 
@@ -47,7 +47,7 @@ pub enum Incoming {
     /// The answer: nothing follows.
     Answer(Value),
     /// The refusal: nothing follows.
-    Refusal(Refusal),
+    Refusal(AgentRefusal),
 }
 
 impl Incoming {
@@ -329,7 +329,7 @@ impl Exchange {
     }
 
     /// Returns a refusal as an error of the machine.
-    pub fn refused(&self, refusal: Refusal) -> AgentError {
+    pub fn refused(&self, refusal: AgentRefusal) -> AgentError {
         AgentError::Refused { machine: self.shared.machine.clone(), refusal }
     }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// Why an agent did not do what it was asked for, in its words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refusal {
+pub struct AgentRefusal {
     /// The whole message: its first line says what failed.
     pub text: String,
     /// Whether somebody asked for the end before it was done.
@@ -16,7 +16,7 @@ pub struct Refusal {
     pub interrupted: bool,
 }
 
-impl Refusal {
+impl AgentRefusal {
     /// Refuses with these words.
     pub fn new(text: impl fmt::Display) -> Self {
         Self { text: text.to_string(), interrupted: false }
@@ -65,20 +65,20 @@ pub enum AgentError {
         /// The machine's name.
         machine: String,
         /// Its words.
-        refusal: Refusal,
+        refusal: AgentRefusal,
     },
     /// It was there, and is not any more.
     Lost {
         /// The machine's name.
         machine: String,
-        /// What was seen last.
+        /// The last that was seen.
         why: String,
     },
     /// It sent what no agent sends.
     Garbled {
         /// The machine's name.
         machine: String,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
 }

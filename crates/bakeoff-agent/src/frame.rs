@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_is_an_error() {
+    fn bytes_that_are_no_frame_are_an_error() {
         let read = |bytes: &[u8]| Frame::read(&mut &bytes[..]).unwrap_err().kind();
         assert_eq!(read(b"\x07\0\0\0\0\0\0\0\0"), io::ErrorKind::InvalidData);
         assert_eq!(read(b"\x01\0\0\0\0\xff\0\0\0"), io::ErrorKind::InvalidData);

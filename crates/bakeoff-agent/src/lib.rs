@@ -23,7 +23,7 @@ mod workshop;
 pub use carrier::{Carrier, Sent};
 pub use client::{Agent, Exchange, Incoming};
 pub use clocks::{Offset, Origin};
-pub use error::{AgentError, Refusal};
+pub use error::{AgentError, AgentRefusal};
 pub use message::{FileStamp, Hello, LoadLine, PROTOCOL, Request};
 pub use order::LaunchOrder;
 pub use serve::{Back, Duties, Line, serve};

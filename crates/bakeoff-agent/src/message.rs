@@ -190,7 +190,7 @@ pub enum Request {
     Link {
         /// Where.
         path: PathBuf,
-        /// What it leads to.
+        /// The path that it leads to.
         to: PathBuf,
     },
     /// Asks for the path of a program by its name or path.
@@ -205,7 +205,7 @@ pub enum Request {
     },
     /// Asks for what is beyond a host, of whoever serves with it.
     Duty {
-        /// What; its words are the binary's.
+        /// The order, in the binary's words.
         what: Value,
     },
 }

@@ -253,12 +253,12 @@ mod tests {
     #[test]
     fn folders_are_replaced_wherever_they_stand() {
         let order = LaunchOrder::new(&spec()).unwrap();
-        let order = order.moved("/run/1/nodes", "/var/tmp/b/nodes").moved("/cache", "/home/u/c");
+        let order = order.moved("/run/1/nodes", "/var/tmp/b/nodes").moved("/cache", "/srv/c");
         let there = order.spec().unwrap();
-        assert_eq!(there.program, Path::new("/home/u/c/etcd/etcd"));
+        assert_eq!(there.program, Path::new("/srv/c/etcd/etcd"));
         assert_eq!(there.dir, Path::new("/var/tmp/b/nodes/a-1"));
         assert_eq!(there.args[0], "--data=/var/tmp/b/nodes/a-1/data");
-        assert_eq!(there.env[0].1, "/home/u/c/etcd/lib");
+        assert_eq!(there.env[0].1, "/srv/c/etcd/lib");
         assert_eq!(there.files[0].contents, b"dir /var/tmp/b/nodes/a-1\nkeep /run/1x");
     }
 }

@@ -16,7 +16,7 @@ use bakeoff_clock as clock;
 use serde_json::Value;
 
 use super::client::Incoming;
-use super::error::Refusal;
+use super::error::AgentRefusal;
 use super::frame::{DATA_MAX, Frame, Kind, PREAMBLE};
 use super::message::{Hello, Request};
 use super::workshop::Workshop;
@@ -30,7 +30,8 @@ pub trait Duties: Send + Sync + 'static {
     ///
     /// # Errors
     /// A refusal, in words.
-    fn perform(&self, what: Value, workshop: &Workshop, line: &Line) -> Result<Value, Refusal>;
+    fn perform(&self, what: Value, workshop: &Workshop, line: &Line)
+    -> Result<Value, AgentRefusal>;
 }
 
 type Outlet = Arc<Mutex<dyn Write + Send>>;
@@ -59,12 +60,12 @@ impl Line {
     ///
     /// # Errors
     /// When the coordinator is gone.
-    pub fn next_within(&self, time: Duration) -> Result<Option<Incoming>, Refusal> {
+    pub fn next_within(&self, time: Duration) -> Result<Option<Incoming>, AgentRefusal> {
         match self.told.recv_timeout(time) {
             Ok(incoming) => Ok(Some(incoming)),
             Err(mpsc::RecvTimeoutError::Timeout) => Ok(None),
             Err(mpsc::RecvTimeoutError::Disconnected) => {
-                Err(Refusal::new("the coordinator is gone"))
+                Err(AgentRefusal::new("the coordinator is gone"))
             }
         }
     }
@@ -161,7 +162,7 @@ fn read_on(
         let request = match serde_json::from_slice(&frame.body) {
             Ok(request) => request,
             Err(error) => {
-                answer(to, number, Err(Refusal::new(format!("this is no request: {error}"))))?;
+                answer(to, number, Err(AgentRefusal::new(format!("this is no request: {error}"))))?;
                 continue;
             }
         };
@@ -187,7 +188,7 @@ fn read_on(
     Ok(())
 }
 
-fn answer(to: &Outlet, number: u32, done: Result<Value, Refusal>) -> io::Result<()> {
+fn answer(to: &Outlet, number: u32, done: Result<Value, AgentRefusal>) -> io::Result<()> {
     let (kind, body) = match done {
         Ok(value) => (Kind::Answer, serde_json::to_vec(&value)?),
         Err(refusal) => (Kind::Refusal, serde_json::to_vec(&refusal)?),

@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 use super::carrier::Sent;
 use super::client::Incoming;
 use super::clocks::Origin;
-use super::error::Refusal;
+use super::error::AgentRefusal;
 use super::message::{FileStamp, Request};
 use super::order::LaunchOrder;
 use super::serve::Line;
@@ -76,14 +76,14 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl From<HostError> for Refusal {
+impl From<HostError> for AgentRefusal {
     fn from(error: HostError) -> Self {
         Self::new(error)
     }
 }
 
-fn io_refusal(what: &str, path: &Path) -> impl Fn(std::io::Error) -> Refusal {
-    move |error| Refusal::new(format!("cannot {what}: `{}`: {error}", path.display()))
+fn io_refusal(what: &str, path: &Path) -> impl Fn(std::io::Error) -> AgentRefusal {
+    move |error| AgentRefusal::new(format!("cannot {what}: `{}`: {error}", path.display()))
 }
 
 impl Workshop {
@@ -115,19 +115,21 @@ impl Workshop {
         }
     }
 
-    fn node(&self, number: u32) -> Result<Arc<Process>, Refusal> {
+    fn node(&self, number: u32) -> Result<Arc<Process>, AgentRefusal> {
         let found = locked(&self.nodes).get(&number).cloned();
-        found.ok_or_else(|| Refusal::new(format!("there is no server {number} here")))
+        found.ok_or_else(|| AgentRefusal::new(format!("there is no server {number} here")))
     }
 
-    fn nodes(&self, numbers: &[u32]) -> Result<Vec<Arc<Process>>, Refusal> {
+    fn nodes(&self, numbers: &[u32]) -> Result<Vec<Arc<Process>>, AgentRefusal> {
         numbers.iter().map(|&number| self.node(number)).collect()
     }
 
     /// Does what is asked of a host.
-    pub(crate) fn perform(&self, request: Request, line: &Line) -> Result<Value, Refusal> {
+    pub(crate) fn perform(&self, request: Request, line: &Line) -> Result<Value, AgentRefusal> {
         let told = |value: serde_json::Result<Value>| {
-            value.map_err(|error| Refusal::new(format!("the answer cannot be written: {error}")))
+            value.map_err(|error| {
+                AgentRefusal::new(format!("the answer cannot be written: {error}"))
+            })
         };
         match request {
             Request::Now => Ok(json!(self.now())),
@@ -136,7 +138,7 @@ impl Workshop {
             Request::Launch { node } => self.launch(*node),
             Request::Signal { node, signal } => {
                 let signal = Signal::from_named_raw(signal)
-                    .ok_or_else(|| Refusal::new(format!("there is no signal {signal}")))?;
+                    .ok_or_else(|| AgentRefusal::new(format!("there is no signal {signal}")))?;
                 self.node(node)?.signal(signal);
                 Ok(Value::Null)
             }
@@ -181,7 +183,7 @@ impl Workshop {
             }
             Request::Phase { name } => {
                 let phase = PhaseName::read(&name)
-                    .ok_or_else(|| Refusal::new(format!("there is no phase `{name}`")))?;
+                    .ok_or_else(|| AgentRefusal::new(format!("there is no phase `{name}`")))?;
                 locked(&self.sampler).iter_mut().for_each(|sampler| sampler.phase(phase));
                 Ok(Value::Null)
             }
@@ -219,19 +221,21 @@ impl Workshop {
             Request::Link { path, to } => link(&path, &to),
             Request::Find { program } => find(&program),
             Request::Dial { address } => dial(address, line),
-            Request::Duty { .. } => Err(Refusal::new("this agent has a host and nothing else")),
+            Request::Duty { .. } => {
+                Err(AgentRefusal::new("this agent has a host and nothing else"))
+            }
         }
     }
 
-    fn prepare(&self, run: &str, data: Option<PathBuf>) -> Result<Value, Refusal> {
+    fn prepare(&self, run: &str, data: Option<PathBuf>) -> Result<Value, AgentRefusal> {
         let is_plain =
             !run.is_empty() && run.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
         if !is_plain {
-            return Err(Refusal::new(format!("`{run}` cannot name a folder")));
+            return Err(AgentRefusal::new(format!("`{run}` cannot name a folder")));
         }
         let data = data.unwrap_or_else(|| "/var/tmp".into());
         if !data.is_dir() {
-            return Err(Refusal::new(format!(
+            return Err(AgentRefusal::new(format!(
                 "its folder for data `{}` is not there\nhint: make it, or name another as `data` in the places file",
                 data.display()
             )));
@@ -244,11 +248,14 @@ impl Workshop {
         Ok(told)
     }
 
-    fn with_folder<T>(&self, of: impl FnOnce(&mut Folder) -> T) -> Result<T, Refusal> {
-        locked(&self.folder).as_mut().map(of).ok_or_else(|| Refusal::new("no run was prepared"))
+    fn with_folder<T>(&self, of: impl FnOnce(&mut Folder) -> T) -> Result<T, AgentRefusal> {
+        locked(&self.folder)
+            .as_mut()
+            .map(of)
+            .ok_or_else(|| AgentRefusal::new("no run was prepared"))
     }
 
-    fn trial(&self, name: String) -> Result<Value, Refusal> {
+    fn trial(&self, name: String) -> Result<Value, AgentRefusal> {
         self.with_folder(|folder| {
             fs::remove_dir_all(folder.path.join("nodes")).ok();
             fs::remove_dir_all(folder.path.join(&folder.trial)).ok();
@@ -257,14 +264,17 @@ impl Workshop {
         })
     }
 
-    fn launch(&self, order: LaunchOrder) -> Result<Value, Refusal> {
+    fn launch(&self, order: LaunchOrder) -> Result<Value, AgentRefusal> {
         let spec = order.spec()?;
         let dir = self.with_folder(|folder| {
             let inside = spec.dir.starts_with(&folder.path);
             inside.then(|| folder.path.join(&folder.trial))
         })?;
         let Some(dir) = dir else {
-            return Err(Refusal::new(format!("`{}` is outside of the run", spec.dir.display())));
+            return Err(AgentRefusal::new(format!(
+                "`{}` is outside of the run",
+                spec.dir.display()
+            )));
         };
         let process = Host::new(&dir)?.launch(spec)?;
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -272,7 +282,7 @@ impl Workshop {
         Ok(json!(number))
     }
 
-    fn log(&self, node: u32, line: &Line) -> Result<Value, Refusal> {
+    fn log(&self, node: u32, line: &Line) -> Result<Value, AgentRefusal> {
         let Some(path) = self.node(node)?.logs().next() else { return Ok(Value::Null) };
         let failed = io_refusal("read a log", &path);
         let mut file = fs::File::open(&path).map_err(&failed)?;
@@ -293,10 +303,10 @@ impl Workshop {
         Ok(Value::Null)
     }
 
-    fn port(&self, address: IpAddr, base: Option<u16>) -> Result<Value, Refusal> {
+    fn port(&self, address: IpAddr, base: Option<u16>) -> Result<Value, AgentRefusal> {
         // A wrong address is told as such, and not as a thousand ports that are all taken.
         if let Err(error) = TcpListener::bind((address, 0)) {
-            return Err(Refusal::new(format!(
+            return Err(AgentRefusal::new(format!(
                 "{address} is no address of this machine: {error}\nhint: `address` in the places file is the one \
                  by which the other machines reach it"
             )));
@@ -306,7 +316,7 @@ impl Workshop {
         Ok(json!(ports.take_for(Seat { address, ..Seat::HERE })?))
     }
 
-    fn observe(&self, every: Duration) -> Result<Value, Refusal> {
+    fn observe(&self, every: Duration) -> Result<Value, AgentRefusal> {
         let data = self.with_folder(|folder| folder.path.clone())?;
         let began = clock::now();
         *locked(&self.sampler) = Some(Sampler::start(&data, every, began));
@@ -323,10 +333,10 @@ fn is_whole(file: &FileStamp) -> bool {
 }
 
 /// Takes a file that comes as data, and puts it in its place once it is whole.
-fn put(file: &FileStamp, mode: u32, line: &Line) -> Result<Value, Refusal> {
+fn put(file: &FileStamp, mode: u32, line: &Line) -> Result<Value, AgentRefusal> {
     let failed = io_refusal("keep a file", &file.path);
     if !file.path.is_absolute() {
-        return Err(Refusal::new(format!("`{}` is no absolute path", file.path.display())));
+        return Err(AgentRefusal::new(format!("`{}` is no absolute path", file.path.display())));
     }
     let folder = file.path.parent().unwrap_or(Path::new("/"));
     private::make_dirs(folder).map_err(&failed)?;
@@ -335,7 +345,7 @@ fn put(file: &FileStamp, mode: u32, line: &Line) -> Result<Value, Refusal> {
         let part = FileStamp { path: beside.clone(), ..file.clone() };
         match is_whole(&part) {
             true => fs::rename(&beside, &file.path).map_err(&failed),
-            false => Err(Refusal::new(format!("`{}` arrived damaged", file.path.display()))),
+            false => Err(AgentRefusal::new(format!("`{}` arrived damaged", file.path.display()))),
         }
     });
     if taken.is_err() {
@@ -344,7 +354,7 @@ fn put(file: &FileStamp, mode: u32, line: &Line) -> Result<Value, Refusal> {
     taken.map(|()| Value::Null)
 }
 
-fn take(path: &Path, mode: u32, line: &Line) -> Result<(), Refusal> {
+fn take(path: &Path, mode: u32, line: &Line) -> Result<(), AgentRefusal> {
     let failed = io_refusal("write a file", path);
     fs::remove_file(path).ok();
     let mut file = fs::OpenOptions::new()
@@ -358,13 +368,13 @@ fn take(path: &Path, mode: u32, line: &Line) -> Result<(), Refusal> {
             Some(Incoming::Data(bytes)) => file.write_all(&bytes).map_err(&failed)?,
             Some(Incoming::End) => break,
             Some(_) => {}
-            None => return Err(Refusal::new("the coordinator is gone")),
+            None => return Err(AgentRefusal::new("the coordinator is gone")),
         }
     }
     file.set_permissions(fs::Permissions::from_mode(mode & 0o777)).map_err(&failed)
 }
 
-fn link(path: &Path, to: &Path) -> Result<Value, Refusal> {
+fn link(path: &Path, to: &Path) -> Result<Value, AgentRefusal> {
     let failed = io_refusal("make a link", path);
     if fs::read_link(path).is_ok_and(|known| known == to) {
         return Ok(Value::Null);
@@ -376,7 +386,7 @@ fn link(path: &Path, to: &Path) -> Result<Value, Refusal> {
 }
 
 /// Looks for a program: at its path, else by its name on `PATH`.
-fn find(program: &Path) -> Result<Value, Refusal> {
+fn find(program: &Path) -> Result<Value, AgentRefusal> {
     let is_program = |path: &Path| {
         path.metadata()
             .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
@@ -392,8 +402,8 @@ fn find(program: &Path) -> Result<Value, Refusal> {
 }
 
 /// Carries data between a connection of this machine and a request until either end closes.
-fn dial(address: SocketAddr, line: &Line) -> Result<Value, Refusal> {
-    let failed = |error: std::io::Error| Refusal::new(format!("{address}: {error}"));
+fn dial(address: SocketAddr, line: &Line) -> Result<Value, AgentRefusal> {
+    let failed = |error: std::io::Error| AgentRefusal::new(format!("{address}: {error}"));
     let stream = TcpStream::connect_timeout(&address, DIAL_WITHIN).map_err(failed)?;
     stream.set_nodelay(true).map_err(failed)?;
     line.back.tell(&"connected");

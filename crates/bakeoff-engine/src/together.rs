@@ -15,11 +15,11 @@ pub struct Together {
     state: Mutex<State>,
     changed: Condvar,
     /// Says when, once all are ready; a moment from then where nobody else has to be asked.
-    gate: Option<Gate>,
+    gate: Option<StartGate>,
 }
 
 /// Waits for whoever else has to be ready, and says when all begin; `None`: not at all.
-pub type Gate = Box<dyn Fn() -> Option<Instant> + Send + Sync>;
+pub type StartGate = Box<dyn Fn() -> Option<Instant> + Send + Sync>;
 
 enum State {
     /// So many are not ready yet.
@@ -35,7 +35,7 @@ impl Together {
     }
 
     /// For so many loads, which begin when `gate` says.
-    pub fn gated(loads: usize, gate: Gate) -> Self {
+    pub fn gated(loads: usize, gate: StartGate) -> Self {
         Self { gate: Some(gate), ..Self::new(loads) }
     }
 

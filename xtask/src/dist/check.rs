@@ -18,9 +18,9 @@ use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 
 use super::oci::USER;
+use crate::Failure;
 use crate::peers::fetch::Debian;
 use crate::peers::{free_port, get};
-use crate::Failure;
 
 const READY_WITHIN: Duration = Duration::from_secs(10);
 /// A name that only the bare root's own table of hosts has.

@@ -39,7 +39,7 @@ pub(crate) struct Generators<'a> {
     pub(crate) threads: u32,
 }
 
-/// What all generators made of a stage.
+/// A stage as all generators drove it.
 pub(crate) struct StageDriven {
     pub(crate) measurement: Measurement,
     pub(crate) next_ticket: u64,
@@ -130,7 +130,7 @@ impl<'a> Generators<'a> {
     pub(crate) fn begin(&self, order: &KeysOrder) -> Result<(), GeneratorError> {
         let of = self.count();
         let orders = (0..of).map(|index| {
-            Order::Keys(KeysOrder { share: LoadShare { index, of }, ..order.clone() })
+            Order::Keys(Box::new(KeysOrder { share: LoadShare { index, of }, ..order.clone() }))
         });
         self.ask::<()>(orders, &AtomicBool::new(false)).map(drop)
     }

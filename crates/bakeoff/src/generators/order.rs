@@ -18,7 +18,7 @@ use crate::systems::carried::CarriedAccess;
 #[serde(tag = "order", rename_all = "kebab-case")]
 pub(crate) enum Order {
     /// Begins a trial: from here on the generator has these keys.
-    Keys(KeysOrder),
+    Keys(Box<KeysOrder>),
     /// Writes every key of its share once.
     Fill {
         to: To,
@@ -77,7 +77,7 @@ impl StageOrder {
     }
 }
 
-/// What a generator measured.
+/// The measurement of one generator.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct StageTold {
     pub(crate) measurement: Measurement,
@@ -87,7 +87,7 @@ pub(crate) struct StageTold {
     pub(crate) began: u64,
 }
 
-/// What a generator's ledger holds.
+/// The size of a generator's ledger.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct AcknowledgedTold {
     /// Keys with acknowledged writes.
@@ -96,7 +96,7 @@ pub(crate) struct AcknowledgedTold {
     pub(crate) stride: u64,
 }
 
-/// What a generator read back.
+/// The keys that a generator read back.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct ReadBackTold {
     pub(crate) asked: u64,

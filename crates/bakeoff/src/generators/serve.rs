@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-use bakeoff_agent::{Duties, Incoming, Line, LoadLine, Refusal, Workshop};
+use bakeoff_agent::{AgentRefusal, Duties, Incoming, Line, LoadLine, Workshop};
 use bakeoff_clock as clock;
 use bakeoff_core::read_write_split;
 use bakeoff_core::schedule;
 use bakeoff_core::study::{Arrivals, ReadConsistency, Stop};
 use bakeoff_core::workload::mix64;
 use bakeoff_engine::moments::MomentSender;
-use bakeoff_engine::together::{Gate, Together};
+use bakeoff_engine::together::{StartGate, Together};
 use bakeoff_engine::works::keyed::{Keyed, Reading, Source, StalenessTracking};
 use bakeoff_engine::{Drive, EngineError, Live};
 use serde_json::Value;
@@ -43,19 +43,24 @@ struct Keys {
     keyed: Arc<Keyed>,
 }
 
-fn told(value: &impl serde::Serialize) -> Result<Value, Refusal> {
-    serde_json::to_value(value).map_err(Refusal::new)
+fn told(value: &impl serde::Serialize) -> Result<Value, AgentRefusal> {
+    serde_json::to_value(value).map_err(AgentRefusal::new)
 }
 
-fn refused(error: EngineError) -> Refusal {
+fn refused(error: EngineError) -> AgentRefusal {
     let interrupted = matches!(error, EngineError::Interrupted);
-    Refusal { interrupted, ..Refusal::new(error) }
+    AgentRefusal { interrupted, ..AgentRefusal::new(error) }
 }
 
 impl Duties for Generator {
-    fn perform(&self, what: Value, workshop: &Workshop, line: &Line) -> Result<Value, Refusal> {
+    fn perform(
+        &self,
+        what: Value,
+        workshop: &Workshop,
+        line: &Line,
+    ) -> Result<Value, AgentRefusal> {
         let order: Order = serde_json::from_value(what)
-            .map_err(|error| Refusal::new(format!("this is no order: {error}")))?;
+            .map_err(|error| AgentRefusal::new(format!("this is no order: {error}")))?;
         match order {
             Order::Keys(order) => {
                 let staleness = match order.staleness {
@@ -63,7 +68,7 @@ impl Duties for Generator {
                     false => StalenessTracking::NotMeasured,
                 };
                 let keyed = Keyed::new(&order.workload, order.seed, staleness).owned(order.share);
-                let keys = Keys { order: Arc::new(order), keyed: Arc::new(keyed) };
+                let keys = Keys { order: order.into(), keyed: Arc::new(keyed) };
                 *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = Some(keys);
                 Ok(Value::Null)
             }
@@ -85,26 +90,30 @@ impl Duties for Generator {
 }
 
 impl Generator {
-    fn keys(&self) -> Result<Keys, Refusal> {
+    fn keys(&self) -> Result<Keys, AgentRefusal> {
         let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        keys.clone().ok_or_else(|| Refusal::new("no trial was begun"))
+        keys.clone().ok_or_else(|| AgentRefusal::new("no trial was begun"))
     }
 }
 
 /// Returns the system and its nodes, for sessions on this machine.
-fn reached(to: To) -> Result<(&'static dyn System, Vec<Access>), Refusal> {
+fn reached(to: To) -> Result<(&'static dyn System, Vec<Access>), AgentRefusal> {
     let system = systems::by_kind(&to.system)
-        .ok_or_else(|| Refusal::new(format!("there is no kind `{}`", to.system)))?;
+        .ok_or_else(|| AgentRefusal::new(format!("there is no kind `{}`", to.system)))?;
     let nodes = to.nodes.into_iter().map(|node| node.access(system));
-    Ok((system, nodes.collect::<Result<Vec<_>, _>>().map_err(Refusal::new)?))
+    Ok((system, nodes.collect::<Result<Vec<_>, _>>().map_err(AgentRefusal::new)?))
 }
 
 /// Makes what a kind that takes requests needs; keys of others are prepared already.
-fn remember_requests(system: &dyn System, nodes: &[Access], keys: &Keys) -> Result<(), Refusal> {
+fn remember_requests(
+    system: &dyn System,
+    nodes: &[Access],
+    keys: &Keys,
+) -> Result<(), AgentRefusal> {
     let (true, Some(first)) = (system.declares().kind.takes_requests(), nodes.first()) else {
         return Ok(());
     };
-    system.prepare(first, nodes, &keys.order.workload, &keys.keyed).map_err(Refusal::new)
+    system.prepare(first, nodes, &keys.order.workload, &keys.keyed).map_err(AgentRefusal::new)
 }
 
 /// Runs `work` in a thread while this one hears what the coordinator says meanwhile.
@@ -145,7 +154,7 @@ fn fill(
     clients: u32,
     timeout: Duration,
     line: &Line,
-) -> Result<Value, Refusal> {
+) -> Result<Value, AgentRefusal> {
     let threads = to.threads;
     let (system, nodes) = reached(to)?;
     let share = keys.order.share;
@@ -177,7 +186,7 @@ fn stage(
     order: &StageOrder,
     workshop: &Workshop,
     line: &Line,
-) -> Result<Value, Refusal> {
+) -> Result<Value, AgentRefusal> {
     let threads = order.to.threads;
     let (system, nodes) = reached(order.to.clone())?;
     let reads = order.reads_to.clone().map(reached).transpose()?.map(|(_, nodes)| nodes);
@@ -250,7 +259,7 @@ fn gate(
     begins: mpsc::Receiver<Option<u64>>,
     workshop: &Workshop,
     times: Arc<(AtomicU64, AtomicU64)>,
-) -> Gate {
+) -> StartGate {
     let back = line.back.clone();
     let begins = Mutex::new(begins);
     let clock = workshop.clock();
@@ -268,7 +277,13 @@ fn gate(
     })
 }
 
-fn read_back(keys: &Keys, to: To, keys_max: u64, seed: u64, line: &Line) -> Result<Value, Refusal> {
+fn read_back(
+    keys: &Keys,
+    to: To,
+    keys_max: u64,
+    seed: u64,
+    line: &Line,
+) -> Result<Value, AgentRefusal> {
     let (system, nodes) = reached(to)?;
     let (stop, begin) = (AtomicBool::new(false), mpsc::channel().0);
     let auditor = Auditor {

@@ -167,8 +167,8 @@ impl Machines {
     /// # Errors
     /// When a machine is lost.
     pub(crate) fn begin_trial(&self, name: &str) -> Result<(), AgentError> {
-        let each = self.each.iter();
-        each.map(|one| one.agent.ask(&Request::Trial { name: name.to_owned() })).collect()
+        let mut each = self.each.iter();
+        each.try_for_each(|one| one.agent.ask(&Request::Trial { name: name.to_owned() }))
     }
 
     /// Launches a server on the machine of its seat. `nodes`: the folder of all nodes, as they were described.

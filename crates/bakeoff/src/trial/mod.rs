@@ -230,7 +230,7 @@ struct TrialRunner<'a, 'b> {
     sampling: Sampling<'b>,
     /// The load's place in the nodes' logs.
     marks: logs::Marks,
-    /// What each generator did, stage by stage; empty where the generator is this process.
+    /// The part of each generator, stage by stage; empty where the generator is this process.
     parts: Vec<Vec<GeneratorPart>>,
     reporter: &'a mut dyn Reporter,
 }

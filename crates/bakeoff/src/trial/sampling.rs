@@ -117,7 +117,7 @@ pub(crate) struct Sampled {
     pub(crate) observed: Observed,
     /// The nodes that were asked for their metrics, whose samples are in `observed`.
     metrics: Vec<NodeMetrics>,
-    /// What the machines of the run saw, where it has places.
+    /// The samples of the machines of the run, where it has places.
     pub(crate) machines: Vec<MachineTrial>,
     lasted: Duration,
     /// Its length by the clock on the wall, in seconds.

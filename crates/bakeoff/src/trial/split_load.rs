@@ -16,7 +16,7 @@ use bakeoff_core::read_write_split::Half;
 use bakeoff_core::schedule;
 use bakeoff_core::study::{Arrivals, Stop};
 use bakeoff_core::workload::mix64;
-use bakeoff_engine::together::{Gate, Together};
+use bakeoff_engine::together::{StartGate, Together};
 use bakeoff_engine::works::keyed::{Keyed, Reading, Source};
 use bakeoff_engine::{Drive, EngineError, Live};
 
@@ -41,7 +41,7 @@ pub(crate) fn drive(
     split: &SplitLoad<'_>,
     halves: &[Half; 2],
     nodes: [&[Access]; 2],
-    gate: Option<Gate>,
+    gate: Option<StartGate>,
     progress: &mut dyn FnMut(&Live),
 ) -> Result<(Measurement, u64), EngineError> {
     let together = &match gate {

@@ -141,7 +141,7 @@ fn files_arrive_whole_or_not_at_all() {
         sha256: stamp.sha256.clone(),
     };
     let lacks = Request::Lacks { files: vec![file.clone()] };
-    assert_eq!(agent.ask::<Vec<FileStamp>>(&lacks).unwrap(), [file.clone()]);
+    assert_eq!(agent.ask::<Vec<FileStamp>>(&lacks).unwrap(), std::slice::from_ref(&file));
     let put = |bytes: &[u8]| -> Result<(), AgentError> {
         let exchange = agent.open(&Request::Put { file: file.clone(), mode: 0o755 })?;
         exchange.data(bytes)?;
@@ -183,7 +183,7 @@ fn a_connection_is_carried_both_ways() {
 }
 
 #[test]
-fn what_is_no_agent_is_told_as_it_was_heard() {
+fn a_program_that_is_no_agent_is_told_as_it_was_heard() {
     let begin = |program: &str| {
         let sent = Sent { path: program.into(), ..sent() };
         Agent::begin("there", &Carrier::Child, &sent).err().unwrap().to_string()

@@ -50,10 +50,11 @@ fn three_and_two() -> Result<(), Lacking> {
     let hosts = Hosts::new(5)?;
     let places = hosts.places(&[1, 2, 3], &[4, 5]);
     let ended = run(&hosts, ETCD, &places, &[]);
-    println!("{}", text(&ended));
     assert!(ended.status.success(), "{}", text(&ended));
     let trials = trials(&hosts);
-    println!("{}", serde_json::to_string_pretty(&trials[0]["machines"][3]["generated"]).unwrap());
+    let generated = &trials[0]["machines"][3]["generated"][0];
+    assert_eq!(generated["clients"], 4, "{generated}");
+    assert!(generated["verified"].as_u64() > Some(100), "{generated}");
     for number in 1..=5 {
         assert_eq!(hosts.processes(number, "etcd"), Vec::<String>::new());
         let left: Vec<_> =

@@ -248,7 +248,11 @@ impl Hosts {
     pub(crate) fn processes(&self, number: usize, words: &str) -> Vec<String> {
         let Ok(pid) = inner(&self.hosts[number - 1]) else { return Vec::new() };
         let mut found = Vec::new();
-        for entry in fs::read_dir(format!("/proc/{pid}/root/proc")).into_iter().flatten().flatten()
+        for entry in
+            fs::read_dir(Path::new("/proc").join(pid.to_string()).join("root").join("proc"))
+                .into_iter()
+                .flatten()
+                .flatten()
         {
             let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
             let line = String::from_utf8_lossy(&line).replace('\0', " ");
