@@ -22,6 +22,7 @@ use crate::plan::Trial;
 
 pub use header::{
     BaselineAppends, BaselineRoundTrips, Environment, Gate, Hardware, MachineBaseline, RunHeader,
+    RunMachine,
 };
 pub use system::{
     Acknowledged, Encryption, Freshness, Guarantees, PartRecord, Setting, SystemRecord,

@@ -90,6 +90,7 @@ pub(crate) fn describe(
         shared_machine: false,
         hardware: Some(hardware::describe(dir)),
         machine_baseline: None,
+        machines: Vec::new(),
     })
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::Verdict;
 use crate::observed::{BusyBy, Column, Observed, Series, Strangers};
+use crate::record::GeneratorPart;
 use crate::stats::and;
 use crate::study::Study;
 use crate::units::figure_text;
@@ -39,6 +40,36 @@ pub fn steal(machine: &Series, cpus: u32, from: f64, to: f64) -> Verdict {
         );
     };
     steal_between(stolen, cpus, to - from).map_or(Verdict::Passed, Verdict::Failed)
+}
+
+/// Starts of generators may differ by this share of the window, or by [`START_SKEW_MIN`], whichever is more.
+pub const START_SKEW_MAX: f64 = 0.01;
+/// So much is always allowed, in seconds.
+pub const START_SKEW_MIN: f64 = 0.005;
+
+/// Returns whether the generators of a stage began at one moment. Each tells by its own clock how late it began; by
+/// how much the clocks themselves may be off is added, so that the truth is no worse than what is judged. `window`:
+/// the stage's, in seconds. `None` where one generator drove it.
+pub fn generators_together(parts: &[&GeneratorPart], window: f64) -> Option<Verdict> {
+    let (first, rest) = parts.split_first()?;
+    if rest.is_empty() {
+        return None;
+    }
+    let latest = |part: &GeneratorPart| part.late_us + part.clock_error_us;
+    let earliest = |part: &GeneratorPart| part.late_us - part.clock_error_us;
+    let last = rest.iter().fold(latest(first), |most, part| most.max(latest(part)));
+    let begun = rest.iter().fold(earliest(first), |least, part| least.min(earliest(part)));
+    let skew = (last - begun) / 1e6;
+    let allowed = START_SKEW_MIN.max(START_SKEW_MAX * window);
+    Some(match skew <= allowed {
+        true => Verdict::Passed,
+        false => Verdict::Failed(format!(
+            "{} generators began up to {} ms apart, where {} ms are allowed",
+            parts.len(),
+            figure_text(skew * 1e3),
+            figure_text(allowed * 1e3)
+        )),
+    })
 }
 
 /// Returns why the stolen CPU seconds are too many for a stretch of that length; `None` where they are not.
@@ -190,6 +221,31 @@ mod tests {
             Verdict::NotChecked(why) => format!("not checked: {why}"),
         };
         assert!(seen.starts_with(expected), "{seen}");
+    }
+
+    #[test]
+    fn generators_that_began_apart_fail_their_check() {
+        let part = |late_us, clock_error_us| GeneratorPart {
+            clients: 1,
+            verified: 1,
+            errors: 0,
+            late_us,
+            clock_error_us,
+            cpu: Duration::ZERO,
+            busiest: 0.0,
+        };
+        let judged = |parts: &[GeneratorPart], window| {
+            generators_together(&parts.iter().collect::<Vec<_>>(), window)
+        };
+        assert_eq!(judged(&[part(9e9, 0.0)], 1.0), None, "it is alone");
+        assert_eq!(judged(&[part(0.0, 50.0), part(4000.0, 50.0)], 0.1), Some(Verdict::Passed));
+        let apart = judged(&[part(0.0, 50.0), part(4950.0, 50.0)], 0.1);
+        let Some(Verdict::Failed(why)) = apart else { panic!("{apart:?}") };
+        assert_eq!(why, "2 generators began up to 5.05 ms apart, where 5 ms are allowed");
+        let long = judged(&[part(0.0, 0.0), part(90_000.0, 0.0)], 10.0);
+        assert_eq!(long, Some(Verdict::Passed), "a hundredth of a long window");
+        let unknown = judged(&[part(0.0, 3000.0), part(0.0, 3000.0)], 0.1);
+        assert!(matches!(unknown, Some(Verdict::Failed(_))), "clocks may be off by more");
     }
 
     #[test]

@@ -86,6 +86,8 @@ checks! {
     ReceiveLag = "receive lag", Generator;
     /// The generator keeps off the CPUs that nodes are pinned to.
     GeneratorApart = "generator apart", Generator;
+    /// Generators on several machines began at different moments, or one of them was lost.
+    GeneratorsTogether = "generators together", Generator;
     /// The metrics of a running system's nodes could not be read.
     Metrics = "metrics", User;
     /// A TLS session was resumed where none should: bakeoff's sessions resume them, or do not.

@@ -96,6 +96,26 @@ pub struct Environment {
         skip_serializing_if = "Option::is_none"
     )]
     pub machine_baseline: Option<MachineBaseline>,
+    /// The machines of the run, where it has places; then the fields above are of the coordinator's own machine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub machines: Vec<RunMachine>,
+}
+
+/// One of the machines of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunMachine {
+    /// Its name in the places file.
+    pub name: String,
+    /// The address by which the others reach it.
+    pub address: String,
+    /// Whether it takes servers.
+    pub servers: bool,
+    /// Whether it generates load.
+    pub generator: bool,
+    /// Half of the shortest round trip between the coordinator and it, in microseconds.
+    pub clock_error_us: f64,
+    /// The machine itself.
+    pub environment: Box<Environment>,
 }
 
 /// Properties of hardware and kernel that change figures. What the kernel does not tell is `None`.

@@ -93,6 +93,8 @@ pub struct TrialRecord {
 pub struct MachineTrial {
     /// Its name in the places file.
     pub name: String,
+    /// CPUs that may be used there.
+    pub cpus: u32,
     /// The servers that it had.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<String>,

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bakeoff_core::check::CheckName;
 use bakeoff_core::measurement::ErrorKind;
-use bakeoff_core::record::{Environment, PartRecord, Setting, SystemRecord};
+use bakeoff_core::record::{Environment, PartRecord, RunMachine, Setting, SystemRecord};
 use bakeoff_core::stats::{Figure, and};
 use bakeoff_core::study::Study;
 use bakeoff_core::units::{ByteCount, count_text, figure_text, latency_text, trials_text};
@@ -78,7 +78,32 @@ pub(crate) fn machine(of: &Environment) -> String {
         parts.push("others worked on the machine, as bakeoff was told".to_owned());
     }
     parts.retain(|part| !part.is_empty());
-    parts.join(", ")
+    let own = parts.join(", ");
+    if of.machines.is_empty() {
+        return own;
+    }
+    let elsewhere: Vec<String> = of.machines.iter().map(run_machine).collect();
+    format!("{}; coordinated from {own}", elsewhere.join("; "))
+}
+
+/// One of the machines of a run, in a line.
+fn run_machine(of: &RunMachine) -> String {
+    let takes = match (of.servers, of.generator) {
+        (true, true) => "servers and load",
+        (true, false) => "servers",
+        (false, true) => "load",
+        (false, false) => "nothing",
+    };
+    let is = &of.environment;
+    let sync = is.disk_sync_median_us.filter(|_| of.servers).map(micros);
+    let sync = sync.map_or(String::new(), |sync| format!(", 1 KiB synced in {sync}"));
+    format!(
+        "`{}` ({takes}): {}, {} CPUs, {}{sync}",
+        of.name,
+        is.cpu_model,
+        is.cpus,
+        ByteCount(is.memory_bytes)
+    )
 }
 
 fn micros(micros: f64) -> String {

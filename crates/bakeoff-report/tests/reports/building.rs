@@ -116,6 +116,7 @@ pub(crate) fn record(study: Study) -> Record {
                 shared_machine: false,
                 hardware: None,
                 machine_baseline: None,
+                machines: Vec::new(),
             },
             systems,
             gate: None,

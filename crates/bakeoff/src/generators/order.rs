@@ -4,6 +4,8 @@
 //!
 //! Not here: carrying orders out (`serve`), giving them (`drive`).
 
+use std::path::PathBuf;
+
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::plan;
 use bakeoff_core::schedule::LoadShare;
@@ -19,6 +21,8 @@ use crate::systems::carried::CarriedAccess;
 pub(crate) enum Order {
     /// Begins a trial: from here on the generator has these keys.
     Keys(Box<KeysOrder>),
+    /// Tells of the machine that it is.
+    Describe { threads: u32, dir: PathBuf },
     /// Writes every key of its share once.
     Fill {
         to: To,

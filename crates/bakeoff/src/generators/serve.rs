@@ -16,12 +16,14 @@ use bakeoff_core::schedule;
 use bakeoff_core::study::{Arrivals, ReadConsistency, Stop};
 use bakeoff_core::workload::mix64;
 use bakeoff_engine::moments::MomentSender;
+use bakeoff_engine::open_files;
 use bakeoff_engine::together::{StartGate, Together};
 use bakeoff_engine::works::keyed::{Keyed, Reading, Source, StalenessTracking};
 use bakeoff_engine::{Drive, EngineError, Live};
 use serde_json::Value;
 
 use super::order::{AcknowledgedTold, KeysOrder, Order, ReadBackTold, StageOrder, StageTold, To};
+use crate::environment;
 use crate::systems::{self, Access, KvLoad, System};
 use crate::trial::audit::Auditor;
 use crate::trial::load::drive_of;
@@ -71,6 +73,11 @@ impl Duties for Generator {
                 let keys = Keys { order: order.into(), keyed: Arc::new(keyed) };
                 *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = Some(keys);
                 Ok(Value::Null)
+            }
+            Order::Describe { threads, dir } => {
+                let open_files = open_files::raise_for(0).map_err(AgentRefusal::new)?;
+                let described = environment::describe(&dir, threads, open_files, false);
+                told(&described.map_err(AgentRefusal::new)?)
             }
             Order::Fill { to, clients, timeout_ms } => {
                 let keys = self.keys()?;

@@ -6,6 +6,8 @@
 //!
 //! Not here: what is sampled (`bakeoff_host::observe`), the offset (`bakeoff_agent`).
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bakeoff_agent::{AgentError, Offset, Request};
@@ -22,6 +24,8 @@ pub(crate) struct Watch<'a> {
     /// Of each machine: its clock, and when its samples began by it.
     clocks: Vec<(Offset, u64)>,
     began: Instant,
+    /// The servers of each machine, by its name.
+    servers: Mutex<BTreeMap<String, Vec<String>>>,
 }
 
 impl<'a> Watch<'a> {
@@ -40,11 +44,18 @@ impl<'a> Watch<'a> {
             Ok((offset, machine.agent.ask(&Request::Observe { every_ms })?))
         };
         let clocks = machines.each.iter().map(clock).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { machines, clocks, began })
+        Ok(Self { machines, clocks, began, servers: Mutex::default() })
     }
 
     /// Samples these servers too, each on its machine.
     pub(crate) fn watch(&self, processes: &[&Process]) {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        for process in processes {
+            let MachineId::Place(place) = process.seat().machine else { continue };
+            let Some(machine) = self.machines.places.machines.get(place) else { continue };
+            servers.entry(machine.name.clone()).or_default().push(process.name().to_owned());
+        }
+        drop(servers);
         self.each_with(processes, |nodes| Request::Watch { nodes });
     }
 
@@ -98,7 +109,11 @@ impl<'a> Watch<'a> {
                     false => format!("agent on {}", place.name),
                 };
             }
-            MachineTrial { name: place.name.clone(), observed, ..MachineTrial::default() }
+            let servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+            let servers = servers.get(&place.name).cloned().unwrap_or_default();
+            let cpus = machine.agent.hello().cpus;
+            let name = place.name.clone();
+            MachineTrial { name, cpus, servers, generated: Vec::new(), observed }
         };
         each.map(seen).collect()
     }

@@ -38,7 +38,7 @@ use self::audit::Auditor;
 use self::load::{Driven, fill};
 use self::routes::Routes;
 use self::sampling::{Judged, Sampling};
-use self::verdicts::{configuration_check, limits_check, servers_check};
+use self::verdicts::{configuration_check, limits_check, servers_check, together_check};
 use crate::cluster::contenders::Contender;
 use crate::cluster::seating::Seating;
 use crate::cluster::{self, NoTargets, Ready, Starting};
@@ -266,7 +266,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let Combination { contender, trial, load, .. } = of;
         let (study, shared_machine) = (context.study, context.shared_machine);
         let complaints = sampling.watch.as_ref().map(Watch::complaints).unwrap_or_default();
-        let sampled = sampling.end();
+        let mut sampled = sampling.end();
         let judged = Judged { study, asked: contender.asked, load, shared_machine };
         let mut record = sampled.judge_load(judged, record);
         if contender.asked.is_started() {
@@ -278,8 +278,9 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             record.checks.push(Check { name: CheckName::Disk, verdict });
         }
         record.checks.push(sampled.clock_check());
-        record.observed = Some(sampled.observed);
+        record.observed = Some(sampled.merged());
         record.machines = sampled.machines;
+        record.checks.extend(together_check(&parts, &record));
         machines::record::note_parts(&mut record.machines, context.machines, parts);
         record.log_findings = marks.complaints();
         record.log_findings.extend(complaints);

@@ -11,7 +11,7 @@ use bakeoff_agent::AgentError;
 use bakeoff_clock as clock;
 use bakeoff_clock::wall;
 use bakeoff_core::check::{self, CheckName, Verdict};
-use bakeoff_core::observed::{Observed, PhaseName};
+use bakeoff_core::observed::{Observed, Phase, PhaseName, Series};
 use bakeoff_core::record::{Check, MachineTrial, TrialRecord, Usage};
 use bakeoff_core::study::{self, Load, Study};
 use bakeoff_engine::moments::MomentSender;
@@ -140,6 +140,9 @@ pub(crate) struct Judged<'a> {
 impl Sampled {
     /// Adds to the record what was used during the load, and what the samples say of the load's validity.
     pub(crate) fn judge_load(&self, of: Judged<'_>, mut record: TrialRecord) -> TrialRecord {
+        if !self.machines.is_empty() {
+            return self.judge_elsewhere(of, record);
+        }
         let Judged { study, asked, load, shared_machine } = of;
         let observed = &self.observed;
         record.beside_another = self.beside_another;
@@ -168,11 +171,84 @@ impl Sampled {
         record
     }
 
+    /// The same of a load on other machines: each is judged by its own samples.
+    fn judge_elsewhere(&self, of: Judged<'_>, mut record: TrialRecord) -> TrialRecord {
+        let Judged { study, load, shared_machine, .. } = of;
+        let windows = windows(load, &record);
+        let phase = |observed: &Observed| {
+            let load = |phase: &&Phase| phase.name == PhaseName::Load.text();
+            observed.phases.iter().find(load).map(|phase| (phase.from, phase.to))
+        };
+        let (mut steal, mut others) = (Vec::new(), Vec::new());
+        for machine in &self.machines {
+            let observed = &machine.observed;
+            let Some((from, to)) = phase(observed) else { continue };
+            let usage = usage::summarize(observed, &windows, (from, to));
+            record
+                .usage
+                .extend(usage.into_iter().filter(|one| machine.servers.contains(&one.name)));
+            let on = |verdict: Verdict| match verdict {
+                Verdict::Failed(why) => Verdict::Failed(format!("on `{}`: {why}", machine.name)),
+                Verdict::NotChecked(why) => {
+                    Verdict::NotChecked(format!("on `{}`: {why}", machine.name))
+                }
+                Verdict::Passed => Verdict::Passed,
+            };
+            steal.push(on(check::machine::steal(&observed.machine, machine.cpus, from, to)));
+            let share_max = check::machine::neighbours_max(study);
+            let neighbours =
+                check::machine::neighbours(observed, &windows, machine.cpus, share_max);
+            others.push(on(neighbours));
+        }
+        let told = || vec![Verdict::NotChecked(neighbours::TOLD.to_owned())];
+        let (steal, others) = match shared_machine {
+            true => (told(), told()),
+            false => (steal, others),
+        };
+        record.checks.extend(worst(steal).map(|verdict| Check { name: CheckName::Steal, verdict }));
+        let others = worst(others);
+        record.checks.extend(others.map(|verdict| Check { name: CheckName::Neighbours, verdict }));
+        if !record.stages.is_empty() {
+            record.checks.extend(check::measured(load, &record, None));
+        }
+        record
+    }
+
+    /// Returns samples of servers on all machines as one, for the charts of a trial: the servers', and those of the
+    /// first machine that had any.
+    pub(crate) fn merged(&mut self) -> Observed {
+        let own = std::mem::take(&mut self.observed);
+        if self.machines.is_empty() {
+            return own;
+        }
+        let mut nodes = Vec::new();
+        for machine in &mut self.machines {
+            let (servers, agents): (Vec<Series>, Vec<Series>) =
+                std::mem::take(&mut machine.observed.nodes)
+                    .into_iter()
+                    .partition(|node| machine.servers.contains(&node.name));
+            nodes.extend(servers);
+            machine.observed.nodes = agents;
+        }
+        let first = self.machines.iter().find(|machine| !machine.servers.is_empty());
+        let machine = first.map(|machine| machine.observed.machine.clone()).unwrap_or_default();
+        let busy_by = first.and_then(|machine| machine.observed.busy_by);
+        Observed { nodes, machine, busy_by, strangers: vec![], turnover: vec![], ..own }
+    }
+
     /// Tells whether both clocks agree on how long the trial lasted.
     pub(crate) fn clock_check(&self) -> Check {
         let verdict: Verdict = check::machine::clock(self.wall, self.lasted);
         Check { name: CheckName::Clock, verdict }
     }
+}
+
+/// Returns the verdict on all machines: the first that failed, else one that was not checked.
+fn worst(verdicts: Vec<Verdict>) -> Option<Verdict> {
+    let failed = verdicts.iter().position(Verdict::failed);
+    let place = failed.or_else(|| verdicts.iter().position(|verdict| !verdict.passed()));
+    let place = place.unwrap_or(0);
+    verdicts.into_iter().nth(place)
 }
 
 /// Tells whether all nodes that were asked told what they used; `None` where none was asked.

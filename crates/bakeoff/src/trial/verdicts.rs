@@ -5,8 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use bakeoff_core::check::{Audit, CheckName, Verdict};
-use bakeoff_core::record::Check;
+use bakeoff_core::check::{self, Audit, CheckName, Verdict};
+use bakeoff_core::record::{Check, GeneratorPart, TrialRecord};
 use bakeoff_host::LimitsApplied;
 
 use crate::cluster::Ready;
@@ -26,6 +26,17 @@ pub(super) fn limits_check(cluster: &Ready) -> Option<Check> {
         }
     }
     verdict.map(|verdict| Check { name: CheckName::Limits, verdict })
+}
+
+/// Tells whether the generators of each stage began at one moment; `None` where one drove the load.
+pub(super) fn together_check(parts: &[Vec<GeneratorPart>], record: &TrialRecord) -> Option<Check> {
+    let judged = parts.iter().zip(&record.stages).filter_map(|(parts, stage)| {
+        let window = stage.measurement.window.as_secs_f64();
+        check::machine::generators_together(&parts.iter().collect::<Vec<_>>(), window)
+    });
+    let all: Vec<Verdict> = judged.collect();
+    let worst = all.iter().find(|verdict| verdict.failed()).or(all.first()).cloned()?;
+    Some(Check { name: CheckName::GeneratorsTogether, verdict: worst })
 }
 
 /// Tells whether a server ended while it was loaded: it answers for nothing that was measured.

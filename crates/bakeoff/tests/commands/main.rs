@@ -27,6 +27,7 @@ mod narration;
 mod nothing_left_running;
 mod observed;
 mod outputs;
+mod places;
 mod precision;
 mod reproduce;
 mod resume;

@@ -83,6 +83,10 @@ impl Runner<'_> {
             self.options.shared_machine || environment::is_machine_shared();
         if let Some(machines) = &machines {
             machines.send_programs(&prepared.contenders)?;
+            let described = machines.describe(threads)?;
+            let both = described.iter().any(|machine| machine.servers && machine.generator);
+            prepared.environment.shared_with_servers = both;
+            prepared.environment.machines = described;
         }
         self.measure_baseline(&mut prepared, &folder)?;
         let (contenders, trials) = (&prepared.contenders, order.len());
