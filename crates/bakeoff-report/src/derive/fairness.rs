@@ -22,6 +22,7 @@ use crate::derive::comparison::Comparison;
 use crate::model::contender::Contender;
 
 mod limits;
+mod machines;
 mod parts;
 mod sheet;
 mod transport;
@@ -59,6 +60,7 @@ pub(crate) fn sheet(record: &Record, comparisons: &[Comparison]) -> Sheet {
     };
     add(started(study, &sides));
     add(nodes(study, &sides));
+    machines::row(record, &sides).into_iter().for_each(&mut add);
     parts::rows(&sides).into_iter().for_each(&mut add);
     if !is_of_services(study) {
         add(acknowledged(study, &sides));
@@ -104,6 +106,7 @@ pub(crate) fn sheet(record: &Record, comparisons: &[Comparison]) -> Sheet {
         add(bytes(&format!("bytes per response{of}"), workload, &sides, |all| all.bytes_received));
     }
     errors(comparisons, &sides).into_iter().for_each(add);
+    sheet.findings.extend(machines::findings(record));
     sheet
 }
 

@@ -1,0 +1,109 @@
+//! Says which machines a run with places used, and where that is no even field.
+//!
+//! Not here: each machine's samples (`model`), whether generators began together (core's `check`).
+
+use std::collections::BTreeMap;
+
+use bakeoff_core::record::{Environment, Record, RunMachine, TrialRecord};
+use bakeoff_core::stats::and;
+use bakeoff_core::units::ByteCount;
+
+use super::{Fact, Row, Side, Weight, plain};
+
+/// Returns the row of the machines that each system's servers had; `None` for a run without places.
+pub(super) fn row(record: &Record, sides: &[Side<'_>]) -> Option<(Row, Option<String>)> {
+    if record.header.environment.machines.is_empty() {
+        return None;
+    }
+    Some(plain("machines of its servers", sides, Weight::Matters, |side| {
+        side.trials.iter().find_map(|trial| spread(trial)).map_or(Fact::Unknown, Fact::Known)
+    }))
+}
+
+/// `one server each on h1, h2 and h3`.
+fn spread(trial: &TrialRecord) -> Option<String> {
+    let with = trial.machines.iter().filter(|machine| !machine.servers.is_empty());
+    let with: Vec<_> = with.collect();
+    with.first()?;
+    let names: Vec<String> = with.iter().map(|machine| machine.name.clone()).collect();
+    if with.iter().all(|machine| machine.servers.len() == 1) {
+        return Some(format!("one server each on {}", and(&names)));
+    }
+    let each: Vec<String> = with
+        .iter()
+        .map(|machine| format!("{} on {}", and(&machine.servers), machine.name))
+        .collect();
+    Some(each.join("; "))
+}
+
+/// Returns what is uneven about the machines of a run, in a reviewer's words.
+pub(super) fn findings(record: &Record) -> Vec<String> {
+    let machines = &record.header.environment.machines;
+    let mut found = Vec::new();
+    let both: Vec<String> = machines
+        .iter()
+        .filter(|machine| machine.servers && machine.generator)
+        .map(|machine| machine.name.clone())
+        .collect();
+    if !both.is_empty() {
+        found.push(format!("servers and a load generator share {}", and(&both)));
+    }
+    found.extend(unequal(machines));
+    let mut shared: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for trial in &record.trials {
+        for machine in trial.machines.iter().filter(|machine| machine.servers.len() > 1) {
+            shared.insert((&trial.trial.system, &machine.name), machine.servers.len());
+        }
+    }
+    let several =
+        |((system, machine), count)| format!("{count} servers of {system} share {machine}");
+    found.extend(shared.into_iter().map(several));
+    found
+}
+
+/// Returns how machines that take servers differ.
+fn unequal(machines: &[RunMachine]) -> Option<String> {
+    let takes: Vec<&RunMachine> = machines.iter().filter(|machine| machine.servers).collect();
+    let kind = |of: &Environment| {
+        // The kernel keeps some of it, and not the same everywhere.
+        let gib = of.memory_bytes.div_ceil(1 << 30);
+        (of.cpu_model.clone(), of.cpus, gib, of.file_system.clone())
+    };
+    let (first, rest) = takes.split_first()?;
+    let other = rest.iter().find(|one| kind(&one.environment) != kind(&first.environment))?;
+    let words = |of: &RunMachine| {
+        let is = &of.environment;
+        let memory = ByteCount(is.memory_bytes);
+        format!("{} has {} × {}, {memory}, {}", of.name, is.cpus, is.cpu_model, is.file_system)
+    };
+    Some(format!("machines that take servers are unequal: {}; {}", words(first), words(other)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(name: &str, servers: bool, cpus: u32) -> RunMachine {
+        let environment = serde_json::json!({
+            "kernel": "Linux", "cpu_model": "A", "cpus": cpus, "memory_bytes": 1 << 30,
+            "file_system": "ext4", "disk_free_bytes": 1, "open_files_max": 1,
+            "generator_threads": 1, "shared_with_servers": false,
+        });
+        RunMachine {
+            name: name.to_owned(),
+            address: String::new(),
+            servers,
+            generator: !servers,
+            clock_error_us: 0.0,
+            environment: Box::new(serde_json::from_value(environment).unwrap()),
+        }
+    }
+
+    #[test]
+    fn unequal_machines_of_servers_are_told_and_generators_are_not() {
+        let machines = [machine("a", true, 2), machine("b", true, 4), machine("g", false, 8)];
+        let told = unequal(&machines).unwrap();
+        assert!(told.contains("a has 2 × A") && told.contains("b has 4 × A"), "{told}");
+        assert_eq!(unequal(&[machine("a", true, 2), machine("g", false, 8)]), None);
+    }
+}
