@@ -18,13 +18,14 @@ mod frame;
 mod message;
 mod order;
 mod serve;
+mod trips;
 mod workshop;
 
 pub use carrier::{Carrier, Sent};
 pub use client::{Agent, Exchange, Incoming};
 pub use clocks::{Offset, Origin};
 pub use error::{AgentError, AgentRefusal};
-pub use message::{FileStamp, Hello, LoadLine, PROTOCOL, Request};
+pub use message::{FileStamp, Hello, LoadLine, PROTOCOL, Request, TripsTold};
 pub use order::LaunchOrder;
 pub use serve::{Back, Duties, Line, serve};
 pub use workshop::Workshop;

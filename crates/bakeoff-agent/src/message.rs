@@ -203,11 +203,33 @@ pub enum Request {
         /// The address.
         address: SocketAddr,
     },
+    /// Answers connections at an address with the bytes that they send, until the request is told to end. Notes the
+    /// address first.
+    Echo {
+        /// The machine's address.
+        address: IpAddr,
+    },
+    /// Measures round trips and bandwidth to an echo elsewhere.
+    Trips {
+        /// Where it listens.
+        address: SocketAddr,
+    },
     /// Asks for what is beyond a host, of whoever serves with it.
     Duty {
         /// The order, in the binary's words.
         what: Value,
     },
+}
+
+/// The network between two machines, with nothing else on it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct TripsTold {
+    /// Median round trip of a message of 64 bytes, in microseconds.
+    pub median_us: f64,
+    /// The shortest.
+    pub shortest_us: f64,
+    /// Bytes there and back in a second, each counted once.
+    pub bytes_per_second: f64,
 }
 
 /// A file and what it must hold.

@@ -31,6 +31,7 @@ use super::error::AgentRefusal;
 use super::message::{FileStamp, Request};
 use super::order::LaunchOrder;
 use super::serve::Line;
+use super::trips;
 
 /// Most bytes of a log that are handed over, from its end.
 const LOG_MAX: u64 = 64 << 20;
@@ -221,6 +222,8 @@ impl Workshop {
             Request::Link { path, to } => link(&path, &to),
             Request::Find { program } => find(&program),
             Request::Dial { address } => dial(address, line),
+            Request::Echo { address } => trips::echo(address, line),
+            Request::Trips { address } => told(serde_json::to_value(trips::measure(address)?)),
             Request::Duty { .. } => {
                 Err(AgentRefusal::new("this agent has a host and nothing else"))
             }

@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 use crate::plan::Trial;
 
 pub use header::{
-    BaselineAppends, BaselineRoundTrips, Environment, Gate, Hardware, MachineBaseline, RunHeader,
-    RunMachine,
+    BaselineAppends, BaselineRoundTrips, Environment, Gate, Hardware, MachineBaseline, NetworkPath,
+    RunHeader, RunMachine,
 };
 pub use system::{
     Acknowledged, Encryption, Freshness, Guarantees, PartRecord, Setting, SystemRecord,

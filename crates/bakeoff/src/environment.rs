@@ -91,6 +91,7 @@ pub(crate) fn describe(
         hardware: Some(hardware::describe(dir)),
         machine_baseline: None,
         machines: Vec::new(),
+        network: Vec::new(),
     })
 }
 

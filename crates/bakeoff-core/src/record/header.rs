@@ -99,6 +99,25 @@ pub struct Environment {
     /// The machines of the run, where it has places; then the fields above are of the coordinator's own machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub machines: Vec<RunMachine>,
+    /// The network from each generator's machine to each server's, and among servers', measured before the first
+    /// trial with nothing else on it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub network: Vec<NetworkPath>,
+}
+
+/// The network between two machines of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NetworkPath {
+    /// The machine that sent.
+    pub from: String,
+    /// The machine that answered.
+    pub to: String,
+    /// Median round trip of 64 bytes over TCP, in microseconds.
+    pub median_us: f64,
+    /// The shortest.
+    pub shortest_us: f64,
+    /// Bytes of 64 KiB blocks there and back in a second, each byte counted once.
+    pub bytes_per_second: f64,
 }
 
 /// One of the machines of a run.

@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use bakeoff_core::check::CheckName;
 use bakeoff_core::measurement::ErrorKind;
-use bakeoff_core::record::{Environment, PartRecord, RunMachine, Setting, SystemRecord};
+use bakeoff_core::record::{
+    Environment, NetworkPath, PartRecord, RunMachine, Setting, SystemRecord,
+};
 use bakeoff_core::stats::{Figure, and};
 use bakeoff_core::study::Study;
 use bakeoff_core::units::{ByteCount, count_text, figure_text, latency_text, trials_text};
@@ -82,8 +84,24 @@ pub(crate) fn machine(of: &Environment) -> String {
     if of.machines.is_empty() {
         return own;
     }
-    let elsewhere: Vec<String> = of.machines.iter().map(run_machine).collect();
+    let mut elsewhere: Vec<String> = of.machines.iter().map(run_machine).collect();
+    elsewhere.extend(network(of));
     format!("{}; coordinated from {own}", elsewhere.join("; "))
+}
+
+/// The network between the machines of a run: its quickest and its slowest path.
+fn network(of: &Environment) -> Option<String> {
+    let by_trip = |a: &&NetworkPath, b: &&NetworkPath| a.median_us.total_cmp(&b.median_us);
+    let quick = of.network.iter().min_by(by_trip)?;
+    let slow = of.network.iter().max_by(by_trip)?;
+    let path = |path: &NetworkPath| {
+        let rate = ByteCount(path.bytes_per_second.max(0.0) as u64);
+        format!("{} from {} to {} ({rate}/s)", micros(path.median_us), path.from, path.to)
+    };
+    Some(match quick == slow {
+        true => format!("median round trip {}", path(quick)),
+        false => format!("median round trips {} to {}", path(quick), path(slow)),
+    })
 }
 
 /// One of the machines of a run, in a line.

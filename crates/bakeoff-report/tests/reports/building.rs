@@ -117,6 +117,7 @@ pub(crate) fn record(study: Study) -> Record {
                 hardware: None,
                 machine_baseline: None,
                 machines: Vec::new(),
+                network: Vec::new(),
             },
             systems,
             gate: None,

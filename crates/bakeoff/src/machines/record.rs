@@ -2,9 +2,11 @@
 //!
 //! Not here: their samples (`watch`), what is judged by them (`trial::verdicts`).
 
-use bakeoff_agent::Request;
+use std::net::SocketAddr;
+
+use bakeoff_agent::{Incoming, Request, TripsTold};
 use bakeoff_core::places::Takes;
-use bakeoff_core::record::{Environment, GeneratorPart, MachineTrial, RunMachine};
+use bakeoff_core::record::{Environment, GeneratorPart, MachineTrial, NetworkPath, RunMachine};
 
 use super::Machines;
 use crate::failure::Failure;
@@ -31,6 +33,38 @@ impl Machines {
             })
         });
         described.collect()
+    }
+
+    /// Measures the network from each machine that will talk to a server to that server's machine, one path at a time.
+    ///
+    /// # Errors
+    /// When a machine is lost, or one cannot reach another.
+    pub(crate) fn measure_network(&self) -> Result<Vec<NetworkPath>, Failure> {
+        let mut paths = Vec::new();
+        let machines = || self.each.iter().zip(&self.places.machines);
+        for (server, place) in machines().filter(|(_, place)| place.servers != Takes::Nothing) {
+            let echo = server.agent.open(&Request::Echo { address: place.address })?;
+            let address: SocketAddr = loop {
+                match echo.next()? {
+                    Incoming::Note(note) => break echo.read(note)?,
+                    Incoming::Refusal(refusal) => return Err(echo.refused(refusal).into()),
+                    _ => {}
+                }
+            };
+            for (machine, from) in machines().filter(|(_, from)| from.name != place.name) {
+                let told: TripsTold = machine.agent.ask(&Request::Trips { address })?;
+                paths.push(NetworkPath {
+                    from: from.name.clone(),
+                    to: place.name.clone(),
+                    median_us: told.median_us,
+                    shortest_us: told.shortest_us,
+                    bytes_per_second: told.bytes_per_second,
+                });
+            }
+            echo.end()?;
+            echo.answer::<()>()?;
+        }
+        Ok(paths)
     }
 }
 

@@ -87,6 +87,7 @@ impl Runner<'_> {
             let both = described.iter().any(|machine| machine.servers && machine.generator);
             prepared.environment.shared_with_servers = both;
             prepared.environment.machines = described;
+            prepared.environment.network = machines.measure_network()?;
         }
         self.measure_baseline(&mut prepared, &folder)?;
         let (contenders, trials) = (&prepared.contenders, order.len());
