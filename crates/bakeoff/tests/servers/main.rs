@@ -13,6 +13,7 @@ mod ingress;
 mod kubernetes;
 mod machine;
 mod machines;
+mod machines_scale;
 mod own_clusters;
 mod secret_stores;
 #[path = "../support/mod.rs"]
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         kubernetes::tests(&skipped),
         machine::tests(&skipped),
         machines::tests(&skipped),
+        machines_scale::tests(&skipped),
         own_clusters::tests(&skipped),
         secret_stores::tests(&skipped),
         vault_benchmark::tests(&skipped),
