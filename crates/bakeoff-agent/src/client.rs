@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
+use bakeoff_clock::wall;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -124,6 +125,8 @@ impl Shared {
 pub struct Agent {
     shared: Arc<Shared>,
     hello: Hello,
+    /// Seconds by which its wall clock was ahead of ours when it introduced itself.
+    wall_ahead: f64,
 }
 
 impl Agent {
@@ -138,7 +141,8 @@ impl Agent {
         let reading = std::thread::spawn(move || {
             let begun = frame::skip_to_preamble(&mut from).and_then(|before| {
                 match Frame::read(&mut from) {
-                    Ok(Some(frame)) => Ok((before, frame)),
+                    // Its clock was read a moment ago; ours is read now, and not once all machines are there.
+                    Ok(Some(frame)) => Ok((frame, wall::seconds())),
                     Ok(None) => Err((std::io::ErrorKind::UnexpectedEof.into(), before)),
                     Err(error) => Err((error, before)),
                 }
@@ -147,8 +151,8 @@ impl Agent {
             from
         });
         let name = machine.to_owned();
-        let frame = match hears.recv_timeout(BEGIN_WITHIN) {
-            Ok(Ok((_, frame))) => frame,
+        let (frame, heard_at) = match hears.recv_timeout(BEGIN_WITHIN) {
+            Ok(Ok(begun)) => begun,
             Ok(Err((error, before))) => {
                 drop(to);
                 let (how, said) = carrier::last_words(&mut child, &error);
@@ -173,6 +177,7 @@ impl Agent {
         }
         let hello: Hello =
             serde_json::from_value(hello).map_err(|error| garbled(error.to_string()))?;
+        let wall_ahead = hello.wall - heard_at;
         let stderr = child.stderr.take();
         let shared = Arc::new(Shared {
             machine: name,
@@ -195,12 +200,17 @@ impl Agent {
             let shared = Arc::clone(&shared);
             std::thread::spawn(move || of(&shared));
         }
-        Ok(Self { shared, hello })
+        Ok(Self { shared, hello, wall_ahead })
     }
 
     /// Returns how it introduced itself.
     pub fn hello(&self) -> &Hello {
         &self.hello
+    }
+
+    /// Returns the seconds by which its clock on the wall was ahead of ours when it introduced itself.
+    pub fn wall_ahead(&self) -> f64 {
+        self.wall_ahead
     }
 
     /// Returns the machine's name.

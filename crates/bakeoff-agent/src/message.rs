@@ -139,6 +139,16 @@ pub enum Request {
         /// Where to begin, if the user said so.
         base: Option<u16>,
     },
+    /// Asks whether a port at an address of the machine is free, and leaves it so. Port 0: whether the address is
+    /// its own.
+    IsFree {
+        /// The address.
+        address: IpAddr,
+        /// The port.
+        port: u16,
+    },
+    /// Asks for the bytes that are free for the run's folder.
+    Space,
     /// Begins to sample the machine, itself and what it will be told of. Answers with the time.
     Observe {
         /// Milliseconds between two looks.

@@ -173,6 +173,8 @@ impl Workshop {
             }
             Request::Log { node } => self.log(node, line),
             Request::Port { address, base } => self.port(address, base),
+            Request::IsFree { address, port } => is_free(address, port),
+            Request::Space => self.space(),
             Request::Observe { every_ms } => self.observe(Duration::from_millis(every_ms)),
             Request::Watch { nodes } => {
                 let nodes = self.nodes(&nodes)?;
@@ -308,15 +310,17 @@ impl Workshop {
 
     fn port(&self, address: IpAddr, base: Option<u16>) -> Result<Value, AgentRefusal> {
         // A wrong address is told as such, and not as a thousand ports that are all taken.
-        if let Err(error) = TcpListener::bind((address, 0)) {
-            return Err(AgentRefusal::new(format!(
-                "{address} is no address of this machine: {error}\nhint: `address` in the places file is the one \
-                 by which the other machines reach it"
-            )));
-        }
+        is_free(address, 0)?;
         let mut ports = locked(&self.ports);
         let ports = ports.get_or_insert_with(|| Allocator::new(base));
         Ok(json!(ports.take_for(Seat { address, ..Seat::HERE })?))
+    }
+
+    fn space(&self) -> Result<Value, AgentRefusal> {
+        let path = self.with_folder(|folder| folder.path.clone())?;
+        let space = rustix::fs::statvfs(&path)
+            .map_err(|error| io_refusal("ask for free space", &path)(error.into()))?;
+        Ok(json!(space.f_bavail * space.f_frsize))
     }
 
     fn observe(&self, every: Duration) -> Result<Value, AgentRefusal> {
@@ -325,6 +329,22 @@ impl Workshop {
         *locked(&self.sampler) = Some(Sampler::start(&data, every, began));
         Ok(json!(self.origin.nanos(began)))
     }
+}
+
+/// Refuses a port that is taken, and an address that is not the machine's.
+fn is_free(address: IpAddr, port: u16) -> Result<Value, AgentRefusal> {
+    if let Err(error) = TcpListener::bind((address, 0)) {
+        return Err(AgentRefusal::new(format!(
+            "{address} is no address of this machine: {error}\nhint: `address` in the places file is the one by \
+             which the other machines reach it"
+        )));
+    }
+    bakeoff_host::ports::try_bind(address, port).map_err(|error| HostError::PortInUse {
+        address,
+        port,
+        error,
+    })?;
+    Ok(Value::Null)
 }
 
 /// Returns whether a file is there with its size and its hash.

@@ -118,8 +118,11 @@ impl Allocator {
     }
 }
 
-/// Both kinds: Consul's gossip, for one, speaks TCP and UDP on the same port.
-fn try_bind(address: IpAddr, port: u16) -> io::Result<()> {
+/// Binds a port for a moment, both kinds: Consul's gossip, for one, speaks TCP and UDP on the same port.
+///
+/// # Errors
+/// When it is taken, or the address is of another machine.
+pub fn try_bind(address: IpAddr, port: u16) -> io::Result<()> {
     TcpListener::bind((address, port))?;
     UdpSocket::bind((address, port))?;
     Ok(())

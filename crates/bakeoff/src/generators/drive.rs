@@ -261,6 +261,7 @@ impl<'a> Generators<'a> {
         let mut lives = Lives::new(open.len());
         let mut stopped_at: Option<Instant> = None;
         while told.iter().any(Option::is_none) {
+            self.all_are_there()?;
             if interrupted.load(Ordering::Relaxed) && stopped_at.is_none() {
                 stopped_at = Some(clock::now());
                 for exchange in open {
@@ -306,13 +307,23 @@ impl<'a> Generators<'a> {
                 stopped = true;
                 open.iter().for_each(|one| drop(one.tell(&LoadLine::Stop)));
             }
+            self.all_are_there()?;
             match exchange.next_within(LISTEN_EVERY)? {
                 Some(Incoming::Answer(value)) => return Ok(exchange.read(value)?),
                 Some(Incoming::Refusal(refusal)) => return Err(exchange.refused(refusal).into()),
                 _ => {}
             }
         };
-        open.iter().map(&mut answer).collect()
+        let answers: Result<Vec<T>, GeneratorError> = open.iter().map(&mut answer).collect();
+        if answers.is_err() {
+            open.iter().for_each(|one| drop(one.tell(&LoadLine::Stop)));
+        }
+        answers
+    }
+
+    /// Returns the loss of any machine, a server's too: what is driven without it is another load.
+    fn all_are_there(&self) -> Result<(), GeneratorError> {
+        self.machines.lost().map_or(Ok(()), |lost| Err(lost.clone().into()))
     }
 }
 

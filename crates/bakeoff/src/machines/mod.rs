@@ -6,15 +6,15 @@ mod programs;
 pub(crate) mod record;
 pub(crate) mod watch;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bakeoff_agent::{Agent, AgentError, Carrier, Incoming, LaunchOrder, Request, Sent};
-use bakeoff_clock::wall;
-use bakeoff_core::places::{Places, Reach};
+use bakeoff_core::places::{Places, Reach, Takes};
 use bakeoff_host::ports::PortSource;
 use bakeoff_host::{HostError, MachineId, NodeSpec, Process, Seat};
 
@@ -63,7 +63,7 @@ pub(crate) fn read_places(path: &Path) -> Result<Places, Failure> {
 }
 
 impl Machines {
-    /// Reaches all machines at once, makes the run's folder on each, and compares their clocks.
+    /// Reaches all machines at once, makes the run's folder on each, and compares clocks and addresses.
     ///
     /// # Errors
     /// The first machine's that cannot be used, before anything is started.
@@ -109,29 +109,46 @@ impl Machines {
         let each = begun.into_iter().collect::<Result<Vec<_>, _>>()?;
         let cache = bakeoff_install::place::cache(|name| std::env::var_os(name).map(PathBuf::from));
         let machines = Self { places, each, base_port, cache, own };
-        machines.compare_clocks()?;
+        for machine in &machines.each {
+            refuse_clock(machine.agent.machine(), machine.agent.wall_ahead())?;
+        }
+        machines.compare_addresses()?;
         Ok(machines)
     }
 
-    /// Refuses machines whose clocks on the wall are far from ours.
-    fn compare_clocks(&self) -> Result<(), Failure> {
-        for machine in &self.each {
-            let theirs = machine.agent.hello().wall;
-            // It was read a moment ago: what that took is far below what is looked for.
-            let apart = wall::seconds() - theirs;
-            if apart.abs() > WALL_MAX.as_secs_f64() + 60.0 {
-                return Err(Failure::input(
-                    format!(
-                        "the clock of `{}` is {:.0} s {} this machine's",
-                        machine.agent.machine(),
-                        apart.abs(),
-                        if apart > 0.0 { "behind" } else { "ahead of" }
-                    ),
-                    "have both keep the time (`chronyd`, `systemd-timesyncd`)",
-                ));
-            }
+    /// Refuses addresses that are not those of the machines that are said to have them.
+    fn compare_addresses(&self) -> Result<(), Failure> {
+        for (machine, place) in self.each.iter().zip(&self.places.machines) {
+            let request = Request::IsFree { address: place.address, port: 0 };
+            machine.agent.ask::<()>(&request).map_err(|error| match error.is_loss() {
+                true => Failure::from(error),
+                false => Failure::bad_input(error.to_string()),
+            })?;
         }
         Ok(())
+    }
+
+    /// Returns the least space that is free for servers' data, and the machine that has no more.
+    ///
+    /// # Errors
+    /// When a machine is lost.
+    pub(crate) fn least_space(&self) -> Result<Option<(u64, &str)>, AgentError> {
+        let takes = self.each.iter().zip(&self.places.machines);
+        let takes = takes.filter(|(_, place)| place.servers != Takes::Nothing);
+        let space = |(machine, _): (&'_ Machine, _)| machine.agent.ask::<u64>(&Request::Space);
+        let named = |(machine, place)| Ok((space((machine, place))?, machine.agent.machine()));
+        let all = takes.map(named).collect::<Result<Vec<_>, AgentError>>()?;
+        Ok(all.into_iter().min())
+    }
+
+    /// Returns why a machine is lost, if one is.
+    pub(crate) fn lost(&self) -> Option<&AgentError> {
+        self.each.iter().find_map(|machine| machine.agent.lost())
+    }
+
+    /// Returns the names of the machines, in their order.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        self.places.machines.iter().map(|machine| &*machine.name).collect()
     }
 
     /// Returns the machine of a seat.
@@ -229,6 +246,50 @@ impl Machines {
     }
 }
 
+/// Refuses a machine whose clock on the wall is so many seconds ahead of ours.
+fn refuse_clock(machine: &str, ahead: f64) -> Result<(), Failure> {
+    if ahead.abs() <= WALL_MAX.as_secs_f64() {
+        return Ok(());
+    }
+    let side = if ahead < 0.0 { "behind" } else { "ahead of" };
+    Err(Failure::input(
+        format!("the clock of `{machine}` is {:.0} s {side} this machine's", ahead.abs()),
+        "have both keep the time (`chronyd`, `systemd-timesyncd`)",
+    ))
+}
+
+/// Finds the ports that servers on other machines would be given, and leaves them free.
+pub(crate) struct Rehearsal {
+    machines: Arc<Machines>,
+    base: u16,
+    /// How many were found on each machine.
+    found: Mutex<BTreeMap<usize, u16>>,
+}
+
+impl Rehearsal {
+    pub(crate) fn new(machines: &Arc<Machines>, base: u16) -> Self {
+        Self { machines: Arc::clone(machines), base, found: Mutex::default() }
+    }
+}
+
+impl PortSource for Rehearsal {
+    fn take(&self, seat: Seat) -> Result<u16, HostError> {
+        let (MachineId::Place(place), Some(machine)) = (seat.machine, self.machines.at(seat))
+        else {
+            let text = format!("{} is the address of no machine", seat.address);
+            return Err(HostError::Elsewhere { text });
+        };
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = found.entry(place).or_default();
+        let port = self.base.saturating_add(*found);
+        *found += 1;
+        let request = Request::IsFree { address: seat.address, port };
+        let free = machine.agent.ask::<()>(&request);
+        free.map_err(|error| HostError::Elsewhere { text: error.to_string() })?;
+        Ok(port)
+    }
+}
+
 impl PortSource for Machines {
     fn take(&self, seat: Seat) -> Result<u16, HostError> {
         let elsewhere = |text: String| HostError::Elsewhere { text };
@@ -237,5 +298,19 @@ impl PortSource for Machines {
         };
         let request = Request::Port { address: seat.address, base: self.base_port };
         machine.agent.ask(&request).map_err(|error| elsewhere(error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_ten_seconds_apart_are_refused() {
+        let told = |ahead: f64| refuse_clock("db1", ahead).map_err(|error| error.to_string());
+        assert!(told(4.0).is_ok() && told(-4.0).is_ok());
+        let wanted = "the clock of `db1` is 10 s behind this machine's";
+        assert!(told(-10.2).unwrap_err().contains(wanted));
+        assert!(told(10.2).unwrap_err().contains("10 s ahead of this"));
     }
 }

@@ -261,6 +261,12 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
 
     /// Ends a trial: checks what was sampled, says why it failed, and throws its data away.
     fn conclude(mut self, ended: Result<(), Ended>) -> TrialRecord {
+        // What followed from the loss of a machine, or did not, says less than the loss.
+        let lost = self.context.machines.and_then(Machines::lost);
+        let ended = match (ended, lost) {
+            (Ok(()) | Err(Ended::Failed(_)), Some(lost)) => Err(Ended::from(lost.clone())),
+            (ended, _) => ended,
+        };
         let parts = std::mem::take(&mut self.parts);
         let Self { context, of, home, record, sampling, marks, reporter, .. } = self;
         let Combination { contender, trial, load, .. } = of;

@@ -1,8 +1,8 @@
 //! Runs on several machines over SSH: hosts in namespaces, each with a real `sshd`.
 
 use std::fs;
-use std::path::Path;
-use std::process::Output;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
 use libtest_mimic::Trial;
 use serde_json::Value;
@@ -10,8 +10,16 @@ use serde_json::Value;
 use crate::support::hosts::Hosts;
 use crate::support::skip::{Lacking, Skipped};
 
+mod bad_input;
+mod losses;
+
 pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
-    vec![skipped.unless_lacking("machines::etcd_runs_on_three_hosts_loaded_by_two", three_and_two)]
+    let mut tests = losses::tests(skipped);
+    tests.extend(bad_input::tests(skipped));
+    tests.push(
+        skipped.unless_lacking("machines::etcd_runs_on_three_hosts_loaded_by_two", three_and_two),
+    );
+    tests
 }
 
 const ETCD: &str = "\
@@ -25,12 +33,34 @@ loads:
 trials: 1
 ";
 
-fn run(hosts: &Hosts, study: &str, places: &Path, flags: &[&str]) -> Output {
+/// `bakeoff run` of a study on hosts.
+fn command(hosts: &Hosts, study: &str, places: &Path) -> Command {
     let file = hosts.dir().join("study.yaml");
     fs::write(&file, study).unwrap();
     let mut command = hosts.command(env!("CARGO_BIN_EXE_bakeoff"));
     command.arg("run").arg(&file).arg("--on").arg(places).args(["--shared-machine", "--out"]);
-    command.arg(hosts.dir().join("runs")).args(flags).output().unwrap()
+    command.arg(hosts.dir().join("runs"));
+    command
+}
+
+fn run(hosts: &Hosts, study: &str, places: &Path, flags: &[&str]) -> Output {
+    command(hosts, study, places).args(flags).output().unwrap()
+}
+
+/// The only run in the folder of runs.
+fn run_folder(hosts: &Hosts) -> PathBuf {
+    fs::read_dir(hosts.dir().join("runs")).unwrap().flatten().next().unwrap().path()
+}
+
+/// Lists what a run left on these hosts: processes, and files in the folders for data.
+fn left_on(hosts: &Hosts, numbers: &[usize]) -> Vec<String> {
+    let mut left = Vec::new();
+    for &number in numbers {
+        left.extend(hosts.processes(number, "/bakeoff/agents/bakeoff-"));
+        let data = fs::read_dir(hosts.own(number).join("data")).unwrap().flatten();
+        left.extend(data.map(|entry| entry.path().display().to_string()));
+    }
+    left
 }
 
 fn text(output: &Output) -> String {
@@ -40,8 +70,7 @@ fn text(output: &Output) -> String {
 
 /// The trials of the only run in the folder of runs.
 fn trials(hosts: &Hosts) -> Vec<Value> {
-    let run = fs::read_dir(hosts.dir().join("runs")).unwrap().flatten().next().unwrap().path();
-    let record = fs::read_to_string(run.join("record.jsonl")).unwrap();
+    let record = fs::read_to_string(run_folder(hosts).join("record.jsonl")).unwrap();
     let lines = record.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     lines.filter(|line| line["line"] == "trial").collect()
 }
@@ -57,9 +86,7 @@ fn three_and_two() -> Result<(), Lacking> {
     assert!(generated["verified"].as_u64() > Some(100), "{generated}");
     for number in 1..=5 {
         assert_eq!(hosts.processes(number, "etcd"), Vec::<String>::new());
-        let left: Vec<_> =
-            fs::read_dir(hosts.own(number).join("data")).unwrap().flatten().collect();
-        assert!(left.is_empty(), "{left:?}");
     }
+    assert_eq!(left_on(&hosts, &[1, 2, 3, 4, 5]), Vec::<String>::new());
     Ok(())
 }

@@ -3,9 +3,10 @@
 //! Not here: mistakes of a study (`bakeoff_core::study`), a gate's flags (`commands::gate`).
 
 use std::path::Path;
+use std::sync::Arc;
 
 use bakeoff_core::plan::Trial;
-use bakeoff_core::record::{Environment, FORMAT, RunHeader, SystemRecord};
+use bakeoff_core::record::{Environment, FORMAT, RunHeader, SystemRecord, TrialRecord};
 use bakeoff_core::study::Study;
 use bakeoff_host::ports::Allocator;
 
@@ -14,6 +15,7 @@ use crate::cluster::seating::Seating;
 use crate::cluster::topology::compose;
 use crate::commands::run_folder::RunFolder;
 use crate::failure::Failure;
+use crate::machines::{Machines, Rehearsal};
 
 /// Refuses a machine or programs that are not those that a run began with.
 pub(super) fn refuse_changes(
@@ -110,14 +112,57 @@ pub(super) fn check_ports(
     order: &[Trial],
     contenders: &[Contender<'_>],
     dir: &Path,
+    machines: Option<&Arc<Machines>>,
 ) -> Result<(), Failure> {
     let Some(base) = base else { return Ok(()) };
     let mut ports = Allocator::rehearsal(base);
+    if let Some(machines) = machines {
+        ports = ports.with_elsewhere(Arc::new(Rehearsal::new(machines, base)));
+    }
+    let seating = machines.map_or_else(Seating::here, |machines| machines.seating());
     for trial in order {
         let components = &contenders::for_trial(contenders, trial).components;
-        compose(components, dir, 0, &Seating::here(), &mut ports)?;
+        compose(components, dir, 0, &seating, &mut ports)?;
     }
     Ok(())
+}
+
+/// Refuses machines that are not those that earlier trials of a run used.
+pub(super) fn refuse_other_machines(
+    trials: &[TrialRecord],
+    machines: Option<&Arc<Machines>>,
+    folder: &RunFolder,
+) -> Result<(), Failure> {
+    let now = machines.map(|machines| machines.names()).unwrap_or_default();
+    let measured = trials.iter().filter(|trial| !trial.stages.is_empty());
+    let mut then = measured.map(|trial| trial.machines.iter().map(|one| &*one.name).collect());
+    let Some(other) = then.find(|then: &Vec<&str>| *then != now) else { return Ok(()) };
+    let text = |names: &[&str]| match names {
+        [] => "this machine alone".to_owned(),
+        names => names.join(", "),
+    };
+    let hint = match other.is_empty() {
+        true => "resume it without `--on`",
+        false => "resume it with `--on` and the places file that it was begun with",
+    };
+    let what =
+        format!("`{}` ran on {}, not on {}", folder.path.display(), text(&other), text(&now));
+    Err(Failure::input(what, hint))
+}
+
+/// Refuses machines without room for servers' data.
+pub(super) fn check_space_elsewhere(study: &Study, machines: &Machines) -> Result<(), Failure> {
+    match machines.least_space()? {
+        Some((free, machine)) if study.starts_any() && free < SPACE_MIN => {
+            Err(Failure::machine(format!(
+                "only {} MiB are free on the disk of `{machine}` that would hold the servers' data\n  needed: at \
+                 least {} MiB\nhint: `data` in the places file names another folder",
+                free >> 20,
+                SPACE_MIN >> 20
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The least free space with which three servers of any kind start and keep their logs.

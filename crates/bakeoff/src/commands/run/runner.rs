@@ -75,7 +75,7 @@ impl Runner<'_> {
         let machines = self.reach(&study)?;
         let mut folder = RunFolder::create(&self.options.out, &study.name)?;
         let threads = self.options.threads.unwrap_or_else(bakeoff_engine::open_files::cpus).max(1);
-        let mut prepared = self.prepare(&study, &folder, &order, threads)?;
+        let mut prepared = self.prepare(&study, &folder, (&order, threads), machines.as_ref())?;
         if gate.is_some() {
             refusals::refuse_same_program(&prepared.contenders)?;
         }
@@ -138,10 +138,12 @@ impl Runner<'_> {
         refusals::refuse_another_bakeoff(header, &folder)?;
         trust::refuse_altered(&record, &folder.path.join(RECORD))?;
         let (study, trials) = (&header.study, header.order.len());
-        let here = self.prepare(study, &folder, &missing, header.environment.generator_threads)?;
+        let threads = header.environment.generator_threads;
+        let machines = self.reach(study)?;
+        refusals::refuse_other_machines(&record.trials, machines.as_ref(), &folder)?;
+        let here = self.prepare(study, &folder, (&missing, threads), machines.as_ref())?;
         refusals::refuse_changes(header, &here.environment, &here.contenders, &folder)?;
         let prepared = Prepared { environment: header.environment.clone(), ..here };
-        let machines = self.reach(study)?;
         if let Some(machines) = &machines {
             machines.send_programs(&prepared.contenders)?;
         }
@@ -168,13 +170,16 @@ impl Runner<'_> {
         &mut self,
         study: &'a Study,
         folder: &RunFolder,
-        trials: &[Trial],
-        threads: u32,
+        (trials, threads): (&[Trial], u32),
+        machines: Option<&Arc<Machines>>,
     ) -> Result<Prepared<'a>, Failure> {
         let dir = &*folder.path;
         let open_files = bakeoff_engine::open_files::raise_for(clients_max(study))?;
         let contenders = contenders::gather(study, dir, self.reporter, self.interrupted)?;
-        refusals::check_ports(self.options.ports.base_port, trials, &contenders, dir)?;
+        refusals::check_ports(self.options.ports.base_port, trials, &contenders, dir, machines)?;
+        if let Some(machines) = machines {
+            refusals::check_space_elsewhere(study, machines)?;
+        }
         let environment = environment::describe(dir, threads, open_files, study.starts_any())?;
         refusals::check_space(study, environment.disk_free_bytes)?;
         Ok(Prepared { study, contenders, environment })
