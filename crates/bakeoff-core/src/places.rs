@@ -17,7 +17,7 @@ const MACHINES_MAX: usize = 1000;
 /// The machines of a run, in the order of their file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
-    /// Each once, one at least that takes servers and one that generates load.
+    /// Each once; for a run one at least takes servers and one generates load.
     pub machines: Vec<Machine>,
     /// Further arguments for `ssh`.
     pub ssh: Vec<String>,
@@ -62,6 +62,17 @@ pub enum Takes {
     Roles(Vec<String>),
 }
 
+/// The use of a places file, which decides what it has to name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// A run: machines that take servers, and machines that generate load.
+    Run,
+    /// A load of servers that run already: machines that generate load.
+    Load,
+    /// A look at the machines, whatever they are for.
+    Doctor,
+}
+
 const FIELDS: [&str; 3] = ["machines", "ssh", "agent"];
 const MACHINE_FIELDS: [&str; 6] = ["here", "ssh", "address", "data", "servers", "generator"];
 const EXAMPLE: &str = "machines: {db1: {ssh: db1, address: 10.0.0.1, servers: true}, gen1: {ssh: gen1, address: \
@@ -73,6 +84,14 @@ impl Places {
     /// # Errors
     /// All that is wrong with it, each with its place.
     pub fn parse(file: &str, text: &str) -> Result<Self, Diagnostics> {
+        Self::parse_for(Purpose::Run, file, text)
+    }
+
+    /// The same for a purpose that may need no servers.
+    ///
+    /// # Errors
+    /// All that is wrong with it, each with its place.
+    pub fn parse_for(purpose: Purpose, file: &str, text: &str) -> Result<Self, Diagnostics> {
         if text.trim().is_empty() {
             return Err(Diagnostic {
                 what: format!("the places file `{file}` is empty"),
@@ -82,7 +101,7 @@ impl Places {
             .into());
         }
         let mut sink = DiagnosticSink::new(file, text);
-        let read = tree::read(text, &mut sink).and_then(|root| places(&root, &mut sink));
+        let read = tree::read(text, &mut sink).and_then(|root| places(&root, purpose, &mut sink));
         match (read, sink.is_empty()) {
             (Some(places), true) => Ok(places),
             _ => Err(sink.into_diagnostics()),
@@ -109,7 +128,7 @@ impl Places {
 }
 
 /// Reads the whole file.
-fn places(root: &PlacedNode, sink: &mut DiagnosticSink<'_>) -> Option<Places> {
+fn places(root: &PlacedNode, purpose: Purpose, sink: &mut DiagnosticSink<'_>) -> Option<Places> {
     let PlacedValue::Map(entries) = &root.value else {
         let what = format!("a places file is a mapping, not {}", root.seen("a mapping"));
         sink.hint(&root.at, what, format!("name machines: `{EXAMPLE}`"));
@@ -129,10 +148,11 @@ fn places(root: &PlacedNode, sink: &mut DiagnosticSink<'_>) -> Option<Places> {
     let at = machines.key_at.clone();
     let machines = read_machines(machines, sink)?;
     let places = Places { machines, ssh: ssh?, agent: agent? };
-    if places.machines.iter().all(|machine| machine.servers == Takes::Nothing) {
+    let takes_none = places.machines.iter().all(|machine| machine.servers == Takes::Nothing);
+    if purpose == Purpose::Run && takes_none {
         sink.hint(&at, "no machine takes servers", "say `servers: true` of those that do");
     }
-    if places.generators().is_empty() {
+    if purpose != Purpose::Doctor && places.generators().is_empty() {
         sink.hint(&at, "no machine generates load", "say `generator: true` of those that do");
     }
     Some(places)
@@ -391,6 +411,11 @@ ssh: [-F, hosts]
         );
         check("machines: {a: {here: true, generator: true}}", "no machine takes servers");
         check("machines: {a: {here: true, servers: true}}", "no machine generates load");
+        let of = |purpose, text: &str| Places::parse_for(purpose, "p.yaml", text).is_ok();
+        let generator = "machines: {a: {here: true, generator: true}}";
+        let server = "machines: {a: {here: true, servers: true}}";
+        assert!(of(Purpose::Load, generator) && of(Purpose::Doctor, generator));
+        assert!(!of(Purpose::Load, server) && of(Purpose::Doctor, server));
         let lines = told(&with("x: {ssh: x, address: nope}"));
         assert!(lines.contains("--> p.yaml:4:24"), "{lines}");
     }

@@ -20,6 +20,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::launcher;
 use super::{Confine, Confinement, LimitsApplied, NodeSpec};
 
@@ -202,6 +204,38 @@ impl Cgroups {
     fn found(&self) -> impl Iterator<Item = &Hierarchy> {
         [&self.cpu, &self.memory].into_iter().filter_map(|cell| cell.get()?.as_ref().ok())
     }
+}
+
+/// A limit that this machine may or may not let us apply.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitSupport {
+    /// `cpu`, `memory`.
+    pub limit: String,
+    /// Why it cannot be applied; `None` where it can.
+    pub refused: Option<String>,
+}
+
+/// Tries which limits can be applied here, each by a group that is removed at once.
+pub fn limit_support() -> Vec<LimitSupport> {
+    let groups = Cgroups::mounted();
+    let tried = |controller: Controller| {
+        let name = format!("trial-{}", controller.name());
+        let dir = match controller {
+            Controller::Cpu => groups.limit_cpu(&name, 1.0),
+            Controller::Memory => groups.limit_memory(&name, 64 << 20),
+        };
+        let refused = match dir {
+            Ok(_) => None,
+            Err(Refused::No(why) | Refused::Other(why)) => Some(why),
+        };
+        for hierarchy in groups.found() {
+            let run = hierarchy.below().join(run_group());
+            groups.tree.remove(&run.join(&name)).ok();
+            groups.tree.remove(&run).ok();
+        }
+        LimitSupport { limit: controller.name().to_owned(), refused }
+    };
+    [Controller::Cpu, Controller::Memory].map(tried).into()
 }
 
 impl Confine for Cgroups {

@@ -57,6 +57,7 @@ use serde::{Deserialize, Serialize};
 
 use self::server::Server;
 
+pub use cgroup::{LimitSupport, limit_support};
 pub use child::Exit;
 pub use ending::{Ending, EndingCause, Life};
 pub use error::{HostError, LogTail};

@@ -80,6 +80,9 @@ pub(crate) enum Command {
     Doctor {
         /// Look at these studies only: names of those that ship, or files
         studies: Vec<String>,
+        /// Look at the machines of this file, and at what they lack for these studies
+        #[arg(long, value_name = "PLACES.yaml")]
+        on: Option<PathBuf>,
     },
     /// Load a URL with wrk's command line and scripts, and print what wrk prints
     #[command(disable_help_flag = true)]

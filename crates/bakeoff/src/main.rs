@@ -103,7 +103,10 @@ fn obey(
         Command::Dbtester(command) => {
             return commands::dbtester::run(command, messages, interrupted);
         }
-        Command::Doctor { studies } => return commands::catalogue::doctor(studies),
+        Command::Doctor { studies, on: None } => return commands::catalogue::doctor(studies),
+        Command::Doctor { studies, on: Some(places) } => {
+            return commands::doctor::machines(studies, places);
+        }
         Command::Agent => unreachable!("it is served before signals are caught"),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -1,6 +1,5 @@
 //! `studies`, `systems`, `install`, `doctor`: what there is, and what is missing.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -173,33 +172,44 @@ pub(crate) fn install(
 
 /// Says what is missing for which study.
 pub(crate) fn doctor(asked: &[String]) -> Result<ExitCode, Failure> {
-    let cache = Cache::from_environment()?;
+    let (mut text, complete) = looked_at(&asked_studies(asked)?)?;
+    text.push_str(match complete {
+        true => "\nNothing is missing.",
+        false => "\n`bakeoff run` fetches by itself what bakeoff can fetch.",
+    });
+    messages::output(&text);
+    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(MISSING) })
+}
+
+/// The exit code where something is missing.
+pub(crate) const MISSING: u8 = 3;
+
+/// Returns the studies that were asked for, with the names they were asked by; all that ship where none was.
+pub(crate) fn asked_studies(asked: &[String]) -> Result<Vec<(String, Study)>, Failure> {
     let names: Vec<&str> = match asked {
         [] => shipped::shipped().iter().map(|(name, _)| *name).collect(),
         asked => asked.iter().map(String::as_str).collect(),
     };
-    let mut text = String::new();
-    let mut remedies = BTreeSet::new();
-    for name in names {
-        let study = load_study(name)?;
-        let missing = missing(&study, &cache)?;
+    names.into_iter().map(|name| Ok((name.to_owned(), load_study(name)?))).collect()
+}
+
+/// Returns what this machine lacks for each study, and whether that is nothing.
+pub(crate) fn looked_at(studies: &[(String, Study)]) -> Result<(String, bool), Failure> {
+    let cache = Cache::from_environment()?;
+    let (mut text, mut complete) = (String::new(), true);
+    for (name, study) in studies {
+        let missing = missing(study, &cache)?;
         if missing.is_empty() {
             let _ = writeln!(text, "{name}: everything is here");
             continue;
         }
+        complete = false;
         let _ = writeln!(text, "{name}:");
         for (system, reason, remedy) in missing {
             let _ = writeln!(text, "  {system}: {reason}\n    mend: {remedy}");
-            remedies.insert(remedy);
         }
     }
-    if remedies.is_empty() {
-        text.push_str("\nNothing is missing.");
-    } else {
-        text.push_str("\n`bakeoff run` fetches by itself what bakeoff can fetch.");
-    }
-    messages::output(&text);
-    Ok(if remedies.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(3) })
+    Ok((text, complete))
 }
 
 /// Each missing system with why, and the command that mends it.

@@ -7,6 +7,7 @@ pub(crate) mod catalogue;
 pub(crate) mod compare;
 pub(crate) mod conditions;
 pub(crate) mod dbtester;
+pub(crate) mod doctor;
 pub(crate) mod gate;
 pub(crate) mod history;
 pub(crate) mod load;

@@ -36,6 +36,8 @@ pub(crate) enum Order {
     Acknowledged,
     /// Reads back its acknowledged keys, or a seeded sample of so many.
     ReadBack { to: To, keys_max: u64, seed: u64 },
+    /// Describes its machine; `data` is the folder for servers' data.
+    Describe { data: Option<PathBuf> },
 }
 
 /// Where a generator's clients connect to.

@@ -24,6 +24,7 @@ use serde_json::Value;
 
 use super::order::{AcknowledgedTold, KeysOrder, Order, ReadBackTold, StageOrder, StageTold, To};
 use crate::environment;
+use crate::machines::describe;
 use crate::systems::{self, Access, KvLoad, System};
 use crate::trial::audit::Auditor;
 use crate::trial::load::drive_of;
@@ -92,6 +93,7 @@ impl Duties for Generator {
             Order::ReadBack { to, keys_max, seed } => {
                 read_back(&self.keys()?, to, keys_max, seed, line)
             }
+            Order::Describe { data } => told(&describe::describe(data.as_deref())),
         }
     }
 }

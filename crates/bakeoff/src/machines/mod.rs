@@ -2,6 +2,7 @@
 //!
 //! Not here: the protocol (`bakeoff_agent`), shares of a load (`generators`), samples (`watch`).
 
+pub(crate) mod describe;
 mod programs;
 pub(crate) mod record;
 pub(crate) mod watch;
@@ -14,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bakeoff_agent::{Agent, AgentError, Carrier, Incoming, LaunchOrder, Request, Sent};
-use bakeoff_core::places::{Places, Reach, Takes};
+use bakeoff_core::places::{self, Places, Purpose, Reach, Takes};
 use bakeoff_host::ports::PortSource;
 use bakeoff_host::{HostError, MachineId, NodeSpec, Process, Seat};
 
@@ -23,7 +24,7 @@ use crate::cluster::seating::Seating;
 use crate::failure::Failure;
 
 /// Clocks on the wall that differ by more than this are refused: logs and certificates would contradict each other.
-const WALL_MAX: Duration = Duration::from_secs(5);
+pub(crate) const WALL_MAX: Duration = Duration::from_secs(5);
 
 /// One machine that was reached.
 pub(crate) struct Machine {
@@ -52,14 +53,41 @@ impl From<AgentError> for Failure {
 }
 
 /// Reads a places file.
-pub(crate) fn read_places(path: &Path) -> Result<Places, Failure> {
+pub(crate) fn read_places(path: &Path, purpose: Purpose) -> Result<Places, Failure> {
     let text = fs::read_to_string(path).map_err(|error| {
         Failure::input(
             format!("cannot read places `{}`: {error}", path.display()),
             "give a file that names machines; docs/machines.md has one",
         )
     })?;
-    Ok(Places::parse(&path.display().to_string(), &text)?)
+    Ok(Places::parse_for(purpose, &path.display().to_string(), &text)?)
+}
+
+/// Returns this executable's path, and the executable that machines are sent.
+pub(crate) fn sent(places: &Places) -> Result<(PathBuf, Sent), Failure> {
+    let own = std::env::current_exe()
+        .map_err(|error| Failure::machine(format!("bakeoff cannot find itself: {error}")))?;
+    let path = places.agent.as_ref().map_or_else(|| own.clone(), PathBuf::from);
+    let sent = Sent::read(&path).map_err(|error| Failure::file("send", &path, &error))?;
+    Ok((own, sent))
+}
+
+/// Begins the agent of a machine.
+///
+/// # Errors
+/// When it cannot be reached or used.
+pub(crate) fn begin(
+    places: &Places,
+    machine: &places::Machine,
+    sent: &Sent,
+) -> Result<Agent, AgentError> {
+    let carrier = match &machine.reach {
+        Reach::Here => Carrier::Child,
+        Reach::Ssh(destination) => {
+            Carrier::Ssh { destination: destination.clone(), arguments: places.ssh.clone() }
+        }
+    };
+    Agent::begin(&machine.name, &carrier, sent)
 }
 
 impl Machines {
@@ -73,10 +101,7 @@ impl Machines {
         base_port: Option<u16>,
         interrupted: &AtomicBool,
     ) -> Result<Self, Failure> {
-        let own = std::env::current_exe()
-            .map_err(|error| Failure::machine(format!("bakeoff cannot find itself: {error}")))?;
-        let path = places.agent.as_ref().map_or_else(|| own.clone(), PathBuf::from);
-        let sent = Sent::read(&path).map_err(|error| Failure::file("send", &path, &error))?;
+        let (own, sent) = sent(&places)?;
         let begun: Vec<Result<Machine, AgentError>> = std::thread::scope(|scope| {
             let each: Vec<_> = places
                 .machines
@@ -84,14 +109,7 @@ impl Machines {
                 .map(|machine| {
                     let (places, sent) = (&places, &sent);
                     scope.spawn(move || {
-                        let carrier = match &machine.reach {
-                            Reach::Here => Carrier::Child,
-                            Reach::Ssh(destination) => Carrier::Ssh {
-                                destination: destination.clone(),
-                                arguments: places.ssh.clone(),
-                            },
-                        };
-                        let agent = Agent::begin(&machine.name, &carrier, sent)?;
+                        let agent = begin(places, machine, sent)?;
                         let data = machine.data.as_ref().map(PathBuf::from);
                         let run = format!("{run}-{}", std::process::id());
                         let folder = agent.ask(&Request::Prepare { run, data })?;

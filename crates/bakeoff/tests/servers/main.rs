@@ -13,6 +13,7 @@ mod ingress;
 mod kubernetes;
 mod machine;
 mod machines;
+mod machines_commands;
 mod machines_scale;
 mod own_clusters;
 mod secret_stores;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         machine::tests(&skipped),
         machines::tests(&skipped),
         machines_scale::tests(&skipped),
+        machines_commands::tests(&skipped),
         own_clusters::tests(&skipped),
         secret_stores::tests(&skipped),
         vault_benchmark::tests(&skipped),

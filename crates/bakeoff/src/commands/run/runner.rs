@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bakeoff_clock as clock;
+use bakeoff_core::places::Purpose;
 use bakeoff_core::plan::{Trial, plan};
 use bakeoff_core::record::{
     Environment, FORMAT, Gate, RecordLine, RunEnd, RunHeader, RunResumed, TrialRecord,
@@ -114,7 +115,7 @@ impl Runner<'_> {
     /// Reaches the machines that the run is to use, where it was told of any.
     fn reach(&mut self, study: &Study) -> Result<Option<Arc<Machines>>, Failure> {
         let Some(path) = &self.options.on else { return Ok(None) };
-        let places = machines::read_places(path)?;
+        let places = machines::read_places(path, Purpose::Run)?;
         let base_port = self.options.ports.base_port;
         let name: String =
             study.name.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();

@@ -1,0 +1,276 @@
+//! `bakeoff doctor --on`: each machine of a places file, and what it lacks for studies.
+//!
+//! Machines are looked at side by side, and one that cannot be reached keeps none of the others from being told of.
+//!
+//! Not here: what this machine lacks (`catalogue`), what a machine says of itself (`machines::describe`).
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use bakeoff_agent::{Agent, AgentError, Hello, Request, Sent};
+use bakeoff_clock::wall;
+use bakeoff_core::places::{Machine, Places, Purpose, Takes};
+use bakeoff_core::study::Study;
+use bakeoff_core::units::{ByteCount, latency_text, plural};
+use bakeoff_install::Shape;
+use serde::de::DeserializeOwned;
+
+use super::catalogue::{self, MISSING};
+use crate::failure::Failure;
+use crate::generators::order::Order;
+use crate::machines::describe::{DiskTold, MachineTold};
+use crate::machines::{self, WALL_MAX};
+use crate::messages;
+use crate::systems;
+
+/// Free space below which a machine that takes servers is said to lack some.
+const FREE_MIN: u64 = 1 << 30;
+/// The width of the first column.
+const NAME: usize = 9;
+
+/// Says what the machines of a places file have, and what they lack for studies.
+pub(crate) fn machines(asked: &[String], on: &Path) -> Result<ExitCode, Failure> {
+    let places = machines::read_places(on, Purpose::Doctor)?;
+    let studies = catalogue::asked_studies(asked)?;
+    let (_, sent) = machines::sent(&places)?;
+    let looks: Vec<Look> = std::thread::scope(|scope| {
+        let looks: Vec<_> = (0..places.machines.len())
+            .map(|place| {
+                let needs = Needs::new(&studies, &places, place);
+                let (places, sent) = (&places, &sent);
+                scope.spawn(move || look(places, &places.machines[place], sent, &needs))
+            })
+            .collect();
+        looks
+            .into_iter()
+            .map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    });
+    let lacking = looks.iter().filter(|look| !look.missing.is_empty()).count();
+    let (here, complete) = catalogue::looked_at(&studies)?;
+    let mut text = looks.into_iter().map(Look::text).collect::<Vec<_>>().join("\n");
+    let _ = write!(text, "\nPrograms on this machine, which sends them:\n{here}");
+    text.push_str(&match (lacking, complete) {
+        (0, true) => "\nNothing is missing.".to_owned(),
+        (0, false) => "\n`bakeoff run` fetches by itself what bakeoff can fetch.".to_owned(),
+        (lacking, _) => {
+            let of = plural(places.machines.len() as u64, "machine");
+            format!("\nOf {of} {lacking} cannot be used as it is.")
+        }
+    });
+    messages::output(&text);
+    Ok(if lacking == 0 && complete { ExitCode::SUCCESS } else { ExitCode::from(MISSING) })
+}
+
+/// A machine as it was found.
+#[derive(Default)]
+struct Look {
+    machine: String,
+    rows: Vec<(&'static str, String)>,
+    /// What is missing, and what mends it.
+    missing: Vec<(String, String)>,
+}
+
+impl Look {
+    fn row(&mut self, name: &'static str, value: impl Into<String>) {
+        self.rows.push((name, value.into()));
+    }
+
+    fn lacks(&mut self, what: impl Into<String>, mend: impl Into<String>) {
+        self.missing.push((what.into(), mend.into()));
+    }
+
+    fn text(self) -> String {
+        let mut text = format!("{}\n", self.machine);
+        for (name, value) in &self.rows {
+            let _ = writeln!(text, "  {name:NAME$} {value}");
+        }
+        for (what, mend) in &self.missing {
+            let mut lines = what.lines();
+            let first = lines.next().unwrap_or_default();
+            let _ = writeln!(text, "  {:NAME$} {first}", "missing");
+            for line in lines.filter(|line| !line.starts_with("hint: ")) {
+                let _ = writeln!(text, "  {:NAME$} {line}", "");
+            }
+            let _ = writeln!(text, "  {:NAME$} {mend}", "mend");
+        }
+        text
+    }
+}
+
+/// What studies need of a machine and bakeoff cannot send.
+#[derive(Default)]
+struct Needs {
+    /// Each runtime with the systems that need it.
+    programs: BTreeMap<&'static str, Vec<String>>,
+    /// Systems whose servers have limits of CPU or memory.
+    limited: Vec<String>,
+}
+
+impl Needs {
+    fn new(studies: &[(String, Study)], places: &Places, place: usize) -> Self {
+        let mut needs = Self::default();
+        let systems = studies.iter().flat_map(|(_, study)| &study.systems);
+        for system in systems.filter(|system| system.is_started()) {
+            let parts = system.parts.iter().map(|(role, part)| (role.as_str(), part));
+            for (role, part) in std::iter::once(("system", system)).chain(parts) {
+                if !places.servers_of(role).contains(&place) {
+                    continue;
+                }
+                let limits = part.limits.as_ref();
+                if limits.is_some_and(|limits| limits.cpu.is_some() || limits.memory.is_some()) {
+                    needs.limited.push(part.name.clone());
+                }
+                let recipe =
+                    systems::by_kind(&part.kind).and_then(|kind| kind.declares().origin.recipe());
+                let runtime = match recipe.map(|recipe| recipe.shape) {
+                    Some(Shape::Java { .. }) => "java",
+                    Some(Shape::Node { .. }) => "node",
+                    _ => continue,
+                };
+                let of = needs.programs.entry(runtime).or_default();
+                if !of.contains(&part.kind) {
+                    of.push(part.kind.clone());
+                }
+            }
+        }
+        needs
+    }
+}
+
+/// Looks at a machine, as far as it lets us.
+fn look(places: &Places, machine: &Machine, sent: &Sent, needs: &Needs) -> Look {
+    let mut look = Look { machine: machine.name.clone(), ..Look::default() };
+    look.row("address", format!("{}, {}", machine.address, roles(machine)));
+    let looked = machines::begin(places, machine, sent)
+        .and_then(|agent| ask_all(&agent, machine, needs, sent, &mut look));
+    if let Err(error) = looked {
+        let text = error.to_string();
+        let hint = text.lines().find_map(|line| line.strip_prefix("hint: "));
+        look.lacks(text.as_str(), hint.unwrap_or("see that the machine is up, and try again"));
+    }
+    look
+}
+
+fn roles(machine: &Machine) -> String {
+    let servers = match &machine.servers {
+        Takes::Nothing => None,
+        Takes::Any => Some("takes servers".to_owned()),
+        Takes::Roles(roles) => Some(format!("takes servers of {}", roles.join(", "))),
+    };
+    let generator = machine.generator.then(|| "generates load".to_owned());
+    let all: Vec<String> = servers.into_iter().chain(generator).collect();
+    if all.is_empty() { "takes no part".to_owned() } else { all.join(", ") }
+}
+
+fn ask_all(
+    agent: &Agent,
+    machine: &Machine,
+    needs: &Needs,
+    sent: &Sent,
+    look: &mut Look,
+) -> Result<(), AgentError> {
+    let hello = agent.hello();
+    look.row("bakeoff", version(hello, sent));
+    let trip = agent.offset()?.error * 2;
+    let data = machine.data.as_ref().map(PathBuf::from);
+    let told: MachineTold = duty(agent, &Order::Describe { data })?;
+    // The answer was on its way for half a round trip.
+    let ahead = told.wall + trip.as_secs_f64() / 2.0 - wall::seconds();
+    look.row("host", format!("{}, {} {}", hello.host, told.kernel, told.arch));
+    look.row("trip", format!("{} there and back, the shortest of 40", latency_text(trip)));
+    look.row("clock", clock_text(ahead));
+    if ahead.abs() > WALL_MAX.as_secs_f64() {
+        look.lacks(
+            format!("its clock is {:.0} s from this machine's", ahead.abs()),
+            "have both keep the time (`chronyd`, `systemd-timesyncd`)",
+        );
+    }
+    let memory = ByteCount(told.memory_bytes);
+    look.row("has", format!("{} CPUs, {memory} of memory", hello.cpus));
+    look.row("user", if hello.root { "root" } else { "not root" });
+    disk(&told, machine, look);
+    limits(&told, needs, look);
+    if machine.servers != Takes::Nothing {
+        let request = Request::Port { address: machine.address, base: None };
+        match agent.ask::<u16>(&request) {
+            Ok(port) => look.row("ports", format!("free at {}: {port}, …", machine.address)),
+            Err(error) if error.is_loss() => return Err(error),
+            Err(error) => {
+                let text = error.to_string();
+                let hint = text.lines().find_map(|line| line.strip_prefix("hint: "));
+                look.lacks(text.as_str(), hint.unwrap_or("free ports from 17000 on"));
+            }
+        }
+    }
+    for (&program, of) in &needs.programs {
+        let found: Option<PathBuf> = agent.ask(&Request::Find { program: program.into() })?;
+        match found {
+            Some(path) => look.row(program, path.display().to_string()),
+            None => look.lacks(
+                format!("`{program}`, which {} cannot do without", of.join(" and ")),
+                format!("install it on `{}`: bakeoff sends no runtimes", machine.name),
+            ),
+        }
+    }
+    Ok(())
+}
+
+fn version(hello: &Hello, sent: &Sent) -> String {
+    let same =
+        if hello.sha256 == sent.sha256 { "the one sent" } else { "another than the one sent" };
+    let hash = hello.sha256.get(..12).unwrap_or(&hello.sha256);
+    format!("{} (SHA-256 {hash}…, {same})", hello.version)
+}
+
+fn clock_text(ahead: f64) -> String {
+    let side = if ahead < 0.0 { "behind" } else { "ahead of" };
+    match ahead.abs() {
+        apart if apart < 0.01 => "with this machine's, to 10 ms".to_owned(),
+        apart => format!("{apart:.2} s {side} this machine's"),
+    }
+}
+
+fn disk(told: &MachineTold, machine: &Machine, look: &mut Look) {
+    let data = told.data.display();
+    match &told.disk {
+        DiskTold::Works { file_system, free_bytes, sync_median_us } => {
+            let free = ByteCount(*free_bytes);
+            let sync = latency_text(std::time::Duration::from_secs_f64(sync_median_us / 1e6));
+            look.row("disk", format!("{data}: {file_system}, {free} free, a sync takes {sync}"));
+            if *free_bytes < FREE_MIN && machine.servers != Takes::Nothing {
+                look.lacks(
+                    format!("space in `{data}`: {free} are free"),
+                    "free some, or name another folder as `data` in the places file",
+                );
+            }
+        }
+        DiskTold::Fails(why) => look.lacks(
+            format!("a folder for data that takes files: {why}"),
+            format!("make `{data}`, or name another as `data` in the places file"),
+        ),
+    }
+}
+
+fn limits(told: &MachineTold, needs: &Needs, look: &mut Look) {
+    let one = |limit: &bakeoff_host::LimitSupport| match &limit.refused {
+        None => format!("{} can be applied", limit.limit),
+        Some(why) => format!("{} cannot: {why}", limit.limit),
+    };
+    look.row("limits", told.limits.iter().map(one).collect::<Vec<_>>().join("; "));
+    let refused = told.limits.iter().any(|limit| limit.refused.is_some());
+    if refused && !needs.limited.is_empty() {
+        look.lacks(
+            format!("limits, which {} are to have", needs.limited.join(" and ")),
+            "let bakeoff be root there, or delegate a cgroup to its user",
+        );
+    }
+}
+
+/// Has an agent do what only the binary can.
+fn duty<T: DeserializeOwned>(agent: &Agent, order: &Order) -> Result<T, AgentError> {
+    let what = serde_json::to_value(order).unwrap_or_default();
+    agent.ask(&Request::Duty { what })
+}

@@ -1,0 +1,65 @@
+//! Describes a machine to whoever asks whether it can be used: kernel, CPUs, memory, disk, limits, programs.
+//!
+//! Not here: how the answer is judged and shown (`commands::doctor`).
+
+use std::path::{Path, PathBuf};
+
+use bakeoff_clock::wall;
+use bakeoff_host::{LimitSupport, disk, limit_support};
+use serde::{Deserialize, Serialize};
+
+use crate::environment;
+
+/// The folder for servers' data where a places file names none.
+const DATA: &str = "/var/tmp";
+
+/// A machine, described by its agent.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct MachineTold {
+    /// `Linux 6.1.0-18-amd64`.
+    pub(crate) kernel: String,
+    /// `x86_64`.
+    pub(crate) arch: String,
+    pub(crate) memory_bytes: u64,
+    /// The folder for servers' data.
+    pub(crate) data: PathBuf,
+    pub(crate) disk: DiskTold,
+    pub(crate) limits: Vec<LimitSupport>,
+    /// Its clock on the wall, in seconds since 1970, as it answered.
+    pub(crate) wall: f64,
+}
+
+/// The disk of the data folder.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum DiskTold {
+    /// Appends of 1 KiB were made durable there.
+    Works { file_system: String, free_bytes: u64, sync_median_us: f64 },
+    /// The words of what failed.
+    Fails(String),
+}
+
+/// Describes this machine; `data` is the folder for servers' data.
+pub(crate) fn describe(data: Option<&Path>) -> MachineTold {
+    let uname = rustix::system::uname();
+    let word = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
+    let data = data.unwrap_or(Path::new(DATA));
+    let disk = match disk::measure(data) {
+        Ok(disk) => DiskTold::Works {
+            file_system: disk.filesystem,
+            free_bytes: disk.free_bytes,
+            sync_median_us: disk.append.median.as_secs_f64() * 1e6,
+        },
+        Err(error) => DiskTold::Fails(error.to_string()),
+    };
+    MachineTold {
+        kernel: format!("{} {}", word(uname.sysname()), word(uname.release())),
+        arch: word(uname.machine()),
+        memory_bytes: environment::memory_bytes(),
+        data: data.to_owned(),
+        disk,
+        limits: limit_support(),
+        // Last, so that it is as near to the answer as can be.
+        wall: wall::seconds(),
+    }
+}
