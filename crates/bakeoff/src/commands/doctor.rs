@@ -69,7 +69,7 @@ pub(crate) fn machines(asked: &[String], on: &Path) -> Result<ExitCode, Failure>
 struct Look {
     machine: String,
     rows: Vec<(&'static str, String)>,
-    /// What is missing, and what mends it.
+    /// Each thing that is missing, and the words that mend it.
     missing: Vec<(String, String)>,
 }
 
@@ -100,7 +100,7 @@ impl Look {
     }
 }
 
-/// What studies need of a machine and bakeoff cannot send.
+/// Things that studies need of a machine and bakeoff cannot send.
 #[derive(Default)]
 struct Needs {
     /// Each runtime with the systems that need it.
