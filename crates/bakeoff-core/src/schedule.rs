@@ -107,7 +107,7 @@ impl Turn {
 }
 
 /// Rate of operations over time, all shares together. Rates are finite and not below zero.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum RateProfile {
     /// The same at all times.
     Constant {
@@ -128,7 +128,7 @@ pub enum RateProfile {
 }
 
 /// A part of [`RateProfile::Steps`].
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// Operations per second.
     pub rate: f64,
@@ -137,7 +137,7 @@ pub struct Step {
 }
 
 /// Spacing of a pace's operations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Spacing {
     /// Each where the pace, added up from the beginning, reaches the next whole number.
     Constant,

@@ -73,7 +73,7 @@ impl TlsSettings {
             }
         };
         let ca = ca.or_else(|| get("CACERT").map(PathBuf::from));
-        let options = TlsOptions { ca, cert, insecure };
+        let options = TlsOptions { ca, cert, insecure, ..TlsOptions::default() };
         Ok(Self { options, name: get("TLS_SERVER_NAME") })
     }
 }

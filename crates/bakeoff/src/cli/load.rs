@@ -21,6 +21,7 @@ Examples:
   bakeoff load URL --steps 500,1000,2000 --for 10s                a row for each rate
   bakeoff load URL --find-max --slo 'p99 < 20ms'                  the highest rate that keeps it
   bakeoff load --targets requests.txt                             a file of requests
+  bakeoff load URL --rate 50000 --on places.yaml                  several machines share the load
   bakeoff load URL --rate 500 --out runs                          a page, and a record to compare";
 
 const EXIT_CODES: &str = "\
@@ -114,6 +115,11 @@ pub(crate) struct ClientArgs {
     #[arg(long, value_name = "N", requires = "http2", help_heading = "Load")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) in_flight: Option<u32>,
+    /// Share the load among the machines of this file that generate load, reached over SSH: clients, rate and
+    /// requests are those of all together, threads those of each [default: this machine alone]
+    #[arg(long, value_name = "PLACES.yaml", help_heading = "Load")]
+    #[arg(conflicts_with_all = ["find_max", "out", "cert"])]
+    pub(crate) on: Option<PathBuf>,
     /// The seed of random arrivals [default: a fresh one, printed]
     #[arg(long, value_name = "N", help_heading = "Load")]
     pub(crate) seed: Option<u64>,

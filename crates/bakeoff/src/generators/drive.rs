@@ -20,6 +20,7 @@ use bakeoff_engine::Live;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::http::{AnswersTold, HttpOrder, HttpTold};
 use super::order::{AcknowledgedTold, KeysOrder, Order, ReadBackTold, StageOrder, StageTold, To};
 use crate::machines::{Machine, Machines};
 use crate::systems::carried::CarriedAccess;
@@ -47,6 +48,40 @@ pub(crate) struct StageDriven {
     pub(crate) start: Instant,
     /// Each generator's part, in the order of the places file.
     pub(crate) parts: Vec<GeneratorPart>,
+}
+
+/// A load of requests as all generators drove it.
+pub(crate) struct HttpDriven {
+    pub(crate) measurement: Measurement,
+    pub(crate) answers: AnswersTold,
+    /// Each generator's part, in the order of the places file.
+    pub(crate) parts: Vec<GeneratorPart>,
+}
+
+/// A load as each generator told of it.
+struct Driven<T> {
+    /// When it was to begin, by this machine's clock.
+    start: Instant,
+    offsets: Vec<Offset>,
+    told: Vec<T>,
+}
+
+impl<T> Driven<T> {
+    /// Returns each generator's part of a load of so many clients.
+    fn parts(&self, clients: u32, stage: impl Fn(&T) -> &StageTold) -> Vec<GeneratorPart> {
+        let of = self.told.len() as u32;
+        let told = (0..).zip(self.told.iter().map(stage).zip(&self.offsets));
+        told.map(|(index, (told, offset))| GeneratorPart {
+            clients: LoadShare { index, of }.count(clients.into()) as u32,
+            verified: told.measurement.verified(),
+            errors: told.measurement.error_count(),
+            late_us: told.began.saturating_sub(told.asked) as f64 / 1e3,
+            clock_error_us: offset.error.as_secs_f64() * 1e6,
+            cpu: told.measurement.generator_cpu,
+            busiest: told.measurement.generator_busiest,
+        })
+        .collect()
+    }
 }
 
 /// Why a share was not driven.
@@ -205,12 +240,54 @@ impl<'a> Generators<'a> {
         progress: &mut dyn FnMut(&Live),
         begun: &mut dyn FnMut(Instant),
     ) -> Result<StageDriven, GeneratorError> {
-        let machines = self.each();
-        if (order.clients as usize) < machines.len() {
-            let (clients, generators) = (order.clients, machines.len());
-            return Err(GeneratorError::FewClients { clients, generators });
+        let orders = (0..self.count()).map(|_| Order::Stage(Box::new(order.clone())));
+        let driven = self.drive(order.clients, orders, interrupted, (progress, begun))?;
+        let parts = driven.parts(order.clients, |told: &StageTold| told);
+        let next_ticket = driven.told.iter().map(|one| one.next_ticket).max().unwrap_or(0);
+        let told = driven.told.into_iter().map(|one| one.measurement).collect();
+        Ok(StageDriven { measurement: sum(told)?, next_ticket, start: driven.start, parts })
+    }
+
+    /// Drives a load of requests: all begin at one moment.
+    ///
+    /// # Errors
+    /// When a machine is lost, a client cannot connect, or the user wants the end before it begins.
+    pub(crate) fn http(
+        &self,
+        order: &HttpOrder,
+        interrupted: &AtomicBool,
+        progress: &mut dyn FnMut(&Live),
+    ) -> Result<HttpDriven, GeneratorError> {
+        let of = self.count();
+        let order_of = |index| Order::Http(Box::new(order.of_share(LoadShare { index, of })));
+        let orders = (0..of).map(order_of);
+        let driven = self.drive(order.clients, orders, interrupted, (progress, &mut |_| {}))?;
+        let parts = driven.parts(order.clients, |told: &HttpTold| &told.stage);
+        let (mut answers, mut measured) = (AnswersTold::default(), Vec::new());
+        for told in driven.told {
+            answers.add(&told.answers);
+            measured.push(told.stage.measurement);
         }
-        let orders = machines.iter().map(|_| Order::Stage(Box::new(order.clone())));
+        Ok(HttpDriven { measurement: sum(measured)?, answers, parts })
+    }
+
+    /// Returns the names of the machines, in the order of the places file.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.each().iter().map(|machine| machine.agent.machine().to_owned()).collect()
+    }
+
+    /// Gives orders for one load, which all begin at one moment, and waits for its end.
+    fn drive<T: DeserializeOwned>(
+        &self,
+        clients: u32,
+        orders: impl Iterator<Item = Order>,
+        interrupted: &AtomicBool,
+        (progress, begun): (&mut dyn FnMut(&Live), &mut dyn FnMut(Instant)),
+    ) -> Result<Driven<T>, GeneratorError> {
+        let machines = self.each();
+        if (clients as usize) < machines.len() {
+            return Err(GeneratorError::FewClients { clients, generators: machines.len() });
+        }
         let open = open(&machines, orders)?;
         let driven = self.begin_and_listen(&machines, &open, interrupted, progress, begun);
         if driven.is_err() {
@@ -218,34 +295,17 @@ impl<'a> Generators<'a> {
                 exchange.tell(&LoadLine::Stop).ok();
             }
         }
-        let (start, offsets, told) = driven?;
-        let clients = |index: usize| {
-            let share = LoadShare { index: index as u32, of: machines.len() as u32 };
-            share.count(order.clients.into()) as u32
-        };
-        let part = |(index, (told, offset)): (usize, (&StageTold, &Offset))| GeneratorPart {
-            clients: clients(index),
-            verified: told.measurement.verified(),
-            errors: told.measurement.error_count(),
-            late_us: told.began.saturating_sub(told.asked) as f64 / 1e3,
-            clock_error_us: offset.error.as_secs_f64() * 1e6,
-            cpu: told.measurement.generator_cpu,
-            busiest: told.measurement.generator_busiest,
-        };
-        let parts = told.iter().zip(&offsets).enumerate().map(part).collect();
-        let next_ticket = told.iter().map(|one| one.next_ticket).max().unwrap_or(0);
-        let measurement = sum(told.into_iter().map(|one| one.measurement).collect())?;
-        Ok(StageDriven { measurement, next_ticket, start, parts })
+        driven
     }
 
-    fn begin_and_listen(
+    fn begin_and_listen<T: DeserializeOwned>(
         &self,
         machines: &[&Machine],
         open: &[Exchange],
         interrupted: &AtomicBool,
         progress: &mut dyn FnMut(&Live),
         begun: &mut dyn FnMut(Instant),
-    ) -> Result<(Instant, Vec<Offset>, Vec<StageTold>), GeneratorError> {
+    ) -> Result<Driven<T>, GeneratorError> {
         for exchange in open {
             connected(exchange, interrupted)?;
         }
@@ -257,7 +317,7 @@ impl<'a> Generators<'a> {
             exchange.tell(&LoadLine::Begin(offset.theirs(start)))?;
         }
         begun(start);
-        let mut told: Vec<Option<StageTold>> = open.iter().map(|_| None).collect();
+        let mut told: Vec<Option<T>> = open.iter().map(|_| None).collect();
         let mut lives = Lives::new(open.len());
         let mut stopped_at: Option<Instant> = None;
         while told.iter().any(Option::is_none) {
@@ -291,7 +351,7 @@ impl<'a> Generators<'a> {
                 }
             }
         }
-        Ok((start, offsets, told.into_iter().flatten().collect()))
+        Ok(Driven { start, offsets, told: told.into_iter().flatten().collect() })
     }
 
     /// Asks each for something of its own, all at once, and returns the answers in their order.

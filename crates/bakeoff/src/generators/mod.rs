@@ -3,5 +3,6 @@
 //! Not here: the loop (`bakeoff_engine`), the way to an agent (`bakeoff_agent`).
 
 pub(crate) mod drive;
+pub(crate) mod http;
 pub(crate) mod order;
 pub(crate) mod serve;

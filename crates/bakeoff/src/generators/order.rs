@@ -13,6 +13,7 @@ use bakeoff_core::study::{Arrivals, Load, Stop, Workload};
 use bakeoff_engine::works::keyed::{Findings, Reading};
 use serde::{Deserialize, Serialize};
 
+use super::http::HttpOrder;
 use crate::systems::carried::CarriedAccess;
 
 /// An order for a generator.
@@ -36,6 +37,8 @@ pub(crate) enum Order {
     Acknowledged,
     /// Reads back its acknowledged keys, or a seeded sample of so many.
     ReadBack { to: To, keys_max: u64, seed: u64 },
+    /// Drives its share of a load of requests, from the moment that it will be told.
+    Http(Box<HttpOrder>),
     /// Describes its machine; `data` is the folder for servers' data.
     Describe { data: Option<PathBuf> },
 }

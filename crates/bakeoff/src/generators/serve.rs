@@ -22,6 +22,7 @@ use bakeoff_engine::works::keyed::{Keyed, Reading, Source, StalenessTracking};
 use bakeoff_engine::{Drive, EngineError, Live};
 use serde_json::Value;
 
+use super::http;
 use super::order::{AcknowledgedTold, KeysOrder, Order, ReadBackTold, StageOrder, StageTold, To};
 use crate::environment;
 use crate::machines::describe;
@@ -46,7 +47,7 @@ struct Keys {
     keyed: Arc<Keyed>,
 }
 
-fn told(value: &impl serde::Serialize) -> Result<Value, AgentRefusal> {
+pub(super) fn told(value: &impl serde::Serialize) -> Result<Value, AgentRefusal> {
     serde_json::to_value(value).map_err(AgentRefusal::new)
 }
 
@@ -93,6 +94,7 @@ impl Duties for Generator {
             Order::ReadBack { to, keys_max, seed } => {
                 read_back(&self.keys()?, to, keys_max, seed, line)
             }
+            Order::Http(order) => http::drive(*order, workshop, line),
             Order::Describe { data } => told(&describe::describe(data.as_deref())),
         }
     }
@@ -126,7 +128,7 @@ fn remember_requests(
 }
 
 /// Runs `work` in a thread while this one hears what the coordinator says meanwhile.
-fn hearing<T: Send>(
+pub(super) fn hearing<T: Send>(
     line: &Line,
     begin: &mpsc::Sender<Option<u64>>,
     stop: &AtomicBool,
@@ -263,7 +265,7 @@ fn stage(
 }
 
 /// Returns the gate of a load: says that its clients are connected, and waits for the moment to begin.
-fn gate(
+pub(super) fn gate(
     line: &Line,
     begins: mpsc::Receiver<Option<u64>>,
     workshop: &Workshop,

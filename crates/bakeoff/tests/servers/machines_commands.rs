@@ -1,19 +1,24 @@
 //! Commands that use the machines of a places file, over SSH: `doctor --on`, `load --on`, `dbtester control --on`.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::Output;
+use std::process::{Child, Output, Stdio};
 
 use libtest_mimic::Trial;
+use serde_json::{Value, json};
 
 use crate::support::hosts::Hosts;
 use crate::support::skip::{Lacking, Skipped};
 
 pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
-    vec![skipped.unless_lacking(
-        "machines_commands::doctor_tells_of_each_machine_with_others_down",
-        doctor_with_one_down,
-    )]
+    vec![
+        skipped.unless_lacking(
+            "machines_commands::doctor_tells_of_each_machine_with_others_down",
+            doctor_with_one_down,
+        ),
+        skipped.unless_lacking("machines_commands::two_generators_share_a_load", shared_load),
+    ]
 }
 
 fn bakeoff(hosts: &Hosts, words: &[&str], on: &Path) -> Output {
@@ -64,5 +69,110 @@ fn doctor_with_one_down() -> Result<(), Lacking> {
     assert!(part(&told, "h1").contains("free at 198.18.0.1: "), "{told}");
     assert!(part(&told, "h2").contains("missing   no agent began on `h2`"), "{told}");
     assert!(part(&told, "h3").contains("a sync takes"), "{told}");
+    Ok(())
+}
+
+/// A canary beside the hosts, where they reach it; killed when dropped.
+struct Canary {
+    process: Child,
+    address: String,
+}
+
+impl Canary {
+    fn start(hosts: &Hosts) -> Self {
+        let mut command = hosts.command(env!("CARGO_BIN_EXE_bakeoff"));
+        command.args(["__canary", "--listen", "198.18.0.254:0", "--sync", "none", "--data"]);
+        command.arg(hosts.dir().join("canary"));
+        let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+        let address = lines.find_map(|line| {
+            line.unwrap().strip_prefix("canary: listening on ").map(str::to_owned)
+        });
+        std::thread::spawn(move || lines.for_each(drop)); // a full pipe would stop it
+        Self { process, address: address.expect("a canary says where it listens") }
+    }
+
+    /// One of its counters, as it counted itself.
+    fn stat(&self, hosts: &Hosts, name: &str) -> u64 {
+        let script = format!(
+            "exec 3<>/dev/tcp/{} && printf 'GET /stats HTTP/1.1\\r\\nHost: a\\r\\nConnection: close\\r\\n\\r\\n' \
+             >&3 && cat <&3",
+            self.address.replace(':', "/")
+        );
+        let told = hosts.command("bash").args(["-c", &script]).output().unwrap();
+        let told = text(&told);
+        let (_, body) = told.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{told}"));
+        serde_json::from_str::<Value>(body).unwrap()[name].as_u64().expect(name)
+    }
+}
+
+impl Drop for Canary {
+    fn drop(&mut self) {
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
+}
+
+fn shared_load() -> Result<(), Lacking> {
+    let mut hosts = Hosts::new(2)?;
+    let canary = Canary::start(&hosts);
+    let places = hosts.places(&[], &[1, 2]);
+    let url = |path: &str| format!("http://{}{path}", canary.address);
+    let load = |words: &[&str]| {
+        let ended = bakeoff(&hosts, &[&["load"], words].concat(), &places);
+        let told = text(&ended);
+        // 1: a figure is not valid, since others work on this machine too. All of them are there.
+        assert!(matches!(ended.status.code(), Some(0 | 1)), "{words:?}: {told}");
+        ended
+    };
+    let json = |words: &[&str]| -> Value {
+        serde_json::from_slice(&load(&[words, &["--json"]].concat()).stdout).unwrap()
+    };
+    let health = url("/health");
+
+    // A closed load that ends by a count: neither more nor less, from both.
+    load(&["-X", "PUT", "--body", "value", &url("/kv/key"), "-n", "5", "-c", "2"]);
+    let before = canary.stat(&hosts, "gets");
+    let closed = json(&[&url("/kv/key"), "-n", "301", "-c", "5", "-H", "X-One: 1"]);
+    assert_eq!(canary.stat(&hosts, "gets") - before, 301, "{closed:#}");
+    assert_eq!((&closed["requests"], &closed["verified"]), (&json!(301), &json!(301)));
+    assert_eq!(closed["statuses"], json!({"200": 301}));
+    assert_eq!(closed["body_bytes"], 301 * 5);
+    let each = &closed["generators"]["each"];
+    assert_eq!((&each[0]["machine"], &each[0]["clients"]), (&json!("h1"), &json!(3)));
+    assert_eq!((&each[1]["clients"], &each[1]["verified"]), (&json!(2), &json!(150)));
+
+    // An open load: the whole rate, and beginnings as near as the clocks.
+    let open = json(&[&health, "--rate", "400", "--for", "2s", "-c", "8"]);
+    assert_eq!(open["requests"], 800, "{open:#}");
+    assert_eq!(open["generators"]["each"][0]["verified"], 400);
+    let apart = open["generators"]["began_within_us"].as_f64().unwrap();
+    assert!(apart > 0.0 && apart < 10_000.0, "{open:#}");
+    assert_eq!(open["seconds"][0]["verified"], 400);
+
+    // Sequences are unique among generators: of keys that are written once each, all are there.
+    let puts = canary.stat(&hosts, "puts");
+    let words = url("/kv/k{sequence}");
+    load(&["-X", "PUT", "--body", "value", &words, "-n", "60", "-c", "4"]);
+    assert_eq!(canary.stat(&hosts, "puts") - puts, 60);
+    for key in ["k0", "k1", "k29", "k57"] {
+        load(&[&url(&format!("/kv/{key}")), "-n", "2", "-c", "2"]);
+    }
+
+    let told = text(&load(&[&health, "--steps", "100,200", "--for", "1s", "-c", "4"]));
+    assert!(told.contains("2 generators began within "), "{told}");
+    assert!(told.contains("h1: 2 clients, 150 verified, 0 errors"), "{told}");
+
+    // Refused in words, and with what the generator saw.
+    let few = bakeoff(&hosts, &["load", &health, "-c", "1"], &places);
+    assert_eq!(few.status.code(), Some(2));
+    assert!(text(&few).contains("1 client cannot be shared by 2 generators"), "{}", text(&few));
+    let away = bakeoff(&hosts, &["load", "http://198.18.0.254:9/"], &places);
+    assert_eq!(away.status.code(), Some(4));
+    assert!(text(&away).contains("on `h1`: could not connect"), "{}", text(&away));
+    hosts.kill(2);
+    let lost = bakeoff(&hosts, &["load", &health], &places);
+    assert_eq!(lost.status.code(), Some(4));
+    assert!(text(&lost).contains("no agent began on `h2`"), "{}", text(&lost));
     Ok(())
 }

@@ -6,6 +6,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use bakeoff_core::schedule::LoadShare;
 use bakeoff_wire::ProtocolError;
 
 use super::Protocol;
@@ -68,6 +69,8 @@ pub struct HttpWork<S> {
     /// The operations of answers that were received and not timed yet, where the source wants to know.
     fresh: Vec<usize>,
     timed: usize,
+    /// This generator's share of the requests, and how many of them in a row go to one generator.
+    share: (LoadShare, u64),
 }
 
 impl<S: Source> HttpWork<S> {
@@ -89,7 +92,14 @@ impl<S: Source> HttpWork<S> {
             tally: Tally::new(capture, answers),
             fresh: Vec::new(),
             timed: 0,
+            share: (LoadShare::WHOLE, 1),
         }
+    }
+
+    /// Leaves all requests but a share's to other generators, which take `cycle` in a row each: a whole turn of a
+    /// load's requests, so that no generator asks some of them alone.
+    pub(super) fn owned(self, share: LoadShare, cycle: u64) -> Self {
+        Self { share: (share, cycle.max(1)), ..self }
     }
 
     /// The receiver of the connections' responses.
@@ -120,6 +130,12 @@ impl<S: Source> Work for HttpWork<S> {
 
     fn operations(&self) -> Vec<String> {
         self.source.operations()
+    }
+
+    #[inline]
+    fn owns(&mut self, ticket: u64) -> bool {
+        let (share, cycle) = self.share;
+        share.of == 1 || share.has(ticket / cycle)
     }
 
     fn session(&mut self, _: u32, node: usize) -> HttpSession {

@@ -6,12 +6,13 @@ use std::fmt::{self, Write as _};
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::secrets;
 use bakeoff_core::statuses::Statuses;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::work::Failure;
 
 /// Conditions for a response to count as a success.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Expect {
     /// The statuses that are a success.
     pub statuses: Statuses,
@@ -20,7 +21,7 @@ pub struct Expect {
 }
 
 /// A condition on a body.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ExpectBody {
     /// It holds these bytes somewhere.
     Contains(Vec<u8>),

@@ -24,6 +24,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::schedule::LoadShare;
 
+use serde::{Deserialize, Serialize};
+
 pub use answers::Answers;
 pub use bakeoff_wire::http1::Response;
 pub use bakeoff_wire::http2::Response as StreamResponse;
@@ -39,13 +41,14 @@ pub use source::{Batch, HeaderList, Judged, OwnFields, RedirectError, Source, St
 pub use url::{Url, UrlError};
 pub use words::{RequestWords, UnknownWord};
 
+use crate::together::Together;
 use crate::transport::Target;
 use crate::{Connections, Drive, Live, LoadError};
 use fixed::{Fixed, Requests, deal};
 use worded::Worded;
 
 /// The version of HTTP to speak.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Protocol {
     /// HTTP/1.1.
     One,
@@ -148,11 +151,22 @@ impl Ready {
         interrupted: &AtomicBool,
         progress: &mut dyn FnMut(&Live),
     ) -> Result<HttpOutcome, LoadError> {
+        self.drive_together(drive, None, interrupted, progress)
+    }
+
+    /// The same, at the moment at which all loads of `together` begin.
+    pub fn drive_together(
+        &self,
+        drive: &Drive,
+        together: Option<&Together>,
+        interrupted: &AtomicBool,
+        progress: &mut dyn FnMut(&Live),
+    ) -> Result<HttpOutcome, LoadError> {
         self.expect_clients_at_all_servers(drive.clients)?;
         let requests = &self.requests;
         if requests.all.iter().all(|request| request.words.is_none()) {
             let fixed = |share: LoadShare| Fixed::new(requests.clone(), share.index);
-            return self.drive_source(drive, fixed, interrupted, progress);
+            return self.drive_source(drive, together, fixed, (interrupted, progress));
         }
         let keep_alive = drive.connections == Connections::Kept;
         let messages: Arc<[_]> =
@@ -160,20 +174,26 @@ impl Ready {
         let worded = |share: LoadShare| {
             Worded::new(requests.clone(), messages.clone(), share.index, drive.seed)
         };
-        self.drive_source(drive, worded, interrupted, progress)
+        self.drive_source(drive, together, worded, (interrupted, progress))
     }
 
     fn drive_source<S: Source>(
         &self,
         drive: &Drive,
+        together: Option<&Together>,
         source: impl Fn(LoadShare) -> S,
-        interrupted: &AtomicBool,
-        progress: &mut dyn FnMut(&Live),
+        (interrupted, progress): (&AtomicBool, &mut dyn FnMut(&Live)),
     ) -> Result<HttpOutcome, LoadError> {
         let Plan { protocol, capture, .. } = self.plan;
         let answers = Arc::new(Mutex::new(Answers::default()));
-        let work = |share| HttpWork::new(source(share), protocol, drive, capture, answers.clone());
-        let (measurement, _) = crate::drive(&self.targets, drive, work, interrupted, progress)?;
+        let cycle = self.requests.orders.iter().map(Vec::len).max().unwrap_or(1) as u64;
+        let work = |share| {
+            HttpWork::new(source(share), protocol, drive, capture, answers.clone())
+                .owned(drive.share, cycle)
+        };
+        let targets = &self.targets;
+        let (measurement, _) =
+            crate::drive_together(targets, drive, together, work, interrupted, progress)?;
         Ok(HttpOutcome { measurement, answers: taken(&answers) })
     }
 

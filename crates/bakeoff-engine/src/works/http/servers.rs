@@ -28,6 +28,8 @@ const H2: &[u8] = b"h2";
 pub struct TlsOptions {
     /// Authorities to trust, in a PEM file; without it the machine's own.
     pub ca: Option<PathBuf>,
+    /// The same as the file's text, where the file is another machine's.
+    pub ca_pem: Option<String>,
     /// The client's certificate and its key, PEM files.
     pub cert: Option<(PathBuf, PathBuf)>,
     /// Trust anybody.
@@ -45,6 +47,9 @@ impl TlsOptions {
 
     /// The client's side of TLS, offering the protocols `alpn`.
     pub fn offering(&self, alpn: &[&[u8]]) -> Result<Arc<ClientConfig>, LoadError> {
+        if let Some(pem) = &self.ca_pem {
+            return tls::client_config_of_pem(pem, alpn.iter().map(|name| name.to_vec()).collect());
+        }
         let text = |path: &PathBuf| path.display().to_string();
         let options = Tls {
             ca: self.ca.as_ref().map(text),

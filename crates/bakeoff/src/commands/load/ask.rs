@@ -75,6 +75,7 @@ pub(super) fn read(args: &LoadArgs) -> Result<Asked, Failure> {
         follow_redirects: false,
         tls: TlsOptions {
             ca: args.connection.ca.clone(),
+            ca_pem: None,
             // A PEM file may hold both.
             cert: args.connection.cert.clone().map(|cert| {
                 let key = args.connection.key.clone().unwrap_or_else(|| cert.clone());

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::result::{LoadResult, Part};
 use super::settings::Settings;
+use super::shared::{self, GeneratorShown};
 use super::text::QUANTILES;
 
 /// The version of this form. Fields may be added within one.
@@ -152,10 +153,34 @@ fn part(part: &Part, settings: &Settings, peak_rss_bytes: Option<u64>) -> Map<St
         "by_request": by_request,
         "seconds": part.seconds.iter().map(second).collect::<Vec<_>>(),
     });
-    match fields {
+    let mut fields = match fields {
         Value::Object(object) => object,
         _ => Map::new(),
+    };
+    if !part.generators.is_empty() {
+        fields.insert("generators".into(), generators(&part.generators));
     }
+    fields
+}
+
+/// Returns the parts of generators that shared a load.
+fn generators(parts: &[GeneratorShown]) -> Value {
+    let one = |GeneratorShown { machine, part }: &GeneratorShown| {
+        json!({
+            "machine": machine,
+            "clients": part.clients,
+            "verified": part.verified,
+            "errors": part.errors,
+            "late_us": part.late_us,
+            "clock_error_us": part.clock_error_us,
+            "cpu_seconds": part.cpu.as_secs_f64(),
+            "cpu_share": part.busiest,
+        })
+    };
+    json!({
+        "began_within_us": shared::began_within_us(parts),
+        "each": parts.iter().map(one).collect::<Vec<_>>(),
+    })
 }
 
 fn of_request(name: &str, part: &Part) -> Option<Value> {

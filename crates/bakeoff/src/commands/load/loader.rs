@@ -9,13 +9,13 @@ use bakeoff_core::ranked::Percentile;
 use bakeoff_core::schedule::RateProfile;
 use bakeoff_core::study::Stop;
 use bakeoff_core::units::rate_text;
-use bakeoff_engine::works::http::{HttpOutcome, Ready};
 use bakeoff_engine::{Live, Seconds};
 
 use super::ask::Asked;
 use super::recorded::Recorded;
 use super::result::{Began, Gate, LoadResult, Part};
 use super::settings::Course;
+use super::shared::Driver;
 use super::{settings_text, text};
 use crate::failure::Failure;
 use crate::messages::Messages;
@@ -23,7 +23,7 @@ use crate::messages::Messages;
 /// Drives what was asked, one rate after the other.
 pub(super) struct Loader<'a> {
     pub(super) asked: &'a Asked,
-    pub(super) ready: Ready,
+    pub(super) driver: Driver,
     pub(super) messages: &'a mut Messages,
     pub(super) interrupted: &'a AtomicBool,
     /// The number of loads that were driven.
@@ -78,7 +78,9 @@ impl Loader<'_> {
         };
         let figures = Figures::from_measurement(&whole.measurement);
         let gates = self.asked.fail_if.iter().map(|one| Gate::check(one, &figures)).collect();
-        let peak_rss_bytes = peak_rss_bytes();
+        // Of other machines' memory nothing is known here.
+        let is_here = matches!(self.driver, Driver::Here(_));
+        let peak_rss_bytes = is_here.then(peak_rss_bytes).flatten();
         let result = LoadResult { settings: settings.clone(), whole, steps, gates, peak_rss_bytes };
         Ok((result, failure))
     }
@@ -143,35 +145,27 @@ impl Loader<'_> {
             drive.moments = Some(moments.clone());
         }
         self.messages.load_begins(label);
-        let Self { ready, messages, interrupted, .. } = self;
+        let Self { asked, driver, messages, interrupted, .. } = self;
         let mut seconds = Vec::new();
-        let outcome = ready.drive(&drive, interrupted, &mut |live| {
+        let driven = driver.drive(asked, &drive, interrupted, &mut |live| {
             messages.load_goes_on(live);
             seconds.push(live.clone());
         });
         self.messages.load_ended();
-        let HttpOutcome { measurement, answers } = outcome?;
+        let driven = driven?;
         let began = match (&self.recorded, &recording) {
             (Some(recorded), Some((moments, from))) => recorded.began(moments, *from),
             _ => Began::default(),
         };
         // The load's end commonly lies in a second in which nothing is measured any more. An empty second within
         // the window is none of these: nothing succeeded in it.
-        let whole = measurement.window.as_secs_f64().ceil();
+        let whole = driven.measurement.window.as_secs_f64().ceil();
         let is_behind = |live: &Live| {
             let is_empty = live.verified + live.errors == 0 && live.p50 == Percentile::Nothing;
             is_empty && f64::from(live.second) >= whole
         };
         while seconds.pop_if(|last| is_behind(last)).is_some() {}
-        Ok(Part {
-            rate,
-            measurement,
-            seconds,
-            statuses: answers.statuses,
-            bytes_received: answers.bytes_received,
-            body_bytes: answers.body_bytes,
-            began,
-        })
+        Ok(Part { rate, seconds, began, ..driven })
     }
 }
 

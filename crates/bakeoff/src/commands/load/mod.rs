@@ -22,6 +22,7 @@ mod result;
 mod search_result;
 mod settings;
 mod settings_text;
+mod shared;
 mod targets;
 #[cfg(test)]
 mod testing;
@@ -37,6 +38,7 @@ use loader::Loader;
 use recorded::Recorded;
 use result::Gate;
 use settings::Course;
+use shared::Driver;
 
 use crate::cli::{LoadArgs, ResultArgs};
 use crate::commands::conditions::{self, Conditions};
@@ -65,8 +67,10 @@ fn judged(
 ) -> Result<ExitCode, Failure> {
     let asked = ask::read(args)?;
     asked.warnings.iter().for_each(|warning| messages::warn(warning));
-    let open_files = bakeoff_engine::open_files::raise_for(asked.settings.drive.clients)?;
-    let ready = asked.plan.clone().ready(asked.settings.keep_alive())?;
+    let on = args.load.on.as_deref();
+    let own_clients = if on.is_some() { 0 } else { asked.settings.drive.clients };
+    let open_files = bakeoff_engine::open_files::raise_for(own_clients)?;
+    let driver = Driver::new(&asked, on, interrupted)?;
     let begin = |out: &PathBuf| Recorded::begin(out, &asked, open_files);
     let recorded = args.result.out.as_ref().map(begin).transpose()?;
     // Without `--json` the result begins with the same words.
@@ -75,7 +79,8 @@ fn judged(
     }
     let asked = &asked;
     let not_valid = Vec::new();
-    let mut loader = Loader { asked, ready, messages, interrupted, driven: 0, recorded, not_valid };
+    let mut loader =
+        Loader { asked, driver, messages, interrupted, driven: 0, recorded, not_valid };
     if let Course::FindMax { first, objective } = &asked.settings.course {
         return find::run(&mut loader, *first, objective, args.result.json);
     }

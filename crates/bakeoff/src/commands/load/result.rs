@@ -15,6 +15,7 @@ use bakeoff_engine::Live;
 use bakeoff_report::ci::{Case, CaseOutcome};
 
 use super::settings::Settings;
+use super::shared::{self, GeneratorShown};
 
 /// The result of one load at one rate, or of a closed one.
 #[derive(Debug, Clone, Default)]
@@ -30,6 +31,8 @@ pub(super) struct Part {
     pub(super) body_bytes: u64,
     /// Its beginning; of interest where it is recorded.
     pub(super) began: Began,
+    /// Each generator's part, where several machines shared the load.
+    pub(super) generators: Vec<GeneratorShown>,
 }
 
 /// The beginning of a part of a load, in seconds since its trial began.
@@ -55,6 +58,7 @@ impl Part {
         }
         self.bytes_received += later.bytes_received;
         self.body_bytes += later.body_bytes;
+        shared::append(&mut self.generators, &later.generators);
     }
 
     /// Requests that ended in the measured window, well or not.

@@ -63,6 +63,7 @@ pub(super) fn part(rate: f64, slowest_ms: u64) -> Part {
         bytes_received: count * 100,
         body_bytes: count * 6,
         began: Began::default(),
+        generators: Vec::new(),
     }
 }
 

@@ -6,6 +6,8 @@
 //!
 //! Not here: the same as JSON (`json`), the curve of `--find-max` (`curve`), the bars of its seconds (`timeline`).
 
+use std::time::Duration;
+
 use bakeoff_core::check;
 use bakeoff_core::measurement::{Second, SecondFigures, Silence};
 use bakeoff_core::ranked::{Percentile, Ranked};
@@ -14,6 +16,7 @@ use bakeoff_report::Style;
 
 use super::page::{Page, figure, head, percent};
 use super::result::{LoadResult, Part};
+use super::shared::{self, GeneratorShown};
 use crate::messages::Glyphs;
 
 /// Examples shown for each kind of error.
@@ -209,6 +212,22 @@ impl Page {
             parts.push(format!("at most {} of memory", ByteCount(bytes)));
         }
         self.line(None, &format!("Generator: {}", parts.join(", ")));
+        let generators = &part.generators;
+        if generators.is_empty() {
+            return;
+        }
+        let apart = Duration::from_secs_f64(shared::began_within_us(generators) / 1e6);
+        let count = plural(generators.len() as u64, "generator");
+        self.line(None, &format!("  {count} began within {}", latency_text(apart)));
+        for GeneratorShown { machine, part } in generators {
+            self.dim(&format!(
+                "    {machine}: {}, {} verified, {}, the busiest thread at {} of a CPU",
+                plural(u64::from(part.clients), "client"),
+                count_text(part.verified),
+                plural(part.errors, "error"),
+                percent(part.busiest),
+            ));
+        }
     }
 
     fn requests(&mut self, result: &LoadResult) {
@@ -361,8 +380,6 @@ fn too_few_text(response: &Ranked<'_>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::super::settings::Course;
     use super::super::testing::{part, result, with_errors};
     use super::*;

@@ -1,0 +1,197 @@
+//! A load that several machines share: who drives it, and each generator's part.
+//!
+//! Not here: orders and shares (`generators`), how the parts look (`text`, `json`).
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use bakeoff_core::places::Purpose;
+use bakeoff_core::record::GeneratorPart;
+use bakeoff_core::units::plural;
+use bakeoff_engine::works::http::Ready;
+use bakeoff_engine::{Drive, Live};
+
+use super::ask::Asked;
+use super::result::Part;
+use crate::failure::Failure;
+use crate::generators::drive::{GeneratorError, Generators};
+use crate::generators::http::HttpOrder;
+use crate::machines::{self, Machines};
+
+/// Most bytes of bodies that are sent to each generator.
+const BODIES_MAX: usize = 32 << 20;
+
+/// Whoever drives a load.
+pub(super) enum Driver {
+    /// This machine.
+    Here(Ready),
+    /// The generators of a places file.
+    Shared(Box<Shared>),
+}
+
+/// Machines that share a load.
+pub(super) struct Shared {
+    machines: Machines,
+    /// The text of `--ca`.
+    ca_pem: Option<String>,
+}
+
+/// One generator's part of a load.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct GeneratorShown {
+    pub(super) machine: String,
+    pub(super) part: GeneratorPart,
+}
+
+impl Driver {
+    /// Sees that the servers can be reached from here, or reaches the machines that are to load them.
+    pub(super) fn new(
+        asked: &Asked,
+        on: Option<&Path>,
+        interrupted: &AtomicBool,
+    ) -> Result<Self, Failure> {
+        let Some(on) = on else {
+            return Ok(Self::Here(asked.plan.clone().ready(asked.settings.keep_alive())?));
+        };
+        let mut places = machines::read_places(on, Purpose::Load)?;
+        places.machines.retain(|machine| machine.generator);
+        refuse_unshareable(asked, places.machines.len())?;
+        let ca = asked.plan.tls.ca.as_deref();
+        let ca_pem = ca.map(|path| {
+            fs::read_to_string(path).map_err(|error| {
+                Failure::input(
+                    format!("cannot read the authority `{}`: {error}", path.display()),
+                    "give a PEM file: `--ca ca.pem`",
+                )
+            })
+        });
+        let ca_pem = ca_pem.transpose()?;
+        let machines = Machines::reach(places, "load", None, interrupted)?;
+        Ok(Self::Shared(Box::new(Shared { machines, ca_pem })))
+    }
+
+    /// Drives one part of what was asked.
+    pub(super) fn drive(
+        &self,
+        asked: &Asked,
+        drive: &Drive,
+        interrupted: &AtomicBool,
+        progress: &mut dyn FnMut(&Live),
+    ) -> Result<Part, Failure> {
+        let shared = match self {
+            Self::Here(ready) => {
+                let outcome = ready.drive(drive, interrupted, progress)?;
+                return Ok(Part {
+                    measurement: outcome.measurement,
+                    statuses: outcome.answers.statuses,
+                    bytes_received: outcome.answers.bytes_received,
+                    body_bytes: outcome.answers.body_bytes,
+                    ..Part::default()
+                });
+            }
+            Self::Shared(shared) => shared,
+        };
+        let generators = Generators::new(&shared.machines, drive.threads);
+        let order = HttpOrder::new(&asked.plan, shared.ca_pem.clone(), drive);
+        let driven = generators.http(&order, interrupted, progress)?;
+        let parts = generators.names().into_iter().zip(driven.parts);
+        Ok(Part {
+            measurement: driven.measurement,
+            statuses: driven.answers.statuses,
+            bytes_received: driven.answers.bytes_received,
+            body_bytes: driven.answers.body_bytes,
+            generators: parts.map(|(machine, part)| GeneratorShown { machine, part }).collect(),
+            ..Part::default()
+        })
+    }
+}
+
+/// Refuses what generators cannot be given, before any is reached.
+fn refuse_unshareable(asked: &Asked, generators: usize) -> Result<(), Failure> {
+    let clients = asked.settings.drive.clients;
+    if (clients as usize) < generators {
+        let of = plural(generators as u64, "generator");
+        return Err(Failure::input(
+            format!("{} cannot be shared by {of}", plural(clients.into(), "client")),
+            format!("give `--clients {generators}` or more"),
+        ));
+    }
+    let bodies: usize = asked.plan.requests.iter().map(|request| request.body.len()).sum();
+    if bodies > BODIES_MAX {
+        let max = BODIES_MAX >> 20;
+        return Err(Failure::input(
+            format!("bodies of {bodies} bytes cannot be sent to generators: {max} MiB at most"),
+            "give smaller ones, or load from one machine without `--on`",
+        ));
+    }
+    Ok(())
+}
+
+impl From<GeneratorError> for Failure {
+    fn from(error: GeneratorError) -> Self {
+        match error {
+            GeneratorError::Interrupted => Self::INTERRUPTED,
+            GeneratorError::Agent(error) => error.into(),
+            GeneratorError::FewClients { .. } => Self::bad_input(error.to_string()),
+            GeneratorError::Histogram(_) | GeneratorError::Access(_) => {
+                Self::machine(error.to_string())
+            }
+        }
+    }
+}
+
+/// Adds the parts of a later step to those of the steps before.
+pub(super) fn append(parts: &mut Vec<GeneratorShown>, later: &[GeneratorShown]) {
+    if parts.is_empty() {
+        parts.extend_from_slice(later);
+        return;
+    }
+    for (part, later) in parts.iter_mut().map(|one| &mut one.part).zip(later) {
+        let later = &later.part;
+        part.verified += later.verified;
+        part.errors += later.errors;
+        part.cpu += later.cpu;
+        part.late_us = part.late_us.max(later.late_us);
+        part.clock_error_us = part.clock_error_us.max(later.clock_error_us);
+        part.busiest = part.busiest.max(later.busiest);
+    }
+}
+
+/// Returns within how many microseconds all generators began, as far as their clocks are known to each other.
+pub(super) fn began_within_us(parts: &[GeneratorShown]) -> f64 {
+    let parts = || parts.iter().map(|one| &one.part);
+    let last = parts().map(|one| one.late_us + one.clock_error_us).fold(f64::MIN, f64::max);
+    let first = parts().map(|one| one.late_us - one.clock_error_us).fold(f64::MAX, f64::min);
+    (last - first).max(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn shown(late_us: f64, clock_error_us: f64) -> GeneratorShown {
+        let cpu = Duration::ZERO;
+        let (clients, verified, errors, busiest) = (4, 100, 1, 0.5);
+        let part =
+            GeneratorPart { clients, verified, errors, late_us, clock_error_us, cpu, busiest };
+        GeneratorShown { machine: "h1".to_owned(), part }
+    }
+
+    #[test]
+    fn beginnings_are_as_far_apart_as_clocks_allow() {
+        assert_eq!(began_within_us(&[shown(0.0, 20.0), shown(0.0, 30.0)]), 60.0);
+        assert_eq!(began_within_us(&[shown(0.0, 20.0), shown(100.0, 30.0)]), 150.0);
+    }
+
+    #[test]
+    fn steps_add_up_and_the_worst_beginning_stays() {
+        let mut parts = vec![shown(5.0, 20.0)];
+        append(&mut parts, &[shown(1.0, 30.0)]);
+        let part = &parts[0].part;
+        assert_eq!((part.clients, part.verified, part.errors), (4, 200, 2));
+        assert_eq!((part.late_us, part.clock_error_us), (5.0, 30.0));
+    }
+}

@@ -1,0 +1,221 @@
+//! Loads of requests (`bakeoff load --on`): the order, and what a generator does with it.
+//!
+//! Requests hold secrets. They go over the pipe to an agent and nowhere else: nothing here has `Debug`.
+//!
+//! Not here: reading requests (`commands::load`), the loop (`bakeoff_engine`), giving orders (`drive`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use bakeoff_agent::{AgentRefusal, Line, LoadLine, Workshop};
+use bakeoff_core::schedule::{LoadShare, RateProfile, Spacing};
+use bakeoff_core::study::Stop;
+use bakeoff_engine::together::Together;
+use bakeoff_engine::works::http::{Expect, Plan, Protocol, Request, TlsOptions, Url};
+use bakeoff_engine::{Connections, Drive, Live, LoadError, Seconds, open_files};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::order::StageTold;
+use super::serve::{gate, hearing, told};
+
+/// A load of requests, of which a generator drives its share.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct HttpOrder {
+    requests: Vec<RequestOrder>,
+    http2: bool,
+    /// Authorities to trust, as PEM; without them the machine's own.
+    ca_pem: Option<String>,
+    insecure: bool,
+    /// Clients of all generators together.
+    pub(crate) clients: u32,
+    in_flight: u32,
+    one_each: bool,
+    arrivals: Option<(RateProfile, Spacing)>,
+    spin: Duration,
+    warmup: Duration,
+    stop: Stop,
+    timeout: Duration,
+    seconds_kept: bool,
+    threads: u32,
+    seed: u64,
+    share: LoadShare,
+}
+
+/// One of the requests.
+#[derive(Clone, Serialize, Deserialize)]
+struct RequestOrder {
+    name: String,
+    method: String,
+    url: Url,
+    headers: Vec<(String, String)>,
+    body: Vec<u8>,
+    weight: u32,
+    expect: Expect,
+    has_words: bool,
+}
+
+/// The measurement of one generator.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct HttpTold {
+    pub(crate) stage: StageTold,
+    pub(crate) answers: AnswersTold,
+}
+
+/// The answers besides times.
+#[derive(Default, Serialize, Deserialize)]
+pub(crate) struct AnswersTold {
+    pub(crate) statuses: BTreeMap<u16, u64>,
+    pub(crate) bytes_received: u64,
+    pub(crate) body_bytes: u64,
+}
+
+impl AnswersTold {
+    /// Adds what another generator got.
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (status, count) in &other.statuses {
+            *self.statuses.entry(*status).or_default() += count;
+        }
+        self.bytes_received += other.bytes_received;
+        self.body_bytes += other.body_bytes;
+    }
+}
+
+impl HttpOrder {
+    /// Puts a plan and how it is driven into an order; `ca_pem` is the text of the plan's file of authorities.
+    pub(crate) fn new(plan: &Plan, ca_pem: Option<String>, drive: &Drive) -> Self {
+        let request = |request: &Request| RequestOrder {
+            name: request.name.clone(),
+            method: request.method.clone(),
+            url: Url { user: None, ..request.url.clone() }, // it is in a header
+            headers: request.headers.clone(),
+            body: request.body.clone(),
+            weight: request.weight,
+            expect: request.expect.clone(),
+            has_words: request.words.is_some(),
+        };
+        Self {
+            requests: plan.requests.iter().map(request).collect(),
+            http2: plan.protocol == Protocol::Two,
+            ca_pem,
+            insecure: plan.tls.insecure,
+            clients: drive.clients,
+            in_flight: drive.in_flight,
+            one_each: drive.connections == Connections::OneEach,
+            arrivals: drive.arrivals.clone(),
+            spin: drive.spin,
+            warmup: drive.warmup,
+            stop: drive.stop,
+            timeout: drive.timeout,
+            seconds_kept: drive.seconds == Seconds::Kept,
+            threads: drive.threads,
+            seed: drive.seed,
+            share: LoadShare::WHOLE,
+        }
+    }
+
+    /// Returns the order for one share of the load.
+    pub(super) fn of_share(&self, share: LoadShare) -> Self {
+        Self { share, ..self.clone() }
+    }
+
+    fn plan(&self) -> Plan {
+        let request = |order: &RequestOrder| {
+            let mut request = Request {
+                name: order.name.clone(),
+                method: order.method.clone(),
+                headers: order.headers.clone(),
+                body: order.body.clone(),
+                weight: order.weight,
+                expect: order.expect.clone(),
+                ..Request::get(order.url.clone())
+            };
+            if order.has_words {
+                request.read_words();
+            }
+            request
+        };
+        Plan {
+            requests: self.requests.iter().map(request).collect(),
+            protocol: if self.http2 { Protocol::Two } else { Protocol::One },
+            follow_redirects: false,
+            tls: TlsOptions {
+                ca_pem: self.ca_pem.clone(),
+                insecure: self.insecure,
+                ..TlsOptions::default()
+            },
+            capture: 0,
+            pace: None,
+            proxy: None,
+        }
+    }
+
+    fn drive(&self) -> Drive {
+        // An open load's requests are dealt by the schedule; those of a closed one that ends by a count are counted.
+        let own_operations = match (self.stop, &self.arrivals) {
+            (Stop::Operations(count), None) => Some(self.share.count(count)),
+            _ => None,
+        };
+        Drive {
+            clients: self.clients,
+            in_flight: self.in_flight,
+            connections: if self.one_each { Connections::OneEach } else { Connections::Kept },
+            arrivals: self.arrivals.clone(),
+            spin: self.spin,
+            warmup: self.warmup,
+            stop: self.stop,
+            timeout: self.timeout,
+            seconds: if self.seconds_kept { Seconds::Kept } else { Seconds::Told },
+            threads: self.threads,
+            seed: self.seed,
+            first_ticket: 0,
+            moments: None,
+            share: self.share,
+            own_operations,
+        }
+    }
+}
+
+fn refused(error: LoadError) -> AgentRefusal {
+    let interrupted = matches!(error, LoadError::Interrupted);
+    let text = error.to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    AgentRefusal { interrupted, ..AgentRefusal::new(text) }
+}
+
+/// Drives this machine's share.
+pub(super) fn drive(
+    order: HttpOrder,
+    workshop: &Workshop,
+    line: &Line,
+) -> Result<Value, AgentRefusal> {
+    let drive = order.drive();
+    open_files::raise_for(drive.share.count(drive.clients.into()) as u32).map_err(refused)?;
+    let ready = order.plan().ready(!order.one_each).map_err(refused)?;
+    let (begin, begins) = mpsc::channel();
+    let times = Arc::new((AtomicU64::new(0), AtomicU64::new(0)));
+    let gate = gate(line, begins, workshop, Arc::clone(&times));
+    let stop = AtomicBool::new(false);
+    let back = &line.back;
+    let progress = &mut |live: &Live| {
+        if let Ok(live) = serde_json::to_value(live) {
+            back.tell(&LoadLine::Live(live));
+        }
+    };
+    let together = Together::gated(1, gate);
+    let driven = hearing(line, &begin, &stop, || {
+        ready.drive_together(&drive, Some(&together), &stop, progress)
+    });
+    let driven = driven.map_err(refused)?;
+    let [asked, began] = [&times.0, &times.1].map(|time| time.load(Ordering::Relaxed));
+    let answers = AnswersTold {
+        statuses: driven.answers.statuses,
+        bytes_received: driven.answers.bytes_received,
+        body_bytes: driven.answers.body_bytes,
+    };
+    let stage = StageTold { measurement: driven.measurement, next_ticket: 0, asked, began };
+    told(&HttpTold { stage, answers })
+}
