@@ -33,6 +33,11 @@ const AHEAD: Duration = Duration::from_millis(30);
 /// How long after being told to stop a generator may go on: an operation's timeout, and adding up.
 const STOPS_WITHIN: Duration = Duration::from_secs(60);
 
+/// Whoever hears of each second.
+type Progress<'a> = &'a mut dyn FnMut(&Live);
+/// Whoever hears when all are to begin.
+type Begun<'a> = &'a mut dyn FnMut(Instant);
+
 /// The generators of a run.
 #[derive(Clone, Copy)]
 pub(crate) struct Generators<'a> {
@@ -282,7 +287,7 @@ impl<'a> Generators<'a> {
         clients: u32,
         orders: impl Iterator<Item = Order>,
         interrupted: &AtomicBool,
-        (progress, begun): (&mut dyn FnMut(&Live), &mut dyn FnMut(Instant)),
+        (progress, begun): (Progress<'_>, Begun<'_>),
     ) -> Result<Driven<T>, GeneratorError> {
         let machines = self.each();
         if (clients as usize) < machines.len() {

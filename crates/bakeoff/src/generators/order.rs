@@ -22,8 +22,8 @@ use crate::systems::carried::CarriedAccess;
 pub(crate) enum Order {
     /// Begins a trial: from here on the generator has these keys.
     Keys(Box<KeysOrder>),
-    /// Tells of the machine that it is.
-    Describe { threads: u32, dir: PathBuf },
+    /// Tells of the machine for a record.
+    Environment { threads: u32, dir: PathBuf },
     /// Writes every key of its share once.
     Fill {
         to: To,

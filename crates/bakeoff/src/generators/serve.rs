@@ -76,7 +76,7 @@ impl Duties for Generator {
                 *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = Some(keys);
                 Ok(Value::Null)
             }
-            Order::Describe { threads, dir } => {
+            Order::Environment { threads, dir } => {
                 let open_files = open_files::raise_for(0).map_err(AgentRefusal::new)?;
                 let described = environment::describe(&dir, threads, open_files, false);
                 told(&described.map_err(AgentRefusal::new)?)

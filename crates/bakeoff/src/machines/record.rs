@@ -19,7 +19,7 @@ impl Machines {
     /// When one is lost, or its disk cannot be used.
     pub(crate) fn describe(&self, threads: u32) -> Result<Vec<RunMachine>, Failure> {
         let described = self.each.iter().zip(&self.places.machines).map(|(machine, place)| {
-            let order = Order::Describe { threads, dir: machine.folder.clone() };
+            let order = Order::Environment { threads, dir: machine.folder.clone() };
             let what = serde_json::to_value(&order).unwrap_or_default();
             let environment: Environment = machine.agent.ask(&Request::Duty { what })?;
             let offset = machine.agent.offset()?;

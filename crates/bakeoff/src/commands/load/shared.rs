@@ -25,7 +25,7 @@ const BODIES_MAX: usize = 32 << 20;
 /// Whoever drives a load.
 pub(super) enum Driver {
     /// This machine.
-    Here(Ready),
+    Here(Box<Ready>),
     /// The generators of a places file.
     Shared(Box<Shared>),
 }
@@ -52,7 +52,8 @@ impl Driver {
         interrupted: &AtomicBool,
     ) -> Result<Self, Failure> {
         let Some(on) = on else {
-            return Ok(Self::Here(asked.plan.clone().ready(asked.settings.keep_alive())?));
+            let ready = asked.plan.clone().ready(asked.settings.keep_alive())?;
+            return Ok(Self::Here(Box::new(ready)));
         };
         let mut places = machines::read_places(on, Purpose::Load)?;
         places.machines.retain(|machine| machine.generator);
