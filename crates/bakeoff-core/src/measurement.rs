@@ -11,6 +11,8 @@
 
 mod errors;
 mod operation;
+#[cfg(test)]
+mod shares_tests;
 mod stalls;
 #[cfg(test)]
 mod tests;
