@@ -11,11 +11,15 @@ use crate::support::hosts::Hosts;
 use crate::support::skip::{Lacking, Skipped};
 
 mod bad_input;
+mod exactness;
 mod losses;
+mod studies;
 
 pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     let mut tests = losses::tests(skipped);
     tests.extend(bad_input::tests(skipped));
+    tests.extend(exactness::tests(skipped));
+    tests.extend(studies::tests(skipped));
     tests.push(
         skipped.unless_lacking("machines::etcd_runs_on_three_hosts_loaded_by_two", three_and_two),
     );

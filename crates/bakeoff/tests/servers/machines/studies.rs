@@ -1,0 +1,136 @@
+//! Studies of each kind that ships, small, on three hosts: they run, and every trial is whole.
+//!
+//! Not here: how fast they are: hosts of one machine share its CPUs.
+
+use std::collections::BTreeMap;
+
+use libtest_mimic::Trial;
+
+use super::{left_on, run, text, trials};
+use crate::support::hosts::Hosts;
+use crate::support::skip::{Lacking, Skipped};
+
+pub(super) fn tests(skipped: &Skipped) -> Vec<Trial> {
+    vec![
+        skipped.unless_lacking("machines::small_vault_backends_hold_on_three_hosts", vaults),
+        skipped.unless_lacking("machines::small_ingress_holds_on_three_hosts", ingress),
+        skipped.unless_lacking("machines::small_access_gateway_holds_on_three_hosts", gateway),
+        skipped.unless_lacking("machines::demo_holds_on_three_hosts", demo),
+    ]
+}
+
+const VAULTS: &str = "\
+title: Vault's storage
+systems:
+  consul:
+    kind: vault
+    nodes: 3
+    parts: {storage: {kind: consul, version: 1.20.1, nodes: 3}}
+  raft: {kind: vault, nodes: 3}
+workloads:
+  write: {mix: {put: 1}, keys: {count: 1000}, values: {size: 100}, with: {kv: v1}, reads: default}
+loads:
+  connections-16: {clients: 16, stop: {after: 2s}, warmup: 1s, targets: all}
+trials: 1
+";
+
+const INGRESS: &str = "\
+title: Ingress
+systems:
+  consul-equal:
+    kind: ingress-gateway
+    limits: {cpu: 2, memory: 1GiB}
+    parts:
+      application: {kind: application}
+      control-plane: {kind: consul, version: 1.20.1, options: {raft-multiplier: 1}}
+      sidecar: {kind: envoy, limits: {cpu: 2, memory: 1GiB}}
+  direct: {kind: application}
+workloads:
+  requests:
+    mix: {request: 1}
+    request: {path: /, expect: {status: 200, body-size: 255}}
+loads:
+  as-published: {clients: 20, stop: {operations: 3000}}
+trials: 1
+";
+
+const GATEWAY: &str = "\
+title: Access
+systems:
+  pooled:
+    kind: access-gateway
+    parts: {rights: {kind: tarantool}, protected: {kind: nginx}}
+  unchecked:
+    kind: access-gateway
+    options: {connector: none}
+    parts: {protected: {kind: nginx}}
+workloads:
+  granted:
+    mix: {request: 1}
+    keys: {count: 1000}
+    request: {path: \"/pixel.gif\", expect: {status: 200, body-size: 43}}
+    systems: [pooled, unchecked]
+    loads: [load]
+loads:
+  load: {clients: 8, warmup: 500ms, stop: {after: 2s}}
+trials: 1
+";
+
+const DEMO: &str = "\
+title: Syncing
+systems:
+  synced: {kind: canary, options: {sync: each}}
+  unsynced: {kind: canary, options: {sync: none}}
+workloads:
+  write: {mix: {put: 1}, keys: {count: 100000, size: 64, order: uniform}, values: {size: 256}}
+loads:
+  steady: {clients: 16, stop: {after: 2s}}
+trials: 1
+";
+
+/// Runs a study; yields verified operations by system.
+fn verified(study: &str) -> Result<BTreeMap<String, u64>, Lacking> {
+    let hosts = Hosts::new(4)?;
+    let places = hosts.places(&[1, 2, 3], &[4]);
+    let ended = run(&hosts, study, &places, &[]);
+    let told = text(&ended);
+    // On a machine that others use a figure may be not valid; what ran is whole all the same.
+    assert!(matches!(ended.status.code(), Some(0 | 1)), "{told}");
+    let mut verified = BTreeMap::new();
+    for trial in trials(&hosts) {
+        assert_eq!(trial["outcome"]["ended"], "completed", "{told}");
+        for audit in trial["audits"].as_array().unwrap() {
+            assert_ne!(audit["verdict"]["verdict"], "failed", "{audit}\n{told}");
+        }
+        let operations = &trial["stages"][0]["measurement"]["operations"];
+        let figures = operations.as_object().unwrap().values();
+        let count = figures.map(|of| of["verified"].as_u64().unwrap()).sum();
+        assert!(count > 0, "{told}");
+        let system = trial["trial"]["system"].as_str().or(trial["system"].as_str());
+        verified.insert(system.unwrap().to_owned(), count);
+    }
+    assert_eq!(left_on(&hosts, &[1, 2, 3, 4]), Vec::<String>::new());
+    Ok(verified)
+}
+
+fn demo() -> Result<(), Lacking> {
+    let verified = verified(DEMO)?;
+    assert!(verified["unsynced"] > verified["synced"], "{verified:?}");
+    Ok(())
+}
+
+fn vaults() -> Result<(), Lacking> {
+    assert_eq!(verified(VAULTS)?.len(), 2);
+    Ok(())
+}
+
+fn ingress() -> Result<(), Lacking> {
+    let verified = verified(INGRESS)?;
+    assert_eq!(verified.values().collect::<Vec<_>>(), [&3000, &3000], "{verified:?}");
+    Ok(())
+}
+
+fn gateway() -> Result<(), Lacking> {
+    assert_eq!(verified(GATEWAY)?.len(), 2);
+    Ok(())
+}
