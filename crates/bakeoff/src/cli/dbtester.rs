@@ -44,7 +44,7 @@ pub(crate) struct ControlArgs {
     #[arg(long, value_name = "ID")]
     pub(crate) database_id: Option<String>,
     /// Run all nodes on this machine, whatever `peer_ips` says
-    #[arg(long)]
+    #[arg(long, conflicts_with = "on")]
     pub(crate) here: bool,
     /// Run this program, or this version, for a database: `etcd__v3_3=./bin/etcd`, `etcd__tip=3.6.16`
     #[arg(long, value_name = "ID=PROGRAM|VERSION", value_parser = option)]
@@ -62,7 +62,7 @@ pub(crate) struct ControlArgs {
     #[arg(long, value_name = "FACTOR")]
     pub(crate) scale: Option<f64>,
     /// Run nothing, and write the files of this run of the configuration: one that was resumed, say
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["seed", "threads", "out", "base_port"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["seed", "threads", "out", "base_port", "on"])]
     pub(crate) from: Option<PathBuf>,
     /// Taken and not used: disk figures are of each node's own processes
     #[arg(long, value_name = "DEVICE", hide = true)]

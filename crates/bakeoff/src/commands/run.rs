@@ -26,7 +26,7 @@ pub(crate) fn run(
     reporter: &mut dyn Reporter,
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
-    let mut runner = Runner { options: &args.options, reporter, interrupted };
+    let mut runner = Runner { options: &args.options, places: None, reporter, interrupted };
     let (folder, complete) = match (&args.resume, &args.study) {
         (Some(run), _) => runner.go_on(run, args.trust)?,
         (None, Some(study)) => {

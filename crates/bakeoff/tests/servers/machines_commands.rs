@@ -18,6 +18,7 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
             doctor_with_one_down,
         ),
         skipped.unless_lacking("machines_commands::two_generators_share_a_load", shared_load),
+        skipped.unless_lacking("machines_commands::dbtester_runs_on_its_peers", dbtester_on_peers),
     ]
 }
 
@@ -174,5 +175,63 @@ fn shared_load() -> Result<(), Lacking> {
     let lost = bakeoff(&hosts, &["load", &health], &places);
     assert_eq!(lost.status.code(), Some(4));
     assert!(text(&lost).contains("no agent began on `h2`"), "{}", text(&lost));
+    Ok(())
+}
+
+/// A configuration of etcd on these machines.
+fn configuration(peers: &str) -> String {
+    format!(
+        "test_title: Write few keys\nall_database_id_list: [etcd__tip]\n\
+         datatbase_id_to_config_client_machine_agent_control:\n  etcd__tip:\n    database_description: etcd tip\n    peer_ips: \
+         [{peers}]\n    etcd__tip: {{snapshot_count: 100000}}\n    benchmark_options: {{type: write, request_number: 2000, \
+         connection_number: 4, client_number: 8, key_size_bytes: 64, value_size_bytes: 256}}\n    benchmark_steps: \
+         {{step1_start_database: true, step2_stress_database: true, step3_stop_database: true, step4_upload_logs: \
+         false}}\ndatatbase_id_to_config_analyze_machine_initial:\n  etcd__tip: {{path_prefix: result/etcd, \
+         server_system_metrics_interpolated_path_list: [1-server-system-metrics-interpolated.csv, \
+         2-server-system-metrics-interpolated.csv]}}\n"
+    )
+}
+
+fn dbtester_on_peers() -> Result<(), Lacking> {
+    let hosts = Hosts::new(4)?;
+    let places = hosts.places(&[1, 2, 3], &[4]);
+    let file = hosts.dir().join("c.yaml");
+    let control = |peers: &str| {
+        fs::write(&file, configuration(peers)).unwrap();
+        let runs = hosts.dir().join("runs").display().to_string();
+        let words =
+            ["dbtester", "control", "-c", "c.yaml", "--shared-machine", "--seed", "7", "--out"];
+        bakeoff(&hosts, &[&words[..], &[&runs]].concat(), &places)
+    };
+    for (peers, wanted) in [
+        ("198.18.0.9", "`198.18.0.9` is the address of no machine of the places file"),
+        ("198.18.0.4", "`198.18.0.4` is the address of `h4`, which takes no servers"),
+        ("198.18.0.1, 198.18.0.1", "`198.18.0.1` is the address of two nodes"),
+    ] {
+        let refused = control(peers);
+        assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+        assert!(text(&refused).contains(wanted), "{}", text(&refused));
+        assert!(text(&refused).contains("--> c.yaml:6:"), "{}", text(&refused));
+    }
+
+    // Node by node on the machine that the configuration names, in its order and not in that of the file.
+    let ended = control("198.18.0.3, 198.18.0.1");
+    let told = text(&ended);
+    assert!(matches!(ended.status.code(), Some(0 | 1)), "{told}");
+    let run = fs::read_dir(hosts.dir().join("runs")).unwrap().flatten().next().unwrap().path();
+    let record = fs::read_to_string(run.join("record.jsonl")).unwrap();
+    let mut lines = record.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let trial = lines.find(|line| line["line"] == "trial").unwrap_or_else(|| panic!("{told}"));
+    let names: Vec<&Value> =
+        trial["machines"].as_array().unwrap().iter().map(|machine| &machine["name"]).collect();
+    assert_eq!(names, ["h3", "h1", "h4"], "{:#}", trial["machines"]);
+    let written = hosts.dir().join("result/etcd-client-latency-throughput-timeseries.csv");
+    let written = fs::read_to_string(&written).unwrap_or_else(|error| panic!("{error}: {told}"));
+    assert!(written.lines().count() > 1, "{written}");
+    for number in 1..=2 {
+        let metrics = format!("result/etcd-{number}-server-system-metrics-interpolated.csv");
+        let metrics = fs::read_to_string(hosts.dir().join(metrics)).unwrap();
+        assert!(metrics.lines().count() > 1, "{metrics}");
+    }
     Ok(())
 }

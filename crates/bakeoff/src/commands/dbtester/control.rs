@@ -27,7 +27,7 @@ pub(super) fn run(
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
     let file = ConfigFile::read(&args.config)?;
-    let Asked { study, databases, notes } = study::asked(&file, args)?;
+    let Asked { study, databases, notes, places } = study::asked(&file, args)?;
     refuse_missing_folder(&file, args)?;
     notes.iter().for_each(|note| messages::warn(note));
     if args.disk_device.is_some() || args.network_interface.is_some() {
@@ -40,7 +40,7 @@ pub(super) fn run(
         return from(&file, &databases, &record, args);
     }
     let (seed, order) = runner::order(&study, args.options.seed);
-    let mut runner = Runner { options: &args.options, reporter, interrupted };
+    let mut runner = Runner { options: &args.options, places, reporter, interrupted };
     let (folder, complete) = runner.begin(study, seed, order, None)?;
     reporter.report(&Event::RunFinished { complete, resume: "run", folder: &folder.path });
     let code = run::conclude(&folder, false, false)?;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bakeoff_compat::dbtester::{Benchmark, Database, Flag, Group, Product, WorkType};
+use bakeoff_core::places::{Places, Purpose};
 use bakeoff_core::study::{
     self, Arrivals, Clusters, DiagnosticSink, Diagnostics, ERRORS_MAX, KeyOrder, Keys, Load,
     Operation, Payload, ReadConsistency, Routing, Stop, Study, System, Targets, ValueSizes,
@@ -22,6 +23,7 @@ use super::nodes::{self, Nodes};
 use crate::cli::ControlArgs;
 use crate::commands::gate;
 use crate::failure::Failure;
+use crate::machines;
 use crate::systems;
 
 /// After this long without an answer an operation has failed; dbtester waited for ever.
@@ -42,6 +44,8 @@ pub(super) struct Asked<'a> {
     pub(super) databases: Vec<Planned<'a>>,
     /// Remarks on what is not as the configuration has it.
     pub(super) notes: Vec<String>,
+    /// The machines of `--on`, in the order of the nodes.
+    pub(super) places: Option<Places>,
 }
 
 /// A database of a configuration, and the system that stands for it.
@@ -84,13 +88,15 @@ struct Alike {
 /// Returns the study.
 pub(super) fn asked<'a>(file: &'a ConfigFile, args: &ControlArgs) -> Result<Asked<'a>, Failure> {
     let chosen = chosen(file, args)?;
+    let on = args.options.on.as_deref();
+    let places = on.map(|path| machines::read_places(path, Purpose::Run)).transpose()?;
     let mut sink = DiagnosticSink::new(file.name.as_str(), file.text.as_str());
     let mut notes = Vec::new();
     let mut databases = Vec::new();
     let mut systems = Vec::new();
     let mut works: Vec<Alike> = Vec::new();
     for group in chosen {
-        let nodes = nodes::place(group, args.here, &mut sink);
+        let nodes = nodes::place(group, args.here, places.as_ref(), &mut sink);
         let clients = clients(group, &mut sink);
         let options = options(group, args, &mut sink, &mut notes);
         let (Some(nodes), Some(clients), Some(options)) = (nodes, clients, options) else {
@@ -129,13 +135,25 @@ pub(super) fn asked<'a>(file: &'a ConfigFile, args: &ControlArgs) -> Result<Aske
     if !sink.is_empty() {
         return Err(sink.into_diagnostics().into());
     }
+    let places = match &places {
+        None => None,
+        Some(places) => {
+            let ordered = nodes::in_order(places, databases.iter().map(|one| &one.nodes));
+            Some(ordered.ok_or_else(|| {
+                Failure::input(
+                    "the databases have nodes on different machines, or in another order",
+                    "run them one by one, each with `--database-id ID`",
+                )
+            })?)
+        }
+    };
     remarks(&databases, &systems, &mut notes);
     let mut study = whole(file, systems, works);
     study::recheck(&study, &file.name, &systems::kinds()).map_err(without_places)?;
     if let Some(scale) = args.scale {
         study = study.scaled(scale)?;
     }
-    Ok(Asked { study, databases, notes })
+    Ok(Asked { study, databases, notes, places })
 }
 
 /// The databases that are run.
@@ -357,7 +375,7 @@ fn heap(
         sink.add(at, format!("`{value}` is not a size as Java has it"));
         return None;
     };
-    let here = group.steps.start.value;
+    let here = group.steps.start.value && args.options.on.is_none();
     let (nodes, memory) = (group.nodes.len() as u64, crate::environment::memory_bytes());
     if here && memory > 0 && bytes.saturating_mul(nodes) > memory {
         let what = format!(
@@ -397,7 +415,7 @@ fn remarks(databases: &[Planned<'_>], systems: &[System], notes: &mut Vec<String
         .iter()
         .map(|planned| match planned.nodes {
             Nodes::Here { replaced } => replaced,
-            Nodes::Running(_) => 0,
+            Nodes::On(_) | Nodes::Running(_) => 0,
         })
         .sum();
     if replaced > 0 {

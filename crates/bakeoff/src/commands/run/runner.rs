@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bakeoff_clock as clock;
-use bakeoff_core::places::Purpose;
+use bakeoff_core::places::{Places, Purpose};
 use bakeoff_core::plan::{Trial, plan};
 use bakeoff_core::record::{
     Environment, FORMAT, Gate, RecordLine, RunEnd, RunHeader, RunResumed, TrialRecord,
@@ -41,6 +41,8 @@ pub(crate) fn order(study: &Study, seed: Option<u64>) -> (u64, Vec<Trial>) {
 /// Runs trials, from the first or those that are missing.
 pub(crate) struct Runner<'a> {
     pub(crate) options: &'a RunOptions,
+    /// The machines of `--on`, where they are not simply those of its file.
+    pub(crate) places: Option<Places>,
     pub(crate) reporter: &'a mut dyn Reporter,
     pub(crate) interrupted: &'a AtomicBool,
 }
@@ -115,7 +117,10 @@ impl Runner<'_> {
     /// Reaches the machines that the run is to use, where it was told of any.
     fn reach(&mut self, study: &Study) -> Result<Option<Arc<Machines>>, Failure> {
         let Some(path) = &self.options.on else { return Ok(None) };
-        let places = machines::read_places(path, Purpose::Run)?;
+        let places = match self.places.take() {
+            Some(places) => places,
+            None => machines::read_places(path, Purpose::Run)?,
+        };
         let base_port = self.options.ports.base_port;
         let name: String =
             study.name.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
