@@ -99,7 +99,9 @@ impl Counted {
 
 impl Sampled {
     pub(super) fn new(measured: &Measured<'_>, began: f64) -> Self {
-        let phases = measured.record.observed.iter().flat_map(|observed| &observed.phases);
+        let machines = measured.record.machines.iter().map(|machine| &machine.observed);
+        let observed = measured.record.observed.iter().chain(machines);
+        let phases = observed.flat_map(|observed| &observed.phases);
         let loads = phases.filter(|phase| phase.name == PhaseName::Load.text());
         let until = loads.map(|phase| phase.to).fold(0.0, f64::max);
         let stages = measured.record.stages.iter();

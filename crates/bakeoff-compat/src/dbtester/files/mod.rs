@@ -17,7 +17,7 @@ use std::fmt;
 
 use bakeoff_core::histogram::HistogramError;
 use bakeoff_core::measurement::{Measurement, Second};
-use bakeoff_core::observed::GENERATOR;
+use bakeoff_core::observed::{GENERATOR, Series};
 use bakeoff_core::ranked::Ranked;
 use bakeoff_core::record::TrialRecord;
 
@@ -149,15 +149,12 @@ pub fn files(measured: &Measured<'_>) -> Result<TrialFiles, FilesError> {
     let whole = record.measurement().ok_or(FilesError::Nothing)?;
     let rows = rows(measured, began)?;
     let series = metrics::Sampled::new(measured, began);
-    let observed = record.observed.as_ref();
-    let nodes = observed.map_or(&[][..], |observed| &observed.nodes);
-    let (client, servers): (Vec<_>, Vec<_>) =
-        nodes.iter().partition(|series| series.name == GENERATOR);
+    let (client, servers) = sampled(record);
     let metrics_of = |node, program| ServerMetrics {
         raw: series.looks(node, program).csv(),
         interpolated: series.seconds(node, program).csv(),
     };
-    let own = client.first().map(|node| metrics_of(*node, "bakeoff"));
+    let own = client.map(|node| metrics_of(node, "bakeoff"));
     let none = || ServerMetrics { raw: no_metrics(), interpolated: no_metrics() };
     let ServerMetrics { raw, interpolated } = own.unwrap_or_else(none);
     let client = vec![
@@ -172,6 +169,21 @@ pub fn files(measured: &Measured<'_>) -> Result<TrialFiles, FilesError> {
     ];
     let servers = servers.into_iter().map(|node| metrics_of(node, measured.program)).collect();
     Ok(TrialFiles { client, servers })
+}
+
+/// Returns the samples of the client, and those of the servers in their order. On machines of a places file each has
+/// its own, and of several generators the first is the client: dbtester has one.
+fn sampled(record: &TrialRecord) -> (Option<&Series>, Vec<&Series>) {
+    let is_client = |series: &&Series| series.name == GENERATOR;
+    if record.machines.is_empty() {
+        let nodes = record.observed.iter().flat_map(|observed| &observed.nodes);
+        let (client, servers): (Vec<_>, Vec<_>) = nodes.partition(is_client);
+        return (client.first().copied(), servers);
+    }
+    let client = record.machines.iter().find(|machine| !machine.generated.is_empty());
+    let client = client.and_then(|machine| machine.observed.nodes.iter().find(is_client));
+    let servers = record.machines.iter().flat_map(|machine| &machine.observed.nodes);
+    (client, servers.filter(|series| !is_client(series)).collect())
 }
 
 /// Returns when a trial began, in seconds of Unix time.
