@@ -33,11 +33,6 @@ const AHEAD: Duration = Duration::from_millis(30);
 /// How long after being told to stop a generator may go on: an operation's timeout, and adding up.
 const STOPS_WITHIN: Duration = Duration::from_secs(60);
 
-/// Whoever hears of each second.
-type Progress<'a> = &'a mut dyn FnMut(&Live);
-/// Whoever hears when all are to begin.
-type Begun<'a> = &'a mut dyn FnMut(Instant);
-
 /// The generators of a run.
 #[derive(Clone, Copy)]
 pub(crate) struct Generators<'a> {
@@ -246,7 +241,7 @@ impl<'a> Generators<'a> {
         begun: &mut dyn FnMut(Instant),
     ) -> Result<StageDriven, GeneratorError> {
         let orders = (0..self.count()).map(|_| Order::Stage(Box::new(order.clone())));
-        let driven = self.drive(order.clients, orders, interrupted, (progress, begun))?;
+        let driven = self.drive(order.clients, orders, interrupted, progress, begun)?;
         let parts = driven.parts(order.clients, |told: &StageTold| told);
         let next_ticket = driven.told.iter().map(|one| one.next_ticket).max().unwrap_or(0);
         let told = driven.told.into_iter().map(|one| one.measurement).collect();
@@ -266,7 +261,7 @@ impl<'a> Generators<'a> {
         let of = self.count();
         let order_of = |index| Order::Http(Box::new(order.of_share(LoadShare { index, of })));
         let orders = (0..of).map(order_of);
-        let driven = self.drive(order.clients, orders, interrupted, (progress, &mut |_| {}))?;
+        let driven = self.drive(order.clients, orders, interrupted, progress, &mut |_| {})?;
         let parts = driven.parts(order.clients, |told: &HttpTold| &told.stage);
         let (mut answers, mut measured) = (AnswersTold::default(), Vec::new());
         for told in driven.told {
@@ -287,7 +282,8 @@ impl<'a> Generators<'a> {
         clients: u32,
         orders: impl Iterator<Item = Order>,
         interrupted: &AtomicBool,
-        (progress, begun): (Progress<'_>, Begun<'_>),
+        progress: &mut dyn FnMut(&Live),
+        begun: &mut dyn FnMut(Instant),
     ) -> Result<Driven<T>, GeneratorError> {
         let machines = self.each();
         if (clients as usize) < machines.len() {

@@ -216,7 +216,7 @@ fn others_are_refused(_: &Case) {
     let whole = configuration("10.138.0.2", writes);
     std::fs::write(dir.path().join("c.yaml"), &whole).unwrap();
     dbtester(dir.path(), &["control"]).ends_with(2).complains(&[
-        "error: `10.138.0.2` is another machine, and databases are started on this one alone\n  --> c.yaml:14:16",
+        "error: `10.138.0.2` is another machine, and without `--on` databases are started on this one\n  --> c.yaml:14:16",
         "hint: `--here` runs all nodes on this machine",
     ]);
     dbtester(dir.path(), &["control", "--database-id", "etcd__v3_3"]).ends_with(2).complains(&[
