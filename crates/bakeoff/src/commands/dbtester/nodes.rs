@@ -61,7 +61,7 @@ pub(super) fn place(
                 "`{}` is another machine, and without `--on` databases are started on this one",
                 node.host
             );
-            let hint = "`--on PLACES.yaml` reaches machines over SSH; `--here` runs all nodes on this machine; with \
+            let hint = "`--here` runs all nodes on this machine, `--on PLACES.yaml` each on its own; with \
                         `step1_start_database: false` those that run there already are loaded";
             sink.hint(&node.at, what, hint);
             None
