@@ -4,7 +4,11 @@
 //!
 //! Not here: reaching a machine (`bakeoff-agent`), which node gets which machine (the binary's `cluster::topology`).
 
+mod kubernetes;
+
 use std::net::IpAddr;
+
+pub use kubernetes::Kubernetes;
 
 use crate::study::{
     At, Diagnostic, DiagnosticSink, Diagnostics, PlacedEntry, PlacedNode, PlacedValue, suggest,
@@ -17,8 +21,10 @@ const MACHINES_MAX: usize = 1000;
 /// The machines of a run, in the order of their file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
-    /// Each once; for a run one at least takes servers and one generates load.
+    /// Each once; for a run one at least takes servers and one generates load. None yet where pods are to be made.
     pub machines: Vec<Machine>,
+    /// The pods that are to be made in place of machines.
+    pub kubernetes: Option<Kubernetes>,
     /// Further arguments for `ssh`.
     pub ssh: Vec<String>,
     /// The executable that is sent to machines; this bakeoff's own where none is named.
@@ -49,6 +55,8 @@ pub enum Reach {
     Here,
     /// `ssh` with this destination.
     Ssh(String),
+    /// `kubectl exec` in this pod.
+    Pod(String),
 }
 
 /// The servers that a machine takes.
@@ -73,7 +81,7 @@ pub enum Purpose {
     Doctor,
 }
 
-const FIELDS: [&str; 3] = ["machines", "ssh", "agent"];
+const FIELDS: [&str; 4] = ["machines", "kubernetes", "ssh", "agent"];
 const MACHINE_FIELDS: [&str; 6] = ["here", "ssh", "address", "data", "servers", "generator"];
 const EXAMPLE: &str = "machines: {db1: {ssh: db1, address: 10.0.0.1, servers: true}, gen1: {ssh: gen1, address: \
                        10.0.0.9, generator: true}}";
@@ -141,13 +149,21 @@ fn places(root: &PlacedNode, purpose: Purpose, sink: &mut DiagnosticSink<'_>) ->
         None => Some(None),
         Some(entry) => text(entry, "a path", sink).map(Some),
     };
+    if let Some(entry) = field("kubernetes") {
+        if field("machines").is_some() {
+            sink.add(&entry.key_at, "places are either `machines` or `kubernetes`");
+            return None;
+        }
+        let kubernetes = Some(kubernetes::read(entry, sink)?);
+        return Some(Places { machines: Vec::new(), kubernetes, ssh: ssh?, agent: agent? });
+    }
     let Some(machines) = field("machines") else {
         sink.hint(&(0..1), "it names no `machines`", format!("name some: `{EXAMPLE}`"));
         return None;
     };
     let at = machines.key_at.clone();
     let machines = read_machines(machines, sink)?;
-    let places = Places { machines, ssh: ssh?, agent: agent? };
+    let places = Places { machines, kubernetes: None, ssh: ssh?, agent: agent? };
     let takes_none = places.machines.iter().all(|machine| machine.servers == Takes::Nothing);
     if purpose == Purpose::Run && takes_none {
         sink.hint(&at, "no machine takes servers", "say `servers: true` of those that do");

@@ -198,7 +198,8 @@ pub(crate) struct RunOptions {
     pub(crate) shared_machine: bool,
     #[command(flatten)]
     pub(crate) ports: PortOptions,
-    /// Run servers and generators on the machines of this file, reached over SSH [default: all on this machine]
+    /// Run servers and generators on the machines of this file, reached over SSH, or in pods that it describes;
+    /// `kubernetes`: in pods of the current context [default: all on this machine]
     #[arg(long, value_name = "PLACES.yaml")]
     pub(crate) on: Option<PathBuf>,
 }

@@ -144,7 +144,7 @@ impl Needs {
 fn look(places: &Places, machine: &Machine, sent: &Sent, needs: &Needs) -> Look {
     let mut look = Look { machine: machine.name.clone(), ..Look::default() };
     look.row("address", format!("{}, {}", machine.address, roles(machine)));
-    let looked = machines::begin(places, machine, sent)
+    let looked = machines::begin(places, machine, sent, None)
         .and_then(|agent| ask_all(&agent, machine, needs, sent, &mut look));
     if let Err(error) = looked {
         let text = error.to_string();

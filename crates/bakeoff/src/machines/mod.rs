@@ -3,6 +3,7 @@
 //! Not here: the protocol (`bakeoff_agent`), shares of a load (`generators`), samples (`watch`).
 
 pub(crate) mod describe;
+pub(crate) mod kubernetes;
 mod programs;
 pub(crate) mod record;
 pub(crate) mod watch;
@@ -22,6 +23,7 @@ use bakeoff_host::{HostError, MachineId, NodeSpec, Process, Seat};
 use crate::cluster::contenders::Contender;
 use crate::cluster::seating::Seating;
 use crate::failure::Failure;
+use kubernetes::Pods;
 
 /// Clocks on the wall that differ by more than this are refused: logs and certificates would contradict each other.
 pub(crate) const WALL_MAX: Duration = Duration::from_secs(5);
@@ -41,6 +43,8 @@ pub(crate) struct Machines {
     base_port: Option<u16>,
     cache: Option<PathBuf>,
     own: PathBuf,
+    /// Last: agents end before the pods that they are in.
+    _pods: Option<Pods>,
 }
 
 impl From<AgentError> for Failure {
@@ -52,15 +56,29 @@ impl From<AgentError> for Failure {
     }
 }
 
-/// Reads a places file.
+/// Reads a places file. `kubernetes` stands for one that says no more than that, where no file is called so.
 pub(crate) fn read_places(path: &Path, purpose: Purpose) -> Result<Places, Failure> {
+    if path == Path::new("kubernetes") && !path.exists() {
+        return for_purpose(Places::parse("kubernetes", "kubernetes: {}")?, purpose);
+    }
     let text = fs::read_to_string(path).map_err(|error| {
         Failure::input(
             format!("cannot read places `{}`: {error}", path.display()),
             "give a file that names machines; docs/machines.md has one",
         )
     })?;
-    Ok(Places::parse_for(purpose, &path.display().to_string(), &text)?)
+    for_purpose(Places::parse_for(purpose, &path.display().to_string(), &text)?, purpose)
+}
+
+/// Refuses pods where none would be made.
+fn for_purpose(places: Places, purpose: Purpose) -> Result<Places, Failure> {
+    match places.kubernetes.is_some() && purpose != Purpose::Run {
+        false => Ok(places),
+        true => Err(Failure::input(
+            "pods are made for a run alone, and these places name no machines",
+            "name machines that `ssh` reaches, or run a study: `bakeoff run STUDY --on kubernetes`",
+        )),
+    }
 }
 
 /// Returns this executable's path, and the executable that machines are sent.
@@ -80,12 +98,14 @@ pub(crate) fn begin(
     places: &Places,
     machine: &places::Machine,
     sent: &Sent,
+    pods: Option<&Pods>,
 ) -> Result<Agent, AgentError> {
     let carrier = match &machine.reach {
         Reach::Here => Carrier::Child,
         Reach::Ssh(destination) => {
             Carrier::Ssh { destination: destination.clone(), arguments: places.ssh.clone() }
         }
+        Reach::Pod(pod) => pods.expect("pods are made before they are reached").carrier(pod),
     };
     Agent::begin(&machine.name, &carrier, sent)
 }
@@ -96,20 +116,28 @@ impl Machines {
     /// # Errors
     /// The first machine's that cannot be used, before anything is started.
     pub(crate) fn reach(
-        places: Places,
+        mut places: Places,
         run: &str,
         base_port: Option<u16>,
         interrupted: &AtomicBool,
     ) -> Result<Self, Failure> {
         let (own, sent) = sent(&places)?;
+        let pods = places
+            .kubernetes
+            .as_ref()
+            .map(|kubernetes| Pods::make(kubernetes, run, interrupted))
+            .transpose()?;
+        if let Some(pods) = &pods {
+            places.machines = pods.machines();
+        }
         let begun: Vec<Result<Machine, AgentError>> = std::thread::scope(|scope| {
             let each: Vec<_> = places
                 .machines
                 .iter()
                 .map(|machine| {
-                    let (places, sent) = (&places, &sent);
+                    let (places, sent, pods) = (&places, &sent, pods.as_ref());
                     scope.spawn(move || {
-                        let agent = begin(places, machine, sent)?;
+                        let agent = begin(places, machine, sent, pods)?;
                         let data = machine.data.as_ref().map(PathBuf::from);
                         let run = format!("{run}-{}", std::process::id());
                         let folder = agent.ask(&Request::Prepare { run, data })?;
@@ -126,7 +154,7 @@ impl Machines {
         }
         let each = begun.into_iter().collect::<Result<Vec<_>, _>>()?;
         let cache = bakeoff_install::place::cache(|name| std::env::var_os(name).map(PathBuf::from));
-        let machines = Self { places, each, base_port, cache, own };
+        let machines = Self { places, each, base_port, cache, own, _pods: pods };
         for machine in &machines.each {
             refuse_clock(machine.agent.machine(), machine.agent.wall_ahead())?;
         }

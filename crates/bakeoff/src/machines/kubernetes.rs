@@ -1,0 +1,158 @@
+//! Pods in place of machines: a namespace of the run's own, with servers as a StatefulSet and generators as an Indexed Job.
+//!
+//! The Job owns everything else. Its pods end by themselves a minute after their last agent, and with it goes
+//! whatever a coordinator that was killed could not remove, except for the empty namespace.
+//!
+//! Not here: the manifests (`manifests`), the agents in the pods.
+
+mod kubectl;
+mod manifests;
+mod troubles;
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bakeoff_agent::Carrier;
+use bakeoff_clock as clock;
+use bakeoff_core::places::{Kubernetes, Machine, Reach, Takes};
+use serde_json::Value;
+
+use self::kubectl::Kubectl;
+use crate::failure::Failure;
+
+/// How long pods may take to be ready, and how often that is looked at.
+const READY_WITHIN: Duration = Duration::from_secs(300);
+const LOOK_EVERY: Duration = Duration::from_millis(300);
+/// How long a pod may have no node, or not be there, before that is a failure.
+const PLACED_WITHIN: Duration = Duration::from_secs(15);
+
+/// The pods of a run. Dropping it removes their namespace.
+pub(super) struct Pods {
+    kubectl: Kubectl,
+    machines: Vec<Machine>,
+}
+
+impl Pods {
+    /// Makes the pods of a run, and waits until all are ready.
+    ///
+    /// # Errors
+    /// With the rights that are missing, or with the pod that does not come up and its last event.
+    pub(super) fn make(
+        wanted: &Kubernetes,
+        run: &str,
+        interrupted: &AtomicBool,
+    ) -> Result<Self, Failure> {
+        let namespace = namespace(run);
+        let kubectl = Kubectl::new(wanted, &namespace);
+        kubectl.demand_rights()?;
+        kubectl.create(&manifests::namespace(&namespace))?;
+        let mut pods = Self { kubectl, machines: Vec::new() };
+        let job = pods.kubectl.create(&manifests::generators(wanted, &namespace))?;
+        let owner = manifests::owner(&job);
+        pods.kubectl.create(&manifests::service(&owner))?;
+        pods.kubectl.create(&manifests::servers(wanted, &namespace, &owner))?;
+        pods.machines = pods.wait(wanted, interrupted)?;
+        Ok(pods)
+    }
+
+    /// Returns a machine for each pod: those of servers first.
+    pub(super) fn machines(&self) -> Vec<Machine> {
+        self.machines.clone()
+    }
+
+    /// Returns the way to a pod.
+    pub(super) fn carrier(&self, pod: &str) -> Carrier {
+        let (program, arguments) = self.kubectl.words();
+        Carrier::Kubectl { program, arguments, pod: pod.to_owned(), image_program: None }
+    }
+
+    fn wait(&self, wanted: &Kubernetes, interrupted: &AtomicBool) -> Result<Vec<Machine>, Failure> {
+        let began = clock::now();
+        let all = (wanted.servers + wanted.generators) as usize;
+        loop {
+            if interrupted.load(Ordering::Relaxed) {
+                return Err(Failure::INTERRUPTED);
+            }
+            let seen = self.kubectl.get("pods")?;
+            let pods = seen["items"].as_array().map_or(&[][..], Vec::as_slice);
+            let mut machines: Vec<Machine> = pods.iter().filter_map(ready).collect();
+            if machines.len() == all {
+                machines.sort_by_key(|machine| (machine.generator, number(&machine.name)));
+                return Ok(machines);
+            }
+            let waited = clock::now().saturating_duration_since(began);
+            let trouble = troubles::of_pods(pods, waited >= PLACED_WITHIN)
+                .or_else(|| (pods.len() < all && waited >= PLACED_WITHIN).then(troubles::missing))
+                .or_else(|| (waited >= READY_WITHIN).then(|| troubles::late(READY_WITHIN)));
+            if let Some(trouble) = trouble {
+                let events = self.kubectl.get("events").unwrap_or_default();
+                return Err(Failure::unreachable(trouble.told(&events)));
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+}
+
+impl Drop for Pods {
+    fn drop(&mut self) {
+        self.kubectl.remove_namespace();
+    }
+}
+
+/// Returns a name for a namespace that nobody else has: `bakeoff-STUDY-PID-MOMENT`.
+fn namespace(run: &str) -> String {
+    let plain = run.chars().filter(char::is_ascii_alphanumeric).take(20);
+    let plain: String = plain.map(|c| c.to_ascii_lowercase()).collect();
+    let moment = bakeoff_clock::wall::seconds() as u64;
+    format!("bakeoff-{plain}-{}-{moment:x}", std::process::id())
+}
+
+/// Returns the machine that a pod is, once it is ready.
+fn ready(pod: &Value) -> Option<Machine> {
+    let ready = pod["status"]["containerStatuses"][0]["ready"].as_bool() == Some(true);
+    let address: IpAddr = pod["status"]["podIP"].as_str()?.parse().ok()?;
+    let name = pod["metadata"]["name"].as_str()?;
+    let generator = pod["metadata"]["labels"][manifests::TAKES] == "generators";
+    let shown = match &pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] {
+        Value::String(index) => format!("generators-{index}"),
+        _ => name.to_owned(),
+    };
+    ready.then(|| Machine {
+        name: shown,
+        reach: Reach::Pod(name.to_owned()),
+        address,
+        data: Some(manifests::DATA.to_owned()),
+        servers: if generator { Takes::Nothing } else { Takes::Any },
+        generator,
+    })
+}
+
+/// Returns the number at a name's end.
+fn number(name: &str) -> u32 {
+    name.rsplit('-').next().and_then(|end| end.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_is_named_as_kubernetes_wants_it() {
+        let name = namespace("My-Study-of-very-many-letters-indeed");
+        assert!(name.starts_with("bakeoff-mystudyofverymanylet-") && name.len() <= 63, "{name}");
+    }
+
+    #[test]
+    fn a_pod_that_is_not_ready_is_no_machine() {
+        let pod = |ready: bool| {
+            serde_json::json!({
+                "metadata": {"name": "servers-1", "labels": {"bakeoff.dev/takes": "servers"}},
+                "status": {"podIP": "10.1.2.3", "containerStatuses": [{"ready": ready}]},
+            })
+        };
+        assert_eq!(ready(&pod(false)), None);
+        let machine = ready(&pod(true)).unwrap();
+        assert_eq!((machine.servers, machine.generator), (Takes::Any, false));
+    }
+}

@@ -1,0 +1,139 @@
+//! `kubectl`, run as a program: the user's own configuration and credentials hold.
+//!
+//! Not here: what is asked of it.
+
+use std::io::{self, Write as _};
+use std::process::{Command, Stdio};
+
+use bakeoff_core::places::Kubernetes;
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+/// All that is needed, as `kubectl auth can-i` takes it.
+const RIGHTS: [[&str; 2]; 8] = [
+    ["create", "namespaces"],
+    ["delete", "namespaces"],
+    ["create", "jobs.batch"],
+    ["create", "statefulsets.apps"],
+    ["create", "services"],
+    ["list", "pods"],
+    ["create", "pods/exec"],
+    ["list", "events"],
+];
+
+/// `kubectl` with the words that select cluster and namespace.
+pub(super) struct Kubectl {
+    program: String,
+    arguments: Vec<String>,
+    namespace: String,
+}
+
+impl Kubectl {
+    pub(super) fn new(wanted: &Kubernetes, namespace: &str) -> Self {
+        let context = wanted.context.iter().flat_map(|name| ["--context".to_owned(), name.clone()]);
+        let namespaced = ["--namespace".to_owned(), namespace.to_owned()];
+        Self {
+            program: wanted.kubectl.clone(),
+            arguments: context.chain(namespaced).collect(),
+            namespace: namespace.to_owned(),
+        }
+    }
+
+    /// Returns the program and its first arguments.
+    pub(super) fn words(&self) -> (String, Vec<String>) {
+        (self.program.clone(), self.arguments.clone())
+    }
+
+    fn run(&self, arguments: &[&str], input: &str) -> Result<(bool, String, String), Failure> {
+        let spawned = Command::new(&self.program)
+            .args(&self.arguments)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut child = spawned.map_err(|error| self.not_started(&error))?;
+        // One that does not read its input says by its end how it went.
+        let _ = child.stdin.take().map(|mut pipe| pipe.write_all(input.as_bytes()));
+        let ended = child.wait_with_output().map_err(|error| self.not_started(&error))?;
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).trim().to_owned();
+        Ok((ended.status.success(), text(ended.stdout), text(ended.stderr)))
+    }
+
+    fn not_started(&self, error: &io::Error) -> Failure {
+        Failure::input(
+            format!("cannot run `{}`: {error}", self.program),
+            "install kubectl, or name it as `kubectl: PATH` in the places file",
+        )
+    }
+
+    fn json(&self, doing: &str, arguments: &[&str], input: &str) -> Result<Value, Failure> {
+        let (went_well, out, complaint) = self.run(arguments, input)?;
+        if !went_well {
+            return Err(Failure::unreachable(format!("kubectl cannot {doing}\n    | {complaint}")));
+        }
+        serde_json::from_str(&out).map_err(|error| {
+            Failure::unreachable(format!("kubectl said to {doing} what is no JSON: {error}"))
+        })
+    }
+
+    /// Looks whether the user may do all that is needed, before anything is made.
+    ///
+    /// # Errors
+    /// With all rights that are missing.
+    pub(super) fn demand_rights(&self) -> Result<(), Failure> {
+        let asked: Vec<_> = std::thread::scope(|scope| {
+            let ask = |[verb, what]: [&'static str; 2]| {
+                scope.spawn(move || self.run(&["auth", "can-i", verb, what], ""))
+            };
+            let each: Vec<_> = RIGHTS.into_iter().map(ask).collect();
+            each.into_iter()
+                .map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
+        });
+        let mut missing = Vec::new();
+        for ([verb, what], answer) in RIGHTS.into_iter().zip(asked) {
+            let (_, out, complaint) = answer?;
+            match out.lines().last().unwrap_or_default() {
+                "yes" => {}
+                no if no.starts_with("no") => missing.push(format!("{verb} {what}")),
+                _ => {
+                    let why = format!("the Kubernetes cluster does not answer\n    | {complaint}");
+                    return Err(Failure::unreachable(why));
+                }
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::input(
+            format!("you have not the rights on the Kubernetes cluster to {}", missing.join(", ")),
+            "ask who runs the cluster for them, or name another `context` in the places file",
+        ))
+    }
+
+    /// Creates an object; returns it as the cluster made it.
+    pub(super) fn create(&self, object: &Value) -> Result<Value, Failure> {
+        let doing = format!("create the {} of the run", object["kind"].as_str().unwrap_or("?"));
+        self.json(&doing, &["create", "-f", "-", "-o", "json"], &object.to_string())
+    }
+
+    /// Returns all objects of a kind.
+    pub(super) fn get(&self, kind: &str) -> Result<Value, Failure> {
+        self.json(&format!("list {kind}"), &["get", kind, "-o", "json"], "")
+    }
+
+    /// Removes the namespace with all that is in it, and says so where that fails.
+    pub(super) fn remove_namespace(&self) {
+        let name = &self.namespace;
+        let delete = ["delete", "namespace", name, "--timeout=60s", "--ignore-not-found"];
+        let why = match self.run(&delete, "") {
+            Ok((true, ..)) => return,
+            Ok((false, _, complaint)) => complaint,
+            Err(failure) => failure.to_string(),
+        };
+        eprintln!("warning: the namespace `{name}` may be left\n    | {why}");
+        eprintln!("hint: kubectl delete namespace {name}");
+    }
+}

@@ -1,0 +1,82 @@
+//! Why a pod does not come up, in words.
+//!
+//! Not here: waiting for it.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// A pod, or the run's pods, and why it is not ready.
+pub(super) struct Trouble {
+    pod: Option<String>,
+    why: String,
+    hint: &'static str,
+}
+
+const IMAGE: &str =
+    "see that `image` of the places file can be had on the nodes, and what `image-pull` says";
+const NODES: &str = "servers take a node each, apart from generators: add nodes, ask for less, or say \
+                     `share-nodes: true`";
+const LIMITS: &str = "look for a quota or an admission rule in the event";
+
+/// Returns the first pod that will not be ready. `waited`: it has been given time to find a node.
+pub(super) fn of_pods(pods: &[Value], waited: bool) -> Option<Trouble> {
+    pods.iter().find_map(|pod| {
+        let name = pod["metadata"]["name"].as_str().map(str::to_owned);
+        let trouble = |why: String, hint| Some(Trouble { pod: name.clone(), why, hint });
+        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let waiting = &pod["status"]["containerStatuses"][0]["state"]["waiting"];
+        let reason = word(&waiting["reason"]);
+        let said = || format!("{reason}: {}", word(&waiting["message"]));
+        if reason.contains("Image") {
+            return trouble(said(), IMAGE);
+        }
+        if reason.ends_with("Error") || reason.ends_with("BackOff") {
+            return trouble(said(), "see that `image` has `/bin/sh`");
+        }
+        let phase = word(&pod["status"]["phase"]);
+        if phase == "Failed" || phase == "Succeeded" {
+            let reason = word(&pod["status"]["reason"]);
+            return trouble(format!("it has ended ({phase} {reason})"), LIMITS);
+        }
+        let conditions = pod["status"]["conditions"].as_array()?;
+        let unplaced = |one: &&Value| one["reason"] == "Unschedulable" && waited;
+        let one = conditions.iter().find(unplaced)?;
+        trouble(format!("no node takes it: {}", word(&one["message"])), NODES)
+    })
+}
+
+/// Returns that pods are not even made.
+pub(super) fn missing() -> Trouble {
+    Trouble { pod: None, why: "pods were not made".to_owned(), hint: LIMITS }
+}
+
+/// Returns that pods took too long.
+pub(super) fn late(within: Duration) -> Trouble {
+    let why = format!("pods were not ready within {within:?}");
+    Trouble { pod: None, why, hint: "see what the event says" }
+}
+
+impl Trouble {
+    /// Tells it with the last event of the pod.
+    pub(super) fn told(&self, events: &Value) -> String {
+        let about = self.pod.as_ref().map_or(String::new(), |pod| format!("pod `{pod}`: "));
+        let is_ours = |event: &&Value| match &self.pod {
+            Some(pod) => event["involvedObject"]["name"] == pod.as_str(),
+            None => event["type"] == "Warning",
+        };
+        let moment = |event: &&Value| {
+            let one = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
+            one("lastTimestamp").max(one("eventTime"))
+        };
+        let all = events["items"].as_array().map_or(&[][..], Vec::as_slice);
+        let last = all.iter().filter(is_ours).max_by_key(moment).map_or(String::new(), |event| {
+            let word = |name: &str| event[name].as_str().unwrap_or_default().trim().to_owned();
+            format!("\n    | last event: {}: {}", word("reason"), word("message"))
+        });
+        format!(
+            "the pods of the run do not come up: {about}{}{last}\nhint: {}",
+            self.why, self.hint
+        )
+    }
+}
