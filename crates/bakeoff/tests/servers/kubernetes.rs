@@ -1,19 +1,24 @@
 //! The cluster that `cargo xtask cluster` makes: it is a real Kubernetes, and nothing of it stays.
 //!
-//! Not here: what bakeoff does with a cluster.
+//! Studies run in its pods, and leave nothing either.
+//!
+//! Not here: hosts that SSH reaches (`machines`).
 
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
 
 use crate::support::kubernetes::{Cluster, Namespaces, left_of, usual_folders};
 use crate::support::skip::{Lacking, Skipped};
-use crate::support::{array, text, wait_for};
+use crate::support::{Ran, array, record, text, wait_for};
 
 pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     vec![
         skipped.unless_lacking("kubernetes_runs_a_job_and_leaves_nothing", runs_a_job),
         skipped.unless_lacking("kubernetes_whose_up_was_killed_leaves_nothing", killed),
+        skipped.unless_lacking("kubernetes_runs_a_study_in_restricted_pods", runs_a_study),
     ]
 }
 
@@ -142,5 +147,82 @@ fn killed() -> Result<(), Lacking> {
         cluster.xtask(&["down"]).ends_with(0);
         assert_eq!(left_of(&name, &cluster.folder()), Vec::<String>::new(), "{server}");
     }
+    Ok(())
+}
+
+const STUDY: &str = "\
+title: etcd in pods
+systems:
+  etcd: {kind: etcd, nodes: 3}
+workloads:
+  mixed: {mix: {put: 1, get: 1}, keys: {count: 1000, order: uniform}, values: {size: 64}, fill: true}
+loads:
+  steady: {clients: 8, warmup: 500ms, stop: {after: 2s}}
+trials: 1
+";
+
+const PODS: &str = "\
+kubernetes: {servers: 3, generators: 2, image: 'localhost/bakeoff-debian:1', image-pull: Never, share-nodes: true}
+";
+
+/// Begins a study in pods, from the network of the cluster.
+fn begin(cluster: &Cluster, dir: &Path, places: &str) -> Child {
+    let (study, on) = (dir.join("study.yaml"), dir.join("places.yaml"));
+    std::fs::write(&study, STUDY).unwrap();
+    std::fs::write(&on, places).unwrap();
+    let network = format!("--net={}", text(&cluster.status()["control"]["network"]));
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = Command::new("nsenter");
+    command.args([&network, "--", env!("CARGO_BIN_EXE_bakeoff"), "run"]);
+    command.arg(study).arg("--on").arg(on).args(["--shared-machine", "--out"]);
+    command.arg(dir.join("runs")).env("PATH", format!("{}:{path}", cluster.bin().display()));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// The namespaces of runs that a cluster has.
+fn namespaces(cluster: &Cluster) -> Vec<String> {
+    let get = ["get", "namespaces", "--selector=bakeoff.dev/run", "-o", "name"];
+    let listed = cluster.kubectl(&get, "").ends_with(0).stdout;
+    listed.lines().map(str::to_owned).collect()
+}
+
+fn runs_a_study() -> Result<(), Lacking> {
+    let cluster = Cluster::start(2)?;
+    cluster.import("debian");
+    let dir = tempfile::tempdir().unwrap();
+    let running = begin(&cluster, dir.path(), PODS);
+    let all = ["get", "pods", "-A", "--selector=bakeoff.dev/run", "-o"];
+    let running_pods =
+        "jsonpath={range .items[*]}{.status.phase} {.spec.securityContext.runAsUser}{\"\\n\"}{end}";
+    wait_for("five pods of nobody", Duration::from_secs(60), || {
+        let seen = cluster.kubectl(&[&all[..], &[running_pods]].concat(), "").stdout;
+        seen.lines().filter(|line| *line == "Running 65534").count() == 5
+    });
+    let label = "jsonpath={.items[*].metadata.labels.pod-security\\.kubernetes\\.io/enforce}";
+    let get = ["get", "namespaces", "--selector=bakeoff.dev/run", "-o", label];
+    assert_eq!(cluster.kubectl(&get, "").ends_with(0).stdout, "restricted");
+
+    let ran = Ran::from_output(running.wait_with_output().unwrap()).ends_with(0);
+    let runs = dir.path().join("runs");
+    let run = std::fs::read_dir(runs).unwrap().flatten().next().unwrap().path();
+    let lines = record(&run);
+    let trial = lines.iter().find(|line| line["line"] == "trial").expect("a trial was recorded");
+    assert_eq!(array(&trial["machines"]).len(), 5, "{}", ran.stderr);
+    let generated = &trial["machines"][4]["generated"][0];
+    assert_eq!(generated["clients"], 4, "{generated}");
+    assert!(generated["verified"].as_u64() > Some(50), "{generated}");
+    assert_eq!(namespaces(&cluster), Vec::<String>::new());
+
+    let none = PODS.replace("bakeoff-debian:1", "none:1");
+    let ran = Ran::from_output(begin(&cluster, dir.path(), &none).wait_with_output().unwrap());
+    ran.ends_with(4).complains(&["ErrImageNeverPull", "last event: ", "`image-pull`"]);
+    let apart = PODS.replace("share-nodes: true", "share-nodes: false");
+    let ran = Ran::from_output(begin(&cluster, dir.path(), &apart).wait_with_output().unwrap());
+    ran.ends_with(4).complains(&[
+        "no node takes it",
+        "last event: FailedScheduling",
+        "share-nodes",
+    ]);
+    assert_eq!(namespaces(&cluster), Vec::<String>::new());
     Ok(())
 }
