@@ -12,27 +12,11 @@ use crate::support::skip::{Lacking, Skipped};
 
 pub(super) fn tests(skipped: &Skipped) -> Vec<Trial> {
     vec![
-        skipped.unless_lacking("machines::small_vault_backends_hold_on_three_hosts", vaults),
         skipped.unless_lacking("machines::small_ingress_holds_on_three_hosts", ingress),
         skipped.unless_lacking("machines::small_access_gateway_holds_on_three_hosts", gateway),
         skipped.unless_lacking("machines::demo_holds_on_three_hosts", demo),
     ]
 }
-
-const VAULTS: &str = "\
-title: Vault's storage
-systems:
-  consul:
-    kind: vault
-    nodes: 3
-    parts: {storage: {kind: consul, version: 1.20.1, nodes: 3}}
-  raft: {kind: vault, nodes: 3}
-workloads:
-  write: {mix: {put: 1}, keys: {count: 1000}, values: {size: 100}, with: {kv: v1}, reads: default}
-loads:
-  connections-16: {clients: 16, stop: {after: 2s}, warmup: 1s, targets: all}
-trials: 1
-";
 
 const INGRESS: &str = "\
 title: Ingress
@@ -116,11 +100,6 @@ fn verified(study: &str) -> Result<BTreeMap<String, u64>, Lacking> {
 fn demo() -> Result<(), Lacking> {
     let verified = verified(DEMO)?;
     assert!(verified["unsynced"] > verified["synced"], "{verified:?}");
-    Ok(())
-}
-
-fn vaults() -> Result<(), Lacking> {
-    assert_eq!(verified(VAULTS)?.len(), 2);
     Ok(())
 }
 
