@@ -9,6 +9,7 @@ use bakeoff_core::places::Kubernetes;
 use serde_json::Value;
 
 use crate::failure::Failure;
+use crate::messages;
 
 /// All that is needed, as `kubectl auth can-i` takes it.
 const RIGHTS: [[&str; 2]; 8] = [
@@ -133,7 +134,8 @@ impl Kubectl {
             Ok((false, _, complaint)) => complaint,
             Err(failure) => failure.to_string(),
         };
-        eprintln!("warning: the namespace `{name}` may be left\n    | {why}");
-        eprintln!("hint: kubectl delete namespace {name}");
+        messages::warn(&format!(
+            "the namespace `{name}` may be left\n    | {why}\nhint: kubectl delete namespace {name}"
+        ));
     }
 }
