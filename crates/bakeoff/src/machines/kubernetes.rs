@@ -28,7 +28,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(300);
 const PLACED_WITHIN: Duration = Duration::from_secs(15);
 
 /// The pods of a run. Dropping it removes their namespace.
-pub(super) struct Pods {
+pub(crate) struct Pods {
     kubectl: Kubectl,
     machines: Vec<Machine>,
 }
