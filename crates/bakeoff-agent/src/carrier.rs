@@ -14,6 +14,10 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal};
 
 use super::error::AgentError;
 
@@ -59,6 +63,9 @@ pub struct Sent {
 const FOUND: &str = "bakeoff-finds ";
 /// Most bytes of lines before it.
 const BEFORE_MAX: u64 = 64 << 10;
+
+/// The longest that a machine's shell may take to say what it found.
+const FOUND_WITHIN: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 60 });
 
 /// A carrier that runs: its process and both ends of the pipe.
 pub(crate) struct Carried {
@@ -182,6 +189,17 @@ impl NotSent {
 /// Reads what the script found, and sends the executable where it is missing.
 fn send(carried: &mut Carried, machine: &str, sent: &Sent) -> Result<(), NotSent> {
     let mut before = String::new();
+    // Reading has no timeout of its own: the carrier's end is what ends it.
+    let (is_found, waits) = mpsc::channel::<()>();
+    let silent = Pid::from_raw(carried.child.id() as i32);
+    std::thread::spawn(move || {
+        if let Err(mpsc::RecvTimeoutError::Timeout) = waits.recv_timeout(FOUND_WITHIN)
+            && let Some(silent) = silent
+        {
+            // Nobody has reaped it: whoever reads has not come to its end.
+            let _ = rustix::process::kill_process(silent, Signal::KILL);
+        }
+    });
     let found = loop {
         let mut line = Vec::new();
         let mut limited = (&mut carried.from).take(BEFORE_MAX);
@@ -201,6 +219,7 @@ fn send(carried: &mut Carried, machine: &str, sent: &Sent) -> Result<(), NotSent
             return Err(NotSent::Io(why, String::new()));
         }
     };
+    drop(is_found);
     let (theirs, has) = found.rsplit_once(' ').unwrap_or((&found, ""));
     if theirs != sent.machine {
         return Err(NotSent::Other { theirs: theirs.to_owned(), ours: sent.machine.clone() });
@@ -297,6 +316,36 @@ mod tests {
         let args: Vec<_> = command.get_args().map(|arg| arg.to_string_lossy()).collect();
         let place = args.iter().position(|arg| arg == "-oProxyCommand=x").unwrap();
         assert_eq!(args[place - 1], "--");
+    }
+
+    /// Starts a carrier that is this script.
+    fn started(script: &str) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("kubectl");
+        std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&program, mode).unwrap();
+        let carrier = Carrier::Kubectl {
+            program: program.display().to_string(),
+            arguments: Vec::new(),
+            pod: "pod-0".to_owned(),
+            image_program: None,
+        };
+        carrier.start("far", &sent()).err().unwrap().to_string()
+    }
+
+    #[test]
+    fn a_shell_that_says_nothing_is_given_up() {
+        let told = started("exec sleep 100");
+        assert!(told.starts_with("no agent began on `far`: "), "{told}");
+    }
+
+    #[test]
+    fn another_processor_is_refused_before_anything_is_sent() {
+        let told =
+            started("echo Welcome; echo 'bakeoff-finds Linux aarch64 lacks'; exec sleep 100");
+        assert!(told.starts_with("`far` is Linux aarch64, and this bakeoff runs on Linux x86_64"));
+        assert!(told.contains("hint: "), "{told}");
     }
 
     #[test]
