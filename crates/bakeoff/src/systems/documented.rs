@@ -5,6 +5,7 @@
 
 use std::fs;
 
+use bakeoff_core::places::Places;
 use bakeoff_core::study;
 
 use super::kinds;
@@ -38,6 +39,14 @@ fn every_block_of_yaml_in_the_documents_is_a_study() {
         let Ok(text) = fs::read_to_string(&path) else { continue };
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         for (line, block) in blocks(&text) {
+            if block.trim_start().starts_with("machines:")
+                || block.trim_start().starts_with("kubernetes:")
+            {
+                // The places of a run, not a study.
+                let places = Places::parse(&name, &block);
+                diagnostics.extend(places.err().map(|wrong| wrong.to_string()));
+                continue;
+            }
             match study::parse("documented", &name, &block, &kinds()) {
                 Ok(study) => {
                     // A record of it passes the same rules.
