@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(judged(&[part(0.0, 50.0), part(4000.0, 50.0)], 0.1), Some(Verdict::Passed));
         let apart = judged(&[part(0.0, 50.0), part(4950.0, 50.0)], 0.1);
         let Some(Verdict::Failed(why)) = apart else { panic!("{apart:?}") };
-        assert_eq!(why, "2 generators began up to 5.05 ms apart, where 5 ms are allowed");
+        assert_eq!(why, "2 generators began up to 5.05 ms apart, where 5.00 ms are allowed");
         let long = judged(&[part(0.0, 0.0), part(90_000.0, 0.0)], 10.0);
         assert_eq!(long, Some(Verdict::Passed), "a hundredth of a long window");
         let unknown = judged(&[part(0.0, 3000.0), part(0.0, 3000.0)], 0.1);
