@@ -228,7 +228,7 @@ fn version(hello: &Hello, sent: &Sent) -> String {
 fn clock_text(ahead: f64) -> String {
     let side = if ahead < 0.0 { "behind" } else { "ahead of" };
     match ahead.abs() {
-        apart if apart < 0.01 => "with this machine's, to 10 ms".to_owned(),
+        apart if apart < 0.1 => "with this machine's, to 0.1 s".to_owned(),
         apart => format!("{apart:.2} s {side} this machine's"),
     }
 }
