@@ -94,7 +94,7 @@ fn everything_ends_with_the_pipe() {
     for how in ["dropped", "killed"] {
         let (agent, folder) = prepared(data.path());
         // A grandchild in a session of its own is as much the agent's as the server.
-        let script = "echo $$; setsid sleep 601 & exec sleep 600";
+        let script = "echo $$; setsid sleep 7042 & exec sleep 7041";
         let process = launch(&agent, &folder, "a-1", script);
         let server = pid(&process);
         if how == "killed" {
@@ -111,8 +111,10 @@ fn everything_ends_with_the_pipe() {
         wait_for("the server's end", || !runs(&server));
         wait_for("the folder's end", || !folder.exists());
     }
-    let left = Command::new("pgrep").args(["-f", "^sleep 60[01]$"]).output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&left.stdout), "", "grandchildren are gone");
+    wait_for("the grandchildren's end", || {
+        let left = Command::new("pgrep").args(["-f", "^sleep 704[12]$"]).output().unwrap();
+        left.stdout.is_empty()
+    });
 }
 
 #[test]
