@@ -15,11 +15,10 @@ use bakeoff_core::places::{Machine, Places, Purpose, Takes};
 use bakeoff_core::study::Study;
 use bakeoff_core::units::{ByteCount, latency_text, plural};
 use bakeoff_install::Shape;
-use serde::de::DeserializeOwned;
 
 use super::catalogue::{self, MISSING};
 use crate::failure::Failure;
-use crate::generators::order::Order;
+use crate::generators::order::{Order, duty};
 use crate::machines::describe::{DiskTold, MachineTold};
 use crate::machines::{self, WALL_MAX};
 use crate::messages;
@@ -267,10 +266,4 @@ fn limits(told: &MachineTold, needs: &Needs, look: &mut Look) {
             "let bakeoff be root there, or delegate a cgroup to its user",
         );
     }
-}
-
-/// Has an agent do what only the binary can.
-fn duty<T: DeserializeOwned>(agent: &Agent, order: &Order) -> Result<T, AgentError> {
-    let what = serde_json::to_value(order).unwrap_or_default();
-    agent.ask(&Request::Duty { what })
 }

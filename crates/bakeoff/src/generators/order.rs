@@ -6,11 +6,13 @@
 
 use std::path::PathBuf;
 
+use bakeoff_agent::{Agent, AgentError, Request};
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::plan;
 use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::study::{Arrivals, Load, Stop, Workload};
 use bakeoff_engine::works::keyed::{Findings, Reading};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::http::HttpOrder;
@@ -41,6 +43,15 @@ pub(crate) enum Order {
     Http(Box<HttpOrder>),
     /// Describes its machine; `data` is the folder for servers' data.
     Describe { data: Option<PathBuf> },
+}
+
+/// Has an agent carry out an order that is over with one answer.
+///
+/// # Errors
+/// When it refuses, or its machine is lost.
+pub(crate) fn duty<T: DeserializeOwned>(agent: &Agent, order: &Order) -> Result<T, AgentError> {
+    let what = serde_json::to_value(order).unwrap_or_default();
+    agent.ask(&Request::Duty { what })
 }
 
 /// Where a generator's clients connect to.

@@ -10,7 +10,7 @@ use bakeoff_core::record::{Environment, GeneratorPart, MachineTrial, NetworkPath
 
 use super::Machines;
 use crate::failure::Failure;
-use crate::generators::order::Order;
+use crate::generators::order::{Order, duty};
 
 impl Machines {
     /// Describes each machine for the record, with the speed of the disk that will hold its data.
@@ -20,8 +20,7 @@ impl Machines {
     pub(crate) fn describe(&self, threads: u32) -> Result<Vec<RunMachine>, Failure> {
         let described = self.each.iter().zip(&self.places.machines).map(|(machine, place)| {
             let order = Order::Environment { threads, dir: machine.folder.clone() };
-            let what = serde_json::to_value(&order).unwrap_or_default();
-            let environment: Environment = machine.agent.ask(&Request::Duty { what })?;
+            let environment: Environment = duty(&machine.agent, &order)?;
             let offset = machine.agent.offset()?;
             Ok(RunMachine {
                 name: place.name.clone(),

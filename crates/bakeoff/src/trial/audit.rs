@@ -3,6 +3,7 @@
 //! An audit is a load like any other: its operations are reads of the keys that the ledger says
 //! must be there, judged by the same code as the reads of a trial.
 
+use std::fmt::Display;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,7 +19,7 @@ use rand::seq::SliceRandom as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::cluster::Ready;
-use crate::generators::drive::Generators;
+use crate::generators::drive::{GeneratorError, Generators};
 use crate::generators::order::ReadBackTold;
 use crate::systems::{Access, KvLoad, System};
 
@@ -46,6 +47,15 @@ pub(crate) struct ReadBack {
     pub(crate) errors: Vec<String>,
 }
 
+/// Keys that were read back.
+struct Read {
+    /// How many were asked for.
+    asked: u64,
+    /// How many of them would show whatever was lost of them, where that was not known before.
+    claimed: Option<u64>,
+    read_back: ReadBack,
+}
+
 impl Auditor<'_> {
     /// Reads acknowledged keys back and judges them. `when` is for people: `after the load`.
     pub(crate) fn judge(&self, cluster: &Ready, when: &str) -> Audit {
@@ -63,6 +73,21 @@ impl Auditor<'_> {
             return audit;
         }
         audit.claimed = Some(ledger.claiming_fully(&keys));
+        self.judge_read(audit, asked, cluster, |nodes| {
+            let read_back = self.read_back(keys, nodes)?;
+            Ok::<_, EngineError>(Read { asked, claimed: None, read_back })
+        })
+    }
+
+    /// Has acknowledged keys read back at the nodes that can answer, and judges what was found; `asked` is their
+    /// number as far as it is known before.
+    fn judge_read<E: Display>(
+        &self,
+        mut audit: Audit,
+        asked: u64,
+        cluster: &Ready,
+        read: impl FnOnce(&[Access]) -> Result<Read, E>,
+    ) -> Audit {
         let nodes = cluster.to_read_from();
         if nodes.is_empty() {
             audit.unreadable = asked;
@@ -74,8 +99,11 @@ impl Auditor<'_> {
             return audit;
         }
         let unsettled = self.system.settle(&nodes).err().map(|why| why.to_string());
-        match self.read_back(keys, &nodes) {
-            Ok(read_back) => unlost(judged(audit, asked, read_back, unsettled), cluster),
+        match read(&nodes) {
+            Ok(Read { asked, claimed, read_back }) => {
+                audit.claimed = claimed.or(audit.claimed);
+                unlost(judged(audit, asked, read_back, unsettled), cluster)
+            }
             Err(error) => Audit {
                 unreadable: asked,
                 verdict: unread(format!("nothing could be read back: {error}"), cluster),
@@ -100,33 +128,13 @@ impl Auditor<'_> {
             audit.verdict = Verdict::NotChecked("no write was acknowledged".into());
             return audit;
         }
-        let nodes = cluster.to_read_from();
-        if nodes.is_empty() {
-            audit.unreadable = asked;
-            let why = format!(
-                "{} acknowledged keys could not be read back, for no node is left",
-                count_text(asked)
-            );
-            audit.verdict = unread(why, cluster);
-            return audit;
-        }
-        let unsettled = self.system.settle(&nodes).err().map(|why| why.to_string());
-        let read = generators
-            .to(self.system, &nodes, true)
-            .and_then(|to| generators.read_back(&to, self.keys_max, self.seed, self.interrupted));
-        match read {
-            Ok(told) => {
-                audit.claimed = Some(told.claimed);
-                let ReadBackTold { asked, findings, interrupted, errors, .. } = told;
-                let read_back = ReadBack { findings, interrupted, errors };
-                unlost(judged(audit, asked, read_back, unsettled), cluster)
-            }
-            Err(error) => Audit {
-                unreadable: asked,
-                verdict: unread(format!("nothing could be read back: {error}"), cluster),
-                ..audit
-            },
-        }
+        self.judge_read(audit, asked, cluster, |nodes| {
+            let to = generators.to(self.system, nodes, true)?;
+            let told = generators.read_back(&to, self.keys_max, self.seed, self.interrupted)?;
+            let ReadBackTold { asked, claimed, findings, interrupted, errors } = told;
+            let read_back = ReadBack { findings, interrupted, errors };
+            Ok::<_, GeneratorError>(Read { asked, claimed: Some(claimed), read_back })
+        })
     }
 
     /// Returns the keys, or a seeded sample where there are too many, in their order.
