@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,8 @@ use serde_json::Value;
 
 use super::client::Incoming;
 use super::error::AgentRefusal;
-use super::frame::{DATA_MAX, Frame, Kind, PREAMBLE};
+use super::frame::{Frame, Kind, PREAMBLE};
+use super::line::{Back, Line, Outlet, send};
 use super::message::{Hello, Request};
 use super::workshop::Workshop;
 
@@ -32,75 +33,6 @@ pub trait Duties: Send + Sync + 'static {
     /// A refusal, in words.
     fn perform(&self, what: Value, workshop: &Workshop, line: &Line)
     -> Result<Value, AgentRefusal>;
-}
-
-type Outlet = Arc<Mutex<dyn Write + Send>>;
-
-/// The line to whoever made a request, while it is under way.
-pub struct Line {
-    /// The way back.
-    pub back: Back,
-    told: Receiver<Incoming>,
-}
-
-/// The way back to whoever made a request.
-#[derive(Clone)]
-pub struct Back {
-    number: u32,
-    to: Outlet,
-}
-
-impl Line {
-    /// Waits for what comes next of this request; `None` when the coordinator is gone.
-    pub fn next(&self) -> Option<Incoming> {
-        self.told.recv().ok()
-    }
-
-    /// The same for so long; `None` when nothing came.
-    ///
-    /// # Errors
-    /// When the coordinator is gone.
-    pub fn next_within(&self, time: Duration) -> Result<Option<Incoming>, AgentRefusal> {
-        match self.told.recv_timeout(time) {
-            Ok(incoming) => Ok(Some(incoming)),
-            Err(mpsc::RecvTimeoutError::Timeout) => Ok(None),
-            Err(mpsc::RecvTimeoutError::Disconnected) => {
-                Err(AgentRefusal::new("the coordinator is gone"))
-            }
-        }
-    }
-}
-
-impl Back {
-    /// Sends a note; nobody hears it when the coordinator is gone.
-    pub fn tell(&self, note: &impl serde::Serialize) {
-        let body = serde_json::to_vec(note).expect("notes are plain values");
-        self.send(Kind::Note, body).ok();
-    }
-
-    /// Sends plain bytes.
-    ///
-    /// # Errors
-    /// When the coordinator is gone.
-    pub fn data(&self, bytes: &[u8]) -> io::Result<()> {
-        bytes.chunks(DATA_MAX).try_for_each(|part| self.send(Kind::Data, part.to_vec()))
-    }
-
-    /// Says that no more bytes follow.
-    ///
-    /// # Errors
-    /// When the coordinator is gone.
-    pub fn end(&self) -> io::Result<()> {
-        self.send(Kind::End, Vec::new())
-    }
-
-    fn send(&self, kind: Kind, body: Vec<u8>) -> io::Result<()> {
-        send(&self.to, &Frame { kind, number: self.number, body })
-    }
-}
-
-fn send(to: &Outlet, frame: &Frame) -> io::Result<()> {
-    frame.write(&mut *to.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Serves until the pipe closes, and ends what it started.
@@ -172,8 +104,7 @@ fn read_on(
         }
         let (tells, hears) = mpsc::channel();
         told.lock().unwrap_or_else(PoisonError::into_inner).insert(number, tells);
-        let back = Back { number, to: Arc::clone(to) };
-        let line = Line { back, told: hears };
+        let line = Line::new(Back::new(number, to), hears);
         let (workshop, duties) = (Arc::clone(workshop), Arc::clone(duties));
         let told = Arc::clone(&told);
         std::thread::Builder::new().name(format!("request-{number}")).spawn(move || {
@@ -182,7 +113,7 @@ fn read_on(
                 request => workshop.perform(request, &line),
             };
             told.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
-            answer(&line.back.to, number, done).ok();
+            answer(line.back.outlet(), number, done).ok();
         })?;
     }
     Ok(())

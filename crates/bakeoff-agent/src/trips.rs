@@ -15,8 +15,8 @@ use serde_json::Value;
 
 use super::client::Incoming;
 use super::error::AgentRefusal;
+use super::line::Line;
 use super::message::TripsTold;
-use super::serve::Line;
 
 /// Bytes of a message whose round trip is timed, and how many are.
 const MESSAGE: usize = 64;

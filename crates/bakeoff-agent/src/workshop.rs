@@ -28,9 +28,9 @@ use super::carrier::Sent;
 use super::client::Incoming;
 use super::clocks::Origin;
 use super::error::AgentRefusal;
+use super::line::Line;
 use super::message::{FileStamp, Request};
 use super::order::LaunchOrder;
-use super::serve::Line;
 use super::trips;
 
 /// Most bytes of a log that are handed over, from its end.

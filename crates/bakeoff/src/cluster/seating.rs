@@ -1,17 +1,11 @@
-//! Deals the machines of a run to the nodes of a system.
+//! The machines that nodes of each role may take, and where clients connect from.
 //!
-//! Nodes get seats in turn, across all components, so that a storage's nodes and those that stand on it do not pile
-//! up on the first machine. What has to be on another's machine takes that one's seats: a sidecar is beside its
-//! application.
-//!
-//! Not here: which machines there are, what a node does with its seat (`systems`).
+//! Not here: which machines there are, which node takes which (`topology`), what it does there (`systems`).
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use bakeoff_host::Seat;
-
-use super::topology::Component;
 
 /// The seats that nodes take in turn, and where clients connect from.
 #[derive(Clone)]
@@ -52,24 +46,8 @@ impl Seating {
         &self.clients
     }
 
-    /// Returns the role of each component and the seats of its nodes, in the order of the components.
-    pub(super) fn deal<'a>(&self, components: &[Component<'a>]) -> Vec<(&'a str, Vec<Seat>)> {
-        let mut turn = 0;
-        let mut dealt: Vec<(&str, Vec<Seat>)> = Vec::new();
-        for component in components {
-            let beside = component.system.declares().seated_with;
-            let beside = beside.and_then(|role| dealt.iter().find(|(other, _)| *other == role));
-            let seats = match beside {
-                Some((_, seats)) => seats.clone(),
-                None => {
-                    let seats = (self.seats)(component.role);
-                    let nodes = component.asked.nodes as usize;
-                    turn += nodes;
-                    (turn - nodes..turn).map(|turn| seats[turn % seats.len()]).collect()
-                }
-            };
-            dealt.push((component.role, seats));
-        }
-        dealt
+    /// Returns the seats that nodes of a role take in turn, one at least.
+    pub(super) fn of_role(&self, role: &str) -> Vec<Seat> {
+        (self.seats)(role)
     }
 }

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use bakeoff_core::study::{self, Tier};
 use bakeoff_core::workload::mix64;
-use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
+use bakeoff_host::{HostError, Seat};
 use bakeoff_install::{Installed, Seal};
 
 use super::seating::Seating;
@@ -72,7 +72,7 @@ pub(crate) fn compose<'a>(
 ) -> Result<Vec<Member<'a>>, HostError> {
     let mut members: Vec<Member<'a>> = Vec::new();
     let composite = components.iter().find(|of| of.tier.is_none());
-    let dealt = seating.deal(components);
+    let dealt = deal(seating, components);
     for (of, (_, seats)) in components.iter().zip(&dealt) {
         let neighbours = neighbours(&members);
         let program = of.program.as_ref();
@@ -100,6 +100,31 @@ pub(crate) fn compose<'a>(
         members.push(Member { of, description, nodes });
     }
     Ok(members)
+}
+
+/// Returns the role of each component and the seats of its nodes, in the order of the components.
+///
+/// Nodes get seats in turn, across all components, so that a storage's nodes and those that stand on it do not pile
+/// up on the first machine. What has to be on another's machine takes that one's seats: a sidecar is beside its
+/// application.
+fn deal<'a>(seating: &Seating, components: &[Component<'a>]) -> Vec<(&'a str, Vec<Seat>)> {
+    let mut turn = 0;
+    let mut dealt: Vec<(&str, Vec<Seat>)> = Vec::new();
+    for component in components {
+        let beside = component.system.declares().seated_with;
+        let beside = beside.and_then(|role| dealt.iter().find(|(other, _)| *other == role));
+        let seats = match beside {
+            Some((_, seats)) => seats.clone(),
+            None => {
+                let seats = seating.of_role(component.role);
+                let nodes = component.asked.nodes as usize;
+                turn += nodes;
+                (turn - nodes..turn).map(|turn| seats[turn % seats.len()]).collect()
+            }
+        };
+        dealt.push((component.role, seats));
+    }
+    dealt
 }
 
 /// The name of the variable that lengthens a server's environment.
@@ -153,7 +178,7 @@ mod tests {
                 Component { role, tier: None, asked, system, program: None, seal: None }
             };
             let components: Vec<_> = of.iter().copied().zip(&all).map(component).collect();
-            seating.deal(&components).into_iter().map(|(_, seats)| seats).collect()
+            deal(seating, &components).into_iter().map(|(_, seats)| seats).collect()
         };
         let three = Seating::spread(vec![seat(2), seat(3), seat(4)]);
         assert_eq!(

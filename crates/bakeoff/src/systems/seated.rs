@@ -10,7 +10,8 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{MutexGuard, TryLockError};
 
 use bakeoff_core::check::Verdict;
 use bakeoff_core::plan::plan;
@@ -115,8 +116,24 @@ const ALLOWED: &[Allowed] = &[
     },
 ];
 
-/// Votes are lost on a machine that has no time for them.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+/// Systems that may run at once: they wait for elections and kills most of their time, and lose votes on a machine
+/// that has no time for them.
+const AT_ONCE: usize = 3;
+
+/// Waits until fewer than [`AT_ONCE`] systems run.
+fn place() -> MutexGuard<'static, ()> {
+    static PLACES: [Mutex<()>; AT_ONCE] = [const { Mutex::new(()) }; AT_ONCE];
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let free = PLACES.iter().find_map(|place| match place.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    });
+    free.unwrap_or_else(|| {
+        let next = NEXT.fetch_add(1, Ordering::Relaxed) % AT_ONCE;
+        PLACES[next].lock().unwrap_or_else(PoisonError::into_inner)
+    })
+}
 
 /// Words for an address that is nobody's seat.
 const WORDS: &[&str] = &["127.0.0.1", "0.0.0.0", "localhost", "[::]", "::1"];
@@ -328,7 +345,7 @@ fn off_its_seat(process: &Process) -> Vec<String> {
 /// Runs a trial of a system with its nodes at three addresses, and looks where they listen; does nothing, and says
 /// so, where a program cannot be had.
 fn runs_at_three_addresses(name: &str) {
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let _place = place();
     let study = study(name);
     let asked = &study.systems[0];
     let Some(components) = components(asked, |system| program(system, &[])) else { return };

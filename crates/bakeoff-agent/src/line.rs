@@ -1,0 +1,95 @@
+//! The line of one request: what comes for it, and the way back to whoever made it.
+//!
+//! Not here: which requests are under way (`serve`).
+
+use std::io::{self, Write};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::client::Incoming;
+use super::error::AgentRefusal;
+use super::frame::{DATA_MAX, Frame, Kind};
+
+/// The pipe to the coordinator, shared by all requests.
+pub(crate) type Outlet = Arc<Mutex<dyn Write + Send>>;
+
+/// The line to whoever made a request, while it is under way.
+pub struct Line {
+    /// The way back.
+    pub back: Back,
+    told: Receiver<Incoming>,
+}
+
+/// The way back to whoever made a request.
+#[derive(Clone)]
+pub struct Back {
+    number: u32,
+    to: Outlet,
+}
+
+impl Line {
+    pub(crate) fn new(back: Back, told: Receiver<Incoming>) -> Self {
+        Self { back, told }
+    }
+
+    /// Waits for what comes next of this request; `None` when the coordinator is gone.
+    pub fn next(&self) -> Option<Incoming> {
+        self.told.recv().ok()
+    }
+
+    /// The same for so long; `None` when nothing came.
+    ///
+    /// # Errors
+    /// When the coordinator is gone.
+    pub fn next_within(&self, time: Duration) -> Result<Option<Incoming>, AgentRefusal> {
+        match self.told.recv_timeout(time) {
+            Ok(incoming) => Ok(Some(incoming)),
+            Err(mpsc::RecvTimeoutError::Timeout) => Ok(None),
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                Err(AgentRefusal::new("the coordinator is gone"))
+            }
+        }
+    }
+}
+
+impl Back {
+    pub(crate) fn new(number: u32, to: &Outlet) -> Self {
+        Self { number, to: Arc::clone(to) }
+    }
+
+    pub(crate) fn outlet(&self) -> &Outlet {
+        &self.to
+    }
+
+    /// Sends a note; nobody hears it when the coordinator is gone.
+    pub fn tell(&self, note: &impl serde::Serialize) {
+        let body = serde_json::to_vec(note).expect("notes are plain values");
+        self.send(Kind::Note, body).ok();
+    }
+
+    /// Sends plain bytes.
+    ///
+    /// # Errors
+    /// When the coordinator is gone.
+    pub fn data(&self, bytes: &[u8]) -> io::Result<()> {
+        bytes.chunks(DATA_MAX).try_for_each(|part| self.send(Kind::Data, part.to_vec()))
+    }
+
+    /// Says that no more bytes follow.
+    ///
+    /// # Errors
+    /// When the coordinator is gone.
+    pub fn end(&self) -> io::Result<()> {
+        self.send(Kind::End, Vec::new())
+    }
+
+    fn send(&self, kind: Kind, body: Vec<u8>) -> io::Result<()> {
+        send(&self.to, &Frame { kind, number: self.number, body })
+    }
+}
+
+/// Writes a frame whole, whoever else writes.
+pub(crate) fn send(to: &Outlet, frame: &Frame) -> io::Result<()> {
+    frame.write(&mut *to.lock().unwrap_or_else(PoisonError::into_inner))
+}
