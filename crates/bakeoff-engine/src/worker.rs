@@ -431,7 +431,7 @@ impl<'a, W: Work> Worker<'a, W> {
                 if due >= self.recorder.window.measure {
                     self.recorder.count_age(node, success.seen);
                 }
-                let what = || format!("answered after {late:.2?}, later than the timeout");
+                let what = &|| format!("answered after {late:.2?}, later than the timeout");
                 self.count_timeout(index, &Flight { operation, due, sent }, now, what);
             }
             Ok(success) => {
@@ -449,7 +449,8 @@ impl<'a, W: Work> Worker<'a, W> {
                 if due >= self.recorder.window.measure {
                     self.recorder.count_age(node, seen);
                 }
-                self.recorder.count_failure(Failed { operation, due, node, kind }, now, || what);
+                self.recorder
+                    .count_failure(Failed { operation, due, node, kind }, now, &|| what.clone());
             }
         }
     }

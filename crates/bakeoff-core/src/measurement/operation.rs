@@ -117,18 +117,26 @@ impl OperationFigures {
 
     /// Counts a failure with what it said, and keeps it as an example if it is among the first.
     pub fn count_error(&mut self, kind: ErrorKind, example: impl FnOnce() -> Example) {
+        if self.count_untold(kind) {
+            self.tell_error(kind, example());
+        }
+    }
+
+    /// Counts a failure, and returns whether its text is wanted.
+    fn count_untold(&mut self, kind: ErrorKind) -> bool {
         let errors = self.errors.entry(kind).or_default();
         errors.count += 1;
-        let first = errors.examples.len() < EXAMPLES_MAX;
-        if !first && !kind.is_told_by_its_text() {
-            return;
-        }
-        let mut example = example();
+        errors.examples.len() < EXAMPLES_MAX || kind.is_told_by_its_text()
+    }
+
+    /// Keeps the text of a failure that was counted.
+    fn tell_error(&mut self, kind: ErrorKind, mut example: Example) {
+        let errors = self.errors.entry(kind).or_default();
         example.cut();
         if kind.is_told_by_its_text() {
             errors.count_text(&example.what);
         }
-        if first {
+        if errors.examples.len() < EXAMPLES_MAX {
             errors.examples.push(example);
         }
     }

@@ -140,7 +140,7 @@ impl<W: Work> Worker<'_, W> {
             _ => false,
         };
         let timeout = self.part.timeout;
-        self.count_timeout(index, &flight, now, || format!("no answer after {timeout:?}"));
+        self.count_timeout(index, &flight, now, &|| format!("no answer after {timeout:?}"));
         if usable {
             self.refill(index, now);
             self.flush(index);
@@ -155,7 +155,7 @@ impl<W: Work> Worker<'_, W> {
         index: usize,
         flight: &Flight,
         now: Instant,
-        what: impl FnOnce() -> String,
+        what: &dyn Fn() -> String,
     ) {
         let client = &mut self.clients[index];
         client.failures += 1;
@@ -176,7 +176,9 @@ impl<W: Work> Worker<'_, W> {
             return;
         }
         let timeout = self.part.timeout;
-        self.count_unconnected(index, tag, since, now, || format!("no connection for {timeout:?}"));
+        self.count_unconnected(index, tag, since, now, &|| {
+            format!("no connection for {timeout:?}")
+        });
     }
 
     /// Counts an operation that was due since `since` and waited for its client's connection until now.
@@ -186,7 +188,7 @@ impl<W: Work> Worker<'_, W> {
         tag: usize,
         since: Instant,
         now: Instant,
-        what: impl FnOnce() -> String,
+        what: &dyn Fn() -> String,
     ) {
         let ticket = self.pacing.take_ticket(&mut self.work);
         let client = &mut self.clients[index];
@@ -214,7 +216,8 @@ impl<W: Work> Worker<'_, W> {
             for tag in 0..self.clients[index].slots.len() {
                 let Slot::Free { since } = self.clients[index].slots[tag] else { continue };
                 if since < end {
-                    let what = || format!("no connection for {:.2?}, until the end", waited(since));
+                    let what =
+                        &|| format!("no connection for {:.2?}, until the end", waited(since));
                     self.count_unconnected(index, tag, since, end, what);
                 }
             }
@@ -255,7 +258,7 @@ impl<W: Work> Worker<'_, W> {
             match lost {
                 Slot::Busy(flight) => {
                     let kind = if kind == ErrorKind::Protocol { kind } else { ErrorKind::Reset };
-                    let what = || why.clone();
+                    let what = &|| why.clone();
                     let Flight { operation, due, .. } = flight;
                     self.recorder.count_failure(Failed { operation, due, node, kind }, now, what);
                 }
@@ -264,7 +267,7 @@ impl<W: Work> Worker<'_, W> {
                     let ticket = self.pacing.take_ticket(&mut self.work);
                     if let Some(operation) = self.work.skip(node, ticket) {
                         let failed = Failed { operation, due, node, kind };
-                        self.recorder.count_failure(failed, now, || why.clone());
+                        self.recorder.count_failure(failed, now, &|| why.clone());
                     }
                 }
                 Slot::Free { .. } => {}

@@ -160,7 +160,7 @@ impl<'a> Recorder<'a> {
         &mut self,
         failed: Failed,
         now: Instant,
-        what: impl FnOnce() -> String,
+        what: &dyn Fn() -> String,
     ) {
         let Failed { operation, due, node, kind } = failed;
         if due < self.window.measure {
