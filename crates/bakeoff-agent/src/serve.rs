@@ -33,6 +33,9 @@ pub trait Duties: Send + Sync + 'static {
     /// A refusal, in words.
     fn perform(&self, what: Value, workshop: &Workshop, line: &Line)
     -> Result<Value, AgentRefusal>;
+
+    /// Does what is to be done when the coordinator is gone, once everything that was started has ended.
+    fn coordinator_gone(&self) {}
 }
 
 /// Serves until the pipe closes, and ends what it started.
@@ -51,19 +54,22 @@ pub fn serve(
     let workshop = Arc::new(Workshop::default());
     let heard = Arc::new(Mutex::new(clock::now()));
     let (watched, silent) = (Arc::clone(&workshop), Arc::clone(&heard));
-    std::thread::spawn(move || end_when_silent(&watched, &silent));
+    let last = Arc::clone(&duties);
+    std::thread::spawn(move || end_when_silent(&watched, &silent, &*last));
     let served = read_on(from, &to, &workshop, &duties, &heard);
     workshop.end_all();
+    duties.coordinator_gone();
     served
 }
 
 /// Ends the process once nothing has been heard for long: the connection may be gone without a sign.
-fn end_when_silent(workshop: &Workshop, heard: &Mutex<Instant>) {
+fn end_when_silent(workshop: &Workshop, heard: &Mutex<Instant>, duties: &dyn Duties) {
     loop {
         std::thread::sleep(Duration::from_secs(1));
         let silent = heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
         if silent > GONE_AFTER {
             workshop.end_all();
+            duties.coordinator_gone();
             std::process::exit(1);
         }
     }

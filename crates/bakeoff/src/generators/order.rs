@@ -41,6 +41,8 @@ pub(crate) enum Order {
     ReadBack { to: To, keys_max: u64, seed: u64 },
     /// Drives its share of a load of requests, from the moment that it will be told.
     Http(Box<HttpOrder>),
+    /// Removes this namespace of Kubernetes once the coordinator is gone.
+    Keep { namespace: String },
     /// Describes its machine; `data` is the folder for servers' data.
     Describe { data: Option<PathBuf> },
 }

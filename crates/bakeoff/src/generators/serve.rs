@@ -26,6 +26,8 @@ use super::http;
 use super::order::{AcknowledgedTold, KeysOrder, Order, ReadBackTold, StageOrder, StageTold, To};
 use crate::environment;
 use crate::machines::describe;
+use crate::machines::kubernetes::keeper::Keeper;
+use crate::messages;
 use crate::systems::{self, Access, KvLoad, System};
 use crate::trial::audit::Auditor;
 use crate::trial::load::drive_of;
@@ -38,6 +40,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 #[derive(Default)]
 pub(crate) struct Generator {
     keys: Mutex<Option<Keys>>,
+    /// Removes the namespace of the run, where this is one of its pods.
+    keeper: Mutex<Option<Keeper>>,
 }
 
 /// The keys of the trial that is under way.
@@ -95,7 +99,19 @@ impl Duties for Generator {
                 read_back(&self.keys()?, to, keys_max, seed, line)
             }
             Order::Http(order) => http::drive(*order, workshop, line),
+            Order::Keep { namespace } => {
+                let keeper = Keeper::in_pod(&namespace)?;
+                *self.keeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(keeper);
+                Ok(Value::Null)
+            }
             Order::Describe { data } => told(&describe::describe(data.as_deref())),
+        }
+    }
+
+    fn coordinator_gone(&self) {
+        let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Err(refusal)) = keeper.map(|keeper| keeper.remove()) {
+            messages::warn(&format!("the namespace of the run is left: {}", refusal.text));
         }
     }
 }

@@ -1,10 +1,12 @@
 //! Pods in place of machines: a namespace of the run's own, with servers as a StatefulSet and generators as an Indexed Job.
 //!
 //! The Job owns everything else. Its pods end by themselves a minute after their last agent, and with it goes
-//! whatever a coordinator that was killed could not remove, except for the empty namespace.
+//! whatever a coordinator that was killed could not remove. The namespace is removed by a generator's agent
+//! (`keeper`), where the user may give it that right.
 //!
 //! Not here: the manifests (`manifests`), the agents in the pods.
 
+pub(crate) mod keeper;
 mod kubectl;
 mod manifests;
 mod troubles;
@@ -13,13 +15,15 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bakeoff_agent::Carrier;
+use bakeoff_agent::{Agent, AgentError, Carrier};
 use bakeoff_clock as clock;
 use bakeoff_core::places::{Kubernetes, Machine, Reach, Takes};
 use serde_json::Value;
 
 use self::kubectl::Kubectl;
 use crate::failure::Failure;
+use crate::generators::order::{Order, duty};
+use crate::messages;
 
 /// How long pods may take to be ready, and how often that is looked at.
 const READY_WITHIN: Duration = Duration::from_secs(300);
@@ -30,7 +34,10 @@ const PLACED_WITHIN: Duration = Duration::from_secs(15);
 /// The pods of a run. Dropping it removes their namespace.
 pub(crate) struct Pods {
     kubectl: Kubectl,
+    namespace: String,
     machines: Vec<Machine>,
+    /// Whether the pods of generators may remove the namespace, or why not.
+    keeper: Result<(), String>,
 }
 
 impl Pods {
@@ -45,13 +52,22 @@ impl Pods {
     ) -> Result<Self, Failure> {
         let namespace = namespace(run);
         let kubectl = Kubectl::new(wanted, &namespace);
-        kubectl.demand_rights()?;
+        let lacks_keeper = kubectl.demand_rights()?;
         kubectl.create(&manifests::namespace(&namespace))?;
-        let mut pods = Self { kubectl, machines: Vec::new() };
-        let job = pods.kubectl.create(&manifests::generators(wanted, &namespace))?;
+        let mut pods = Self { kubectl, namespace, machines: Vec::new(), keeper: Ok(()) };
+        pods.keeper = match lacks_keeper {
+            None => manifests::keeper(&pods.namespace)
+                .iter()
+                .try_for_each(|object| pods.kubectl.create(object).map(drop))
+                .map_err(|failure| failure.to_string()),
+            Some(missing) => Err(format!("you have not the rights to {missing}")),
+        };
+        let namespace = &pods.namespace;
+        let keeps = pods.keeper.is_ok();
+        let job = pods.kubectl.create(&manifests::generators(wanted, namespace, keeps))?;
         let owner = manifests::owner(&job);
         pods.kubectl.create(&manifests::service(&owner))?;
-        pods.kubectl.create(&manifests::servers(wanted, &namespace, &owner))?;
+        pods.kubectl.create(&manifests::servers(wanted, namespace, &owner))?;
         pods.machines = pods.wait(wanted, interrupted)?;
         Ok(pods)
     }
@@ -65,6 +81,30 @@ impl Pods {
     pub(super) fn carrier(&self, pod: &str) -> Carrier {
         let (program, arguments) = self.kubectl.words();
         Carrier::Kubectl { program, arguments, pod: pod.to_owned(), image_program: None }
+    }
+
+    /// Has an agent remove the namespace once the coordinator is gone; says so where that cannot be.
+    pub(super) fn keep(&self, agent: &Agent) -> Result<(), AgentError> {
+        let order = Order::Keep { namespace: self.namespace.clone() };
+        let kept = match &self.keeper {
+            Ok(()) => duty::<()>(agent, &order).map_err(|error| match error.is_loss() {
+                true => Err(error),
+                false => Ok(error.to_string()),
+            }),
+            Err(why) => Err(Ok(why.clone())),
+        };
+        match kept {
+            Ok(()) => Ok(()),
+            Err(Err(lost)) => Err(lost),
+            Err(Ok(why)) => {
+                let name = &self.namespace;
+                messages::warn(&format!(
+                    "should bakeoff be killed, the empty namespace `{name}` stays: {why}\nhint: the rights to create \
+                     serviceaccounts, roles and rolebindings have it removed by a pod"
+                ));
+                Ok(())
+            }
+        }
     }
 
     fn wait(&self, wanted: &Kubernetes, interrupted: &AtomicBool) -> Result<Vec<Machine>, Failure> {

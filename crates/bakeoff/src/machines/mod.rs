@@ -44,7 +44,7 @@ pub(crate) struct Machines {
     cache: Option<PathBuf>,
     own: PathBuf,
     /// Last: agents end before the pods that they are in.
-    _pods: Option<Pods>,
+    pods: Option<Pods>,
 }
 
 impl From<AgentError> for Failure {
@@ -154,11 +154,14 @@ impl Machines {
         }
         let each = begun.into_iter().collect::<Result<Vec<_>, _>>()?;
         let cache = bakeoff_install::place::cache(|name| std::env::var_os(name).map(PathBuf::from));
-        let machines = Self { places, each, base_port, cache, own, _pods: pods };
+        let machines = Self { places, each, base_port, cache, own, pods };
         for machine in &machines.each {
             refuse_clock(machine.agent.machine(), machine.agent.wall_ahead())?;
         }
         machines.compare_addresses()?;
+        if let (Some(pods), Some(first)) = (&machines.pods, machines.generators().first()) {
+            pods.keep(&first.agent)?;
+        }
         Ok(machines)
     }
 

@@ -23,6 +23,13 @@ const RIGHTS: [[&str; 2]; 8] = [
     ["list", "events"],
 ];
 
+/// Needed so that a pod may remove the namespace when bakeoff is killed; a run does without.
+const KEEPER_RIGHTS: [[&str; 2]; 3] = [
+    ["create", "serviceaccounts"],
+    ["create", "roles.rbac.authorization.k8s.io"],
+    ["create", "rolebindings.rbac.authorization.k8s.io"],
+];
+
 /// `kubectl` with the words that select cluster and namespace.
 pub(super) struct Kubectl {
     program: String,
@@ -79,26 +86,31 @@ impl Kubectl {
         })
     }
 
-    /// Looks whether the user may do all that is needed, before anything is made.
+    /// Looks whether the user may do all that is needed, before anything is made. Returns the rights that are
+    /// missing of those that a run can do without.
     ///
     /// # Errors
     /// With all rights that are missing.
-    pub(super) fn demand_rights(&self) -> Result<(), Failure> {
+    pub(super) fn demand_rights(&self) -> Result<Option<String>, Failure> {
+        let all = || RIGHTS.into_iter().chain(KEEPER_RIGHTS);
         let asked: Vec<_> = std::thread::scope(|scope| {
             let ask = |[verb, what]: [&'static str; 2]| {
                 scope.spawn(move || self.run(&["auth", "can-i", verb, what], ""))
             };
-            let each: Vec<_> = RIGHTS.into_iter().map(ask).collect();
+            let each: Vec<_> = all().map(ask).collect();
             each.into_iter()
                 .map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
                 .collect()
         });
-        let mut missing = Vec::new();
-        for ([verb, what], answer) in RIGHTS.into_iter().zip(asked) {
+        let (mut missing, mut of_keeper) = (Vec::new(), Vec::new());
+        for (place, ([verb, what], answer)) in all().zip(asked).enumerate() {
             let (_, out, complaint) = answer?;
             match out.lines().last().unwrap_or_default() {
                 "yes" => {}
-                no if no.starts_with("no") => missing.push(format!("{verb} {what}")),
+                no if no.starts_with("no") => {
+                    let list = if place < RIGHTS.len() { &mut missing } else { &mut of_keeper };
+                    list.push(format!("{verb} {what}"));
+                }
                 _ => {
                     let why = format!("the Kubernetes cluster does not answer\n    | {complaint}");
                     return Err(Failure::unreachable(why));
@@ -106,7 +118,7 @@ impl Kubectl {
             }
         }
         if missing.is_empty() {
-            return Ok(());
+            return Ok((!of_keeper.is_empty()).then(|| of_keeper.join(", ")));
         }
         Err(Failure::input(
             format!("you have not the rights on the Kubernetes cluster to {}", missing.join(", ")),

@@ -9,6 +9,8 @@ use serde_json::{Map, Value, json};
 pub(super) const TAKES: &str = "bakeoff.dev/takes";
 /// The label with the run's namespace.
 const RUN: &str = "bakeoff.dev/run";
+/// The account of generators' pods, its role and what binds them.
+const KEEPER: &str = "keeper";
 /// The folder for data, and home.
 pub(super) const DATA: &str = "/data";
 /// A user who is nobody.
@@ -44,6 +46,38 @@ pub(super) fn owner(object: &Value) -> Value {
     })
 }
 
+/// Returns the account of generators' pods, which may remove the run's namespace and nothing else.
+pub(super) fn keeper(namespace: &str) -> [Value; 3] {
+    let metadata = json!({"name": KEEPER});
+    let group = "rbac.authorization.k8s.io";
+    [
+        json!({
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": metadata,
+            "automountServiceAccountToken": false,
+        }),
+        json!({
+            "apiVersion": format!("{group}/v1"),
+            "kind": "Role",
+            "metadata": metadata,
+            "rules": [{
+                "apiGroups": [""],
+                "resources": ["namespaces"],
+                "resourceNames": [namespace],
+                "verbs": ["delete"],
+            }],
+        }),
+        json!({
+            "apiVersion": format!("{group}/v1"),
+            "kind": "RoleBinding",
+            "metadata": metadata,
+            "roleRef": {"apiGroup": group, "kind": "Role", "name": KEEPER},
+            "subjects": [{"kind": "ServiceAccount", "name": KEEPER, "namespace": namespace}],
+        }),
+    ]
+}
+
 pub(super) fn service(owner: &Value) -> Value {
     json!({
         "apiVersion": "v1",
@@ -57,9 +91,14 @@ pub(super) fn service(owner: &Value) -> Value {
     })
 }
 
-pub(super) fn generators(wanted: &Kubernetes, run: &str) -> Value {
+/// Returns the Job. `keeps`: its pods have the account that may remove the namespace.
+pub(super) fn generators(wanted: &Kubernetes, run: &str, keeps: bool) -> Value {
     let mut pod = pod(wanted, run, "generators", false);
     pod["spec"]["restartPolicy"] = json!("Never");
+    if keeps {
+        pod["spec"]["serviceAccountName"] = json!(KEEPER);
+        pod["spec"]["automountServiceAccountToken"] = json!(true);
+    }
     json!({
         "apiVersion": "batch/v1",
         "kind": "Job",

@@ -185,9 +185,10 @@ impl System for Istio {
 
     fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
         let node = nodes.first().ok_or("it has no nodes")?;
-        // `/ready` stays 503 without a cluster to be ready for.
+        // `/ready` stays 503 without a cluster to be ready for. Nothing is answered before the files are read; who asks
+        // from another machine without a certificate is answered 401.
         match ask(node, "GET", "/debug/syncz")? {
-            (200, _) => Ok(ClusterStatus::default()),
+            (200 | 401, _) => Ok(ClusterStatus::default()),
             (status, reply) => {
                 Err(format!("`{}` answered {status}: {}", node.name, reply.trim()).into())
             }
