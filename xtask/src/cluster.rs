@@ -57,6 +57,7 @@ fn obey(words: &[&str]) -> Result<(), ClusterError> {
         ["check"] => check(),
         ["kubectl", arguments @ ..] => kubectl(arguments),
         ["image", file] => import(file),
+        ["image", name, files @ ..] => import_files(name, files),
         _ => Err(ClusterError::Usage(format!("`cluster {}` is no chore", words.join(" ")))),
     }
 }
@@ -332,18 +333,39 @@ fn import(image: &str) -> Result<(), ClusterError> {
     needs_root(&run, &cache)?;
     let state = run.state().ok_or_else(|| not_up(&run))?;
     let programs = Programs::have(&cache)?;
-    let began = Instant::now();
     let file = match image {
         "debian" => images::debian(&cache)?,
         file => std::path::absolute(file).unwrap_or_else(|_| file.into()),
     };
     std::fs::metadata(&file).map_err(ClusterError::file("read", &file))?;
+    import_into_each(image, &file, &state, &programs)
+}
+
+/// Makes an image of some files of this machine, each as `PATH-IN-IMAGE=FILE`, and imports it into each node.
+fn import_files(name: &str, files: &[&str]) -> Result<(), ClusterError> {
+    let (cache, run) = find()?;
+    needs_root(&run, &cache)?;
+    let state = run.state().ok_or_else(|| not_up(&run))?;
+    let pairs: Option<Vec<_>> = files.iter().map(|pair| pair.split_once('=')).collect();
+    let pairs = pairs.ok_or_else(|| ClusterError::Usage("PATH-IN-IMAGE=FILE".to_owned()))?;
+    let file = images::of_files(&run, name, &pairs)?;
+    import_into_each(name, &file, &state, &Programs::have(&cache)?)
+}
+
+/// Imports the tar of an image into each node.
+fn import_into_each(
+    image: &str,
+    file: &Path,
+    state: &State,
+    programs: &Programs,
+) -> Result<(), ClusterError> {
+    let began = Instant::now();
     let import = |node: &Machine| match image {
         // It is large, and always the same.
-        "debian" if images::has(&programs, node, images::DEBIAN)? => {
+        "debian" if images::has(programs, node, images::DEBIAN)? => {
             Ok(vec![images::DEBIAN.to_owned()])
         }
-        _ => images::import(&programs, node, &file),
+        _ => images::import(programs, node, file),
     };
     let imported = std::thread::scope(|scope| {
         let threads: Vec<_> =

@@ -59,6 +59,9 @@ cargo xtask CHORE
   cluster image TAR|debian
                     import an OCI image into each node; `debian`: one with Debian's C library, shell,
                     tools and Java, made now
+  cluster image NAME PATH=FILE...
+                    make an image of files of this machine, with the libraries that they need, and
+                    import it
   dist [--target musl|gnu] [--profile release|dev] [--check] [--measure [--native FILE] [--pairs N]]
        [--program FILE]
                     one file that runs on any x86-64 Linux and an OCI image of it, in `target/dist`:

@@ -46,6 +46,10 @@ pub struct Machine {
     pub servers: Takes,
     /// Whether it generates load.
     pub generator: bool,
+    /// The kind that it is kept for, where it has that kind's image.
+    pub kind: Option<String>,
+    /// The node of Kubernetes that it is on, where it is a pod.
+    pub node: Option<String>,
 }
 
 /// The way to a machine.
@@ -116,11 +120,14 @@ impl Places {
         }
     }
 
-    /// Returns the places of machines that take servers of a role, in order: those that are kept for it, else those
-    /// that take any.
-    pub fn servers_of(&self, role: &str) -> Vec<usize> {
+    /// Returns the places of machines that take servers of a role and a kind, in order: those that are kept for the
+    /// kind, else for the role, else those that take any.
+    pub fn servers_of(&self, role: &str, kind: &str) -> Vec<usize> {
+        let has_own = self.machines.iter().any(|machine| machine.kind.as_deref() == Some(kind));
+        let own = has_own.then_some(kind);
         let of = |takes: &dyn Fn(&Takes) -> bool| -> Vec<usize> {
             let all = self.machines.iter().enumerate();
+            let all = all.filter(|(_, machine)| machine.kind.as_deref() == own);
             all.filter(|(_, machine)| takes(&machine.servers)).map(|(place, _)| place).collect()
         };
         let kept =
@@ -305,7 +312,16 @@ fn machine(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option<Machine
         },
     };
     let generator = flag("generator", sink)?;
-    Some(Machine { name: name.clone(), reach, address, data, servers, generator })
+    Some(Machine {
+        name: name.clone(),
+        reach,
+        address,
+        data,
+        servers,
+        generator,
+        kind: None,
+        node: None,
+    })
 }
 
 fn address(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option<IpAddr> {
@@ -373,8 +389,8 @@ ssh: [-F, hosts]
         assert_eq!(db1.reach, Reach::Ssh("me@db1".into()));
         assert_eq!((db1.address, db1.data.as_deref()), ([10, 0, 0, 1].into(), Some("/mnt/a")));
         assert_eq!(places.generators(), [2]);
-        assert_eq!(places.servers_of("storage"), [1], "kept for it");
-        assert_eq!(places.servers_of("system"), [0], "takes any");
+        assert_eq!(places.servers_of("storage", "x"), [1], "kept for it");
+        assert_eq!(places.servers_of("system", "x"), [0], "takes any");
         assert_eq!(places.ssh, ["-F", "hosts"]);
     }
 

@@ -359,6 +359,23 @@ fn hash_of_files(files: &[PathBuf]) -> Result<String, Refusal> {
     Ok(program_hash(&hashes))
 }
 
+/// Finds the program that `PATH` has, and no other.
+pub(super) fn on_path(
+    host: &Host,
+    recipe: &Recipe,
+    wanted: Option<&VersionRequest>,
+    cache: &Cache,
+) -> Result<Option<Installed>, InstallError> {
+    let search = Search::new(host, recipe, wanted, cache)?;
+    let Some(path) = search.candidate_on_path() else { return Ok(None) };
+    let found = search.on_path(&path).map_err(|reason| InstallError::OwnProgram {
+        system: recipe.system.to_owned(),
+        path,
+        reason: Box::new(reason),
+    });
+    found.map(Some)
+}
+
 /// Returns the SHA-256 of a user's own program, as [`crate::Installed`] has it, without executing it.
 ///
 /// # Errors

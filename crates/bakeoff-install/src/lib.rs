@@ -44,6 +44,8 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 pub use availability::{Availability, describe};
 pub use cache::{Cache, foreign, sha256_of};
 pub use error::{InstallError, RuntimeMissing, SourceError};
@@ -60,7 +62,7 @@ use tool::{Call, Watcher};
 use version::upstream;
 
 /// A program that is there.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Installed {
     /// The system that it is the program of.
     pub system: String,
@@ -83,7 +85,7 @@ pub struct Installed {
 }
 
 /// Path and arguments to execute.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Program {
     /// An executable file.
     Binary(PathBuf),
@@ -287,6 +289,17 @@ fn install_on(
         tried,
         hints: availability::hints(host, recipe),
     })
+}
+
+/// Finds the program that `PATH` has, and no other. `None` when it has none.
+///
+/// # Errors
+/// When a runtime is missing, or the program that is there will not do.
+pub fn on_path(
+    recipe: &Recipe,
+    wanted: Option<&VersionRequest>,
+) -> Result<Option<Installed>, InstallError> {
+    find::on_path(&Host::from_environment(), recipe, wanted, &Cache::from_environment()?)
 }
 
 /// Tries a source: fetches, asks for the version, hashes, and moves into the cache.

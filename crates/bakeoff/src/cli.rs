@@ -107,7 +107,14 @@ pub(crate) enum Command {
     },
     /// Serve a coordinator on standard input and output: what bakeoff starts on other machines
     #[command(hide = true)]
-    Agent,
+    Agent {
+        /// Be a pod's first process: wait for agents, and end a minute after the last one
+        #[arg(long)]
+        first: bool,
+        /// Put this executable there, and end
+        #[arg(long, value_name = "PATH", conflicts_with = "first")]
+        install: Option<PathBuf>,
+    },
     /// Run what a configuration of dbtester describes, and write dbtester's files and tables
     #[command(subcommand, arg_required_else_help = true)]
     Dbtester(DbtesterCommand),

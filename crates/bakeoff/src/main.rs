@@ -42,8 +42,13 @@ fn main() -> ExitCode {
     }
     let mut cli = Cli::parse_from(bakeoff_compat::arguments(std::env::args_os()));
     let mut messages = Messages::new();
-    if let Command::Agent = cli.command {
-        return ended(commands::agent::serve().map(|()| ExitCode::SUCCESS));
+    if let Command::Agent { first, install } = &cli.command {
+        let done = match (first, install) {
+            (true, _) => catch_signals().map(|interrupted| commands::agent::first(&interrupted)),
+            (false, Some(path)) => commands::agent::install(path),
+            (false, None) => commands::agent::serve(),
+        };
+        return ended(done.map(|()| ExitCode::SUCCESS));
     }
     let done =
         catch_signals().and_then(|interrupted| obey(&mut cli.command, &mut messages, &interrupted));
@@ -107,7 +112,7 @@ fn obey(
         Command::Doctor { studies, on: Some(places) } => {
             return commands::doctor::machines(studies, places);
         }
-        Command::Agent => unreachable!("it is served before signals are caught"),
+        Command::Agent { .. } => unreachable!("it is served before signals are caught"),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "bakeoff", &mut script);

@@ -86,6 +86,43 @@ pub(super) fn debian(cache: &Path) -> Result<PathBuf, ClusterError> {
     Ok(out)
 }
 
+/// Writes an image of some files, each with its path in it, and of the shared libraries that they need.
+pub(super) fn of_files(
+    run: &Run,
+    name: &str,
+    files: &[(&str, &str)],
+) -> Result<PathBuf, ClusterError> {
+    let out = run.path("images/files.tar");
+    let mut each: Vec<(String, PathBuf)> =
+        files.iter().map(|(path, file)| ((*path).to_owned(), PathBuf::from(file))).collect();
+    for (_, file) in files {
+        each.extend(libraries(file)?.into_iter().map(|path| (path.display().to_string(), path)));
+    }
+    each.sort();
+    each.dedup();
+    let read = |(path, file): &(String, PathBuf)| {
+        let bytes = fs::read(file).map_err(ClusterError::file("read", file))?;
+        Ok((path.clone(), bytes))
+    };
+    let read = each.iter().map(read).collect::<Result<Vec<_>, ClusterError>>()?;
+    let read: Vec<_> =
+        read.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice(), 0o755)).collect();
+    write_image(Layout::Tar(&out), name, &read, &[], NOBODY)?;
+    Ok(out)
+}
+
+/// Returns the shared libraries that a program of this machine needs, and what loads them; none where it is static.
+fn libraries(program: &str) -> Result<Vec<PathBuf>, ClusterError> {
+    let told = Command::new("ldd")
+        .arg(program)
+        .output()
+        .map_err(|error| ClusterError::Start { program: "ldd".to_owned(), error })?;
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    let path =
+        |line: &str| line.split_whitespace().find(|word| word.starts_with('/')).map(PathBuf::from);
+    Ok(told.lines().filter_map(path).collect())
+}
+
 fn add_users(tree: &Path) -> std::io::Result<()> {
     let etc = tree.join("etc");
     fs::create_dir_all(&etc)?;

@@ -18,6 +18,10 @@ pub struct Kubernetes {
     pub generators: u32,
     /// An image with a shell and a C library that bakeoff runs with.
     pub image: String,
+    /// The image of each kind whose servers run in one of their own: they get pods for themselves.
+    pub images: Vec<(String, String)>,
+    /// An image with this bakeoff as `/bakeoff`, from which pods take it; it is sent where none is named.
+    pub agent_image: Option<String>,
     /// `Always`, `IfNotPresent`, `Never`.
     pub pull: String,
     /// Whether pods may share a node where there are too few.
@@ -34,12 +38,14 @@ pub struct Kubernetes {
     pub memory: Option<String>,
 }
 
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 14] = [
     "context",
     "kubectl",
     "servers",
     "generators",
     "image",
+    "images",
+    "agent-image",
     "image-pull",
     "share-nodes",
     "node-selector",
@@ -65,6 +71,7 @@ pub(super) fn read(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option
         Some(entry) => text(entry, "a word", sink).map(Some),
     };
     let (context, kubectl, image) = (word("context"), word("kubectl"), word("image"));
+    let agent_image = word("agent-image");
     let (class, storage) = (word("storage-class"), word("storage"));
     let (cpu, memory, pull) = (word("cpu"), word("memory"), word("image-pull"));
     let mut count = |name: &str, usual: u32| match field(name) {
@@ -91,7 +98,11 @@ pub(super) fn read(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option
             flag
         }
     };
-    let selector = field("node-selector").map_or(Some(Vec::new()), |entry| labels(entry, sink));
+    let mut words = |name: &str, of: &str| {
+        field(name).map_or(Some(Vec::new()), |entry| mapping(entry, of, sink))
+    };
+    let selector = words("node-selector", "a mapping of labels");
+    let images = words("images", "a mapping of kinds to images");
     let pull = pull?.unwrap_or_else(|| "IfNotPresent".to_owned());
     if let Some(entry) = field("image-pull")
         && !PULLS.contains(&pull.as_str())
@@ -105,7 +116,11 @@ pub(super) fn read(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option
         kubectl: kubectl?.unwrap_or_else(|| "kubectl".to_owned()),
         servers: servers?,
         generators: generators?,
-        image: image?.unwrap_or_else(|| "debian:stable-slim".to_owned()),
+        image: image?
+            .or_else(|| agent_image.clone().flatten())
+            .unwrap_or_else(|| "debian:stable-slim".to_owned()),
+        images: images?,
+        agent_image: agent_image?,
         pull,
         share_nodes: share_nodes?,
         node_selector: selector?,
@@ -116,14 +131,19 @@ pub(super) fn read(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option
     })
 }
 
-fn labels(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option<Vec<(String, String)>> {
+/// Reads a mapping of words to words.
+fn mapping(
+    entry: &PlacedEntry,
+    wanted: &str,
+    sink: &mut DiagnosticSink<'_>,
+) -> Option<Vec<(String, String)>> {
     let PlacedValue::Map(fields) = &entry.node.value else {
         let seen = entry.node.seen("a mapping");
-        sink.refuse(&entry.node.at, "node-selector", "a mapping of labels", &seen);
+        sink.refuse(&entry.node.at, &entry.key, wanted, &seen);
         return None;
     };
-    let label = |field: &PlacedEntry| Some((field.key.clone(), text(field, "a label", sink)?));
-    fields.iter().map(label).collect()
+    let word = |field: &PlacedEntry| Some((field.key.clone(), text(field, "a word", sink)?));
+    fields.iter().map(word).collect()
 }
 
 #[cfg(test)]
@@ -139,6 +159,10 @@ mod tests {
         assert_eq!((pods.kubectl.as_str(), pods.pull.as_str()), ("kubectl", "IfNotPresent"));
         assert_eq!(pods.node_selector, [("disk".to_owned(), "nvme".to_owned())]);
         assert_eq!((pods.share_nodes, pods.cpu.as_deref()), (false, Some("2")));
+        let text = "kubernetes: {images: {etcd: 'x/etcd:3'}, agent-image: x/bakeoff}";
+        let pods = Places::parse("p.yaml", text).unwrap().kubernetes.unwrap();
+        assert_eq!(pods.images, [("etcd".to_owned(), "x/etcd:3".to_owned())]);
+        assert_eq!(pods.agent_image.as_deref(), Some("x/bakeoff"));
         assert!(Places::parse("p.yaml", "kubernetes: {}").unwrap().machines.is_empty());
     }
 
@@ -152,6 +176,7 @@ mod tests {
         check("kubernetes: {servers: 0}", "a number of pods from 1 to 500");
         check("kubernetes: {server: 3}", "unknown field `server` in `kubernetes`");
         check("kubernetes: {image-pull: often}", "`Always`, `IfNotPresent` or `Never`");
+        check("kubernetes: {images: x}", "`images` must be a mapping of kinds to images");
         check("kubernetes: {share-nodes: 2}", "`share-nodes` must be `true` or `false`");
         check(
             "{kubernetes: {}, machines: {a: {here: true, servers: true, generator: true}}}",

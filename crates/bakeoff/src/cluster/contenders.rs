@@ -14,6 +14,7 @@ use crate::cluster::seating::Seating;
 use crate::cluster::topology::{self, Component, Member, compose};
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
+use crate::machines::Machines;
 use crate::systems::{self, COMPOSITE, System, exchange};
 
 /// A system of the study with all that is needed to run it.
@@ -32,27 +33,30 @@ pub(crate) struct Contender<'a> {
 pub(crate) fn gather<'a>(
     study: &'a Study,
     run_dir: &Path,
-    reporter: &mut dyn Reporter,
-    stop: &AtomicBool,
+    machines: Option<&Machines>,
+    (reporter, stop): (&mut dyn Reporter, &AtomicBool),
 ) -> Result<Vec<Contender<'a>>, Failure> {
-    study.systems.iter().map(|asked| contender(asked, run_dir, reporter, stop)).collect()
+    let mut each = study.systems.iter();
+    each.by_ref().map(|asked| contender(asked, run_dir, machines, (&mut *reporter, stop))).collect()
 }
 
 fn contender<'a>(
     asked: &'a study::System,
     run_dir: &Path,
-    reporter: &mut dyn Reporter,
-    stop: &AtomicBool,
+    machines: Option<&Machines>,
+    (reporter, stop): (&mut dyn Reporter, &AtomicBool),
 ) -> Result<Contender<'a>, Failure> {
     let system = kind_of(asked);
     if !asked.is_started() {
         return running(asked, system, reporter, stop);
     }
-    let mut components = vec![component(COMPOSITE, None, asked, reporter, stop)?];
+    let mut components =
+        vec![component((COMPOSITE, None), asked, machines, (&mut *reporter, stop))?];
     // In the order in which the kind names its roles: a later one may need an earlier.
     for role in system.kind().roles {
         if let Some(part) = asked.parts.get(role.name) {
-            components.push(component(role.name, Some(role.tier), part, reporter, stop)?);
+            let role = (role.name, Some(role.tier));
+            components.push(component(role, part, machines, (&mut *reporter, stop))?);
         }
     }
     components.sort_by_key(|one| topology::order(one.tier));
@@ -152,13 +156,16 @@ fn kind_of(asked: &study::System) -> &'static dyn System {
 
 /// Finds, and where needed fetches, the program of a system or a part.
 fn component<'a>(
-    role: &'a str,
-    tier: Option<Tier>,
+    (role, tier): (&'a str, Option<Tier>),
     asked: &'a study::System,
-    reporter: &mut dyn Reporter,
-    stop: &AtomicBool,
+    machines: Option<&Machines>,
+    (reporter, stop): (&mut dyn Reporter, &AtomicBool),
 ) -> Result<Component<'a>, Failure> {
     let system = kind_of(asked);
+    let of_image = machines.map(|machines| machines.program_of_image(asked)).transpose()?.flatten();
+    if of_image.is_some() {
+        return Ok(Component { role, tier, asked, system, program: of_image, seal: None });
+    }
     let program = match (system.declares().origin.recipe(), &asked.process) {
         (None, None) => None,
         (None, Some(process)) => {

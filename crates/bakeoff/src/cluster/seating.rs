@@ -10,29 +10,31 @@ use bakeoff_host::Seat;
 /// The seats that nodes take in turn, and where clients connect from.
 #[derive(Clone)]
 pub(crate) struct Seating {
-    /// The seats of each role, at least one.
-    seats: SeatsOfRole,
+    /// The seats of each role and kind, at least one.
+    seats: SeatsOf,
     clients: Vec<IpAddr>,
 }
 
-/// Returns the seats that nodes of a role take in turn.
-type SeatsOfRole = Arc<dyn Fn(&str) -> Vec<Seat> + Send + Sync>;
+/// Returns the seats that nodes of a role and a kind take in turn.
+type SeatsOf = Arc<dyn Fn(&str, &str) -> Vec<Seat> + Send + Sync>;
 
 impl Seating {
     /// Seats all nodes on this machine, on loopback, and the clients too.
     pub(crate) fn here() -> Self {
-        Self::by_role(|_| vec![Seat::HERE])
+        Self::by_role_and_kind(|_, _| vec![Seat::HERE])
     }
 
     /// Deals these seats, one at least, in turn. Clients connect from this machine's loopback.
     #[cfg(test)]
     pub(crate) fn spread(seats: Vec<Seat>) -> Self {
         assert!(!seats.is_empty(), "nodes need a seat");
-        Self::by_role(move |_| seats.clone())
+        Self::by_role_and_kind(move |_, _| seats.clone())
     }
 
-    /// Deals the seats of each role in turn, one at least. Clients connect from this machine's loopback.
-    pub(crate) fn by_role(seats: impl Fn(&str) -> Vec<Seat> + Send + Sync + 'static) -> Self {
+    /// Deals the seats of each role and kind in turn, one at least. Clients connect from this machine's loopback.
+    pub(crate) fn by_role_and_kind(
+        seats: impl Fn(&str, &str) -> Vec<Seat> + Send + Sync + 'static,
+    ) -> Self {
         Self { seats: Arc::new(seats), clients: vec![Ipv4Addr::LOCALHOST.into()] }
     }
 
@@ -46,8 +48,8 @@ impl Seating {
         &self.clients
     }
 
-    /// Returns the seats that nodes of a role take in turn, one at least.
-    pub(super) fn of_role(&self, role: &str) -> Vec<Seat> {
-        (self.seats)(role)
+    /// Returns the seats that nodes of a role take in turn, one at least, when they are of this kind.
+    pub(super) fn of_role(&self, role: &str, kind: &str) -> Vec<Seat> {
+        (self.seats)(role, kind)
     }
 }

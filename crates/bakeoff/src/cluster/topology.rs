@@ -116,7 +116,7 @@ fn deal<'a>(seating: &Seating, components: &[Component<'a>]) -> Vec<(&'a str, Ve
         let seats = match beside {
             Some((_, seats)) => seats.clone(),
             None => {
-                let seats = seating.of_role(component.role);
+                let seats = seating.of_role(component.role, &component.asked.kind);
                 let nodes = component.asked.nodes as usize;
                 turn += nodes;
                 (turn - nodes..turn).map(|turn| seats[turn % seats.len()]).collect()

@@ -4,18 +4,28 @@
 //!
 //! Not here: the protocol and the host behind it (`bakeoff_agent`), how loads are driven (`generators::serve`).
 
+use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bakeoff_agent::{Hello, PROTOCOL};
-use bakeoff_clock::wall;
+use bakeoff_clock::{self as clock, wall};
 use bakeoff_engine::open_files;
 use bakeoff_install::place;
+use rustix::process::WaitOptions;
 
 use crate::environment;
 use crate::failure::Failure;
 use crate::generators::serve::Generator;
+
+/// How long a pod waits for its first agent, and for another one after its last.
+const WAITS_FIRST: Duration = Duration::from_secs(90);
+const WAITS_AGAIN: Duration = Duration::from_secs(60);
+/// How often that is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Serves until standard input closes.
 ///
@@ -39,4 +49,41 @@ pub(crate) fn serve() -> Result<(), Failure> {
     let served =
         bakeoff_agent::serve(&hello, Arc::new(Generator::default()), io::stdin(), io::stdout());
     served.map_err(|error| Failure::machine(format!("the coordinator cannot be served: {error}")))
+}
+
+/// Is the first process of a pod: ends when no agent has come for long, or when it is told to.
+pub(crate) fn first(interrupted: &AtomicBool) {
+    let mut until = clock::now() + WAITS_FIRST;
+    while clock::now() < until && !interrupted.load(Ordering::Relaxed) {
+        std::thread::sleep(LOOK_EVERY);
+        // What lost its parent is the first process's, and nobody else takes note of its end.
+        while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
+        if has_agents() {
+            until = clock::now() + WAITS_AGAIN;
+        }
+    }
+}
+
+/// Returns whether another bakeoff runs here.
+fn has_agents() -> bool {
+    let own = std::process::id();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut others = entries.filter(|entry| {
+        let pid = entry.file_name().to_string_lossy().parse::<u32>();
+        pid.is_ok_and(|pid| pid != own)
+    });
+    others.any(|entry| {
+        let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+        name.starts_with("bakeoff")
+    })
+}
+
+/// Puts this executable to a path, where the containers of a pod find it.
+///
+/// # Errors
+/// When it cannot be read or written.
+pub(crate) fn install(path: &Path) -> Result<(), Failure> {
+    let own = std::env::current_exe()
+        .map_err(|error| Failure::machine(format!("bakeoff cannot find itself: {error}")))?;
+    fs::copy(&own, path).map(drop).map_err(|error| Failure::file("write", path, &error))
 }

@@ -115,7 +115,7 @@ impl Needs {
         for system in systems.filter(|system| system.is_started()) {
             let parts = system.parts.iter().map(|(role, part)| (role.as_str(), part));
             for (role, part) in std::iter::once(("system", system)).chain(parts) {
-                if !places.servers_of(role).contains(&place) {
+                if !places.servers_of(role, &part.kind).contains(&place) {
                     continue;
                 }
                 let limits = part.limits.as_ref();

@@ -116,7 +116,7 @@ fn serve(
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
     let workload = workload(study, &study.systems[0], args.workload.as_deref())?;
-    let contenders = contenders::gather(study, dir, reporter, interrupted)?;
+    let contenders = contenders::gather(study, dir, None, (reporter, interrupted))?;
     let contender = contenders.first().expect("the study was cut down to one system");
     let mut ports = Allocator::new(args.ports.base_port);
     reporter.report(&Event::SystemStarting { system: &contender.asked.name });

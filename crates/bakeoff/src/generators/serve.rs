@@ -24,6 +24,7 @@ use serde_json::Value;
 
 use super::http;
 use super::order::{AcknowledgedTold, KeysOrder, Order, ReadBackTold, StageOrder, StageTold, To};
+use crate::cluster::contenders;
 use crate::environment;
 use crate::machines::describe;
 use crate::machines::kubernetes::keeper::Keeper;
@@ -99,6 +100,7 @@ impl Duties for Generator {
                 read_back(&self.keys()?, to, keys_max, seed, line)
             }
             Order::Http(order) => http::drive(*order, workshop, line),
+            Order::Program { kind, version } => program(&kind, version.as_deref()),
             Order::Keep { namespace } => {
                 let keeper = Keeper::in_pod(&namespace)?;
                 *self.keeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(keeper);
@@ -121,6 +123,16 @@ impl Generator {
         let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         keys.clone().ok_or_else(|| AgentRefusal::new("no trial was begun"))
     }
+}
+
+/// Finds the program of a kind on this machine's `PATH`.
+fn program(kind: &str, version: Option<&str>) -> Result<Value, AgentRefusal> {
+    let system = systems::by_kind(kind)
+        .ok_or_else(|| AgentRefusal::new(format!("there is no kind `{kind}`")))?;
+    let wanted = contenders::version_request(version).map_err(AgentRefusal::new)?;
+    let recipe = system.declares().origin.recipe();
+    let found = recipe.map(|recipe| bakeoff_install::on_path(recipe, wanted.as_ref())).transpose();
+    told(&found.map_err(AgentRefusal::new)?.flatten())
 }
 
 /// Returns the system and its nodes, for sessions on this machine.

@@ -18,12 +18,14 @@ use std::time::Duration;
 use bakeoff_agent::{Agent, AgentError, Carrier};
 use bakeoff_clock as clock;
 use bakeoff_core::places::{Kubernetes, Machine, Reach, Takes};
+use bakeoff_core::study::Study;
 use serde_json::Value;
 
 use self::kubectl::Kubectl;
 use crate::failure::Failure;
 use crate::generators::order::{Order, duty};
 use crate::messages;
+use crate::systems;
 
 /// How long pods may take to be ready, and how often that is looked at.
 const READY_WITHIN: Duration = Duration::from_secs(300);
@@ -38,6 +40,8 @@ pub(crate) struct Pods {
     machines: Vec<Machine>,
     /// Whether the pods of generators may remove the namespace, or why not.
     keeper: Result<(), String>,
+    /// Whether pods have bakeoff from an image.
+    has_agent: bool,
 }
 
 impl Pods {
@@ -47,14 +51,16 @@ impl Pods {
     /// With the rights that are missing, or with the pod that does not come up and its last event.
     pub(super) fn make(
         wanted: &Kubernetes,
-        run: &str,
+        (run, study): (&str, &Study),
         interrupted: &AtomicBool,
     ) -> Result<Self, Failure> {
+        let sets = server_sets(wanted, study)?;
         let namespace = namespace(run);
         let kubectl = Kubectl::new(wanted, &namespace);
         let lacks_keeper = kubectl.demand_rights()?;
         kubectl.create(&manifests::namespace(&namespace))?;
-        let mut pods = Self { kubectl, namespace, machines: Vec::new(), keeper: Ok(()) };
+        let has_agent = wanted.agent_image.is_some();
+        let mut pods = Self { kubectl, namespace, machines: Vec::new(), keeper: Ok(()), has_agent };
         pods.keeper = match lacks_keeper {
             None => manifests::keeper(&pods.namespace)
                 .iter()
@@ -67,8 +73,11 @@ impl Pods {
         let job = pods.kubectl.create(&manifests::generators(wanted, namespace, keeps))?;
         let owner = manifests::owner(&job);
         pods.kubectl.create(&manifests::service(&owner))?;
-        pods.kubectl.create(&manifests::servers(wanted, namespace, &owner))?;
-        pods.machines = pods.wait(wanted, interrupted)?;
+        for set in &sets {
+            pods.kubectl.create(&manifests::servers(wanted, namespace, &owner, *set))?;
+        }
+        let all = wanted.servers as usize * sets.len() + wanted.generators as usize;
+        pods.machines = pods.wait(all, interrupted)?;
         Ok(pods)
     }
 
@@ -80,7 +89,8 @@ impl Pods {
     /// Returns the way to a pod.
     pub(super) fn carrier(&self, pod: &str) -> Carrier {
         let (program, arguments) = self.kubectl.words();
-        Carrier::Kubectl { program, arguments, pod: pod.to_owned(), image_program: None }
+        let image_program = self.has_agent.then(|| manifests::PROGRAM.to_owned());
+        Carrier::Kubectl { program, arguments, pod: pod.to_owned(), image_program }
     }
 
     /// Has an agent remove the namespace once the coordinator is gone; says so where that cannot be.
@@ -107,9 +117,8 @@ impl Pods {
         }
     }
 
-    fn wait(&self, wanted: &Kubernetes, interrupted: &AtomicBool) -> Result<Vec<Machine>, Failure> {
+    fn wait(&self, all: usize, interrupted: &AtomicBool) -> Result<Vec<Machine>, Failure> {
         let began = clock::now();
-        let all = (wanted.servers + wanted.generators) as usize;
         loop {
             if interrupted.load(Ordering::Relaxed) {
                 return Err(Failure::INTERRUPTED);
@@ -118,7 +127,10 @@ impl Pods {
             let pods = seen["items"].as_array().map_or(&[][..], Vec::as_slice);
             let mut machines: Vec<Machine> = pods.iter().filter_map(ready).collect();
             if machines.len() == all {
-                machines.sort_by_key(|machine| (machine.generator, number(&machine.name)));
+                machines.sort_by(|a, b| {
+                    let key = |one: &Machine| (one.generator, one.kind.clone(), number(&one.name));
+                    key(a).cmp(&key(b))
+                });
                 return Ok(machines);
             }
             let waited = clock::now().saturating_duration_since(began);
@@ -140,6 +152,44 @@ impl Drop for Pods {
     }
 }
 
+/// Returns the sets of pods that take servers of a study: for each kind with an image of its own its image, and the
+/// one of all others.
+fn server_sets<'a>(
+    wanted: &'a Kubernetes,
+    study: &Study,
+) -> Result<Vec<Option<(&'a str, &'a str)>>, Failure> {
+    for (kind, image) in &wanted.images {
+        let Some(system) = systems::by_kind(kind) else {
+            return Err(Failure::input(
+                format!("`images` of the places file names `{kind}`, and there is no such kind"),
+                "`bakeoff systems` lists them",
+            ));
+        };
+        let declared = system.declares();
+        let why = match (declared.origin.recipe(), declared.seated_with) {
+            (None, _) => "it is bakeoff itself",
+            (_, Some(_)) => "its servers go beside those of another kind",
+            _ => continue,
+        };
+        return Err(Failure::input(
+            format!("`{kind}` cannot come from the image `{image}`: {why}"),
+            format!("leave `{kind}` out of `images`"),
+        ));
+    }
+    let systems = study.systems.iter().filter(|system| system.is_started());
+    let kinds: Vec<&str> = systems
+        .flat_map(|system| std::iter::once(system).chain(system.parts.values()))
+        .map(|one| &*one.kind)
+        .collect();
+    let images = wanted.images.iter().map(|(kind, image)| (kind.as_str(), image.as_str()));
+    let mut sets: Vec<_> = images.filter(|(kind, _)| kinds.contains(kind)).map(Some).collect();
+    let has_own = |kind: &&str| wanted.images.iter().any(|(own, _)| own == kind);
+    if !kinds.iter().all(has_own) || sets.is_empty() {
+        sets.insert(0, None);
+    }
+    Ok(sets)
+}
+
 /// Returns a name for a namespace that nobody else has: `bakeoff-STUDY-PID-MOMENT`.
 fn namespace(run: &str) -> String {
     let plain = run.chars().filter(char::is_ascii_alphanumeric).take(20);
@@ -158,6 +208,7 @@ fn ready(pod: &Value) -> Option<Machine> {
         Value::String(index) => format!("generators-{index}"),
         _ => name.to_owned(),
     };
+    let word = |value: &Value| value.as_str().map(str::to_owned);
     ready.then(|| Machine {
         name: shown,
         reach: Reach::Pod(name.to_owned()),
@@ -165,6 +216,8 @@ fn ready(pod: &Value) -> Option<Machine> {
         data: Some(manifests::DATA.to_owned()),
         servers: if generator { Takes::Nothing } else { Takes::Any },
         generator,
+        kind: word(&pod["metadata"]["labels"][manifests::KIND]).filter(|kind| !kind.is_empty()),
+        node: word(&pod["spec"]["nodeName"]),
     })
 }
 

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use bakeoff_agent::{Agent, AgentError, Carrier, Incoming, LaunchOrder, Request, Sent};
 use bakeoff_core::places::{self, Places, Purpose, Reach, Takes};
+use bakeoff_core::study::Study;
 use bakeoff_host::ports::PortSource;
 use bakeoff_host::{HostError, MachineId, NodeSpec, Process, Seat};
 
@@ -107,17 +108,38 @@ pub(crate) fn begin(
         }
         Reach::Pod(pod) => pods.expect("pods are made before they are reached").carrier(pod),
     };
-    Agent::begin(&machine.name, &carrier, sent)
+    let Carrier::Kubectl { image_program: Some(_), program, arguments, pod } = &carrier else {
+        return Agent::begin(&machine.name, &carrier, sent);
+    };
+    let theirs = match Agent::begin(&machine.name, &carrier, sent) {
+        Ok(agent) if agent.hello().sha256 == sent.sha256 => return Ok(agent),
+        Ok(agent) => agent.hello().version.clone(),
+        Err(AgentError::OtherProtocol { .. }) => "another version".to_owned(),
+        Err(error) => return Err(error),
+    };
+    let (program, arguments, pod) = (program.clone(), arguments.clone(), pod.clone());
+    let scripted = Carrier::Kubectl { program, arguments, pod, image_program: None };
+    Agent::begin(&machine.name, &scripted, sent).map_err(|error| match error {
+        AgentError::NotBegun { machine, how, said } => {
+            let build = &sent.sha256[..sent.sha256.len().min(12)];
+            let said = format!(
+                "{said}`agent-image` has bakeoff {theirs}, of another build than the one to be sent (SHA-256 {build}…)"
+            );
+            AgentError::NotBegun { machine, how, said }
+        }
+        error => error,
+    })
 }
 
 impl Machines {
-    /// Reaches all machines at once, makes the run's folder on each, and compares clocks and addresses.
+    /// Reaches all machines at once, makes the run's folder on each, and compares clocks and addresses. `run`: the
+    /// name of that folder, and the study for which pods are made.
     ///
     /// # Errors
     /// The first machine's that cannot be used, before anything is started.
     pub(crate) fn reach(
         mut places: Places,
-        run: &str,
+        (run, study): (&str, Option<&Study>),
         base_port: Option<u16>,
         interrupted: &AtomicBool,
     ) -> Result<Self, Failure> {
@@ -125,7 +147,8 @@ impl Machines {
         let pods = places
             .kubernetes
             .as_ref()
-            .map(|kubernetes| Pods::make(kubernetes, run, interrupted))
+            .zip(study)
+            .map(|(kubernetes, study)| Pods::make(kubernetes, (run, study), interrupted))
             .transpose()?;
         if let Some(pods) = &pods {
             places.machines = pods.machines();
@@ -221,11 +244,13 @@ impl Machines {
             address: addresses[place],
         };
         let places = self.places.clone();
-        let of_role = move |role: &str| places.servers_of(role).into_iter().map(&seat).collect();
+        let seats = move |role: &str, kind: &str| {
+            places.servers_of(role, kind).into_iter().map(&seat).collect()
+        };
         let machines = self.places.machines.iter();
         let clients = machines.filter(|machine| machine.generator).map(|machine| machine.address);
         // The coordinator asks servers, too, from whatever address it has among them.
-        Seating::by_role(of_role).with_clients(clients.collect())
+        Seating::by_role_and_kind(seats).with_clients(clients.collect())
     }
 
     /// Begins a trial on all machines: what the one before left is thrown away.

@@ -11,12 +11,15 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use bakeoff_agent::{AgentError, FileStamp, Request};
+use bakeoff_core::study;
 use bakeoff_host::HostError;
-use bakeoff_install::{Installed, Program, sha256_of};
+use bakeoff_install::{Installed, Program, Shape, sha256_of};
 
 use super::{Machine, Machines};
 use crate::cluster::contenders::Contender;
 use crate::failure::Failure;
+use crate::generators::order::{Order, duty};
+use crate::systems;
 
 /// Bytes of a file that are read at once.
 const PART: usize = 256 << 10;
@@ -26,9 +29,12 @@ pub(super) fn send(machines: &Machines, contenders: &[Contender<'_>]) -> Result<
     let components = contenders.iter().flat_map(|contender| &contender.components);
     for component in components {
         let Some(program) = &component.program else { continue };
-        for place in machines.places.servers_of(component.role) {
-            let machine = &machines.each[place];
-            send_one(machines, machine, program)?;
+        for place in machines.places.servers_of(component.role, &component.asked.kind) {
+            // A runtime of its own image runs what is sent; a program of it is there.
+            let in_image = machines.places.machines[place].kind.is_some();
+            if !(in_image && matches!(program.program, Program::Binary(_))) {
+                send_one(machines, &machines.each[place], program)?;
+            }
         }
     }
     Ok(())
@@ -74,6 +80,47 @@ fn sent_path(machine: &Machine, path: &Path, sha256: &str) -> PathBuf {
 }
 
 impl Machines {
+    /// Returns the program of a kind that has an image of its own, as that image has it; `None` where it is to be sent.
+    ///
+    /// # Errors
+    /// When the image lacks it, or not all machines have the same.
+    pub(crate) fn program_of_image(
+        &self,
+        asked: &study::System,
+    ) -> Result<Option<Installed>, Failure> {
+        let images = self.places.kubernetes.iter().flat_map(|kubernetes| &kubernetes.images);
+        let Some((kind, image)) = images.into_iter().find(|(kind, _)| *kind == asked.kind) else {
+            return Ok(None);
+        };
+        let recipe = systems::by_kind(kind).and_then(|system| system.declares().origin.recipe());
+        let Some(shape) = recipe.map(|recipe| recipe.shape) else { return Ok(None) };
+        let machines = self.each.iter().zip(&self.places.machines);
+        let own = machines.filter(|(_, place)| place.kind.as_ref() == Some(kind));
+        let mut found: Option<Installed> = None;
+        for (machine, place) in own {
+            let order = Order::Program { kind: kind.clone(), version: asked.version.clone() };
+            let there: Option<Installed> = duty(&machine.agent, &order)?;
+            if matches!(shape, Shape::Java { .. } | Shape::Node { .. }) {
+                // The image has the runtime, or that was told; what runs on it is sent.
+                continue;
+            }
+            let there = there.ok_or_else(|| {
+                Failure::input(
+                    format!("the image `{image}` has no program of `{kind}` on its `PATH`"),
+                    format!("name another in `images`, or leave out `{kind}` there: it is sent"),
+                )
+            })?;
+            if found.as_ref().is_some_and(|first| first.sha256 != there.sha256) {
+                return Err(Failure::input(
+                    format!("`{}` has another `{kind}` than other pods of `{image}`", place.name),
+                    "name the image by its digest",
+                ));
+            }
+            found = Some(there);
+        }
+        Ok(found.map(|there| Installed { source: format!("image {image}"), ..there }))
+    }
+
     /// Returns which paths of programs are others on a machine: runtimes, and what is in no cache.
     pub(super) fn sent_programs(
         &self,
@@ -82,7 +129,9 @@ impl Machines {
     ) -> Result<Vec<(PathBuf, PathBuf)>, HostError> {
         let elsewhere = |error: AgentError| HostError::Elsewhere { text: error.to_string() };
         let in_cache = self.cache.as_ref().is_some_and(|cache| program.starts_with(cache));
-        if program == self.own || in_cache || !program.is_absolute() {
+        // One that is not here is of an image.
+        let elsewhere_only = !program.exists();
+        if program == self.own || in_cache || !program.is_absolute() || elsewhere_only {
             return Ok(Vec::new());
         }
         let sha256 =

@@ -68,7 +68,7 @@ impl Driver {
             })
         });
         let ca_pem = ca_pem.transpose()?;
-        let machines = Machines::reach(places, "load", None, interrupted)?;
+        let machines = Machines::reach(places, ("load", None), None, interrupted)?;
         Ok(Self::Shared(Box::new(Shared { machines, ca_pem })))
     }
 

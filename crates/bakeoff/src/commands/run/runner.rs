@@ -124,7 +124,7 @@ impl Runner<'_> {
         let base_port = self.options.ports.base_port;
         let name: String =
             study.name.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
-        let reached = Machines::reach(places, &name, base_port, self.interrupted)?;
+        let reached = Machines::reach(places, (&name, Some(study)), base_port, self.interrupted)?;
         Ok(Some(Arc::new(reached)))
     }
 
@@ -181,7 +181,12 @@ impl Runner<'_> {
     ) -> Result<Prepared<'a>, Failure> {
         let dir = &*folder.path;
         let open_files = bakeoff_engine::open_files::raise_for(clients_max(study))?;
-        let contenders = contenders::gather(study, dir, self.reporter, self.interrupted)?;
+        let contenders = contenders::gather(
+            study,
+            dir,
+            machines.map(|machines| &**machines),
+            (self.reporter, self.interrupted),
+        )?;
         refusals::check_ports(self.options.ports.base_port, trials, &contenders, dir, machines)?;
         if let Some(machines) = machines {
             refusals::check_space_elsewhere(study, machines)?;

@@ -7,12 +7,18 @@ use serde_json::{Map, Value, json};
 
 /// The label that says whether a pod is of `servers` or of `generators`.
 pub(super) const TAKES: &str = "bakeoff.dev/takes";
+/// The label with the kind that a pod of servers is kept for; empty where it takes any.
+pub(super) const KIND: &str = "bakeoff.dev/kind";
 /// The label with the run's namespace.
 const RUN: &str = "bakeoff.dev/run";
 /// The account of generators' pods, its role and what binds them.
 const KEEPER: &str = "keeper";
 /// The folder for data, and home.
 pub(super) const DATA: &str = "/data";
+/// Where pods find bakeoff that have it from an image, and where that image has it.
+pub(super) const PROGRAM: &str = "/bakeoff-program/bakeoff";
+const PROGRAM_FOLDER: &str = "/bakeoff-program";
+const IN_IMAGE: &str = "/bakeoff";
 /// A user who is nobody.
 const NOBODY: u32 = 65534;
 /// The longest that a run may last, in seconds.
@@ -115,13 +121,29 @@ pub(super) fn generators(wanted: &Kubernetes, run: &str, keeps: bool) -> Value {
     })
 }
 
-pub(super) fn servers(wanted: &Kubernetes, run: &str, owner: &Value) -> Value {
+/// Returns a set of pods that take servers. `own`: the kind that it is kept for, and the image that it has.
+pub(super) fn servers(
+    wanted: &Kubernetes,
+    run: &str,
+    owner: &Value,
+    own: Option<(&str, &str)>,
+) -> Value {
+    let mut template = pod(wanted, run, "servers", wanted.storage_class.is_some());
+    let (mut name, mut selector) = ("servers".to_owned(), json!({TAKES: "servers", KIND: ""}));
+    if let Some((kind, image)) = own {
+        name = format!("servers-{kind}");
+        selector[KIND] = json!(kind);
+        template["spec"]["containers"][0]["image"] = json!(image);
+    }
+    template["metadata"]["labels"][KIND] = selector[KIND].clone();
+    template["spec"]["affinity"]["podAntiAffinity"] =
+        apart(wanted, &[json!({TAKES: "generators"}), selector.clone()]);
     let mut spec = json!({
         "serviceName": "servers",
         "replicas": wanted.servers,
         "podManagementPolicy": "Parallel",
-        "selector": {"matchLabels": {TAKES: "servers"}},
-        "template": pod(wanted, run, "servers", wanted.storage_class.is_some()),
+        "selector": {"matchLabels": selector},
+        "template": template,
     });
     if let Some(class) = &wanted.storage_class {
         spec["volumeClaimTemplates"] = json!([{
@@ -138,7 +160,7 @@ pub(super) fn servers(wanted: &Kubernetes, run: &str, owner: &Value) -> Value {
     json!({
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
-        "metadata": {"name": "servers", "ownerReferences": [owner]},
+        "metadata": {"name": name, "ownerReferences": [owner]},
         "spec": spec,
     })
 }
@@ -152,14 +174,14 @@ fn pod(wanted: &Kubernetes, run: &str, takes: &str, claimed: bool) -> Value {
     let selector: Map<String, Value> =
         wanted.node_selector.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
     let volumes = if claimed { json!([]) } else { json!([{"name": "data", "emptyDir": {}}]) };
-    json!({
+    let mut pod = json!({
         "metadata": {"labels": {TAKES: takes, RUN: run}},
         "spec": {
             "automountServiceAccountToken": false,
             "enableServiceLinks": false,
             "terminationGracePeriodSeconds": 1,
             "nodeSelector": selector,
-            "affinity": {"podAntiAffinity": apart(wanted, takes)},
+            "affinity": {"podAntiAffinity": apart(wanted, &[json!({TAKES: "servers"})])},
             "securityContext": {
                 "runAsNonRoot": true,
                 "runAsUser": NOBODY,
@@ -182,22 +204,40 @@ fn pod(wanted: &Kubernetes, run: &str, takes: &str, claimed: bool) -> Value {
             }],
             "volumes": volumes,
         },
-    })
+    });
+    if let Some(image) = &wanted.agent_image {
+        take_program(&mut pod["spec"], image);
+    }
+    pod
 }
 
-/// Keeps servers from each other's nodes, and from those of generators.
-fn apart(wanted: &Kubernetes, takes: &str) -> Value {
-    let from: &[&str] = if takes == "servers" { &["servers", "generators"] } else { &["servers"] };
-    let term = json!({
-        "topologyKey": "kubernetes.io/hostname",
-        "labelSelector": {"matchExpressions": [{"key": TAKES, "operator": "In", "values": from}]},
-    });
+/// Has a pod take bakeoff from an image, so that its own image needs no shell.
+fn take_program(spec: &mut Value, image: &str) {
+    let mut first = spec["containers"][0].clone();
+    let mount = |read_only: bool| json!({"name": "program", "mountPath": PROGRAM_FOLDER, "readOnly": read_only});
+    first["name"] = json!("bakeoff");
+    first["image"] = json!(image);
+    first["command"] = json!([IN_IMAGE, "agent", "--install", PROGRAM]);
+    first["volumeMounts"] = json!([mount(false)]);
+    spec["initContainers"] = json!([first]);
+    let container = &mut spec["containers"][0];
+    container["command"] = json!([PROGRAM, "agent", "--first"]);
+    container["volumeMounts"] = json!([container["volumeMounts"][0], mount(true)]);
+    let mut volumes = spec["volumes"].as_array().cloned().unwrap_or_default();
+    volumes.push(json!({"name": "program", "emptyDir": {}}));
+    spec["volumes"] = json!(volumes);
+}
+
+/// Keeps pods from the nodes of those with one of these sets of labels.
+fn apart(wanted: &Kubernetes, from: &[Value]) -> Value {
+    let term = |labels: &Value| json!({"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": labels}});
+    let terms: Vec<Value> = from.iter().map(term).collect();
     match wanted.share_nodes {
-        false => json!({"requiredDuringSchedulingIgnoredDuringExecution": [term]}),
-        true => json!({
-            "preferredDuringSchedulingIgnoredDuringExecution": [
-                {"weight": 100, "podAffinityTerm": term},
-            ],
-        }),
+        false => json!({"requiredDuringSchedulingIgnoredDuringExecution": terms}),
+        true => {
+            let weighed = |term| json!({"weight": 100, "podAffinityTerm": term});
+            let terms: Vec<Value> = terms.into_iter().map(weighed).collect();
+            json!({"preferredDuringSchedulingIgnoredDuringExecution": terms})
+        }
     }
 }

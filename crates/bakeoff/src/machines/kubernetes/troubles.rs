@@ -25,8 +25,13 @@ pub(super) fn of_pods(pods: &[Value], waited: bool) -> Option<Trouble> {
         let name = pod["metadata"]["name"].as_str().map(str::to_owned);
         let trouble = |why: String, hint| Some(Trouble { pod: name.clone(), why, hint });
         let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let waiting = &pod["status"]["containerStatuses"][0]["state"]["waiting"];
-        let reason = word(&waiting["reason"]);
+        let of = |kind: &str| &pod["status"][kind][0]["state"]["waiting"];
+        let reason_of = |waiting: &Value| word(&waiting["reason"]);
+        // Pods with bakeoff from an image begin with that one.
+        let first = of("initContainerStatuses");
+        let is_first = !["", "PodInitializing"].contains(&&*reason_of(first));
+        let waiting = if is_first { first } else { of("containerStatuses") };
+        let reason = reason_of(waiting);
         let said = || format!("{reason}: {}", word(&waiting["message"]));
         if reason.contains("Image") {
             return trouble(said(), IMAGE);
