@@ -6,7 +6,8 @@
 //! Not here: how an agent is reached (`carrier`), what it does (`workshop`).
 
 use std::collections::{HashMap, VecDeque};
-use std::io::BufReader;
+use std::io::{self, BufReader};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, ChildStdin};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -22,7 +23,8 @@ use super::carrier::{self, Carrier, Sent};
 use super::clocks::Offset;
 use super::error::{AgentError, AgentRefusal};
 use super::frame::{self, DATA_MAX, Frame, Kind};
-use super::message::{Hello, PROTOCOL, Request};
+use super::message::{DialLine, Hello, PROTOCOL, Request};
+use super::tunnel;
 
 /// How often an agent is asked whether it is there, and after what silence it is lost.
 const ASK_EVERY: Duration = Duration::from_secs(2);
@@ -45,8 +47,8 @@ pub enum Incoming {
     Data(Vec<u8>),
     /// No more bytes.
     End,
-    /// The answer: nothing follows.
-    Answer(Value),
+    /// The answer, JSON as it came: nothing follows. Whoever asked reads it into its type, without a tree in between.
+    Answer(Vec<u8>),
     /// The refusal: nothing follows.
     Refusal(AgentRefusal),
 }
@@ -61,7 +63,7 @@ impl Incoming {
             Kind::Ask | Kind::Note => Self::Note(serde_json::from_slice(&frame.body)?),
             Kind::Data => Self::Data(frame.body),
             Kind::End => Self::End,
-            Kind::Answer => Self::Answer(serde_json::from_slice(&frame.body)?),
+            Kind::Answer => Self::Answer(frame.body),
             Kind::Refusal => Self::Refusal(serde_json::from_slice(&frame.body)?),
         })
     }
@@ -239,6 +241,12 @@ impl Agent {
         open(&self.shared, request)
     }
 
+    /// Returns what makes connections from there. It does not keep the agent: once that is dropped, none is made, and
+    /// those that were end.
+    pub fn dialer(&self) -> Dialer {
+        Dialer { shared: Arc::clone(&self.shared) }
+    }
+
     /// Finds out how its clock stands to ours, by the best of many round trips.
     ///
     /// # Errors
@@ -266,6 +274,25 @@ impl Drop for Agent {
             std::thread::sleep(Duration::from_millis(5));
         }
         carrier::end(&mut child);
+    }
+}
+
+/// Makes connections from an agent's machine, and hands them to this process.
+pub struct Dialer {
+    shared: Arc<Shared>,
+}
+
+impl Dialer {
+    /// Connects to an address from there. The connection is one of this process with itself, whose other end the agent
+    /// carries on.
+    ///
+    /// # Errors
+    /// The error of the connection there, or the loss of the machine.
+    pub fn connect(&self, address: SocketAddr, within: Duration) -> io::Result<TcpStream> {
+        let within_ms = within.as_millis().max(1) as u64;
+        let exchange = open(&self.shared, &Request::Dial { address, within_ms });
+        let lost = |error: AgentError| io::Error::new(io::ErrorKind::ConnectionAborted, error);
+        tunnel::dialled(exchange.map_err(lost)?, within)
     }
 }
 
@@ -320,22 +347,32 @@ impl Exchange {
     pub fn answer<T: DeserializeOwned>(&self) -> Result<T, AgentError> {
         loop {
             match self.next()? {
-                Incoming::Answer(value) => return self.read(value),
+                Incoming::Answer(body) => return self.read_answer(&body),
                 Incoming::Refusal(refusal) => return Err(self.refused(refusal)),
                 Incoming::Note(_) | Incoming::Data(_) | Incoming::End => {}
             }
         }
     }
 
-    /// Reads a value that came.
+    /// Reads a note that came.
     ///
     /// # Errors
     /// When it is another one.
-    pub fn read<T: DeserializeOwned>(&self, value: Value) -> Result<T, AgentError> {
-        serde_json::from_value(value).map_err(|error| AgentError::Garbled {
-            machine: self.shared.machine.clone(),
-            why: format!("its answer is none: {error}"),
-        })
+    pub fn read<T: DeserializeOwned>(&self, note: Value) -> Result<T, AgentError> {
+        serde_json::from_value(note).map_err(|error| self.garbled("note", &error))
+    }
+
+    /// Reads the answer.
+    ///
+    /// # Errors
+    /// When it is another one.
+    pub fn read_answer<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, AgentError> {
+        serde_json::from_slice(body).map_err(|error| self.garbled("answer", &error))
+    }
+
+    fn garbled(&self, what: &str, error: &serde_json::Error) -> AgentError {
+        let why = format!("its {what} is none: {error}");
+        AgentError::Garbled { machine: self.shared.machine.clone(), why }
     }
 
     /// Returns a refusal as an error of the machine.
@@ -369,6 +406,40 @@ impl Exchange {
     /// When the machine is lost.
     pub fn end(&self) -> Result<(), AgentError> {
         self.shared.send(&Frame { kind: Kind::End, number: self.number, body: Vec::new() })
+    }
+}
+
+/// The way of a request to its agent, without the way back.
+struct Speaker {
+    shared: Arc<Shared>,
+    number: u32,
+}
+
+impl Exchange {
+    /// Returns the way to the agent, for threads that do not listen.
+    pub(crate) fn way(&self) -> impl tunnel::Way + use<> {
+        Speaker { shared: Arc::clone(&self.shared), number: self.number }
+    }
+}
+
+impl Speaker {
+    fn send(&self, kind: Kind, body: Vec<u8>) -> io::Result<()> {
+        let frame = Frame { kind, number: self.number, body };
+        self.shared.send(&frame).map_err(io::Error::other)
+    }
+}
+
+impl tunnel::Way for Speaker {
+    fn data(&self, bytes: &[u8]) -> io::Result<()> {
+        self.send(Kind::Data, bytes.to_vec())
+    }
+
+    fn tell(&self, note: &DialLine) -> io::Result<()> {
+        self.send(Kind::Note, serde_json::to_vec(note)?)
+    }
+
+    fn end(&self) -> io::Result<()> {
+        self.send(Kind::End, Vec::new())
     }
 }
 

@@ -20,14 +20,15 @@ mod message;
 mod order;
 mod serve;
 mod trips;
+mod tunnel;
 mod workshop;
 
 pub use carrier::{Carrier, Sent};
-pub use client::{Agent, Exchange, Incoming};
+pub use client::{Agent, Dialer, Exchange, Incoming};
 pub use clocks::{Offset, Origin};
 pub use error::{AgentError, AgentRefusal};
 pub use line::{Back, Line};
-pub use message::{FileStamp, Hello, LoadLine, PROTOCOL, Request, TripsTold};
+pub use message::{DialLine, FileStamp, Hello, LoadLine, PROTOCOL, Request, TripsTold};
 pub use order::LaunchOrder;
 pub use serve::{Duties, serve};
 pub use workshop::Workshop;

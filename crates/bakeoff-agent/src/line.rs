@@ -10,6 +10,8 @@ use std::time::Duration;
 use super::client::Incoming;
 use super::error::AgentRefusal;
 use super::frame::{DATA_MAX, Frame, Kind};
+use super::message::DialLine;
+use super::tunnel::Way;
 
 /// The pipe to the coordinator, shared by all requests.
 pub(crate) type Outlet = Arc<Mutex<dyn Write + Send>>;
@@ -86,6 +88,20 @@ impl Back {
 
     fn send(&self, kind: Kind, body: Vec<u8>) -> io::Result<()> {
         send(&self.to, &Frame { kind, number: self.number, body })
+    }
+}
+
+impl Way for Back {
+    fn data(&self, bytes: &[u8]) -> io::Result<()> {
+        Back::data(self, bytes)
+    }
+
+    fn tell(&self, note: &DialLine) -> io::Result<()> {
+        self.send(Kind::Note, serde_json::to_vec(note)?)
+    }
+
+    fn end(&self) -> io::Result<()> {
+        Back::end(self)
     }
 }
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::order::LaunchOrder;
 
 /// The version of the protocol. It changes with every change of what is sent.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// The first note of an agent, of request 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -208,10 +208,12 @@ pub enum Request {
         /// `java`, `/usr/bin/java`.
         program: PathBuf,
     },
-    /// Connects to an address, and carries data between that connection and this request.
+    /// Connects to an address, and carries data between that connection and this request ([`DialLine`]).
     Dial {
         /// The address.
         address: SocketAddr,
+        /// The longest that it may take to be accepted, in milliseconds.
+        within_ms: u64,
     },
     /// Answers connections at an address with the bytes that they send, until the request is told to end. Notes the
     /// address first.
@@ -251,6 +253,18 @@ pub struct FileStamp {
     pub size: u64,
     /// In hexadecimal.
     pub sha256: String,
+}
+
+/// Notes about a connection that is carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DialLine {
+    /// From the agent: it was accepted.
+    Connected,
+    /// From the agent: it was not; the kernel's number of the error, none where nothing came in time.
+    Failed(Option<i32>),
+    /// Either way: so many bytes of data were taken by the connection, and as many more may be sent.
+    Taken(u64),
 }
 
 /// Notes about a load that a generator drives.

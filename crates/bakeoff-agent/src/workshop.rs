@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, TcpListener};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -31,14 +31,12 @@ use super::error::AgentRefusal;
 use super::line::Line;
 use super::message::{FileStamp, Request};
 use super::order::LaunchOrder;
-use super::trips;
+use super::{trips, tunnel};
 
 /// Most bytes of a log that are handed over, from its end.
 const LOG_MAX: u64 = 64 << 20;
-/// Most bytes that are read of a connection at once.
+/// Most bytes that are read of a log at once.
 const READ: usize = 64 << 10;
-/// The longest connection that is carried for a coordinator may wait to be accepted.
-const DIAL_WITHIN: Duration = Duration::from_secs(5);
 
 /// The state of an agent.
 pub struct Workshop {
@@ -223,7 +221,9 @@ impl Workshop {
             Request::Put { file, mode } => put(&file, mode, line),
             Request::Link { path, to } => link(&path, &to),
             Request::Find { program } => find(&program),
-            Request::Dial { address } => dial(address, line),
+            Request::Dial { address, within_ms } => {
+                tunnel::dial(address, Duration::from_millis(within_ms), line)
+            }
             Request::Echo { address } => trips::echo(address, line),
             Request::Trips { address } => told(serde_json::to_value(trips::measure(address)?)),
             Request::Duty { .. } => {
@@ -422,33 +422,4 @@ fn find(program: &Path) -> Result<Value, AgentRefusal> {
     let found =
         std::env::split_paths(&path).map(|dir| dir.join(name)).find(|path| is_program(path));
     Ok(json!(found))
-}
-
-/// Carries data between a connection of this machine and a request until either end closes.
-fn dial(address: SocketAddr, line: &Line) -> Result<Value, AgentRefusal> {
-    let failed = |error: std::io::Error| AgentRefusal::new(format!("{address}: {error}"));
-    let stream = TcpStream::connect_timeout(&address, DIAL_WITHIN).map_err(failed)?;
-    stream.set_nodelay(true).map_err(failed)?;
-    line.back.tell(&"connected");
-    let mut from = stream.try_clone().map_err(failed)?;
-    std::thread::scope(|scope| {
-        let back = &line.back;
-        scope.spawn(move || {
-            let mut part = vec![0; READ];
-            while let Ok(read @ 1..) = from.read(&mut part) {
-                if back.data(&part[..read]).is_err() {
-                    break;
-                }
-            }
-            back.end().ok();
-        });
-        let mut to = &stream;
-        while let Some(Incoming::Data(bytes)) = line.next() {
-            if to.write_all(&bytes).is_err() {
-                break;
-            }
-        }
-        stream.shutdown(std::net::Shutdown::Both).ok();
-    });
-    Ok(Value::Null)
 }

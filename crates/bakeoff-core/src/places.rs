@@ -29,6 +29,20 @@ pub struct Places {
     pub ssh: Vec<String>,
     /// The executable that is sent to machines; this bakeoff's own where none is named.
     pub agent: Option<String>,
+    /// How the coordinator connects to servers.
+    pub tunnel: Tunnel,
+}
+
+/// How the coordinator connects to servers on other machines. A load never goes through a tunnel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Tunnel {
+    /// Through the agent of a machine whose address it does not reach.
+    #[default]
+    Auto,
+    /// Through the agent of every machine.
+    Always,
+    /// Over the network; without it the run is refused.
+    Never,
 }
 
 /// One machine.
@@ -85,7 +99,7 @@ pub enum Purpose {
     Doctor,
 }
 
-const FIELDS: [&str; 4] = ["machines", "kubernetes", "ssh", "agent"];
+const FIELDS: [&str; 5] = ["machines", "kubernetes", "ssh", "agent", "tunnel"];
 const MACHINE_FIELDS: [&str; 6] = ["here", "ssh", "address", "data", "servers", "generator"];
 const EXAMPLE: &str = "machines: {db1: {ssh: db1, address: 10.0.0.1, servers: true}, gen1: {ssh: gen1, address: \
                        10.0.0.9, generator: true}}";
@@ -156,13 +170,20 @@ fn places(root: &PlacedNode, purpose: Purpose, sink: &mut DiagnosticSink<'_>) ->
         None => Some(None),
         Some(entry) => text(entry, "a path", sink).map(Some),
     };
+    let tunnel = field("tunnel").map_or(Some(Tunnel::default()), |entry| tunnel(entry, sink));
     if let Some(entry) = field("kubernetes") {
         if field("machines").is_some() {
             sink.add(&entry.key_at, "places are either `machines` or `kubernetes`");
             return None;
         }
         let kubernetes = Some(kubernetes::read(entry, sink)?);
-        return Some(Places { machines: Vec::new(), kubernetes, ssh: ssh?, agent: agent? });
+        return Some(Places {
+            machines: Vec::new(),
+            kubernetes,
+            ssh: ssh?,
+            agent: agent?,
+            tunnel: tunnel?,
+        });
     }
     let Some(machines) = field("machines") else {
         sink.hint(&(0..1), "it names no `machines`", format!("name some: `{EXAMPLE}`"));
@@ -170,7 +191,7 @@ fn places(root: &PlacedNode, purpose: Purpose, sink: &mut DiagnosticSink<'_>) ->
     };
     let at = machines.key_at.clone();
     let machines = read_machines(machines, sink)?;
-    let places = Places { machines, kubernetes: None, ssh: ssh?, agent: agent? };
+    let places = Places { machines, kubernetes: None, ssh: ssh?, agent: agent?, tunnel: tunnel? };
     let takes_none = places.machines.iter().all(|machine| machine.servers == Takes::Nothing);
     if purpose == Purpose::Run && takes_none {
         sink.hint(&at, "no machine takes servers", "say `servers: true` of those that do");
@@ -179,6 +200,19 @@ fn places(root: &PlacedNode, purpose: Purpose, sink: &mut DiagnosticSink<'_>) ->
         sink.hint(&at, "no machine generates load", "say `generator: true` of those that do");
     }
     Some(places)
+}
+
+fn tunnel(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option<Tunnel> {
+    match entry.node.scalar() {
+        Some("auto") => Some(Tunnel::Auto),
+        Some("always") => Some(Tunnel::Always),
+        Some("never") => Some(Tunnel::Never),
+        _ => {
+            let seen = entry.node.seen("a mapping");
+            sink.refuse(&entry.node.at, "tunnel", "`auto`, `always` or `never`", &seen);
+            None
+        }
+    }
 }
 
 /// Reads the machines, and holds them against each other.
@@ -392,6 +426,9 @@ ssh: [-F, hosts]
         assert_eq!(places.servers_of("storage", "x"), [1], "kept for it");
         assert_eq!(places.servers_of("system", "x"), [0], "takes any");
         assert_eq!(places.ssh, ["-F", "hosts"]);
+        assert_eq!(places.tunnel, Tunnel::Auto);
+        let never = Places::parse("p.yaml", &format!("{FILE}tunnel: never")).unwrap();
+        assert_eq!(never.tunnel, Tunnel::Never);
     }
 
     #[test]
@@ -412,6 +449,7 @@ ssh: [-F, hosts]
         check("[]", "a places file is a mapping, not a list");
         check("machines: {}", "a run has 1 to 1000 machines, not 0");
         check("ssh: [a]", "it names no `machines`");
+        check(&format!("{FILE}tunnel: 3"), "`tunnel` must be `auto`, `always` or `never`");
         let with =
             |machine: &str| format!("{FILE}\n").replace("  gen:", &format!("  {machine}\n  gen:"));
         check(&with("db2: {here: true}"), "db2");

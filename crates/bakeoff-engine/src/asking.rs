@@ -14,6 +14,7 @@ use bakeoff_wire::Busy;
 use bakeoff_wire::http1::{Connection, Limits, Request, Response};
 use rustls::ClientConnection;
 
+use crate::routes;
 use crate::transport::{Target, TlsTarget};
 
 /// How often whoever asks is asked whether to go on.
@@ -43,7 +44,7 @@ impl<T: Read + Write> Stream for T {}
 impl BlockingConnection {
     /// Connects, which may take so long.
     pub fn connect(target: &Target, within: Duration) -> io::Result<Self> {
-        let socket = TcpStream::connect_timeout(&target.address, within)?;
+        let socket = routes::connect(target.address, within)?;
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(LOOK_EVERY))?;
         socket.set_write_timeout(Some(LOOK_EVERY))?;

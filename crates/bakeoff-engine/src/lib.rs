@@ -12,6 +12,7 @@ mod collector;
 mod error;
 pub mod moments;
 pub mod open_files;
+pub mod routes;
 pub mod timer;
 pub mod tls;
 pub mod together;

@@ -133,6 +133,9 @@ pub struct RunMachine {
     pub generator: bool,
     /// Half of the shortest round trip between the coordinator and it, in microseconds.
     pub clock_error_us: f64,
+    /// Whether the coordinator connected to its servers through its agent: to ask and to set up, not to load.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tunnel: bool,
     /// The machine itself.
     pub environment: Box<Environment>,
 }

@@ -115,8 +115,9 @@ fn run_machine(of: &RunMachine) -> String {
     let is = &of.environment;
     let sync = is.disk_sync_median_us.filter(|_| of.servers).map(micros);
     let sync = sync.map_or(String::new(), |sync| format!(", 1 KiB synced in {sync}"));
+    let tunnel = if of.tunnel { ", set up through its agent" } else { "" };
     format!(
-        "`{}` ({takes}): {}, {} CPUs, {}{sync}",
+        "`{}` ({takes}): {}, {} CPUs, {}{sync}{tunnel}",
         of.name,
         is.cpu_model,
         is.cpus,

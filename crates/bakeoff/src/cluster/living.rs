@@ -2,10 +2,10 @@
 //!
 //! Not here: nodes that bakeoff started, whose processes tell (`mod`).
 
-use std::net::TcpStream;
 use std::time::Duration;
 
 use bakeoff_core::workload::KEY_PREFIX;
+use bakeoff_engine::routes;
 
 use crate::failure::Failure;
 use crate::systems::{Access, System};
@@ -15,8 +15,7 @@ const CONNECTS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Separates the nodes that accept connections from those that do not.
 pub(super) fn split(nodes: Vec<Access>) -> (Vec<Access>, Vec<Access>) {
-    let lives =
-        |node: &Access| TcpStream::connect_timeout(&node.target.address, CONNECTS_WITHIN).is_ok();
+    let lives = |node: &Access| routes::connect(node.target.address, CONNECTS_WITHIN).is_ok();
     nodes.into_iter().partition(lives)
 }
 

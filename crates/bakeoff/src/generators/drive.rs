@@ -344,7 +344,7 @@ impl<'a> Generators<'a> {
                             progress(&all);
                         }
                     }
-                    Some(Incoming::Answer(value)) => *told = Some(exchange.read(value)?),
+                    Some(Incoming::Answer(body)) => *told = Some(exchange.read_answer(&body)?),
                     Some(Incoming::Refusal(refusal)) => {
                         return Err(exchange.refused(refusal).into());
                     }
@@ -370,7 +370,7 @@ impl<'a> Generators<'a> {
             }
             self.all_are_there()?;
             match exchange.next_within(LISTEN_EVERY)? {
-                Some(Incoming::Answer(value)) => return Ok(exchange.read(value)?),
+                Some(Incoming::Answer(body)) => return Ok(exchange.read_answer(&body)?),
                 Some(Incoming::Refusal(refusal)) => return Err(exchange.refused(refusal).into()),
                 _ => {}
             }

@@ -6,6 +6,7 @@ pub(crate) mod describe;
 pub(crate) mod kubernetes;
 mod programs;
 pub(crate) mod record;
+mod tunnel;
 pub(crate) mod watch;
 
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ use crate::cluster::contenders::Contender;
 use crate::cluster::seating::Seating;
 use crate::failure::Failure;
 use kubernetes::Pods;
+use tunnel::Tunnels;
 
 /// Clocks on the wall that differ by more than this are refused: logs and certificates would contradict each other.
 pub(crate) const WALL_MAX: Duration = Duration::from_secs(5);
@@ -39,6 +41,7 @@ pub(crate) struct Machine {
 /// The machines of a run, reached and prepared. Dropping it ends all that runs there.
 pub(crate) struct Machines {
     pub(crate) places: Places,
+    tunnels: Tunnels,
     /// One for each of the places' machines, in their order.
     pub(crate) each: Vec<Machine>,
     base_port: Option<u16>,
@@ -177,7 +180,8 @@ impl Machines {
         }
         let each = begun.into_iter().collect::<Result<Vec<_>, _>>()?;
         let cache = bakeoff_install::place::cache(|name| std::env::var_os(name).map(PathBuf::from));
-        let machines = Self { places, each, base_port, cache, own, pods };
+        let tunnels = Tunnels::default();
+        let machines = Self { places, tunnels, each, base_port, cache, own, pods };
         for machine in &machines.each {
             refuse_clock(machine.agent.machine(), machine.agent.wall_ahead())?;
         }

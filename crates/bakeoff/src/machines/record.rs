@@ -18,7 +18,8 @@ impl Machines {
     /// # Errors
     /// When one is lost, or its disk cannot be used.
     pub(crate) fn describe(&self, threads: u32) -> Result<Vec<RunMachine>, Failure> {
-        let described = self.each.iter().zip(&self.places.machines).map(|(machine, place)| {
+        let each = self.each.iter().zip(&self.places.machines).enumerate();
+        let described = each.map(|(number, (machine, place))| {
             let order = Order::Environment { threads, dir: machine.folder.clone() };
             let environment: Environment = duty(&machine.agent, &order)?;
             let offset = machine.agent.offset()?;
@@ -28,6 +29,7 @@ impl Machines {
                 servers: place.servers != Takes::Nothing,
                 generator: place.generator,
                 clock_error_us: offset.error.as_secs_f64() * 1e6,
+                tunnel: self.tunnels.leads_to(number),
                 environment: Box::new(environment),
             })
         });

@@ -6,13 +6,12 @@
 //! Not here: questions over HTTP (`http_session`, `bakeoff_engine::asking`).
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
 use bakeoff_core::study;
 use bakeoff_engine::transport::TlsTarget;
-use bakeoff_engine::{asking, tls};
+use bakeoff_engine::{asking, routes, tls};
 use bakeoff_wire::ProtocolError;
 use rustls::AlertDescription;
 use rustls::pki_types::ServerName;
@@ -55,7 +54,7 @@ fn converse(
         let left = deadline.saturating_duration_since(clock::now());
         if left.is_zero() { Err(no_answer()) } else { Ok(left) }
     };
-    let mut socket = TcpStream::connect_timeout(&node.target.address, left(deadline)?)?;
+    let mut socket = routes::connect(node.target.address, left(deadline)?)?;
     socket.set_nodelay(true)?;
     let mut tls = match &node.target.tls {
         None => None,
@@ -146,7 +145,7 @@ pub(crate) fn speaks_tls(node: &Access) -> bool {
         return false;
     };
     let name = ServerName::IpAddress(node.target.address.ip().into());
-    let Ok(mut socket) = TcpStream::connect_timeout(&node.target.address, PATIENCE) else {
+    let Ok(mut socket) = routes::connect(node.target.address, PATIENCE) else {
         return false;
     };
     match asking::shake_hands(&mut socket, &TlsTarget { name, config }, PATIENCE) {
@@ -163,8 +162,7 @@ pub(crate) fn speaks_tls(node: &Access) -> bool {
 fn shake_hands(node: &Access) -> Result<Option<rustls::ClientConnection>, HandshakeError> {
     let at = |error: io::Error| SystemError::unreachable(node, error);
     let not_there = |error| HandshakeError::NotThere(at(say_timeout(error)));
-    let mut socket =
-        TcpStream::connect_timeout(&node.target.address, PATIENCE).map_err(not_there)?;
+    let mut socket = routes::connect(node.target.address, PATIENCE).map_err(not_there)?;
     let Some(tls) = &node.target.tls else { return Ok(None) };
     // rustls says so of what is no TLS, of a certificate that it cannot trust, and of an alert.
     let session = asking::shake_hands(&mut socket, tls, PATIENCE);

@@ -1,6 +1,7 @@
 //! The agent behind a child's pipe: what it starts, tells, and ends.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -161,14 +162,15 @@ fn files_arrive_whole_or_not_at_all() {
 #[test]
 fn a_connection_is_carried_both_ways() {
     let agent = agent();
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let echo = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let mut copy = stream.try_clone().unwrap();
         std::io::copy(&mut stream, &mut copy).unwrap();
     });
-    let exchange = agent.open(&Request::Dial { address }).unwrap();
+    let dial = Request::Dial { address, within_ms: 5000 };
+    let exchange = agent.open(&dial).unwrap();
     exchange.data(b"there and back").unwrap();
     let mut back = Vec::new();
     while back.len() < 14 {
@@ -180,8 +182,76 @@ fn a_connection_is_carried_both_ways() {
     exchange.end().unwrap();
     exchange.answer::<()>().unwrap();
     echo.join().unwrap();
-    let nobody = agent.ask::<()>(&Request::Dial { address }).unwrap_err().to_string();
-    assert!(nobody.contains("refused"), "{nobody}");
+    let exchange = agent.open(&dial).unwrap();
+    let Incoming::Note(nobody) = exchange.next().unwrap() else { panic!("no note came") };
+    assert_eq!(nobody, serde_json::json!({"failed": 111}));
+}
+
+#[test]
+fn a_connection_of_a_tunnel_is_one_of_the_server() {
+    let agent = agent();
+    let dialer = agent.dialer();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let within = Duration::from_secs(5);
+    // Much comes back, and is read slowly: all of it arrives, and then the end.
+    let sent: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
+    let expected = sent.clone();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut asked = [0; 5];
+        stream.read_exact(&mut asked).unwrap();
+        stream.write_all(&sent).unwrap();
+        (listener, asked)
+    });
+    let mut ours = dialer.connect(address, within).unwrap();
+    ours.write_all(b"more!").unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    let mut seen = Vec::new();
+    ours.read_to_end(&mut seen).unwrap();
+    assert!(seen == expected, "{} bytes came", seen.len());
+    let (listener, asked) = server.join().unwrap();
+    assert_eq!(&asked, b"more!");
+
+    // Whoever closes, the server hears of it.
+    let ours = dialer.connect(address, within).unwrap();
+    let (mut accepted, _) = listener.accept().unwrap();
+    drop(ours);
+    assert_eq!(accepted.read(&mut [0; 8]).unwrap(), 0);
+
+    // The end of the agent is one of its connections too, and nothing is connected after it.
+    let mut ours = dialer.connect(address, within).unwrap();
+    let (mut accepted, _) = listener.accept().unwrap();
+    drop(agent);
+    assert_eq!(ours.read(&mut [0; 8]).unwrap(), 0);
+    assert!(matches!(accepted.read(&mut [0; 8]), Ok(0) | Err(_)));
+    let lost = dialer.connect(address, within).unwrap_err();
+    assert!(lost.to_string().contains("the run has ended"), "{lost}");
+
+    // Errors are those that connecting there had.
+    let agent = self::agent();
+    drop(listener);
+    let refused = agent.dialer().connect(address, within).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+}
+
+#[test]
+fn a_killed_agent_ends_its_tunnels() {
+    let data = tempfile::tempdir().unwrap();
+    let (agent, folder) = prepared(data.path());
+    let process = launch(&agent, &folder, "a-1", "echo $$; exec sleep 600");
+    let server = pid(&process);
+    let parent = std::fs::read_to_string(format!("/proc/{server}/stat")).unwrap();
+    let agent_pid = parent.rsplit_once(") ").unwrap().1.split(' ').nth(1).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut ours = agent.dialer().connect(address, Duration::from_secs(5)).unwrap();
+    let (mut accepted, _) = listener.accept().unwrap();
+    Command::new("kill").args(["-9", agent_pid]).status().unwrap();
+    assert_eq!(ours.read(&mut [0; 8]).unwrap(), 0);
+    assert!(matches!(accepted.read(&mut [0; 8]), Ok(0) | Err(_)));
+    let lost = agent.dialer().connect(address, Duration::from_secs(5)).unwrap_err();
+    assert!(lost.to_string().starts_with("`here` is lost: "), "{lost}");
 }
 
 #[test]

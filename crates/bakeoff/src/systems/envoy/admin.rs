@@ -3,9 +3,10 @@
 //! Not here: what Envoy is started with (`proxy`).
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 
 use bakeoff_core::units;
+use bakeoff_engine::routes;
 use bakeoff_engine::transport::Target;
 use serde_json::Value;
 
@@ -53,7 +54,7 @@ pub(in crate::systems) fn probe(node: &Access) -> Result<(), NotReady> {
         .into());
     }
     // The listener is known to Envoy before its workers have it.
-    TcpStream::connect_timeout(&node.target.address, PATIENCE)
+    routes::connect(node.target.address, PATIENCE)
         .map_err(|error| SystemError::unreachable(node, error))?;
     Ok(())
 }

@@ -7,10 +7,11 @@
 //! Not here: what control planes are told (`consul`, `istio`), what Envoy has been told (`admin`).
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use bakeoff_core::record::Setting;
+use bakeoff_engine::routes;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
 use serde_json::{Value, json};
@@ -160,7 +161,7 @@ pub(in crate::systems) enum Plain {
 /// Asks a proxy for something in plain HTTP.
 pub(in crate::systems) fn plain(node: &Access) -> Result<Plain, SystemError> {
     let at = |error| SystemError::unreachable(node, error);
-    let mut socket = TcpStream::connect_timeout(&node.target.address, PATIENCE).map_err(at)?;
+    let mut socket = routes::connect(node.target.address, PATIENCE).map_err(at)?;
     socket.set_read_timeout(Some(PATIENCE)).map_err(at)?;
     socket.set_write_timeout(Some(PATIENCE)).map_err(at)?;
     let request =

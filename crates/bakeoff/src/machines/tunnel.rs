@@ -1,0 +1,167 @@
+//! Decides how the coordinator connects to servers on other machines: over the network, or through their agents.
+//!
+//! Machines may have a network of their own (pods, hosts behind a jump host) that `ssh` or `kubectl` reaches and the
+//! coordinator's connects do not. Whether they do is tried once, before anything starts. A load never goes through an
+//! agent: its generators have to be on the servers' network.
+//!
+//! Not here: carrying a connection (`bakeoff_agent`), connecting (`bakeoff_engine::routes`).
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bakeoff_agent::{AgentError, Dialer, Incoming, Request};
+use bakeoff_core::places::{self, Reach, Takes, Tunnel};
+use bakeoff_core::stats::and;
+use bakeoff_engine::routes::{self, OpenRoute, Route};
+
+use super::{Machine, Machines};
+use crate::failure::Failure;
+
+/// The longest that a machine's address may take to answer: a segment that is lost is sent again after a second.
+const REACHED_WITHIN: Duration = Duration::from_secs(2);
+/// Words that are sent there and back, so that another machine with the same address on a network of ours is not taken for it.
+const WORDS: &[u8] = b"is it the machine that its agent is on?";
+
+/// The way through an agent.
+struct ThroughAgent(Dialer);
+
+impl Route for ThroughAgent {
+    fn connect(&self, to: SocketAddr, within: Duration) -> io::Result<TcpStream> {
+        self.0.connect(to, within)
+    }
+}
+
+/// The machines that are connected to through their agents, for as long as this is kept.
+#[derive(Default)]
+pub(super) struct Tunnels {
+    machines: Vec<usize>,
+    _open: Vec<OpenRoute>,
+}
+
+impl Tunnels {
+    /// Returns whether the machine at this place is connected to through its agent.
+    pub(super) fn leads_to(&self, place: usize) -> bool {
+        self.machines.contains(&place)
+    }
+}
+
+impl Machines {
+    /// Tries which machines of servers can be connected to, and opens a tunnel to the others. Before any server.
+    ///
+    /// # Errors
+    /// When a machine is lost; when one is not reached that has to be.
+    pub(crate) fn open_tunnels(&mut self) -> Result<(), Failure> {
+        let elsewhere: Vec<usize> = self
+            .places
+            .machines
+            .iter()
+            .enumerate()
+            .filter(|(_, place)| place.servers != Takes::Nothing && place.reach != Reach::Here)
+            .map(|(place, _)| place)
+            .collect();
+        // A share of a load that this machine drives goes over its own network.
+        let drives = |place: &&places::Machine| place.reach == Reach::Here && place.generator;
+        let drives = self.places.machines.iter().find(drives).map(|place| place.name.clone());
+        let is_tried = self.places.tunnel != Tunnel::Always || drives.is_some();
+        let unreached = if is_tried { self.unreached(&elsewhere)? } else { Vec::new() };
+        if !unreached.is_empty() {
+            self.refuse_unreached(&unreached, drives.as_deref())?;
+        }
+        let through: Vec<usize> = match self.places.tunnel {
+            Tunnel::Always => elsewhere,
+            Tunnel::Auto | Tunnel::Never => unreached.iter().map(|(place, _)| *place).collect(),
+        };
+        let open = through.iter().map(|&place| {
+            let dialer = self.each[place].agent.dialer();
+            routes::open(self.places.machines[place].address, Arc::new(ThroughAgent(dialer)))
+        });
+        let open = open.collect();
+        self.tunnels = Tunnels { machines: through, _open: open };
+        Ok(())
+    }
+
+    /// Returns those of these machines that cannot be connected to, each with the reason.
+    fn unreached(&self, places: &[usize]) -> Result<Vec<(usize, io::Error)>, Failure> {
+        let tried: Vec<Result<io::Result<()>, AgentError>> = std::thread::scope(|scope| {
+            let each: Vec<_> = places
+                .iter()
+                .map(|&place| {
+                    let (machine, place) = (&self.each[place], &self.places.machines[place]);
+                    scope.spawn(move || reaches(machine, place))
+                })
+                .collect();
+            each.into_iter()
+                .map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
+        });
+        let mut unreached = Vec::new();
+        for (&place, tried) in places.iter().zip(tried) {
+            if let Err(error) = tried? {
+                unreached.push((place, error));
+            }
+        }
+        Ok(unreached)
+    }
+
+    /// Refuses to go on without connecting where that has to be.
+    fn refuse_unreached(
+        &self,
+        unreached: &[(usize, io::Error)],
+        drives: Option<&str>,
+    ) -> Result<(), Failure> {
+        let seen = |(place, error): &(usize, io::Error)| {
+            let place = &self.places.machines[*place];
+            format!("{} of `{}`: {error}", place.address, place.name)
+        };
+        let seen = unreached.iter().map(seen).collect::<Vec<_>>().join("\n  ");
+        if let Some(drives) = drives {
+            return Err(Failure::unreachable(format!(
+                "`{drives}`, this machine, generates load and cannot connect to servers\n  {seen}\nhint: a load never \
+                 goes through a tunnel: have machines generate load that reach the servers"
+            )));
+        }
+        if self.places.tunnel == Tunnel::Never {
+            let names: Vec<String> = unreached
+                .iter()
+                .map(|(place, _)| format!("`{}`", self.places.machines[*place].name))
+                .collect();
+            return Err(Failure::unreachable(format!(
+                "this machine cannot connect to servers on {}, and the places file has `tunnel: never`\n  {seen}\nhint: \
+                 `tunnel: auto` connects through their agents; or run bakeoff on a machine of their network",
+                and(&names)
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Tries whether this machine can connect to another one's address, with an echo that its agent listens with.
+fn reaches(machine: &Machine, place: &places::Machine) -> Result<io::Result<()>, AgentError> {
+    let echo = machine.agent.open(&Request::Echo { address: place.address })?;
+    let address: SocketAddr = loop {
+        match echo.next()? {
+            Incoming::Note(note) => break echo.read(note)?,
+            Incoming::Refusal(refusal) => return Err(echo.refused(refusal)),
+            _ => {}
+        }
+    };
+    let reached = there_and_back(address);
+    echo.end()?;
+    echo.answer::<()>()?;
+    Ok(reached)
+}
+
+fn there_and_back(address: SocketAddr) -> io::Result<()> {
+    let mut stream = TcpStream::connect_timeout(&address, REACHED_WITHIN)?;
+    stream.set_read_timeout(Some(REACHED_WITHIN))?;
+    stream.set_write_timeout(Some(REACHED_WITHIN))?;
+    stream.write_all(WORDS)?;
+    let mut back = [0; WORDS.len()];
+    stream.read_exact(&mut back)?;
+    if back != WORDS {
+        return Err(io::Error::other("another machine answers there"));
+    }
+    Ok(())
+}

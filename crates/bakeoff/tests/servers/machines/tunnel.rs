@@ -1,0 +1,78 @@
+//! Runs whose coordinator reaches `sshd` on the hosts, and no address that their servers listen on.
+
+use std::fs;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::{ETCD, command, left_on, run, run_folder, text, trials};
+use crate::support::hosts::Hosts;
+
+const ALL: [usize; 5] = [1, 2, 3, 4, 5];
+
+/// Runs the study of three nodes and two generators so, on five hosts.
+pub(super) fn sets_up_servers_that_are_not_reached(hosts: &Hosts) {
+    hosts.join_inner_network();
+    let places = hosts.places_at(&[1, 2, 3], &[4, 5], Hosts::inner_address);
+    let auto = fs::read_to_string(&places).unwrap();
+    let with = |words: &str| fs::write(&places, format!("{auto}{words}\n")).unwrap();
+
+    // Without the tunnel it is refused before anything starts.
+    with("tunnel: never");
+    let refused = run(hosts, ETCD, &places, &[]);
+    let told = text(&refused);
+    assert_eq!(refused.status.code(), Some(4), "{told}");
+    let wanted =
+        "cannot connect to servers on `h1`, `h2` and `h3`, and the places file has `tunnel: never`";
+    assert!(told.contains(wanted) && told.contains("198.19.0.1 of `h1`: Network"), "{told}");
+    assert!(!hosts.dir().join("runs").exists(), "{told}");
+
+    // Nor does a load go through it.
+    let here = "  me: {here: true, address: 198.18.0.254, generator: true}\n";
+    fs::write(&places, auto.replace("machines:\n", &format!("machines:\n{here}"))).unwrap();
+    let refused = run(hosts, ETCD, &places, &[]);
+    let told = text(&refused);
+    assert_eq!(refused.status.code(), Some(4), "{told}");
+    assert!(told.contains("`me`, this machine, generates load and cannot connect"), "{told}");
+    assert!(told.contains("hint: a load never goes through a tunnel"), "{told}");
+
+    with("");
+    let ended = run(hosts, ETCD, &places, &[]);
+    // 1: not valid, which a machine that is shared makes some trials.
+    assert!(matches!(ended.status.code(), Some(0 | 1)), "{}", text(&ended));
+    let trial = &trials(hosts)[0];
+    let generated = &trial["machines"][3]["generated"][0];
+    assert!(generated["verified"].as_u64() > Some(100), "{generated}");
+    let folder = run_folder(hosts);
+    let record = fs::read_to_string(folder.join("record.jsonl")).unwrap();
+    let header: Value = serde_json::from_str(record.lines().next().unwrap()).unwrap();
+    let machines = header["environment"]["machines"].as_array().unwrap();
+    let through: Vec<_> = machines.iter().map(|machine| machine["tunnel"] == true).collect();
+    assert_eq!(through, [true, true, true, false, false]);
+    let report = fs::read_to_string(folder.join("report.md")).unwrap();
+    let said = "set up the servers on h1, h2 and h3 through a tunnel, and no load went through it";
+    assert!(report.contains(said), "{report}");
+    assert_eq!(left_on(hosts, &ALL), Vec::<String>::new());
+
+    // A coordinator that is killed takes its tunnels with it.
+    let mut command = command(hosts, ETCD, &places);
+    let mut bakeoff = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let until = Instant::now() + Duration::from_secs(30);
+    while hosts.connections_with_itself(1) == 0 {
+        assert!(Instant::now() < until, "no connection of a tunnel was seen");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    bakeoff.kill().unwrap();
+    bakeoff.wait().unwrap();
+    let until = Instant::now() + Duration::from_secs(40);
+    loop {
+        let left = left_on(hosts, &ALL);
+        let open = hosts.connections_with_itself(1);
+        if left.is_empty() && open == 0 {
+            return;
+        }
+        assert!(Instant::now() < until, "{open} connections, {left:#?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
