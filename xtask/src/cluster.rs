@@ -18,6 +18,7 @@ mod network;
 mod node;
 mod preflight;
 mod process;
+mod process_id;
 mod programs;
 mod run;
 
@@ -225,7 +226,7 @@ fn description(run: &Run) -> String {
             format!(
                 "{}, {}; `cluster image debian` adds {}",
                 images::SHELL,
-                images::PAUSE,
+                node::PAUSE,
                 images::DEBIAN
             ),
         ),
@@ -292,7 +293,7 @@ fn status(form: Form) -> Result<(), ClusterError> {
                 "kubeconfig": run.kubeconfig(),
                 "control": machine(state.control()),
                 "nodes": state.nodes().iter().map(machine).collect::<Vec<_>>(),
-                "images": {"shell": images::SHELL, "pause": images::PAUSE, "debian": images::DEBIAN},
+                "images": {"shell": images::SHELL, "pause": node::PAUSE, "debian": images::DEBIAN},
             });
             println!("{json:#}");
         }

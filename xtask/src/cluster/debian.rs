@@ -18,7 +18,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::error::ClusterError;
 use super::process::finish;
-use super::programs::WORK;
+
+/// Begins the names of folders in which something is made. Whoever holds the lock knows that all others were left.
+pub(super) const WORK: &str = ".work-";
 
 const LISTS: Duration = Duration::from_secs(180);
 const PACKAGES: Duration = Duration::from_secs(900);

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use super::cgroup::Cgroups;
 use super::error::ClusterError;
-use super::process::{ProcessId, finish, kill_marked, marked, wait_until};
+use super::process::{finish, kill_marked, marked, wait_until};
+use super::process_id::ProcessId;
 use super::run::Run;
 
 const ENDED: Duration = Duration::from_secs(20);

@@ -57,6 +57,13 @@ impl Lack {
     pub(super) fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { what: what.into(), hint: hint.into() }
     }
+
+    /// Returns what is missing where a program is not on `PATH`.
+    pub(super) fn of_tool(tool: &str, hint: &str) -> Option<Self> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let is_there = std::env::split_paths(&path).any(|folder| folder.join(tool).is_file());
+        (!is_there).then(|| Self::new(format!("`{tool}` not found on PATH"), hint))
+    }
 }
 
 impl ClusterError {
@@ -147,5 +154,17 @@ impl From<InstallError> for ClusterError {
 impl From<rcgen::Error> for ClusterError {
     fn from(error: rcgen::Error) -> Self {
         Self::Certificates(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn program_that_is_not_there_is_named() {
+        let lack = Lack::of_tool("no-such-program-at-all", "install it").unwrap();
+        assert_eq!(lack.what, "`no-such-program-at-all` not found on PATH");
+        assert_eq!(Lack::of_tool("sh", ""), None);
     }
 }

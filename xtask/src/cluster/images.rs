@@ -10,14 +10,12 @@ use std::time::Duration;
 
 use super::debian;
 use super::error::ClusterError;
-use super::node::SOCKET;
+use super::node::{PAUSE, SOCKET};
 use super::process::{finish, wait_until};
 use super::programs::{Programs, cluster_folder, lock};
 use super::run::{Machine, Run};
 use crate::oci::{Layout, write_image, write_tree_image};
 
-/// The image of a pod's first container, which holds its namespaces.
-pub(super) const PAUSE: &str = "localhost/bakeoff-pause:1";
 /// An image with a shell and small tools, all in one program.
 pub(super) const SHELL: &str = "localhost/bakeoff-shell:1";
 /// An image with Debian's C library, shell, tools and Java.

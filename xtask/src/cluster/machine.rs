@@ -12,7 +12,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::error::ClusterError;
-use super::process::{ProcessId, Server, child_of, last_lines, wait_until};
+use super::process::{Server, child_of, last_lines, wait_until};
+use super::process_id::ProcessId;
 use super::programs::Programs;
 use super::run::{Machine, Run};
 

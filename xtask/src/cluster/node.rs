@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use super::control::DOMAIN;
 use super::error::ClusterError;
-use super::images::PAUSE;
 use super::network::{CONTROL, PODS, pod_subnet};
 use super::process::{Server, finish, last_lines, wait_until};
 use super::programs::Programs;
 use super::run::{Machine, Run};
 
+/// The image of a pod's first container, which holds its namespaces.
+pub(super) const PAUSE: &str = "localhost/bakeoff-pause:1";
 /// containerd's socket, in a folder that each node has for itself.
 pub(super) const SOCKET: &str = "/run/containerd/containerd.sock";
 

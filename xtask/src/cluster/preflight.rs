@@ -63,7 +63,7 @@ pub(super) fn machine(run: &Run, cache: &Path) -> Result<Cgroups, ClusterError> 
     for (tool, package) in
         [("unshare", "util-linux"), ("nsenter", "util-linux"), ("mount", "mount")]
     {
-        lacks.extend(missing(tool, &format!("install Debian's {package}")));
+        lacks.extend(Lack::of_tool(tool, &format!("install Debian's {package}")));
     }
     lacks.extend(programs::lacking(cache));
     lacks.extend(namespaces());
@@ -163,13 +163,6 @@ fn namespaces() -> Option<Lack> {
     ))
 }
 
-/// Returns what is missing where `tool` is not on `PATH`.
-pub(super) fn missing(tool: &str, hint: &str) -> Option<Lack> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let is_there = std::env::split_paths(&path).any(|folder| folder.join(tool).is_file());
-    (!is_there).then(|| Lack::new(format!("`{tool}` not found on PATH"), hint))
-}
-
 /// On a node these folders are empty: what bakeoff has in them could not be seen there.
 fn hidden(run: &Path, cache: &Path) -> Vec<Lack> {
     let places = [(run, RUN_VARIABLE), (cache, "BAKEOFF_CACHE")];
@@ -241,12 +234,5 @@ mod tests {
         assert_eq!(memory("MemAvailable:   10000000 kB\n"), None);
         assert!(seccomp("Name:\tx\n").is_some());
         assert_eq!(seccomp("Name:\tx\nSeccomp:\t0\n"), None);
-    }
-
-    #[test]
-    fn program_that_is_not_there_is_named() {
-        let lack = missing("no-such-program-at-all", "install it").unwrap();
-        assert_eq!(lack.what, "`no-such-program-at-all` not found on PATH");
-        assert_eq!(missing("sh", ""), None);
     }
 }

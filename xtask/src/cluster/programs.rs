@@ -16,9 +16,8 @@ use std::time::Duration;
 use bakeoff_install::{Cache, Program, Recipe, Shape, Source, VersionRequest, install};
 use sha2::{Digest as _, Sha256};
 
-use super::debian;
+use super::debian::{self, WORK};
 use super::error::{ClusterError, Lack};
-use super::preflight::missing;
 use super::process::{finish, follow};
 use super::run::wait_for_lock;
 
@@ -157,9 +156,6 @@ impl Programs {
     }
 }
 
-/// Begins the names of folders in which something is made. Whoever holds the lock knows that all others were left.
-pub(super) const WORK: &str = ".work-";
-
 /// Takes the right to add to the cache, which ends when the file is closed; removes what somebody left who was killed.
 pub(super) fn lock(place: &Path) -> Result<File, ClusterError> {
     let path = place.join(".programs.lock");
@@ -194,7 +190,7 @@ pub(super) fn lacking(cache: &Path) -> Vec<Lack> {
         ("apt-get", "use Debian or one like it: containerd and runc come from its packages"),
         ("dpkg", "use Debian or one like it: containerd and runc come from its packages"),
     ];
-    tools.iter().filter_map(|(tool, hint)| missing(tool, hint)).collect()
+    tools.iter().filter_map(|(tool, hint)| Lack::of_tool(tool, hint)).collect()
 }
 
 /// The folder of everything that belongs to clusters, made if it is not there.

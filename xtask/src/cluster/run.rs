@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::error::ClusterError;
-use super::process::ProcessId;
+use super::process_id::ProcessId;
 
 /// The variable that names another run folder, for a second cluster beside the usual one.
 pub(super) const RUN_VARIABLE: &str = "BAKEOFF_CLUSTER";
