@@ -443,14 +443,13 @@ impl<'a, W: Work> Worker<'a, W> {
                 self.recorder.count_success(&flight, now, node, &success, begins_more);
             }
             Err(Failure { kind, what, seen }) => {
-                let client = &mut self.clients[index];
-                client.failures += 1;
-                let node = client.node;
+                let node = self.clients[index].node;
+                self.clients[index].failures += 1;
                 if due >= self.recorder.window.measure {
                     self.recorder.count_age(node, seen);
                 }
-                self.recorder
-                    .count_failure(Failed { operation, due, node, kind }, now, &|| what.clone());
+                let failed = Failed { operation, due, node, kind };
+                self.recorder.count_failure(failed, now, &|| what.clone());
             }
         }
     }
