@@ -20,7 +20,9 @@ use bakeoff_clock::Moment;
 use bakeoff_core::observed::{Observed, PhaseName};
 use bakeoff_host::observe::{Sampler, Watched};
 use bakeoff_host::ports::Allocator;
-use bakeoff_host::{Host, HostError, LogTail, Process, RemovedIfKilled, Seat, logs, private};
+use bakeoff_host::{
+    Host, HostError, LimitsApplied, LogTail, Process, RemovedIfKilled, Seat, logs, private,
+};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -159,7 +161,7 @@ impl Workshop {
                 Ok(Value::Null)
             }
             Request::Ending { node } => told(serde_json::to_value(self.node(node)?.ending())),
-            Request::Limits { node } => told(serde_json::to_value(self.node(node)?.limits())),
+            Request::Limits { node } => told(serde_json::to_value(self.limits(node)?)),
             Request::Held { node } => told(serde_json::to_value(self.node(node)?.held_by_limits())),
             Request::Listening { node } => {
                 told(serde_json::to_value(self.node(node)?.listens_on()))
@@ -285,6 +287,18 @@ impl Workshop {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         locked(&self.nodes).insert(number, Arc::new(process));
         Ok(json!(number))
+    }
+
+    /// Returns what became of a server's limits. Those of a container are a server's own where it is alone there.
+    fn limits(&self, node: u32) -> Result<LimitsApplied, AgentRefusal> {
+        let limits = self.node(node)?.limits();
+        let alive = locked(&self.nodes).values().filter(|node| node.is_alive()).count();
+        Ok(match limits {
+            LimitsApplied::ByContainer { limits } if alive > 1 => LimitsApplied::NotApplied {
+                why: format!("{alive} servers share its container, which has {limits}"),
+            },
+            limits => limits,
+        })
     }
 
     fn log(&self, node: u32, line: &Line) -> Result<Value, AgentRefusal> {

@@ -22,7 +22,7 @@ use crate::plan::Trial;
 
 pub use header::{
     BaselineAppends, BaselineRoundTrips, Environment, Gate, Hardware, MachineBaseline, NetworkPath,
-    RunHeader, RunMachine,
+    PodLimits, RunHeader, RunMachine, RunPod,
 };
 pub use system::{
     Acknowledged, Encryption, Freshness, Guarantees, PartRecord, Setting, SystemRecord,

@@ -57,7 +57,7 @@ use serde::{Deserialize, Serialize};
 
 use self::server::Server;
 
-pub use cgroup::{LimitSupport, limit_support};
+pub use cgroup::{LimitSupport, OwnLimits, limit_support, own_limits};
 pub use child::Exit;
 pub use ending::{Ending, EndingCause, Life};
 pub use error::{HostError, LogTail};
@@ -189,6 +189,11 @@ pub enum LimitsApplied {
     Applied {
         /// Where: the path of a cgroup.
         by: String,
+    },
+    /// They are those of the container that it is in, as was read there: a pod that is its own.
+    ByContainer {
+        /// `0.5 CPU and 1 GiB of memory`.
+        limits: String,
     },
     /// They do not hold; a report must say so.
     NotApplied {

@@ -103,6 +103,14 @@ pub(super) fn read(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option
     };
     let selector = words("node-selector", "a mapping of labels");
     let images = words("images", "a mapping of kinds to images");
+    for (name, amount, unit) in [("cpu", &cpu, "CPUs: `2`, `500m`"), ("memory", &memory, "`4Gi`")] {
+        if let (Some(Some(text)), Some(entry)) = (amount, field(name))
+            && quantity(text).is_none()
+        {
+            let wanted = format!("an amount as Kubernetes takes it, {unit}");
+            sink.refuse(&entry.node.at, name, &wanted, &entry.node.seen("a mapping"));
+        }
+    }
     let pull = pull?.unwrap_or_else(|| "IfNotPresent".to_owned());
     if let Some(entry) = field("image-pull")
         && !PULLS.contains(&pull.as_str())
@@ -129,6 +137,39 @@ pub(super) fn read(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option
         cpu: cpu?,
         memory: memory?,
     })
+}
+
+/// Reads an amount as Kubernetes writes it: `500m`, `2`, `4Gi`.
+fn quantity(text: &str) -> Option<f64> {
+    const UNITS: [(&str, f64); 11] = [
+        ("Ki", 1024.0),
+        ("Mi", 1048576.0),
+        ("Gi", 1073741824.0),
+        ("Ti", 1099511627776.0),
+        ("Pi", 1125899906842624.0),
+        ("m", 0.001),
+        ("k", 1e3),
+        ("M", 1e6),
+        ("G", 1e9),
+        ("T", 1e12),
+        ("P", 1e15),
+    ];
+    let unit = UNITS.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)));
+    let (number, factor) = unit.unwrap_or((text, 1.0));
+    let number = number.parse::<f64>().ok()?;
+    (number.is_finite() && number > 0.0).then_some(number * factor)
+}
+
+impl Kubernetes {
+    /// The CPUs of each pod.
+    pub fn cpus(&self) -> Option<f64> {
+        self.cpu.as_deref().and_then(quantity)
+    }
+
+    /// The memory of each pod, in bytes.
+    pub fn memory_bytes(&self) -> Option<u64> {
+        self.memory.as_deref().and_then(quantity).map(|bytes| bytes as u64)
+    }
 }
 
 /// Reads a mapping of words to words.
@@ -158,7 +199,10 @@ mod tests {
         assert_eq!((pods.servers, pods.generators, pods.image.as_str()), (2, 1, "x/y:1"));
         assert_eq!((pods.kubectl.as_str(), pods.pull.as_str()), ("kubectl", "IfNotPresent"));
         assert_eq!(pods.node_selector, [("disk".to_owned(), "nvme".to_owned())]);
-        assert_eq!((pods.share_nodes, pods.cpu.as_deref()), (false, Some("2")));
+        assert_eq!((pods.share_nodes, pods.cpus()), (false, Some(2.0)));
+        let text = "kubernetes: {cpu: 250m, memory: 1.5Gi}";
+        let pods = Places::parse("p.yaml", text).unwrap().kubernetes.unwrap();
+        assert_eq!((pods.cpus(), pods.memory_bytes()), (Some(0.25), Some(3 << 29)));
         let text = "kubernetes: {images: {etcd: 'x/etcd:3'}, agent-image: x/bakeoff}";
         let pods = Places::parse("p.yaml", text).unwrap().kubernetes.unwrap();
         assert_eq!(pods.images, [("etcd".to_owned(), "x/etcd:3".to_owned())]);
@@ -173,6 +217,8 @@ mod tests {
             assert!(told.contains(wanted), "{text}\n{told}");
         };
         check("kubernetes: 3", "`kubernetes` must be a mapping");
+        check("kubernetes: {cpu: two}", "`cpu` must be an amount as Kubernetes takes it");
+        check("kubernetes: {memory: 4GiB}", "`memory` must be an amount as Kubernetes takes it");
         check("kubernetes: {servers: 0}", "a number of pods from 1 to 500");
         check("kubernetes: {server: 3}", "unknown field `server` in `kubernetes`");
         check("kubernetes: {image-pull: often}", "`Always`, `IfNotPresent` or `Never`");

@@ -138,6 +138,31 @@ pub struct RunMachine {
     pub tunnel: bool,
     /// The machine itself.
     pub environment: Box<Environment>,
+    /// What is known of it as a pod of Kubernetes, where it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<RunPod>,
+}
+
+/// A pod that takes servers or generates load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunPod {
+    /// The node of the cluster that it is on.
+    pub node: String,
+    /// The limits that the places file asks for.
+    pub asked: PodLimits,
+    /// Those that it has, read inside of it before the first trial.
+    pub read: PodLimits,
+}
+
+/// Limits of a pod; `None` where there is none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct PodLimits {
+    /// In cores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<f64>,
+    /// Of memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
 }
 
 /// Properties of hardware and kernel that change figures. What the kernel does not tell is `None`.

@@ -218,7 +218,7 @@ pub enum SecretSource {
 }
 
 /// CPU and memory of one node.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct Limits {
     /// In cores: 0.5 is half of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -179,6 +179,22 @@ pub(super) fn find(
     Err(PlaceError::Nowhere(reasons))
 }
 
+/// Returns our own group with this controller, as far as it can be seen. `own`: `/proc/self/cgroup`; `mounts`:
+/// `/proc/self/mountinfo`.
+pub(super) fn own_dir(
+    controller: Controller,
+    own: &str,
+    mounts: &str,
+) -> Option<(Version, PathBuf)> {
+    let has = |list: &str| list.split(',').any(|one| one == controller.name());
+    if let Some(path) = own_group(own, has) {
+        let mount = mounted(mounts, |kind, options| kind == "cgroup" && has(options))?;
+        return Some((Version::One, mount.dir_of(path)));
+    }
+    let mount = mounted(mounts, |kind, _| kind == "cgroup2")?;
+    Some((Version::Two, mount.dir_of(own_group(own, str::is_empty)?)))
+}
+
 /// Returns whether groups below this one could have processes and controllers.
 fn may_divide(tree: &dyn Tree, group: &Path) -> Result<(), PlaceError> {
     // The root alone has no type, and may have both.

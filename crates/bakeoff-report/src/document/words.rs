@@ -18,7 +18,7 @@ use bakeoff_core::record::{
 };
 use bakeoff_core::stats::{Figure, and};
 use bakeoff_core::study::Study;
-use bakeoff_core::units::{ByteCount, count_text, figure_text, latency_text, trials_text};
+use bakeoff_core::units::{ByteCount, count_text, figure_text, latency_text, plural, trials_text};
 
 use crate::derive::comparison::Comparison;
 use crate::derive::fairness::{Row, Sheet};
@@ -112,15 +112,16 @@ fn run_machine(of: &RunMachine) -> String {
         (false, true) => "load",
         (false, false) => "nothing",
     };
+    let node = of.pod.as_ref().map_or(String::new(), |pod| format!(" on {}", pod.node));
     let is = &of.environment;
     let sync = is.disk_sync_median_us.filter(|_| of.servers).map(micros);
     let sync = sync.map_or(String::new(), |sync| format!(", 1 KiB synced in {sync}"));
     let tunnel = if of.tunnel { ", set up through its agent" } else { "" };
     format!(
-        "`{}` ({takes}): {}, {} CPUs, {}{sync}{tunnel}",
+        "`{}` ({takes}{node}): {}, {}, {}{sync}{tunnel}",
         of.name,
         is.cpu_model,
-        is.cpus,
+        plural(is.cpus.into(), "CPU"),
         ByteCount(is.memory_bytes)
     )
 }

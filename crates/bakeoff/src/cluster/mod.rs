@@ -139,6 +139,9 @@ pub(crate) fn start(
     mut watch: impl FnMut(&[Process]),
 ) -> Result<Ready, Failure> {
     let neighbours = topology::neighbours(&members);
+    if let Some(machines) = starting.machines {
+        machines.confine(members.iter().flat_map(|member| &member.description.nodes))?;
+    }
     let mut composite: Option<Ready> = None;
     let mut backends = Vec::new();
     for member in members {

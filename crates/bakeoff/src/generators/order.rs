@@ -41,6 +41,8 @@ pub(crate) enum Order {
     ReadBack { to: To, keys_max: u64, seed: u64 },
     /// Drives its share of a load of requests, from the moment that it will be told.
     Http(Box<HttpOrder>),
+    /// Reads the limits of the container that it is in.
+    OwnLimits,
     /// Finds the program of a kind on its machine's `PATH`, of this version where one is named.
     Program { kind: String, version: Option<String> },
     /// Removes this namespace of Kubernetes once the coordinator is gone.

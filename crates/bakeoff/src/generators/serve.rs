@@ -100,6 +100,7 @@ impl Duties for Generator {
                 read_back(&self.keys()?, to, keys_max, seed, line)
             }
             Order::Http(order) => http::drive(*order, workshop, line),
+            Order::OwnLimits => told(&bakeoff_host::own_limits()),
             Order::Program { kind, version } => program(&kind, version.as_deref()),
             Order::Keep { namespace } => {
                 let keeper = Keeper::in_pod(&namespace)?;

@@ -8,6 +8,7 @@
 
 pub(crate) mod keeper;
 mod kubectl;
+mod limits;
 mod manifests;
 mod troubles;
 
@@ -18,10 +19,10 @@ use std::time::Duration;
 use bakeoff_agent::{Agent, AgentError, Carrier};
 use bakeoff_clock as clock;
 use bakeoff_core::places::{Kubernetes, Machine, Reach, Takes};
-use bakeoff_core::study::Study;
+use bakeoff_core::study::{Limits, Study};
 use serde_json::Value;
 
-use self::kubectl::Kubectl;
+use self::kubectl::{Kubectl, Lacking};
 use crate::failure::Failure;
 use crate::generators::order::{Order, duty};
 use crate::messages;
@@ -42,6 +43,10 @@ pub(crate) struct Pods {
     keeper: Result<(), String>,
     /// Whether pods have bakeoff from an image.
     has_agent: bool,
+    /// What the places file says.
+    wanted: Kubernetes,
+    /// The limits that pods were given.
+    given: limits::Given,
 }
 
 impl Pods {
@@ -57,10 +62,24 @@ impl Pods {
         let sets = server_sets(wanted, study)?;
         let namespace = namespace(run);
         let kubectl = Kubectl::new(wanted, &namespace);
-        let lacks_keeper = kubectl.demand_rights()?;
+        let limited = limits::are_asked(study);
+        let Lacking { keeper: lacks_keeper, resize } = kubectl.demand_rights()?;
+        if limited && resize {
+            messages::warn(
+                "limits of servers will not be applied: you have not the right to patch pods/resize",
+            );
+        }
         kubectl.create(&manifests::namespace(&namespace))?;
         let has_agent = wanted.agent_image.is_some();
-        let mut pods = Self { kubectl, namespace, machines: Vec::new(), keeper: Ok(()), has_agent };
+        let mut pods = Self {
+            kubectl,
+            namespace,
+            machines: Vec::new(),
+            keeper: Ok(()),
+            has_agent,
+            wanted: wanted.clone(),
+            given: limits::Given::default(),
+        };
         pods.keeper = match lacks_keeper {
             None => manifests::keeper(&pods.namespace)
                 .iter()
@@ -74,7 +93,7 @@ impl Pods {
         let owner = manifests::owner(&job);
         pods.kubectl.create(&manifests::service(&owner))?;
         for set in &sets {
-            pods.kubectl.create(&manifests::servers(wanted, namespace, &owner, *set))?;
+            pods.kubectl.create(&manifests::servers(wanted, (namespace, limited), &owner, *set))?;
         }
         let all = wanted.servers as usize * sets.len() + wanted.generators as usize;
         pods.machines = pods.wait(all, interrupted)?;
@@ -115,6 +134,26 @@ impl Pods {
                 Ok(())
             }
         }
+    }
+
+    /// Gives a pod the limits of the one server that it is to take, or its own ones back; says so where that cannot be.
+    ///
+    /// # Errors
+    /// When the pod is lost.
+    pub(super) fn confine(
+        &self,
+        machine: &Machine,
+        limits: &Limits,
+        agent: &Agent,
+    ) -> Result<(), AgentError> {
+        let Reach::Pod(pod) = &machine.reach else { return Ok(()) };
+        let read = || duty(agent, &Order::OwnLimits);
+        let why = self.given.give((&self.kubectl, &self.wanted), pod, limits, &read)?;
+        if let Some(why) = why {
+            let name = &machine.name;
+            messages::warn(&format!("the limits of servers on `{name}` are not its own: {why}"));
+        }
+        Ok(())
     }
 
     fn wait(&self, all: usize, interrupted: &AtomicBool) -> Result<Vec<Machine>, Failure> {

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use bakeoff_agent::{Agent, AgentError, Carrier, Incoming, LaunchOrder, Request, Sent};
 use bakeoff_core::places::{self, Places, Purpose, Reach, Takes};
-use bakeoff_core::study::Study;
+use bakeoff_core::study::{Limits, Study};
 use bakeoff_host::ports::PortSource;
 use bakeoff_host::{HostError, MachineId, NodeSpec, Process, Seat};
 
@@ -264,6 +264,36 @@ impl Machines {
     pub(crate) fn begin_trial(&self, name: &str) -> Result<(), AgentError> {
         let mut each = self.each.iter();
         each.try_for_each(|one| one.agent.ask(&Request::Trial { name: name.to_owned() }))
+    }
+
+    /// Makes the limits of servers those of their pods, before any is launched: of those that are alone in theirs.
+    ///
+    /// # Errors
+    /// When a machine is lost.
+    pub(crate) fn confine<'a>(
+        &self,
+        specs: impl Iterator<Item = &'a NodeSpec>,
+    ) -> Result<(), AgentError> {
+        let Some(pods) = &self.pods else { return Ok(()) };
+        let mut each: BTreeMap<usize, Vec<&NodeSpec>> = BTreeMap::new();
+        for spec in specs {
+            if let MachineId::Place(place) = spec.seat.machine {
+                each.entry(place).or_default().push(spec);
+            }
+        }
+        std::thread::scope(|scope| {
+            let threads = each.iter().map(|(&place, specs)| {
+                let alone = (specs.len() == 1).then(|| specs[0].limits.clone()).flatten();
+                // CPU affinity is the server's own.
+                let limits = Limits { cpus: Vec::new(), ..alone.unwrap_or_default() };
+                let (place, machine) = (&self.places.machines[place], &self.each[place]);
+                scope.spawn(move || pods.confine(place, &limits, &machine.agent))
+            });
+            let mut threads = threads.collect::<Vec<_>>().into_iter();
+            threads.try_for_each(|one| {
+                one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+        })
     }
 
     /// Launches a server on the machine of its seat. `nodes`: the folder of all nodes, as they were described.

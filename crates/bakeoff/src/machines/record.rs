@@ -6,7 +6,10 @@ use std::net::SocketAddr;
 
 use bakeoff_agent::{Incoming, Request, TripsTold};
 use bakeoff_core::places::Takes;
-use bakeoff_core::record::{Environment, GeneratorPart, MachineTrial, NetworkPath, RunMachine};
+use bakeoff_core::record::{
+    Environment, GeneratorPart, MachineTrial, NetworkPath, PodLimits, RunMachine, RunPod,
+};
+use bakeoff_host::OwnLimits;
 
 use super::Machines;
 use crate::failure::Failure;
@@ -23,7 +26,15 @@ impl Machines {
             let order = Order::Environment { threads, dir: machine.folder.clone() };
             let environment: Environment = duty(&machine.agent, &order)?;
             let offset = machine.agent.offset()?;
+            let pod = self.places.kubernetes.as_ref().zip(place.node.clone());
+            let pod = pod.map(|(wanted, node)| -> Result<RunPod, Failure> {
+                let own: OwnLimits = duty(&machine.agent, &Order::OwnLimits)?;
+                let asked = PodLimits { cpu: wanted.cpus(), memory_bytes: wanted.memory_bytes() };
+                let read = PodLimits { cpu: own.cpu, memory_bytes: own.memory_bytes };
+                Ok(RunPod { node, asked, read })
+            });
             Ok(RunMachine {
+                pod: pod.transpose()?,
                 name: place.name.clone(),
                 address: place.address.to_string(),
                 servers: place.servers != Takes::Nothing,

@@ -18,7 +18,9 @@ pub(super) fn limits_check(cluster: &Ready) -> Option<Check> {
     for limits in cluster.limits() {
         match limits {
             LimitsApplied::NotAsked => {}
-            LimitsApplied::Applied { .. } => verdict = verdict.or(Some(Verdict::Passed)),
+            LimitsApplied::Applied { .. } | LimitsApplied::ByContainer { .. } => {
+                verdict = verdict.or(Some(Verdict::Passed));
+            }
             LimitsApplied::NotApplied { why } => {
                 verdict = verdict.filter(Verdict::failed).or(Some(Verdict::NotChecked(why)));
             }

@@ -2,9 +2,11 @@
 //!
 //! Not here: each machine's samples (`model`), whether generators began together (core's `check`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use bakeoff_core::record::{Environment, Record, RunMachine, TrialRecord};
+use bakeoff_core::record::{
+    Environment, MachineTrial, PodLimits, Record, RunMachine, RunPod, TrialRecord,
+};
 use bakeoff_core::stats::and;
 use bakeoff_core::units::ByteCount;
 
@@ -59,6 +61,8 @@ pub(super) fn findings(record: &Record) -> Vec<String> {
     let several =
         |((system, machine), count)| format!("{count} servers of {system} share {machine}");
     found.extend(shared.into_iter().map(several));
+    found.extend(one_node(record));
+    found.extend(machines.iter().filter_map(other_limits));
     found
 }
 
@@ -76,6 +80,48 @@ fn tunnelled(machines: &[RunMachine]) -> Option<String> {
              ready hold its round trips",
             and(&through)
         )
+    })
+}
+
+/// Returns which pods that worked in one trial were on one node of their cluster.
+fn one_node(record: &Record) -> BTreeSet<String> {
+    let machines = &record.header.environment.machines;
+    let node = |name: &str| {
+        let of = machines.iter().find(|machine| machine.name == name)?;
+        of.pod.as_ref().map(|pod| pod.node.as_str())
+    };
+    let mut found = BTreeSet::new();
+    for trial in &record.trials {
+        let mut on: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        let works =
+            |machine: &&MachineTrial| !machine.servers.is_empty() || !machine.generated.is_empty();
+        for machine in trial.machines.iter().filter(works) {
+            if let Some(node) = node(&machine.name) {
+                on.entry(node).or_default().push(machine.name.clone());
+            }
+        }
+        let several = on.into_iter().filter(|(_, pods)| pods.len() > 1);
+        found.extend(several.map(|(node, pods)| format!("{} share the node {node}", and(&pods))));
+    }
+    found
+}
+
+/// Returns how the limits of a pod differ from those that were asked for.
+fn other_limits(machine: &RunMachine) -> Option<String> {
+    let RunPod { asked, read, .. } = machine.pod.as_ref()?;
+    let cpu = match (asked.cpu, read.cpu) {
+        (Some(asked), Some(read)) => (asked - read).abs() > asked * 0.01,
+        (asked, read) => asked.is_some() != read.is_some(),
+    };
+    // The kernel counts in pages.
+    let kib = |limits: &PodLimits| limits.memory_bytes.map(|bytes| bytes >> 16);
+    let words = |limits: &PodLimits| {
+        let cpu = limits.cpu.map_or("no limit".to_owned(), |cores| cores.to_string());
+        let memory = limits.memory_bytes.map(|bytes| ByteCount(bytes).to_string());
+        format!("{cpu} of CPU and {} of memory", memory.unwrap_or("no limit".to_owned()))
+    };
+    (cpu || kib(asked) != kib(read)).then(|| {
+        format!("{} has {}, and {} was asked for", machine.name, words(read), words(asked))
     })
 }
 
@@ -115,6 +161,7 @@ mod tests {
             clock_error_us: 0.0,
             tunnel: name == "far",
             environment: Box::new(serde_json::from_value(environment).unwrap()),
+            pod: None,
         }
     }
 
@@ -132,5 +179,18 @@ mod tests {
         assert_eq!(tunnelled(std::slice::from_ref(&near)), None);
         let told = tunnelled(&[near, machine("far", true, 2)]).unwrap();
         assert!(told.contains("the servers on far through a tunnel, and no load"), "{told}");
+    }
+
+    #[test]
+    fn a_pod_without_the_limits_that_were_asked_for_is_told() {
+        let pod = |read: Option<f64>| {
+            let limits = |cpu| PodLimits { cpu, memory_bytes: Some(1 << 30) };
+            let pod =
+                RunPod { node: "n1".to_owned(), asked: limits(Some(0.5)), read: limits(read) };
+            other_limits(&RunMachine { pod: Some(pod), ..machine("a", true, 2) })
+        };
+        assert_eq!(pod(Some(0.5)), None);
+        let wanted = "a has no limit of CPU and 1 GiB of memory, and 0.5 of CPU and 1 GiB of memory was asked for";
+        assert_eq!(pod(None).unwrap(), wanted);
     }
 }

@@ -23,12 +23,23 @@ const RIGHTS: [[&str; 2]; 8] = [
     ["list", "events"],
 ];
 
+/// Needed so that servers' limits are those of their pods; a run does without.
+const RESIZE_RIGHT: [&str; 2] = ["patch", "pods/resize"];
+
 /// Needed so that a pod may remove the namespace when bakeoff is killed; a run does without.
 const KEEPER_RIGHTS: [[&str; 2]; 3] = [
     ["create", "serviceaccounts"],
     ["create", "roles.rbac.authorization.k8s.io"],
     ["create", "rolebindings.rbac.authorization.k8s.io"],
 ];
+
+/// Rights that are missing and that a run can do without.
+pub(super) struct Lacking {
+    /// Those that have the namespace removed when bakeoff is killed.
+    pub(super) keeper: Option<String>,
+    /// Whether pods cannot be resized.
+    pub(super) resize: bool,
+}
 
 /// `kubectl` with the words that select cluster and namespace.
 pub(super) struct Kubectl {
@@ -91,8 +102,8 @@ impl Kubectl {
     ///
     /// # Errors
     /// With all rights that are missing.
-    pub(super) fn demand_rights(&self) -> Result<Option<String>, Failure> {
-        let all = || RIGHTS.into_iter().chain(KEEPER_RIGHTS);
+    pub(super) fn demand_rights(&self) -> Result<Lacking, Failure> {
+        let all = || RIGHTS.into_iter().chain(KEEPER_RIGHTS).chain([RESIZE_RIGHT]);
         let asked: Vec<_> = std::thread::scope(|scope| {
             let ask = |[verb, what]: [&'static str; 2]| {
                 scope.spawn(move || self.run(&["auth", "can-i", verb, what], ""))
@@ -102,11 +113,12 @@ impl Kubectl {
                 .map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
                 .collect()
         });
-        let (mut missing, mut of_keeper) = (Vec::new(), Vec::new());
+        let (mut missing, mut of_keeper, mut resize) = (Vec::new(), Vec::new(), false);
         for (place, ([verb, what], answer)) in all().zip(asked).enumerate() {
             let (_, out, complaint) = answer?;
             match out.lines().last().unwrap_or_default() {
                 "yes" => {}
+                no if no.starts_with("no") && [verb, what] == RESIZE_RIGHT => resize = true,
                 no if no.starts_with("no") => {
                     let list = if place < RIGHTS.len() { &mut missing } else { &mut of_keeper };
                     list.push(format!("{verb} {what}"));
@@ -118,7 +130,8 @@ impl Kubectl {
             }
         }
         if missing.is_empty() {
-            return Ok((!of_keeper.is_empty()).then(|| of_keeper.join(", ")));
+            let keeper = (!of_keeper.is_empty()).then(|| of_keeper.join(", "));
+            return Ok(Lacking { keeper, resize });
         }
         Err(Failure::input(
             format!("you have not the rights on the Kubernetes cluster to {}", missing.join(", ")),
@@ -135,6 +148,28 @@ impl Kubectl {
     /// Returns all objects of a kind.
     pub(super) fn get(&self, kind: &str) -> Result<Value, Failure> {
         self.json(&format!("list {kind}"), &["get", kind, "-o", "json"], "")
+    }
+
+    /// Gives the container of a pod other resources while it runs.
+    pub(super) fn resize(&self, pod: &str, patch: &Value) -> Result<(), Failure> {
+        let patch = patch.to_string();
+        let (went_well, _, complaint) =
+            self.run(&["patch", "pod", pod, "--subresource", "resize", "-p", &patch], "")?;
+        match went_well {
+            true => Ok(()),
+            false => Err(Failure::unreachable(format!("kubectl cannot resize it: {complaint}"))),
+        }
+    }
+
+    /// Returns why a pod has not been resized yet, as Kubernetes says.
+    pub(super) fn resize_pending(&self, pod: &str) -> Option<String> {
+        let seen = self.json("look at a pod", &["get", "pod", pod, "-o", "json"], "").ok()?;
+        let conditions = seen["status"]["conditions"].as_array()?;
+        let is_resize =
+            |one: &&Value| one["type"].as_str().is_some_and(|kind| kind.contains("Resize"));
+        let one = conditions.iter().find(is_resize)?;
+        let word = |name: &str| one[name].as_str().unwrap_or_default();
+        Some(format!("{} {} {}", word("type"), word("reason"), word("message")))
     }
 
     /// Removes the namespace with all that is in it, and says so where that fails.

@@ -5,6 +5,8 @@
 use bakeoff_core::places::Kubernetes;
 use serde_json::{Map, Value, json};
 
+use super::limits;
+
 /// The label that says whether a pod is of `servers` or of `generators`.
 pub(super) const TAKES: &str = "bakeoff.dev/takes";
 /// The label with the kind that a pod of servers is kept for; empty where it takes any.
@@ -121,14 +123,18 @@ pub(super) fn generators(wanted: &Kubernetes, run: &str, keeps: bool) -> Value {
     })
 }
 
-/// Returns a set of pods that take servers. `own`: the kind that it is kept for, and the image that it has.
+/// Returns a set of pods that take servers. `resized`: they may have other limits later. `own`: the kind that it is kept
+/// for, and the image that it has.
 pub(super) fn servers(
     wanted: &Kubernetes,
-    run: &str,
+    (run, resized): (&str, bool),
     owner: &Value,
     own: Option<(&str, &str)>,
 ) -> Value {
     let mut template = pod(wanted, run, "servers", wanted.storage_class.is_some());
+    if resized {
+        template["spec"]["containers"][0]["resources"] = limits::resources(wanted, None);
+    }
     let (mut name, mut selector) = ("servers".to_owned(), json!({TAKES: "servers", KIND: ""}));
     if let Some((kind, image)) = own {
         name = format!("servers-{kind}");

@@ -1,0 +1,128 @@
+//! Limits of servers as limits of the pods that they are in.
+//!
+//! A process in a restricted pod can limit no other. A pod can be resized while it runs (Kubernetes 1.33 and later), so
+//! one that takes a single server of a system gets that server's limits for its trials, and its own ones back. What
+//! holds is read inside of it: nothing is taken for applied because it was asked for.
+//!
+//! Not here: reading limits (`bakeoff_host`), judging them (`trial::verdicts`).
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use bakeoff_agent::AgentError;
+use bakeoff_clock as clock;
+use bakeoff_core::places::Kubernetes;
+use bakeoff_core::study::{Limits, Study};
+use bakeoff_host::OwnLimits;
+use serde_json::{Value, json};
+
+use super::kubectl::Kubectl;
+
+/// How long a pod may take to have other limits, and how often that is looked at.
+const RESIZED_WITHIN: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// What stands for no limit, which could not be taken away again; and what is requested where nothing is named.
+const NO_CPU: &str = "1000";
+const NO_MEMORY: &str = "1Pi";
+const SOME_CPU: &str = "10m";
+const SOME_MEMORY: &str = "16Mi";
+
+/// Returns whether a study limits any server's CPU or memory.
+pub(super) fn are_asked(study: &Study) -> bool {
+    let all = study.systems.iter().flat_map(|one| std::iter::once(one).chain(one.parts.values()));
+    let mut limits = all.filter_map(|one| one.limits.as_ref());
+    limits.any(|limits| limits.cpu.is_some() || limits.memory.is_some())
+}
+
+/// Returns the resources of a pod that may have other limits later.
+pub(super) fn resources(wanted: &Kubernetes, limits: Option<&Limits>) -> Value {
+    let cpu = limits.and_then(|limits| limits.cpu).map(|cores| format!("{cores}"));
+    let memory = limits.and_then(|limits| limits.memory).map(|bytes| bytes.0.to_string());
+    let one =
+        |name: &str, own: &Option<String>, limit: Option<String>, (some, no): (&str, &str)| {
+            let limit = limit.or_else(|| own.clone()).unwrap_or_else(|| no.to_owned());
+            // With an amount that is requested and at most, both stay the same: Kubernetes lets no pod change its class.
+            let request = if own.is_some() { limit.clone() } else { some.to_owned() };
+            (name.to_owned(), json!(request), json!(limit))
+        };
+    let both = [
+        one("cpu", &wanted.cpu, cpu, (SOME_CPU, NO_CPU)),
+        one("memory", &wanted.memory, memory, (SOME_MEMORY, NO_MEMORY)),
+    ];
+    let [mut requests, mut most] = [json!({}), json!({})];
+    for (name, request, limit) in both {
+        requests[&name] = request;
+        most[&name] = limit;
+    }
+    json!({"requests": requests, "limits": most})
+}
+
+/// The limits that pods were given, or were not to be given, by their names.
+#[derive(Default)]
+pub(super) struct Given(Mutex<BTreeMap<String, Limits>>);
+
+impl Given {
+    /// Gives a pod these limits. Returns why it has not got them, once for the same limits.
+    ///
+    /// # Errors
+    /// When the pod is lost.
+    pub(super) fn give(
+        &self,
+        (kubectl, wanted): (&Kubectl, &Kubernetes),
+        pod: &str,
+        limits: &Limits,
+        read: &dyn Fn() -> Result<OwnLimits, AgentError>,
+    ) -> Result<Option<String>, AgentError> {
+        let before = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(pod).cloned();
+        if before.unwrap_or_default() == *limits {
+            return Ok(None);
+        }
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(pod.to_owned(), limits.clone());
+        let container = json!({"name": "agent", "resources": resources(wanted, Some(limits))});
+        let patch = json!({"spec": {"containers": [container]}});
+        if let Err(failure) = kubectl.resize(pod, &patch) {
+            return Ok(Some(failure.to_string()));
+        }
+        let expected = OwnLimits {
+            cpu: limits.cpu.or(wanted.cpus()),
+            memory_bytes: limits.memory.map(|bytes| bytes.0).or(wanted.memory_bytes()),
+        };
+        let until = clock::now() + RESIZED_WITHIN;
+        loop {
+            let own = read()?;
+            if own.is_same_as(&expected) {
+                return Ok(None);
+            }
+            if clock::now() >= until {
+                let why =
+                    kubectl.resize_pending(pod).unwrap_or_else(|| "the event is not known".into());
+                return Ok(Some(format!("after {RESIZED_WITHIN:?} the pod has {own}: {why}")));
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bakeoff_core::places::Places;
+    use bakeoff_core::units::ByteCount;
+
+    use super::*;
+
+    #[test]
+    fn a_pod_has_the_limits_of_its_server_or_those_of_its_places() {
+        let wanted = |text: &str| Places::parse("p", text).unwrap().kubernetes.unwrap();
+        let limits = Limits { cpu: Some(0.25), memory: Some(ByteCount(100 << 20)), cpus: vec![] };
+        let same = json!({"cpu": "0.25", "memory": "104857600"});
+        let told = resources(&wanted("kubernetes: {cpu: 2, memory: 4Gi}"), Some(&limits));
+        assert_eq!(told, json!({"requests": same, "limits": same}));
+        let told = resources(&wanted("kubernetes: {cpu: 2}"), None);
+        let requests = json!({"cpu": "2", "memory": "16Mi"});
+        assert_eq!(told, json!({"requests": requests, "limits": {"cpu": "2", "memory": "1Pi"}}));
+    }
+}
