@@ -10,6 +10,8 @@ use crate::study::{DiagnosticSink, PlacedEntry, PlacedValue};
 pub struct Kubernetes {
     /// The context of the user's configuration; the current one where none is named.
     pub context: Option<String>,
+    /// A namespace that is there, for the objects of the run; where none is named, one of its own is made.
+    pub namespace: Option<String>,
     /// `kubectl`, or the path of another.
     pub kubectl: String,
     /// Pods that take servers.
@@ -38,8 +40,9 @@ pub struct Kubernetes {
     pub memory: Option<String>,
 }
 
-const FIELDS: [&str; 14] = [
+const FIELDS: [&str; 15] = [
     "context",
+    "namespace",
     "kubectl",
     "servers",
     "generators",
@@ -71,7 +74,7 @@ pub(super) fn read(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option
         Some(entry) => text(entry, "a word", sink).map(Some),
     };
     let (context, kubectl, image) = (word("context"), word("kubectl"), word("image"));
-    let agent_image = word("agent-image");
+    let (agent_image, namespace) = (word("agent-image"), word("namespace"));
     let (class, storage) = (word("storage-class"), word("storage"));
     let (cpu, memory, pull) = (word("cpu"), word("memory"), word("image-pull"));
     let mut count = |name: &str, usual: u32| match field(name) {
@@ -121,6 +124,7 @@ pub(super) fn read(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option
     }
     Some(Kubernetes {
         context: context?,
+        namespace: namespace?,
         kubectl: kubectl?.unwrap_or_else(|| "kubectl".to_owned()),
         servers: servers?,
         generators: generators?,
@@ -203,10 +207,12 @@ mod tests {
         let text = "kubernetes: {cpu: 250m, memory: 1.5Gi}";
         let pods = Places::parse("p.yaml", text).unwrap().kubernetes.unwrap();
         assert_eq!((pods.cpus(), pods.memory_bytes()), (Some(0.25), Some(3 << 29)));
-        let text = "kubernetes: {images: {etcd: 'x/etcd:3'}, agent-image: x/bakeoff}";
+        let text =
+            "kubernetes: {images: {etcd: 'x/etcd:3'}, agent-image: x/bakeoff, namespace: bench}";
         let pods = Places::parse("p.yaml", text).unwrap().kubernetes.unwrap();
         assert_eq!(pods.images, [("etcd".to_owned(), "x/etcd:3".to_owned())]);
         assert_eq!(pods.agent_image.as_deref(), Some("x/bakeoff"));
+        assert_eq!(pods.namespace.as_deref(), Some("bench"));
         assert!(Places::parse("p.yaml", "kubernetes: {}").unwrap().machines.is_empty());
     }
 

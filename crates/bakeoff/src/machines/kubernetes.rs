@@ -23,6 +23,7 @@ use bakeoff_core::study::{Limits, Study};
 use serde_json::Value;
 
 use self::kubectl::{Kubectl, Lacking};
+use self::manifests::Names;
 use crate::failure::Failure;
 use crate::generators::order::{Order, duty};
 use crate::messages;
@@ -37,7 +38,7 @@ const PLACED_WITHIN: Duration = Duration::from_secs(15);
 /// The pods of a run. Dropping it removes their namespace.
 pub(crate) struct Pods {
     kubectl: Kubectl,
-    namespace: String,
+    names: Names,
     machines: Vec<Machine>,
     /// Whether the pods of generators may remove the namespace, or why not.
     keeper: Result<(), String>,
@@ -60,8 +61,8 @@ impl Pods {
         interrupted: &AtomicBool,
     ) -> Result<Self, Failure> {
         let sets = server_sets(wanted, study)?;
-        let namespace = namespace(run);
-        let kubectl = Kubectl::new(wanted, &namespace);
+        let names = Names::new(run, wanted.namespace.as_deref());
+        let kubectl = Kubectl::new(wanted, &names);
         let limited = limits::are_asked(study);
         let Lacking { keeper: lacks_keeper, resize } = kubectl.demand_rights()?;
         if limited && resize {
@@ -69,11 +70,14 @@ impl Pods {
                 "limits of servers will not be applied: you have not the right to patch pods/resize",
             );
         }
-        kubectl.create(&manifests::namespace(&namespace))?;
+        let is_own = names.has_own_namespace();
+        if is_own {
+            kubectl.create(&manifests::namespace(&names))?;
+        }
         let has_agent = wanted.agent_image.is_some();
         let mut pods = Self {
             kubectl,
-            namespace,
+            names,
             machines: Vec::new(),
             keeper: Ok(()),
             has_agent,
@@ -81,19 +85,21 @@ impl Pods {
             given: limits::Given::default(),
         };
         pods.keeper = match lacks_keeper {
-            None => manifests::keeper(&pods.namespace)
+            // What is not the run's own goes with the Job.
+            _ if !is_own => Ok(()),
+            None => manifests::keeper(&pods.names.namespace)
                 .iter()
                 .try_for_each(|object| pods.kubectl.create(object).map(drop))
                 .map_err(|failure| failure.to_string()),
             Some(missing) => Err(format!("you have not the rights to {missing}")),
         };
-        let namespace = &pods.namespace;
-        let keeps = pods.keeper.is_ok();
-        let job = pods.kubectl.create(&manifests::generators(wanted, namespace, keeps))?;
+        let names = &pods.names;
+        let keeps = pods.keeper.is_ok() && is_own;
+        let job = pods.kubectl.create(&manifests::generators(wanted, names, keeps))?;
         let owner = manifests::owner(&job);
-        pods.kubectl.create(&manifests::service(&owner))?;
+        pods.kubectl.create(&manifests::service(names, &owner))?;
         for set in &sets {
-            pods.kubectl.create(&manifests::servers(wanted, (namespace, limited), &owner, *set))?;
+            pods.kubectl.create(&manifests::servers(wanted, (names, limited), &owner, *set))?;
         }
         let all = wanted.servers as usize * sets.len() + wanted.generators as usize;
         pods.machines = pods.wait(all, interrupted)?;
@@ -114,7 +120,10 @@ impl Pods {
 
     /// Has an agent remove the namespace once the coordinator is gone; says so where that cannot be.
     pub(super) fn keep(&self, agent: &Agent) -> Result<(), AgentError> {
-        let order = Order::Keep { namespace: self.namespace.clone() };
+        if !self.names.has_own_namespace() {
+            return Ok(());
+        }
+        let order = Order::Keep { namespace: self.names.namespace.clone() };
         let kept = match &self.keeper {
             Ok(()) => duty::<()>(agent, &order).map_err(|error| match error.is_loss() {
                 true => Err(error),
@@ -126,7 +135,7 @@ impl Pods {
             Ok(()) => Ok(()),
             Err(Err(lost)) => Err(lost),
             Err(Ok(why)) => {
-                let name = &self.namespace;
+                let name = &self.names.namespace;
                 messages::warn(&format!(
                     "should bakeoff be killed, the empty namespace `{name}` stays: {why}\nhint: the rights to create \
                      serviceaccounts, roles and rolebindings have it removed by a pod"
@@ -162,9 +171,10 @@ impl Pods {
             if interrupted.load(Ordering::Relaxed) {
                 return Err(Failure::INTERRUPTED);
             }
-            let seen = self.kubectl.get("pods")?;
+            let seen = self.kubectl.get_own("pods")?;
             let pods = seen["items"].as_array().map_or(&[][..], Vec::as_slice);
-            let mut machines: Vec<Machine> = pods.iter().filter_map(ready).collect();
+            let mut machines: Vec<Machine> =
+                pods.iter().filter_map(|pod| ready(pod, &self.names.prefix)).collect();
             if machines.len() == all {
                 machines.sort_by(|a, b| {
                     let key = |one: &Machine| (one.generator, one.kind.clone(), number(&one.name));
@@ -178,7 +188,7 @@ impl Pods {
                 .or_else(|| (waited >= READY_WITHIN).then(|| troubles::late(READY_WITHIN)));
             if let Some(trouble) = trouble {
                 let events = self.kubectl.get("events").unwrap_or_default();
-                return Err(Failure::unreachable(trouble.told(&events)));
+                return Err(Failure::unreachable(trouble.told(&events, &self.names.prefix)));
             }
             std::thread::sleep(LOOK_EVERY);
         }
@@ -187,7 +197,7 @@ impl Pods {
 
 impl Drop for Pods {
     fn drop(&mut self) {
-        self.kubectl.remove_namespace();
+        self.kubectl.remove_all(&self.names);
     }
 }
 
@@ -229,23 +239,15 @@ fn server_sets<'a>(
     Ok(sets)
 }
 
-/// Returns a name for a namespace that nobody else has: `bakeoff-STUDY-PID-MOMENT`.
-fn namespace(run: &str) -> String {
-    let plain = run.chars().filter(char::is_ascii_alphanumeric).take(20);
-    let plain: String = plain.map(|c| c.to_ascii_lowercase()).collect();
-    let moment = bakeoff_clock::wall::seconds() as u64;
-    format!("bakeoff-{plain}-{}-{moment:x}", std::process::id())
-}
-
-/// Returns the machine that a pod is, once it is ready.
-fn ready(pod: &Value) -> Option<Machine> {
+/// Returns the machine that a pod is, once it is ready. `prefix`: before its name.
+fn ready(pod: &Value, prefix: &str) -> Option<Machine> {
     let ready = pod["status"]["containerStatuses"][0]["ready"].as_bool() == Some(true);
     let address: IpAddr = pod["status"]["podIP"].as_str()?.parse().ok()?;
     let name = pod["metadata"]["name"].as_str()?;
     let generator = pod["metadata"]["labels"][manifests::TAKES] == "generators";
     let shown = match &pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] {
         Value::String(index) => format!("generators-{index}"),
-        _ => name.to_owned(),
+        _ => name.strip_prefix(prefix).unwrap_or(name).to_owned(),
     };
     let word = |value: &Value| value.as_str().map(str::to_owned);
     ready.then(|| Machine {
@@ -271,8 +273,12 @@ mod tests {
 
     #[test]
     fn a_namespace_is_named_as_kubernetes_wants_it() {
-        let name = namespace("My-Study-of-very-many-letters-indeed");
+        let study = "My-Study-of-very-many-letters-indeed";
+        let name = Names::new(study, None).namespace;
         assert!(name.starts_with("bakeoff-mystudyofverymanylet-") && name.len() <= 63, "{name}");
+        let given = Names::new(study, Some("bench"));
+        assert_eq!((given.namespace.as_str(), given.has_own_namespace()), ("bench", false));
+        assert!(given.prefix.len() <= 32, "{given:?}");
     }
 
     #[test]
@@ -283,8 +289,8 @@ mod tests {
                 "status": {"podIP": "10.1.2.3", "containerStatuses": [{"ready": ready}]},
             })
         };
-        assert_eq!(ready(&pod(false)), None);
-        let machine = ready(&pod(true)).unwrap();
+        assert_eq!(ready(&pod(false), ""), None);
+        let machine = ready(&pod(true), "").unwrap();
         assert_eq!((machine.servers, machine.generator), (Takes::Any, false));
     }
 }

@@ -8,13 +8,12 @@ use std::process::{Command, Stdio};
 use bakeoff_core::places::Kubernetes;
 use serde_json::Value;
 
+use super::manifests::Names;
 use crate::failure::Failure;
 use crate::messages;
 
 /// All that is needed, as `kubectl auth can-i` takes it.
-const RIGHTS: [[&str; 2]; 8] = [
-    ["create", "namespaces"],
-    ["delete", "namespaces"],
+const RIGHTS: [[&str; 2]; 6] = [
     ["create", "jobs.batch"],
     ["create", "statefulsets.apps"],
     ["create", "services"],
@@ -26,6 +25,11 @@ const RIGHTS: [[&str; 2]; 8] = [
 /// Needed so that servers' limits are those of their pods; a run does without.
 const RESIZE_RIGHT: [&str; 2] = ["patch", "pods/resize"];
 
+/// Needed for a namespace of the run's own.
+const OWN_NAMESPACE: [[&str; 2]; 2] = [["create", "namespaces"], ["delete", "namespaces"]];
+/// Needed for all that is removed one by one where it is not.
+const GIVEN_NAMESPACE: [[&str; 2]; 3] =
+    [["delete", "jobs.batch"], ["delete", "statefulsets.apps"], ["delete", "services"]];
 /// Needed so that a pod may remove the namespace when bakeoff is killed; a run does without.
 const KEEPER_RIGHTS: [[&str; 2]; 3] = [
     ["create", "serviceaccounts"],
@@ -45,17 +49,20 @@ pub(super) struct Lacking {
 pub(super) struct Kubectl {
     program: String,
     arguments: Vec<String>,
-    namespace: String,
+    /// Selects the objects of the run.
+    of_run: String,
+    has_own_namespace: bool,
 }
 
 impl Kubectl {
-    pub(super) fn new(wanted: &Kubernetes, namespace: &str) -> Self {
+    pub(super) fn new(wanted: &Kubernetes, names: &Names) -> Self {
         let context = wanted.context.iter().flat_map(|name| ["--context".to_owned(), name.clone()]);
-        let namespaced = ["--namespace".to_owned(), namespace.to_owned()];
+        let namespaced = ["--namespace".to_owned(), names.namespace.clone()];
         Self {
             program: wanted.kubectl.clone(),
             arguments: context.chain(namespaced).collect(),
-            namespace: namespace.to_owned(),
+            of_run: names.selector(),
+            has_own_namespace: names.has_own_namespace(),
         }
     }
 
@@ -103,7 +110,12 @@ impl Kubectl {
     /// # Errors
     /// With all rights that are missing.
     pub(super) fn demand_rights(&self) -> Result<Lacking, Failure> {
-        let all = || RIGHTS.into_iter().chain(KEEPER_RIGHTS).chain([RESIZE_RIGHT]);
+        let (needed, keeper) = match self.has_own_namespace {
+            true => (&OWN_NAMESPACE[..], &KEEPER_RIGHTS[..]),
+            false => (&GIVEN_NAMESPACE[..], &[][..]),
+        };
+        let needed = [needed, &RIGHTS].concat();
+        let all = || needed.iter().chain(keeper).copied().chain([RESIZE_RIGHT]);
         let asked: Vec<_> = std::thread::scope(|scope| {
             let ask = |[verb, what]: [&'static str; 2]| {
                 scope.spawn(move || self.run(&["auth", "can-i", verb, what], ""))
@@ -120,7 +132,7 @@ impl Kubectl {
                 "yes" => {}
                 no if no.starts_with("no") && [verb, what] == RESIZE_RIGHT => resize = true,
                 no if no.starts_with("no") => {
-                    let list = if place < RIGHTS.len() { &mut missing } else { &mut of_keeper };
+                    let list = if place < needed.len() { &mut missing } else { &mut of_keeper };
                     list.push(format!("{verb} {what}"));
                 }
                 _ => {
@@ -150,6 +162,16 @@ impl Kubectl {
         self.json(&format!("list {kind}"), &["get", kind, "-o", "json"], "")
     }
 
+    /// Returns all objects of a kind that are the run's.
+    pub(super) fn get_own(&self, kind: &str) -> Result<Value, Failure> {
+        let selector = ["--selector", &self.of_run];
+        self.json(
+            &format!("list {kind}"),
+            &[&["get", kind, "-o", "json"][..], &selector].concat(),
+            "",
+        )
+    }
+
     /// Gives the container of a pod other resources while it runs.
     pub(super) fn resize(&self, pod: &str, patch: &Value) -> Result<(), Failure> {
         let patch = patch.to_string();
@@ -172,17 +194,27 @@ impl Kubectl {
         Some(format!("{} {} {}", word("type"), word("reason"), word("message")))
     }
 
-    /// Removes the namespace with all that is in it, and says so where that fails.
-    pub(super) fn remove_namespace(&self) {
-        let name = &self.namespace;
-        let delete = ["delete", "namespace", name, "--timeout=60s", "--ignore-not-found"];
-        let why = match self.run(&delete, "") {
+    /// Removes the namespace with all that is in it, or all of the run in a namespace that was there before; says so
+    /// where that fails.
+    pub(super) fn remove_all(&self, names: &Names) {
+        let (namespace, of_run) = (&names.namespace, names.selector());
+        let common = ["--timeout=60s", "--ignore-not-found"];
+        let what = match names.has_own_namespace() {
+            true => vec!["delete", "namespace", namespace],
+            false => {
+                let selector = ["--selector", of_run.as_str(), "--cascade=foreground"];
+                [&["delete", "job,statefulset,service"][..], &selector].concat()
+            }
+        };
+        let why = match self.run(&[&what[..], &common].concat(), "") {
             Ok((true, ..)) => return,
             Ok((false, _, complaint)) => complaint,
             Err(failure) => failure.to_string(),
         };
+        let command = what.join(" ");
         messages::warn(&format!(
-            "the namespace `{name}` may be left\n    | {why}\nhint: kubectl delete namespace {name}"
+            "something of the run may be left in the namespace `{namespace}`\n    | {why}\nhint: kubectl --namespace \
+             {namespace} {command}"
         ));
     }
 }

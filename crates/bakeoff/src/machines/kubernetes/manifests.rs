@@ -39,8 +39,61 @@ while [ "$left" -gt 0 ]; do
   done
 done"#;
 
-pub(super) fn namespace(name: &str) -> Value {
-    let labels = json!({RUN: name, "pod-security.kubernetes.io/enforce": "restricted"});
+/// The names of a run's objects.
+#[derive(Debug, Clone)]
+pub(super) struct Names {
+    /// Of the run: the label of all its objects.
+    pub(super) run: String,
+    pub(super) namespace: String,
+    /// Before every object's name: empty where the namespace is the run's own.
+    pub(super) prefix: String,
+}
+
+impl Names {
+    /// Names what a run makes in a namespace that is there, or in one of its own.
+    pub(super) fn new(study: &str, given: Option<&str>) -> Self {
+        let plain = study.chars().filter(char::is_ascii_alphanumeric).take(20);
+        let plain: String = plain.map(|c| c.to_ascii_lowercase()).collect();
+        let moment = bakeoff_clock::wall::seconds() as u64;
+        let process = std::process::id();
+        match given {
+            None => {
+                let run = format!("bakeoff-{plain}-{process}-{moment:x}");
+                Self { namespace: run.clone(), run, prefix: String::new() }
+            }
+            // Names of sets of pods are short: Kubernetes adds to them.
+            Some(namespace) => {
+                let run = format!("bakeoff-{process}-{moment:x}");
+                let prefix = format!("{run}-");
+                Self { namespace: namespace.to_owned(), run, prefix }
+            }
+        }
+    }
+
+    /// Returns whether the namespace is the run's own.
+    pub(super) fn has_own_namespace(&self) -> bool {
+        self.prefix.is_empty()
+    }
+
+    /// Selects all objects of the run.
+    pub(super) fn selector(&self) -> String {
+        format!("{RUN}={}", self.run)
+    }
+
+    fn metadata(&self, name: &str) -> Value {
+        json!({"name": format!("{}{name}", self.prefix), "labels": {RUN: self.run}})
+    }
+
+    fn owned(&self, name: &str, owner: &Value) -> Value {
+        let mut metadata = self.metadata(name);
+        metadata["ownerReferences"] = json!([owner]);
+        metadata
+    }
+}
+
+pub(super) fn namespace(names: &Names) -> Value {
+    let name = &names.namespace;
+    let labels = json!({RUN: names.run, "pod-security.kubernetes.io/enforce": "restricted"});
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
 }
 
@@ -86,22 +139,22 @@ pub(super) fn keeper(namespace: &str) -> [Value; 3] {
     ]
 }
 
-pub(super) fn service(owner: &Value) -> Value {
+pub(super) fn service(names: &Names, owner: &Value) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": "servers", "ownerReferences": [owner]},
+        "metadata": names.owned("servers", owner),
         "spec": {
             "clusterIP": "None",
             "publishNotReadyAddresses": true,
-            "selector": {TAKES: "servers"},
+            "selector": {RUN: names.run, TAKES: "servers"},
         },
     })
 }
 
 /// Returns the Job. `keeps`: its pods have the account that may remove the namespace.
-pub(super) fn generators(wanted: &Kubernetes, run: &str, keeps: bool) -> Value {
-    let mut pod = pod(wanted, run, "generators", false);
+pub(super) fn generators(wanted: &Kubernetes, names: &Names, keeps: bool) -> Value {
+    let mut pod = pod(wanted, names, "generators", false);
     pod["spec"]["restartPolicy"] = json!("Never");
     if keeps {
         pod["spec"]["serviceAccountName"] = json!(KEEPER);
@@ -110,7 +163,7 @@ pub(super) fn generators(wanted: &Kubernetes, run: &str, keeps: bool) -> Value {
     json!({
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": "generators"},
+        "metadata": names.metadata("generators"),
         "spec": {
             "completionMode": "Indexed",
             "completions": wanted.generators,
@@ -127,15 +180,16 @@ pub(super) fn generators(wanted: &Kubernetes, run: &str, keeps: bool) -> Value {
 /// for, and the image that it has.
 pub(super) fn servers(
     wanted: &Kubernetes,
-    (run, resized): (&str, bool),
+    (names, resized): (&Names, bool),
     owner: &Value,
     own: Option<(&str, &str)>,
 ) -> Value {
-    let mut template = pod(wanted, run, "servers", wanted.storage_class.is_some());
+    let mut template = pod(wanted, names, "servers", wanted.storage_class.is_some());
     if resized {
         template["spec"]["containers"][0]["resources"] = limits::resources(wanted, None);
     }
-    let (mut name, mut selector) = ("servers".to_owned(), json!({TAKES: "servers", KIND: ""}));
+    let (mut name, mut selector) =
+        ("servers".to_owned(), json!({RUN: names.run, TAKES: "servers", KIND: ""}));
     if let Some((kind, image)) = own {
         name = format!("servers-{kind}");
         selector[KIND] = json!(kind);
@@ -143,9 +197,9 @@ pub(super) fn servers(
     }
     template["metadata"]["labels"][KIND] = selector[KIND].clone();
     template["spec"]["affinity"]["podAntiAffinity"] =
-        apart(wanted, &[json!({TAKES: "generators"}), selector.clone()]);
+        apart(wanted, &[json!({RUN: names.run, TAKES: "generators"}), selector.clone()]);
     let mut spec = json!({
-        "serviceName": "servers",
+        "serviceName": format!("{}servers", names.prefix),
         "replicas": wanted.servers,
         "podManagementPolicy": "Parallel",
         "selector": {"matchLabels": selector},
@@ -166,13 +220,13 @@ pub(super) fn servers(
     json!({
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
-        "metadata": {"name": name, "ownerReferences": [owner]},
+        "metadata": names.owned(&name, owner),
         "spec": spec,
     })
 }
 
 /// Returns a pod's template. `claimed`: its volume comes from a claim.
-fn pod(wanted: &Kubernetes, run: &str, takes: &str, claimed: bool) -> Value {
+fn pod(wanted: &Kubernetes, names: &Names, takes: &str, claimed: bool) -> Value {
     let mut amounts = Map::new();
     for (name, amount) in [("cpu", &wanted.cpu), ("memory", &wanted.memory)] {
         amounts.extend(amount.iter().map(|amount| (name.to_owned(), json!(amount))));
@@ -181,13 +235,13 @@ fn pod(wanted: &Kubernetes, run: &str, takes: &str, claimed: bool) -> Value {
         wanted.node_selector.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
     let volumes = if claimed { json!([]) } else { json!([{"name": "data", "emptyDir": {}}]) };
     let mut pod = json!({
-        "metadata": {"labels": {TAKES: takes, RUN: run}},
+        "metadata": {"labels": {TAKES: takes, RUN: names.run}},
         "spec": {
             "automountServiceAccountToken": false,
             "enableServiceLinks": false,
             "terminationGracePeriodSeconds": 1,
             "nodeSelector": selector,
-            "affinity": {"podAntiAffinity": apart(wanted, &[json!({TAKES: "servers"})])},
+            "affinity": {"podAntiAffinity": apart(wanted, &[json!({RUN: names.run, TAKES: "servers"})])},
             "securityContext": {
                 "runAsNonRoot": true,
                 "runAsUser": NOBODY,

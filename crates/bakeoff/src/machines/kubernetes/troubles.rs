@@ -63,12 +63,15 @@ pub(super) fn late(within: Duration) -> Trouble {
 }
 
 impl Trouble {
-    /// Tells it with the last event of the pod.
-    pub(super) fn told(&self, events: &Value) -> String {
+    /// Tells it with the last event of the pod. `prefix`: before the names of all objects of the run.
+    pub(super) fn told(&self, events: &Value, prefix: &str) -> String {
         let about = self.pod.as_ref().map_or(String::new(), |pod| format!("pod `{pod}`: "));
         let is_ours = |event: &&Value| match &self.pod {
             Some(pod) => event["involvedObject"]["name"] == pod.as_str(),
-            None => event["type"] == "Warning",
+            None => {
+                let about = event["involvedObject"]["name"].as_str().unwrap_or_default();
+                event["type"] == "Warning" && about.starts_with(prefix)
+            }
         };
         let moment = |event: &&Value| {
             let one = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
