@@ -72,6 +72,8 @@ pub(crate) enum Event<'a> {
     GivenUp { system: &'a str, left: usize, why: &'a str },
     /// A trial has ended and those after it may take `left`.
     TrialFinished { record: &'a TrialRecord, left: Duration },
+    /// A machine of the run is lost, and with it so many trials that are not run.
+    MachineLost { why: &'a str, left: usize },
     /// No further trial follows. `resume` goes on with what is missing.
     RunFinished { complete: bool, resume: &'a str, folder: &'a Path },
 }

@@ -18,7 +18,7 @@ use bakeoff_clock as clock;
 use bakeoff_compat::Console;
 use bakeoff_core::plan::Trial;
 use bakeoff_core::record::TrialRecord;
-use bakeoff_core::units::{count_text, harmless_json, is_harmful};
+use bakeoff_core::units::{count_text, harmless_json, is_harmful, plural};
 use bakeoff_engine::Live;
 use bakeoff_report::Style;
 use bakeoff_report::ci::github;
@@ -260,6 +260,11 @@ impl Reporter for Messages {
             Event::TrialFailed { text } => self.complain(text),
             Event::GivenUp { system, left, why } => self.complain(&format!(
                 "`{system}` failed to start twice in the same way, and its other trials ({left}) are not tried: {why}"
+            )),
+            Event::MachineLost { why, left } => self.complain(&format!(
+                "the run ends, and {} of it {} not run: {why}",
+                plural(*left as u64, "trial"),
+                if *left == 1 { "is" } else { "are" }
             )),
             Event::TrialFinished { record, left } => self.trial_finished(record, *left),
             Event::RunFinished { complete, resume, folder } => {

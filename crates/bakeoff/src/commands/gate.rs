@@ -57,7 +57,8 @@ fn judged(
     interrupted: &AtomicBool,
     cases: &mut Vec<Case>,
 ) -> Result<ExitCode, Failure> {
-    let mut runner = Runner { options: &args.options, places: None, reporter, interrupted };
+    let mut runner =
+        Runner { options: &args.options, places: None, reporter, interrupted, lost: false };
     let began = clock::now();
     let (mut folder, mut complete) = match (&args.resume, &args.study) {
         (Some(run), _) => {

@@ -26,7 +26,8 @@ pub(crate) fn run(
     reporter: &mut dyn Reporter,
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
-    let mut runner = Runner { options: &args.options, places: None, reporter, interrupted };
+    let mut runner =
+        Runner { options: &args.options, places: None, reporter, interrupted, lost: false };
     let (folder, complete) = match (&args.resume, &args.study) {
         (Some(run), _) => runner.go_on(run, args.trust)?,
         (None, Some(study)) => {
@@ -36,8 +37,10 @@ pub(crate) fn run(
         }
         (None, None) => unreachable!("clap asks for one of them"),
     };
+    let lost = runner.lost;
     reporter.report(&Event::RunFinished { complete, resume: "run", folder: &folder.path });
-    conclude(&folder, args.json, args.all)
+    let concluded = conclude(&folder, args.json, args.all)?;
+    Ok(if lost { ExitCode::from(UNREACHABLE) } else { concluded })
 }
 
 /// Renders the run from its record alone, and says where it is.

@@ -12,6 +12,7 @@ mod limits;
 mod manifests;
 mod troubles;
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -32,6 +33,8 @@ use crate::systems;
 /// How long pods may take to be ready, and how often that is looked at.
 const READY_WITHIN: Duration = Duration::from_secs(300);
 const LOOK_EVERY: Duration = Duration::from_millis(300);
+/// How long it may take until Kubernetes knows of a pod's end.
+const TOLD_WITHIN: Duration = Duration::from_secs(3);
 /// How long a pod may have no node, or not be there, before that is a failure.
 const PLACED_WITHIN: Duration = Duration::from_secs(15);
 
@@ -44,6 +47,8 @@ pub(crate) struct Pods {
     keeper: Result<(), String>,
     /// Whether pods have bakeoff from an image.
     has_agent: bool,
+    /// Which one each pod is: another may come to have its name.
+    uids: BTreeMap<String, String>,
     /// What the places file says.
     wanted: Kubernetes,
     /// The limits that pods were given.
@@ -81,6 +86,7 @@ impl Pods {
             machines: Vec::new(),
             keeper: Ok(()),
             has_agent,
+            uids: BTreeMap::new(),
             wanted: wanted.clone(),
             given: limits::Given::default(),
         };
@@ -102,7 +108,7 @@ impl Pods {
             pods.kubectl.create(&manifests::servers(wanted, (names, limited), &owner, *set))?;
         }
         let all = wanted.servers as usize * sets.len() + wanted.generators as usize;
-        pods.machines = pods.wait(all, interrupted)?;
+        (pods.machines, pods.uids) = pods.wait(all, interrupted)?;
         Ok(pods)
     }
 
@@ -165,7 +171,28 @@ impl Pods {
         Ok(())
     }
 
-    fn wait(&self, all: usize, interrupted: &AtomicBool) -> Result<Vec<Machine>, Failure> {
+    /// Returns what became of a machine that was lost, where Kubernetes knows.
+    pub(super) fn why_lost(&self, machine: &Machine) -> Option<String> {
+        let Reach::Pod(pod) = &machine.reach else { return None };
+        let uid = self.uids.get(pod)?;
+        let until = clock::now() + TOLD_WITHIN;
+        loop {
+            let pods = self.kubectl.get_own("pods").ok()?;
+            let events = self.kubectl.get("events").ok()?;
+            let now = pods["items"].as_array()?.iter().find(|one| one["metadata"]["name"] == **pod);
+            let why = troubles::of_lost(now, uid, &events);
+            if why.is_some() || clock::now() >= until {
+                return why;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    fn wait(
+        &self,
+        all: usize,
+        interrupted: &AtomicBool,
+    ) -> Result<(Vec<Machine>, BTreeMap<String, String>), Failure> {
         let began = clock::now();
         loop {
             if interrupted.load(Ordering::Relaxed) {
@@ -180,7 +207,10 @@ impl Pods {
                     let key = |one: &Machine| (one.generator, one.kind.clone(), number(&one.name));
                     key(a).cmp(&key(b))
                 });
-                return Ok(machines);
+                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                let metadata = pods.iter().map(|pod| &pod["metadata"]);
+                let uids = metadata.map(|one| (text(&one["name"]), text(&one["uid"]))).collect();
+                return Ok((machines, uids));
             }
             let waited = clock::now().saturating_duration_since(began);
             let trouble = troubles::of_pods(pods, waited >= PLACED_WITHIN)

@@ -222,6 +222,16 @@ impl Machines {
         self.each.iter().find_map(|machine| machine.agent.lost())
     }
 
+    /// Returns why a machine is lost, if one is, with what Kubernetes knows of a pod.
+    pub(crate) fn loss_told(&self) -> Option<String> {
+        let mut each = self.each.iter().zip(&self.places.machines);
+        let (lost, place) =
+            each.find_map(|(machine, place)| Some((machine.agent.lost()?, place)))?;
+        let why = self.pods.as_ref().and_then(|pods| pods.why_lost(place));
+        let why = why.map_or(String::new(), |why| format!("\n    | {why}"));
+        Some(format!("{}{why}", lost.to_string().lines().next().unwrap_or_default()))
+    }
+
     /// Returns the names of the machines, in their order.
     pub(crate) fn names(&self) -> Vec<&str> {
         self.places.machines.iter().map(|machine| &*machine.name).collect()

@@ -45,6 +45,8 @@ pub(crate) struct Runner<'a> {
     pub(crate) places: Option<Places>,
     pub(crate) reporter: &'a mut dyn Reporter,
     pub(crate) interrupted: &'a AtomicBool,
+    /// Whether a machine was lost, and trials were not run because of it.
+    pub(crate) lost: bool,
 }
 
 /// A run whose programs were found and whose machine was described: nothing refuses it.
@@ -277,9 +279,14 @@ impl Runner<'_> {
             let left = progress.left(rest);
             self.reporter.report(&Event::TrialFinished { record: &record, left });
             folder.push(&RecordLine::Trial(record))?; // on disk now: a later crash loses nothing
+            if let Some(why) = machines.and_then(|machines| machines.loss_told()) {
+                self.reporter.report(&Event::MachineLost { why: &why, left: rest.len() });
+                self.lost = !rest.is_empty();
+                break;
+            }
         }
         context.end();
-        let complete = !interrupted();
+        let complete = !interrupted() && !self.lost;
         folder
             .push(&RecordLine::End(RunEnd { ended: bakeoff_clock::wall::utc_now(), complete }))?;
         Ok(complete)

@@ -17,6 +17,16 @@ const IMAGE: &str =
     "see that `image` of the places file can be had on the nodes, and what `image-pull` says";
 const NODES: &str = "servers take a node each, apart from generators: add nodes, ask for less, or say \
                      `share-nodes: true`";
+/// What an unplaced pod's message says, and what mends it.
+const UNPLACED: [(&str, &str); 4] = [
+    (
+        "PersistentVolumeClaim",
+        "see that `storage-class` is there and has volumes of the size `storage`",
+    ),
+    ("node affinity/selector", "label nodes as `node-selector` says, or ask for other labels"),
+    ("Insufficient", "ask for less `cpu` and `memory`, or add nodes"),
+    ("taint", "select nodes that take any pod: bakeoff tolerates no taints"),
+];
 const LIMITS: &str = "look for a quota or an admission rule in the event";
 
 /// Returns the first pod that will not be ready. `waited`: it has been given time to find a node.
@@ -47,7 +57,10 @@ pub(super) fn of_pods(pods: &[Value], waited: bool) -> Option<Trouble> {
         let conditions = pod["status"]["conditions"].as_array()?;
         let unplaced = |one: &&Value| one["reason"] == "Unschedulable" && waited;
         let one = conditions.iter().find(unplaced)?;
-        trouble(format!("no node takes it: {}", word(&one["message"])), NODES)
+        let why = word(&one["message"]);
+        let hint =
+            UNPLACED.iter().find(|(words, _)| why.contains(words)).map_or(NODES, |one| one.1);
+        trouble(format!("no node takes it: {why}"), hint)
     })
 }
 
@@ -62,6 +75,43 @@ pub(super) fn late(within: Duration) -> Trouble {
     Trouble { pod: None, why, hint: "see what the event says" }
 }
 
+/// Returns what became of a pod that was lost, where that can be seen. `pod`: the one that has its name now.
+pub(super) fn of_lost(pod: Option<&Value>, uid: &str, events: &Value) -> Option<String> {
+    let word = |value: &Value| value.as_str().unwrap_or_default().trim().to_owned();
+    let ours = |event: &&Value| event["involvedObject"]["uid"] == uid;
+    let event = last(events, ours).map(|event| {
+        format!("\n    | last event: {}: {}", word(&event["reason"]), word(&event["message"]))
+    });
+    let event = event.unwrap_or_default();
+    let Some(pod) = pod.filter(|pod| pod["metadata"]["uid"] == uid) else {
+        return Some(format!("its pod is there no more: somebody deleted it{event}"));
+    };
+    let status = &pod["status"];
+    let ended = &status["containerStatuses"][0]["state"]["terminated"];
+    let before = &status["containerStatuses"][0]["lastState"]["terminated"];
+    let (reason, message) = (word(&status["reason"]), word(&status["message"]));
+    let container = [ended, before].into_iter().find(|state| !state.is_null());
+    match (reason.as_str(), container) {
+        ("", None) if pod["metadata"]["deletionTimestamp"].is_null() => None,
+        ("", None) => Some(format!("its pod is being deleted{event}")),
+        ("", Some(state)) => {
+            let (reason, code) = (word(&state["reason"]), &state["exitCode"]);
+            Some(format!("its container ended: {reason}, exit code {code}{event}"))
+        }
+        _ => Some(format!("its pod was ended: {reason}: {message}{event}")),
+    }
+}
+
+/// Returns the last of some events.
+fn last<'a>(events: &'a Value, ours: impl Fn(&&Value) -> bool) -> Option<&'a Value> {
+    let moment = |event: &&Value| {
+        let one = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
+        one("lastTimestamp").max(one("eventTime"))
+    };
+    let all = events["items"].as_array().map_or(&[][..], Vec::as_slice);
+    all.iter().filter(ours).max_by_key(moment)
+}
+
 impl Trouble {
     /// Tells it with the last event of the pod. `prefix`: before the names of all objects of the run.
     pub(super) fn told(&self, events: &Value, prefix: &str) -> String {
@@ -73,12 +123,7 @@ impl Trouble {
                 event["type"] == "Warning" && about.starts_with(prefix)
             }
         };
-        let moment = |event: &&Value| {
-            let one = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
-            one("lastTimestamp").max(one("eventTime"))
-        };
-        let all = events["items"].as_array().map_or(&[][..], Vec::as_slice);
-        let last = all.iter().filter(is_ours).max_by_key(moment).map_or(String::new(), |event| {
+        let last = last(events, is_ours).map_or(String::new(), |event| {
             let word = |name: &str| event[name].as_str().unwrap_or_default().trim().to_owned();
             format!("\n    | last event: {}: {}", word("reason"), word("message"))
         });
