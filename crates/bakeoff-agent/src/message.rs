@@ -44,12 +44,15 @@ pub struct Hello {
 pub enum Request {
     /// Asks for the time: nanoseconds.
     Now,
-    /// Makes the run's folder, below `data` where that is given. Answers with its path.
+    /// Makes the run's folder, below `data` where that is given, and keeps to CPUs. Answers with the folder's path.
     Prepare {
         /// A name for it.
         run: String,
         /// The folder that it is made in.
         data: Option<PathBuf>,
+        /// The CPUs that the agent and its servers keep to; empty: all that they may use.
+        #[serde(default)]
+        cpus: Vec<u32>,
     },
     /// Begins a trial: throws the data of the one before away.
     Trial {

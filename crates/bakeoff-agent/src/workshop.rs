@@ -134,7 +134,12 @@ impl Workshop {
         };
         match request {
             Request::Now => Ok(json!(self.now())),
-            Request::Prepare { run, data } => self.prepare(&run, data),
+            Request::Prepare { run, data, cpus } => {
+                if !cpus.is_empty() {
+                    bakeoff_host::cpu_set::keep_to(&cpus).map_err(AgentRefusal::new)?;
+                }
+                self.prepare(&run, data)
+            }
             Request::Trial { name } => self.trial(name),
             Request::Launch { node } => self.launch(*node),
             Request::Signal { node, signal } => {

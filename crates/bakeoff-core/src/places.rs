@@ -6,6 +6,7 @@
 
 mod kubernetes;
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 pub use kubernetes::Kubernetes;
@@ -64,6 +65,8 @@ pub struct Machine {
     pub kind: Option<String>,
     /// The node of Kubernetes that it is on, where it is a pod.
     pub node: Option<String>,
+    /// The CPUs that servers and the generator may use there, in order; empty: all.
+    pub cpus: Vec<u32>,
 }
 
 /// The way to a machine.
@@ -100,7 +103,10 @@ pub enum Purpose {
 }
 
 const FIELDS: [&str; 5] = ["machines", "kubernetes", "ssh", "agent", "tunnel"];
-const MACHINE_FIELDS: [&str; 6] = ["here", "ssh", "address", "data", "servers", "generator"];
+const MACHINE_FIELDS: [&str; 7] =
+    ["here", "ssh", "address", "data", "servers", "generator", "cpus"];
+/// The kernel's own limit of CPUs in a set.
+const CPU_MAX: u32 = 1023;
 const EXAMPLE: &str = "machines: {db1: {ssh: db1, address: 10.0.0.1, servers: true}, gen1: {ssh: gen1, address: \
                        10.0.0.9, generator: true}}";
 
@@ -346,6 +352,7 @@ fn machine(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option<Machine
         },
     };
     let generator = flag("generator", sink)?;
+    let cpus = field("cpus").map_or(Some(Vec::new()), |entry| cpus(entry, sink))?;
     Some(Machine {
         name: name.clone(),
         reach,
@@ -353,9 +360,32 @@ fn machine(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option<Machine
         data,
         servers,
         generator,
+        cpus,
         kind: None,
         node: None,
     })
+}
+
+/// Reads a set of CPUs: `[0, 2-5]`, `0-3`.
+fn cpus(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option<Vec<u32>> {
+    let range = |text: &str| -> Option<std::ops::RangeInclusive<u32>> {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let number = |text: &str| text.trim().parse().ok().filter(|cpu| *cpu <= CPU_MAX);
+        let (first, last) = (number(first)?, number(last)?);
+        (first <= last).then_some(first..=last)
+    };
+    let texts: Option<Vec<&str>> = match &entry.node.value {
+        PlacedValue::List(items) => items.iter().map(PlacedNode::scalar).collect(),
+        _ => entry.node.scalar().map(|text| text.split(',').collect()),
+    };
+    let ranges = texts.and_then(|texts| texts.into_iter().map(range).collect::<Option<Vec<_>>>());
+    let all: BTreeSet<u32> = ranges.into_iter().flatten().flatten().collect();
+    if all.is_empty() {
+        let wanted = "the numbers of CPUs, such as `[0, 1]` or `2-5`";
+        sink.refuse(&entry.node.at, "cpus", wanted, &entry.node.seen("a mapping"));
+        return None;
+    }
+    Some(all.into_iter().collect())
 }
 
 fn address(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option<IpAddr> {
@@ -429,6 +459,25 @@ ssh: [-F, hosts]
         assert_eq!(places.tunnel, Tunnel::Auto);
         let never = Places::parse("p.yaml", &format!("{FILE}tunnel: never")).unwrap();
         assert_eq!(never.tunnel, Tunnel::Never);
+    }
+
+    #[test]
+    fn cpus_are_read_as_numbers_and_ranges() {
+        let read = |cpus: &str| {
+            let text = format!(
+                "machines: {{a: {{here: true, servers: true, generator: true, cpus: {cpus}}}}}"
+            );
+            let places = Places::parse("p.yaml", &text);
+            places.map(|places| places.machines[0].cpus.clone()).map_err(|why| why.to_string())
+        };
+        assert_eq!(read("[3, 0, 3]").unwrap(), [0, 3]);
+        assert_eq!(read("2-4").unwrap(), [2, 3, 4]);
+        assert_eq!(read("[0, 4-5]").unwrap(), [0, 4, 5]);
+        assert_eq!(read("'0,4-5'").unwrap(), [0, 4, 5]);
+        for wrong in ["all", "[]", "4-2", "[-1]", "5000", "{a: 1}"] {
+            let told = read(wrong).unwrap_err();
+            assert!(told.contains("`cpus` must be the numbers of CPUs"), "{wrong}: {told}");
+        }
     }
 
     #[test]

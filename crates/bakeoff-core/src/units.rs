@@ -343,6 +343,16 @@ pub fn count_text(count: u64) -> String {
     text
 }
 
+/// Writes numbers that ascend, with ranges: `0-3, 8`.
+pub fn ranges_text(numbers: &[u32]) -> String {
+    let runs = numbers.chunk_by(|one, next| one + 1 == *next);
+    let text = |run: &[u32]| match run {
+        [first, .., last] => format!("{first}-{last}"),
+        run => run.iter().map(u32::to_string).collect(),
+    };
+    runs.map(text).collect::<Vec<_>>().join(", ")
+}
+
 /// A count of things: `1 client`, `1,200 clients`.
 pub fn plural(count: u64, what: &str) -> String {
     let s = if count == 1 { "" } else { "s" };
@@ -458,6 +468,12 @@ mod tests {
             Err(error) => error.to_string(),
         };
         assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn ranges_are_written_short() {
+        assert_eq!(ranges_text(&[0, 1, 2, 5, 7, 8]), "0-2, 5, 7-8");
+        assert_eq!(ranges_text(&[]), "");
     }
 
     #[test]

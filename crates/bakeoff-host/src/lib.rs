@@ -16,6 +16,7 @@ pub mod beside;
 mod census;
 mod cgroup;
 mod child;
+pub mod cpu_set;
 pub mod disk;
 pub mod disturbance;
 mod ending;

@@ -598,6 +598,17 @@ mod tests {
     }
 
     #[test]
+    fn columns_that_first_looks_did_not_see_hold_numbers_all_the_same() {
+        let mut series = Series::default();
+        // The look that saw all gave way to one that is close to it and saw little.
+        push(&mut series, 0.0, vec![(Column::OpenFiles, f64::NAN), (Column::CpuWait, f64::NAN)]);
+        push(&mut series, 1.0, vec![(Column::OpenFiles, 7.0)]);
+        let settled = settle(series);
+        assert_eq!(settled.columns[&Column::OpenFiles], [7.0, 7.0]);
+        assert_eq!(settled.columns.get(&Column::CpuWait), None, "no look saw it");
+    }
+
+    #[test]
     fn cpu_of_a_node_and_its_child_is_seen_and_kept_over_a_restart() {
         let dir = TempDir::new().unwrap();
         // The child burns, in a session of its own; then all is quiet.

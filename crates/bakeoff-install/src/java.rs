@@ -3,7 +3,7 @@
 //! bakeoff fetches jars but no Java: a runtime is the machine's business, and every distribution
 //! has one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -36,23 +36,22 @@ pub(super) fn find(host: &Host, needed: u32) -> Result<Java, RuntimeMissing> {
         seen.push("no `java` on PATH".to_owned());
     }
     for program in home.into_iter().filter(|java| tool::is_executable(java)).chain(on_path) {
-        let output =
-            match tool::ask(Command::new(&program).arg("-version"), Duration::from_secs(20)) {
-                Ok(output) => output,
-                Err(reason) => {
-                    seen.push(reason.to_string());
-                    continue;
-                }
-            };
-        match (version_in(&output), major(&output)) {
-            (Some(version), Some(major)) if major >= needed => {
-                return Ok(Java { program, version });
-            }
-            (_, Some(major)) => seen.push(format!("`{}` is Java {major}", program.display())),
-            (_, None) => seen.push(format!("`{} -version` named no version", program.display())),
+        match ask(&program) {
+            Ok((version, major)) if major >= needed => return Ok(Java { program, version }),
+            Ok((_, major)) => seen.push(format!("`{}` is Java {major}", program.display())),
+            Err(why) => seen.push(why),
         }
     }
     Err(RuntimeMissing(seen))
+}
+
+/// Asks a runtime for its version; returns its major number too.
+pub(super) fn ask(program: &Path) -> Result<(String, u32), String> {
+    let output = tool::ask(Command::new(program).arg("-version"), Duration::from_secs(20))
+        .map_err(|reason| reason.to_string())?;
+    version_in(&output)
+        .zip(major(&output))
+        .ok_or_else(|| format!("`{} -version` named no version", program.display()))
 }
 
 /// The major version in what `java -version` prints; up to Java 8 it was the second number.

@@ -27,6 +27,7 @@ pub mod place;
 mod pypi;
 mod recipe;
 mod refusal;
+mod runtime;
 mod seal;
 #[cfg(test)]
 mod testing;
@@ -52,6 +53,7 @@ pub use error::{InstallError, RuntimeMissing, SourceError};
 pub use find::{named, own_sha256};
 pub use recipe::{Algorithm, Libraries, Member, Pin, Recipe, Shape, Source};
 pub use refusal::{AskError, Damage, PackageError, Refusal};
+pub use runtime::{Runtime, RuntimeFound};
 pub use seal::Seal;
 pub use version::VersionRequest;
 

@@ -27,15 +27,21 @@ pub(super) fn node(host: &Host, needed: u32) -> Result<Node, RuntimeMissing> {
     let missing = |seen: String| RuntimeMissing(vec![seen]);
     let program = tool::on_path("node", host.path.as_deref())
         .ok_or_else(|| missing("no `node` on PATH".to_owned()))?;
-    let output = tool::ask(Command::new(&program).arg("--version"), Duration::from_secs(20))
-        .map_err(|error| missing(error.to_string()))?;
-    let version = version_in(&output)
-        .ok_or_else(|| missing(format!("`{} --version` named no version", program.display())))?;
-    let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
-    if major.is_none_or(|major| major < needed) {
+    let (version, major) = ask(&program).map_err(missing)?;
+    if major < needed {
         return Err(missing(format!("`{}` is Node.js {version}", program.display())));
     }
     Ok(Node { program, version })
+}
+
+/// Asks a Node.js for its version; returns its major number too.
+pub(super) fn ask(program: &Path) -> Result<(String, u32), String> {
+    let output = tool::ask(Command::new(program).arg("--version"), Duration::from_secs(20))
+        .map_err(|error| error.to_string())?;
+    let version = version_in(&output);
+    let major = |version: &String| version.split('.').next()?.parse::<u32>().ok();
+    let numbered = version.and_then(|version| Some((version.clone(), major(&version)?)));
+    numbered.ok_or_else(|| format!("`{} --version` named no version", program.display()))
 }
 
 /// Why this machine cannot do it, if it cannot.

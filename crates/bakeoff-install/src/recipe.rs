@@ -8,6 +8,8 @@
 //! Not here: trying the sources in turn (the crate root), and the work of each (`debian`, `go_module`, `maven`, `npm`,
 //! `pypi`, `archive`).
 
+use super::runtime::Runtime;
+
 /// How a system's program can be had.
 #[derive(Debug, Clone, Copy)]
 pub struct Recipe {
@@ -62,6 +64,17 @@ pub enum Shape {
         /// The oldest major version of Node.js that will do.
         node_major_min: u32,
     },
+}
+
+impl Shape {
+    /// Returns the runtime of the machine that the program needs, and its oldest major version that will do.
+    pub fn runtime(&self) -> Option<(Runtime, u32)> {
+        match *self {
+            Self::Java { java_major_min, .. } => Some((Runtime::Java, java_major_min)),
+            Self::Node { node_major_min, .. } => Some((Runtime::Node, node_major_min)),
+            _ => None,
+        }
+    }
 }
 
 /// One of the sources of a program.

@@ -40,8 +40,8 @@ pub(crate) enum Event<'a> {
     PortTaken { why: &'a str },
     /// A limit that was asked for does not hold.
     LimitsMissing { why: &'a str },
-    /// The machine's own limits are measured.
-    BaselineStarted,
+    /// The own limits of this machine, or of so many others, are measured.
+    BaselineStarted { machines: usize },
     /// They could not be measured; the run goes on.
     BaselineFailed { failure: &'a Failure },
     /// A gate is about to run.

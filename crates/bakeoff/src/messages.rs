@@ -230,8 +230,9 @@ impl Reporter for Messages {
                 "{why}: another process had taken a port; starting again with others"
             )),
             Event::LimitsMissing { why } => self.complain(&format!("limits: {why}")),
-            Event::BaselineStarted => {
-                self.line("measuring what disk and loopback of this machine can do at best");
+            Event::BaselineStarted { machines } => {
+                let of = if *machines == 1 { "this machine" } else { "each machine" };
+                self.line(&format!("measuring what disk and loopback of {of} can do at best"));
             }
             Event::BaselineFailed { failure } => {
                 self.complain(&format!("the machine baseline was not measured: {failure}"));

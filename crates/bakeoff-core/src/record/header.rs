@@ -88,7 +88,8 @@ pub struct Environment {
     /// Properties of hardware and kernel that change figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hardware: Option<Hardware>,
-    /// The machine's own limits, measured before the first trial.
+    /// The machine's own limits, measured before the first trial. Where the run has places, each machine has its own,
+    /// and here are the appends of the quickest disk of those that take servers.
     #[serde(
         rename = "floor",
         alias = "machine_baseline",
@@ -131,6 +132,9 @@ pub struct RunMachine {
     pub servers: bool,
     /// Whether it generates load.
     pub generator: bool,
+    /// The CPUs that servers and the generator keep to, in order; empty: all that may be used.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<u32>,
     /// Half of the shortest round trip between the coordinator and it, in microseconds.
     pub clock_error_us: f64,
     /// Whether the coordinator connected to its servers through its agent: to ask and to set up, not to load.

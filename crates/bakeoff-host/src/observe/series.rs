@@ -26,14 +26,19 @@ pub(super) fn set(series: &mut Series, column: Column, value: f64) {
 }
 
 /// Fills in what single looks did not see: a counter grew evenly from the look before to the look
-/// after, a gauge stood still.
+/// after, a gauge stood still. Before the first look that saw a column it was the same; one that no look saw is none.
 pub(super) fn settle(mut series: Series) -> Series {
     let at = &series.at;
+    series.columns.retain(|_, values| values.iter().any(|value| !value.is_nan()));
     for (column, values) in &mut series.columns {
         let mut last: Option<usize> = None;
         for place in 0..values.len() {
             if values[place].is_nan() {
                 continue;
+            }
+            if last.is_none() {
+                let value = values[place];
+                values[..place].fill(value);
             }
             let before = last.unwrap_or(place);
             let (from, grown) = (values[before], values[place] - values[before]);

@@ -18,7 +18,9 @@ use bakeoff_core::record::{
 };
 use bakeoff_core::stats::{Figure, and};
 use bakeoff_core::study::Study;
-use bakeoff_core::units::{ByteCount, count_text, figure_text, latency_text, plural, trials_text};
+use bakeoff_core::units::{
+    ByteCount, count_text, figure_text, latency_text, plural, ranges_text, trials_text,
+};
 
 use crate::derive::comparison::Comparison;
 use crate::derive::fairness::{Row, Sheet};
@@ -117,8 +119,12 @@ fn run_machine(of: &RunMachine) -> String {
     let sync = is.disk_sync_median_us.filter(|_| of.servers).map(micros);
     let sync = sync.map_or(String::new(), |sync| format!(", 1 KiB synced in {sync}"));
     let tunnel = if of.tunnel { ", set up through its agent" } else { "" };
+    let kept = match &of.cpus[..] {
+        [] => String::new(),
+        cpus => format!(" (kept to {})", ranges_text(cpus)),
+    };
     format!(
-        "`{}` ({takes}{node}): {}, {}, {}{sync}{tunnel}",
+        "`{}` ({takes}{node}): {}, {}{kept}, {}{sync}{tunnel}",
         of.name,
         is.cpu_model,
         plural(is.cpus.into(), "CPU"),

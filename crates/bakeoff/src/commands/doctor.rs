@@ -14,7 +14,7 @@ use bakeoff_clock::wall;
 use bakeoff_core::places::{Machine, Places, Purpose, Takes};
 use bakeoff_core::study::Study;
 use bakeoff_core::units::{ByteCount, latency_text, plural};
-use bakeoff_install::Shape;
+use bakeoff_install::{Runtime, RuntimeFound};
 
 use super::catalogue::{self, MISSING};
 use crate::failure::Failure;
@@ -102,8 +102,8 @@ impl Look {
 /// Things that studies need of a machine and bakeoff cannot send.
 #[derive(Default)]
 struct Needs {
-    /// Each runtime with the systems that need it.
-    programs: BTreeMap<&'static str, Vec<String>>,
+    /// Each runtime with the oldest major version that will do, and the systems that need it.
+    runtimes: BTreeMap<Runtime, (u32, Vec<String>)>,
     /// Systems whose servers have limits of CPU or memory.
     limited: Vec<String>,
 }
@@ -124,12 +124,12 @@ impl Needs {
                 }
                 let recipe =
                     systems::by_kind(&part.kind).and_then(|kind| kind.declares().origin.recipe());
-                let runtime = match recipe.map(|recipe| recipe.shape) {
-                    Some(Shape::Java { .. }) => "java",
-                    Some(Shape::Node { .. }) => "node",
-                    _ => continue,
+                let Some((runtime, least)) = recipe.and_then(|recipe| recipe.shape.runtime())
+                else {
+                    continue;
                 };
-                let of = needs.programs.entry(runtime).or_default();
+                let (oldest, of) = needs.runtimes.entry(runtime).or_default();
+                *oldest = least.max(*oldest);
                 if !of.contains(&part.kind) {
                     of.push(part.kind.clone());
                 }
@@ -204,12 +204,20 @@ fn ask_all(
             }
         }
     }
-    for (&program, of) in &needs.programs {
-        let found: Option<PathBuf> = agent.ask(&Request::Find { program: program.into() })?;
+    for (&runtime, (least, of)) in &needs.runtimes {
+        let order = Order::Runtime { runtime, program: runtime.program().into(), least: *least };
+        let found: Result<RuntimeFound, String> = duty(agent, &order)?;
         match found {
-            Some(path) => look.row(program, path.display().to_string()),
-            None => look.lacks(
-                format!("`{program}`, which {} cannot do without", of.join(" and ")),
+            Ok(found) => {
+                let RuntimeFound { program, version } = found;
+                look.row(runtime.program(), format!("{version}, {}", program.display()));
+            }
+            Err(seen) => look.lacks(
+                format!(
+                    "{} {least} or newer, which {} cannot do without: {seen}",
+                    runtime.name(),
+                    of.join(" and ")
+                ),
                 format!("install it on `{}`: bakeoff sends no runtimes", machine.name),
             ),
         }

@@ -248,7 +248,7 @@ impl<'a> Generators<'a> {
         Ok(StageDriven { measurement: sum(told)?, next_ticket, start: driven.start, parts })
     }
 
-    /// Drives a load of requests: all begin at one moment.
+    /// Drives a load of requests: all begin at one moment. `begun` is called then.
     ///
     /// # Errors
     /// When a machine is lost, a client cannot connect, or the user wants the end before it begins.
@@ -257,11 +257,12 @@ impl<'a> Generators<'a> {
         order: &HttpOrder,
         interrupted: &AtomicBool,
         progress: &mut dyn FnMut(&Live),
+        begun: &mut dyn FnMut(Instant),
     ) -> Result<HttpDriven, GeneratorError> {
         let of = self.count();
         let order_of = |index| Order::Http(Box::new(order.of_share(LoadShare { index, of })));
         let orders = (0..of).map(order_of);
-        let driven = self.drive(order.clients, orders, interrupted, progress, &mut |_| {})?;
+        let driven = self.drive(order.clients, orders, interrupted, progress, begun)?;
         let parts = driven.parts(order.clients, |told: &HttpTold| &told.stage);
         let (mut answers, mut measured) = (AnswersTold::default(), Vec::new());
         for told in driven.told {
@@ -389,15 +390,18 @@ impl<'a> Generators<'a> {
 }
 
 /// Gives each machine its order.
-fn open(
+///
+/// # Errors
+/// When one is lost.
+pub(crate) fn open(
     machines: &[&Machine],
     orders: impl Iterator<Item = Order>,
-) -> Result<Vec<Exchange>, GeneratorError> {
+) -> Result<Vec<Exchange>, AgentError> {
     let given = machines.iter().zip(orders).map(|(machine, order)| {
         let what = serde_json::to_value(&order).unwrap_or(Value::Null);
         machine.agent.open(&Request::Duty { what })
     });
-    given.collect::<Result<_, _>>().map_err(GeneratorError::from)
+    given.collect()
 }
 
 /// Waits until a generator's clients are connected.

@@ -5,22 +5,20 @@
 //! Not here: reading requests (`commands::load`), the loop (`bakeoff_engine`), giving orders (`drive`).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc;
 use std::time::Duration;
 
-use bakeoff_agent::{AgentRefusal, Line, LoadLine, Workshop};
+use bakeoff_agent::{AgentRefusal, Line, Workshop};
 use bakeoff_core::schedule::{LoadShare, RateProfile, Spacing};
 use bakeoff_core::study::Stop;
+use bakeoff_engine::moments::MomentSender;
 use bakeoff_engine::together::Together;
 use bakeoff_engine::works::http::{Expect, Plan, Protocol, Request, TlsOptions, Url};
-use bakeoff_engine::{Connections, Drive, Live, LoadError, Seconds, open_files};
+use bakeoff_engine::{Connections, Drive, LoadError, Seconds, open_files};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::order::StageTold;
-use super::serve::{gate, hearing, told};
+use super::serve::{Begun, begin_when_told, told};
 
 /// A load of requests, of which a generator drives its share.
 #[derive(Clone, Serialize, Deserialize)]
@@ -192,25 +190,15 @@ pub(super) fn drive(
     workshop: &Workshop,
     line: &Line,
 ) -> Result<Value, AgentRefusal> {
-    let drive = order.drive();
+    let drive = Drive { moments: workshop.moments().map(MomentSender::new), ..order.drive() };
     open_files::raise_for(drive.share.count(drive.clients.into()) as u32).map_err(refused)?;
     let ready = order.plan().ready(!order.one_each).map_err(refused)?;
-    let (begin, begins) = mpsc::channel();
-    let times = Arc::new((AtomicU64::new(0), AtomicU64::new(0)));
-    let gate = gate(line, begins, workshop, Arc::clone(&times));
-    let stop = AtomicBool::new(false);
-    let back = &line.back;
-    let progress = &mut |live: &Live| {
-        if let Ok(live) = serde_json::to_value(live) {
-            back.tell(&LoadLine::Live(live));
-        }
-    };
-    let together = Together::gated(1, gate);
-    let driven = hearing(line, &begin, &stop, || {
-        ready.drive_together(&drive, Some(&together), &stop, progress)
+    let (driven, begun) = begin_when_told(line, workshop, |gate, stop, progress| {
+        let together = Together::gated(1, gate);
+        ready.drive_together(&drive, Some(&together), stop, progress)
     });
     let driven = driven.map_err(refused)?;
-    let [asked, began] = [&times.0, &times.1].map(|time| time.load(Ordering::Relaxed));
+    let Begun { asked, began } = begun;
     let answers = AnswersTold {
         statuses: driven.answers.statuses,
         bytes_received: driven.answers.bytes_received,

@@ -12,11 +12,13 @@ use bakeoff_core::plan;
 use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::study::{Arrivals, Load, Stop, Workload};
 use bakeoff_engine::works::keyed::{Findings, Reading};
+use bakeoff_install::Runtime;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::http::HttpOrder;
 use crate::systems::carried::CarriedAccess;
+use crate::trial::baseline::BaselineOrder;
 
 /// An order for a generator.
 #[derive(Clone, Serialize, Deserialize)]
@@ -47,6 +49,12 @@ pub(crate) enum Order {
     Program { kind: String, version: Option<String> },
     /// Removes this namespace of Kubernetes once the coordinator is gone.
     Keep { namespace: String },
+    /// Measures what its machine can do at best.
+    Baseline(BaselineOrder),
+    /// Measures again what its disk can commit: appends of so many bytes, by so many clients at once.
+    Appends { dir: PathBuf, bytes: u64, clients: Vec<u32> },
+    /// Looks for a runtime at a path, else on `PATH`, of at least this major version.
+    Runtime { runtime: Runtime, program: PathBuf, least: u32 },
     /// Describes its machine; `data` is the folder for servers' data.
     Describe { data: Option<PathBuf> },
 }

@@ -5,6 +5,7 @@
 //!
 //! Not here: the pipe (`bakeoff_agent`), what the shares add up to (`drive`).
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
@@ -20,6 +21,7 @@ use bakeoff_engine::open_files;
 use bakeoff_engine::together::{StartGate, Together};
 use bakeoff_engine::works::keyed::{Keyed, Reading, Source, StalenessTracking};
 use bakeoff_engine::{Drive, EngineError, Live};
+use bakeoff_host::disk;
 use serde_json::Value;
 
 use super::http;
@@ -107,6 +109,17 @@ impl Duties for Generator {
                 *self.keeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(keeper);
                 Ok(Value::Null)
             }
+            Order::Baseline(order) => {
+                let open_files = open_files::raise_for(0).map_err(AgentRefusal::new)?;
+                told(&until_stopped(line, |stop| order.measure(open_files, stop))?)
+            }
+            Order::Appends { dir, bytes, clients } => {
+                told(&until_stopped(line, |stop| disk::commits(&dir, bytes, &clients, stop))?)
+            }
+            Order::Runtime { runtime, program, least } => {
+                let found = runtime.look_for(&program, least);
+                told(&found.map_err(|missing| missing.to_string()))
+            }
             Order::Describe { data } => told(&describe::describe(data.as_deref())),
         }
     }
@@ -156,8 +169,22 @@ fn remember_requests(
     system.prepare(first, nodes, &keys.order.workload, &keys.keyed).map_err(AgentRefusal::new)
 }
 
+/// Runs what may be broken off, and refuses what could not be done, in its words.
+fn until_stopped<T: Send, E: fmt::Display + Send>(
+    line: &Line,
+    work: impl FnOnce(&AtomicBool) -> Result<T, E> + Send,
+) -> Result<T, AgentRefusal> {
+    let (stop, begin) = (AtomicBool::new(false), mpsc::channel().0);
+    let done = hearing(line, &begin, &stop, || work(&stop));
+    done.map_err(|error| {
+        let text = error.to_string();
+        let text = text.strip_prefix("error: ").unwrap_or(&text);
+        AgentRefusal { interrupted: stop.load(Ordering::Relaxed), ..AgentRefusal::new(text) }
+    })
+}
+
 /// Runs `work` in a thread while this one hears what the coordinator says meanwhile.
-pub(super) fn hearing<T: Send>(
+fn hearing<T: Send>(
     line: &Line,
     begin: &mpsc::Sender<Option<u64>>,
     stop: &AtomicBool,
@@ -251,18 +278,7 @@ fn stage(
         own_operations: own(&mut source, order.stop, order.arrivals),
         ..drive_of(&order.load, &order.stage())
     };
-    let (begin, begins) = mpsc::channel();
-    let (asked, began) = (AtomicU64::new(0), AtomicU64::new(0));
-    let times = Arc::new((asked, began));
-    let gate = gate(line, begins, workshop, Arc::clone(&times));
-    let stop = AtomicBool::new(false);
-    let back = &line.back;
-    let progress = &mut |live: &Live| {
-        if let Ok(live) = serde_json::to_value(live) {
-            back.tell(&LoadLine::Live(live));
-        }
-    };
-    let driven = hearing(line, &begin, &stop, || match &reads {
+    let (driven, begun) = begin_when_told(line, workshop, |gate, stop, progress| match &reads {
         None => system.drive(KvLoad {
             nodes: &nodes,
             keyed: &keys.keyed,
@@ -270,7 +286,7 @@ fn stage(
             reading: order.reading,
             drive: &drive,
             together: Some(&Together::gated(1, gate)),
-            interrupted: &stop,
+            interrupted: stop,
             progress,
         }),
         Some(reads) => {
@@ -283,18 +299,47 @@ fn stage(
                 reading: order.reading,
                 drive: &drive,
                 seed,
-                interrupted: &stop,
+                interrupted: stop,
             };
             split_load::drive(&split, &halves, [&nodes, reads], Some(gate), progress)
         }
     });
     let (measurement, next_ticket) = driven.map_err(refused)?;
-    let [asked, began] = [&times.0, &times.1].map(|time| time.load(Ordering::Relaxed));
+    let Begun { asked, began } = begun;
     told(&StageTold { measurement, next_ticket, asked, began })
 }
 
+/// When a load was asked to begin, and when it began, by this machine's clock in nanoseconds.
+pub(super) struct Begun {
+    pub(super) asked: u64,
+    pub(super) began: u64,
+}
+
+/// Drives a load that says when its clients are connected, begins when the coordinator says so, and tells of each
+/// second. `drive` is given its gate, whether to stop, and whom to tell.
+pub(super) fn begin_when_told<T: Send>(
+    line: &Line,
+    workshop: &Workshop,
+    drive: impl FnOnce(StartGate, &AtomicBool, &mut dyn FnMut(&Live)) -> T + Send,
+) -> (T, Begun) {
+    let (begin, begins) = mpsc::channel();
+    let times = Arc::new((AtomicU64::new(0), AtomicU64::new(0)));
+    let gate = gate(line, begins, workshop, Arc::clone(&times));
+    let stop = AtomicBool::new(false);
+    let back = &line.back;
+    let driven = hearing(line, &begin, &stop, || {
+        drive(gate, &stop, &mut |live| {
+            if let Ok(live) = serde_json::to_value(live) {
+                back.tell(&LoadLine::Live(live));
+            }
+        })
+    });
+    let [asked, began] = [&times.0, &times.1].map(|time| time.load(Ordering::Relaxed));
+    (driven, Begun { asked, began })
+}
+
 /// Returns the gate of a load: says that its clients are connected, and waits for the moment to begin.
-pub(super) fn gate(
+fn gate(
     line: &Line,
     begins: mpsc::Receiver<Option<u64>>,
     workshop: &Workshop,

@@ -289,6 +289,7 @@ fn ready(pod: &Value, prefix: &str) -> Option<Machine> {
         generator,
         kind: word(&pod["metadata"]["labels"][manifests::KIND]).filter(|kind| !kind.is_empty()),
         node: word(&pod["spec"]["nodeName"]),
+        cpus: Vec::new(),
     })
 }
 

@@ -166,7 +166,8 @@ impl Machines {
                         let agent = begin(places, machine, sent, pods)?;
                         let data = machine.data.as_ref().map(PathBuf::from);
                         let run = format!("{run}-{}", std::process::id());
-                        let folder = agent.ask(&Request::Prepare { run, data })?;
+                        let cpus = machine.cpus.clone();
+                        let folder = agent.ask(&Request::Prepare { run, data, cpus })?;
                         Ok(Machine { agent: Arc::new(agent), folder })
                     })
                 })
@@ -248,6 +249,20 @@ impl Machines {
     /// Returns the machines that generate load.
     pub(crate) fn generators(&self) -> Vec<&Machine> {
         self.places.generators().into_iter().filter_map(|place| self.each.get(place)).collect()
+    }
+
+    /// Returns the CPUs that each generator has at least: all drive with as many threads. `None` without generators.
+    pub(crate) fn generator_cpus(&self) -> Option<u32> {
+        let places = self.places.generators().into_iter();
+        places.map(|place| self.cpus_of(place)).min()
+    }
+
+    /// Returns the number of CPUs that may be used on a machine.
+    fn cpus_of(&self, place: usize) -> u32 {
+        match &self.places.machines[place].cpus[..] {
+            [] => self.each[place].agent.hello().cpus,
+            some => some.len() as u32,
+        }
     }
 
     /// Returns the seats that a system's nodes take, and where its clients connect from.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use bakeoff_agent::{AgentError, FileStamp, Request};
 use bakeoff_core::study;
 use bakeoff_host::HostError;
-use bakeoff_install::{Installed, Program, Shape, sha256_of};
+use bakeoff_install::{Installed, Program, Runtime, RuntimeFound, Shape, sha256_of};
 
 use super::{Machine, Machines};
 use crate::cluster::contenders::Contender;
@@ -29,33 +29,48 @@ pub(super) fn send(machines: &Machines, contenders: &[Contender<'_>]) -> Result<
     let components = contenders.iter().flat_map(|contender| &contender.components);
     for component in components {
         let Some(program) = &component.program else { continue };
+        let recipe = component.system.declares().origin.recipe();
+        let runtime = recipe.and_then(|recipe| recipe.shape.runtime());
         for place in machines.places.servers_of(component.role, &component.asked.kind) {
+            let machine = &machines.each[place];
             // A runtime of its own image runs what is sent; a program of it is there.
             let in_image = machines.places.machines[place].kind.is_some();
+            if let Some(needed) = runtime {
+                check_runtime(machine, program, needed)?;
+            }
             if !(in_image && matches!(program.program, Program::Binary(_))) {
-                send_one(machines, &machines.each[place], program)?;
+                send_one(machines, machine, program)?;
             }
         }
     }
     Ok(())
 }
 
-fn send_one(machines: &Machines, machine: &Machine, program: &Installed) -> Result<(), Failure> {
-    let runtime = match &program.program {
-        Program::Binary(_) => None,
-        Program::Java { java, .. } => Some((java, "a Java runtime")),
-        Program::Node { node, .. } => Some((node, "Node.js")),
+/// Refuses a machine that lacks the runtime of a program, or has one that is too old.
+fn check_runtime(
+    machine: &Machine,
+    program: &Installed,
+    (runtime, least): (Runtime, u32),
+) -> Result<(), Failure> {
+    let path = match &program.program {
+        Program::Binary(_) => return Ok(()),
+        Program::Java { java: path, .. } | Program::Node { node: path, .. } => path.clone(),
     };
-    if let Some((path, what)) = runtime {
-        let found: Option<PathBuf> = machine.agent.ask(&Request::Find { program: path.clone() })?;
-        if found.is_none() {
-            let name = machine.agent.machine();
-            return Err(Failure::input(
-                format!("`{}` needs {what}, and `{name}` has none", program.system),
-                format!("install it on `{name}`, or keep it from `{}`", program.system),
-            ));
-        }
-    }
+    let order = Order::Runtime { runtime, program: path, least };
+    let found: Result<RuntimeFound, String> = duty(&machine.agent, &order)?;
+    found.map(drop).map_err(|seen| {
+        let (name, system) = (machine.agent.machine(), &program.system);
+        Failure::input(
+            format!(
+                "`{system}` needs {} {least} or newer, and `{name}` has none: {seen}",
+                runtime.name()
+            ),
+            format!("install it on `{name}`, or keep it from `{system}`"),
+        )
+    })
+}
+
+fn send_one(machines: &Machines, machine: &Machine, program: &Installed) -> Result<(), Failure> {
     let cache = &machine.agent.hello().cache;
     let own = machines.cache.as_deref();
     let below = program

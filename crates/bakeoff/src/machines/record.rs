@@ -3,17 +3,27 @@
 //! Not here: their samples (`watch`), what is judged by them (`trial::verdicts`).
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use bakeoff_agent::{Incoming, Request, TripsTold};
+use bakeoff_agent::{AgentError, Exchange, Incoming, LoadLine, Request, TripsTold};
 use bakeoff_core::places::Takes;
 use bakeoff_core::record::{
-    Environment, GeneratorPart, MachineTrial, NetworkPath, PodLimits, RunMachine, RunPod,
+    BaselineAppends, Environment, GeneratorPart, MachineBaseline, MachineTrial, NetworkPath,
+    PodLimits, RunMachine, RunPod,
 };
 use bakeoff_host::OwnLimits;
+use serde::de::DeserializeOwned;
 
-use super::Machines;
+use super::{Machine, Machines};
+use crate::event::{Event, Reporter};
 use crate::failure::Failure;
+use crate::generators::drive::open;
 use crate::generators::order::{Order, duty};
+use crate::trial::baseline::{self, BaselineOrder};
+
+/// How often it is looked whether the user wants the end while machines are measured.
+const LISTEN_EVERY: Duration = Duration::from_millis(20);
 
 impl Machines {
     /// Describes each machine for the record, with the speed of the disk that will hold its data.
@@ -39,12 +49,79 @@ impl Machines {
                 address: place.address.to_string(),
                 servers: place.servers != Takes::Nothing,
                 generator: place.generator,
+                cpus: place.cpus.clone(),
                 clock_error_us: offset.error.as_secs_f64() * 1e6,
                 tunnel: self.tunnels.leads_to(number),
                 environment: Box::new(environment),
             })
         });
         described.collect()
+    }
+
+    /// Measures what disk and loopback of each machine can do at best, with the folders that data will use; all at
+    /// once, since none needs another. Notes it beside each machine, and returns what the quickest disk can commit.
+    ///
+    /// # Errors
+    /// When a machine is lost, or the user wants the end.
+    pub(crate) fn measure_baselines(
+        &self,
+        order: &BaselineOrder,
+        described: &mut [RunMachine],
+        reporter: &mut dyn Reporter,
+        interrupted: &AtomicBool,
+    ) -> Result<Option<MachineBaseline>, Failure> {
+        reporter.report(&Event::BaselineStarted { machines: self.each.len() });
+        let orders = self.each.iter().zip(&self.places.machines).map(|(machine, place)| {
+            let holds_data = place.servers != Takes::Nothing;
+            Order::Baseline(order.at(&machine.folder, holds_data))
+        });
+        let each: Vec<&Machine> = self.each.iter().collect();
+        let mut first: Option<MachineBaseline> = None;
+        let mut disks = Vec::new();
+        let measured = ask_each::<MachineBaseline>(&each, orders, interrupted)?;
+        for (described, measured) in described.iter_mut().zip(measured) {
+            match measured {
+                Ok(baseline) => {
+                    described.environment.machine_baseline = Some(baseline.clone());
+                    if described.servers {
+                        disks.push(baseline.appends.clone());
+                        first.get_or_insert(baseline);
+                    }
+                }
+                Err(failure) => reporter.report(&Event::BaselineFailed { failure: &failure }),
+            }
+        }
+        // Loopback is no way between two machines.
+        let appends = baseline::quickest(&disks);
+        Ok(first.map(|first| MachineBaseline { appends, round_trips: Vec::new(), ..first }))
+    }
+
+    /// Measures again what the disks of servers can commit, between two rounds: the quickest of them.
+    ///
+    /// # Errors
+    /// When a machine is lost, or the user wants the end.
+    pub(crate) fn measure_disks(
+        &self,
+        first: Option<&MachineBaseline>,
+        interrupted: &AtomicBool,
+    ) -> Result<Vec<BaselineAppends>, Failure> {
+        let Some(first) = first.filter(|first| !first.appends.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        let clients: Vec<u32> = first.appends.iter().map(|point| point.clients).collect();
+        let takes = self.each.iter().zip(&self.places.machines);
+        let takes: Vec<&Machine> = takes
+            .filter(|(_, place)| place.servers != Takes::Nothing)
+            .map(|(one, _)| one)
+            .collect();
+        let orders = takes.iter().map(|machine| Order::Appends {
+            dir: machine.folder.clone(),
+            bytes: first.append_bytes,
+            clients: clients.clone(),
+        });
+        let measured = ask_each(&takes, orders, interrupted)?;
+        let disks: Vec<Vec<BaselineAppends>> = measured.into_iter().flatten().collect();
+        Ok(baseline::quickest(&disks))
     }
 
     /// Measures the network from each machine that will talk to a server to that server's machine, one path at a time.
@@ -77,6 +154,34 @@ impl Machines {
             echo.answer::<()>()?;
         }
         Ok(paths)
+    }
+}
+
+/// Gives each machine an order, and returns the answers in their order, refusals among them.
+fn ask_each<T: DeserializeOwned>(
+    machines: &[&Machine],
+    orders: impl Iterator<Item = Order>,
+    interrupted: &AtomicBool,
+) -> Result<Vec<Result<T, Failure>>, Failure> {
+    let open = open(machines, orders)?;
+    let mut stopped = false;
+    let mut answer = |exchange: &Exchange| loop {
+        if interrupted.load(Ordering::Relaxed) && !stopped {
+            stopped = true;
+            open.iter().for_each(|one| drop(one.tell(&LoadLine::Stop)));
+        }
+        match exchange.next_within(LISTEN_EVERY)? {
+            Some(Incoming::Answer(body)) => return Ok(Ok(exchange.read_answer(&body)?)),
+            Some(Incoming::Refusal(refusal)) => {
+                return Ok(Err(Failure::from(exchange.refused(refusal))));
+            }
+            _ => {}
+        }
+    };
+    let answers: Result<Vec<_>, AgentError> = open.iter().map(&mut answer).collect();
+    match interrupted.load(Ordering::Relaxed) {
+        true => Err(Failure::INTERRUPTED),
+        false => Ok(answers?),
     }
 }
 

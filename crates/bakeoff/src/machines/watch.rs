@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bakeoff_agent::{AgentError, Offset, Request};
+use bakeoff_core::check::{self, Verdict};
 use bakeoff_core::log_findings::NodeLog;
 use bakeoff_core::observed::{GENERATOR, Observed, PhaseName, Series};
 use bakeoff_core::record::MachineTrial;
@@ -93,15 +94,50 @@ impl<'a> Watch<'a> {
         }
     }
 
+    /// Returns what each machine has seen so far, by its name and with its CPUs.
+    ///
+    /// # Errors
+    /// When a machine is lost.
+    pub(crate) fn so_far(&self) -> Result<Vec<(&str, u32, Observed)>, AgentError> {
+        let each = self.machines.each.iter().zip(&self.clocks);
+        let seen = each.map(|(machine, (offset, began))| {
+            let mut observed: Observed = machine.agent.ask(&Request::Samples)?;
+            moved(&mut observed, self.shift(*offset, *began));
+            Ok((machine.agent.machine(), machine.agent.hello().cpus, observed))
+        });
+        seen.collect()
+    }
+
+    /// Tells of machines whose CPUs the hypervisor gave to others since a moment.
+    ///
+    /// # Errors
+    /// When a machine is lost.
+    pub(crate) fn stolen_since(&self, moment: Instant) -> Result<Vec<String>, AgentError> {
+        let from = moment.saturating_duration_since(self.began).as_secs_f64();
+        let to = self.began.elapsed().as_secs_f64();
+        let seen = self.so_far()?.into_iter();
+        let stolen = seen.filter_map(|(name, cpus, observed)| {
+            match check::machine::steal(&observed.machine, cpus, from, to) {
+                Verdict::Failed(why) => Some(format!("on `{name}`: {why}")),
+                Verdict::Passed | Verdict::NotChecked(_) => None,
+            }
+        });
+        Ok(stolen.collect())
+    }
+
+    /// Returns how many seconds after the trial's beginning a machine began to sample.
+    fn shift(&self, offset: Offset, began: u64) -> f64 {
+        offset.ours(began).saturating_duration_since(self.began).as_secs_f64()
+    }
+
     /// Ends sampling. Returns what each machine saw, its times counted from the trial's beginning.
     pub(crate) fn end(self) -> Vec<MachineTrial> {
         let places = &self.machines.places;
-        let each = self.machines.each.iter().zip(self.clocks).zip(&places.machines);
-        let seen = |((machine, (offset, began)), place): ((&Machine, (Offset, u64)), _)| {
+        let each = self.machines.each.iter().zip(&self.clocks).zip(&places.machines);
+        let seen = |((machine, (offset, began)), place): ((&Machine, &(Offset, u64)), _)| {
             let place: &bakeoff_core::places::Machine = place;
             let mut observed: Observed = machine.agent.ask(&Request::Observed).unwrap_or_default();
-            let shift = offset.ours(began).saturating_duration_since(self.began).as_secs_f64();
-            moved(&mut observed, shift);
+            moved(&mut observed, self.shift(*offset, *began));
             for node in observed.nodes.iter_mut().filter(|node| node.name == GENERATOR) {
                 // An agent that drives no load is no generator.
                 node.name = match place.generator {

@@ -1,5 +1,5 @@
 //! Measures what this machine can do at best, before the first trial: the machine baseline under every system.
-//! The disk is measured again before each further round.
+//! The disk is measured again before each further round. In a run with places each machine does so by its agent.
 //!
 //! Durable appends to the disk that will hold the servers' data, and round trips over loopback to a
 //! server that does nothing, each at the numbers of clients that the study's loads use. The
@@ -11,7 +11,8 @@
 //! Not here: the disk itself (`host::disk`), what a machine baseline says of a system
 //! (`bakeoff_report::machine_baseline`).
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use bakeoff_engine::works::http::{self, Plan, Protocol, Request, TlsOptions, Url
 use bakeoff_engine::{Connections, Drive, Seconds};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{self as host, Host, NodeSpec, Probe, Process, disk, private};
+use serde::{Deserialize, Serialize};
 
 use crate::canary;
 use crate::event::{Event, Reporter};
@@ -50,6 +52,51 @@ pub(crate) struct Generator {
     pub(crate) open_files: u64,
 }
 
+/// The machine baseline that is asked for, of this machine or of another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct BaselineOrder {
+    /// The folder that will hold servers' data.
+    dir: PathBuf,
+    /// Bytes of each append; 0 where no data will be on that machine.
+    append_bytes: u64,
+    /// Numbers of clients.
+    clients: Vec<u32>,
+    threads: u32,
+}
+
+impl BaselineOrder {
+    /// The baseline of a study on a machine whose data will be below `dir`.
+    pub(crate) fn new(study: &Study, dir: &Path, threads: u32) -> Self {
+        // Where nothing is started the data is on somebody else's disk.
+        let append_bytes = append_bytes(study).filter(|_| study.starts_any()).unwrap_or(0);
+        Self { dir: dir.to_owned(), append_bytes, clients: points(study, CLIENTS_MAX), threads }
+    }
+
+    /// Returns the same for another machine's folder; `holds_data`: whether servers will write there.
+    pub(crate) fn at(&self, dir: &Path, holds_data: bool) -> Self {
+        let append_bytes = if holds_data { self.append_bytes } else { 0 };
+        Self { dir: dir.to_owned(), append_bytes, ..self.clone() }
+    }
+
+    /// Measures this machine, which may open so many files.
+    ///
+    /// # Errors
+    /// When it cannot be measured.
+    pub(crate) fn measure(
+        mut self,
+        open_files: u64,
+        interrupted: &AtomicBool,
+    ) -> Result<MachineBaseline, Failure> {
+        let most = u32::try_from(open_files.saturating_sub(OTHER_FILES)).unwrap_or(u32::MAX);
+        self.clients.iter_mut().for_each(|clients| *clients = (*clients).min(most.max(1)));
+        self.clients.dedup();
+        let own = self.dir.join("floor");
+        let measured = machine_baseline(&self, &own, interrupted);
+        std::fs::remove_dir_all(&own).ok();
+        measured
+    }
+}
+
 /// Measures for a study whose servers' data will be below `dir`. `None` when it could not be
 /// measured, which was said.
 pub(crate) fn measure(
@@ -60,12 +107,8 @@ pub(crate) fn measure(
     interrupted: &AtomicBool,
 ) -> Result<Option<MachineBaseline>, Failure> {
     let Generator { threads, open_files } = generator;
-    let most = u32::try_from(open_files.saturating_sub(OTHER_FILES)).unwrap_or(u32::MAX);
-    let clients = points(study, most.min(CLIENTS_MAX));
-    let own = dir.join("floor");
-    reporter.report(&Event::BaselineStarted);
-    let measured = machine_baseline(study, &own, &clients, threads, interrupted);
-    std::fs::remove_dir_all(&own).ok();
+    reporter.report(&Event::BaselineStarted { machines: 1 });
+    let measured = BaselineOrder::new(study, dir, threads).measure(open_files, interrupted);
     match measured {
         _ if interrupted.load(Ordering::Relaxed) => Err(Failure::INTERRUPTED),
         Ok(machine_baseline) => Ok(Some(machine_baseline)),
@@ -88,18 +131,37 @@ pub(crate) fn again(
     disk::commits(dir, first.append_bytes, &clients, interrupted).unwrap_or_default()
 }
 
+/// Returns of each number of clients what the quickest of several disks commits: no system whose data is on them does
+/// more.
+pub(crate) fn quickest(disks: &[Vec<BaselineAppends>]) -> Vec<BaselineAppends> {
+    let mut best: BTreeMap<u32, BaselineAppends> = BTreeMap::new();
+    for point in disks.iter().flatten() {
+        let Some(known) = best.get_mut(&point.clients) else {
+            best.insert(point.clients, point.clone());
+            continue;
+        };
+        let least = [known.quickest_us, point.quickest_us].into_iter().flatten();
+        let quickest_us = least.min_by(f64::total_cmp);
+        if point.per_second > known.per_second {
+            known.clone_from(point);
+        }
+        known.quickest_us = quickest_us;
+    }
+    best.into_values().collect()
+}
+
 fn machine_baseline(
-    study: &Study,
+    order: &BaselineOrder,
     dir: &Path,
-    clients: &[u32],
-    threads: u32,
     interrupted: &AtomicBool,
 ) -> Result<MachineBaseline, Failure> {
     let began = clock::now();
     private::make_dirs(dir).map_err(|error| Failure::file("make", dir, &error))?;
-    // Where nothing is started the data is on somebody else's disk.
-    let bytes = append_bytes(study).filter(|_| study.starts_any()).unwrap_or(0);
-    let appends = disk::commits(dir, bytes, clients, interrupted)?;
+    let BaselineOrder { append_bytes: bytes, clients, threads, .. } = order;
+    let appends = match bytes {
+        0 => Vec::new(),
+        &bytes => disk::commits(dir, bytes, clients, interrupted)?,
+    };
     let server = launch(dir)?;
     let ready = plan(&server)?.ready(true)?;
     let mut round_trips = Vec::new();
@@ -108,10 +170,10 @@ fn machine_baseline(
         if began.elapsed() > GIVE_UP_AFTER {
             break;
         }
-        round_trips.extend(drive(&ready, &server, clients, threads, measure, interrupted)?);
+        round_trips.extend(drive(&ready, &server, clients, *threads, measure, interrupted)?);
     }
     host::terminate_all(&[server], STOP_GRACE);
-    Ok(MachineBaseline { append_bytes: bytes, appends, round_trips })
+    Ok(MachineBaseline { append_bytes: *bytes, appends, round_trips })
 }
 
 /// Returns how many operations the loads of a study may have under way: all different numbers, at most
@@ -272,5 +334,20 @@ mod tests {
     #[test]
     fn appends_are_as_long_as_what_is_written() {
         assert_eq!(append_bytes(&study("  a: {clients: 1, stop: {after: 1s}}")), Some(140));
+    }
+
+    #[test]
+    fn best_disk_of_several_is_the_limit() {
+        let point = |clients, per_second, quickest| BaselineAppends {
+            clients,
+            per_second,
+            per_second_mean: Some(per_second / 2.0),
+            quickest_us: Some(quickest),
+        };
+        let slow = vec![point(1, 100.0, 5.0), point(8, 900.0, 7.0)];
+        let quick = vec![point(1, 300.0, 6.0), point(8, 500.0, 4.0)];
+        let best = [point(1, 300.0, 5.0), point(8, 900.0, 4.0)];
+        assert_eq!(quickest(&[slow, quick]), best);
+        assert_eq!(quickest(&[]), []);
     }
 }

@@ -135,7 +135,7 @@ impl TrialRunner<'_, '_> {
             let stretch = Stretch::begin();
             let (mut stage, next) = self.stage(driven, &stage, arrivals, first_ticket)?;
             first_ticket = next;
-            let disturbed_by = stretch.disturbed_by().into_iter().chain(self.neighbours_of(&stage));
+            let disturbed_by = self.disturbances_of(&stage, &stretch)?;
             let tried = Tried::judged(rate, confirming, &stage.measurement, &objective)
                 .disturbed_by(disturbed_by);
             let over = is_over(&stage);
@@ -151,21 +151,34 @@ impl TrialRunner<'_, '_> {
         }
     }
 
-    /// Tells why a stage that has just ended had too many neighbours; `None` where it had not, or
-    /// where that cannot be told.
-    fn neighbours_of(&self, stage: &StageRecord) -> Option<String> {
+    /// Tells what disturbed a stage that has just ended, on this machine or, where the run has places, on any of its
+    /// machines. Nothing where that cannot be told.
+    fn disturbances_of(
+        &self,
+        stage: &StageRecord,
+        stretch: &Stretch,
+    ) -> Result<Vec<String>, Ended> {
         let window = stage.window(self.of.load.warmup);
-        if window.1 <= window.0 {
-            return None;
+        let is_measured = window.1 > window.0;
+        let TrialContext { study, shared_machine, .. } = *self.context;
+        if let Some(watch) = &self.sampling.watch {
+            if !is_measured {
+                return Ok(Vec::new());
+            }
+            let seen = watch.so_far()?;
+            return Ok(neighbours::disturbed_elsewhere(study, shared_machine, &seen, window));
         }
-        let observed = self.sampling.sampler.so_far();
-        let context = &self.context;
-        let asked = self.of.contender.asked;
-        match neighbours::check(context.study, context.shared_machine, asked, &observed, &[window])
-        {
-            Verdict::Failed(why) => Some(why),
-            Verdict::Passed | Verdict::NotChecked(_) => None,
+        let mut disturbed_by = stretch.disturbed_by();
+        if is_measured {
+            let observed = self.sampling.sampler.so_far();
+            let asked = self.of.contender.asked;
+            let verdict = neighbours::check(study, shared_machine, asked, &observed, &[window]);
+            disturbed_by.extend(match verdict {
+                Verdict::Failed(why) => Some(why),
+                Verdict::Passed | Verdict::NotChecked(_) => None,
+            });
         }
+        Ok(disturbed_by)
     }
 
     /// Drives one stage of a load; yields the number of the next operation too.

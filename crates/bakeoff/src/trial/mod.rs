@@ -11,7 +11,7 @@ pub(crate) mod neighbours;
 pub(crate) mod routes;
 pub(crate) mod sampling;
 pub(crate) mod split_load;
-mod verdicts;
+pub(crate) mod verdicts;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use bakeoff_agent::AgentError;
 use bakeoff_clock::wall::utc_now;
-use bakeoff_core::check::{self, Audit, CheckName, Verdict};
+use bakeoff_core::check::{Audit, CheckName, Verdict};
 use bakeoff_core::observed::PhaseName;
 use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{Check, Freshness, GeneratorPart, TrialOutcome, TrialRecord};
@@ -279,8 +279,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             // Those of a kept cluster tell of earlier trials too: one whose disk was full has not
             // recovered just because there is room again.
             let complainant = logs::of_a_full_disk(&home.join("logs"));
-            let samples = &sampled.observed.machine;
-            let verdict = check::machine::disk(samples, complainant.as_deref());
+            let verdict = sampled.disk(complainant.as_deref());
             record.checks.push(Check { name: CheckName::Disk, verdict });
         }
         record.checks.push(sampled.clock_check());

@@ -147,15 +147,13 @@ impl Sampled {
         let observed = &self.observed;
         record.beside_another = self.beside_another;
         let windows = windows(load, &record);
-        if let Some(phase) =
-            observed.phases.iter().find(|phase| phase.name == PhaseName::Load.text())
-        {
-            record.usage = usage::summarize(observed, &windows, (phase.from, phase.to));
+        if let Some((from, to)) = load_phase(observed) {
+            record.usage = usage::summarize(observed, &windows, (from, to));
             let cpus = machine::cpus_online().unwrap_or(0);
             let steal = if shared_machine {
                 Verdict::NotChecked(neighbours::TOLD.to_owned())
             } else {
-                check::machine::steal(&observed.machine, cpus, phase.from, phase.to)
+                check::machine::steal(&observed.machine, cpus, from, to)
             };
             let others = neighbours::check(study, shared_machine, asked, observed, &windows);
             let check = |name, verdict| Check { name, verdict };
@@ -175,31 +173,29 @@ impl Sampled {
     fn judge_elsewhere(&self, of: Judged<'_>, mut record: TrialRecord) -> TrialRecord {
         let Judged { study, load, shared_machine, .. } = of;
         let windows = windows(load, &record);
-        let phase = |observed: &Observed| {
-            let load = |phase: &&Phase| phase.name == PhaseName::Load.text();
-            observed.phases.iter().find(load).map(|phase| (phase.from, phase.to))
-        };
         let (mut steal, mut others) = (Vec::new(), Vec::new());
         for machine in &self.machines {
             let observed = &machine.observed;
-            let Some((from, to)) = phase(observed) else { continue };
+            let Some((from, to)) = load_phase(observed) else { continue };
             let usage = usage::summarize(observed, &windows, (from, to));
             record
                 .usage
                 .extend(usage.into_iter().filter(|one| machine.servers.contains(&one.name)));
-            let on = |verdict: Verdict| match verdict {
-                Verdict::Failed(why) => Verdict::Failed(format!("on `{}`: {why}", machine.name)),
-                Verdict::NotChecked(why) => {
-                    Verdict::NotChecked(format!("on `{}`: {why}", machine.name))
-                }
-                Verdict::Passed => Verdict::Passed,
-            };
+            let on = |verdict| on_machine(&machine.name, verdict);
             steal.push(on(check::machine::steal(&observed.machine, machine.cpus, from, to)));
             let share_max = check::machine::neighbours_max(study);
             let neighbours =
                 check::machine::neighbours(observed, &windows, machine.cpus, share_max);
             others.push(on(neighbours));
         }
+        // Whoever runs a system's servers, the coordinator asks them for their metrics.
+        if let Some(phase) = load_phase(&self.observed) {
+            let usage = usage::summarize(&self.observed, &windows, phase);
+            let asked = |one: &Usage| self.metrics.iter().any(|node| node.name == one.name);
+            record.usage.extend(usage.into_iter().filter(asked));
+        }
+        let metrics = metrics_check(&self.metrics, &record.usage);
+        record.checks.extend(metrics.map(|verdict| Check { name: CheckName::Metrics, verdict }));
         let told = || vec![Verdict::NotChecked(neighbours::TOLD.to_owned())];
         let (steal, others) = match shared_machine {
             true => (told(), told()),
@@ -212,6 +208,23 @@ impl Sampled {
             record.checks.extend(check::measured(load, &record, None));
         }
         record
+    }
+
+    /// Returns whether a disk that holds servers' data ran full, on whichever machine. `complainant`: a node whose log
+    /// says so.
+    pub(crate) fn disk(&self, complainant: Option<&str>) -> Verdict {
+        if self.machines.is_empty() {
+            return check::machine::disk(&self.observed.machine, complainant);
+        }
+        let takes = self.machines.iter().filter(|machine| !machine.servers.is_empty());
+        let judged = takes.map(|machine| {
+            let is_there = |node: &&str| machine.servers.iter().any(|one| one == node);
+            let complainant = complainant.filter(is_there);
+            let verdict = check::machine::disk(&machine.observed.machine, complainant);
+            on_machine(&machine.name, verdict)
+        });
+        worst(judged.collect())
+            .unwrap_or_else(|| Verdict::NotChecked("no machine had a server".to_owned()))
     }
 
     /// Returns samples of servers on all machines as one, for the charts of a trial: the servers', and those of the
@@ -243,6 +256,22 @@ impl Sampled {
     }
 }
 
+/// Returns from when to when the load lasted; `None` where there was none.
+fn load_phase(observed: &Observed) -> Option<(f64, f64)> {
+    let is_load = |phase: &&Phase| phase.name == PhaseName::Load.text();
+    observed.phases.iter().find(is_load).map(|phase| (phase.from, phase.to))
+}
+
+/// Names the machine in a verdict that needs a reason.
+fn on_machine(name: &str, verdict: Verdict) -> Verdict {
+    let on = |why: String| format!("on `{name}`: {why}");
+    match verdict {
+        Verdict::Failed(why) => Verdict::Failed(on(why)),
+        Verdict::NotChecked(why) => Verdict::NotChecked(on(why)),
+        Verdict::Passed => Verdict::Passed,
+    }
+}
+
 /// Returns the verdict on all machines: the first that failed, else one that was not checked.
 fn worst(verdicts: Vec<Verdict>) -> Option<Verdict> {
     let failed = verdicts.iter().position(Verdict::failed);
@@ -270,4 +299,74 @@ fn metrics_check(asked: &[NodeMetrics], usage: &[Usage]) -> Option<Verdict> {
 fn windows(load: &Load, record: &TrialRecord) -> Vec<(f64, f64)> {
     let windows = record.figured().iter().map(|stage| stage.window(load.warmup));
     windows.filter(|(from, to)| to > from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use bakeoff_core::observed::Column;
+
+    use super::*;
+
+    /// A machine with one server, and so many bytes free at each look.
+    fn machine(name: &str, server: &str, free: &[f64]) -> MachineTrial {
+        let machine = Series {
+            name: "machine".to_owned(),
+            at: (0..free.len()).map(|at| at as f64).collect(),
+            columns: [(Column::DiskFree, free.to_vec())].into(),
+        };
+        MachineTrial {
+            name: name.to_owned(),
+            cpus: 2,
+            servers: vec![server.to_owned()],
+            generated: Vec::new(),
+            observed: Observed { machine, ..Observed::default() },
+        }
+    }
+
+    fn sampled(machines: Vec<MachineTrial>) -> Sampled {
+        Sampled {
+            observed: Observed::default(),
+            metrics: Vec::new(),
+            machines,
+            lasted: Duration::ZERO,
+            wall: 0.0,
+            beside_another: false,
+        }
+    }
+
+    #[test]
+    fn full_disk_of_any_server_machine_fails_and_is_named() {
+        let (room, full) = ([9e9, 9e9], [9e9, 1e6]);
+        let of = |first, second, complainant| {
+            sampled(vec![machine("h1", "n-1", first), machine("h2", "n-2", second)])
+                .disk(complainant)
+        };
+        assert_eq!(of(&room, &room, None), Verdict::Passed);
+        let Verdict::Failed(why) = of(&room, &full, None) else { panic!("the second ran full") };
+        assert!(why.starts_with("on `h2`: the disk that holds the data ran full"), "{why}");
+        let Verdict::Failed(why) = of(&room, &room, Some("n-2")) else { panic!("its log says so") };
+        assert!(why.starts_with("on `h2`: no space left on device, says `n-2`"), "{why}");
+    }
+
+    #[test]
+    fn nodes_that_tell_no_metrics_are_said_where_the_load_came_from_other_machines() {
+        let mut of = sampled(vec![machine("h1", "n-1", &[9e9])]);
+        let failure = Some("answered 404".to_owned());
+        of.metrics = vec![NodeMetrics { name: "away".to_owned(), samples: None, failure }];
+        let text = "title: t\nsystems: {away: {kind: canary}}\nworkloads: {w: {mix: {get: 1}, keys: {count: 1}}}\n\
+                    loads: {l: {clients: 1, stop: {after: 1s}}}\ntrials: 1\n";
+        let kinds = crate::systems::kinds();
+        let study = bakeoff_core::study::parse("t", "t.yaml", text, &kinds).unwrap();
+        let plan = bakeoff_core::plan::plan(&study, 1);
+        let judged = Judged {
+            study: &study,
+            asked: &study.systems[0],
+            load: &study.loads[0],
+            shared_machine: false,
+        };
+        let record = of.judge_load(judged, crate::trial::begun(&plan[0], String::new()));
+        let check = record.checks.iter().find(|check| check.name == CheckName::Metrics);
+        let why = "metrics of away could not be read: answered 404";
+        assert_eq!(check.map(|check| &check.verdict), Some(&Verdict::NotChecked(why.to_owned())));
+    }
 }

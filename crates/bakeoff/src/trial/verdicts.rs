@@ -31,7 +31,7 @@ pub(super) fn limits_check(cluster: &Ready) -> Option<Check> {
 }
 
 /// Tells whether the generators of each stage began at one moment; `None` where one drove the load.
-pub(super) fn together_check(parts: &[Vec<GeneratorPart>], record: &TrialRecord) -> Option<Check> {
+pub(crate) fn together_check(parts: &[Vec<GeneratorPart>], record: &TrialRecord) -> Option<Check> {
     let judged = parts.iter().zip(&record.stages).filter_map(|(parts, stage)| {
         let window = stage.measurement.window.as_secs_f64();
         check::machine::generators_together(&parts.iter().collect::<Vec<_>>(), window)

@@ -21,10 +21,13 @@ fn agent() -> Arc<Agent> {
 /// An agent that prepared a run's folder in `data`.
 fn prepared(data: &Path) -> (Arc<Agent>, PathBuf) {
     let agent = agent();
-    let request = Request::Prepare { run: "test".into(), data: Some(data.to_owned()) };
-    let folder: PathBuf = agent.ask(&request).unwrap();
+    let folder: PathBuf = agent.ask(&prepare(data, Vec::new())).unwrap();
     assert_eq!(folder, data.join("bakeoff-test"));
     (agent, folder)
+}
+
+fn prepare(data: &Path, cpus: Vec<u32>) -> Request {
+    Request::Prepare { run: "test".into(), data: Some(data.to_owned()), cpus }
 }
 
 fn launch(agent: &Arc<Agent>, folder: &Path, name: &str, script: &str) -> Process {
@@ -87,6 +90,30 @@ fn servers_elsewhere_are_started_signalled_restarted_and_killed() {
     let order = LaunchOrder::new(&outside).unwrap();
     let refused = agent.launch(outside, order).err().unwrap().to_string();
     assert!(refused.contains("is outside of the run"), "{refused}");
+}
+
+#[test]
+fn agent_and_its_servers_keep_to_the_cpus_that_they_were_given() {
+    let allowed = |line: &str| line.split_whitespace().last().unwrap().to_owned();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let own = status.lines().find(|line| line.starts_with("Cpus_allowed_list")).map(allowed);
+    let last: u32 = own.unwrap().split(['-', ',']).next_back().unwrap().parse().unwrap();
+    let data = tempfile::tempdir().unwrap();
+    let agent = agent();
+    let refused = agent.ask::<PathBuf>(&prepare(data.path(), vec![1023])).unwrap_err();
+    assert!(refused.to_string().contains("it has no CPU 1023 for bakeoff"), "{refused}");
+    let folder: PathBuf = agent.ask(&prepare(data.path(), vec![last])).unwrap();
+    // What the agent starts, and its own threads: those that were there and those that came later.
+    let script =
+        "grep -h Cpus_allowed_list /proc/self/status /proc/$PPID/task/*/status; exec sleep 600";
+    let process = launch(&agent, &folder, "a-1", script);
+    let mut lines = Vec::new();
+    wait_for("the CPUs of all threads", || {
+        lines = process.log_tail(100).lines;
+        lines.len() > 3
+    });
+    let kept = |line: &String| allowed(line) == last.to_string();
+    assert!(lines.iter().all(kept), "{lines:?}");
 }
 
 #[test]

@@ -73,20 +73,45 @@ fn text(output: &Output) -> String {
     format!("{out}{err}")
 }
 
-/// The trials of the only run in the folder of runs.
-fn trials(hosts: &Hosts) -> Vec<Value> {
+/// The lines of the record of the only run in the folder of runs.
+fn record(hosts: &Hosts) -> Vec<Value> {
     let record = fs::read_to_string(run_folder(hosts).join("record.jsonl")).unwrap();
-    let lines = record.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    lines.filter(|line| line["line"] == "trial").collect()
+    record.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn header(hosts: &Hosts) -> Value {
+    record(hosts).swap_remove(0)
+}
+
+fn trials(hosts: &Hosts) -> Vec<Value> {
+    record(hosts).into_iter().filter(|line| line["line"] == "trial").collect()
 }
 
 fn three_and_two() -> Result<(), Lacking> {
     let hosts = Hosts::new(5)?;
     let places = hosts.places(&[1, 2, 3], &[4, 5]);
+    // The last CPU of a machine is there, whatever else is not.
+    let cpu = std::thread::available_parallelism().unwrap().get() - 1;
+    let text_of = fs::read_to_string(&places).unwrap();
+    let pinned = text_of.replacen("{ssh: h1, ", &format!("{{ssh: h1, cpus: {cpu}, "), 1);
+    fs::write(&places, pinned).unwrap();
     let ended = run(&hosts, ETCD, &places, &[]);
-    // 1: not valid, which a machine that is shared makes some trials.
+    // 1: not valid. A machine that is shared gives no generator its time now and then; the trial is whole.
     assert!(matches!(ended.status.code(), Some(0 | 1)), "{}", text(&ended));
-    let trials = trials(&hosts);
+    let (header, trials) = (header(&hosts), trials(&hosts));
+    // Each machine's own limits: disks of those that take servers, loopback of all.
+    let environment = &header["environment"];
+    for (number, machine) in environment["machines"].as_array().unwrap().iter().enumerate() {
+        let floor = &machine["environment"]["floor"];
+        let appends = floor["appends"].as_array().map_or(0, Vec::len);
+        assert_eq!(appends, usize::from(number < 3), "{machine:#}");
+        assert!(floor["round_trips"][0]["per_second"].as_f64() > Some(100.0), "{machine:#}");
+    }
+    assert_eq!(environment["machines"][0]["cpus"], serde_json::json!([cpu]));
+    let best = &environment["floor"];
+    assert!(best["appends"][0]["per_second"].as_f64() > Some(1.0), "{best:#}");
+    assert_eq!(best["round_trips"], serde_json::json!([]), "loopback is no way between machines");
+    assert_eq!(trials[0]["outcome"]["ended"], "completed", "{}", text(&ended));
     let generated = &trials[0]["machines"][3]["generated"][0];
     assert_eq!(generated["clients"], 4, "{generated}");
     assert!(generated["verified"].as_u64() > Some(100), "{generated}");

@@ -4,12 +4,14 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
+use std::time::Duration;
 
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use crate::support::hosts::Hosts;
 use crate::support::skip::{Lacking, Skipped};
+use crate::support::wait_for;
 
 pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     vec![
@@ -147,9 +149,55 @@ fn shared_load() -> Result<(), Lacking> {
     let open = json(&[&health, "--rate", "400", "--for", "2s", "-c", "8"]);
     assert_eq!(open["requests"], 800, "{open:#}");
     assert_eq!(open["generators"]["each"][0]["verified"], 400);
-    let apart = open["generators"]["began_within_us"].as_f64().unwrap();
-    assert!(apart > 0.0 && apart < 10_000.0, "{open:#}");
-    assert_eq!(open["seconds"][0]["verified"], 400);
+    let apart = |of: &Value| of["generators"]["began_within_us"].as_f64().unwrap();
+    // A machine that has others to serve tells a generator late now and then.
+    let mut nearest = apart(&closed).min(apart(&open));
+    for _ in 0..10 {
+        if nearest < 1000.0 {
+            break;
+        }
+        nearest = nearest.min(apart(&json(&[&health, "-n", "20", "-c", "2"])));
+    }
+    assert!(nearest > 0.0 && nearest < 1000.0, "{nearest} µs apart at best: {open:#}");
+    // Answers at the end of a second may come in the next.
+    assert!((350..=400).contains(&open["seconds"][0]["verified"].as_u64().unwrap()), "{open:#}");
+
+    // As a run: what generators and their machines did is in its record.
+    let runs = hosts.dir().join("runs").display().to_string();
+    load(&[&health, "--rate", "400", "--for", "1s", "-c", "8", "--out", &runs]);
+    let run = fs::read_dir(&runs).unwrap().flatten().next().unwrap().path();
+    let record = fs::read_to_string(run.join("record.jsonl")).unwrap();
+    let lines: Vec<Value> =
+        record.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines[0]["environment"]["machines"][1]["name"], "h2");
+    let second = &lines[1]["machines"][1];
+    assert_eq!(second["generated"][0]["verified"], 200, "{second:#}");
+    let nodes = second["observed"]["nodes"].as_array().unwrap();
+    assert!(nodes.iter().any(|node| node["name"] == "generator on h2"), "{nodes:#?}");
+    let checks = lines[1]["checks"].as_array().unwrap();
+    assert!(checks.iter().any(|check| check["name"] == "generators together"), "{checks:#?}");
+
+    // A search: each try is shared. Nothing is there, so that it goes down to where there is nothing to try.
+    let search = [
+        "--find-max",
+        "--slo",
+        "p50 < 1s",
+        "--rate",
+        "40",
+        "--for",
+        "500ms",
+        "-c",
+        "2",
+        "--warmup",
+        "0s",
+    ];
+    let nothing = url("/nothing");
+    let words = [&[&*nothing][..], &search, &["--json"]].concat();
+    let found = bakeoff(&hosts, &[&["load"], &words[..]].concat(), &places);
+    let told: Value =
+        serde_json::from_slice(&found.stdout).unwrap_or_else(|_| panic!("{}", text(&found)));
+    let tries = told["tries"].as_array().unwrap();
+    assert!(!tries.is_empty() && tries[0]["generators"]["each"][1]["errors"] == 10, "{told:#}");
 
     // Sequences are unique among generators: of keys that are written once each, all are there.
     let puts = canary.stat(&hosts, "puts");
@@ -171,6 +219,19 @@ fn shared_load() -> Result<(), Lacking> {
     let away = bakeoff(&hosts, &["load", "http://198.18.0.254:9/"], &places);
     assert_eq!(away.status.code(), Some(4));
     assert!(text(&away).contains("on `h1`: could not connect"), "{}", text(&away));
+    let mut command = hosts.command(env!("CARGO_BIN_EXE_bakeoff"));
+    command.args(["load", &url("/kv/key"), "--for", "60s", "-c", "2", "--on"]).arg(&places);
+    let before = canary.stat(&hosts, "gets");
+    let running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for("a shared load", Duration::from_secs(20), || canary.stat(&hosts, "gets") > before);
+    let agents = hosts.processes(2, " agent ");
+    let pid = agents[0].split(' ').next().unwrap();
+    let mut ssh = hosts.command("ssh");
+    ssh.arg("-F").arg(hosts.config()).args(["h2", "kill", "-9", pid]);
+    assert!(ssh.status().unwrap().success());
+    let ended = running.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(4), "{}", text(&ended));
+    assert!(text(&ended).contains("`h2` is lost"), "{}", text(&ended));
     hosts.kill(2);
     let lost = bakeoff(&hosts, &["load", &health], &places);
     assert_eq!(lost.status.code(), Some(4));

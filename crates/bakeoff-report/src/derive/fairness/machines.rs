@@ -158,6 +158,7 @@ mod tests {
             address: String::new(),
             servers,
             generator: !servers,
+            cpus: Vec::new(),
             clock_error_us: 0.0,
             tunnel: name == "far",
             environment: Box::new(serde_json::from_value(environment).unwrap()),

@@ -35,7 +35,7 @@ pub(super) fn section(report: &Report) -> String {
     }
     html.push_str("<h3>Machine</h3>");
     html.push_str(&machine(&header.environment));
-    html.push_str(&machine_baseline(&header.environment));
+    html.push_str(&machine_baselines(&header.environment));
     html
 }
 
@@ -168,8 +168,20 @@ fn machine(of: &Environment) -> String {
     grid("The machine", &["".to_owned(), "value".to_owned()], &rows)
 }
 
-/// Shows the machine's own limits.
-fn machine_baseline(of: &Environment) -> String {
+/// Shows the own limits of the machine, or of each of the run's machines.
+fn machine_baselines(of: &Environment) -> String {
+    if of.machines.is_empty() {
+        let title = "The machine's own limits, measured before the first trial";
+        return machine_baseline(title, of);
+    }
+    let each = of.machines.iter().map(|machine| {
+        let title = format!("The own limits of {}, measured before the first trial", machine.name);
+        machine_baseline(&title, &machine.environment)
+    });
+    each.collect()
+}
+
+fn machine_baseline(title: &str, of: &Environment) -> String {
     let Some(machine_baseline) = &of.machine_baseline else { return String::new() };
     let appends = machine_baseline.appends.iter().map(|one| {
         let what = format!("durable appends of {}", ByteCount(machine_baseline.append_bytes));
@@ -187,9 +199,5 @@ fn machine_baseline(of: &Environment) -> String {
     });
     let rows: Vec<Vec<String>> = appends.chain(trips).collect();
     let head = ["what", "clients", "per second", "generator's CPU each", "server's CPU each"];
-    grid(
-        "The machine's own limits, measured before the first trial",
-        &head.map(str::to_owned),
-        &rows,
-    )
+    grid(title, &head.map(str::to_owned), &rows)
 }

@@ -9,6 +9,7 @@
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
+use bakeoff_clock as clock;
 use bakeoff_core::condition::{Condition, Figures};
 use bakeoff_core::schedule::{RateProfile, Spacing};
 use bakeoff_core::search::{CONFIRM_TIMES, Found, Next, Search, Tried, least_rate, longest};
@@ -32,7 +33,7 @@ pub(super) fn run(
     objective: &[Condition],
     json: bool,
 ) -> Result<ExitCode, Failure> {
-    loader.recorded.iter_mut().for_each(Recorded::trial_begins);
+    loader.recorded.iter_mut().try_for_each(Recorded::trial_begins)?;
     let mut tries = Vec::new();
     let ended = search(loader, first, objective, &mut tries);
     loader.messages.finish();
@@ -77,6 +78,11 @@ fn search(
         let by_chance = loader.asked.settings.spacing == Spacing::Poisson;
         search = search.not_below(least_rate(objective, time, by_chance));
     }
+    // A machine has one sampler: that of the trial, where one is recorded.
+    let own = match loader.recorded {
+        Some(_) => None,
+        None => loader.driver.watch()?,
+    };
     loop {
         let (rate, confirming) = match search.next() {
             Next::Done(found) => return Ok(Some(found)),
@@ -85,7 +91,7 @@ fn search(
         };
         let times = if confirming { CONFIRM_TIMES } else { 1 };
         let pace = Some(RateProfile::Constant { rate });
-        let stretch = Stretch::begin();
+        let (stretch, began) = (Stretch::begin(), clock::now());
         let part =
             match loader.part(pace, Some(rate), &format!("trying {}", rate_text(rate)), times) {
                 Ok(part) => part,
@@ -95,14 +101,19 @@ fn search(
         if part.measurement.interrupted || loader.interrupted.load(Ordering::Relaxed) {
             return Ok(None); // half a try is none
         }
-        let one = judged(rate, confirming, part, objective, stretch.disturbed_by());
+        let generators = loader.recorded.as_ref().and_then(Recorded::watch).or(own.as_ref());
+        let disturbed_by = match generators {
+            None => stretch.disturbed_by(),
+            Some(generators) => generators.stolen_since(began)?,
+        };
+        let one = judged(rate, confirming, part, objective, disturbed_by);
         loader.messages.step(&progress_text(&one));
         search.take(&one.tried());
         tries.push(one);
     }
 }
 
-/// Holds a try against the objective. `machine`: what disturbed the machine meanwhile.
+/// Holds a try against the objective. `machine`: what disturbed the machine, or a generator's, meanwhile.
 fn judged(
     rate: f64,
     confirming: bool,

@@ -23,13 +23,13 @@ use crate::messages::Messages;
 /// Drives what was asked, one rate after the other.
 pub(super) struct Loader<'a> {
     pub(super) asked: &'a Asked,
-    pub(super) driver: Driver,
+    pub(super) driver: &'a Driver,
     pub(super) messages: &'a mut Messages,
     pub(super) interrupted: &'a AtomicBool,
     /// The number of loads that were driven.
     pub(super) driven: u64,
     /// The run that is left, with `--out`.
-    pub(super) recorded: Option<Recorded>,
+    pub(super) recorded: Option<Recorded<'a>>,
     /// The reasons for which its trials are not valid.
     pub(super) not_valid: Vec<String>,
 }
@@ -92,7 +92,7 @@ impl Loader<'_> {
         rate: Option<f64>,
         label: &str,
     ) -> Result<Part, Failure> {
-        self.recorded.iter_mut().for_each(Recorded::trial_begins);
+        self.recorded.iter_mut().try_for_each(Recorded::trial_begins)?;
         let part = self.part(pace, rate, label, 1)?;
         if let Some(recorded) = &mut self.recorded {
             let interrupted = part.measurement.interrupted;
@@ -139,7 +139,7 @@ impl Loader<'_> {
         if let Stop::After(time) = &mut drive.stop {
             *time *= times;
         }
-        let recording = self.recorded.as_ref().and_then(Recorded::part_begins);
+        let recording = self.recorded.as_ref().and_then(|recorded| recorded.part_begins());
         if let Some((moments, _)) = &recording {
             drive.seconds = Seconds::Kept;
             drive.moments = Some(moments.clone());

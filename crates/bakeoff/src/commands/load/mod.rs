@@ -65,19 +65,22 @@ fn judged(
     interrupted: &AtomicBool,
     cases: &mut Vec<Case>,
 ) -> Result<ExitCode, Failure> {
-    let asked = ask::read(args)?;
+    let mut asked = ask::read(args)?;
     asked.warnings.iter().for_each(|warning| messages::warn(warning));
     let on = args.load.on.as_deref();
     let own_clients = if on.is_some() { 0 } else { asked.settings.drive.clients };
     let open_files = bakeoff_engine::open_files::raise_for(own_clients)?;
     let driver = Driver::new(&asked, on, interrupted)?;
-    let begin = |out: &PathBuf| Recorded::begin(out, &asked, open_files);
+    if args.load.threads.is_none() {
+        asked.settings.drive.threads = driver.threads(&asked.settings.drive);
+    }
+    let begin = |out: &PathBuf| Recorded::begin(out, &asked, open_files, driver.machines());
     let recorded = args.result.out.as_ref().map(begin).transpose()?;
     // Without `--json` the result begins with the same words.
     if args.result.json && !messages.is_live() {
         messages.step(&settings_text::asked_text(&asked.settings));
     }
-    let asked = &asked;
+    let (asked, driver) = (&asked, &driver);
     let not_valid = Vec::new();
     let mut loader =
         Loader { asked, driver, messages, interrupted, driven: 0, recorded, not_valid };

@@ -14,7 +14,8 @@ use bakeoff_clock::wall::utc_now;
 use bakeoff_core::observed::PhaseName;
 use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{
-    FORMAT, RecordLine, RunEnd, RunHeader, StageRecord, SystemRecord, TrialOutcome, TrialRecord,
+    FORMAT, GeneratorPart, RecordLine, RunEnd, RunHeader, StageRecord, SystemRecord, TrialOutcome,
+    TrialRecord,
 };
 use bakeoff_core::schedule::Spacing;
 use bakeoff_core::search::{Found, Tried};
@@ -34,9 +35,13 @@ use crate::commands::report::Rendering;
 use crate::commands::run_folder::{self, RunFolder};
 use crate::environment;
 use crate::failure::Failure;
+use crate::machines::Machines;
+use crate::machines::record::note_parts;
+use crate::machines::watch::Watch;
 use crate::systems;
 use crate::trial;
 use crate::trial::sampling::{Judged, Sampling};
+use crate::trial::verdicts::together_check;
 
 /// The name of the run and its study.
 const NAME: &str = "load";
@@ -49,25 +54,32 @@ const ERRORS_MAX: f64 = 0.5;
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 
 /// A run that a load leaves.
-pub(super) struct Recorded {
+pub(super) struct Recorded<'a> {
     folder: RunFolder,
     /// Absolute, since the sampler looks at the disk that it is on.
     path: PathBuf,
     header: RunHeader,
     /// The number of trials that have ended.
     ended: usize,
-    under_way: Option<UnderWay>,
+    under_way: Option<UnderWay<'a>>,
+    /// The machines that share the load, where it is shared.
+    machines: Option<&'a Machines>,
 }
 
 /// A trial that goes on.
-struct UnderWay {
-    sampling: Sampling<'static>,
+struct UnderWay<'a> {
+    sampling: Sampling<'a>,
     started: String,
 }
 
-impl Recorded {
+impl<'a> Recorded<'a> {
     /// Makes a run's folder in `out`, and describes what was asked and the machine.
-    pub(super) fn begin(out: &Path, asked: &Asked, open_files: u64) -> Result<Self, Failure> {
+    pub(super) fn begin(
+        out: &Path,
+        asked: &Asked,
+        open_files: u64,
+        machines: Option<&'a Machines>,
+    ) -> Result<Self, Failure> {
         let folder = RunFolder::create(out, NAME)?;
         let path = std::path::absolute(&folder.path)
             .map_err(|error| Failure::file("use", &folder.path, &error))?;
@@ -76,6 +88,9 @@ impl Recorded {
         let mut environment =
             environment::describe(&path, settings.drive.threads, open_files, false)?;
         environment.shared_machine = environment::is_machine_shared();
+        if let Some(machines) = machines {
+            environment.machines = machines.describe(settings.drive.threads)?;
+        }
         let system = &study.systems[0];
         let kind = systems::by_kind(&system.kind).expect("it is in the registry");
         let endpoint = |one: &Endpoint| format!("{}:{}", one.host, one.port);
@@ -111,14 +126,26 @@ impl Recorded {
             gate: None,
             study,
         };
-        Ok(Self { folder, path, header, ended: 0, under_way: None })
+        Ok(Self { folder, path, header, ended: 0, under_way: None, machines })
     }
 
     /// The next trial begins.
-    pub(super) fn trial_begins(&mut self) {
+    ///
+    /// # Errors
+    /// When a machine is lost.
+    pub(super) fn trial_begins(&mut self) -> Result<(), Failure> {
         let mut sampling = Sampling::begin(&self.path, SAMPLE_EVERY);
-        sampling.sampler.phase(PhaseName::Load);
+        if let Some(machines) = self.machines {
+            sampling.watch_machines(machines)?;
+        }
+        sampling.phase(PhaseName::Load);
         self.under_way = Some(UnderWay { sampling, started: utc_now() });
+        Ok(())
+    }
+
+    /// Returns the samplers of the machines that share the trial's load.
+    pub(super) fn watch(&self) -> Option<&Watch<'a>> {
+        self.under_way.as_ref()?.sampling.watch.as_ref()
     }
 
     /// Returns whom the engine tells when a part of the trial is measured, and when that part begins.
@@ -147,7 +174,11 @@ impl Recorded {
         let Some(under_way) = self.under_way.take() else { return Ok(Vec::new()) };
         let header = &self.header;
         let load = &header.study.loads[self.ended];
-        let stages = parts.map(|(part, tried)| stage(part, tried, load));
+        let mut shares: Vec<Vec<GeneratorPart>> = Vec::new();
+        let stages = parts.map(|(part, tried)| {
+            shares.push(part.generators.iter().map(|one| one.part.clone()).collect());
+            stage(part, tried, load)
+        });
         let record = TrialRecord {
             targets: header.systems[0].source.iter().cloned().collect(),
             stages: stages.collect(),
@@ -155,12 +186,15 @@ impl Recorded {
             found,
             ..trial::begun(&header.order[self.ended], under_way.started)
         };
-        let sampled = under_way.sampling.end();
+        let mut sampled = under_way.sampling.end();
         let (study, shared_machine) = (&header.study, header.environment.shared_machine);
         let judged = Judged { study, asked: &study.systems[0], load, shared_machine };
         let mut record = sampled.judge_load(judged, record);
         record.checks.push(sampled.clock_check());
-        record.observed = Some(sampled.observed);
+        record.observed = Some(sampled.merged());
+        record.machines = sampled.machines;
+        record.checks.extend(together_check(&shares, &record));
+        note_parts(&mut record.machines, self.machines, shares);
         let reasons = record.invalid_because();
         if self.ended == 0 {
             self.folder.push(&RecordLine::Run(self.header.clone()))?;

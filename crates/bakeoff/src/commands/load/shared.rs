@@ -5,9 +5,12 @@
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
+use bakeoff_clock as clock;
 use bakeoff_core::places::Purpose;
 use bakeoff_core::record::GeneratorPart;
+use bakeoff_core::study::Stop;
 use bakeoff_core::units::plural;
 use bakeoff_engine::works::http::Ready;
 use bakeoff_engine::{Drive, Live};
@@ -17,10 +20,13 @@ use super::result::Part;
 use crate::failure::Failure;
 use crate::generators::drive::{GeneratorError, Generators};
 use crate::generators::http::HttpOrder;
+use crate::machines::watch::Watch;
 use crate::machines::{self, Machines};
 
 /// Most bytes of bodies that are sent to each generator.
 const BODIES_MAX: usize = 32 << 20;
+/// Time between two looks at what generators and their machines do.
+const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 
 /// Whoever drives a load.
 pub(super) enum Driver {
@@ -72,6 +78,29 @@ impl Driver {
         Ok(Self::Shared(Box::new(Shared { machines, ca_pem })))
     }
 
+    /// Returns the machines that share the load, where it is shared.
+    pub(super) fn machines(&self) -> Option<&Machines> {
+        match self {
+            Self::Here(_) => None,
+            Self::Shared(shared) => Some(&shared.machines),
+        }
+    }
+
+    /// Returns the number of threads that drive a load where none was asked for: of each generator, no more than its
+    /// CPUs and its clients.
+    pub(super) fn threads(&self, drive: &Drive) -> u32 {
+        let Some(machines) = self.machines() else { return drive.threads };
+        let generators = machines.generators().len().max(1) as u32;
+        let cpus = machines.generator_cpus().unwrap_or(drive.threads);
+        cpus.min(drive.clients / generators).max(1)
+    }
+
+    /// Begins to sample the machines that share the load, where it is shared.
+    pub(super) fn watch(&self) -> Result<Option<Watch<'_>>, Failure> {
+        let watch = |machines| Watch::begin(machines, SAMPLE_EVERY, clock::now());
+        Ok(self.machines().map(watch).transpose()?)
+    }
+
     /// Drives one part of what was asked.
     pub(super) fn drive(
         &self,
@@ -95,7 +124,15 @@ impl Driver {
         };
         let generators = Generators::new(&shared.machines, drive.threads);
         let order = HttpOrder::new(&asked.plan, shared.ca_pem.clone(), drive);
-        let driven = generators.http(&order, interrupted, progress)?;
+        let begun = &mut |start: Instant| {
+            let measure = start + drive.warmup;
+            let end = match drive.stop {
+                Stop::After(time) => Some(measure + time),
+                Stop::Operations(_) => None,
+            };
+            drive.moments.iter().for_each(|moments| moments.told(measure, end));
+        };
+        let driven = generators.http(&order, interrupted, progress, begun)?;
         let parts = generators.names().into_iter().zip(driven.parts);
         Ok(Part {
             measurement: driven.measurement,
@@ -169,8 +206,6 @@ pub(super) fn began_within_us(parts: &[GeneratorShown]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn shown(late_us: f64, clock_error_us: f64) -> GeneratorShown {

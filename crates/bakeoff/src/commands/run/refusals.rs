@@ -5,9 +5,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use bakeoff_core::places::Places;
 use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{Environment, FORMAT, RunHeader, SystemRecord, TrialRecord};
 use bakeoff_core::study::Study;
+use bakeoff_core::units::ranges_text;
 use bakeoff_host::ports::Allocator;
 
 use crate::cluster::contenders::{self, Contender};
@@ -16,6 +18,7 @@ use crate::cluster::topology::compose;
 use crate::commands::run_folder::RunFolder;
 use crate::failure::Failure;
 use crate::machines::{Machines, Rehearsal};
+use crate::systems::COMPOSITE;
 
 /// Refuses a machine or programs that are not those that a run began with.
 pub(super) fn refuse_changes(
@@ -163,6 +166,31 @@ pub(super) fn check_space_elsewhere(study: &Study, machines: &Machines) -> Resul
         }
         _ => Ok(()),
     }
+}
+
+/// Refuses servers that are pinned to CPUs which a machine that takes them is not to give.
+pub(super) fn refuse_pins(study: &Study, places: &Places) -> Result<(), Failure> {
+    for system in study.systems.iter().filter(|system| system.is_started()) {
+        let parts = system.parts.iter().map(|(role, part)| (role.as_str(), part));
+        for (role, one) in std::iter::once((COMPOSITE, system)).chain(parts) {
+            let pinned = one.limits.iter().flat_map(|limits| &limits.cpus);
+            for place in places.servers_of(role, &one.kind) {
+                let machine = &places.machines[place];
+                let gives = |cpu: &&u32| machine.cpus.is_empty() || machine.cpus.contains(cpu);
+                let Some(cpu) = pinned.clone().find(|cpu| !gives(cpu)) else { continue };
+                return Err(Failure::input(
+                    format!(
+                        "`{}` is pinned to CPU {cpu}, and `{}` gives CPUs {}",
+                        one.name,
+                        machine.name,
+                        ranges_text(&machine.cpus)
+                    ),
+                    "change `cpus` of the system's limits, or of the machine in the places file",
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The least free space with which three servers of any kind start and keep their logs.

@@ -29,7 +29,7 @@ use crate::event::{Event, Reporter, Resumed, TrialStarted};
 use crate::failure::Failure;
 use crate::machines::{self, Machines};
 use crate::progress::Progress;
-use crate::trial::baseline::{self, Generator};
+use crate::trial::baseline::{self, BaselineOrder, Generator};
 use crate::trial::{self, TrialContext};
 
 /// Returns the seed of a run, a fresh one where none is given, and the order that follows from it.
@@ -79,7 +79,11 @@ impl Runner<'_> {
     ) -> Result<(RunFolder, bool), Failure> {
         let machines = self.reach(&study)?;
         let mut folder = RunFolder::create(&self.options.out, &study.name)?;
-        let threads = self.options.threads.unwrap_or_else(bakeoff_engine::open_files::cpus).max(1);
+        let own = || {
+            let elsewhere = machines.as_deref().and_then(Machines::generator_cpus);
+            elsewhere.unwrap_or_else(bakeoff_engine::open_files::cpus)
+        };
+        let threads = self.options.threads.unwrap_or_else(own).max(1);
         let mut prepared = self.prepare(&study, &folder, (&order, threads), machines.as_ref())?;
         if gate.is_some() {
             refusals::refuse_same_program(&prepared.contenders)?;
@@ -94,7 +98,7 @@ impl Runner<'_> {
             prepared.environment.machines = described;
             prepared.environment.network = machines.measure_network()?;
         }
-        self.measure_baseline(&mut prepared, &folder)?;
+        self.measure_baseline(&mut prepared, &folder, machines.as_deref())?;
         let (contenders, trials) = (&prepared.contenders, order.len());
         folder.push(&RecordLine::Run(RunHeader {
             format: FORMAT,
@@ -123,6 +127,7 @@ impl Runner<'_> {
             Some(places) => places,
             None => machines::read_places(path, Purpose::Run)?,
         };
+        refusals::refuse_pins(study, &places)?;
         let base_port = self.options.ports.base_port;
         let name: String =
             study.name.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
@@ -200,13 +205,21 @@ impl Runner<'_> {
         Ok(Prepared { study, contenders, environment })
     }
 
-    /// Measures what the machine can do at best, for the record.
+    /// Measures what the machine can do at best, or each of the run's machines, for the record.
     fn measure_baseline(
         &mut self,
         prepared: &mut Prepared<'_>,
         folder: &RunFolder,
+        machines: Option<&Machines>,
     ) -> Result<(), Failure> {
         let Prepared { study, environment, .. } = prepared;
+        if let Some(machines) = machines {
+            let order = BaselineOrder::new(study, &folder.path, environment.generator_threads);
+            let described = &mut environment.machines;
+            environment.machine_baseline =
+                machines.measure_baselines(&order, described, self.reporter, self.interrupted)?;
+            return Ok(());
+        }
         let generator = Generator {
             threads: environment.generator_threads,
             open_files: environment.open_files_max,
@@ -264,9 +277,13 @@ impl Runner<'_> {
             }));
             let contender = contenders::for_trial(&prepared.contenders, trial);
             let known = environment.machine_baseline.as_ref();
-            let baseline_appends = match begins_round {
-                true => baseline::again(&run_dir, known, self.interrupted),
-                false => Vec::new(),
+            let baseline_appends = match (begins_round, context.machines) {
+                (true, None) => baseline::again(&run_dir, known, self.interrupted),
+                // One that is lost is told of by its trial.
+                (true, Some(machines)) => {
+                    machines.measure_disks(known, self.interrupted).unwrap_or_default()
+                }
+                (false, _) => Vec::new(),
             };
             let record = trial::run(&mut context, contender, trial, self.reporter);
             let record = TrialRecord { baseline_appends, ..record };

@@ -103,7 +103,7 @@ pub(super) fn of_lost(pod: Option<&Value>, uid: &str, events: &Value) -> Option<
 }
 
 /// Returns the last of some events.
-fn last<'a>(events: &'a Value, ours: impl Fn(&&Value) -> bool) -> Option<&'a Value> {
+fn last(events: &Value, ours: impl Fn(&&Value) -> bool) -> Option<&Value> {
     let moment = |event: &&Value| {
         let one = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
         one("lastTimestamp").max(one("eventTime"))

@@ -18,7 +18,7 @@ pub(super) fn tests(skipped: &Skipped) -> Vec<Trial> {
 const STUDY: &str = "\
 title: Nothing of it is run
 systems:
-  canary: {kind: canary, options: {sync: none}}
+  canary: {kind: canary, options: {sync: none}, limits: {cpus: 0}}
 workloads:
   work: {mix: {put: 1}, keys: {count: 1000}}
 loads:
@@ -56,6 +56,14 @@ fn refused() -> Result<(), Lacking> {
     let wrong = "198.18.0.77 is no address of this machine";
     bench.check("address: 198.18.0.2", "address: 198.18.0.77", &[], (2, wrong));
     bench.check("/h2/data", "/h2/nowhere", &[], (4, "on `h2`: its folder for data"));
+
+    bench.check(
+        "h1, ",
+        "h1, cpus: [700], ",
+        &[],
+        (2, "is pinned to CPU 0, and `h1` gives CPUs 700"),
+    );
+    bench.check("h2, ", "h2, cpus: [700], ", &[], (4, "on `h2`: it has no CPU 700 for bakeoff"));
 
     let tiny = hosts.own(1).join("tiny");
     fs::create_dir(&tiny).unwrap();

@@ -28,7 +28,12 @@ systems:
       application: {kind: application}
       control-plane: {kind: consul, version: 1.20.1, options: {raft-multiplier: 1}}
       sidecar: {kind: envoy, limits: {cpu: 2, memory: 1GiB}}
-  direct: {kind: application}
+  istio:
+    kind: ingress-gateway
+    parts:
+      application: {kind: application}
+      control-plane: {kind: istio, version: 1.26.0}
+      sidecar: {kind: envoy}
 workloads:
   requests:
     mix: {request: 1}

@@ -1,0 +1,114 @@
+//! Looks for a runtime on this machine for a program that was found on another.
+//!
+//! Not here: a runtime for a program of this machine (`java`, `npm`).
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::error::RuntimeMissing;
+use super::{Host, java, npm, tool};
+
+/// A runtime that bakeoff sends to no machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Runtime {
+    /// A Java runtime.
+    Java,
+    /// Node.js.
+    Node,
+}
+
+impl Runtime {
+    /// Returns its name for readers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Java => "Java",
+            Self::Node => "Node.js",
+        }
+    }
+
+    /// Returns the name of its program.
+    pub fn program(self) -> &'static str {
+        match self {
+            Self::Java => "java",
+            Self::Node => "node",
+        }
+    }
+}
+
+/// A runtime that will do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuntimeFound {
+    /// Its program.
+    pub program: PathBuf,
+    /// As it says itself: `17.0.15`.
+    pub version: String,
+}
+
+impl Runtime {
+    /// Looks for it at a path, else by its name on `PATH`; `least`: the oldest major version that will do.
+    ///
+    /// # Errors
+    /// When there is none, or an older one.
+    pub fn look_for(self, program: &Path, least: u32) -> Result<RuntimeFound, RuntimeMissing> {
+        self.look_on(&Host::from_environment(), program, least)
+    }
+
+    fn look_on(
+        self,
+        host: &Host,
+        program: &Path,
+        least: u32,
+    ) -> Result<RuntimeFound, RuntimeMissing> {
+        let missing = |seen: String| RuntimeMissing(vec![seen]);
+        let at_path = program.is_absolute() && tool::is_executable(program);
+        let found = match at_path {
+            true => Some(program.to_owned()),
+            false => tool::on_path(self.program(), host.path.as_deref()),
+        };
+        let program = found.ok_or_else(|| missing(format!("no `{}` on PATH", self.program())))?;
+        let asked = match self {
+            Self::Java => java::ask(&program),
+            Self::Node => npm::ask(&program),
+        };
+        let (version, major) = asked.map_err(missing)?;
+        if major < least {
+            let (path, name) = (program.display(), self.name());
+            return Err(missing(format!("`{path}` is {name} {version}")));
+        }
+        Ok(RuntimeFound { program, version })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn older_runtime_than_needed_is_missing_and_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = |name: &str, line: &str| {
+            let path = dir.path().join(name);
+            fs::write(&path, format!("#!/bin/sh\necho '{line}'\n")).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            path
+        };
+        let java = program("java", "openjdk version \"11.0.2\" 2019-01-15");
+        let node = program("node", "v20.1.0");
+        let found = Runtime::Java.look_for(&java, 11).unwrap();
+        assert_eq!((&found.program, &*found.version), (&java, "11.0.2"));
+        let why = Runtime::Java.look_for(&java, 17).unwrap_err().to_string();
+        assert_eq!(why, format!("`{}` is Java 11.0.2", java.display()));
+        let why = Runtime::Node.look_for(&node, 22).unwrap_err().to_string();
+        assert_eq!(why, format!("`{}` is Node.js 20.1.0", node.display()));
+        // By its name, where nothing is at the path.
+        let path = dir.path().as_os_str().to_owned();
+        let host = Host { path: Some(path), java_home: None, mirror: None, publisher: None };
+        let found = Runtime::Java.look_on(&host, Path::new("/nowhere/java"), 11).unwrap();
+        assert_eq!(found.program, java);
+    }
+}
