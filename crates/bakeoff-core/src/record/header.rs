@@ -142,7 +142,7 @@ pub struct RunMachine {
     pub tunnel: bool,
     /// The machine itself.
     pub environment: Box<Environment>,
-    /// What is known of it as a pod of Kubernetes, where it is one.
+    /// Its node and limits, where it is a pod of Kubernetes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<RunPod>,
 }

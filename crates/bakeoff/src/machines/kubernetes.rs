@@ -49,7 +49,7 @@ pub(crate) struct Pods {
     has_agent: bool,
     /// Which one each pod is: another may come to have its name.
     uids: BTreeMap<String, String>,
-    /// What the places file says.
+    /// The wishes of the places file.
     wanted: Kubernetes,
     /// The limits that pods were given.
     given: limits::Given,

@@ -17,7 +17,7 @@ const IMAGE: &str =
     "see that `image` of the places file can be had on the nodes, and what `image-pull` says";
 const NODES: &str = "servers take a node each, apart from generators: add nodes, ask for less, or say \
                      `share-nodes: true`";
-/// What an unplaced pod's message says, and what mends it.
+/// The words of a message on an unplaced pod, and what mends it.
 const UNPLACED: [(&str, &str); 4] = [
     (
         "PersistentVolumeClaim",
