@@ -99,9 +99,19 @@ impl Carrier {
         if self.is_scripted()
             && let Err(failure) = send(&mut carried, machine, sent)
         {
-            return Err(failure.told(machine, &mut carried.child));
+            return Err(self.not_begun(failure.told(machine, &mut carried.child)));
         }
         Ok(carried)
+    }
+
+    /// Returns the failure of a beginning in the words of this carrier.
+    pub(crate) fn not_begun(&self, error: AgentError) -> AgentError {
+        match (self, error) {
+            (Self::Kubectl { .. }, AgentError::NotBegun { machine, how, said }) => {
+                AgentError::NotBegunInPod { machine, how, said }
+            }
+            (_, error) => error,
+        }
     }
 
     /// Returns whether a shell takes the executable on the other side.
@@ -131,7 +141,7 @@ impl Carrier {
             }
             Self::Kubectl { program, arguments, pod, image_program } => {
                 let mut command = Command::new(program);
-                command.args(arguments).args(["exec", "-i", pod, "--"]);
+                command.args(arguments).args(["exec", "-i", pod, "--container", "agent", "--"]);
                 match image_program {
                     Some(path) => command.args([path, "agent"]),
                     None => command.args(["/bin/sh", "-c", &script(sent)]),
@@ -337,7 +347,7 @@ mod tests {
     #[test]
     fn a_shell_that_says_nothing_is_given_up() {
         let told = started("exec sleep 100");
-        assert!(told.starts_with("no agent began on `far`: "), "{told}");
+        assert!(told.starts_with("no agent began in the pod `far`: "), "{told}");
     }
 
     #[test]

@@ -159,12 +159,13 @@ impl Agent {
                 drop(to);
                 let (how, said) = carrier::last_words(&mut child, &error);
                 let said = format!("{}{said}", carrier::shown(&before));
-                return Err(AgentError::NotBegun { machine: name, how, said });
+                return Err(carrier.not_begun(AgentError::NotBegun { machine: name, how, said }));
             }
             Err(_) => {
                 carrier::end(&mut child);
                 let how = format!("nothing was heard within {BEGIN_WITHIN:?}");
-                return Err(AgentError::NotBegun { machine: name, how, said: String::new() });
+                let error = AgentError::NotBegun { machine: name, how, said: String::new() };
+                return Err(carrier.not_begun(error));
             }
         };
         let from = reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

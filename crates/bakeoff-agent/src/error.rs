@@ -42,6 +42,24 @@ pub enum AgentError {
         /// The last lines that came from there.
         said: String,
     },
+    /// The same for a pod.
+    NotBegunInPod {
+        /// The machine's name.
+        machine: String,
+        /// How `kubectl exec` ended, or that it did not.
+        how: String,
+        /// The last lines that came from there.
+        said: String,
+    },
+    /// A pod without a shell has another build of bakeoff than the one that is to serve.
+    OtherBuild {
+        /// The machine's name.
+        machine: String,
+        /// The version and the hash there.
+        theirs: String,
+        /// The hash of the one that was to be sent.
+        ours: String,
+    },
     /// It is of another kind of machine.
     OtherArchitecture {
         /// The machine's name.
@@ -119,6 +137,20 @@ impl fmt::Display for AgentError {
                     "\nhint: try the same by hand, without a password: `ssh {machine} uname -sm`"
                 )
             }
+            Self::NotBegunInPod { machine, how, said } => {
+                write!(to, "no agent began in the pod `{machine}`: {how}")?;
+                said.lines().try_for_each(|line| write!(to, "\n    | {line}"))?;
+                write!(
+                    to,
+                    "\nhint: its image needs `/bin/sh` and a C library that bakeoff runs with; with `agent-image` it needs \
+                     neither"
+                )
+            }
+            Self::OtherBuild { machine, theirs, ours } => write!(
+                to,
+                "`{machine}` has bakeoff {theirs} from `agent-image`, not {ours}, and no shell that could take that\nhint: \
+                 name an image of the same build, or the image's program of this machine as `agent: PATH`"
+            ),
             Self::OtherArchitecture { machine, theirs, ours } => write!(
                 to,
                 "`{machine}` is {theirs}, and this bakeoff runs on {ours}\nhint: name one that was built for it: \

@@ -110,7 +110,7 @@ fn obey(
         }
         Command::Doctor { studies, on: None } => return commands::catalogue::doctor(studies),
         Command::Doctor { studies, on: Some(places) } => {
-            return commands::doctor::machines(studies, places);
+            return commands::doctor::machines(studies, places, interrupted);
         }
         Command::Agent { .. } => unreachable!("it is served before signals are caught"),
         Command::Completions { shell } => {

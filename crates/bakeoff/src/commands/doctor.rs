@@ -8,18 +8,21 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 
 use bakeoff_agent::{Agent, AgentError, Hello, Request, Sent};
 use bakeoff_clock::wall;
 use bakeoff_core::places::{Machine, Places, Purpose, Takes};
 use bakeoff_core::study::Study;
 use bakeoff_core::units::{ByteCount, latency_text, plural};
+use bakeoff_host::OwnLimits;
 use bakeoff_install::{Runtime, RuntimeFound};
 
 use super::catalogue::{self, MISSING};
 use crate::failure::Failure;
 use crate::generators::order::{Order, duty};
 use crate::machines::describe::{DiskTold, MachineTold};
+use crate::machines::kubernetes::{self, ClusterTold, Pods};
 use crate::machines::{self, WALL_MAX};
 use crate::messages;
 use crate::systems;
@@ -30,16 +33,32 @@ const FREE_MIN: u64 = 1 << 30;
 const NAME: usize = 9;
 
 /// Says what the machines of a places file have, and what they lack for studies.
-pub(crate) fn machines(asked: &[String], on: &Path) -> Result<ExitCode, Failure> {
-    let places = machines::read_places(on, Purpose::Doctor)?;
+pub(crate) fn machines(
+    asked: &[String],
+    on: &Path,
+    interrupted: &AtomicBool,
+) -> Result<ExitCode, Failure> {
+    let mut places = machines::read_places(on, Purpose::Doctor)?;
     let studies = catalogue::asked_studies(asked)?;
     let (_, sent) = machines::sent(&places)?;
+    let mut cluster = None;
+    let mut pods = None;
+    if let Some(kubernetes) = places.kubernetes.clone() {
+        let told = kubernetes::survey(&kubernetes)?;
+        if told.missing.is_empty() {
+            let all: Vec<&Study> = studies.iter().map(|(_, study)| study).collect();
+            let made = Pods::make(&kubernetes, ("doctor", &all), interrupted)?;
+            places.machines = made.machines();
+            pods = Some(made);
+        }
+        cluster = Some(Look::from(told));
+    }
     let looks: Vec<Look> = std::thread::scope(|scope| {
         let looks: Vec<_> = (0..places.machines.len())
             .map(|place| {
                 let needs = Needs::new(&studies, &places, place);
-                let (places, sent) = (&places, &sent);
-                scope.spawn(move || look(places, &places.machines[place], sent, &needs))
+                let (places, sent, pods) = (&places, &sent, pods.as_ref());
+                scope.spawn(move || look(places, (&places.machines[place], pods), sent, &needs))
             })
             .collect();
         looks
@@ -47,6 +66,8 @@ pub(crate) fn machines(asked: &[String], on: &Path) -> Result<ExitCode, Failure>
             .map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect()
     });
+    drop(pods);
+    let looks: Vec<Look> = cluster.into_iter().chain(looks).collect();
     let lacking = looks.iter().filter(|look| !look.missing.is_empty()).count();
     let (here, complete) = catalogue::looked_at(&studies)?;
     let mut text = looks.into_iter().map(Look::text).collect::<Vec<_>>().join("\n");
@@ -54,6 +75,9 @@ pub(crate) fn machines(asked: &[String], on: &Path) -> Result<ExitCode, Failure>
     text.push_str(&match (lacking, complete) {
         (0, true) => "\nNothing is missing.".to_owned(),
         (0, false) => "\n`bakeoff run` fetches by itself what bakeoff can fetch.".to_owned(),
+        _ if places.kubernetes.is_some() && places.machines.is_empty() => {
+            "\nNo pods were made to look at: the cluster cannot be used as it is.".to_owned()
+        }
         (lacking, _) => {
             let of = plural(places.machines.len() as u64, "machine");
             format!("\nOf {of} {lacking} cannot be used as it is.")
@@ -70,6 +94,12 @@ struct Look {
     rows: Vec<(&'static str, String)>,
     /// Each thing that is missing, and the words that mend it.
     missing: Vec<(String, String)>,
+}
+
+impl From<ClusterTold> for Look {
+    fn from(told: ClusterTold) -> Self {
+        Self { machine: "Kubernetes".to_owned(), rows: told.rows, missing: told.missing }
+    }
 }
 
 impl Look {
@@ -140,10 +170,15 @@ impl Needs {
 }
 
 /// Looks at a machine, as far as it lets us.
-fn look(places: &Places, machine: &Machine, sent: &Sent, needs: &Needs) -> Look {
+fn look(
+    places: &Places,
+    (machine, pods): (&Machine, Option<&Pods>),
+    sent: &Sent,
+    needs: &Needs,
+) -> Look {
     let mut look = Look { machine: machine.name.clone(), ..Look::default() };
     look.row("address", format!("{}, {}", machine.address, roles(machine)));
-    let looked = machines::begin(places, machine, sent, None)
+    let looked = machines::begin(places, machine, sent, pods)
         .and_then(|agent| ask_all(&agent, machine, needs, sent, &mut look));
     if let Err(error) = looked {
         let text = error.to_string();
@@ -188,10 +223,17 @@ fn ask_all(
         );
     }
     let memory = ByteCount(told.memory_bytes);
-    look.row("has", format!("{} CPUs, {memory} of memory", hello.cpus));
+    look.row("has", format!("{}, {memory} of memory", plural(hello.cpus as u64, "CPU")));
     look.row("user", if hello.root { "root" } else { "not root" });
     disk(&told, machine, look);
-    limits(&told, needs, look);
+    match &machine.node {
+        None => limits(&told, needs, look),
+        Some(node) => {
+            let own: OwnLimits = duty(agent, &Order::OwnLimits)?;
+            look.row("node", node.clone());
+            look.row("limits", format!("its pod has {own}; servers get theirs as a pod's own"));
+        }
+    }
     if machine.servers != Takes::Nothing {
         let request = Request::Port { address: machine.address, base: None };
         match agent.ask::<u16>(&request) {
@@ -218,7 +260,13 @@ fn ask_all(
                     runtime.name(),
                     of.join(" and ")
                 ),
-                format!("install it on `{}`: bakeoff sends no runtimes", machine.name),
+                match &machine.node {
+                    None => format!("install it on `{}`: bakeoff sends no runtimes", machine.name),
+                    Some(_) => format!(
+                        "name an image that has it as `image`, or as `images: {{{}: …}}`",
+                        of.join(": …, ")
+                    ),
+                },
             ),
         }
     }

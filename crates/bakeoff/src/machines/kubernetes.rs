@@ -10,6 +10,7 @@ pub(crate) mod keeper;
 mod kubectl;
 mod limits;
 mod manifests;
+mod survey;
 mod troubles;
 
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ use serde_json::Value;
 
 use self::kubectl::{Kubectl, Lacking};
 use self::manifests::Names;
+pub(crate) use self::survey::{ClusterTold, survey};
 use crate::failure::Failure;
 use crate::generators::order::{Order, duty};
 use crate::messages;
@@ -60,16 +62,16 @@ impl Pods {
     ///
     /// # Errors
     /// With the rights that are missing, or with the pod that does not come up and its last event.
-    pub(super) fn make(
+    pub(crate) fn make(
         wanted: &Kubernetes,
-        (run, study): (&str, &Study),
+        (run, studies): (&str, &[&Study]),
         interrupted: &AtomicBool,
     ) -> Result<Self, Failure> {
-        let sets = server_sets(wanted, study)?;
+        let sets = server_sets(wanted, studies)?;
         let names = Names::new(run, wanted.namespace.as_deref());
         let kubectl = Kubectl::new(wanted, &names);
-        let limited = limits::are_asked(study);
-        let Lacking { keeper: lacks_keeper, resize } = kubectl.demand_rights()?;
+        let limited = studies.iter().any(|study| limits::are_asked(study));
+        let Lacking { keeper: lacks_keeper, resize, .. } = kubectl.demand_rights()?;
         if limited && resize {
             messages::warn(
                 "limits of servers will not be applied: you have not the right to patch pods/resize",
@@ -113,7 +115,7 @@ impl Pods {
     }
 
     /// Returns a machine for each pod: those of servers first.
-    pub(super) fn machines(&self) -> Vec<Machine> {
+    pub(crate) fn machines(&self) -> Vec<Machine> {
         self.machines.clone()
     }
 
@@ -231,11 +233,11 @@ impl Drop for Pods {
     }
 }
 
-/// Returns the sets of pods that take servers of a study: for each kind with an image of its own its image, and the
+/// Returns the sets of pods that take servers of studies: for each kind with an image of its own its image, and the
 /// one of all others.
 fn server_sets<'a>(
     wanted: &'a Kubernetes,
-    study: &Study,
+    studies: &[&Study],
 ) -> Result<Vec<Option<(&'a str, &'a str)>>, Failure> {
     for (kind, image) in &wanted.images {
         let Some(system) = systems::by_kind(kind) else {
@@ -255,7 +257,8 @@ fn server_sets<'a>(
             format!("leave `{kind}` out of `images`"),
         ));
     }
-    let systems = study.systems.iter().filter(|system| system.is_started());
+    let systems = studies.iter().flat_map(|study| &study.systems);
+    let systems = systems.filter(|system| system.is_started());
     let kinds: Vec<&str> = systems
         .flat_map(|system| std::iter::once(system).chain(system.parts.values()))
         .map(|one| &*one.kind)

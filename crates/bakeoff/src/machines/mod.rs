@@ -76,7 +76,7 @@ pub(crate) fn read_places(path: &Path, purpose: Purpose) -> Result<Places, Failu
 
 /// Refuses pods where none would be made.
 fn for_purpose(places: Places, purpose: Purpose) -> Result<Places, Failure> {
-    match places.kubernetes.is_some() && purpose != Purpose::Run {
+    match places.kubernetes.is_some() && purpose == Purpose::Load {
         false => Ok(places),
         true => Err(Failure::input(
             "pods are made for a run alone, and these places name no machines",
@@ -114,21 +114,18 @@ pub(crate) fn begin(
     let Carrier::Kubectl { image_program: Some(_), program, arguments, pod } = &carrier else {
         return Agent::begin(&machine.name, &carrier, sent);
     };
+    let short = |hash: &str| format!("SHA-256 {}…", hash.get(..12).unwrap_or(hash));
     let theirs = match Agent::begin(&machine.name, &carrier, sent) {
         Ok(agent) if agent.hello().sha256 == sent.sha256 => return Ok(agent),
-        Ok(agent) => agent.hello().version.clone(),
-        Err(AgentError::OtherProtocol { .. }) => "another version".to_owned(),
+        Ok(agent) => format!("{} ({})", agent.hello().version, short(&agent.hello().sha256)),
+        Err(AgentError::OtherProtocol { .. }) => "of another version".to_owned(),
         Err(error) => return Err(error),
     };
     let (program, arguments, pod) = (program.clone(), arguments.clone(), pod.clone());
     let scripted = Carrier::Kubectl { program, arguments, pod, image_program: None };
     Agent::begin(&machine.name, &scripted, sent).map_err(|error| match error {
-        AgentError::NotBegun { machine, how, said } => {
-            let build = &sent.sha256[..sent.sha256.len().min(12)];
-            let said = format!(
-                "{said}`agent-image` has bakeoff {theirs}, of another build than the one to be sent (SHA-256 {build}…)"
-            );
-            AgentError::NotBegun { machine, how, said }
+        AgentError::NotBegunInPod { machine, .. } => {
+            AgentError::OtherBuild { machine, theirs, ours: short(&sent.sha256) }
         }
         error => error,
     })
@@ -151,7 +148,7 @@ impl Machines {
             .kubernetes
             .as_ref()
             .zip(study)
-            .map(|(kubernetes, study)| Pods::make(kubernetes, (run, study), interrupted))
+            .map(|(kubernetes, study)| Pods::make(kubernetes, (run, &[study]), interrupted))
             .transpose()?;
         if let Some(pods) = &pods {
             places.machines = pods.machines();

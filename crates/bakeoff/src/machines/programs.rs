@@ -31,12 +31,13 @@ pub(super) fn send(machines: &Machines, contenders: &[Contender<'_>]) -> Result<
         let Some(program) = &component.program else { continue };
         let recipe = component.system.declares().origin.recipe();
         let runtime = recipe.and_then(|recipe| recipe.shape.runtime());
+        let is_pod = machines.places.kubernetes.is_some();
         for place in machines.places.servers_of(component.role, &component.asked.kind) {
             let machine = &machines.each[place];
             // A runtime of its own image runs what is sent; a program of it is there.
             let in_image = machines.places.machines[place].kind.is_some();
             if let Some(needed) = runtime {
-                check_runtime(machine, program, needed)?;
+                check_runtime(is_pod, machine, program, needed)?;
             }
             if !(in_image && matches!(program.program, Program::Binary(_))) {
                 send_one(machines, machine, program)?;
@@ -48,6 +49,7 @@ pub(super) fn send(machines: &Machines, contenders: &[Contender<'_>]) -> Result<
 
 /// Refuses a machine that lacks the runtime of a program, or has one that is too old.
 fn check_runtime(
+    is_pod: bool,
     machine: &Machine,
     program: &Installed,
     (runtime, least): (Runtime, u32),
@@ -65,7 +67,12 @@ fn check_runtime(
                 "`{system}` needs {} {least} or newer, and `{name}` has none: {seen}",
                 runtime.name()
             ),
-            format!("install it on `{name}`, or keep it from `{system}`"),
+            match is_pod {
+                false => format!("install it on `{name}`, or keep it from `{system}`"),
+                true => {
+                    format!("name an image that has it as `image`, or as `images: {{{system}: …}}`")
+                }
+            },
         )
     })
 }

@@ -159,9 +159,14 @@ pub(super) fn check_space_elsewhere(study: &Study, machines: &Machines) -> Resul
         Some((free, machine)) if study.starts_any() && free < SPACE_MIN => {
             Err(Failure::machine(format!(
                 "only {} MiB are free on the disk of `{machine}` that would hold the servers' data\n  needed: at \
-                 least {} MiB\nhint: `data` in the places file names another folder",
+                 least {} MiB\nhint: {}",
                 free >> 20,
-                SPACE_MIN >> 20
+                SPACE_MIN >> 20,
+                match machines.places.kubernetes {
+                    None => "`data` in the places file names another folder",
+                    Some(_) =>
+                        "`storage-class` and `storage` in the places file ask for volumes of a size",
+                }
             )))
         }
         _ => Ok(()),

@@ -37,8 +37,14 @@ const KEEPER_RIGHTS: [[&str; 2]; 3] = [
     ["create", "rolebindings.rbac.authorization.k8s.io"],
 ];
 
-/// Rights that are missing and that a run can do without.
+/// What mends missing rights.
+pub(super) const RIGHTS_HINT: &str =
+    "ask who runs the cluster for them, or name another `context` in the places file";
+
+/// Rights that are missing.
 pub(super) struct Lacking {
+    /// Those that a run cannot do without.
+    pub(super) needed: Vec<String>,
     /// Those that have the namespace removed when bakeoff is killed.
     pub(super) keeper: Option<String>,
     /// Whether pods cannot be resized.
@@ -110,6 +116,22 @@ impl Kubectl {
     /// # Errors
     /// With all rights that are missing.
     pub(super) fn demand_rights(&self) -> Result<Lacking, Failure> {
+        let lacking = self.missing_rights()?;
+        if lacking.needed.is_empty() {
+            return Ok(lacking);
+        }
+        let missing = lacking.needed.join(", ");
+        Err(Failure::input(
+            format!("you have not the rights on the Kubernetes cluster to {missing}"),
+            RIGHTS_HINT,
+        ))
+    }
+
+    /// Asks for each right that a run needs or can use.
+    ///
+    /// # Errors
+    /// When the cluster does not answer.
+    pub(super) fn missing_rights(&self) -> Result<Lacking, Failure> {
         let (needed, keeper) = match self.has_own_namespace {
             true => (&OWN_NAMESPACE[..], &KEEPER_RIGHTS[..]),
             false => (&GIVEN_NAMESPACE[..], &[][..]),
@@ -141,20 +163,31 @@ impl Kubectl {
                 }
             }
         }
-        if missing.is_empty() {
-            let keeper = (!of_keeper.is_empty()).then(|| of_keeper.join(", "));
-            return Ok(Lacking { keeper, resize });
-        }
-        Err(Failure::input(
-            format!("you have not the rights on the Kubernetes cluster to {}", missing.join(", ")),
-            "ask who runs the cluster for them, or name another `context` in the places file",
-        ))
+        let keeper = (!of_keeper.is_empty()).then(|| of_keeper.join(", "));
+        Ok(Lacking { needed: missing, keeper, resize })
     }
 
     /// Creates an object; returns it as the cluster made it.
     pub(super) fn create(&self, object: &Value) -> Result<Value, Failure> {
         let doing = format!("create the {} of the run", object["kind"].as_str().unwrap_or("?"));
         self.json(&doing, &["create", "-f", "-", "-o", "json"], &object.to_string())
+    }
+
+    /// Returns one object by its name; `None` where there is none.
+    pub(super) fn one(&self, kind: &str, name: &str) -> Result<Option<Value>, Failure> {
+        let get = ["get", kind, name, "--ignore-not-found", "-o", "json"];
+        let (went_well, out, complaint) = self.run(&get, "")?;
+        match went_well {
+            false => Err(Failure::unreachable(format!(
+                "kubectl cannot get {kind} `{name}`: {complaint}"
+            ))),
+            true => Ok(serde_json::from_str(&out).ok()),
+        }
+    }
+
+    /// Returns the versions of `kubectl` and of the cluster.
+    pub(super) fn versions(&self) -> Result<Value, Failure> {
+        self.json("ask the cluster for its version", &["version", "-o", "json"], "")
     }
 
     /// Returns all objects of a kind.

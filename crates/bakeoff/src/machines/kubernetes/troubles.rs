@@ -79,12 +79,15 @@ pub(super) fn late(within: Duration) -> Trouble {
 pub(super) fn of_lost(pod: Option<&Value>, uid: &str, events: &Value) -> Option<String> {
     let word = |value: &Value| value.as_str().unwrap_or_default().trim().to_owned();
     let ours = |event: &&Value| event["involvedObject"]["uid"] == uid;
-    let event = last(events, ours).map(|event| {
+    // An eviction is a warning; that a container is being stopped comes after it.
+    let warning = last(events, |event| ours(event) && event["type"] == "Warning");
+    let event = warning.or_else(|| last(events, ours)).map(|event| {
         format!("\n    | last event: {}: {}", word(&event["reason"]), word(&event["message"]))
     });
     let event = event.unwrap_or_default();
     let Some(pod) = pod.filter(|pod| pod["metadata"]["uid"] == uid) else {
-        return Some(format!("its pod is there no more: somebody deleted it{event}"));
+        let by = if warning.is_some() { "" } else { ": somebody deleted it" };
+        return Some(format!("its pod is there no more{by}{event}"));
     };
     let status = &pod["status"];
     let ended = &status["containerStatuses"][0]["state"]["terminated"];
@@ -131,5 +134,51 @@ impl Trouble {
             "the pods of the run do not come up: {about}{}{last}\nhint: {}",
             self.why, self.hint
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_pod_is_told_by_what_ended_it() {
+        let event = |uid: &str, kind: &str, reason: &str, at: &str| json!({"involvedObject": {"uid": uid}, "type": kind, "reason": reason, "message": "m", "lastTimestamp": at});
+        let killing = event("1", "Normal", "Killing", "2026-01-01T00:00:02Z");
+        let evicted = event("1", "Warning", "Evicted", "2026-01-01T00:00:01Z");
+        let other = event("2", "Warning", "Failed", "2026-01-01T00:00:03Z");
+        let pod = |uid: &str, status: Value| json!({"metadata": {"uid": uid}, "status": status});
+        let check = |pod: Option<&Value>, events: &[&Value], wanted: Option<&str>| {
+            assert_eq!(of_lost(pod, "1", &json!({"items": events})).as_deref(), wanted);
+        };
+        let deleted = "its pod is there no more: somebody deleted it\n    | last event: Killing: m";
+        check(None, &[&killing, &other], Some(deleted));
+        let next = pod("2", json!({}));
+        let evicted_told = "its pod is there no more\n    | last event: Evicted: m";
+        check(Some(&next), &[&evicted, &killing], Some(evicted_told));
+        check(Some(&pod("1", json!({}))), &[], None);
+        let killed = json!({"terminated": {"reason": "OOMKilled", "exitCode": 137}});
+        let killed = pod("1", json!({"containerStatuses": [{"state": killed}]}));
+        check(Some(&killed), &[], Some("its container ended: OOMKilled, exit code 137"));
+        let full = json!({"reason": "Evicted", "message": "low on memory", "phase": "Failed"});
+        check(Some(&pod("1", full)), &[], Some("its pod was ended: Evicted: low on memory"));
+    }
+
+    #[test]
+    fn a_pod_that_no_node_takes_is_told_with_what_mends_it() {
+        let check = |message: &str, hint: &str| {
+            let condition = json!({"reason": "Unschedulable", "message": message});
+            let pod =
+                json!({"metadata": {"name": "servers-0"}, "status": {"conditions": [condition]}});
+            assert!(of_pods(std::slice::from_ref(&pod), false).is_none(), "it may be found yet");
+            let told = of_pods(&[pod], true).unwrap().told(&Value::Null, "");
+            assert!(told.contains(message) && told.contains(hint), "{told}");
+        };
+        check("3 node(s) didn't match Pod's node affinity/selector", "`node-selector`");
+        check("3 Insufficient cpu", "ask for less `cpu`");
+        check("pod has unbound immediate PersistentVolumeClaims", "`storage-class`");
+        check("1 node(s) didn't match pod anti-affinity rules", "`share-nodes: true`");
     }
 }
