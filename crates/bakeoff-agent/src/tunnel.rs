@@ -307,6 +307,7 @@ mod tests {
         let (tell, told) = mpsc::channel();
         let way = Seen::default();
         std::thread::scope(|scope| {
+            let tell = tell; // its end is that of the threads, should this one panic
             let way = &way;
             scope.spawn(move || carry(&carried, way, || told.recv().ok()).unwrap());
             scope.spawn(move || {

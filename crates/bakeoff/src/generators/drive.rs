@@ -58,29 +58,78 @@ pub(crate) struct HttpDriven {
     pub(crate) parts: Vec<GeneratorPart>,
 }
 
-/// A load as each generator told of it.
-struct Driven<T> {
+/// A load as each generator told of it, in the order of the places file.
+struct Driven {
     /// When it was to begin, by this machine's clock.
     start: Instant,
+    /// Clients of the whole load.
+    clients: u32,
     offsets: Vec<Offset>,
-    told: Vec<T>,
+    open: Vec<Exchange>,
+    /// As they came: what a generator measured takes a tenth of the memory so.
+    answers: Vec<Vec<u8>>,
 }
 
-impl<T> Driven<T> {
-    /// Returns each generator's part of a load of so many clients.
-    fn parts(&self, clients: u32, stage: impl Fn(&T) -> &StageTold) -> Vec<GeneratorPart> {
-        let of = self.told.len() as u32;
-        let told = (0..).zip(self.told.iter().map(stage).zip(&self.offsets));
-        told.map(|(index, (told, offset))| GeneratorPart {
-            clients: LoadShare { index, of }.count(clients.into()) as u32,
+impl Driven {
+    /// Reads the answers one after another, each with how its clock stands to ours: no two are in memory as
+    /// distributions, so that a coordinator's memory does not grow by some megabytes with each generator.
+    fn each<T: DeserializeOwned>(
+        self,
+    ) -> impl Iterator<Item = Result<(Seen, T), GeneratorError>> + use<T> {
+        let of = self.answers.len() as u32;
+        let clients = self.clients;
+        let all = self.open.into_iter().zip(self.offsets).zip(self.answers);
+        (0..).zip(all).map(move |(index, ((exchange, offset), answer))| {
+            let clients = LoadShare { index, of }.count(clients.into()) as u32;
+            Ok((Seen { clients, offset }, exchange.read_answer(&answer)?))
+        })
+    }
+}
+
+/// The answers of a load's generators, unread.
+struct Heard {
+    start: Instant,
+    offsets: Vec<Offset>,
+    answers: Vec<Vec<u8>>,
+}
+
+/// The coordinator's knowledge of a generator that drove its share.
+struct Seen {
+    clients: u32,
+    offset: Offset,
+}
+
+impl Seen {
+    fn part(&self, told: &StageTold) -> GeneratorPart {
+        GeneratorPart {
+            clients: self.clients,
             verified: told.measurement.verified(),
             errors: told.measurement.error_count(),
             late_us: told.began.saturating_sub(told.asked) as f64 / 1e3,
-            clock_error_us: offset.error.as_secs_f64() * 1e6,
+            clock_error_us: self.offset.error.as_secs_f64() * 1e6,
             cpu: told.measurement.generator_cpu,
             busiest: told.measurement.generator_busiest,
-        })
-        .collect()
+        }
+    }
+}
+
+/// What all measured, as far as it was added up.
+#[derive(Default)]
+struct Sum(Option<Measurement>);
+
+impl Sum {
+    fn add(&mut self, told: Measurement) -> Result<(), GeneratorError> {
+        match &mut self.0 {
+            Some(all) => all.add_share(&told).map_err(GeneratorError::Histogram),
+            None => {
+                self.0 = Some(told);
+                Ok(())
+            }
+        }
+    }
+
+    fn whole(self) -> Measurement {
+        self.0.unwrap_or_default()
     }
 }
 
@@ -183,8 +232,9 @@ impl<'a> Generators<'a> {
     ) -> Result<Measurement, GeneratorError> {
         let timeout_ms = timeout.as_millis() as u64;
         let order = || Order::Fill { to: to.clone(), clients, timeout_ms };
-        let told: Vec<Measurement> = self.ask((0..self.count()).map(|_| order()), stop)?;
-        sum(told)
+        let mut all = Sum::default();
+        self.ask_each((0..self.count()).map(|_| order()), stop, &mut |told| all.add(told))?;
+        Ok(all.whole())
     }
 
     /// Returns how many keys have acknowledged writes, and one in how many keys is remembered.
@@ -242,10 +292,15 @@ impl<'a> Generators<'a> {
     ) -> Result<StageDriven, GeneratorError> {
         let orders = (0..self.count()).map(|_| Order::Stage(Box::new(order.clone())));
         let driven = self.drive(order.clients, orders, interrupted, progress, begun)?;
-        let parts = driven.parts(order.clients, |told: &StageTold| told);
-        let next_ticket = driven.told.iter().map(|one| one.next_ticket).max().unwrap_or(0);
-        let told = driven.told.into_iter().map(|one| one.measurement).collect();
-        Ok(StageDriven { measurement: sum(told)?, next_ticket, start: driven.start, parts })
+        let start = driven.start;
+        let (mut all, mut parts, mut next_ticket) = (Sum::default(), Vec::new(), 0);
+        for told in driven.each::<StageTold>() {
+            let (seen, told) = told?;
+            parts.push(seen.part(&told));
+            next_ticket = next_ticket.max(told.next_ticket);
+            all.add(told.measurement)?;
+        }
+        Ok(StageDriven { measurement: all.whole(), next_ticket, start, parts })
     }
 
     /// Drives a load of requests: all begin at one moment. `begun` is called then.
@@ -263,13 +318,15 @@ impl<'a> Generators<'a> {
         let order_of = |index| Order::Http(Box::new(order.of_share(LoadShare { index, of })));
         let orders = (0..of).map(order_of);
         let driven = self.drive(order.clients, orders, interrupted, progress, begun)?;
-        let parts = driven.parts(order.clients, |told: &HttpTold| &told.stage);
-        let (mut answers, mut measured) = (AnswersTold::default(), Vec::new());
-        for told in driven.told {
+        let (mut all, mut parts, mut answers) =
+            (Sum::default(), Vec::new(), AnswersTold::default());
+        for told in driven.each::<HttpTold>() {
+            let (seen, told) = told?;
+            parts.push(seen.part(&told.stage));
             answers.add(&told.answers);
-            measured.push(told.stage.measurement);
+            all.add(told.stage.measurement)?;
         }
-        Ok(HttpDriven { measurement: sum(measured)?, answers, parts })
+        Ok(HttpDriven { measurement: all.whole(), answers, parts })
     }
 
     /// Returns the names of the machines, in the order of the places file.
@@ -278,36 +335,37 @@ impl<'a> Generators<'a> {
     }
 
     /// Gives orders for one load, which all begin at one moment, and waits for its end.
-    fn drive<T: DeserializeOwned>(
+    fn drive(
         &self,
         clients: u32,
         orders: impl Iterator<Item = Order>,
         interrupted: &AtomicBool,
         progress: &mut dyn FnMut(&Live),
         begun: &mut dyn FnMut(Instant),
-    ) -> Result<Driven<T>, GeneratorError> {
+    ) -> Result<Driven, GeneratorError> {
         let machines = self.each();
         if (clients as usize) < machines.len() {
             return Err(GeneratorError::FewClients { clients, generators: machines.len() });
         }
         let open = open(&machines, orders)?;
-        let driven = self.begin_and_listen(&machines, &open, interrupted, progress, begun);
-        if driven.is_err() {
+        let heard = self.begin_and_listen(&machines, &open, interrupted, progress, begun);
+        if heard.is_err() {
             for exchange in &open {
                 exchange.tell(&LoadLine::Stop).ok();
             }
         }
-        driven
+        let Heard { start, offsets, answers } = heard?;
+        Ok(Driven { start, clients, offsets, open, answers })
     }
 
-    fn begin_and_listen<T: DeserializeOwned>(
+    fn begin_and_listen(
         &self,
         machines: &[&Machine],
         open: &[Exchange],
         interrupted: &AtomicBool,
         progress: &mut dyn FnMut(&Live),
         begun: &mut dyn FnMut(Instant),
-    ) -> Result<Driven<T>, GeneratorError> {
+    ) -> Result<Heard, GeneratorError> {
         for exchange in open {
             connected(exchange, interrupted)?;
         }
@@ -319,7 +377,7 @@ impl<'a> Generators<'a> {
             exchange.tell(&LoadLine::Begin(offset.theirs(start)))?;
         }
         begun(start);
-        let mut told: Vec<Option<T>> = open.iter().map(|_| None).collect();
+        let mut told: Vec<Option<Vec<u8>>> = open.iter().map(|_| None).collect();
         let mut lives = Lives::new(open.len());
         let mut stopped_at: Option<Instant> = None;
         while told.iter().any(Option::is_none) {
@@ -345,7 +403,7 @@ impl<'a> Generators<'a> {
                             progress(&all);
                         }
                     }
-                    Some(Incoming::Answer(body)) => *told = Some(exchange.read_answer(&body)?),
+                    Some(Incoming::Answer(body)) => *told = Some(body),
                     Some(Incoming::Refusal(refusal)) => {
                         return Err(exchange.refused(refusal).into());
                     }
@@ -353,7 +411,7 @@ impl<'a> Generators<'a> {
                 }
             }
         }
-        Ok(Driven { start, offsets, told: told.into_iter().flatten().collect() })
+        Ok(Heard { start, offsets, answers: told.into_iter().flatten().collect() })
     }
 
     /// Asks each for something of its own, all at once, and returns the answers in their order.
@@ -362,25 +420,44 @@ impl<'a> Generators<'a> {
         orders: impl Iterator<Item = Order>,
         stop: &AtomicBool,
     ) -> Result<Vec<T>, GeneratorError> {
+        let mut all = Vec::new();
+        self.ask_each(orders, stop, &mut |told| {
+            all.push(told);
+            Ok(())
+        })?;
+        Ok(all)
+    }
+
+    /// The same with one answer in memory at a time.
+    fn ask_each<T: DeserializeOwned>(
+        &self,
+        orders: impl Iterator<Item = Order>,
+        stop: &AtomicBool,
+        take: &mut dyn FnMut(T) -> Result<(), GeneratorError>,
+    ) -> Result<(), GeneratorError> {
         let open = open(&self.each(), orders)?;
         let mut stopped = false;
-        let mut answer = |exchange: &Exchange| loop {
-            if stop.load(Ordering::Relaxed) && !stopped {
-                stopped = true;
-                open.iter().for_each(|one| drop(one.tell(&LoadLine::Stop)));
-            }
-            self.all_are_there()?;
-            match exchange.next_within(LISTEN_EVERY)? {
-                Some(Incoming::Answer(body)) => return Ok(exchange.read_answer(&body)?),
-                Some(Incoming::Refusal(refusal)) => return Err(exchange.refused(refusal).into()),
-                _ => {}
+        let mut answer = |exchange: &Exchange| -> Result<T, GeneratorError> {
+            loop {
+                if stop.load(Ordering::Relaxed) && !stopped {
+                    stopped = true;
+                    open.iter().for_each(|one| drop(one.tell(&LoadLine::Stop)));
+                }
+                self.all_are_there()?;
+                match exchange.next_within(LISTEN_EVERY)? {
+                    Some(Incoming::Answer(body)) => return Ok(exchange.read_answer(&body)?),
+                    Some(Incoming::Refusal(refusal)) => {
+                        return Err(exchange.refused(refusal).into());
+                    }
+                    _ => {}
+                }
             }
         };
-        let answers: Result<Vec<T>, GeneratorError> = open.iter().map(&mut answer).collect();
-        if answers.is_err() {
+        let taken = open.iter().try_for_each(|exchange| take(answer(exchange)?));
+        if taken.is_err() {
             open.iter().for_each(|one| drop(one.tell(&LoadLine::Stop)));
         }
-        answers
+        taken
     }
 
     /// Returns the loss of any machine, a server's too: what is driven without it is another load.
@@ -420,16 +497,6 @@ fn connected(exchange: &Exchange, interrupted: &AtomicBool) -> Result<(), Genera
             _ => {}
         }
     }
-}
-
-/// Adds up what all measured.
-fn sum(told: Vec<Measurement>) -> Result<Measurement, GeneratorError> {
-    let mut told = told.into_iter();
-    let mut all = told.next().unwrap_or_default();
-    for one in told {
-        all.add_share(&one).map_err(GeneratorError::Histogram)?;
-    }
-    Ok(all)
 }
 
 /// The seconds of which not all generators have told.

@@ -4,6 +4,7 @@
 //! the picture of `docs/scale.md`, which has the command.
 
 mod figures;
+mod pair;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,19 +22,29 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     let mut tests = vec![skipped.unless_lacking(name, memory_of_a_coordinator)];
     // Minutes long, and asked for by name.
     if let Some(out) = std::env::var_os("BAKEOFF_SCALE").map(PathBuf::from) {
-        let name = "machines_scale::figures";
-        tests.push(skipped.unless_lacking(name, move || figures::take(&out)));
+        let program = std::env::var_os("BAKEOFF_PROGRAM").map(PathBuf::from);
+        let program = program.unwrap_or_else(|| env!("CARGO_BIN_EXE_bakeoff").into());
+        fs::create_dir_all(&out).unwrap();
+        let (to, by) = (out.clone(), program.clone());
+        let figures = move || figures::take(&program, &out);
+        tests.push(skipped.unless_lacking("machines_scale::figures", figures));
+        tests.push(skipped.unless_lacking("machines_scale::pairs", move || pair::take(&by, &to)));
     }
     tests
 }
 
 /// A load of small operations. Its length in seconds, and the number of servers, differ.
 fn study(servers: usize, seconds: u64) -> String {
+    // A canary has five nodes at most.
+    let system = match servers {
+        0..=5 => format!("{{kind: canary, nodes: {servers}, options: {{sync: none}}}}"),
+        _ => format!("{{kind: etcd, nodes: {servers}}}"),
+    };
     format!(
         "\
 title: Many generators
 systems:
-  canary: {{kind: canary, nodes: {servers}, options: {{sync: none}}}}
+  servers: {system}
 workloads:
   mixed: {{mix: {{put: 1, get: 1}}, keys: {{count: 1000, order: uniform}}, values: {{size: 64}}}}
 loads:

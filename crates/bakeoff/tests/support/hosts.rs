@@ -269,6 +269,11 @@ impl Hosts {
         file
     }
 
+    /// The process that holds a host.
+    pub(crate) fn process(&self, number: usize) -> u32 {
+        self.hosts[number - 1].id()
+    }
+
     /// Takes a host off the network, or back to it.
     pub(crate) fn connect(&self, number: usize, connected: bool) {
         let state = if connected { "up" } else { "down" };

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::{Cost, load_of, study};
 use crate::support::hosts::Hosts;
@@ -33,9 +33,7 @@ struct Point {
     carriers_memory: f64,
 }
 
-pub(super) fn take(out: &Path) -> Result<(), Lacking> {
-    let program = std::env::var_os("BAKEOFF_PROGRAM").map(PathBuf::from);
-    let program = program.unwrap_or_else(|| env!("CARGO_BIN_EXE_bakeoff").into());
+pub(super) fn take(program: &Path, out: &Path) -> Result<(), Lacking> {
     let most = SIZES.iter().map(|(servers, generators)| servers + generators).max();
     let hosts = Hosts::new(most.unwrap_or_default())?;
     let file = hosts.dir().join("study.yaml");
@@ -46,7 +44,7 @@ pub(super) fn take(out: &Path) -> Result<(), Lacking> {
         let (of_servers, of_generators) = numbers.split_at(servers);
         let places = hosts.places(of_servers, of_generators);
         keep_only(&places, servers + generators);
-        let cost = Cost::watch(&hosts, &program, &file, &places);
+        let cost = Cost::watch(&hosts, program, &file, &places);
         let load = load_of(&hosts);
         points.push(Point {
             servers,
@@ -100,7 +98,6 @@ fn write(out: &Path, points: &[Point]) {
         )
         .unwrap();
     }
-    fs::create_dir_all(out).unwrap();
     fs::write(out.join("scale.csv"), csv).unwrap();
     let mut svg = String::from(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 760 320\" font-family=\"sans-serif\" \

@@ -1,0 +1,123 @@
+//! Two generators against one, each with the same part of a CPU: together they have to drive twice as much.
+//!
+//! The generators are the limit, by a quota on their hosts, and the server has what the machine has left. Whoever else works
+//! on the machine takes from both: in each round each drives alone, and both do in between.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::support::hosts::Hosts;
+use crate::support::skip::Lacking;
+
+/// The part of a CPU that each generator's host has.
+const PART: f64 = 0.1;
+const ROUNDS: usize = 7;
+/// Clients of each generator.
+const CLIENTS: usize = 16;
+
+/// A server beside the hosts, where they reach it.
+struct Server {
+    process: Child,
+    address: String,
+}
+
+impl Server {
+    fn start(hosts: &Hosts, program: &Path) -> Self {
+        let mut command = hosts.command(&program.display().to_string());
+        command.args(["__canary", "--listen", "198.18.0.254:0", "--sync", "none", "--data"]);
+        command.arg(hosts.dir().join("canary"));
+        let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+        let address = lines.find_map(|line| {
+            line.unwrap().strip_prefix("canary: listening on ").map(str::to_owned)
+        });
+        std::thread::spawn(move || lines.for_each(drop)); // a full pipe would stop it
+        Self { process, address: address.expect("a canary says where it listens") }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
+}
+
+/// A quota on the CPU time of a host; it ends with this.
+struct Quota {
+    group: PathBuf,
+    root: PathBuf,
+}
+
+impl Quota {
+    fn new(host: u32, name: &str) -> Result<Self, Lacking> {
+        let root = PathBuf::from("/sys/fs/cgroup");
+        let two = root.join("cgroup.controllers").exists();
+        let root = if two { root } else { root.join("cpu") };
+        let group = root.join(format!("bakeoff-{}-{name}", std::process::id()));
+        let lacks = |error: std::io::Error| Lacking::Machine(format!("no quota on CPU: {error}"));
+        fs::create_dir(&group).map_err(lacks)?;
+        let quota = Self { group, root };
+        // Short periods, so that a generator that used its part up goes on soon.
+        let (period, part) = (10_000, (PART * 10_000.0) as u32);
+        let write = |file: &str, text: String| fs::write(quota.group.join(file), text);
+        match two {
+            true => write("cpu.max", format!("{part} {period}")),
+            false => write("cpu.cfs_period_us", period.to_string())
+                .and_then(|()| write("cpu.cfs_quota_us", part.to_string())),
+        }
+        .and_then(|()| {
+            descendants(host).into_iter().try_for_each(|pid| write("cgroup.procs", pid.to_string()))
+        })
+        .map_err(lacks)?;
+        Ok(quota)
+    }
+}
+
+impl Drop for Quota {
+    fn drop(&mut self) {
+        let procs = fs::read_to_string(self.group.join("cgroup.procs")).unwrap_or_default();
+        for pid in procs.lines() {
+            fs::write(self.root.join("cgroup.procs"), pid).ok();
+        }
+        fs::remove_dir(&self.group).ok();
+    }
+}
+
+/// Returns a process and all that descend from it.
+fn descendants(pid: u32) -> Vec<u32> {
+    let children = super::children(pid).into_iter().flat_map(descendants);
+    std::iter::once(pid).chain(children).collect()
+}
+
+pub(super) fn take(program: &Path, out: &Path) -> Result<(), Lacking> {
+    let hosts = Hosts::new(2)?;
+    let _quotas = [1, 2].map(|number| Quota::new(hosts.process(number), &format!("h{number}")));
+    let _quotas = _quotas.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let server = Server::start(&hosts, program);
+    let url = format!("http://{}/health", server.address);
+    let rate = |generators: &[usize]| -> f64 {
+        let places = hosts.places(&[], generators);
+        let clients = (CLIENTS * generators.len()).to_string();
+        let mut command: Command = hosts.command(&program.display().to_string());
+        command.args(["load", &url, "--for", "6s", "--json", "-c", &clients, "--on"]);
+        let ended = command.arg(places).output().unwrap();
+        let told: Value = serde_json::from_slice(&ended.stdout)
+            .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&ended.stderr)));
+        told["verified_in_window"].as_f64().unwrap() / told["window_seconds"].as_f64().unwrap()
+    };
+    let mut csv = String::from("one_per_second,other_per_second,both_per_second,times_one\n");
+    for _ in 0..ROUNDS {
+        // Both between the one and the other, so that a machine that grows busier or idler favours neither.
+        let (one, both, other) = (rate(&[1]), rate(&[1, 2]), rate(&[2]));
+        let times = 2.0 * both / (one + other);
+        writeln!(csv, "{one:.0},{other:.0},{both:.0},{times:.3}").unwrap();
+        fs::write(out.join("scale-pairs.csv"), &csv).unwrap();
+    }
+    Ok(())
+}
