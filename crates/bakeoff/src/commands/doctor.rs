@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 
 use bakeoff_agent::{Agent, AgentError, Hello, Request, Sent};
 use bakeoff_clock::wall;
-use bakeoff_core::places::{Machine, Places, Purpose, Takes};
+use bakeoff_core::places::{Machine, Places, Purpose, Reach, Takes, Tunnel};
 use bakeoff_core::study::Study;
 use bakeoff_core::units::{ByteCount, latency_text, plural};
 use bakeoff_host::OwnLimits;
@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use crate::generators::order::{Order, duty};
 use crate::machines::describe::{DiskTold, MachineTold};
 use crate::machines::kubernetes::{self, ClusterTold, Pods};
-use crate::machines::{self, WALL_MAX};
+use crate::machines::{self, WALL_MAX, tunnel};
 use crate::messages;
 use crate::systems;
 
@@ -136,11 +136,13 @@ struct Needs {
     runtimes: BTreeMap<Runtime, (u32, Vec<String>)>,
     /// Systems whose servers have limits of CPU or memory.
     limited: Vec<String>,
+    /// Whether this machine has to connect to servers itself.
+    direct: bool,
 }
 
 impl Needs {
     fn new(studies: &[(String, Study)], places: &Places, place: usize) -> Self {
-        let mut needs = Self::default();
+        let mut needs = Self { direct: places.tunnel == Tunnel::Never, ..Self::default() };
         let systems = studies.iter().flat_map(|(_, study)| &study.systems);
         for system in systems.filter(|system| system.is_started()) {
             let parts = system.parts.iter().map(|(role, part)| (role.as_str(), part));
@@ -244,6 +246,23 @@ fn ask_all(
                 let hint = text.lines().find_map(|line| line.strip_prefix("hint: "));
                 look.lacks(text.as_str(), hint.unwrap_or("free ports from 17000 on"));
             }
+        }
+    }
+    if machine.servers != Takes::Nothing && machine.reach != Reach::Here {
+        match tunnel::reaches(agent, machine) {
+            Ok(Ok(())) => look.row("connects", "this machine to it, directly"),
+            Ok(Err(error)) if needs.direct => look.lacks(
+                format!("a way from this machine to {}: {error}", machine.address),
+                "`tunnel: auto` in the places file connects through its agent",
+            ),
+            Ok(Err(error)) => {
+                let at = machine.address;
+                let text = format!("this machine to it through its agent ({at}: {error})");
+                look.row("connects", text);
+            }
+            // An address of another machine is told of by its ports.
+            Err(AgentError::Refused { .. }) => {}
+            Err(error) => return Err(error),
         }
     }
     for (&runtime, (least, of)) in &needs.runtimes {

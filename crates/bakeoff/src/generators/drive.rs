@@ -113,7 +113,7 @@ impl Seen {
     }
 }
 
-/// What all measured, as far as it was added up.
+/// Adds up what all measured.
 #[derive(Default)]
 struct Sum(Option<Measurement>);
 

@@ -6,7 +6,7 @@ pub(crate) mod describe;
 pub(crate) mod kubernetes;
 mod programs;
 pub(crate) mod record;
-mod tunnel;
+pub(crate) mod tunnel;
 pub(crate) mod watch;
 
 use std::collections::BTreeMap;

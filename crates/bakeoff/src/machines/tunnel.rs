@@ -11,12 +11,12 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bakeoff_agent::{AgentError, Dialer, Incoming, Request};
+use bakeoff_agent::{Agent, AgentError, Dialer, Incoming, Request};
 use bakeoff_core::places::{self, Reach, Takes, Tunnel};
 use bakeoff_core::stats::and;
 use bakeoff_engine::routes::{self, OpenRoute, Route};
 
-use super::{Machine, Machines};
+use super::Machines;
 use crate::failure::Failure;
 
 /// The longest that a machine's address may take to answer: a segment that is lost is sent again after a second.
@@ -88,8 +88,8 @@ impl Machines {
             let each: Vec<_> = places
                 .iter()
                 .map(|&place| {
-                    let (machine, place) = (&self.each[place], &self.places.machines[place]);
-                    scope.spawn(move || reaches(machine, place))
+                    let (agent, place) = (&self.each[place].agent, &self.places.machines[place]);
+                    scope.spawn(move || reaches(agent, place))
                 })
                 .collect();
             each.into_iter()
@@ -138,8 +138,11 @@ impl Machines {
 }
 
 /// Tries whether this machine can connect to another one's address, with an echo that its agent listens with.
-fn reaches(machine: &Machine, place: &places::Machine) -> Result<io::Result<()>, AgentError> {
-    let echo = machine.agent.open(&Request::Echo { address: place.address })?;
+pub(crate) fn reaches(
+    agent: &Agent,
+    place: &places::Machine,
+) -> Result<io::Result<()>, AgentError> {
+    let echo = agent.open(&Request::Echo { address: place.address })?;
     let address: SocketAddr = loop {
         match echo.next()? {
             Incoming::Note(note) => break echo.read(note)?,

@@ -62,6 +62,8 @@ fn doctor_with_one_down() -> Result<(), Lacking> {
     }
     assert!(part(&told, "h1").contains("free at 198.18.0.1: "), "{told}");
     assert!(!part(&told, "h3").contains("free at"), "it takes no servers:\n{told}");
+    assert!(part(&told, "h1").contains("connects  this machine to it, directly"), "{told}");
+    assert!(!part(&told, "h3").contains("connects"), "it takes no servers:\n{told}");
 
     fs::remove_dir(hosts.own(1).join("data")).unwrap();
     hosts.kill(2);

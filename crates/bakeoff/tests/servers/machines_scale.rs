@@ -54,9 +54,8 @@ trials: 1
     )
 }
 
-/// The most that a coordinator may grow by for each generator. The aim is 2 MiB (docs/scale.md has what was seen); a
-/// debug build's memory scatters by half of one.
-const GROWTH_MAX: u64 = 3 << 20;
+/// The most that a coordinator may grow by for each generator (docs/scale.md has what was seen).
+const GROWTH_MAX: u64 = 2 << 20;
 
 /// The cost of a run to its coordinator.
 struct Cost {

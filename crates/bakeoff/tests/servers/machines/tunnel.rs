@@ -28,6 +28,13 @@ pub(super) fn sets_up_servers_that_are_not_reached(hosts: &Hosts) {
     assert!(told.contains(wanted) && told.contains("198.19.0.1 of `h1`: Network"), "{told}");
     assert!(!hosts.dir().join("runs").exists(), "{told}");
 
+    let doctor = |places: &std::path::Path| {
+        let mut command = hosts.command(env!("CARGO_BIN_EXE_bakeoff"));
+        text(&command.arg("doctor").arg("--on").arg(places).output().unwrap())
+    };
+    let told = doctor(&places);
+    assert!(told.contains("a way from this machine to 198.19.0.1: Network"), "{told}");
+
     // Nor does a load go through it.
     let here = "  me: {here: true, address: 198.18.0.254, generator: true}\n";
     fs::write(&places, auto.replace("machines:\n", &format!("machines:\n{here}"))).unwrap();

@@ -117,7 +117,9 @@ fn write(out: &Path, points: &[Point]) {
         MEMORY_AIM / mib,
     );
     panel(&mut svg, 430.0, "CPU under load, % of a core", points, |point| point.cpu, CPU_AIM);
-    svg.push_str("</svg>\n");
+    svg.push_str(
+        "<text x=\"380\" y=\"316\" text-anchor=\"middle\">full: 3 servers (canaries); hollow: 9 (etcd)</text>\n</svg>\n",
+    );
     fs::write(out.join("scale.svg"), svg).unwrap();
 }
 
@@ -186,8 +188,7 @@ fn panel(
         let class = if point.servers == first.servers { "seen" } else { "nine" };
         writeln!(
             svg,
-            "<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\"><title>{} servers, {} generators: \
-             {:.2}</title></circle>",
+            "<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\"><title>{} + {}: {:.2}</title></circle>",
             x(point.generators as f64),
             y(of(point)),
             point.servers,

@@ -18,7 +18,7 @@ use crate::support::skip::Lacking;
 const PART: f64 = 0.1;
 const ROUNDS: usize = 7;
 /// Clients of each generator.
-const CLIENTS: usize = 16;
+const CLIENTS: usize = 64;
 
 /// A server beside the hosts, where they reach it.
 struct Server {
@@ -63,13 +63,16 @@ impl Quota {
         let lacks = |error: std::io::Error| Lacking::Machine(format!("no quota on CPU: {error}"));
         fs::create_dir(&group).map_err(lacks)?;
         let quota = Self { group, root };
-        // Short periods, so that a generator that used its part up goes on soon.
-        let (period, part) = (10_000, (PART * 10_000.0) as u32);
+        // In microseconds.
+        let (period, part) = (50_000, (PART * 50_000.0) as u32);
         let write = |file: &str, text: String| fs::write(quota.group.join(file), text);
         match two {
-            true => write("cpu.max", format!("{part} {period}")),
+            // With the most weight that there is: what a host may have, it gets, whoever else works on the machine.
+            true => write("cpu.max", format!("{part} {period}"))
+                .and_then(|()| write("cpu.weight", "10000".to_owned())),
             false => write("cpu.cfs_period_us", period.to_string())
-                .and_then(|()| write("cpu.cfs_quota_us", part.to_string())),
+                .and_then(|()| write("cpu.cfs_quota_us", part.to_string()))
+                .and_then(|()| write("cpu.shares", "262144".to_owned())),
         }
         .and_then(|()| {
             descendants(host).into_iter().try_for_each(|pid| write("cgroup.procs", pid.to_string()))
