@@ -7,7 +7,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, BufReader};
-use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, ChildStdin};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -24,7 +23,7 @@ use super::clocks::Offset;
 use super::error::{AgentError, AgentRefusal};
 use super::frame::{self, DATA_MAX, Frame, Kind};
 use super::message::{DialLine, Hello, PROTOCOL, Request};
-use super::tunnel;
+use super::way::Way;
 
 /// How often an agent is asked whether it is there, and after what silence it is lost.
 const ASK_EVERY: Duration = Duration::from_secs(2);
@@ -284,16 +283,9 @@ pub struct Dialer {
 }
 
 impl Dialer {
-    /// Connects to an address from there. The connection is one of this process with itself, whose other end the agent
-    /// carries on.
-    ///
-    /// # Errors
-    /// The error of the connection there, or the loss of the machine.
-    pub fn connect(&self, address: SocketAddr, within: Duration) -> io::Result<TcpStream> {
-        let within_ms = within.as_millis().max(1) as u64;
-        let exchange = open(&self.shared, &Request::Dial { address, within_ms });
-        let lost = |error: AgentError| io::Error::new(io::ErrorKind::ConnectionAborted, error);
-        tunnel::dialled(exchange.map_err(lost)?, within)
+    /// Makes a request of the agent, while there is one.
+    pub(crate) fn open(&self, request: &Request) -> Result<Exchange, AgentError> {
+        open(&self.shared, request)
     }
 }
 
@@ -418,7 +410,7 @@ struct Speaker {
 
 impl Exchange {
     /// Returns the way to the agent, for threads that do not listen.
-    pub(crate) fn way(&self) -> impl tunnel::Way + use<> {
+    pub(crate) fn way(&self) -> impl Way + use<> {
         Speaker { shared: Arc::clone(&self.shared), number: self.number }
     }
 }
@@ -430,7 +422,7 @@ impl Speaker {
     }
 }
 
-impl tunnel::Way for Speaker {
+impl Way for Speaker {
     fn data(&self, bytes: &[u8]) -> io::Result<()> {
         self.send(Kind::Data, bytes.to_vec())
     }

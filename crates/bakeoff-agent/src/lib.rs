@@ -21,6 +21,7 @@ mod order;
 mod serve;
 mod trips;
 mod tunnel;
+mod way;
 mod workshop;
 
 pub use carrier::{Carrier, Sent};

@@ -11,7 +11,7 @@ use super::client::Incoming;
 use super::error::AgentRefusal;
 use super::frame::{DATA_MAX, Frame, Kind};
 use super::message::DialLine;
-use super::tunnel::Way;
+use super::way::Way;
 
 /// The pipe to the coordinator, shared by all requests.
 pub(crate) type Outlet = Arc<Mutex<dyn Write + Send>>;

@@ -16,10 +16,11 @@ use std::time::Duration;
 use bakeoff_clock as clock;
 use serde_json::Value;
 
-use super::client::{Exchange, Incoming};
-use super::error::AgentRefusal;
+use super::client::{Dialer, Exchange, Incoming};
+use super::error::{AgentError, AgentRefusal};
 use super::line::Line;
-use super::message::DialLine;
+use super::message::{DialLine, Request};
+use super::way::Way;
 
 /// Most bytes of one direction that are under way: sent, and not known to be taken on the other side.
 const WINDOW: usize = 256 << 10;
@@ -29,16 +30,6 @@ const READ: usize = 64 << 10;
 const LAST_WITHIN: Duration = Duration::from_secs(5);
 /// Connections by others that are passed over while this process waits for its own.
 const STRANGERS_MAX: usize = 16;
-
-/// The way to the other end.
-pub(crate) trait Way: Sync {
-    /// Sends bytes.
-    fn data(&self, bytes: &[u8]) -> io::Result<()>;
-    /// Sends a note.
-    fn tell(&self, note: &DialLine) -> io::Result<()>;
-    /// Says that no more bytes follow.
-    fn end(&self) -> io::Result<()>;
-}
 
 /// The bytes that may still be sent.
 struct Window {
@@ -204,8 +195,22 @@ pub(crate) fn dial(
     Ok(Value::Null)
 }
 
+impl Dialer {
+    /// Connects to an address from there. The connection is one of this process with itself, whose other end the agent
+    /// carries on.
+    ///
+    /// # Errors
+    /// The error of the connection there, or the loss of the machine.
+    pub fn connect(&self, address: SocketAddr, within: Duration) -> io::Result<TcpStream> {
+        let within_ms = within.as_millis().max(1) as u64;
+        let exchange = self.open(&Request::Dial { address, within_ms });
+        let lost = |error: AgentError| io::Error::new(io::ErrorKind::ConnectionAborted, error);
+        dialled(exchange.map_err(lost)?, within)
+    }
+}
+
 /// The coordinator's end: waits for the connection, and returns one of this process that stands for it.
-pub(crate) fn dialled(exchange: Exchange, within: Duration) -> io::Result<TcpStream> {
+fn dialled(exchange: Exchange, within: Duration) -> io::Result<TcpStream> {
     let pair = await_connected(&exchange, within).and_then(|()| pair());
     let (ours, carried) = pair.inspect_err(|_| {
         // It may yet be accepted, and is of no use then.

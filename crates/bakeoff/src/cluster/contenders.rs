@@ -221,3 +221,19 @@ pub(crate) fn for_trial<'a, 'b>(
     let found = contenders.iter().find(|contender| contender.asked.name == trial.system);
     found.expect("a plan names the systems of its study")
 }
+/// Brings the programs of all contenders to the machines that take their servers.
+///
+/// # Errors
+/// When one cannot be sent, or what it needs is not there.
+pub(crate) fn send_programs(
+    contenders: &[Contender<'_>],
+    machines: &Machines,
+) -> Result<(), Failure> {
+    for of in contenders.iter().flat_map(|contender| &contender.components) {
+        let Some(program) = &of.program else { continue };
+        let recipe = of.system.declares().origin.recipe();
+        let needed = recipe.and_then(|recipe| recipe.shape.runtime());
+        machines.send_program(of.role, &of.asked.kind, program, needed)?;
+    }
+    Ok(())
+}

@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bakeoff_agent::{AgentError, Exchange, Incoming, LoadLine, Offset, Request};
+use bakeoff_agent::{AgentError, Exchange, Incoming, LoadLine, Offset};
 use bakeoff_clock as clock;
 use bakeoff_core::histogram::HistogramError;
 use bakeoff_core::measurement::Measurement;
@@ -18,10 +18,11 @@ use bakeoff_core::record::GeneratorPart;
 use bakeoff_core::schedule::LoadShare;
 use bakeoff_engine::Live;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
-use super::http::{AnswersTold, HttpOrder, HttpTold};
-use super::order::{AcknowledgedTold, KeysOrder, Order, ReadBackTold, StageOrder, StageTold, To};
+use super::order::{
+    AcknowledgedTold, HttpTold, KeysOrder, Order, ReadBackTold, StageOrder, StageTold, To, open,
+};
+use super::requests::{AnswersTold, HttpOrder};
 use crate::machines::{Machine, Machines};
 use crate::systems::carried::CarriedAccess;
 use crate::systems::{Access, System, SystemError};
@@ -347,7 +348,7 @@ impl<'a> Generators<'a> {
         if (clients as usize) < machines.len() {
             return Err(GeneratorError::FewClients { clients, generators: machines.len() });
         }
-        let open = open(&machines, orders)?;
+        let open = open(machines.iter().map(|machine| &*machine.agent), orders)?;
         let heard = self.begin_and_listen(&machines, &open, interrupted, progress, begun);
         if heard.is_err() {
             for exchange in &open {
@@ -435,7 +436,7 @@ impl<'a> Generators<'a> {
         stop: &AtomicBool,
         take: &mut dyn FnMut(T) -> Result<(), GeneratorError>,
     ) -> Result<(), GeneratorError> {
-        let open = open(&self.each(), orders)?;
+        let open = open(self.each().iter().map(|machine| &*machine.agent), orders)?;
         let mut stopped = false;
         let mut answer = |exchange: &Exchange| -> Result<T, GeneratorError> {
             loop {
@@ -464,21 +465,6 @@ impl<'a> Generators<'a> {
     fn all_are_there(&self) -> Result<(), GeneratorError> {
         self.machines.lost().map_or(Ok(()), |lost| Err(lost.clone().into()))
     }
-}
-
-/// Gives each machine its order.
-///
-/// # Errors
-/// When one is lost.
-pub(crate) fn open(
-    machines: &[&Machine],
-    orders: impl Iterator<Item = Order>,
-) -> Result<Vec<Exchange>, AgentError> {
-    let given = machines.iter().zip(orders).map(|(machine, order)| {
-        let what = serde_json::to_value(&order).unwrap_or(Value::Null);
-        machine.agent.open(&Request::Duty { what })
-    });
-    given.collect()
 }
 
 /// Waits until a generator's clients are connected.

@@ -2,7 +2,9 @@
 //!
 //! Not here: the loop (`bakeoff_engine`), the way to an agent (`bakeoff_agent`).
 
+mod begin;
 pub(crate) mod drive;
-pub(crate) mod http;
+mod http;
 pub(crate) mod order;
+pub(crate) mod requests;
 pub(crate) mod serve;

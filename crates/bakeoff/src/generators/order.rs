@@ -6,17 +6,17 @@
 
 use std::path::PathBuf;
 
-use bakeoff_agent::{Agent, AgentError, Request};
+use bakeoff_agent::{Agent, AgentError, Exchange, Request};
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::plan;
 use bakeoff_core::schedule::LoadShare;
-use bakeoff_core::study::{Arrivals, Load, Stop, Workload};
+use bakeoff_core::study::{Arrivals, Load, ReadConsistency, Stop, Workload};
 use bakeoff_engine::works::keyed::{Findings, Reading};
 use bakeoff_install::Runtime;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::http::HttpOrder;
+use super::requests::{AnswersTold, HttpOrder};
 use crate::systems::carried::CarriedAccess;
 use crate::trial::baseline::BaselineOrder;
 
@@ -66,6 +66,21 @@ pub(crate) enum Order {
 pub(crate) fn duty<T: DeserializeOwned>(agent: &Agent, order: &Order) -> Result<T, AgentError> {
     let what = serde_json::to_value(order).unwrap_or_default();
     agent.ask(&Request::Duty { what })
+}
+
+/// Gives each agent an order whose answer is waited for later.
+///
+/// # Errors
+/// When one is lost.
+pub(crate) fn open<'a>(
+    agents: impl Iterator<Item = &'a Agent>,
+    orders: impl Iterator<Item = Order>,
+) -> Result<Vec<Exchange>, AgentError> {
+    let given = agents.zip(orders).map(|(agent, order)| {
+        let what = serde_json::to_value(&order).unwrap_or_default();
+        agent.open(&Request::Duty { what })
+    });
+    given.collect()
 }
 
 /// Where a generator's clients connect to.
@@ -121,6 +136,13 @@ pub(crate) struct StageTold {
     pub(crate) began: u64,
 }
 
+/// The measurement of one generator, and the answers that it got.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct HttpTold {
+    pub(crate) stage: StageTold,
+    pub(crate) answers: AnswersTold,
+}
+
 /// The size of a generator's ledger.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct AcknowledgedTold {
@@ -140,3 +162,10 @@ pub(crate) struct ReadBackTold {
     pub(crate) interrupted: bool,
     pub(crate) errors: Vec<String>,
 }
+
+/// How writes after a kill are read.
+pub(crate) const NEWEST: Reading = Reading {
+    reads: ReadConsistency::Linearizable,
+    may_be_stale: false,
+    lists_are_complete: false,
+};

@@ -5,25 +5,24 @@
 //!
 //! Not here: the pipe (`bakeoff_agent`), what the shares add up to (`drive`).
 
-use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-use bakeoff_agent::{AgentRefusal, Duties, Incoming, Line, LoadLine, Workshop};
-use bakeoff_clock as clock;
+use bakeoff_agent::{AgentRefusal, Duties, Line, Workshop};
 use bakeoff_core::read_write_split;
 use bakeoff_core::schedule;
-use bakeoff_core::study::{Arrivals, ReadConsistency, Stop};
+use bakeoff_core::study::{Arrivals, Stop};
 use bakeoff_core::workload::mix64;
 use bakeoff_engine::moments::MomentSender;
 use bakeoff_engine::open_files;
-use bakeoff_engine::together::{StartGate, Together};
+use bakeoff_engine::together::Together;
 use bakeoff_engine::works::keyed::{Keyed, Reading, Source, StalenessTracking};
-use bakeoff_engine::{Drive, EngineError, Live};
+use bakeoff_engine::{Drive, EngineError};
 use bakeoff_host::disk;
 use serde_json::Value;
 
+use super::begin::{Begun, begin_when_told, hearing, told, until_stopped};
 use super::http;
 use super::order::{AcknowledgedTold, KeysOrder, Order, ReadBackTold, StageOrder, StageTold, To};
 use crate::cluster::contenders;
@@ -35,9 +34,6 @@ use crate::systems::{self, Access, KvLoad, System};
 use crate::trial::audit::Auditor;
 use crate::trial::load::drive_of;
 use crate::trial::split_load::{self, SplitLoad};
-
-/// How often it is looked whether the coordinator wants the end.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Drives shares of loads for a coordinator.
 #[derive(Default)]
@@ -52,10 +48,6 @@ pub(crate) struct Generator {
 struct Keys {
     order: Arc<KeysOrder>,
     keyed: Arc<Keyed>,
-}
-
-pub(super) fn told(value: &impl serde::Serialize) -> Result<Value, AgentRefusal> {
-    serde_json::to_value(value).map_err(AgentRefusal::new)
 }
 
 fn refused(error: EngineError) -> AgentRefusal {
@@ -169,52 +161,6 @@ fn remember_requests(
     system.prepare(first, nodes, &keys.order.workload, &keys.keyed).map_err(AgentRefusal::new)
 }
 
-/// Runs what may be broken off, and refuses what could not be done, in its words.
-fn until_stopped<T: Send, E: fmt::Display + Send>(
-    line: &Line,
-    work: impl FnOnce(&AtomicBool) -> Result<T, E> + Send,
-) -> Result<T, AgentRefusal> {
-    let (stop, begin) = (AtomicBool::new(false), mpsc::channel().0);
-    let done = hearing(line, &begin, &stop, || work(&stop));
-    done.map_err(|error| {
-        let text = error.to_string();
-        let text = text.strip_prefix("error: ").unwrap_or(&text);
-        AgentRefusal { interrupted: stop.load(Ordering::Relaxed), ..AgentRefusal::new(text) }
-    })
-}
-
-/// Runs `work` in a thread while this one hears what the coordinator says meanwhile.
-fn hearing<T: Send>(
-    line: &Line,
-    begin: &mpsc::Sender<Option<u64>>,
-    stop: &AtomicBool,
-    work: impl FnOnce() -> T + Send,
-) -> T {
-    std::thread::scope(|scope| {
-        let worker = scope.spawn(work);
-        while !worker.is_finished() {
-            match line.next_within(LOOK_EVERY) {
-                Ok(None) => {}
-                Ok(Some(Incoming::Note(note))) => match serde_json::from_value(note) {
-                    Ok(LoadLine::Begin(at)) => drop(begin.send(Some(at))),
-                    Ok(LoadLine::Stop) => {
-                        stop.store(true, Ordering::Relaxed);
-                        begin.send(None).ok();
-                    }
-                    _ => {}
-                },
-                Ok(Some(_)) => {}
-                Err(_) => {
-                    stop.store(true, Ordering::Relaxed);
-                    begin.send(None).ok();
-                    break;
-                }
-            }
-        }
-        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
-}
-
 fn fill(
     keys: &Keys,
     to: To,
@@ -309,59 +255,6 @@ fn stage(
     told(&StageTold { measurement, next_ticket, asked, began })
 }
 
-/// When a load was asked to begin, and when it began, by this machine's clock in nanoseconds.
-pub(super) struct Begun {
-    pub(super) asked: u64,
-    pub(super) began: u64,
-}
-
-/// Drives a load that says when its clients are connected, begins when the coordinator says so, and tells of each
-/// second. `drive` is given its gate, whether to stop, and whom to tell.
-pub(super) fn begin_when_told<T: Send>(
-    line: &Line,
-    workshop: &Workshop,
-    drive: impl FnOnce(StartGate, &AtomicBool, &mut dyn FnMut(&Live)) -> T + Send,
-) -> (T, Begun) {
-    let (begin, begins) = mpsc::channel();
-    let times = Arc::new((AtomicU64::new(0), AtomicU64::new(0)));
-    let gate = gate(line, begins, workshop, Arc::clone(&times));
-    let stop = AtomicBool::new(false);
-    let back = &line.back;
-    let driven = hearing(line, &begin, &stop, || {
-        drive(gate, &stop, &mut |live| {
-            if let Ok(live) = serde_json::to_value(live) {
-                back.tell(&LoadLine::Live(live));
-            }
-        })
-    });
-    let [asked, began] = [&times.0, &times.1].map(|time| time.load(Ordering::Relaxed));
-    (driven, Begun { asked, began })
-}
-
-/// Returns the gate of a load: says that its clients are connected, and waits for the moment to begin.
-fn gate(
-    line: &Line,
-    begins: mpsc::Receiver<Option<u64>>,
-    workshop: &Workshop,
-    times: Arc<(AtomicU64, AtomicU64)>,
-) -> StartGate {
-    let back = line.back.clone();
-    let begins = Mutex::new(begins);
-    let clock = workshop.clock();
-    Box::new(move || {
-        back.tell(&LoadLine::Connected);
-        let begins = begins.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = begins.recv().ok().flatten()?;
-        times.0.store(at, Ordering::Relaxed);
-        let moment = clock.instant(at);
-        let now = clock::now();
-        // A moment that is past when it is heard of cannot be kept: the load begins at once, and says so.
-        let start = moment.max(now);
-        times.1.store(clock.nanos(start), Ordering::Relaxed);
-        Some(start)
-    })
-}
-
 fn read_back(
     keys: &Keys,
     to: To,
@@ -402,10 +295,3 @@ fn read_back(
         errors: read.errors,
     })
 }
-
-/// Returns how writes after a kill are read.
-pub(crate) const NEWEST: Reading = Reading {
-    reads: ReadConsistency::Linearizable,
-    may_be_stale: false,
-    lists_are_complete: false,
-};

@@ -10,6 +10,7 @@ pub(crate) mod keeper;
 mod kubectl;
 mod limits;
 mod manifests;
+mod names;
 mod survey;
 mod troubles;
 
@@ -25,7 +26,7 @@ use bakeoff_core::study::{Limits, Study};
 use serde_json::Value;
 
 use self::kubectl::{Kubectl, Lacking};
-use self::manifests::Names;
+use self::names::Names;
 pub(crate) use self::survey::{ClusterTold, survey};
 use crate::failure::Failure;
 use crate::generators::order::{Order, duty};

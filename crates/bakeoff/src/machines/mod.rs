@@ -22,7 +22,6 @@ use bakeoff_core::study::{Limits, Study};
 use bakeoff_host::ports::PortSource;
 use bakeoff_host::{HostError, MachineId, NodeSpec, Process, Seat};
 
-use crate::cluster::contenders::Contender;
 use crate::cluster::seating::Seating;
 use crate::failure::Failure;
 use kubernetes::Pods;
@@ -345,14 +344,6 @@ impl Machines {
             }
         }
         machine.agent.launch(spec, order)
-    }
-
-    /// Brings the programs of all contenders to the machines that take servers.
-    ///
-    /// # Errors
-    /// When one cannot be sent, or what it needs is not there.
-    pub(crate) fn send_programs(&self, contenders: &[Contender<'_>]) -> Result<(), Failure> {
-        programs::send(self, contenders)
     }
 
     /// Keeps the logs of servers in a folder of this machine, one a server.

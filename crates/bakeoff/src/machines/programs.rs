@@ -16,36 +16,12 @@ use bakeoff_host::HostError;
 use bakeoff_install::{Installed, Program, Runtime, RuntimeFound, Shape, sha256_of};
 
 use super::{Machine, Machines};
-use crate::cluster::contenders::Contender;
 use crate::failure::Failure;
 use crate::generators::order::{Order, duty};
 use crate::systems;
 
 /// Bytes of a file that are read at once.
 const PART: usize = 256 << 10;
-
-/// Sends all programs to all machines that take servers.
-pub(super) fn send(machines: &Machines, contenders: &[Contender<'_>]) -> Result<(), Failure> {
-    let components = contenders.iter().flat_map(|contender| &contender.components);
-    for component in components {
-        let Some(program) = &component.program else { continue };
-        let recipe = component.system.declares().origin.recipe();
-        let runtime = recipe.and_then(|recipe| recipe.shape.runtime());
-        let is_pod = machines.places.kubernetes.is_some();
-        for place in machines.places.servers_of(component.role, &component.asked.kind) {
-            let machine = &machines.each[place];
-            // A runtime of its own image runs what is sent; a program of it is there.
-            let in_image = machines.places.machines[place].kind.is_some();
-            if let Some(needed) = runtime {
-                check_runtime(is_pod, machine, program, needed)?;
-            }
-            if !(in_image && matches!(program.program, Program::Binary(_))) {
-                send_one(machines, machine, program)?;
-            }
-        }
-    }
-    Ok(())
-}
 
 /// Refuses a machine that lacks the runtime of a program, or has one that is too old.
 fn check_runtime(
@@ -102,6 +78,33 @@ fn sent_path(machine: &Machine, path: &Path, sha256: &str) -> PathBuf {
 }
 
 impl Machines {
+    /// Sends the program of a component to all machines that take its servers. `needed`: the runtime that it needs,
+    /// and its oldest major version that will do.
+    ///
+    /// # Errors
+    /// When it cannot be sent, or its runtime is not there.
+    pub(crate) fn send_program(
+        &self,
+        role: &str,
+        kind: &str,
+        program: &Installed,
+        needed: Option<(Runtime, u32)>,
+    ) -> Result<(), Failure> {
+        let is_pod = self.places.kubernetes.is_some();
+        for place in self.places.servers_of(role, kind) {
+            let machine = &self.each[place];
+            // A runtime of its own image runs what is sent; a program of it is there.
+            let in_image = self.places.machines[place].kind.is_some();
+            if let Some(needed) = needed {
+                check_runtime(is_pod, machine, program, needed)?;
+            }
+            if !(in_image && matches!(program.program, Program::Binary(_))) {
+                send_one(self, machine, program)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the program of a kind that has an image of its own, as that image has it; `None` where it is to be sent.
     ///
     /// # Errors

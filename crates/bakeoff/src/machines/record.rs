@@ -18,8 +18,7 @@ use serde::de::DeserializeOwned;
 use super::{Machine, Machines};
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
-use crate::generators::drive::open;
-use crate::generators::order::{Order, duty};
+use crate::generators::order::{Order, duty, open};
 use crate::trial::baseline::{self, BaselineOrder};
 
 /// How often it is looked whether the user wants the end while machines are measured.
@@ -163,7 +162,7 @@ fn ask_each<T: DeserializeOwned>(
     orders: impl Iterator<Item = Order>,
     interrupted: &AtomicBool,
 ) -> Result<Vec<Result<T, Failure>>, Failure> {
-    let open = open(machines, orders)?;
+    let open = open(machines.iter().map(|machine| &*machine.agent), orders)?;
     let mut stopped = false;
     let mut answer = |exchange: &Exchange| loop {
         if interrupted.load(Ordering::Relaxed) && !stopped {

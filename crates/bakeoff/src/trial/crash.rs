@@ -22,8 +22,7 @@ use bakeoff_engine::{Connections, Drive, EngineError, Seconds};
 
 use crate::cluster::Ready;
 use crate::generators::drive::{GeneratorError, Generators};
-use crate::generators::order::StageOrder;
-use crate::generators::serve::NEWEST;
+use crate::generators::order::{NEWEST, StageOrder};
 use crate::systems::{Access, KvLoad, System};
 
 /// How long clients write before the kill: so long, and up to so much longer, by the trial's seed, so

@@ -10,9 +10,9 @@ use bakeoff_core::units::harmless;
 use bakeoff_engine::Live;
 use serde_json::{Map, Value, json};
 
+use super::generator_parts::{self, GeneratorShown};
 use super::result::{LoadResult, Part};
 use super::settings::Settings;
-use super::shared::{self, GeneratorShown};
 use super::text::QUANTILES;
 
 /// The version of this form. Fields may be added within one.
@@ -178,7 +178,7 @@ fn generators(parts: &[GeneratorShown]) -> Value {
         })
     };
     json!({
-        "began_within_us": shared::began_within_us(parts),
+        "began_within_us": generator_parts::began_within_us(parts),
         "each": parts.iter().map(one).collect::<Vec<_>>(),
     })
 }

@@ -12,6 +12,7 @@
 mod ask;
 mod curve;
 mod find;
+mod generator_parts;
 mod json;
 mod knee;
 mod loader;

@@ -14,8 +14,8 @@ use bakeoff_core::units::rate_text;
 use bakeoff_engine::Live;
 use bakeoff_report::ci::{Case, CaseOutcome};
 
+use super::generator_parts::{self, GeneratorShown};
 use super::settings::Settings;
-use super::shared::{self, GeneratorShown};
 
 /// The result of one load at one rate, or of a closed one.
 #[derive(Debug, Clone, Default)]
@@ -58,7 +58,7 @@ impl Part {
         }
         self.bytes_received += later.bytes_received;
         self.body_bytes += later.body_bytes;
-        shared::append(&mut self.generators, &later.generators);
+        generator_parts::append(&mut self.generators, &later.generators);
     }
 
     /// Requests that ended in the measured window, well or not.

@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
 use bakeoff_core::places::Purpose;
-use bakeoff_core::record::GeneratorPart;
 use bakeoff_core::study::Stop;
 use bakeoff_core::units::plural;
 use bakeoff_engine::works::http::Ready;
 use bakeoff_engine::{Drive, Live};
 
 use super::ask::Asked;
+use super::generator_parts::GeneratorShown;
 use super::result::Part;
 use crate::failure::Failure;
 use crate::generators::drive::{GeneratorError, Generators};
-use crate::generators::http::HttpOrder;
+use crate::generators::requests::HttpOrder;
 use crate::machines::watch::Watch;
 use crate::machines::{self, Machines};
 
@@ -41,13 +41,6 @@ pub(super) struct Shared {
     machines: Machines,
     /// The text of `--ca`.
     ca_pem: Option<String>,
-}
-
-/// One generator's part of a load.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct GeneratorShown {
-    pub(super) machine: String,
-    pub(super) part: GeneratorPart,
 }
 
 impl Driver {
@@ -176,58 +169,5 @@ impl From<GeneratorError> for Failure {
                 Self::machine(error.to_string())
             }
         }
-    }
-}
-
-/// Adds the parts of a later step to those of the steps before.
-pub(super) fn append(parts: &mut Vec<GeneratorShown>, later: &[GeneratorShown]) {
-    if parts.is_empty() {
-        parts.extend_from_slice(later);
-        return;
-    }
-    for (part, later) in parts.iter_mut().map(|one| &mut one.part).zip(later) {
-        let later = &later.part;
-        part.verified += later.verified;
-        part.errors += later.errors;
-        part.cpu += later.cpu;
-        part.late_us = part.late_us.max(later.late_us);
-        part.clock_error_us = part.clock_error_us.max(later.clock_error_us);
-        part.busiest = part.busiest.max(later.busiest);
-    }
-}
-
-/// Returns within how many microseconds all generators began, as far as their clocks are known to each other.
-pub(super) fn began_within_us(parts: &[GeneratorShown]) -> f64 {
-    let parts = || parts.iter().map(|one| &one.part);
-    let last = parts().map(|one| one.late_us + one.clock_error_us).fold(f64::MIN, f64::max);
-    let first = parts().map(|one| one.late_us - one.clock_error_us).fold(f64::MAX, f64::min);
-    (last - first).max(0.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn shown(late_us: f64, clock_error_us: f64) -> GeneratorShown {
-        let cpu = Duration::ZERO;
-        let (clients, verified, errors, busiest) = (4, 100, 1, 0.5);
-        let part =
-            GeneratorPart { clients, verified, errors, late_us, clock_error_us, cpu, busiest };
-        GeneratorShown { machine: "h1".to_owned(), part }
-    }
-
-    #[test]
-    fn beginnings_are_as_far_apart_as_clocks_allow() {
-        assert_eq!(began_within_us(&[shown(0.0, 20.0), shown(0.0, 30.0)]), 60.0);
-        assert_eq!(began_within_us(&[shown(0.0, 20.0), shown(100.0, 30.0)]), 150.0);
-    }
-
-    #[test]
-    fn steps_add_up_and_the_worst_beginning_stays() {
-        let mut parts = vec![shown(5.0, 20.0)];
-        append(&mut parts, &[shown(1.0, 30.0)]);
-        let part = &parts[0].part;
-        assert_eq!((part.clients, part.verified, part.errors), (4, 200, 2));
-        assert_eq!((part.late_us, part.clock_error_us), (5.0, 30.0));
     }
 }

@@ -14,9 +14,9 @@ use bakeoff_core::ranked::{Percentile, Ranked};
 use bakeoff_core::units::{ByteCount, count_text, harmless, latency_text, plural, rate_text};
 use bakeoff_report::Style;
 
+use super::generator_parts::{self, GeneratorShown};
 use super::page::{Page, figure, head, percent};
 use super::result::{LoadResult, Part};
-use super::shared::{self, GeneratorShown};
 use crate::messages::Glyphs;
 
 /// Examples shown for each kind of error.
@@ -216,7 +216,7 @@ impl Page {
         if generators.is_empty() {
             return;
         }
-        let apart = Duration::from_secs_f64(shared::began_within_us(generators) / 1e6);
+        let apart = Duration::from_secs_f64(generator_parts::began_within_us(generators) / 1e6);
         let count = plural(generators.len() as u64, "generator");
         self.line(None, &format!("  {count} began within {}", latency_text(apart)));
         for GeneratorShown { machine, part } in generators {

@@ -91,7 +91,7 @@ impl Runner<'_> {
         prepared.environment.shared_machine =
             self.options.shared_machine || environment::is_machine_shared();
         if let Some(machines) = &machines {
-            machines.send_programs(&prepared.contenders)?;
+            contenders::send_programs(&prepared.contenders, machines)?;
             let described = machines.describe(threads)?;
             let both = described.iter().any(|machine| machine.servers && machine.generator);
             prepared.environment.shared_with_servers = both;
@@ -160,7 +160,7 @@ impl Runner<'_> {
         refusals::refuse_changes(header, &here.environment, &here.contenders, &folder)?;
         let prepared = Prepared { environment: header.environment.clone(), ..here };
         if let Some(machines) = &machines {
-            machines.send_programs(&prepared.contenders)?;
+            contenders::send_programs(&prepared.contenders, machines)?;
         }
         folder.push(&RecordLine::Resumed(RunResumed {
             resumed: bakeoff_clock::wall::utc_now(),

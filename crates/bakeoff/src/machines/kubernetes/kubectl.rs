@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use bakeoff_core::places::Kubernetes;
 use serde_json::Value;
 
-use super::manifests::Names;
+use super::names::Names;
 use crate::failure::Failure;
 use crate::messages;
 
@@ -37,7 +37,7 @@ const KEEPER_RIGHTS: [[&str; 2]; 3] = [
     ["create", "rolebindings.rbac.authorization.k8s.io"],
 ];
 
-/// What mends missing rights.
+/// Mends missing rights.
 pub(super) const RIGHTS_HINT: &str =
     "ask who runs the cluster for them, or name another `context` in the places file";
 

@@ -6,7 +6,7 @@ use bakeoff_core::places::Kubernetes;
 use serde_json::Value;
 
 use super::kubectl::{Kubectl, Lacking, RIGHTS_HINT};
-use super::manifests::Names;
+use super::names::Names;
 use crate::failure::Failure;
 
 /// A cluster as it was found.
