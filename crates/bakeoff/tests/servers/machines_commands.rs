@@ -291,10 +291,19 @@ fn dbtester_on_peers() -> Result<(), Lacking> {
     let written = hosts.dir().join("result/etcd-client-latency-throughput-timeseries.csv");
     let written = fs::read_to_string(&written).unwrap_or_else(|error| panic!("{error}: {told}"));
     assert!(written.lines().count() > 1, "{written}");
-    for number in 1..=2 {
-        let metrics = format!("result/etcd-{number}-server-system-metrics-interpolated.csv");
-        let metrics = fs::read_to_string(hosts.dir().join(metrics)).unwrap();
-        assert!(metrics.lines().count() > 1, "{metrics}");
+    // Metrics are those of the servers and of the generator, and not of agents.
+    let resident = |node: &Value| node["columns"]["resident"][0].as_f64().unwrap();
+    let nodes = trial["observed"]["nodes"].as_array().unwrap();
+    assert_eq!(nodes.len(), 2, "{nodes:#?}");
+    let generator = trial["machines"][2]["observed"]["nodes"].as_array().unwrap();
+    let files = [("1-server", &nodes[0]), ("2-server", &nodes[1]), ("client", &generator[0])];
+    for (name, node) in files {
+        let metrics = hosts.dir().join(format!("result/etcd-{name}-system-metrics.csv"));
+        let metrics = fs::read_to_string(metrics).unwrap();
+        let (head, row) = metrics.split_once('\n').unwrap();
+        let place = head.split(',').position(|column| column == "VMRSS-NUM").unwrap();
+        let first = row.split(',').nth(place).unwrap();
+        assert_eq!(first.parse::<f64>().unwrap(), resident(node), "{name}: {metrics}");
     }
     Ok(())
 }

@@ -4,9 +4,9 @@
 //! was of the second before, more or less. Disk and network are the process's own, where dbtester had those of a whole
 //! disk and a whole network interface.
 
-use bakeoff_core::observed::{Column, GENERATOR, PhaseName, Series};
+use bakeoff_core::observed::{Column, PhaseName, Series};
 
-use super::Measured;
+use super::{Measured, is_client};
 use crate::dbtester::frame::Frame;
 use crate::dbtester::number;
 
@@ -156,7 +156,7 @@ impl Sampled {
         nanoseconds: i128,
         (from, to): (Option<f64>, f64),
     ) -> Vec<String> {
-        let counts = series.name == GENERATOR;
+        let counts = is_client(series);
         let counted = |column, from, to| {
             matches!(column, Column::SocketSent | Column::SocketReceived).then(|| {
                 self.counted.iter().map(|stage| stage.within(column, from, to)).sum::<f64>()

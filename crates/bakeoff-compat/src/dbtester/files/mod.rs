@@ -171,19 +171,21 @@ pub fn files(measured: &Measured<'_>) -> Result<TrialFiles, FilesError> {
     Ok(TrialFiles { client, servers })
 }
 
-/// Returns the samples of the client, and those of the servers in their order. On machines of a places file each has
-/// its own, and of several generators the first is the client: dbtester has one.
+/// Returns the samples of the client, and those of the servers in their order. On machines of a places file each
+/// generator's are beside its machine, and of several the first is the client: dbtester has one.
 fn sampled(record: &TrialRecord) -> (Option<&Series>, Vec<&Series>) {
-    let is_client = |series: &&Series| series.name == GENERATOR;
-    if record.machines.is_empty() {
-        let nodes = record.observed.iter().flat_map(|observed| &observed.nodes);
-        let (client, servers): (Vec<_>, Vec<_>) = nodes.partition(is_client);
-        return (client.first().copied(), servers);
-    }
-    let client = record.machines.iter().find(|machine| !machine.generated.is_empty());
-    let client = client.and_then(|machine| machine.observed.nodes.iter().find(is_client));
-    let servers = record.machines.iter().flat_map(|machine| &machine.observed.nodes);
-    (client, servers.filter(|series| !is_client(series)).collect())
+    let nodes = record.observed.iter().flat_map(|observed| &observed.nodes);
+    let (own, servers): (Vec<_>, Vec<_>) = nodes.partition(|series| is_client(series));
+    let driven = record.machines.iter().find(|machine| !machine.generated.is_empty());
+    let elsewhere =
+        driven.and_then(|machine| machine.observed.nodes.iter().find(|series| is_client(series)));
+    (elsewhere.or(own.first().copied()), servers)
+}
+
+/// Returns whether samples are a generator's: `generator`, or `generator on gen1` where it has a machine of a places file.
+fn is_client(series: &Series) -> bool {
+    let rest = series.name.strip_prefix(GENERATOR);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" on "))
 }
 
 /// Returns when a trial began, in seconds of Unix time.

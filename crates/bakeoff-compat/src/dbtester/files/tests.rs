@@ -196,3 +196,32 @@ fn keys_have_the_second_in_which_the_first_of_them_was_written() {
     assert_eq!(of(&[1000], 3000), [(1000, Some(1000)), (2000, None), (3000, None)]);
     assert_eq!(of(&[], 0), []);
 }
+
+#[test]
+fn machines_of_a_places_file_have_the_client_and_the_trial_has_its_servers() {
+    let mut record = trial();
+    let mut observed = record.observed.take().unwrap();
+    let (mut client, servers): (Vec<Series>, Vec<Series>) =
+        observed.nodes.into_iter().partition(is_client);
+    let machine = |name: &str, series: Series, generated: Value| {
+        let nodes =
+            serde_json::to_value([Series { name: format!("{} on {name}", series.name), ..series }]);
+        serde_json::from_value(json!({
+            "name": name, "cpus": 2, "generated": generated,
+            "observed": {"interval": 0.5, "cost": 0.0, "phases": [], "nodes": nodes.unwrap(),
+                         "machine": {"name": "machine", "at": [], "columns": {}}},
+        }))
+        .unwrap()
+    };
+    let client = client.remove(0);
+    let agent = Series { name: "agent".to_owned(), ..client.clone() };
+    let part = json!([{"clients": 1, "verified": 1, "errors": 0, "late_us": 0.0, "clock_error_us": 1.0, "cpu": 0.0,
+                       "busiest": 0.1}]);
+    record.machines = vec![machine("h1", agent, json!([])), machine("h4", client, part)];
+    observed.nodes = servers;
+    record.observed = Some(observed);
+    let (client, servers) = sampled(&record);
+    assert_eq!(client.map(|series| &*series.name), Some("generator on h4"));
+    let names: Vec<&str> = servers.iter().map(|series| &*series.name).collect();
+    assert_eq!(names, ["etcd-tip-1"], "and no agent");
+}
