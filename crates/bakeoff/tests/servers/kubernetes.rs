@@ -12,7 +12,7 @@ use libtest_mimic::Trial;
 
 use crate::support::kubernetes::{Cluster, Namespaces, left_of, usual_folders};
 use crate::support::skip::{Lacking, Skipped};
-use crate::support::{Ran, array, record, text, wait_for};
+use crate::support::{Ran, SMALL_ETCD, array, record, text, wait_for};
 
 pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     vec![
@@ -150,17 +150,6 @@ fn killed() -> Result<(), Lacking> {
     Ok(())
 }
 
-const STUDY: &str = "\
-title: etcd in pods
-systems:
-  etcd: {kind: etcd, nodes: 3}
-workloads:
-  mixed: {mix: {put: 1, get: 1}, keys: {count: 1000, order: uniform}, values: {size: 64}, fill: true}
-loads:
-  steady: {clients: 8, warmup: 500ms, stop: {after: 2s}}
-trials: 1
-";
-
 const PODS: &str = "\
 kubernetes: {servers: 3, generators: 2, image: 'localhost/bakeoff-debian:1', image-pull: Never, share-nodes: true}
 ";
@@ -168,7 +157,7 @@ kubernetes: {servers: 3, generators: 2, image: 'localhost/bakeoff-debian:1', ima
 /// Begins a study in pods, from the network of the cluster.
 fn begin(cluster: &Cluster, dir: &Path, places: &str) -> Child {
     let (study, on) = (dir.join("study.yaml"), dir.join("places.yaml"));
-    std::fs::write(&study, STUDY).unwrap();
+    std::fs::write(&study, SMALL_ETCD).unwrap();
     std::fs::write(&on, places).unwrap();
     let network = format!("--net={}", text(&cluster.status()["control"]["network"]));
     let path = std::env::var("PATH").unwrap_or_default();

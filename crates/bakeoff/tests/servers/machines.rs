@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 use libtest_mimic::Trial;
 use serde_json::Value;
 
+use crate::support::SMALL_ETCD;
 use crate::support::hosts::Hosts;
 use crate::support::skip::{Lacking, Skipped};
 
@@ -26,17 +27,6 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     );
     tests
 }
-
-const ETCD: &str = "\
-title: etcd on machines of its own
-systems:
-  etcd: {kind: etcd, nodes: 3}
-workloads:
-  mixed: {mix: {put: 1, get: 1}, keys: {count: 1000, order: uniform}, values: {size: 64}, fill: true}
-loads:
-  steady: {clients: 8, warmup: 500ms, stop: {after: 2s}}
-trials: 1
-";
 
 /// `bakeoff run` of a study on hosts.
 fn command(hosts: &Hosts, study: &str, places: &Path) -> Command {
@@ -95,7 +85,7 @@ fn three_and_two() -> Result<(), Lacking> {
     let text_of = fs::read_to_string(&places).unwrap();
     let pinned = text_of.replacen("{ssh: h1, ", &format!("{{ssh: h1, cpus: {cpu}, "), 1);
     fs::write(&places, pinned).unwrap();
-    let ended = run(&hosts, ETCD, &places, &[]);
+    let ended = run(&hosts, SMALL_ETCD, &places, &[]);
     // 1: not valid. A machine that is shared gives no generator its time now and then; the trial is whole.
     assert!(matches!(ended.status.code(), Some(0 | 1)), "{}", text(&ended));
     let (header, trials) = (header(&hosts), trials(&hosts));

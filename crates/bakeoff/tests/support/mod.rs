@@ -34,6 +34,18 @@ use self::schema::Schemas;
 /// The audits that a trial with writes must pass.
 pub(crate) const AUDITS: [&str; 2] = ["after the load", "after kill -9 and restart of all nodes"];
 
+/// A study of three nodes that is over in seconds, for runs on other machines.
+pub(crate) const SMALL_ETCD: &str = "\
+title: etcd on machines of its own
+systems:
+  etcd: {kind: etcd, nodes: 3}
+workloads:
+  mixed: {mix: {put: 1, get: 1}, keys: {count: 1000, order: uniform}, values: {size: 64}, fill: true}
+loads:
+  steady: {clients: 8, warmup: 500ms, stop: {after: 2s}}
+trials: 1
+";
+
 /// Checks that fail honest systems too where the machine has no time for them or the generator.
 pub(crate) const OF_THE_MACHINE: [&str; 7] =
     ["generator", "schedule", "timers", "receive lag", "steal", "neighbours", "stationary"];
