@@ -14,8 +14,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use self::oci::Image;
 use self::toolchain::{Libc, Toolchain};
+use crate::oci::sha256;
 use crate::{Failure, cargo, root, run};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -109,15 +109,12 @@ pub(crate) fn dist(words: &[&str]) -> Result<(), Failure> {
         return Err(format!("`{}` is not static: it asks for `{loader}`", program.display()));
     }
     let layout = out.join("oci");
-    let tag = format!("localhost/bakeoff:{VERSION}");
-    let image = Image { program: &program, version: VERSION, architecture: "amd64", name: &tag };
-    let digest = oci::write_image(&image, &layout)?;
     let archive = out.join("bakeoff-oci.tar");
-    oci::write_archive(&layout, &archive)?;
+    let digest = oci::write(&program, VERSION, &layout, &archive)?;
     write_sums(&out)?;
     let size = fs::metadata(&program).map_or(0, |found| found.len());
     println!("{} ({:.1} MiB)", program.display(), size as f64 / f64::from(1 << 20));
-    println!("{}: {tag}, {digest}", archive.display());
+    println!("{}: localhost/bakeoff:{VERSION}, {digest}", archive.display());
     if options.checks {
         check::check(&program, &layout)?;
     }
@@ -173,7 +170,7 @@ fn write_sums(out: &Path) -> Result<(), Failure> {
     for entry in fs::read_dir(out).map_err(cannot)?.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         if name.starts_with("bakeoff-") {
-            lines.push((oci::sha256(&fs::read(entry.path()).map_err(cannot)?), name));
+            lines.push((sha256(&fs::read(entry.path()).map_err(cannot)?), name));
         }
     }
     lines.sort_by(|one, other| one.1.cmp(&other.1));
@@ -210,11 +207,8 @@ mod tests {
         }
         write_sums(dir.path()).unwrap();
         let sums = fs::read_to_string(dir.path().join("SHA256SUMS")).unwrap();
-        let expected = format!(
-            "{}  bakeoff-1-musl\n{}  bakeoff-oci.tar\n",
-            oci::sha256(b"a"),
-            oci::sha256(b"b")
-        );
+        let expected =
+            format!("{}  bakeoff-1-musl\n{}  bakeoff-oci.tar\n", sha256(b"a"), sha256(b"b"));
         assert_eq!(sums, expected);
     }
 }

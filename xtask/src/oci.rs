@@ -1,7 +1,9 @@
 //! Writes OCI images without a daemon: as a folder in the image layout, or as a tar of one.
 //!
-//! An image has one layer, which is not compressed, since the machine that writes it reads it again a moment later. All times
-//! in it are fixed, so that equal files yield equal digests.
+//! An image has one layer, which is compressed where it is for others, and not where the machine that writes it reads it
+//! again a moment later. All times in it are fixed, so that equal files yield equal digests.
+//!
+//! Formats: OCI Image Format Specification 1.0, `image-layout.md`, `manifest.md` and `config.md`.
 //!
 //! Not here: what is in an image, and who loads it.
 
@@ -11,6 +13,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Seek as _, Write};
 use std::path::{Path, PathBuf};
 
+use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -18,6 +21,9 @@ const LAYOUT: &str = r#"{"imageLayoutVersion":"1.0.0"}"#;
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
+const LAYER_PACKED: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+const EPOCH: &str = "1970-01-01T00:00:00Z";
 
 /// The digest of an image's manifest: `sha256:…`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +37,6 @@ impl fmt::Display for Digest {
 
 /// Where an image is written to.
 #[derive(Debug, Clone, Copy)]
-#[allow(dead_code, reason = "the cluster needs tars alone")]
 pub(crate) enum Layout<'a> {
     /// A folder, which is made; it holds `oci-layout`, `index.json` and `blobs/`.
     Folder(&'a Path),
@@ -61,6 +66,39 @@ impl fmt::Display for ImageError {
 
 impl std::error::Error for ImageError {}
 
+/// The settings of an image: what is in it besides files.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Settings<'a> {
+    /// The whole name: `localhost/bakeoff:0.1.0`.
+    pub(crate) name: &'a str,
+    pub(crate) entrypoint: &'a [&'a str],
+    /// `65534:65534`.
+    pub(crate) user: &'a str,
+    pub(crate) folder: &'a str,
+    pub(crate) env: &'a [&'a str],
+    pub(crate) labels: &'a [(&'a str, &'a str)],
+    /// The processor as images name it: `amd64`.
+    pub(crate) architecture: &'a str,
+    /// Whether its layer is compressed.
+    pub(crate) packed: bool,
+}
+
+impl<'a> Settings<'a> {
+    /// An image for this machine.
+    pub(crate) fn here(name: &'a str, entrypoint: &'a [&'a str], user: &'a str) -> Self {
+        Self {
+            name,
+            entrypoint,
+            user,
+            folder: "/",
+            env: &["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
+            labels: &[],
+            architecture: architecture(),
+            packed: false,
+        }
+    }
+}
+
 /// Writes an image of a few files: `(path in the image, bytes, mode)`. Their folders and `/tmp` are made.
 ///
 /// # Errors
@@ -72,11 +110,23 @@ pub(crate) fn write_image(
     entrypoint: &[&str],
     user: &str,
 ) -> Result<Digest, ImageError> {
+    write_image_of(out, &Settings::here(name, entrypoint, user), files)
+}
+
+/// The same with settings of its own.
+///
+/// # Errors
+/// When a path leads out of the image, or a file cannot be written.
+pub(crate) fn write_image_of(
+    out: Layout<'_>,
+    settings: &Settings<'_>,
+    files: &[(&str, &[u8], u32)],
+) -> Result<Digest, ImageError> {
     let mut layer = Layer::new(out)?;
     for (path, bytes, mode) in files {
         layer.file(path, bytes, *mode)?;
     }
-    layer.finish(out, name, entrypoint, user)
+    layer.finish(out, settings)
 }
 
 /// Writes an image of all that is below a folder, links as links; all of it belongs to root.
@@ -92,7 +142,7 @@ pub(crate) fn write_tree_image(
 ) -> Result<Digest, ImageError> {
     let mut layer = Layer::new(out)?;
     layer.tree(tree)?;
-    layer.finish(out, name, entrypoint, user)
+    layer.finish(out, &Settings::here(name, entrypoint, user))
 }
 
 /// A layer that is being written into a file without a name beside the image.
@@ -105,9 +155,7 @@ struct Layer {
 impl Layer {
     fn new(out: Layout<'_>) -> Result<Self, ImageError> {
         let (Layout::Folder(place) | Layout::Tar(place)) = out;
-        let beside = place.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let cannot = |error| ImageError::File(place.to_owned(), error);
-        let file = tempfile::tempfile_in(beside.unwrap_or(Path::new("."))).map_err(cannot)?;
+        let file = beside(out).map_err(|error| ImageError::File(place.to_owned(), error))?;
         let mut tar = tar::Builder::new(BufWriter::new(file));
         tar.follow_symlinks(false);
         tar.mode(tar::HeaderMode::Deterministic);
@@ -171,43 +219,49 @@ impl Layer {
     }
 
     /// Ends the layer and writes the image around it.
-    fn finish(
-        self,
-        out: Layout<'_>,
-        name: &str,
-        entrypoint: &[&str],
-        user: &str,
-    ) -> Result<Digest, ImageError> {
+    fn finish(self, out: Layout<'_>, settings: &Settings<'_>) -> Result<Digest, ImageError> {
         let place = self.place.clone();
         let cannot = |error| ImageError::File(place.clone(), error);
         let written = self.tar.into_inner().and_then(|buffer| Ok(buffer.into_inner()?));
         let mut layer = written.map_err(cannot)?;
         layer.rewind().map_err(cannot)?;
-        let (layer_digest, layer_size) = digest_of(&mut layer).map_err(cannot)?;
-        let config = json!({
-            "architecture": architecture(),
+        let (unpacked, mut layer_size) = digest_of(&mut layer).map_err(cannot)?;
+        let (mut layer_digest, mut media_type) = (unpacked.clone(), LAYER);
+        if settings.packed {
+            layer = pack(layer, out).map_err(cannot)?;
+            (layer_digest, layer_size) = digest_of(&mut layer).map_err(cannot)?;
+            media_type = LAYER_PACKED;
+        }
+        let labels: serde_json::Map<String, Value> =
+            settings.labels.iter().map(|(name, text)| ((*name).to_owned(), json!(text))).collect();
+        let config = Blob::new(&json!({
+            "created": EPOCH,
+            "architecture": settings.architecture,
             "os": "linux",
-            "config": {"Entrypoint": entrypoint, "User": user, "WorkingDir": "/",
-                       "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]},
-            "rootfs": {"type": "layers", "diff_ids": [layer_digest]},
-        });
-        let config = Blob::new(&config);
+            "config": {"Entrypoint": settings.entrypoint, "User": settings.user,
+                       "WorkingDir": settings.folder, "Env": settings.env, "Labels": labels},
+            "rootfs": {"type": "layers", "diff_ids": [unpacked]},
+            "history": [{"created": EPOCH, "created_by": "cargo xtask"}],
+        }));
         let manifest = Blob::new(&json!({
             "schemaVersion": 2,
             "mediaType": MANIFEST,
             "config": {"mediaType": CONFIG, "digest": config.digest, "size": config.bytes.len()},
-            "layers": [{"mediaType": LAYER, "digest": layer_digest, "size": layer_size}],
+            "layers": [{"mediaType": media_type, "digest": layer_digest, "size": layer_size}],
         }));
+        // The tag for those who follow the specification, the whole name for containerd.
+        let tag = settings.name.rsplit_once(':').map_or(settings.name, |(_, tag)| tag);
         let index = Blob::new(&json!({
             "schemaVersion": 2,
+            "mediaType": INDEX,
             "manifests": [{
                 "mediaType": MANIFEST,
                 "digest": manifest.digest,
                 "size": manifest.bytes.len(),
-                "platform": {"architecture": architecture(), "os": "linux"},
+                "platform": {"architecture": settings.architecture, "os": "linux"},
                 "annotations": {
-                    "io.containerd.image.name": name,
-                    "org.opencontainers.image.ref.name": name,
+                    "io.containerd.image.name": settings.name,
+                    "org.opencontainers.image.ref.name": tag,
                 },
             }],
         }));
@@ -282,6 +336,23 @@ impl Writer {
     }
 }
 
+/// Compresses a layer into another file without a name.
+fn pack(mut layer: File, out: Layout<'_>) -> io::Result<File> {
+    layer.rewind()?;
+    let mut packed = GzEncoder::new(BufWriter::new(beside(out)?), Compression::best());
+    io::copy(&mut layer, &mut packed)?;
+    let mut packed = packed.finish()?.into_inner()?;
+    packed.rewind()?;
+    Ok(packed)
+}
+
+/// Makes a file without a name beside an image.
+fn beside(out: Layout<'_>) -> io::Result<File> {
+    let (Layout::Folder(place) | Layout::Tar(place)) = out;
+    let folder = place.parent().filter(|parent| !parent.as_os_str().is_empty());
+    tempfile::tempfile_in(folder.unwrap_or(Path::new(".")))
+}
+
 fn header(kind: tar::EntryType, size: u64, mode: u32) -> tar::Header {
     let mut header = tar::Header::new_gnu();
     header.set_entry_type(kind);
@@ -298,8 +369,16 @@ fn blob(digest: &str) -> String {
 }
 
 fn named(hash: &[u8]) -> String {
-    let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{hex}")
+    format!("sha256:{}", hex(hash))
+}
+
+fn hex(hash: &[u8]) -> String {
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns the hash in hexadecimal.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
 }
 
 fn digest_of(file: &mut File) -> io::Result<(String, u64)> {
@@ -389,6 +468,26 @@ mod tests {
         let other = [("x", &b"another"[..], 0o644)];
         let out = Layout::Folder(&folder);
         assert_ne!(digest, write_image(out, "localhost/x:1", &other, &["/x"], "1:1").unwrap());
+    }
+
+    #[test]
+    fn packed_layer_is_named_by_both_of_its_hashes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, plain) = (dir.path().join("packed"), dir.path().join("plain"));
+        let settings = Settings::here("localhost/x:1", &["/x"], "1:1");
+        write_image_of(Layout::Folder(&plain), &settings, FILES).unwrap();
+        let settings = Settings { packed: true, ..settings };
+        let digest = write_image_of(Layout::Folder(&folder), &settings, FILES).unwrap();
+        let manifest = read(&folder, &digest.to_string());
+        assert!(text(&manifest, "/layers/0/mediaType").ends_with("+gzip"));
+        let layer = fs::read(folder.join(blob(text(&manifest, "/layers/0/digest")))).unwrap();
+        assert_eq!(named(&Sha256::digest(&layer)), text(&manifest, "/layers/0/digest"));
+        let mut unpacked = Vec::new();
+        flate2::read::GzDecoder::new(&layer[..]).read_to_end(&mut unpacked).unwrap();
+        let config = read(&folder, text(&manifest, "/config/digest"));
+        let unpacked = named(&Sha256::digest(&unpacked));
+        assert_eq!(text(&config, "/rootfs/diff_ids/0"), unpacked);
+        assert!(plain.join(blob(&unpacked)).is_file(), "the same layer as without compression");
     }
 
     #[test]

@@ -202,7 +202,7 @@ fn unpack(layout: &Path, rootfs: &Path) -> Result<Value, Failure> {
         let hash = digest.strip_prefix("sha256:").unwrap_or_default();
         let bytes = fs::read(layout.join("blobs/sha256").join(hash))
             .map_err(|error| format!("cannot read the blob `{digest}`: {error}"))?;
-        if super::oci::sha256(&bytes) == hash {
+        if crate::oci::sha256(&bytes) == hash {
             Ok(bytes)
         } else {
             Err(format!("`{digest}` is another"))
