@@ -376,6 +376,22 @@ pub(super) fn on_path(
     found.map(Some)
 }
 
+/// Has a program say its version.
+pub(super) fn starts(
+    host: &Host,
+    recipe: &Recipe,
+    (program, libraries): (&Path, &[PathBuf]),
+    cache: &Cache,
+) -> Result<(), InstallError> {
+    let search = Search::new(host, recipe, None, cache)?;
+    let said = search.printed_version(&[program.to_owned()], libraries);
+    said.map(drop).map_err(|reason| InstallError::OwnProgram {
+        system: recipe.system.to_owned(),
+        path: program.to_owned(),
+        reason: Box::new(reason),
+    })
+}
+
 /// Returns the SHA-256 of a user's own program, as [`crate::Installed`] has it, without executing it.
 ///
 /// # Errors

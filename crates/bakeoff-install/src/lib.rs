@@ -304,6 +304,15 @@ pub fn on_path(
     find::on_path(&Host::from_environment(), recipe, wanted, &Cache::from_environment()?)
 }
 
+/// Starts a program as far as it takes to say its version: with its libraries, where they are.
+///
+/// # Errors
+/// When it does not start, or says none.
+pub fn starts(recipe: &Recipe, program: &Path, libraries: &[PathBuf]) -> Result<(), InstallError> {
+    let (host, cache) = (Host::from_environment(), Cache::from_environment()?);
+    find::starts(&host, recipe, (program, libraries), &cache)
+}
+
 /// Tries a source: fetches, asks for the version, hashes, and moves into the cache.
 fn try_source(
     search: &find::Search<'_>,

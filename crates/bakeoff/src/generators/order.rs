@@ -47,6 +47,8 @@ pub(crate) enum Order {
     OwnLimits,
     /// Finds the program of a kind on its machine's `PATH`, of this version where one is named.
     Program { kind: String, version: Option<String> },
+    /// Starts a kind's program with its libraries, as far as it takes to say its version.
+    Starts { kind: String, program: PathBuf, libraries: Vec<PathBuf> },
     /// Removes this namespace of Kubernetes once the coordinator is gone.
     Keep { namespace: String },
     /// Measures what its machine can do at best.

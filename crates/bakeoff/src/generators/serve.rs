@@ -96,6 +96,13 @@ impl Duties for Generator {
             Order::Http(order) => http::drive(*order, workshop, line),
             Order::OwnLimits => told(&bakeoff_host::own_limits()),
             Order::Program { kind, version } => program(&kind, version.as_deref()),
+            Order::Starts { kind, program, libraries } => {
+                let recipe =
+                    systems::by_kind(&kind).and_then(|system| system.declares().origin.recipe());
+                let started =
+                    recipe.map(|recipe| bakeoff_install::starts(recipe, &program, &libraries));
+                started.unwrap_or(Ok(())).map(|()| Value::Null).map_err(AgentRefusal::new)
+            }
             Order::Keep { namespace } => {
                 let keeper = Keeper::in_pod(&namespace)?;
                 *self.keeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(keeper);

@@ -52,7 +52,7 @@ pub(crate) struct Pods {
     has_agent: bool,
     /// Which one each pod is: another may come to have its name.
     uids: BTreeMap<String, String>,
-    /// The wishes of the places file.
+    /// The section of the places file.
     wanted: Kubernetes,
     /// The limits that pods were given.
     given: limits::Given,

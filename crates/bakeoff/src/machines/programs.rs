@@ -53,7 +53,48 @@ fn check_runtime(
     })
 }
 
-fn send_one(machines: &Machines, machine: &Machine, program: &Installed) -> Result<(), Failure> {
+/// Has a program that was sent say its version, so that a library that is missing there is told of before a trial.
+fn start_once(
+    machines: &Machines,
+    machine: &Machine,
+    (kind, program): (&str, &Installed),
+    there: PathBuf,
+) -> Result<(), Failure> {
+    let cache = &machine.agent.hello().cache;
+    let moved = |path: &PathBuf| {
+        let below = machines.cache.as_ref().and_then(|own| path.strip_prefix(own).ok());
+        below.map_or_else(|| path.clone(), |below| cache.join(below))
+    };
+    let libraries = program.library_path.iter().map(moved).collect();
+    let order = Order::Starts { kind: kind.to_owned(), program: there, libraries };
+    duty::<()>(&machine.agent, &order).map_err(|error| match &error {
+        AgentError::Refused { refusal, .. } => {
+            let name = machine.agent.machine();
+            let first = refusal.text.lines().next().unwrap_or_default();
+            Failure::input(
+                format!("the program of `{kind}` was brought to `{name}` and does not start there: {first}"),
+                match machines.places.kubernetes {
+                    None => format!("install what it needs on `{name}`"),
+                    Some(_) => format!("name an image that has it as `images: {{{kind}: …}}`"),
+                },
+            )
+        }
+        _ => error.into(),
+    })
+}
+
+/// Returns whether a kind's program is of use only with the files around it.
+fn is_accompanied(kind: &str) -> bool {
+    let recipe = systems::by_kind(kind).and_then(|system| system.declares().origin.recipe());
+    recipe.is_some_and(|recipe| matches!(recipe.shape, Shape::Accompanied { .. }))
+}
+
+/// Sends a program to a machine that lacks it. Returns where the executable is there, where it is one.
+fn send_one(
+    machines: &Machines,
+    machine: &Machine,
+    (kind, program): (&str, &Installed),
+) -> Result<Option<PathBuf>, Failure> {
     let cache = &machine.agent.hello().cache;
     let own = machines.cache.as_deref();
     let below = program
@@ -61,13 +102,39 @@ fn send_one(machines: &Machines, machine: &Machine, program: &Installed) -> Resu
         .as_deref()
         .and_then(|folder| Some((folder, folder.strip_prefix(own?).ok()?)));
     match (below, &program.program) {
-        (Some((folder, below)), _) => send_folder(machine, folder, &cache.join(below)),
+        (Some((folder, below)), whole) => {
+            let to = cache.join(below);
+            send_folder(machine, folder, &to)?;
+            let Program::Binary(path) = whole else { return Ok(None) };
+            Ok(path.strip_prefix(folder).ok().map(|below| to.join(below)))
+        }
+        (None, Program::Binary(path)) if is_accompanied(kind) => {
+            let found: Option<PathBuf> =
+                machine.agent.ask(&Request::Find { program: path.clone() })?;
+            let name = machine.agent.machine();
+            match found.filter(|found| found == path) {
+                Some(there) => Ok(Some(there)),
+                None => Err(Failure::input(
+                    format!(
+                        "`{kind}` is `{}` here, which `{name}` has not; it is of use only with files around it",
+                        path.display()
+                    ),
+                    match machines.places.kubernetes {
+                        None => format!(
+                            "install it there, or have `bakeoff install {kind}` fetch one that can be sent"
+                        ),
+                        Some(_) => format!("name an image that has it as `images: {{{kind}: …}}`"),
+                    },
+                )),
+            }
+        }
         (None, Program::Binary(path)) => {
             let to = sent_path(machine, path, &program.sha256);
-            send_files(machine, &[(path.clone(), to)])
+            send_files(machine, &[(path.clone(), to.clone())])?;
+            Ok(Some(to))
         }
         // Jars and scripts from elsewhere are taken to be there.
-        (None, _) => Ok(()),
+        (None, _) => Ok(None),
     }
 }
 
@@ -98,8 +165,10 @@ impl Machines {
             if let Some(needed) = needed {
                 check_runtime(is_pod, machine, program, needed)?;
             }
-            if !(in_image && matches!(program.program, Program::Binary(_))) {
-                send_one(self, machine, program)?;
+            if !(in_image && matches!(program.program, Program::Binary(_)))
+                && let Some(there) = send_one(self, machine, (kind, program))?
+            {
+                start_once(self, machine, (kind, program), there)?;
             }
         }
         Ok(())

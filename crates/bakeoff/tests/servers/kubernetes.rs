@@ -4,8 +4,8 @@
 //!
 //! Not here: hosts that SSH reaches (`machines`).
 
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
@@ -151,21 +151,39 @@ fn killed() -> Result<(), Lacking> {
 }
 
 const PODS: &str = "\
-kubernetes: {servers: 3, generators: 2, image: 'localhost/bakeoff-debian:1', image-pull: Never, share-nodes: true}
+kubernetes: {servers: 3, generators: 2, image: 'localhost/bakeoff-debian:1', image-pull: Never, share-nodes: true, cpu: 600m, \
+memory: 1Gi}
 ";
 
-/// Begins a study in pods, from the network of the cluster.
-fn begin(cluster: &Cluster, dir: &Path, places: &str) -> Child {
-    let (study, on) = (dir.join("study.yaml"), dir.join("places.yaml"));
-    std::fs::write(&study, SMALL_ETCD).unwrap();
-    std::fs::write(&on, places).unwrap();
+/// `bakeoff` in the network of the cluster, with its `kubectl`.
+fn bakeoff(cluster: &Cluster) -> Command {
     let network = format!("--net={}", text(&cluster.status()["control"]["network"]));
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new("nsenter");
-    command.args([&network, "--", env!("CARGO_BIN_EXE_bakeoff"), "run"]);
-    command.arg(study).arg("--on").arg(on).args(["--shared-machine", "--out"]);
-    command.arg(dir.join("runs")).env("PATH", format!("{}:{path}", cluster.bin().display()));
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    command.args([&network, "--", env!("CARGO_BIN_EXE_bakeoff")]);
+    command.env("PATH", format!("{}:{path}", cluster.bin().display()));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Begins a study in pods.
+fn begin(cluster: &Cluster, dir: &Path, study: &str, places: &str) -> Child {
+    let (file, on) = (dir.join("study.yaml"), dir.join("places.yaml"));
+    std::fs::write(&file, study).unwrap();
+    std::fs::write(&on, places).unwrap();
+    let mut command = bakeoff(cluster);
+    command.arg("run").arg(file).arg("--on").arg(on).args(["--shared-machine", "--out"]);
+    command.arg(dir.join("runs"));
+    // Whoever waits for a line of it reads a file.
+    command.stderr(std::fs::File::create(dir.join("stderr")).unwrap());
+    command.spawn().unwrap()
+}
+
+/// Waits for a run, and returns it with what it said.
+fn end(dir: &Path, running: Child) -> Ran {
+    let output = running.wait_with_output().unwrap();
+    let stderr = std::fs::read(dir.join("stderr")).unwrap();
+    Ran::from_output(Output { stderr, ..output })
 }
 
 /// The namespaces of runs that a cluster has.
@@ -179,7 +197,7 @@ fn runs_a_study() -> Result<(), Lacking> {
     let cluster = Cluster::start(2)?;
     cluster.import("debian");
     let dir = tempfile::tempdir().unwrap();
-    let running = begin(&cluster, dir.path(), PODS);
+    let running = begin(&cluster, dir.path(), SMALL_ETCD, PODS);
     let all = ["get", "pods", "-A", "--selector=bakeoff.dev/run", "-o"];
     let running_pods =
         "jsonpath={range .items[*]}{.status.phase} {.spec.securityContext.runAsUser}{\"\\n\"}{end}";
@@ -191,7 +209,7 @@ fn runs_a_study() -> Result<(), Lacking> {
     let get = ["get", "namespaces", "--selector=bakeoff.dev/run", "-o", label];
     assert_eq!(cluster.kubectl(&get, "").ends_with(0).stdout, "restricted");
 
-    let ran = Ran::from_output(running.wait_with_output().unwrap()).ends_with(0);
+    let ran = end(dir.path(), running).ends_with(0);
     let runs = dir.path().join("runs");
     let run = std::fs::read_dir(runs).unwrap().flatten().next().unwrap().path();
     let lines = record(&run);
@@ -203,15 +221,168 @@ fn runs_a_study() -> Result<(), Lacking> {
     assert_eq!(namespaces(&cluster), Vec::<String>::new());
 
     let none = PODS.replace("bakeoff-debian:1", "none:1");
-    let ran = Ran::from_output(begin(&cluster, dir.path(), &none).wait_with_output().unwrap());
+    let ran = end(dir.path(), begin(&cluster, dir.path(), SMALL_ETCD, &none));
     ran.ends_with(4).complains(&["ErrImageNeverPull", "last event: ", "`image-pull`"]);
     let apart = PODS.replace("share-nodes: true", "share-nodes: false");
-    let ran = Ran::from_output(begin(&cluster, dir.path(), &apart).wait_with_output().unwrap());
+    let ran = end(dir.path(), begin(&cluster, dir.path(), SMALL_ETCD, &apart));
     ran.ends_with(4).complains(&[
         "no node takes it",
         "last event: FailedScheduling",
         "share-nodes",
     ]);
     assert_eq!(namespaces(&cluster), Vec::<String>::new());
+    missing_rights_are_told(&cluster);
+    images_and_limits(&cluster)
+}
+
+/// Images without a shell: of bakeoff, and of one system.
+const IMAGES: &str = "\
+kubernetes: {servers: 1, generators: 1, agent-image: 'localhost/bakeoff-test:1', images: {etcd: 'localhost/etcd-test:1'}, \
+image-pull: Never, share-nodes: true, cpu: 1, memory: 2Gi}
+";
+
+const LIMITED: &str = "\
+title: a program of an image, and limits of pods
+systems:
+  of-image: {kind: etcd}
+  limited: {kind: canary, limits: {cpu: 0.5, memory: 300MiB}}
+workloads:
+  write: {mix: {put: 1}, keys: {count: 1000, order: uniform}, values: {size: 64}}
+loads:
+  steady: {clients: 4, warmup: 0s, stop: {after: 1s}}
+trials: 1
+";
+
+/// The etcd that a run of here has had: of `PATH`, or of the cache.
+fn etcd() -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = std::env::split_paths(&path).map(|folder| folder.join("etcd"));
+    let cache = bakeoff_install::place::cache(|name| std::env::var_os(name).map(PathBuf::from));
+    let versions = std::fs::read_dir(cache.unwrap().join("etcd")).into_iter().flatten().flatten();
+    let in_cache =
+        versions.flat_map(|one| ["bin/etcd", "usr/bin/etcd"].map(|file| one.path().join(file)));
+    on_path.chain(in_cache).find(|path| path.is_file()).expect("etcd was run")
+}
+
+fn images_and_limits(cluster: &Cluster) -> Result<(), Lacking> {
+    let etcd = etcd();
+    let program = env!("CARGO_BIN_EXE_bakeoff");
+    let file = |path: &str, file: &Path| format!("{path}={}", file.display());
+    let own = file("/bakeoff", Path::new(program));
+    // etcd's image has the libraries of bakeoff too, which is not static here.
+    let both = [own.clone(), file("/usr/local/bin/etcd", &etcd)];
+    cluster.xtask(&["image", "localhost/bakeoff-test:1", &own]).ends_with(0);
+    cluster.xtask(&["image", "localhost/etcd-test:1", &both[0], &both[1]]).ends_with(0);
+
+    let dir = tempfile::tempdir().unwrap();
+    let ran = end(dir.path(), begin(cluster, dir.path(), LIMITED, IMAGES)).ends_with(0);
+    let lines = record(&only_run(dir.path()));
+    let sources = array(&lines[0]["systems"]).iter().map(|one| text(&one["source"]));
+    assert_eq!(sources.collect::<Vec<_>>(), ["image localhost/etcd-test:1", "part of bakeoff"]);
+    let pods = array(&lines[0]["environment"]["machines"]).iter().map(|one| {
+        let pod = &one["pod"];
+        assert_eq!(pod["asked"], pod["read"], "{}", ran.stderr);
+        (text(&one["name"]), pod["read"]["cpu"].as_f64(), text(&pod["node"]).starts_with('n'))
+    });
+    let all = ["servers-0", "servers-etcd-0", "generators-0"].map(|name| (name, Some(1.0), true));
+    assert_eq!(pods.collect::<Vec<_>>(), all);
+    let of = |system: &str| {
+        let trial = lines.iter().find(|line| line["trial"]["system"] == system).expect("it ran");
+        let servers =
+            array(&trial["machines"]).iter().filter(|one| !array(&one["servers"]).is_empty());
+        let servers: Vec<&str> = servers.map(|one| text(&one["name"])).collect();
+        let mut checks = array(&trial["checks"]).iter();
+        (
+            servers,
+            checks
+                .find(|check| check["name"] == "limits")
+                .map(|check| check["verdict"]["verdict"].clone()),
+        )
+    };
+    assert_eq!(of("of-image"), (vec!["servers-etcd-0"], None));
+    assert_eq!(of("limited"), (vec!["servers-0"], Some("passed".into())));
+    assert_eq!(namespaces(cluster), Vec::<String>::new());
+    losses(cluster)
+}
+
+/// The only run below a folder.
+fn only_run(dir: &Path) -> PathBuf {
+    std::fs::read_dir(dir.join("runs")).unwrap().flatten().next().unwrap().path()
+}
+
+/// A pod that is deleted in mid-run, and a coordinator that is killed.
+fn losses(cluster: &Cluster) -> Result<(), Lacking> {
+    let study = LIMITED.replace("  of-image: {kind: etcd}\n", "").replace("trials: 1", "trials: 2");
+    let study = study.replace("after: 1s", "after: 3s");
+    let dir = tempfile::tempdir().unwrap();
+    let begun = |running: Child| {
+        wait_for("the first trial", Duration::from_secs(60), || {
+            std::fs::read_to_string(dir.path().join("stderr")).unwrap().contains("[1/2]")
+        });
+        // It is loaded from a second later on.
+        std::thread::sleep(Duration::from_millis(1500));
+        (running, namespaces(cluster).remove(0))
+    };
+    let (running, namespace) = begun(begin(cluster, dir.path(), &study, IMAGES));
+    let namespace = namespace.trim_start_matches("namespace/");
+    let delete = ["-n", namespace, "delete", "pod", "servers-0", "--wait=false"];
+    cluster.kubectl(&delete, "").ends_with(0);
+    end(dir.path(), running).ends_with(4).complains(&[
+        "`servers-0` is lost",
+        "the run ends, and 1 trial of it is not run",
+        "Stopping container agent",
+        "--resume",
+    ]);
+    assert_eq!(namespaces(cluster), Vec::<String>::new());
+    let run = only_run(dir.path());
+    let mut resume = bakeoff(cluster);
+    resume.args(["run", "--shared-machine", "--resume"]).arg(&run);
+    let resumed =
+        Ran::from_output(resume.arg("--on").arg(dir.path().join("places.yaml")).output().unwrap());
+    let trials = record(&run);
+    let outcomes =
+        trials.iter().filter(|line| line["line"] == "trial").map(|line| &line["outcome"]["ended"]);
+    assert_eq!(outcomes.collect::<Vec<_>>(), ["failed", "completed"], "{}", resumed.stderr);
+
+    std::fs::remove_dir_all(dir.path().join("runs")).unwrap();
+    let (mut running, _) = begun(begin(cluster, dir.path(), &study, IMAGES));
+    running.kill().and_then(|()| running.wait()).unwrap();
+    wait_for("the namespace's end", Duration::from_secs(120), || namespaces(cluster).is_empty());
     Ok(())
+}
+
+/// All rights that are missing, by a run and by `doctor`; and nodes that are.
+fn missing_rights_are_told(cluster: &Cluster) {
+    let dir = tempfile::tempdir().unwrap();
+    let kubectl = dir.path().join("kubectl");
+    let script =
+        format!("#!/bin/sh\nexec {}/kubectl --as=nobody \"$@\"\n", cluster.bin().display());
+    std::fs::write(&kubectl, script).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&kubectl, mode).unwrap();
+    let missing = [
+        "create namespaces, delete namespaces, create jobs.batch",
+        "create pods/exec, list events",
+    ];
+    let places = format!("kubernetes: {{kubectl: {}}}\n", kubectl.display());
+    end(dir.path(), begin(cluster, dir.path(), SMALL_ETCD, &places))
+        .ends_with(2)
+        .complains(&missing);
+    let doctor = |places: &str, code: i32| {
+        let on = dir.path().join("places.yaml");
+        std::fs::write(&on, places).unwrap();
+        let ran = bakeoff(cluster).args(["doctor", "demo", "--on"]).arg(on).output().unwrap();
+        Ran::from_output(ran).ends_with(code).stdout
+    };
+    let told = doctor(&places, 3);
+    assert!(
+        told.contains("missing   the rights to create namespaces, delete namespaces"),
+        "{told}"
+    );
+    let told = doctor("kubernetes: {node-selector: {disk: nvme}, storage-class: fast}", 3);
+    assert!(told.contains("missing   nodes: 4 are needed"), "{told}");
+    assert!(told.contains("missing   the storage class `fast`"), "{told}");
+    let told = doctor(&PODS.replace("servers: 3, generators: 2", "servers: 1, generators: 1"), 0);
+    assert!(told.contains("servers-0\n") && told.contains("Nothing is missing"), "{told}");
+    assert_eq!(namespaces(cluster), Vec::<String>::new());
 }

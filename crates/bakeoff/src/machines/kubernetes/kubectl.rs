@@ -37,7 +37,7 @@ const KEEPER_RIGHTS: [[&str; 2]; 3] = [
     ["create", "rolebindings.rbac.authorization.k8s.io"],
 ];
 
-/// Mends missing rights.
+/// The words that mend missing rights.
 pub(super) const RIGHTS_HINT: &str =
     "ask who runs the cluster for them, or name another `context` in the places file";
 

@@ -22,7 +22,7 @@ use super::kubectl::Kubectl;
 /// How long a pod may take to have other limits, and how often that is looked at.
 const RESIZED_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Stand for no limit, which could not be taken away again, and for what is requested where nothing is named.
+/// Stand for no limit, which could not be taken away again; and the requests where nothing is named.
 const NO_CPU: &str = "1000";
 const NO_MEMORY: &str = "1Pi";
 const SOME_CPU: &str = "10m";

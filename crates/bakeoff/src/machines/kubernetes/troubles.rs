@@ -17,7 +17,7 @@ const IMAGE: &str =
     "see that `image` of the places file can be had on the nodes, and what `image-pull` says";
 const NODES: &str = "servers take a node each, apart from generators: add nodes, ask for less, or say \
                      `share-nodes: true`";
-/// The words of a message on an unplaced pod, and what mends it.
+/// Words of an unplaced pod's message, and the words that mend it.
 const UNPLACED: [(&str, &str); 4] = [
     (
         "PersistentVolumeClaim",

@@ -6,10 +6,20 @@
 
 use bakeoff_install::{Libraries, Recipe, Shape, Source};
 
+/// The programs without which a server is of no use.
+const BESIDE: [&str; 2] = ["initdb", "pg_basebackup"];
+
 /// How PostgreSQL can be had.
 pub(crate) const RECIPE: Recipe = Recipe {
     system: "postgresql",
-    shape: Shape::Binary { executable: "postgres", version_args: &["--version"] },
+    shape: Shape::Accompanied {
+        executable: "postgres",
+        version_args: &["--version"],
+        lacks: |program| {
+            let lacks = |name: &&&str| !program.with_file_name(name).exists();
+            BESIDE.iter().find(lacks).map(|name| format!("has no `{name}` beside it"))
+        },
+    },
     sources: &[Source::Debian {
         packages: &["postgresql-{series}", "postgresql-client-{series}"],
         files: &[

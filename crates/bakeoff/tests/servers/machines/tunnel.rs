@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{ETCD, command, left_on, run, run_folder, text, trials};
+use super::{command, left_on, run, run_folder, text, trials};
+use crate::support::SMALL_ETCD;
 use crate::support::hosts::Hosts;
 
 const ALL: [usize; 5] = [1, 2, 3, 4, 5];
@@ -20,7 +21,7 @@ pub(super) fn sets_up_servers_that_are_not_reached(hosts: &Hosts) {
 
     // Without the tunnel it is refused before anything starts.
     with("tunnel: never");
-    let refused = run(hosts, ETCD, &places, &[]);
+    let refused = run(hosts, SMALL_ETCD, &places, &[]);
     let told = text(&refused);
     assert_eq!(refused.status.code(), Some(4), "{told}");
     let wanted =
@@ -38,14 +39,14 @@ pub(super) fn sets_up_servers_that_are_not_reached(hosts: &Hosts) {
     // Nor does a load go through it.
     let here = "  me: {here: true, address: 198.18.0.254, generator: true}\n";
     fs::write(&places, auto.replace("machines:\n", &format!("machines:\n{here}"))).unwrap();
-    let refused = run(hosts, ETCD, &places, &[]);
+    let refused = run(hosts, SMALL_ETCD, &places, &[]);
     let told = text(&refused);
     assert_eq!(refused.status.code(), Some(4), "{told}");
     assert!(told.contains("`me`, this machine, generates load and cannot connect"), "{told}");
     assert!(told.contains("hint: a load never goes through a tunnel"), "{told}");
 
     with("");
-    let ended = run(hosts, ETCD, &places, &[]);
+    let ended = run(hosts, SMALL_ETCD, &places, &[]);
     // 1: not valid, which a machine that is shared makes some trials.
     assert!(matches!(ended.status.code(), Some(0 | 1)), "{}", text(&ended));
     let trial = &trials(hosts)[0];
@@ -63,7 +64,7 @@ pub(super) fn sets_up_servers_that_are_not_reached(hosts: &Hosts) {
     assert_eq!(left_on(hosts, &ALL), Vec::<String>::new());
 
     // A coordinator that is killed takes its tunnels with it.
-    let mut command = command(hosts, ETCD, &places);
+    let mut command = command(hosts, SMALL_ETCD, &places);
     let mut bakeoff = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let until = Instant::now() + Duration::from_secs(30);
     while hosts.connections_with_itself(1) == 0 {
