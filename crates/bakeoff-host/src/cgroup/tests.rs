@@ -299,6 +299,39 @@ fn failed_limits_are_reported_and_leave_nothing() {
 }
 
 #[test]
+fn limits_of_a_container_are_a_server_s_where_they_are_the_same() {
+    let controllers: &[&str] = &["cpu", "memory"];
+    // Its own group is all that a container sees, and it may write to none.
+    let v2 = (V2_MOUNT, "0::/\n", vec![("/cg", Version::Two, controllers)]);
+    let v1_mounts: &[(&str, Version, &[&str])] =
+        &[("/cg/cpu,cpuacct", Version::One, &["cpu"]), ("/cg/memory", Version::One, &["memory"])];
+    let v1 = (V1_MOUNTS, "4:memory:/\n1:cpu,cpuacct:/\n", v1_mounts.to_vec());
+    for (mounts, own, hierarchies) in [v2, v1] {
+        let check = |cpu: f64, memory: u64| {
+            let kernel = Kernel { locked: Some("/cg".into()), ..Kernel::new(&hierarchies) };
+            for (group, file, value) in [
+                ("/cg", "cpu.max", "50000 100000"),
+                ("/cg", "memory.max", "104857600"),
+                ("/cg/cpu,cpuacct", "cpu.cfs_quota_us", "50000"),
+                ("/cg/cpu,cpuacct", "cpu.cfs_period_us", "100000"),
+                ("/cg/memory", "memory.limit_in_bytes", "104857600"),
+            ] {
+                if let Some(group) = kernel.all_groups().get_mut(Path::new(group)) {
+                    group.files.insert(file.to_owned(), value.to_owned());
+                }
+            }
+            confine(kernel, own, mounts, &node("a-1", Some(cpu), Some(memory))).1.limits
+        };
+        let limits = "0.5 CPU and 100 MiB of memory".to_owned();
+        assert_eq!(check(0.5, 100 << 20), LimitsApplied::ByContainer { limits });
+        for (cpu, memory) in [(0.25, 100 << 20), (0.5, 200 << 20)] {
+            let LimitsApplied::NotApplied { why } = check(cpu, memory) else { panic!("{cpu}") };
+            assert!(why.starts_with("its container has 0.5 CPU and 100 MiB of memory; "), "{why}");
+        }
+    }
+}
+
+#[test]
 fn a_limit_that_reads_back_as_another_is_told_apart() {
     let v2: &[(&str, Version, &[&str])] = &[("/cg", Version::Two, &["memory"])];
     let kernel = Kernel { memory_max: Some(4096), ..Kernel::new(v2) };
