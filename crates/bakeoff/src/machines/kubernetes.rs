@@ -169,7 +169,10 @@ impl Pods {
         let why = self.given.give((&self.kubectl, &self.wanted), pod, limits, &read)?;
         if let Some(why) = why {
             let name = &machine.name;
-            messages::warn(&format!("the limits of servers on `{name}` are not its own: {why}"));
+            messages::warn(&format!(
+                "the limits of servers on `{name}` are not its own: {why}\nhint: its node needs room for them, and no pod is limited \
+                 to less memory than it uses, with the files that it has read"
+            ));
         }
         Ok(())
     }
