@@ -118,7 +118,7 @@ const ALLOWED: &[Allowed] = &[
 
 /// Systems that may run at once: they wait for elections and kills most of their time, and lose votes on a machine
 /// that has no time for them.
-const AT_ONCE: usize = 3;
+const AT_ONCE: usize = 4;
 
 /// Waits until fewer than [`AT_ONCE`] systems run.
 fn place() -> MutexGuard<'static, ()> {

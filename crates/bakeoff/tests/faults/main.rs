@@ -58,7 +58,7 @@ const END: &str = "<!-- faults: end -->";
 /// The honest system of each scene.
 const HONEST: &str = "honest";
 /// Studies that may run at once.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 6;
 
 /// The report, exit code and messages of a study's run.
 struct Seen {
