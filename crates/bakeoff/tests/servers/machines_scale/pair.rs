@@ -86,11 +86,17 @@ impl Quota {
 
 impl Drop for Quota {
     fn drop(&mut self) {
-        let procs = fs::read_to_string(self.group.join("cgroup.procs")).unwrap_or_default();
-        for pid in procs.lines() {
-            fs::write(self.root.join("cgroup.procs"), pid).ok();
+        // A process that is ending, or that one of them started meanwhile, keeps the group for a moment.
+        for _ in 0..100 {
+            let procs = fs::read_to_string(self.group.join("cgroup.procs")).unwrap_or_default();
+            for pid in procs.lines() {
+                fs::write(self.root.join("cgroup.procs"), pid).ok();
+            }
+            if fs::remove_dir(&self.group).is_ok() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
         }
-        fs::remove_dir(&self.group).ok();
     }
 }
 
