@@ -153,7 +153,7 @@ impl Record {
 
     /// The trials of the order that were not run to their end, in order.
     pub fn missing(&self) -> Vec<Trial> {
-        let is_there = |one: &&TrialRecord| one.outcome != TrialOutcome::Interrupted;
+        let is_there = |one: &&TrialRecord| !one.outcome.is_broken_off();
         let done: Vec<u32> =
             self.trials.iter().filter(is_there).map(|one| one.trial.number).collect();
         self.header.order.iter().filter(|trial| !done.contains(&trial.number)).cloned().collect()

@@ -72,7 +72,7 @@ pub(crate) enum Event<'a> {
     GivenUp { system: &'a str, left: usize, why: &'a str },
     /// A trial has ended and those after it may take `left`.
     TrialFinished { record: &'a TrialRecord, left: Duration },
-    /// A machine of the run is lost, and with it so many trials that are not run.
+    /// A machine of the run is lost, and with it so many trials that are missing.
     MachineLost { why: &'a str, left: usize },
     /// No further trial follows. `resume` goes on with what is missing.
     RunFinished { complete: bool, resume: &'a str, folder: &'a Path },

@@ -263,7 +263,7 @@ impl Reporter for Messages {
                 "`{system}` failed to start twice in the same way, and its other trials ({left}) are not tried: {why}"
             )),
             Event::MachineLost { why, left } => self.complain(&format!(
-                "the run ends, and {} of it {} not run: {why}",
+                "the run ends, and {} of it {} missing: {why}",
                 plural(*left as u64, "trial"),
                 if *left == 1 { "is" } else { "are" }
             )),

@@ -153,7 +153,7 @@ mod tests {
             ));
         }
         let mut outcome = serde_json::json!({"ended": ended});
-        if ended == "failed" {
+        if ["failed", "machine-lost"].contains(&ended) {
             outcome["why"] = "it was not ready".into();
         }
         let trial: crate::record::TrialRecord = serde_json::from_value(serde_json::json!({
@@ -173,6 +173,9 @@ mod tests {
         check("completed", &["errors", "neighbours"], false, Some(Cause::Machine));
         check("failed", &["disk"], false, Some(Cause::Machine));
         check("failed", &[], false, Some(Cause::System));
+        check("machine-lost", &[], false, Some(Cause::Machine));
+        check("machine-lost", &["errors"], false, Some(Cause::Machine));
+        check("machine-lost", &[], true, Some(Cause::System));
         check("completed", &["answers", "steal"], false, Some(Cause::System));
         check("completed", &["steal"], true, Some(Cause::System));
     }

@@ -135,6 +135,15 @@ pub enum TrialOutcome {
     Interrupted,
     /// It could not go on.
     Failed(String),
+    /// A machine of the run was lost: nothing is known of the system.
+    MachineLost(String),
+}
+
+impl TrialOutcome {
+    /// Returns whether it ended before its time for a reason that is not its system's: it is to be run again.
+    pub fn is_broken_off(&self) -> bool {
+        matches!(self, Self::Interrupted | Self::MachineLost(_))
+    }
 }
 
 /// One stage of a load.
@@ -274,6 +283,7 @@ impl TrialRecord {
             TrialOutcome::Completed => None,
             TrialOutcome::Interrupted => Some(Cause::User),
             TrialOutcome::Failed(_) => Some(Cause::System),
+            TrialOutcome::MachineLost(_) => Some(Cause::Machine),
         };
         let causes: Vec<Cause> = checks().map(|check| check.name.cause()).chain(ended).collect();
         let order = [Cause::Machine, Cause::System, Cause::Generator, Cause::User, Cause::Unclear];
@@ -291,7 +301,7 @@ impl TrialRecord {
         match &self.outcome {
             TrialOutcome::Completed => {}
             TrialOutcome::Interrupted => reasons.push("interrupted before its end".to_owned()),
-            TrialOutcome::Failed(why) => reasons.push(why.clone()),
+            TrialOutcome::Failed(why) | TrialOutcome::MachineLost(why) => reasons.push(why.clone()),
         }
         let audits = self.audits.iter().map(|audit| (audit.when.as_str(), &audit.verdict));
         let checks = self.checks.iter().map(|check| (check.name.as_str(), &check.verdict));

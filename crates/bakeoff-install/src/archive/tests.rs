@@ -254,7 +254,8 @@ fn an_archive_that_is_too_large_is_refused_announced_or_not() {
 
 #[test]
 fn a_host_that_refuses_connections_is_named() {
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // No other test listens at this address: the port stays closed.
+    let closed = std::net::TcpListener::bind("127.0.0.77:0").unwrap().local_addr().unwrap();
     let mut sink = Vec::new();
     let stop = AtomicBool::new(false);
     let mut watcher = Watcher { progress: &mut |_| {}, stop: &stop };

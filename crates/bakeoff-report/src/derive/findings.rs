@@ -87,11 +87,13 @@ pub(crate) fn incomplete(record: &Record) -> Option<Finding> {
     }
     let (run, all) = (record.trials.len(), trials_text(record.header.order.len()));
     let were = if run == 1 { "was" } else { "were" };
-    let interrupted = record.trials.iter().any(|trial| trial.outcome == TrialOutcome::Interrupted);
-    let how = match (interrupted, &record.end) {
-        (true, _) => ", the last of them interrupted",
-        (false, Some(_)) => ", then the run was ended",
-        (false, None) => ", and the run was killed or still goes on",
+    let broken_off =
+        record.trials.iter().map(|trial| &trial.outcome).find(|one| one.is_broken_off());
+    let how = match (broken_off, &record.end) {
+        (Some(TrialOutcome::MachineLost(_)), _) => ", until a machine was lost in the last of them",
+        (Some(_), _) => ", the last of them interrupted",
+        (None, Some(_)) => ", then the run was ended",
+        (None, None) => ", and the run was killed or still goes on",
     };
     let text = format!("incomplete: {run} of {all} {were} run{how}");
     Some(Finding { cause: Cause::Incomplete, text })

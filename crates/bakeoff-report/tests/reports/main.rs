@@ -527,6 +527,21 @@ fn a_latency_beyond_an_hour_is_never_a_number() {
 }
 
 #[test]
+fn trial_that_lost_a_machine_is_no_fault_of_its_system_and_is_run_again() {
+    let mut record = incomplete();
+    record.trials[1].outcome = TrialOutcome::MachineLost("`h4` is lost".to_owned());
+    assert_eq!(record.missing().len(), 5, "it is run again, with the four that are left");
+    let report = Report::new(&record);
+    let told = report.findings();
+    let expected =
+        "incomplete: 2 of 6 trials were run, until a machine was lost in the last of them";
+    assert!(told.iter().any(|one| one == expected), "{told:?}");
+    assert_eq!(record.trials[1].cause(), Some(bakeoff_core::check::Cause::Machine));
+    let whole = full(&report, &NARROW);
+    assert!(whole.contains("not valid: trial 01 (zookeeper, round 1): `h4` is lost"), "{whole}");
+}
+
+#[test]
 fn a_record_without_trials_renders() {
     let mut record = repeated();
     record.trials.clear();

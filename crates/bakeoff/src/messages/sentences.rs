@@ -118,7 +118,7 @@ pub(super) fn trial_finished(record: &TrialRecord) -> String {
     match (&record.outcome, invalid.first()) {
         (TrialOutcome::Interrupted, _) => "interrupted".to_owned(),
         (_, Some(why)) => format!("not valid: {}", short(why)),
-        (TrialOutcome::Completed | TrialOutcome::Failed(_), None) => figures(record),
+        (_, None) => figures(record),
     }
 }
 

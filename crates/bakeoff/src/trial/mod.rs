@@ -267,6 +267,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             (Ok(()) | Err(Ended::Failed(_)), Some(lost)) => Err(Ended::from(lost.clone())),
             (ended, _) => ended,
         };
+        let is_lost = lost.is_some();
         let parts = std::mem::take(&mut self.parts);
         let Self { context, of, home, record, sampling, marks, reporter, .. } = self;
         let Combination { contender, trial, load, .. } = of;
@@ -294,7 +295,10 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             Err(Ended::Interrupted) => record.outcome = TrialOutcome::Interrupted,
             Err(Ended::Failed(failed)) => {
                 reporter.report(&Event::TrialFailed { text: &failed.text });
-                record.outcome = TrialOutcome::Failed(failed.headline);
+                record.outcome = match is_lost {
+                    true => TrialOutcome::MachineLost(failed.headline),
+                    false => TrialOutcome::Failed(failed.headline),
+                };
             }
         }
         if !context.kept.contains_key(&trial.system) {

@@ -45,7 +45,7 @@ pub(crate) struct Runner<'a> {
     pub(crate) places: Option<Places>,
     pub(crate) reporter: &'a mut dyn Reporter,
     pub(crate) interrupted: &'a AtomicBool,
-    /// Whether a machine was lost, and trials were not run because of it.
+    /// Whether a machine was lost, and with it trials.
     pub(crate) lost: bool,
 }
 
@@ -297,8 +297,8 @@ impl Runner<'_> {
             self.reporter.report(&Event::TrialFinished { record: &record, left });
             folder.push(&RecordLine::Trial(record))?; // on disk now: a later crash loses nothing
             if let Some(why) = machines.and_then(|machines| machines.loss_told()) {
-                self.reporter.report(&Event::MachineLost { why: &why, left: rest.len() });
-                self.lost = !rest.is_empty();
+                self.reporter.report(&Event::MachineLost { why: &why, left: rest.len() + 1 });
+                self.lost = true;
                 break;
             }
         }

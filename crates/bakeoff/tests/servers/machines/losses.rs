@@ -113,14 +113,14 @@ impl UnderLoad {
         let code = self.ends_within(within);
         let told = self.stderr();
         assert_eq!(code, Some(4), "{told}");
-        assert!(told.contains("the run ends, and 1 trial of it is not run: "), "{told}");
+        assert!(told.contains("the run ends, and 2 trials of it are missing: "), "{told}");
         let lost = format!("`h{number}` is lost");
         assert!(told.contains(&lost), "{told}");
         let trials = trials(&self.hosts);
         assert_eq!(trials.len(), 1, "{told}");
         for trial in trials {
             let outcome = trial["outcome"].to_string();
-            assert!(outcome.contains("failed") && outcome.contains(&lost), "{outcome}");
+            assert!(outcome.contains("machine-lost") && outcome.contains(&lost), "{outcome}");
         }
     }
 }
