@@ -17,6 +17,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use bakeoff_clock as clock;
 use rustix::process::{Pid, Signal};
 
 use super::error::AgentError;
@@ -247,6 +248,15 @@ fn send(carried: &mut Carried, machine: &str, sent: &Sent) -> Result<(), NotSent
 pub(crate) fn end(child: &mut Child) {
     let _ = child.kill();
     let _ = child.wait();
+}
+
+/// Waits for a carrier whose pipe was closed: what it carries ends by that. Ends one that goes on for longer.
+pub(crate) fn end_by_pipe(child: &mut Child, within: Duration) {
+    let until = clock::now() + within;
+    while matches!(child.try_wait(), Ok(None)) && clock::now() < until {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    end(child);
 }
 
 /// Most bytes of a carrier's complaints that are kept.

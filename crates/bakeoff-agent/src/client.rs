@@ -174,7 +174,8 @@ impl Agent {
         // Looked at first: another version may introduce itself in other words.
         let theirs = hello.get("protocol").and_then(Value::as_u64).unwrap_or(0) as u32;
         if theirs != PROTOCOL {
-            carrier::end(&mut child);
+            drop(to);
+            carrier::end_by_pipe(&mut child, END_WITHIN);
             return Err(AgentError::OtherProtocol { machine: name, theirs, ours: PROTOCOL });
         }
         let hello: Hello =
@@ -269,11 +270,7 @@ impl Drop for Agent {
         // The pipe's end is what an agent ends by.
         locked(&self.shared.to).take();
         let mut child = locked(&self.shared.child);
-        let until = clock::now() + END_WITHIN;
-        while matches!(child.try_wait(), Ok(None)) && clock::now() < until {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        carrier::end(&mut child);
+        carrier::end_by_pipe(&mut child, END_WITHIN);
     }
 }
 
@@ -296,7 +293,7 @@ fn open(shared: &Arc<Shared>, request: &Request) -> Result<Exchange, AgentError>
     let number = shared.next.fetch_add(1, Ordering::Relaxed);
     let (tell, told) = mpsc::channel();
     locked(&shared.waiting).insert(number, tell);
-    let exchange = Exchange { shared: Arc::clone(shared), number, told };
+    let exchange = Exchange { to: Speaker { shared: Arc::clone(shared), number }, told };
     let body = serde_json::to_vec(request).map_err(|error| AgentError::Garbled {
         machine: shared.machine.clone(),
         why: format!("a request cannot be written: {error}"),
@@ -307,8 +304,7 @@ fn open(shared: &Arc<Shared>, request: &Request) -> Result<Exchange, AgentError>
 
 /// A request under way.
 pub struct Exchange {
-    shared: Arc<Shared>,
-    number: u32,
+    to: Speaker,
     told: Receiver<Incoming>,
 }
 
@@ -318,7 +314,7 @@ impl Exchange {
     /// # Errors
     /// When the machine is lost.
     pub fn next(&self) -> Result<Incoming, AgentError> {
-        self.told.recv().map_err(|_| self.shared.loss())
+        self.told.recv().map_err(|_| self.to.shared.loss())
     }
 
     /// The same for so long; `None` when nothing came.
@@ -329,7 +325,7 @@ impl Exchange {
         match self.told.recv_timeout(time) {
             Ok(incoming) => Ok(Some(incoming)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err(self.shared.loss()),
+            Err(RecvTimeoutError::Disconnected) => Err(self.to.shared.loss()),
         }
     }
 
@@ -365,12 +361,12 @@ impl Exchange {
 
     fn garbled(&self, what: &str, error: &serde_json::Error) -> AgentError {
         let why = format!("its {what} is none: {error}");
-        AgentError::Garbled { machine: self.shared.machine.clone(), why }
+        AgentError::Garbled { machine: self.to.shared.machine.clone(), why }
     }
 
     /// Returns a refusal as an error of the machine.
     pub fn refused(&self, refusal: AgentRefusal) -> AgentError {
-        AgentError::Refused { machine: self.shared.machine.clone(), refusal }
+        AgentError::Refused { machine: self.to.shared.machine.clone(), refusal }
     }
 
     /// Sends a note.
@@ -379,7 +375,7 @@ impl Exchange {
     /// When the machine is lost.
     pub fn tell(&self, note: &impl serde::Serialize) -> Result<(), AgentError> {
         let body = serde_json::to_vec(note).expect("notes are plain values");
-        self.shared.send(&Frame { kind: Kind::Note, number: self.number, body })
+        self.to.send(Kind::Note, body)
     }
 
     /// Sends plain bytes, in as many frames as they take.
@@ -387,10 +383,7 @@ impl Exchange {
     /// # Errors
     /// When the machine is lost.
     pub fn data(&self, bytes: &[u8]) -> Result<(), AgentError> {
-        bytes.chunks(DATA_MAX).try_for_each(|part| {
-            let frame = Frame { kind: Kind::Data, number: self.number, body: part.to_vec() };
-            self.shared.send(&frame)
-        })
+        bytes.chunks(DATA_MAX).try_for_each(|part| self.to.send(Kind::Data, part.to_vec()))
     }
 
     /// Says that no more bytes follow.
@@ -398,47 +391,45 @@ impl Exchange {
     /// # Errors
     /// When the machine is lost.
     pub fn end(&self) -> Result<(), AgentError> {
-        self.shared.send(&Frame { kind: Kind::End, number: self.number, body: Vec::new() })
+        self.to.send(Kind::End, Vec::new())
+    }
+
+    /// Returns the way to the agent, for threads that do not listen.
+    pub(crate) fn way(&self) -> impl Way + use<> {
+        self.to.clone()
     }
 }
 
 /// The way of a request to its agent, without the way back.
+#[derive(Clone)]
 struct Speaker {
     shared: Arc<Shared>,
     number: u32,
 }
 
-impl Exchange {
-    /// Returns the way to the agent, for threads that do not listen.
-    pub(crate) fn way(&self) -> impl Way + use<> {
-        Speaker { shared: Arc::clone(&self.shared), number: self.number }
-    }
-}
-
 impl Speaker {
-    fn send(&self, kind: Kind, body: Vec<u8>) -> io::Result<()> {
-        let frame = Frame { kind, number: self.number, body };
-        self.shared.send(&frame).map_err(io::Error::other)
+    fn send(&self, kind: Kind, body: Vec<u8>) -> Result<(), AgentError> {
+        self.shared.send(&Frame { kind, number: self.number, body })
     }
 }
 
 impl Way for Speaker {
     fn data(&self, bytes: &[u8]) -> io::Result<()> {
-        self.send(Kind::Data, bytes.to_vec())
+        self.send(Kind::Data, bytes.to_vec()).map_err(io::Error::other)
     }
 
     fn tell(&self, note: &DialLine) -> io::Result<()> {
-        self.send(Kind::Note, serde_json::to_vec(note)?)
+        self.send(Kind::Note, serde_json::to_vec(note)?).map_err(io::Error::other)
     }
 
     fn end(&self) -> io::Result<()> {
-        self.send(Kind::End, Vec::new())
+        self.send(Kind::End, Vec::new()).map_err(io::Error::other)
     }
 }
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        locked(&self.shared.waiting).remove(&self.number);
+        locked(&self.to.shared.waiting).remove(&self.to.number);
     }
 }
 

@@ -187,6 +187,21 @@ pub struct Window {
 }
 
 impl Window {
+    /// Returns the moments of a load that begins at `start`.
+    pub fn new(start: Instant, warmup: Duration, stop: Stop) -> Self {
+        let measure = start + warmup;
+        let end = match stop {
+            Stop::After(time) => Some(measure + time),
+            Stop::Operations(_) => None,
+        };
+        Self { start, measure, end }
+    }
+
+    /// Returns when measuring begins, and when it ends if that is known.
+    pub fn measured(&self) -> (Instant, Option<Instant>) {
+        (self.measure, self.end)
+    }
+
     fn second_of(&self, at: Instant) -> u32 {
         at.saturating_duration_since(self.measure).as_secs() as u32
     }
@@ -445,12 +460,7 @@ fn collect(
         None => clock::now() + START_DELAY,
         Some(together) => together.start()?,
     };
-    let measure = start + drive.warmup;
-    let end = match drive.stop {
-        Stop::After(time) => Some(measure + time),
-        Stop::Operations(_) => None,
-    };
-    let window = Window { start, measure, end };
+    let window = Window::new(start, drive.warmup, drive.stop);
     drive.moments.iter().for_each(|moments| moments.begins(&window));
     let cpu_before = clock::process_cpu();
     let mut seen = (start, cpu_before);

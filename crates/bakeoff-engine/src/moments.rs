@@ -31,18 +31,9 @@ impl MomentSender {
         self.begin.get().copied()
     }
 
-    /// Tells of a load that generators elsewhere drive: when it is measured, and until when if that is known.
-    pub fn told(&self, begin: Instant, end: Option<Instant>) {
-        self.begin.set(begin).ok();
-        self.tell.send(Moment::Begin(begin)).ok();
-        if let Some(end) = end {
-            self.tell.send(Moment::End(end)).ok();
-        }
-    }
-
-    /// Told by the engine when all clients are connected. Of two halves that begin together the first
-    /// to tell is heard.
-    pub(super) fn begins(&self, window: &Window) {
+    /// Told when all clients are connected, by the engine or by whoever has generators elsewhere drive the load. Of two
+    /// halves that begin together the first to tell is heard.
+    pub fn begins(&self, window: &Window) {
         if self.begin.set(window.measure).is_err() {
             return;
         }

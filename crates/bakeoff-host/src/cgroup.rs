@@ -15,14 +15,13 @@
 //!
 //! Not here: how a process enters its group (`shim`), when figures are read (`observe`).
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use bakeoff_core::record::PodLimits;
 use bakeoff_core::study::Limits;
-use bakeoff_core::units::ByteCount;
 use serde::{Deserialize, Serialize};
 
 use super::launcher;
@@ -209,26 +208,17 @@ impl Cgroups {
     }
 }
 
-/// Limits of the group that this process is in: those of a container.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct OwnLimits {
-    /// In cores.
-    pub cpu: Option<f64>,
-    /// Of memory.
-    pub memory_bytes: Option<u64>,
-}
-
 /// A limit from here on is none: Kubernetes takes no limit away again, so whoever changes them sets such ones.
 const CPUS_NO_LIMIT: f64 = 1000.0;
 const MEMORY_NO_LIMIT: u64 = 1 << 50;
 
-/// Reads the limits of the group that this process is in.
-pub fn own_limits() -> OwnLimits {
+/// Reads the limits of the group that this process is in: those of a container.
+pub fn own_limits() -> PodLimits {
     Cgroups::mounted().own_limits()
 }
 
 impl Cgroups {
-    fn own_limits(&self) -> OwnLimits {
+    fn own_limits(&self) -> PodLimits {
         let number =
             |dir: &Path, file: &str| self.tree.read(&dir.join(file)).ok()?.trim().parse().ok();
         let dir = |controller| place::own_dir(controller, &self.own, &self.mounts);
@@ -252,50 +242,26 @@ impl Cgroups {
             };
             self.tree.read(&dir.join(file)).ok()?.trim().parse::<u64>().ok()
         });
-        OwnLimits {
+        PodLimits {
             cpu: cpu.filter(|cores| *cores < CPUS_NO_LIMIT),
             memory_bytes: memory.filter(|bytes| *bytes < MEMORY_NO_LIMIT),
         }
     }
 }
 
-impl OwnLimits {
-    /// Returns whether these are the limits that a server is to have: it then needs no group of its own.
-    pub fn are(&self, asked: &Limits) -> bool {
-        self.is_same_as(&Self {
-            cpu: asked.cpu.or(self.cpu),
-            memory_bytes: asked.memory.map(|bytes| bytes.0).or(self.memory_bytes),
-        })
-    }
-
-    /// Returns whether both are the same, as the kernel counts: in pages, and in whole microseconds.
-    pub fn is_same_as(&self, other: &Self) -> bool {
-        let page = rustix::param::page_size() as u64;
-        let pages = |limits: &Self| limits.memory_bytes.map(|bytes| bytes / page);
-        let cpu = match (self.cpu, other.cpu) {
-            (Some(one), Some(other)) => (one - other).abs() <= one * SAME,
-            (None, None) => true,
-            _ => false,
-        };
-        cpu && pages(self) == pages(other)
-    }
+/// Returns whether limits are the same as this machine's kernel counts them.
+pub fn are_same(one: &PodLimits, other: &PodLimits) -> bool {
+    one.is_same_as(other, rustix::param::page_size() as u64)
 }
 
-impl fmt::Display for OwnLimits {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.cpu {
-            Some(cores) => write!(to, "{cores} CPU and ")?,
-            None => write!(to, "no limit of CPU and ")?,
-        }
-        match self.memory_bytes {
-            Some(bytes) => write!(to, "{} of memory", ByteCount(bytes)),
-            None => write!(to, "none of memory"),
-        }
-    }
+/// Returns whether a container's limits are those that a server is to have: it then needs no group of its own.
+fn suffice(own: &PodLimits, asked: &Limits) -> bool {
+    let wanted = PodLimits {
+        cpu: asked.cpu.or(own.cpu),
+        memory_bytes: asked.memory.map(|bytes| bytes.0).or(own.memory_bytes),
+    };
+    are_same(own, &wanted)
 }
-
-/// Limits of CPU that differ by no more than this share are the same: a quota is a whole number.
-const SAME: f64 = 0.01;
 
 /// A limit that this machine may or may not let us apply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -353,9 +319,11 @@ impl Confine for Cgroups {
             Err(refused) => {
                 self.release(spec);
                 let own = self.own_limits();
-                let is_confined = own != OwnLimits::default();
+                let is_confined = own != PodLimits::default();
                 let limits = match refused {
-                    Refused::No(_) if spec.limits.as_ref().is_some_and(|asked| own.are(asked)) => {
+                    Refused::No(_)
+                        if spec.limits.as_ref().is_some_and(|asked| suffice(&own, asked)) =>
+                    {
                         LimitsApplied::ByContainer { limits: own.to_string() }
                     }
                     Refused::No(why) if is_confined => {

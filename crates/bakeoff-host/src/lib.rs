@@ -58,7 +58,7 @@ use serde::{Deserialize, Serialize};
 
 use self::server::Server;
 
-pub use cgroup::{LimitSupport, OwnLimits, limit_support, own_limits};
+pub use cgroup::{LimitSupport, are_same, limit_support, own_limits};
 pub use child::Exit;
 pub use ending::{Ending, EndingCause, Life};
 pub use error::{HostError, LogTail};

@@ -5,6 +5,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use super::refusal::Refusal;
 
 /// Why a program could not be had.
@@ -80,8 +82,20 @@ pub enum InstallError {
 }
 
 /// Each Java, Node.js or Go that was found and did not qualify, with the reason.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuntimeMissing(pub(super) Vec<String>);
+
+impl RuntimeMissing {
+    /// One that was looked at, or that was not there.
+    pub(super) fn one(seen: impl Into<String>) -> Self {
+        Self(vec![seen.into()])
+    }
+
+    /// One that was asked for its version and printed none.
+    pub(super) fn without_version(program: &Path, argument: &str) -> Self {
+        Self::one(format!("`{} {argument}` named no version", program.display()))
+    }
+}
 
 impl fmt::Display for RuntimeMissing {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -39,19 +39,19 @@ pub(super) fn find(host: &Host, needed: u32) -> Result<Java, RuntimeMissing> {
         match ask(&program) {
             Ok((version, major)) if major >= needed => return Ok(Java { program, version }),
             Ok((_, major)) => seen.push(format!("`{}` is Java {major}", program.display())),
-            Err(why) => seen.push(why),
+            Err(RuntimeMissing(why)) => seen.extend(why),
         }
     }
     Err(RuntimeMissing(seen))
 }
 
 /// Asks a runtime for its version; returns its major number too.
-pub(super) fn ask(program: &Path) -> Result<(String, u32), String> {
+pub(super) fn ask(program: &Path) -> Result<(String, u32), RuntimeMissing> {
     let output = tool::ask(Command::new(program).arg("-version"), Duration::from_secs(20))
-        .map_err(|reason| reason.to_string())?;
+        .map_err(|reason| RuntimeMissing::one(reason.to_string()))?;
     version_in(&output)
         .zip(major(&output))
-        .ok_or_else(|| format!("`{} -version` named no version", program.display()))
+        .ok_or_else(|| RuntimeMissing::without_version(program, "-version"))
 }
 
 /// The major version in what `java -version` prints; up to Java 8 it was the second number.

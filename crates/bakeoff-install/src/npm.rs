@@ -24,24 +24,24 @@ pub(super) struct Node {
 
 /// The Node.js of `PATH` if it is at least `needed`; else what was seen.
 pub(super) fn node(host: &Host, needed: u32) -> Result<Node, RuntimeMissing> {
-    let missing = |seen: String| RuntimeMissing(vec![seen]);
     let program = tool::on_path("node", host.path.as_deref())
-        .ok_or_else(|| missing("no `node` on PATH".to_owned()))?;
-    let (version, major) = ask(&program).map_err(missing)?;
+        .ok_or_else(|| RuntimeMissing::one("no `node` on PATH"))?;
+    let (version, major) = ask(&program)?;
     if major < needed {
-        return Err(missing(format!("`{}` is Node.js {version}", program.display())));
+        let seen = format!("`{}` is Node.js {version}", program.display());
+        return Err(RuntimeMissing::one(seen));
     }
     Ok(Node { program, version })
 }
 
 /// Asks a Node.js for its version; returns its major number too.
-pub(super) fn ask(program: &Path) -> Result<(String, u32), String> {
+pub(super) fn ask(program: &Path) -> Result<(String, u32), RuntimeMissing> {
     let output = tool::ask(Command::new(program).arg("--version"), Duration::from_secs(20))
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| RuntimeMissing::one(error.to_string()))?;
     let version = version_in(&output);
     let major = |version: &String| version.split('.').next()?.parse::<u32>().ok();
     let numbered = version.and_then(|version| Some((version.clone(), major(&version)?)));
-    numbered.ok_or_else(|| format!("`{} --version` named no version", program.display()))
+    numbered.ok_or_else(|| RuntimeMissing::without_version(program, "--version"))
 }
 
 /// Why this machine cannot do it, if it cannot.

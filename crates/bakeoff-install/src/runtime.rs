@@ -61,21 +61,20 @@ impl Runtime {
         program: &Path,
         least: u32,
     ) -> Result<RuntimeFound, RuntimeMissing> {
-        let missing = |seen: String| RuntimeMissing(vec![seen]);
         let at_path = program.is_absolute() && tool::is_executable(program);
         let found = match at_path {
             true => Some(program.to_owned()),
             false => tool::on_path(self.program(), host.path.as_deref()),
         };
-        let program = found.ok_or_else(|| missing(format!("no `{}` on PATH", self.program())))?;
-        let asked = match self {
+        let program =
+            found.ok_or_else(|| RuntimeMissing::one(format!("no `{}` on PATH", self.program())))?;
+        let (version, major) = match self {
             Self::Java => java::ask(&program),
             Self::Node => npm::ask(&program),
-        };
-        let (version, major) = asked.map_err(missing)?;
+        }?;
         if major < least {
             let (path, name) = (program.display(), self.name());
-            return Err(missing(format!("`{path}` is {name} {version}")));
+            return Err(RuntimeMissing::one(format!("`{path}` is {name} {version}")));
         }
         Ok(RuntimeFound { program, version })
     }

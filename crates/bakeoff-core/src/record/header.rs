@@ -3,12 +3,14 @@
 //! Not here: the systems that it lists (`system`).
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use super::SystemRecord;
 use crate::plan::Trial;
 use crate::study::Study;
+use crate::units::ByteCount;
 
 /// Description of a run: its study, systems, machine and order of trials.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -167,6 +169,35 @@ pub struct PodLimits {
     /// Of memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
+}
+
+impl PodLimits {
+    /// Returns whether both are the same, as a kernel counts whose pages have so many bytes: in pages, and in whole
+    /// microseconds of CPU time.
+    pub fn is_same_as(&self, other: &Self, page: u64) -> bool {
+        let pages = |limits: &Self| limits.memory_bytes.map(|bytes| bytes / page);
+        let cpu = match (self.cpu, other.cpu) {
+            (Some(one), Some(other)) => (one - other).abs() <= one * CPU_SAME,
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        cpu && pages(self) == pages(other)
+    }
+}
+
+/// Limits of CPU that differ by no more than this share are the same: a quota is a whole number.
+const CPU_SAME: f64 = 0.01;
+
+impl fmt::Display for PodLimits {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.cpu {
+            Some(cores) => write!(to, "{cores} CPU and ")?,
+            None => write!(to, "no limit of CPU and ")?,
+        }
+        match self.memory_bytes {
+            Some(bytes) => write!(to, "{} of memory", ByteCount(bytes)),
+            None => write!(to, "none of memory"),
+        }
+    }
 }
 
 /// Properties of hardware and kernel that change figures. What the kernel does not tell is `None`.

@@ -130,9 +130,14 @@ impl System {
         }
     }
 
+    /// Returns the system itself, and then its parts.
+    pub fn members(&self) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(self.parts.values())
+    }
+
     /// Returns how many nodes run for it, those of its parts among them.
     pub fn nodes_in_all(&self) -> u32 {
-        self.nodes + self.parts.values().map(|part| part.nodes).sum::<u32>()
+        self.members().map(|member| member.nodes).sum()
     }
 }
 

@@ -36,8 +36,8 @@ pub(crate) fn gather<'a>(
     machines: Option<&Machines>,
     (reporter, stop): (&mut dyn Reporter, &AtomicBool),
 ) -> Result<Vec<Contender<'a>>, Failure> {
-    let mut each = study.systems.iter();
-    each.by_ref().map(|asked| contender(asked, run_dir, machines, (&mut *reporter, stop))).collect()
+    let each = study.systems.iter();
+    each.map(|asked| contender(asked, run_dir, machines, (&mut *reporter, stop))).collect()
 }
 
 fn contender<'a>(
@@ -221,6 +221,7 @@ pub(crate) fn for_trial<'a, 'b>(
     let found = contenders.iter().find(|contender| contender.asked.name == trial.system);
     found.expect("a plan names the systems of its study")
 }
+
 /// Brings the programs of all contenders to the machines that take their servers.
 ///
 /// # Errors

@@ -216,7 +216,7 @@ pub(crate) fn looked_at(studies: &[(String, Study)]) -> Result<(String, bool), F
 fn missing(study: &Study, cache: &Cache) -> Result<Vec<(String, String, String)>, Failure> {
     let mut missing = Vec::new();
     let started = study.systems.iter().filter(|system| system.is_started());
-    for system in started.flat_map(|system| std::iter::once(system).chain(system.parts.values())) {
+    for system in started.flat_map(study::System::members) {
         let wanted = version_request(system.version.as_deref())?;
         if let Some(process) = &system.process {
             if let Err(error) = install::named(&system.name, &process.command[0], wanted.as_ref()) {
@@ -225,11 +225,7 @@ fn missing(study: &Study, cache: &Cache) -> Result<Vec<(String, String, String)>
             }
             continue;
         }
-        let Some(recipe) =
-            systems::by_kind(&system.kind).and_then(|kind| kind.declares().origin.recipe())
-        else {
-            continue;
-        };
+        let Some(recipe) = systems::recipe_of(&system.kind) else { continue };
         let own = system.program.as_deref().map(Path::new);
         if let Availability::Missing { reason, remedy, .. } =
             install::describe(recipe, wanted.as_ref(), own, cache)

@@ -13,10 +13,10 @@ use std::sync::atomic::AtomicBool;
 use bakeoff_agent::{Agent, AgentError, Hello, Request, Sent};
 use bakeoff_clock::wall;
 use bakeoff_core::places::{Machine, Places, Purpose, Reach, Takes, Tunnel};
+use bakeoff_core::record::PodLimits;
 use bakeoff_core::study::Study;
 use bakeoff_core::units::{ByteCount, latency_text, plural};
-use bakeoff_host::OwnLimits;
-use bakeoff_install::{Runtime, RuntimeFound};
+use bakeoff_install::{Runtime, RuntimeFound, RuntimeMissing};
 
 use super::catalogue::{self, MISSING};
 use crate::failure::Failure;
@@ -145,8 +145,7 @@ impl Needs {
         let mut needs = Self { direct: places.tunnel == Tunnel::Never, ..Self::default() };
         let systems = studies.iter().flat_map(|(_, study)| &study.systems);
         for system in systems.filter(|system| system.is_started()) {
-            let parts = system.parts.iter().map(|(role, part)| (role.as_str(), part));
-            for (role, part) in std::iter::once(("system", system)).chain(parts) {
+            for (role, part) in systems::by_role(system) {
                 if !places.servers_of(role, &part.kind).contains(&place) {
                     continue;
                 }
@@ -154,8 +153,7 @@ impl Needs {
                 if limits.is_some_and(|limits| limits.cpu.is_some() || limits.memory.is_some()) {
                     needs.limited.push(part.name.clone());
                 }
-                let recipe =
-                    systems::by_kind(&part.kind).and_then(|kind| kind.declares().origin.recipe());
+                let recipe = systems::recipe_of(&part.kind);
                 let Some((runtime, least)) = recipe.and_then(|recipe| recipe.shape.runtime())
                 else {
                     continue;
@@ -231,7 +229,7 @@ fn ask_all(
     match &machine.node {
         None => limits(&told, needs, look),
         Some(node) => {
-            let own: OwnLimits = duty(agent, &Order::OwnLimits)?;
+            let own: PodLimits = duty(agent, &Order::OwnLimits)?;
             look.row("node", node.clone());
             look.row("limits", format!("its pod has {own}; servers get theirs as a pod's own"));
         }
@@ -267,7 +265,7 @@ fn ask_all(
     }
     for (&runtime, (least, of)) in &needs.runtimes {
         let order = Order::Runtime { runtime, program: runtime.program().into(), least: *least };
-        let found: Result<RuntimeFound, String> = duty(agent, &order)?;
+        let found: Result<RuntimeFound, RuntimeMissing> = duty(agent, &order)?;
         match found {
             Ok(found) => {
                 let RuntimeFound { program, version } = found;

@@ -57,8 +57,7 @@ fn judged(
     interrupted: &AtomicBool,
     cases: &mut Vec<Case>,
 ) -> Result<ExitCode, Failure> {
-    let mut runner =
-        Runner { options: &args.options, places: None, reporter, interrupted, lost: false };
+    let mut runner = Runner { options: &args.options, places: None, reporter, interrupted };
     let began = clock::now();
     let (mut folder, mut complete) = match (&args.resume, &args.study) {
         (Some(run), _) => {

@@ -56,7 +56,7 @@ pub(crate) fn run(
         on: None,
         ports: args.ports.clone(),
     };
-    let mut runner = Runner { options: &options, places: None, reporter, interrupted, lost: false };
+    let mut runner = Runner { options: &options, places: None, reporter, interrupted };
     let (seed, order) = runner::order(&study, options.seed);
     let (folder, complete) = runner.begin(study, seed, order, None)?;
     reporter.report(&Event::RunFinished { complete, resume: "run", folder: &folder.path });

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-use bakeoff_core::record::TrialRecord;
+use bakeoff_core::record::{TrialOutcome, TrialRecord};
 use bakeoff_core::study::Study;
 
 use self::runner::Runner;
@@ -26,8 +26,7 @@ pub(crate) fn run(
     reporter: &mut dyn Reporter,
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
-    let mut runner =
-        Runner { options: &args.options, places: None, reporter, interrupted, lost: false };
+    let mut runner = Runner { options: &args.options, places: None, reporter, interrupted };
     let (folder, complete) = match (&args.resume, &args.study) {
         (Some(run), _) => runner.go_on(run, args.trust)?,
         (None, Some(study)) => {
@@ -37,10 +36,8 @@ pub(crate) fn run(
         }
         (None, None) => unreachable!("clap asks for one of them"),
     };
-    let lost = runner.lost;
     reporter.report(&Event::RunFinished { complete, resume: "run", folder: &folder.path });
-    let concluded = conclude(&folder, args.json, args.all)?;
-    Ok(if lost { ExitCode::from(UNREACHABLE) } else { concluded })
+    conclude(&folder, args.json, args.all)
 }
 
 /// Renders the run from its record alone, and says where it is.
@@ -60,7 +57,9 @@ pub(crate) fn conclude(folder: &RunFolder, json: bool, all: bool) -> Result<Exit
         of.peek().is_some() && of.all(TrialRecord::never_ready)
     };
     let unstarted = record.header.study.systems.iter().any(|system| never_ready(&system.name));
+    let lost = |trial: &TrialRecord| matches!(trial.outcome, TrialOutcome::MachineLost(_));
     Ok(match record.is_complete() {
+        false if record.trials.iter().any(lost) => ExitCode::from(UNREACHABLE),
         false => ExitCode::from(Failure::INTERRUPTED.exit_code()),
         true if unstarted => ExitCode::from(UNREACHABLE),
         true if any_invalid => ExitCode::from(NOT_VALID),

@@ -28,11 +28,14 @@ pub(super) fn until_stopped<T: Send, E: fmt::Display + Send>(
 ) -> Result<T, AgentRefusal> {
     let (stop, begin) = (AtomicBool::new(false), mpsc::channel().0);
     let done = hearing(line, &begin, &stop, || work(&stop));
-    done.map_err(|error| {
-        let text = error.to_string();
-        let text = text.strip_prefix("error: ").unwrap_or(&text);
-        AgentRefusal { interrupted: stop.load(Ordering::Relaxed), ..AgentRefusal::new(text) }
-    })
+    done.map_err(|error| refusal(&error, stop.load(Ordering::Relaxed)))
+}
+
+/// Puts an error into words for the pipe; whoever prints them says that it is one.
+pub(super) fn refusal(error: &impl fmt::Display, interrupted: bool) -> AgentRefusal {
+    let text = error.to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    AgentRefusal { interrupted, ..AgentRefusal::new(text) }
 }
 
 /// Runs `work` in a thread while this one hears what the coordinator says meanwhile.

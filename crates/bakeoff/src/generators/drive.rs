@@ -20,7 +20,8 @@ use bakeoff_engine::Live;
 use serde::de::DeserializeOwned;
 
 use super::order::{
-    AcknowledgedTold, HttpTold, KeysOrder, Order, ReadBackTold, StageOrder, StageTold, To, open,
+    AcknowledgedTold, HttpTold, KeysOrder, Order, ReadBackTold, StageOrder, StageTold, To, answers,
+    open, tell_to_stop,
 };
 use super::requests::{AnswersTold, HttpOrder};
 use crate::machines::{Machine, Machines};
@@ -61,14 +62,10 @@ pub(crate) struct HttpDriven {
 
 /// A load as each generator told of it, in the order of the places file.
 struct Driven {
-    /// When it was to begin, by this machine's clock.
-    start: Instant,
+    heard: Heard,
     /// Clients of the whole load.
     clients: u32,
-    offsets: Vec<Offset>,
     open: Vec<Exchange>,
-    /// As they came: what a generator measured takes a tenth of the memory so.
-    answers: Vec<Vec<u8>>,
 }
 
 impl Driven {
@@ -77,9 +74,9 @@ impl Driven {
     fn each<T: DeserializeOwned>(
         self,
     ) -> impl Iterator<Item = Result<(Seen, T), GeneratorError>> + use<T> {
-        let of = self.answers.len() as u32;
-        let clients = self.clients;
-        let all = self.open.into_iter().zip(self.offsets).zip(self.answers);
+        let Self { heard: Heard { offsets, answers, .. }, clients, open } = self;
+        let of = answers.len() as u32;
+        let all = open.into_iter().zip(offsets).zip(answers);
         (0..).zip(all).map(move |(index, ((exchange, offset), answer))| {
             let clients = LoadShare { index, of }.count(clients.into()) as u32;
             Ok((Seen { clients, offset }, exchange.read_answer(&answer)?))
@@ -89,8 +86,10 @@ impl Driven {
 
 /// The answers of a load's generators, unread.
 struct Heard {
+    /// When the load was to begin, by this machine's clock.
     start: Instant,
     offsets: Vec<Offset>,
+    /// As they came: what a generator measured takes a tenth of the memory so.
     answers: Vec<Vec<u8>>,
 }
 
@@ -293,7 +292,7 @@ impl<'a> Generators<'a> {
     ) -> Result<StageDriven, GeneratorError> {
         let orders = (0..self.count()).map(|_| Order::Stage(Box::new(order.clone())));
         let driven = self.drive(order.clients, orders, interrupted, progress, begun)?;
-        let start = driven.start;
+        let start = driven.heard.start;
         let (mut all, mut parts, mut next_ticket) = (Sum::default(), Vec::new(), 0);
         for told in driven.each::<StageTold>() {
             let (seen, told) = told?;
@@ -351,12 +350,9 @@ impl<'a> Generators<'a> {
         let open = open(machines.iter().map(|machine| &*machine.agent), orders)?;
         let heard = self.begin_and_listen(&machines, &open, interrupted, progress, begun);
         if heard.is_err() {
-            for exchange in &open {
-                exchange.tell(&LoadLine::Stop).ok();
-            }
+            tell_to_stop(&open);
         }
-        let Heard { start, offsets, answers } = heard?;
-        Ok(Driven { start, clients, offsets, open, answers })
+        Ok(Driven { heard: heard?, clients, open })
     }
 
     fn begin_and_listen(
@@ -437,26 +433,10 @@ impl<'a> Generators<'a> {
         take: &mut dyn FnMut(T) -> Result<(), GeneratorError>,
     ) -> Result<(), GeneratorError> {
         let open = open(self.each().iter().map(|machine| &*machine.agent), orders)?;
-        let mut stopped = false;
-        let mut answer = |exchange: &Exchange| -> Result<T, GeneratorError> {
-            loop {
-                if stop.load(Ordering::Relaxed) && !stopped {
-                    stopped = true;
-                    open.iter().for_each(|one| drop(one.tell(&LoadLine::Stop)));
-                }
-                self.all_are_there()?;
-                match exchange.next_within(LISTEN_EVERY)? {
-                    Some(Incoming::Answer(body)) => return Ok(exchange.read_answer(&body)?),
-                    Some(Incoming::Refusal(refusal)) => {
-                        return Err(exchange.refused(refusal).into());
-                    }
-                    _ => {}
-                }
-            }
-        };
-        let taken = open.iter().try_for_each(|exchange| take(answer(exchange)?));
+        let look = || self.all_are_there();
+        let taken = answers(&open, stop, &look, &mut |told: Result<T, AgentError>| take(told?));
         if taken.is_err() {
-            open.iter().for_each(|one| drop(one.tell(&LoadLine::Stop)));
+            tell_to_stop(&open);
         }
         taken
     }

@@ -8,15 +8,12 @@ use bakeoff_engine::together::Together;
 use bakeoff_engine::{Drive, LoadError, open_files};
 use serde_json::Value;
 
-use super::begin::{Begun, begin_when_told, told};
+use super::begin::{Begun, begin_when_told, refusal, told};
 use super::order::{HttpTold, StageTold};
 use super::requests::{AnswersTold, HttpOrder};
 
 fn refused(error: LoadError) -> AgentRefusal {
-    let interrupted = matches!(error, LoadError::Interrupted);
-    let text = error.to_string();
-    let text = text.strip_prefix("error: ").unwrap_or(&text);
-    AgentRefusal { interrupted, ..AgentRefusal::new(text) }
+    refusal(&error, matches!(error, LoadError::Interrupted))
 }
 
 /// Drives this machine's share.

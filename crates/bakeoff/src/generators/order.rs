@@ -5,8 +5,10 @@
 //! Not here: carrying orders out (`serve`), giving them (`drive`).
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use bakeoff_agent::{Agent, AgentError, Exchange, Request};
+use bakeoff_agent::{Agent, AgentError, Exchange, Incoming, LoadLine, Request};
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::plan;
 use bakeoff_core::schedule::LoadShare;
@@ -83,6 +85,43 @@ pub(crate) fn open<'a>(
         agent.open(&Request::Duty { what })
     });
     given.collect()
+}
+
+/// How often it is looked whether somebody wants the end while answers are waited for.
+const LISTEN_EVERY: Duration = Duration::from_millis(20);
+
+/// Waits for the answers of some requests, in their order, and hands on each answer or refusal, one in memory at a
+/// time. Tells all to stop once `stop` says so. `look` is asked meanwhile whether to go on.
+///
+/// # Errors
+/// When an agent is lost or answers what was not asked; those of `look` and `take`.
+pub(crate) fn answers<T: DeserializeOwned, E: From<AgentError>>(
+    open: &[Exchange],
+    stop: &AtomicBool,
+    look: &dyn Fn() -> Result<(), E>,
+    take: &mut dyn FnMut(Result<T, AgentError>) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut stopped = false;
+    for exchange in open {
+        take(loop {
+            if stop.load(Ordering::Relaxed) && !stopped {
+                stopped = true;
+                tell_to_stop(open);
+            }
+            look()?;
+            match exchange.next_within(LISTEN_EVERY)? {
+                Some(Incoming::Answer(body)) => break Ok(exchange.read_answer(&body)?),
+                Some(Incoming::Refusal(refusal)) => break Err(exchange.refused(refusal)),
+                _ => {}
+            }
+        })?;
+    }
+    Ok(())
+}
+
+/// Tells all to stop that are still there.
+pub(crate) fn tell_to_stop(open: &[Exchange]) {
+    open.iter().for_each(|exchange| drop(exchange.tell(&LoadLine::Stop)));
 }
 
 /// Where a generator's clients connect to.

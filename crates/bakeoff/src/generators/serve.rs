@@ -97,11 +97,11 @@ impl Duties for Generator {
             Order::OwnLimits => told(&bakeoff_host::own_limits()),
             Order::Program { kind, version } => program(&kind, version.as_deref()),
             Order::Starts { kind, program, libraries } => {
-                let recipe =
-                    systems::by_kind(&kind).and_then(|system| system.declares().origin.recipe());
-                let started =
-                    recipe.map(|recipe| bakeoff_install::starts(recipe, &program, &libraries));
-                started.unwrap_or(Ok(())).map(|()| Value::Null).map_err(AgentRefusal::new)
+                if let Some(recipe) = systems::recipe_of(&kind) {
+                    bakeoff_install::starts(recipe, &program, &libraries)
+                        .map_err(AgentRefusal::new)?;
+                }
+                Ok(Value::Null)
             }
             Order::Keep { namespace } => {
                 let keeper = Keeper::in_pod(&namespace)?;
@@ -115,10 +115,7 @@ impl Duties for Generator {
             Order::Appends { dir, bytes, clients } => {
                 told(&until_stopped(line, |stop| disk::commits(&dir, bytes, &clients, stop))?)
             }
-            Order::Runtime { runtime, program, least } => {
-                let found = runtime.look_for(&program, least);
-                told(&found.map_err(|missing| missing.to_string()))
-            }
+            Order::Runtime { runtime, program, least } => told(&runtime.look_for(&program, least)),
             Order::Describe { data } => told(&describe::describe(data.as_deref())),
         }
     }

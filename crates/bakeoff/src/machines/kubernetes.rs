@@ -22,7 +22,7 @@ use std::time::Duration;
 use bakeoff_agent::{Agent, AgentError, Carrier};
 use bakeoff_clock as clock;
 use bakeoff_core::places::{Kubernetes, Machine, Reach, Takes};
-use bakeoff_core::study::{Limits, Study};
+use bakeoff_core::study::{self, Limits, Study};
 use serde_json::Value;
 
 use self::kubectl::{Kubectl, Lacking};
@@ -44,10 +44,9 @@ const PLACED_WITHIN: Duration = Duration::from_secs(15);
 /// The pods of a run. Dropping it removes their namespace.
 pub(crate) struct Pods {
     kubectl: Kubectl,
-    names: Names,
     machines: Vec<Machine>,
-    /// Whether the pods of generators may remove the namespace, or why not.
-    keeper: Result<(), String>,
+    /// Why the pods of generators may not remove the namespace; `None` where they may.
+    lacks_keeper: Option<String>,
     /// Whether pods have bakeoff from an image.
     has_agent: bool,
     /// Which one each pod is: another may come to have its name.
@@ -70,7 +69,8 @@ impl Pods {
     ) -> Result<Self, Failure> {
         let sets = server_sets(wanted, studies)?;
         let names = Names::new(run, wanted.namespace.as_deref());
-        let kubectl = Kubectl::new(wanted, &names);
+        let is_own = names.has_own_namespace();
+        let kubectl = Kubectl::new(wanted, names);
         let limited = studies.iter().any(|study| limits::are_asked(study));
         let Lacking { keeper: lacks_keeper, resize, .. } = kubectl.demand_rights()?;
         if limited && resize {
@@ -78,32 +78,30 @@ impl Pods {
                 "limits of servers will not be applied: you have not the right to patch pods/resize",
             );
         }
-        let is_own = names.has_own_namespace();
         if is_own {
-            kubectl.create(&manifests::namespace(&names))?;
+            kubectl.create(&manifests::namespace(kubectl.names()))?;
         }
         let has_agent = wanted.agent_image.is_some();
         let mut pods = Self {
             kubectl,
-            names,
             machines: Vec::new(),
-            keeper: Ok(()),
+            lacks_keeper: None,
             has_agent,
             uids: BTreeMap::new(),
             wanted: wanted.clone(),
             given: limits::Given::default(),
         };
-        pods.keeper = match lacks_keeper {
+        pods.lacks_keeper = match lacks_keeper {
             // What is not the run's own goes with the Job.
-            _ if !is_own => Ok(()),
-            None => manifests::keeper(&pods.names.namespace)
+            _ if !is_own => None,
+            None => manifests::keeper(&pods.kubectl.names().namespace)
                 .iter()
-                .try_for_each(|object| pods.kubectl.create(object).map(drop))
-                .map_err(|failure| failure.to_string()),
-            Some(missing) => Err(format!("you have not the rights to {missing}")),
+                .find_map(|object| pods.kubectl.create(object).err())
+                .map(|failure| failure.to_string()),
+            Some(missing) => Some(format!("you have not the rights to {missing}")),
         };
-        let names = &pods.names;
-        let keeps = pods.keeper.is_ok() && is_own;
+        let names = pods.kubectl.names();
+        let keeps = pods.lacks_keeper.is_none() && is_own;
         let job = pods.kubectl.create(&manifests::generators(wanted, names, keeps))?;
         let owner = manifests::owner(&job);
         pods.kubectl.create(&manifests::service(names, &owner))?;
@@ -129,29 +127,23 @@ impl Pods {
 
     /// Has an agent remove the namespace once the coordinator is gone; says so where that cannot be.
     pub(super) fn keep(&self, agent: &Agent) -> Result<(), AgentError> {
-        if !self.names.has_own_namespace() {
+        if !self.kubectl.names().has_own_namespace() {
             return Ok(());
         }
-        let order = Order::Keep { namespace: self.names.namespace.clone() };
-        let kept = match &self.keeper {
-            Ok(()) => duty::<()>(agent, &order).map_err(|error| match error.is_loss() {
-                true => Err(error),
-                false => Ok(error.to_string()),
-            }),
-            Err(why) => Err(Ok(why.clone())),
+        let name = &self.kubectl.names().namespace;
+        let why = match &self.lacks_keeper {
+            Some(why) => why.clone(),
+            None => match duty::<()>(agent, &Order::Keep { namespace: name.clone() }) {
+                Ok(()) => return Ok(()),
+                Err(error) if error.is_loss() => return Err(error),
+                Err(error) => error.to_string(),
+            },
         };
-        match kept {
-            Ok(()) => Ok(()),
-            Err(Err(lost)) => Err(lost),
-            Err(Ok(why)) => {
-                let name = &self.names.namespace;
-                messages::warn(&format!(
-                    "should bakeoff be killed, the empty namespace `{name}` stays: {why}\nhint: the rights to create \
-                     serviceaccounts, roles and rolebindings have it removed by a pod"
-                ));
-                Ok(())
-            }
-        }
+        messages::warn(&format!(
+            "should bakeoff be killed, the empty namespace `{name}` stays: {why}\nhint: the rights to create \
+             serviceaccounts, roles and rolebindings have it removed by a pod"
+        ));
+        Ok(())
     }
 
     /// Gives a pod the limits of the one server that it is to take, or its own ones back; says so where that cannot be.
@@ -207,7 +199,7 @@ impl Pods {
             let seen = self.kubectl.get_own("pods")?;
             let pods = seen["items"].as_array().map_or(&[][..], Vec::as_slice);
             let mut machines: Vec<Machine> =
-                pods.iter().filter_map(|pod| ready(pod, &self.names.prefix)).collect();
+                pods.iter().filter_map(|pod| ready(pod, &self.kubectl.names().prefix)).collect();
             if machines.len() == all {
                 machines.sort_by(|a, b| {
                     let key = |one: &Machine| (one.generator, one.kind.clone(), number(&one.name));
@@ -224,7 +216,9 @@ impl Pods {
                 .or_else(|| (waited >= READY_WITHIN).then(|| troubles::late(READY_WITHIN)));
             if let Some(trouble) = trouble {
                 let events = self.kubectl.get("events").unwrap_or_default();
-                return Err(Failure::unreachable(trouble.told(&events, &self.names.prefix)));
+                return Err(Failure::unreachable(
+                    trouble.told(&events, &self.kubectl.names().prefix),
+                ));
             }
             std::thread::sleep(LOOK_EVERY);
         }
@@ -233,7 +227,7 @@ impl Pods {
 
 impl Drop for Pods {
     fn drop(&mut self) {
-        self.kubectl.remove_all(&self.names);
+        self.kubectl.remove_all();
     }
 }
 
@@ -263,10 +257,7 @@ fn server_sets<'a>(
     }
     let systems = studies.iter().flat_map(|study| &study.systems);
     let systems = systems.filter(|system| system.is_started());
-    let kinds: Vec<&str> = systems
-        .flat_map(|system| std::iter::once(system).chain(system.parts.values()))
-        .map(|one| &*one.kind)
-        .collect();
+    let kinds: Vec<&str> = systems.flat_map(study::System::members).map(|one| &*one.kind).collect();
     let images = wanted.images.iter().map(|(kind, image)| (kind.as_str(), image.as_str()));
     let mut sets: Vec<_> = images.filter(|(kind, _)| kinds.contains(kind)).map(Some).collect();
     let has_own = |kind: &&str| wanted.images.iter().any(|(own, _)| own == kind);

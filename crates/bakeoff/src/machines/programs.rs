@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use bakeoff_agent::{AgentError, FileStamp, Request};
 use bakeoff_core::study;
 use bakeoff_host::HostError;
-use bakeoff_install::{Installed, Program, Runtime, RuntimeFound, Shape, sha256_of};
+use bakeoff_install::{
+    Installed, Program, Runtime, RuntimeFound, RuntimeMissing, Shape, sha256_of,
+};
 
 use super::{Machine, Machines};
 use crate::failure::Failure;
@@ -35,7 +37,7 @@ fn check_runtime(
         Program::Java { java: path, .. } | Program::Node { node: path, .. } => path.clone(),
     };
     let order = Order::Runtime { runtime, program: path, least };
-    let found: Result<RuntimeFound, String> = duty(&machine.agent, &order)?;
+    let found: Result<RuntimeFound, RuntimeMissing> = duty(&machine.agent, &order)?;
     found.map(drop).map_err(|seen| {
         let (name, system) = (machine.agent.machine(), &program.system);
         Failure::input(
@@ -73,10 +75,7 @@ fn start_once(
             let first = refusal.text.lines().next().unwrap_or_default();
             Failure::input(
                 format!("the program of `{kind}` was brought to `{name}` and does not start there: {first}"),
-                match machines.places.kubernetes {
-                    None => format!("install what it needs on `{name}`"),
-                    Some(_) => format!("name an image that has it as `images: {{{kind}: …}}`"),
-                },
+                machines.remedy(kind, || format!("install what it needs on `{name}`")),
             )
         }
         _ => error.into(),
@@ -85,8 +84,7 @@ fn start_once(
 
 /// Returns whether a kind's program is of use only with the files around it.
 fn is_accompanied(kind: &str) -> bool {
-    let recipe = systems::by_kind(kind).and_then(|system| system.declares().origin.recipe());
-    recipe.is_some_and(|recipe| matches!(recipe.shape, Shape::Accompanied { .. }))
+    systems::recipe_of(kind).is_some_and(|recipe| matches!(recipe.shape, Shape::Accompanied { .. }))
 }
 
 /// Sends a program to a machine that lacks it. Returns where the executable is there, where it is one.
@@ -119,12 +117,9 @@ fn send_one(
                         "`{kind}` is `{}` here, which `{name}` has not; it is of use only with files around it",
                         path.display()
                     ),
-                    match machines.places.kubernetes {
-                        None => format!(
-                            "install it there, or have `bakeoff install {kind}` fetch one that can be sent"
-                        ),
-                        Some(_) => format!("name an image that has it as `images: {{{kind}: …}}`"),
-                    },
+                    machines.remedy(kind, || {
+                        format!("install it there, or have `bakeoff install {kind}` fetch one that can be sent")
+                    }),
                 )),
             }
         }
@@ -145,6 +140,14 @@ fn sent_path(machine: &Machine, path: &Path, sha256: &str) -> PathBuf {
 }
 
 impl Machines {
+    /// Returns the words that mend a kind's program that is missing: `elsewhere` where machines are no pods.
+    fn remedy(&self, kind: &str, elsewhere: impl FnOnce() -> String) -> String {
+        match self.places.kubernetes {
+            None => elsewhere(),
+            Some(_) => format!("name an image that has it as `images: {{{kind}: …}}`"),
+        }
+    }
+
     /// Sends the program of a component to all machines that take its servers. `needed`: the runtime that it needs,
     /// and its oldest major version that will do.
     ///
@@ -186,8 +189,9 @@ impl Machines {
         let Some((kind, image)) = images.into_iter().find(|(kind, _)| *kind == asked.kind) else {
             return Ok(None);
         };
-        let recipe = systems::by_kind(kind).and_then(|system| system.declares().origin.recipe());
-        let Some(shape) = recipe.map(|recipe| recipe.shape) else { return Ok(None) };
+        let Some(shape) = systems::recipe_of(kind).map(|recipe| recipe.shape) else {
+            return Ok(None);
+        };
         let machines = self.each.iter().zip(&self.places.machines);
         let own = machines.filter(|(_, place)| place.kind.as_ref() == Some(kind));
         let mut found: Option<Installed> = None;

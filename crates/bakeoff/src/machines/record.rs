@@ -4,25 +4,20 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use bakeoff_agent::{AgentError, Exchange, Incoming, LoadLine, Request, TripsTold};
+use bakeoff_agent::{AgentError, Incoming, Request, TripsTold};
 use bakeoff_core::places::Takes;
 use bakeoff_core::record::{
     BaselineAppends, Environment, GeneratorPart, MachineBaseline, MachineTrial, NetworkPath,
     PodLimits, RunMachine, RunPod,
 };
-use bakeoff_host::OwnLimits;
 use serde::de::DeserializeOwned;
 
 use super::{Machine, Machines};
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
-use crate::generators::order::{Order, duty, open};
+use crate::generators::order::{Order, answers, duty, open};
 use crate::trial::baseline::{self, BaselineOrder};
-
-/// How often it is looked whether the user wants the end while machines are measured.
-const LISTEN_EVERY: Duration = Duration::from_millis(20);
 
 impl Machines {
     /// Describes each machine for the record, with the speed of the disk that will hold its data.
@@ -37,9 +32,8 @@ impl Machines {
             let offset = machine.agent.offset()?;
             let pod = self.places.kubernetes.as_ref().zip(place.node.clone());
             let pod = pod.map(|(wanted, node)| -> Result<RunPod, Failure> {
-                let own: OwnLimits = duty(&machine.agent, &Order::OwnLimits)?;
+                let read = duty(&machine.agent, &Order::OwnLimits)?;
                 let asked = PodLimits { cpu: wanted.cpus(), memory_bytes: wanted.memory_bytes() };
-                let read = PodLimits { cpu: own.cpu, memory_bytes: own.memory_bytes };
                 Ok(RunPod { node, asked, read })
             });
             Ok(RunMachine {
@@ -163,24 +157,14 @@ fn ask_each<T: DeserializeOwned>(
     interrupted: &AtomicBool,
 ) -> Result<Vec<Result<T, Failure>>, Failure> {
     let open = open(machines.iter().map(|machine| &*machine.agent), orders)?;
-    let mut stopped = false;
-    let mut answer = |exchange: &Exchange| loop {
-        if interrupted.load(Ordering::Relaxed) && !stopped {
-            stopped = true;
-            open.iter().for_each(|one| drop(one.tell(&LoadLine::Stop)));
-        }
-        match exchange.next_within(LISTEN_EVERY)? {
-            Some(Incoming::Answer(body)) => return Ok(Ok(exchange.read_answer(&body)?)),
-            Some(Incoming::Refusal(refusal)) => {
-                return Ok(Err(Failure::from(exchange.refused(refusal))));
-            }
-            _ => {}
-        }
-    };
-    let answers: Result<Vec<_>, AgentError> = open.iter().map(&mut answer).collect();
+    let mut all = Vec::new();
+    let answered: Result<(), AgentError> = answers(&open, interrupted, &|| Ok(()), &mut |told| {
+        all.push(told.map_err(Failure::from));
+        Ok(())
+    });
     match interrupted.load(Ordering::Relaxed) {
         true => Err(Failure::INTERRUPTED),
-        false => Ok(answers?),
+        false => answered.map(|()| all).map_err(Failure::from),
     }
 }
 

@@ -15,6 +15,7 @@ use bakeoff_core::check::{self, Verdict};
 use bakeoff_core::log_findings::NodeLog;
 use bakeoff_core::observed::{GENERATOR, Observed, PhaseName, Series};
 use bakeoff_core::record::MachineTrial;
+use bakeoff_engine::Window;
 use bakeoff_host::{MachineId, Process};
 
 use super::{Machine, Machines};
@@ -84,7 +85,8 @@ impl<'a> Watch<'a> {
     }
 
     /// Tells machines that do not drive the load when it is measured.
-    pub(crate) fn moments(&self, begin: Instant, end: Option<Instant>) {
+    pub(crate) fn moments(&self, window: &Window) {
+        let (begin, end) = window.measured();
         for (machine, (offset, _)) in self.machines.each.iter().zip(&self.clocks) {
             let request = Request::Moments {
                 begin: offset.theirs(begin),

@@ -48,7 +48,7 @@ fn every_shipped_study_can_be_read_with_what_is_registered() {
         let study = parse(name, &format!("{name}.yaml"), text, &kinds());
         let study = study.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
         for system in &study.systems {
-            let members = std::iter::once(system).chain(system.parts.values());
+            let members = system.members();
             for member in members {
                 assert!(by_kind(&member.kind).is_some(), "{name}: `{}`", member.kind);
             }

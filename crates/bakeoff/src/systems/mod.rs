@@ -101,7 +101,7 @@ use bakeoff_engine::works::keyed::{Keyed, KvSession, KvWork, Reading, Source};
 use bakeoff_engine::{self as engine, Connections, Drive, EngineError, Live};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{HostError, NodeSpec, Seat};
-use bakeoff_install::Installed;
+use bakeoff_install::{Installed, Recipe};
 use bakeoff_wire::ProtocolError;
 
 use self::declaration::Declaration;
@@ -116,6 +116,17 @@ pub(crate) fn registry() -> &'static [&'static dyn System] {
 /// The system of a kind.
 pub(crate) fn by_kind(kind: &str) -> Option<&'static dyn System> {
     registry().iter().copied().find(|system| system.kind().name == kind)
+}
+
+/// Returns how the program of a kind can be had; `None` where it is bakeoff itself, or there is no such kind.
+pub(crate) fn recipe_of(kind: &str) -> Option<&'static Recipe> {
+    by_kind(kind)?.declares().origin.recipe()
+}
+
+/// Returns a system and its parts, each with its role.
+pub(crate) fn by_role(system: &study::System) -> impl Iterator<Item = (&str, &study::System)> {
+    let parts = system.parts.iter().map(|(role, part)| (role.as_str(), part));
+    std::iter::once((COMPOSITE, system)).chain(parts)
 }
 
 /// Returns the kinds that every study is checked against.

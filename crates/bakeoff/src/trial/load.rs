@@ -19,7 +19,7 @@ use bakeoff_core::study::{Arrivals, Find, Load, Operation, Stop, Workload};
 use bakeoff_core::units::count_text;
 use bakeoff_core::workload::mix64;
 use bakeoff_engine::works::keyed::{Keyed, Reading, Source};
-use bakeoff_engine::{Connections, Drive, Live, Seconds};
+use bakeoff_engine::{Connections, Drive, Live, Seconds, Window};
 use bakeoff_host::disturbance::Stretch;
 
 use super::routes::Routes;
@@ -274,14 +274,10 @@ impl TrialRunner<'_, '_> {
         let progress = &mut |live: &Live| reporter.report(&Event::Observed { clients, live });
         let sampling = &self.sampling;
         let begun = &mut |start: Instant| {
-            let measure = start + load.warmup;
-            let end = match stage.stop {
-                Stop::After(time) => Some(measure + time),
-                Stop::Operations(_) => None,
-            };
-            moments.told(measure, end);
+            let window = Window::new(start, load.warmup, stage.stop);
+            moments.begins(&window);
             if let Some(watch) = &sampling.watch {
-                watch.moments(measure, end);
+                watch.moments(&window);
             }
         };
         let driven = generators.stage(&order, self.context.interrupted, progress, begun)?;

@@ -223,6 +223,13 @@ fn runs_a_study() -> Result<(), Lacking> {
     let none = PODS.replace("bakeoff-debian:1", "none:1");
     let ran = end(dir.path(), begin(&cluster, dir.path(), SMALL_ETCD, &none));
     ran.ends_with(4).complains(&["ErrImageNeverPull", "last event: ", "`image-pull`"]);
+    let apart = PODS.replace("share-nodes: true", "share-nodes: false");
+    let ran = end(dir.path(), begin(&cluster, dir.path(), SMALL_ETCD, &apart));
+    ran.ends_with(4).complains(&[
+        "no node takes it",
+        "last event: FailedScheduling",
+        "share-nodes",
+    ]);
     assert_eq!(namespaces(&cluster), Vec::<String>::new());
     missing_rights_are_told(&cluster);
     images_and_limits(&cluster)

@@ -8,6 +8,7 @@
 //! Not here: what runs on the hosts.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -364,4 +365,45 @@ fn inner(host: &Child) -> Result<u32, String> {
         std::thread::sleep(Duration::from_millis(20));
     }
     Err("a host has no first process".to_owned())
+}
+
+/// A canary beside the hosts, where they reach it; killed when dropped.
+pub(crate) struct CanaryBeside {
+    process: Child,
+    pub(crate) address: String,
+}
+
+impl CanaryBeside {
+    /// Starts one; `command` runs bakeoff where the hosts are.
+    pub(crate) fn start(hosts: &Hosts, mut command: Command) -> Self {
+        command.args(["__canary", "--listen", "198.18.0.254:0", "--sync", "none", "--data"]);
+        command.arg(hosts.dir().join("canary"));
+        let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+        let address = lines.find_map(|line| {
+            line.unwrap().strip_prefix("canary: listening on ").map(str::to_owned)
+        });
+        std::thread::spawn(move || lines.for_each(drop)); // a full pipe would stop it
+        Self { process, address: address.expect("a canary says where it listens") }
+    }
+
+    /// One of its counters, as it counted itself.
+    pub(crate) fn stat(&self, hosts: &Hosts, name: &str) -> u64 {
+        let script = format!(
+            "exec 3<>/dev/tcp/{} && printf 'GET /stats HTTP/1.1\\r\\nHost: a\\r\\nConnection: close\\r\\n\\r\\n' \
+             >&3 && cat <&3",
+            self.address.replace(':', "/")
+        );
+        let told = hosts.command("bash").args(["-c", &script]).output().unwrap();
+        let told = String::from_utf8_lossy(&told.stdout);
+        let (_, body) = told.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{told}"));
+        serde_json::from_str::<serde_json::Value>(body).unwrap()[name].as_u64().expect(name)
+    }
+}
+
+impl Drop for CanaryBeside {
+    fn drop(&mut self) {
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
 }

@@ -106,21 +106,18 @@ fn one_node(record: &Record) -> BTreeSet<String> {
     found
 }
 
+/// The largest pages of a kernel, in bytes: a record does not say which its machine had.
+const PAGE_MAX: u64 = 64 << 10;
+
 /// Returns how the limits of a pod differ from those that were asked for.
 fn other_limits(machine: &RunMachine) -> Option<String> {
     let RunPod { asked, read, .. } = machine.pod.as_ref()?;
-    let cpu = match (asked.cpu, read.cpu) {
-        (Some(asked), Some(read)) => (asked - read).abs() > asked * 0.01,
-        (asked, read) => asked.is_some() != read.is_some(),
-    };
-    // The kernel counts in pages.
-    let kib = |limits: &PodLimits| limits.memory_bytes.map(|bytes| bytes >> 16);
     let words = |limits: &PodLimits| {
         let cpu = limits.cpu.map_or("no limit".to_owned(), |cores| cores.to_string());
         let memory = limits.memory_bytes.map(|bytes| ByteCount(bytes).to_string());
         format!("{cpu} of CPU and {} of memory", memory.unwrap_or("no limit".to_owned()))
     };
-    (cpu || kib(asked) != kib(read)).then(|| {
+    (!asked.is_same_as(read, PAGE_MAX)).then(|| {
         format!("{} has {}, and {} was asked for", machine.name, words(read), words(asked))
     })
 }

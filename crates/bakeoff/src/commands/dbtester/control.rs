@@ -40,7 +40,7 @@ pub(super) fn run(
         return from(&file, &databases, &record, args);
     }
     let (seed, order) = runner::order(&study, args.options.seed);
-    let mut runner = Runner { options: &args.options, places, reporter, interrupted, lost: false };
+    let mut runner = Runner { options: &args.options, places, reporter, interrupted };
     let (folder, complete) = runner.begin(study, seed, order, None)?;
     reporter.report(&Event::RunFinished { complete, resume: "run", folder: &folder.path });
     let code = run::conclude(&folder, false, false)?;

@@ -9,10 +9,9 @@ use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
 use bakeoff_core::places::Purpose;
-use bakeoff_core::study::Stop;
 use bakeoff_core::units::plural;
 use bakeoff_engine::works::http::Ready;
-use bakeoff_engine::{Drive, Live};
+use bakeoff_engine::{Drive, Live, Window};
 
 use super::ask::Asked;
 use super::generator_parts::GeneratorShown;
@@ -118,12 +117,8 @@ impl Driver {
         let generators = Generators::new(&shared.machines, drive.threads);
         let order = HttpOrder::new(&asked.plan, shared.ca_pem.clone(), drive);
         let begun = &mut |start: Instant| {
-            let measure = start + drive.warmup;
-            let end = match drive.stop {
-                Stop::After(time) => Some(measure + time),
-                Stop::Operations(_) => None,
-            };
-            drive.moments.iter().for_each(|moments| moments.told(measure, end));
+            let window = Window::new(start, drive.warmup, drive.stop);
+            drive.moments.iter().for_each(|moments| moments.begins(&window));
         };
         let driven = generators.http(&order, interrupted, progress, begun)?;
         let parts = generators.names().into_iter().zip(driven.parts);

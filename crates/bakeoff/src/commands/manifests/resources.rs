@@ -163,7 +163,7 @@ fn unlimited() -> Value {
 
 /// Returns the first option of a system or its parts that manifests would leave out: the kind, and the option.
 pub(super) fn left_out(system: &System) -> Option<(&str, &str)> {
-    for part in std::iter::once(system).chain(system.parts.values()) {
+    for part in system.members() {
         let kind = part.kind.as_str();
         let carries = in_kubernetes(part).map_or(&[][..], |one| one.carries);
         for (name, value) in &part.options {

@@ -18,7 +18,7 @@ use crate::cluster::topology::compose;
 use crate::commands::run_folder::RunFolder;
 use crate::failure::Failure;
 use crate::machines::{Machines, Rehearsal};
-use crate::systems::COMPOSITE;
+use crate::systems;
 
 /// Refuses a machine or programs that are not those that a run began with.
 pub(super) fn refuse_changes(
@@ -176,8 +176,7 @@ pub(super) fn check_space_elsewhere(study: &Study, machines: &Machines) -> Resul
 /// Refuses servers that are pinned to CPUs which a machine that takes them is not to give.
 pub(super) fn refuse_pins(study: &Study, places: &Places) -> Result<(), Failure> {
     for system in study.systems.iter().filter(|system| system.is_started()) {
-        let parts = system.parts.iter().map(|(role, part)| (role.as_str(), part));
-        for (role, one) in std::iter::once((COMPOSITE, system)).chain(parts) {
+        for (role, one) in systems::by_role(system) {
             let pinned = one.limits.iter().flat_map(|limits| &limits.cpus);
             for place in places.servers_of(role, &one.kind) {
                 let machine = &places.machines[place];

@@ -13,7 +13,7 @@ use bakeoff_clock as clock;
 use bakeoff_core::places::{Places, Purpose};
 use bakeoff_core::plan::{Trial, plan};
 use bakeoff_core::record::{
-    Environment, FORMAT, Gate, RecordLine, RunEnd, RunHeader, RunResumed, TrialRecord,
+    Environment, FORMAT, Gate, RecordLine, RunEnd, RunHeader, RunResumed, TrialOutcome, TrialRecord,
 };
 use bakeoff_core::study::Study;
 use bakeoff_host::ports::Allocator;
@@ -45,8 +45,6 @@ pub(crate) struct Runner<'a> {
     pub(crate) places: Option<Places>,
     pub(crate) reporter: &'a mut dyn Reporter,
     pub(crate) interrupted: &'a AtomicBool,
-    /// Whether a machine was lost, and with it trials.
-    pub(crate) lost: bool,
 }
 
 /// A run whose programs were found and whose machine was described: nothing refuses it.
@@ -258,6 +256,7 @@ impl Runner<'_> {
             kept: BTreeMap::new(),
         };
         let mut start_failures = StartFailures::default();
+        let mut lost = false;
         for (place, trial) in trials.iter().enumerate() {
             if interrupted() {
                 break;
@@ -295,15 +294,16 @@ impl Runner<'_> {
             }
             let left = progress.left(rest);
             self.reporter.report(&Event::TrialFinished { record: &record, left });
+            lost = matches!(record.outcome, TrialOutcome::MachineLost(_));
             folder.push(&RecordLine::Trial(record))?; // on disk now: a later crash loses nothing
-            if let Some(why) = machines.and_then(|machines| machines.loss_told()) {
+            if lost {
+                let why = machines.and_then(|machines| machines.loss_told()).unwrap_or_default();
                 self.reporter.report(&Event::MachineLost { why: &why, left: rest.len() + 1 });
-                self.lost = true;
                 break;
             }
         }
         context.end();
-        let complete = !interrupted() && !self.lost;
+        let complete = !interrupted() && !lost;
         folder
             .push(&RecordLine::End(RunEnd { ended: bakeoff_clock::wall::utc_now(), complete }))?;
         Ok(complete)

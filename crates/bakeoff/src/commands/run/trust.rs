@@ -82,11 +82,9 @@ fn refuse_changed(
         Failure::input(what, HINT)
     })?;
     let found = match (&asked.program, &asked.process) {
-        (Some(program), _) => {
-            let system = systems::by_kind(&asked.kind);
-            let recipe = system.and_then(|system| system.declares().origin.recipe());
-            recipe.map(|recipe| install::own_sha256(recipe, Path::new(program))).transpose()?
-        }
+        (Some(program), _) => systems::recipe_of(&asked.kind)
+            .map(|recipe| install::own_sha256(recipe, Path::new(program)))
+            .transpose()?,
         // Without a version to compare it with, a command's program is found and hashed, and not executed.
         (None, Some(process)) => {
             let word = process.command.first().map_or("", String::as_str);

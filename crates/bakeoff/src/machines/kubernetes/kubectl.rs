@@ -55,21 +55,23 @@ pub(super) struct Lacking {
 pub(super) struct Kubectl {
     program: String,
     arguments: Vec<String>,
-    /// Selects the objects of the run.
-    of_run: String,
-    has_own_namespace: bool,
+    names: Names,
 }
 
 impl Kubectl {
-    pub(super) fn new(wanted: &Kubernetes, names: &Names) -> Self {
+    pub(super) fn new(wanted: &Kubernetes, names: Names) -> Self {
         let context = wanted.context.iter().flat_map(|name| ["--context".to_owned(), name.clone()]);
         let namespaced = ["--namespace".to_owned(), names.namespace.clone()];
         Self {
             program: wanted.kubectl.clone(),
             arguments: context.chain(namespaced).collect(),
-            of_run: names.selector(),
-            has_own_namespace: names.has_own_namespace(),
+            names,
         }
+    }
+
+    /// The names of the run's objects.
+    pub(super) fn names(&self) -> &Names {
+        &self.names
     }
 
     /// Returns the program and its first arguments.
@@ -132,14 +134,15 @@ impl Kubectl {
     /// # Errors
     /// When the cluster does not answer.
     pub(super) fn missing_rights(&self) -> Result<Lacking, Failure> {
-        let (needed, keeper) = match self.has_own_namespace {
+        let (needed, keeper) = match self.names.has_own_namespace() {
             true => (&OWN_NAMESPACE[..], &KEEPER_RIGHTS[..]),
             false => (&GIVEN_NAMESPACE[..], &[][..]),
         };
         let needed = [needed, &RIGHTS].concat();
-        let all = || needed.iter().chain(keeper).copied().chain([RESIZE_RIGHT]);
+        let all = || needed.iter().chain(keeper).chain([&RESIZE_RIGHT]);
         let asked: Vec<_> = std::thread::scope(|scope| {
-            let ask = |[verb, what]: [&'static str; 2]| {
+            let ask = |right: &[&'static str; 2]| {
+                let [verb, what] = *right;
                 scope.spawn(move || self.run(&["auth", "can-i", verb, what], ""))
             };
             let each: Vec<_> = all().map(ask).collect();
@@ -147,24 +150,28 @@ impl Kubectl {
                 .map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
                 .collect()
         });
-        let (mut missing, mut of_keeper, mut resize) = (Vec::new(), Vec::new(), false);
-        for (place, ([verb, what], answer)) in all().zip(asked).enumerate() {
+        let mut missing = Vec::new();
+        for (right, answer) in all().zip(asked) {
             let (_, out, complaint) = answer?;
             match out.lines().last().unwrap_or_default() {
                 "yes" => {}
-                no if no.starts_with("no") && [verb, what] == RESIZE_RIGHT => resize = true,
-                no if no.starts_with("no") => {
-                    let list = if place < needed.len() { &mut missing } else { &mut of_keeper };
-                    list.push(format!("{verb} {what}"));
-                }
+                no if no.starts_with("no") => missing.push(right),
                 _ => {
                     let why = format!("the Kubernetes cluster does not answer\n    | {complaint}");
                     return Err(Failure::unreachable(why));
                 }
             }
         }
-        let keeper = (!of_keeper.is_empty()).then(|| of_keeper.join(", "));
-        Ok(Lacking { needed: missing, keeper, resize })
+        let of = |rights: &[[&str; 2]]| -> Vec<String> {
+            let lacks = rights.iter().filter(|right| missing.contains(right));
+            lacks.map(|[verb, what]| format!("{verb} {what}")).collect()
+        };
+        let keeper = of(keeper);
+        Ok(Lacking {
+            needed: of(&needed),
+            keeper: (!keeper.is_empty()).then(|| keeper.join(", ")),
+            resize: missing.contains(&&RESIZE_RIGHT),
+        })
     }
 
     /// Creates an object; returns it as the cluster made it.
@@ -197,12 +204,9 @@ impl Kubectl {
 
     /// Returns all objects of a kind that are the run's.
     pub(super) fn get_own(&self, kind: &str) -> Result<Value, Failure> {
-        let selector = ["--selector", &self.of_run];
-        self.json(
-            &format!("list {kind}"),
-            &[&["get", kind, "-o", "json"][..], &selector].concat(),
-            "",
-        )
+        let of_run = self.names.selector();
+        let get = ["get", kind, "-o", "json", "--selector", &of_run];
+        self.json(&format!("list {kind}"), &get, "")
     }
 
     /// Gives the container of a pod other resources while it runs.
@@ -229,10 +233,10 @@ impl Kubectl {
 
     /// Removes the namespace with all that is in it, or all of the run in a namespace that was there before; says so
     /// where that fails.
-    pub(super) fn remove_all(&self, names: &Names) {
-        let (namespace, of_run) = (&names.namespace, names.selector());
+    pub(super) fn remove_all(&self) {
+        let (namespace, of_run) = (&self.names.namespace, self.names.selector());
         let common = ["--timeout=60s", "--ignore-not-found"];
-        let what = match names.has_own_namespace() {
+        let what = match self.names.has_own_namespace() {
             true => vec!["delete", "namespace", namespace],
             false => {
                 let selector = ["--selector", of_run.as_str(), "--cascade=foreground"];

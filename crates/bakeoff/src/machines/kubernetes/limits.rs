@@ -13,8 +13,8 @@ use std::time::Duration;
 use bakeoff_agent::AgentError;
 use bakeoff_clock as clock;
 use bakeoff_core::places::Kubernetes;
-use bakeoff_core::study::{Limits, Study};
-use bakeoff_host::OwnLimits;
+use bakeoff_core::record::PodLimits;
+use bakeoff_core::study::{self, Limits, Study};
 use serde_json::{Value, json};
 
 use super::kubectl::Kubectl;
@@ -30,7 +30,7 @@ const SOME_MEMORY: &str = "16Mi";
 
 /// Returns whether a study limits any server's CPU or memory.
 pub(super) fn are_asked(study: &Study) -> bool {
-    let all = study.systems.iter().flat_map(|one| std::iter::once(one).chain(one.parts.values()));
+    let all = study.systems.iter().flat_map(study::System::members);
     let mut limits = all.filter_map(|one| one.limits.as_ref());
     limits.any(|limits| limits.cpu.is_some() || limits.memory.is_some())
 }
@@ -72,7 +72,7 @@ impl Given {
         (kubectl, wanted): (&Kubectl, &Kubernetes),
         pod: &str,
         limits: &Limits,
-        read: &dyn Fn() -> Result<OwnLimits, AgentError>,
+        read: &dyn Fn() -> Result<PodLimits, AgentError>,
     ) -> Result<Option<String>, AgentError> {
         let before = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(pod).cloned();
         if before.unwrap_or_default() == *limits {
@@ -87,14 +87,14 @@ impl Given {
         if let Err(failure) = kubectl.resize(pod, &patch) {
             return Ok(Some(failure.to_string()));
         }
-        let expected = OwnLimits {
+        let expected = PodLimits {
             cpu: limits.cpu.or(wanted.cpus()),
             memory_bytes: limits.memory.map(|bytes| bytes.0).or(wanted.memory_bytes()),
         };
         let until = clock::now() + RESIZED_WITHIN;
         loop {
             let own = read()?;
-            if own.is_same_as(&expected) {
+            if bakeoff_host::are_same(&own, &expected) {
                 return Ok(None);
             }
             if clock::now() >= until {

@@ -18,13 +18,13 @@ pub(crate) struct ClusterTold {
     pub(crate) missing: Vec<(String, String)>,
 }
 
-/// Looks at the cluster of a places file. `sets`: how many sets of pods take servers.
+/// Looks at the cluster of a places file.
 ///
 /// # Errors
 /// When it does not answer.
 pub(crate) fn survey(wanted: &Kubernetes) -> Result<ClusterTold, Failure> {
     let names = Names::new("doctor", wanted.namespace.as_deref());
-    let kubectl = Kubectl::new(wanted, &names);
+    let kubectl = Kubectl::new(wanted, names);
     let mut told = ClusterTold::default();
     let versions = kubectl.versions()?;
     let version = |of: &str| versions[of]["gitVersion"].as_str().unwrap_or("unknown").to_owned();

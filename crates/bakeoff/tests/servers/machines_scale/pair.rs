@@ -5,13 +5,12 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::hosts::Hosts;
+use crate::support::hosts::{CanaryBeside, Hosts};
 use crate::support::skip::Lacking;
 
 /// The part of a CPU that each generator's host has.
@@ -19,36 +18,6 @@ const PART: f64 = 0.1;
 const ROUNDS: usize = 7;
 /// Clients of each generator.
 const CLIENTS: usize = 64;
-
-/// A server beside the hosts, where they reach it.
-struct Server {
-    process: Child,
-    address: String,
-}
-
-impl Server {
-    fn start(hosts: &Hosts, program: &Path) -> Self {
-        // Before all others: it has to answer both as soon as it answers one.
-        let mut command = hosts.command("chrt");
-        command.args(["-f", "1"]).arg(program);
-        command.args(["__canary", "--listen", "198.18.0.254:0", "--sync", "none", "--data"]);
-        command.arg(hosts.dir().join("canary"));
-        let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
-        let address = lines.find_map(|line| {
-            line.unwrap().strip_prefix("canary: listening on ").map(str::to_owned)
-        });
-        std::thread::spawn(move || lines.for_each(drop)); // a full pipe would stop it
-        Self { process, address: address.expect("a canary says where it listens") }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.process.kill().ok();
-        self.process.wait().ok();
-    }
-}
 
 /// A quota on the CPU time of a host; it ends with this.
 struct Quota {
@@ -110,7 +79,10 @@ pub(super) fn take(program: &Path, out: &Path) -> Result<(), Lacking> {
     let hosts = Hosts::new(2)?;
     let _quotas = [1, 2].map(|number| Quota::new(hosts.process(number), &format!("h{number}")));
     let _quotas = _quotas.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let server = Server::start(&hosts, program);
+    // Before all others: it has to answer both as soon as it answers one.
+    let mut command = hosts.command("chrt");
+    command.args(["-f", "1"]).arg(program);
+    let server = CanaryBeside::start(&hosts, command);
     let url = format!("http://{}/health", server.address);
     let rate = |generators: &[usize]| -> f64 {
         let places = hosts.places(&[], generators);
