@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::order::LaunchOrder;
 
 /// The version of the protocol. It changes with every change of what is sent.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// The first note of an agent, of request 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -54,10 +54,17 @@ pub enum Request {
         #[serde(default)]
         cpus: Vec<u32>,
     },
-    /// Begins a trial: throws the data of the one before away.
+    /// Begins a trial: throws the data and the logs of the one before away, unless its servers are kept.
     Trial {
         /// Names its logs.
         name: String,
+        /// Whether servers of trials before go on.
+        keeps: bool,
+    },
+    /// Removes a folder of the run with all that is in it.
+    Discard {
+        /// The folder.
+        path: PathBuf,
     },
     /// Launches a server. Answers with its number.
     Launch {

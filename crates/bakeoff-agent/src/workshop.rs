@@ -9,7 +9,7 @@ use std::fs;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::net::{IpAddr, TcpListener};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,6 +45,8 @@ pub struct Workshop {
     origin: Origin,
     folder: Mutex<Option<Folder>>,
     nodes: Mutex<BTreeMap<u32, Arc<Process>>>,
+    /// The log of each server that was launched, until it is thrown away: servers that have ended are asked for theirs.
+    logs: Mutex<BTreeMap<u32, PathBuf>>,
     next: AtomicU32,
     sampler: Mutex<Option<Sampler>>,
     marks: Mutex<logs::Marks>,
@@ -65,6 +67,7 @@ impl Default for Workshop {
             origin: Origin::now(),
             folder: Mutex::default(),
             nodes: Mutex::default(),
+            logs: Mutex::default(),
             next: AtomicU32::new(1),
             sampler: Mutex::default(),
             marks: Mutex::default(),
@@ -81,6 +84,14 @@ impl From<HostError> for AgentRefusal {
     fn from(error: HostError) -> Self {
         Self::new(error)
     }
+}
+
+fn no_server(number: u32) -> AgentRefusal {
+    AgentRefusal::new(format!("there is no server {number} here"))
+}
+
+fn outside(path: &Path) -> AgentRefusal {
+    AgentRefusal::new(format!("`{}` is outside of the run", path.display()))
 }
 
 fn io_refusal(what: &str, path: &Path) -> impl Fn(std::io::Error) -> AgentRefusal {
@@ -118,7 +129,7 @@ impl Workshop {
 
     fn node(&self, number: u32) -> Result<Arc<Process>, AgentRefusal> {
         let found = locked(&self.nodes).get(&number).cloned();
-        found.ok_or_else(|| AgentRefusal::new(format!("there is no server {number} here")))
+        found.ok_or_else(|| no_server(number))
     }
 
     fn nodes(&self, numbers: &[u32]) -> Result<Vec<Arc<Process>>, AgentRefusal> {
@@ -140,7 +151,8 @@ impl Workshop {
                 }
                 self.prepare(&run, data)
             }
-            Request::Trial { name } => self.trial(name),
+            Request::Trial { name, keeps } => self.trial(name, keeps),
+            Request::Discard { path } => self.discard(&path),
             Request::Launch { node } => self.launch(*node),
             Request::Signal { node, signal } => {
                 let signal = Signal::from_named_raw(signal)
@@ -267,13 +279,31 @@ impl Workshop {
             .ok_or_else(|| AgentRefusal::new("no run was prepared"))
     }
 
-    fn trial(&self, name: String) -> Result<Value, AgentRefusal> {
+    fn trial(&self, name: String, keeps: bool) -> Result<Value, AgentRefusal> {
         self.with_folder(|folder| {
-            fs::remove_dir_all(folder.path.join("nodes")).ok();
-            fs::remove_dir_all(folder.path.join(&folder.trial)).ok();
+            if !keeps {
+                fs::remove_dir_all(folder.path.join("nodes")).ok();
+                fs::remove_dir_all(folder.path.join(&folder.trial)).ok();
+                locked(&self.logs).clear();
+            }
             folder.trial = name;
             Value::Null
         })
+    }
+
+    fn discard(&self, path: &Path) -> Result<Value, AgentRefusal> {
+        let plain = path.components().all(|part| part != Component::ParentDir);
+        if !(self.with_folder(|folder| path != folder.path && path.starts_with(&folder.path))?
+            && plain)
+        {
+            return Err(outside(path));
+        }
+        match fs::remove_dir_all(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(io_refusal("remove a folder", path)(error))
+            }
+            _ => Ok(Value::Null),
+        }
     }
 
     fn launch(&self, order: LaunchOrder) -> Result<Value, AgentRefusal> {
@@ -283,13 +313,11 @@ impl Workshop {
             inside.then(|| folder.path.join(&folder.trial))
         })?;
         let Some(dir) = dir else {
-            return Err(AgentRefusal::new(format!(
-                "`{}` is outside of the run",
-                spec.dir.display()
-            )));
+            return Err(outside(&spec.dir));
         };
         let process = Host::new(&dir)?.launch(spec)?;
         let number = self.next.fetch_add(1, Ordering::Relaxed);
+        locked(&self.logs).extend(process.logs().next().map(|log| (number, log)));
         locked(&self.nodes).insert(number, Arc::new(process));
         Ok(json!(number))
     }
@@ -307,7 +335,9 @@ impl Workshop {
     }
 
     fn log(&self, node: u32, line: &Line) -> Result<Value, AgentRefusal> {
-        let Some(path) = self.node(node)?.logs().next() else { return Ok(Value::Null) };
+        let Some(path) = locked(&self.logs).get(&node).cloned() else {
+            return Err(no_server(node));
+        };
         let failed = io_refusal("read a log", &path);
         let mut file = fs::File::open(&path).map_err(&failed)?;
         let size = file.metadata().map_err(&failed)?.len();

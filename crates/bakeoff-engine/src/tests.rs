@@ -14,7 +14,8 @@ use bakeoff_core::schedule::{RateProfile, Spacing};
 use bakeoff_core::study::Stop;
 
 use super::{Connections, Drive, Seconds};
-use crate::works::http::{Plan, Protocol, Request, TlsOptions, Url};
+use crate::tls::TlsOptions;
+use crate::works::http::{Plan, Protocol, Request, Url};
 
 /// A server that answers every request, unless it hangs or is gone.
 struct Server {

@@ -28,6 +28,7 @@ mod listening;
 pub mod logs;
 pub mod machine;
 pub mod observe;
+pub mod page_cache;
 pub mod ports;
 pub mod private;
 mod process;

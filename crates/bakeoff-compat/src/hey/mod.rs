@@ -22,9 +22,8 @@ use bakeoff_core::measurement::{ErrorKind, Errors, Measurement};
 use bakeoff_core::statuses::Statuses;
 use bakeoff_core::study::Stop;
 use bakeoff_engine::LoadError;
-use bakeoff_engine::works::http::{
-    Answers, Expect, Plan, Protocol, Request, ThinkTime, TlsOptions, Url,
-};
+use bakeoff_engine::tls::TlsOptions;
+use bakeoff_engine::works::http::{Answers, Expect, Plan, Protocol, Request, ThinkTime, Url};
 use bakeoff_engine::{Connections, Drive};
 
 use super::flags::Unreadable;

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use bakeoff_clock as clock;
+use bakeoff_engine::tls::Pem;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::options::Options;
@@ -69,7 +70,7 @@ impl Profiles {
             for prefix in ["VAULT", "BAO"] {
                 command.env(format!("{prefix}_ADDR"), address);
                 command.env(format!("{prefix}_TOKEN"), options.token.reveal());
-                if let Some(ca) = &tls.options.ca {
+                if let Some(ca) = tls.options.ca.as_ref().and_then(Pem::file) {
                     command.env(format!("{prefix}_CACERT"), ca);
                 }
             }

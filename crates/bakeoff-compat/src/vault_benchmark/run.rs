@@ -6,7 +6,6 @@
 //! Not here: options and files (`options`, `config`), what a test makes (`tests`), reports
 //! (`report`).
 
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,8 +14,8 @@ use std::time::Duration;
 
 use bakeoff_core::units::{count_text, latency_text};
 use bakeoff_engine::LoadError;
+use bakeoff_engine::tls::{Pem, PemText};
 use serde_json::json;
-use tempfile::NamedTempFile;
 
 use super::cleanup::{Ledger, Made};
 use super::client::Client;
@@ -60,8 +59,13 @@ pub(super) fn run(
     let asked = asked(&config)?;
     let variable = |name: &str| std::env::var(name).ok();
     let mut tls = TlsSettings::from_environment(options.ca_pem_file.clone(), variable)?;
-    // The files are gone when this is.
-    let _shown = show_identity(&asked, &mut tls)?;
+    if let Some(identity) = asked.iter().find_map(|asked| asked.test.identity()) {
+        let pem = |name: &str, text: &str| {
+            Pem::Text(PemText { name: name.to_owned(), text: text.to_owned() })
+        };
+        let certificate = pem("the certificate of the load", &identity.certificate);
+        tls.options.cert = Some((certificate, pem("its key", &identity.key)));
+    }
     let interrupts = Arc::new(Interrupts::default());
     interrupts.during(interrupted, |_| {
         let mut run = Run { options: &options, messages, interrupts: interrupts.clone() };
@@ -95,31 +99,6 @@ fn asked(config: &Config) -> Result<Vec<Asked>, LoadError> {
     }
     config.finish()?;
     Ok(all)
-}
-
-/// Puts the certificate that a test made up, and its key, where TLS takes them from: files that
-/// only this user can read.
-fn show_identity(
-    asked: &[Asked],
-    tls: &mut TlsSettings,
-) -> Result<Option<[NamedTempFile; 2]>, LoadError> {
-    let Some(identity) = asked.iter().find_map(|asked| asked.test.identity()) else {
-        return Ok(None);
-    };
-    let write = |text: &str| {
-        let mut file = NamedTempFile::new()?;
-        file.write_all(text.as_bytes())?;
-        Ok(file)
-    };
-    let files = [&identity.certificate, &identity.key].map(|text| write(text));
-    let [certificate, key] = files.map(|file: io::Result<NamedTempFile>| {
-        file.map_err(|error| {
-            LoadError::Machine(format!("cannot write a certificate for the load: {error}"))
-        })
-    });
-    let files = [certificate?, key?];
-    tls.options.cert = Some((files[0].path().to_owned(), files[1].path().to_owned()));
-    Ok(Some(files))
 }
 
 struct Run<'a> {

@@ -14,8 +14,9 @@ use std::time::Duration;
 
 use bakeoff_engine::LoadError;
 use bakeoff_engine::asking::shake_hands;
+use bakeoff_engine::tls::{Pem, TlsOptions};
 use bakeoff_engine::transport::Target;
-use bakeoff_engine::works::http::{TlsOptions, Url, tls_target};
+use bakeoff_engine::works::http::{Url, tls_target};
 use rustls::ClientConfig;
 
 use super::trouble::{Kind, Trouble};
@@ -53,7 +54,7 @@ impl TlsSettings {
             }
         }
         let cert = match (get("CLIENT_CERT"), get("CLIENT_KEY")) {
-            (Some(cert), Some(key)) => Some((cert.into(), key.into())),
+            (Some(cert), Some(key)) => Some((Pem::File(cert.into()), Pem::File(key.into()))),
             (None, None) => None,
             _ => {
                 return Err(LoadError::input(
@@ -72,8 +73,8 @@ impl TlsSettings {
                 ));
             }
         };
-        let ca = ca.or_else(|| get("CACERT").map(PathBuf::from));
-        let options = TlsOptions { ca, cert, insecure, ..TlsOptions::default() };
+        let ca = ca.or_else(|| get("CACERT").map(PathBuf::from)).map(Pem::File);
+        let options = TlsOptions { ca, cert, insecure };
         Ok(Self { options, name: get("TLS_SERVER_NAME") })
     }
 }
@@ -182,7 +183,7 @@ mod tests {
     #[test]
     fn the_environment_says_whom_to_trust() {
         let both = settings(&[("VAULT_CACERT", "a"), ("BAO_CACERT", "b")]).unwrap();
-        assert_eq!(both.options.ca, Some("b".into()));
+        assert_eq!(both.options.ca, Some(Pem::File("b".into())));
         assert!(settings(&[("VAULT_SKIP_VERIFY", "true")]).unwrap().options.insecure);
         assert!(!settings(&[("VAULT_SKIP_VERIFY", "0")]).unwrap().options.insecure);
         for (set, expected) in [

@@ -31,8 +31,9 @@ use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::schedule::{RateProfile, Spacing};
 use bakeoff_core::study::Stop;
 use bakeoff_engine::LoadError;
+use bakeoff_engine::tls::TlsOptions;
 use bakeoff_engine::transport::Target;
-use bakeoff_engine::works::http::{self, HttpOutcome, Protocol, TlsOptions};
+use bakeoff_engine::works::http::{self, HttpOutcome, Protocol};
 use bakeoff_engine::{Connections, Drive, Seconds};
 use mlua::Lua;
 

@@ -118,7 +118,6 @@ pub(crate) struct ClientArgs {
     /// Share the load among the machines of this file that generate load, reached over SSH: clients, rate and
     /// requests are those of all together, threads those of each [default: this machine alone]
     #[arg(long, value_name = "PLACES.yaml", help_heading = "Load")]
-    #[arg(conflicts_with = "cert")]
     pub(crate) on: Option<PathBuf>,
     /// The seed of random arrivals [default: a fresh one, printed]
     #[arg(long, value_name = "N", help_heading = "Load")]

@@ -4,11 +4,12 @@
 //! names and trust (`endpoints`).
 
 use bakeoff_core::study;
-use bakeoff_engine::tls;
+use bakeoff_engine::tls::{self, TlsOptions};
 
 use super::endpoints::{resolve, trust};
 use super::{ANSWER_WITHIN, Launched, credentials, living, metrics};
 use crate::failure::Failure;
+use crate::systems::carried::Trusted;
 use crate::systems::{Access, Memory, System};
 
 /// A system that runs already.
@@ -26,6 +27,10 @@ pub(crate) fn attach(
     // Whom to trust there is to be known before anything is asked.
     metrics::sources(system, asked, &[])?;
     let memory = Memory::default();
+    if config.is_some() {
+        let texts = asked.tls.as_ref().map(TlsOptions::from).unwrap_or_default().read()?;
+        memory.keep(Trusted { texts, otherwise: trust(system) });
+    }
     credentials::keep(asked, &memory)?;
     let nodes = asked.endpoints().iter().map(|endpoint| {
         let target = resolve(endpoint, config.as_ref()).map_err(|error| {

@@ -35,7 +35,7 @@ use self::seating::Seating;
 use self::topology::{Component, Member};
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
-use crate::machines::Machines;
+use crate::machines::{Machines, NodesOf};
 use crate::systems::declaration::Declaration;
 use crate::systems::exchange;
 use crate::systems::{Access, ClusterStatus, ConfigSnapshot, NotReady, System, SystemError};
@@ -96,8 +96,8 @@ pub(crate) struct Starting<'a> {
     pub(crate) seed: u64,
     /// Where its nodes run.
     pub(crate) seating: &'a Seating,
-    /// The machines of the run, where it has places.
-    pub(crate) machines: Option<&'a Machines>,
+    /// The machines of the run, where it has places, and whose data its nodes have there.
+    pub(crate) machines: Option<(&'a Machines, NodesOf<'a>)>,
 }
 
 /// How often a system is started whose ports another process takes between being found free and being listened on.
@@ -123,6 +123,9 @@ pub(crate) fn start_on_free_ports(
                 reporter.report(&Event::PortTaken { why: why.lines().next().unwrap_or_default() });
                 // What a server wrote for the ports of before is of no use.
                 std::fs::remove_dir_all(of.nodes).ok();
+                if let Some((machines, whose)) = of.machines {
+                    machines.discard(whose)?;
+                }
                 attempt += 1;
             }
             started => return started,
@@ -139,7 +142,7 @@ pub(crate) fn start(
     mut watch: impl FnMut(&[Process]),
 ) -> Result<Ready, Failure> {
     let neighbours = topology::neighbours(&members);
-    if let Some(machines) = starting.machines {
+    if let Some((machines, _)) = starting.machines {
         machines.confine(members.iter().flat_map(|member| &member.description.nodes))?;
     }
     let mut composite: Option<Ready> = None;
@@ -169,7 +172,7 @@ pub(crate) fn start(
         };
         for spec in description.nodes {
             launched.processes.push(match starting.machines {
-                Some(machines) => machines.launch(spec, starting.nodes)?,
+                Some((machines, whose)) => machines.launch(spec, (starting.nodes, whose))?,
                 None => host.launch(spec)?,
             });
         }

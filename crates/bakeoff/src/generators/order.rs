@@ -45,6 +45,8 @@ pub(crate) enum Order {
     ReadBack { to: To, keys_max: u64, seed: u64 },
     /// Drives its share of a load of requests, from the moment that it will be told.
     Http(Box<HttpOrder>),
+    /// Releases what is cached of the files in these folders.
+    ReleaseFiles { folders: Vec<PathBuf> },
     /// Reads the limits of the container that it is in.
     OwnLimits,
     /// Finds the program of a kind on its machine's `PATH`, of this version where one is named.

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use bakeoff_core::schedule::{LoadShare, RateProfile, Spacing};
 use bakeoff_core::study::Stop;
-use bakeoff_engine::works::http::{Expect, Plan, Protocol, Request, TlsOptions, Url};
-use bakeoff_engine::{Connections, Drive, Seconds};
+use bakeoff_engine::tls::TlsTexts;
+use bakeoff_engine::works::http::{Expect, Plan, Protocol, Request, Url};
+use bakeoff_engine::{Connections, Drive, LoadError, Seconds};
 use serde::{Deserialize, Serialize};
 
 /// A load of requests, of which a generator drives its share.
@@ -18,9 +19,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct HttpOrder {
     requests: Vec<RequestOrder>,
     http2: bool,
-    /// Authorities to trust, as PEM; without them the machine's own.
-    ca_pem: Option<String>,
-    insecure: bool,
+    tls: TlsTexts,
     /// Clients of all generators together.
     pub(crate) clients: u32,
     in_flight: u32,
@@ -69,8 +68,11 @@ impl AnswersTold {
 }
 
 impl HttpOrder {
-    /// Puts a plan and how it is driven into an order; `ca_pem` is the text of the plan's file of authorities.
-    pub(crate) fn new(plan: &Plan, ca_pem: Option<String>, drive: &Drive) -> Self {
+    /// Puts a plan and how it is driven into an order.
+    ///
+    /// # Errors
+    /// When a PEM file of the plan cannot be read.
+    pub(crate) fn new(plan: &Plan, drive: &Drive) -> Result<Self, LoadError> {
         let request = |request: &Request| RequestOrder {
             name: request.name.clone(),
             method: request.method.clone(),
@@ -81,11 +83,10 @@ impl HttpOrder {
             expect: request.expect.clone(),
             has_words: request.words.is_some(),
         };
-        Self {
+        Ok(Self {
             requests: plan.requests.iter().map(request).collect(),
             http2: plan.protocol == Protocol::Two,
-            ca_pem,
-            insecure: plan.tls.insecure,
+            tls: plan.tls.read()?,
             clients: drive.clients,
             in_flight: drive.in_flight,
             one_each: drive.connections == Connections::OneEach,
@@ -98,7 +99,7 @@ impl HttpOrder {
             threads: drive.threads,
             seed: drive.seed,
             share: LoadShare::WHOLE,
-        }
+        })
     }
 
     /// Returns the order for one share of the load.
@@ -126,11 +127,7 @@ impl HttpOrder {
             requests: self.requests.iter().map(request).collect(),
             protocol: if self.http2 { Protocol::Two } else { Protocol::One },
             follow_redirects: false,
-            tls: TlsOptions {
-                ca_pem: self.ca_pem.clone(),
-                insecure: self.insecure,
-                ..TlsOptions::default()
-            },
+            tls: self.tls.clone().options(),
             capture: 0,
             pace: None,
             proxy: None,

@@ -19,7 +19,7 @@ use bakeoff_engine::open_files;
 use bakeoff_engine::together::Together;
 use bakeoff_engine::works::keyed::{Keyed, Reading, Source, StalenessTracking};
 use bakeoff_engine::{Drive, EngineError};
-use bakeoff_host::disk;
+use bakeoff_host::{disk, page_cache};
 use serde_json::Value;
 
 use super::begin::{Begun, begin_when_told, hearing, told, until_stopped};
@@ -94,6 +94,10 @@ impl Duties for Generator {
                 read_back(&self.keys()?, to, keys_max, seed, line)
             }
             Order::Http(order) => http::drive(*order, workshop, line),
+            Order::ReleaseFiles { folders } => {
+                folders.iter().for_each(|folder| page_cache::release(folder));
+                Ok(Value::Null)
+            }
             Order::OwnLimits => told(&bakeoff_host::own_limits()),
             Order::Program { kind, version } => program(&kind, version.as_deref()),
             Order::Starts { kind, program, libraries } => {

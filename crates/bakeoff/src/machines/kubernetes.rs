@@ -157,13 +157,20 @@ impl Pods {
         agent: &Agent,
     ) -> Result<(), AgentError> {
         let Reach::Pod(pod) = &machine.reach else { return Ok(()) };
+        if !self.given.is_new(pod, limits) {
+            return Ok(());
+        }
+        if limits.memory.is_some() {
+            let folders = vec![agent.hello().cache.clone(), manifests::DATA.into()];
+            duty::<()>(agent, &Order::ReleaseFiles { folders })?;
+        }
         let read = || duty(agent, &Order::OwnLimits);
-        let why = self.given.give((&self.kubectl, &self.wanted), pod, limits, &read)?;
+        let why = limits::give((&self.kubectl, &self.wanted), pod, limits, &read)?;
         if let Some(why) = why {
             let name = &machine.name;
             messages::warn(&format!(
                 "the limits of servers on `{name}` are not its own: {why}\nhint: its node needs room for them, and no pod is limited \
-                 to less memory than it uses, with the files that it has read"
+                 to less memory than it uses"
             ));
         }
         Ok(())

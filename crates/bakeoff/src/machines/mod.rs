@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bakeoff_agent::{Agent, AgentError, Carrier, Incoming, LaunchOrder, Request, Sent};
+use bakeoff_agent::{Agent, AgentError, Carrier, LaunchOrder, Request, Sent};
 use bakeoff_core::places::{self, Places, Purpose, Reach, Takes};
 use bakeoff_core::study::{Limits, Study};
 use bakeoff_host::ports::PortSource;
@@ -35,6 +35,25 @@ pub(crate) struct Machine {
     pub(crate) agent: Arc<Agent>,
     /// The folder of the run there.
     pub(crate) folder: PathBuf,
+}
+
+/// The servers that a folder of data belongs to.
+#[derive(Clone, Copy)]
+pub(crate) enum NodesOf<'a> {
+    /// Those of one trial.
+    Trial,
+    /// Those of a system whose cluster is kept for all of its trials.
+    Kept(&'a str),
+}
+
+impl NodesOf<'_> {
+    /// Returns the folder of their data, below the run's folder on a machine.
+    fn below(self, run: &Path) -> PathBuf {
+        match self {
+            Self::Trial => run.join("nodes"),
+            Self::Kept(system) => run.join("kept").join(system).join("nodes"),
+        }
+    }
 }
 
 /// The machines of a run, reached and prepared. Dropping it ends all that runs there.
@@ -278,13 +297,23 @@ impl Machines {
         Seating::by_role_and_kind(seats).with_clients(clients.collect())
     }
 
-    /// Begins a trial on all machines: what the one before left is thrown away.
+    /// Begins a trial on all machines: what the one before left is thrown away, unless servers are kept.
     ///
     /// # Errors
     /// When a machine is lost.
-    pub(crate) fn begin_trial(&self, name: &str) -> Result<(), AgentError> {
-        let mut each = self.each.iter();
-        each.try_for_each(|one| one.agent.ask(&Request::Trial { name: name.to_owned() }))
+    pub(crate) fn begin_trial(&self, name: &str, keeps: bool) -> Result<(), AgentError> {
+        let request = Request::Trial { name: name.to_owned(), keeps };
+        self.each.iter().try_for_each(|one| one.agent.ask(&request))
+    }
+
+    /// Removes the data of servers that did not come up.
+    ///
+    /// # Errors
+    /// When it stays, or a machine is lost.
+    pub(crate) fn discard(&self, nodes: NodesOf<'_>) -> Result<(), AgentError> {
+        let discard =
+            |one: &Machine| one.agent.ask(&Request::Discard { path: nodes.below(&one.folder) });
+        self.each.iter().try_for_each(discard)
     }
 
     /// Makes the limits of servers those of their pods, before any is launched: of those that are alone in theirs.
@@ -317,11 +346,16 @@ impl Machines {
         })
     }
 
-    /// Launches a server on the machine of its seat. `nodes`: the folder of all nodes, as they were described.
+    /// Launches a server on the machine of its seat. `nodes`: the folder of all nodes, as they were described, and
+    /// whose they are.
     ///
     /// # Errors
     /// When it cannot be launched there.
-    pub(crate) fn launch(&self, spec: NodeSpec, nodes: &Path) -> Result<Process, HostError> {
+    pub(crate) fn launch(
+        &self,
+        spec: NodeSpec,
+        (nodes, of): (&Path, NodesOf<'_>),
+    ) -> Result<Process, HostError> {
         let Some(machine) = self.at(spec.seat) else {
             return Err(HostError::Spec {
                 node: spec.name,
@@ -331,7 +365,7 @@ impl Machines {
         let hello = machine.agent.hello();
         let mut order = LaunchOrder::new(&spec)?;
         let mut moves = vec![
-            (nodes.to_owned(), machine.folder.join("nodes")),
+            (nodes.to_owned(), of.below(&machine.folder)),
             (self.own.clone(), hello.program.clone()),
         ];
         moves.extend(self.sent_programs(machine, order.program())?);
@@ -344,26 +378,6 @@ impl Machines {
             }
         }
         machine.agent.launch(spec, order)
-    }
-
-    /// Keeps the logs of servers in a folder of this machine, one a server.
-    pub(crate) fn fetch_logs<'a>(&self, processes: impl Iterator<Item = &'a Process>, to: &Path) {
-        for process in processes {
-            let (Some(distant), Some(machine)) = (process.distant(), self.at(process.seat()))
-            else {
-                continue;
-            };
-            let Ok(exchange) = machine.agent.open(&Request::Log { node: distant.number() }) else {
-                continue;
-            };
-            bakeoff_host::private::make_dirs(to).ok();
-            let mut log = Vec::new();
-            while let Ok(Incoming::Data(bytes)) = exchange.next() {
-                log.extend(bytes);
-            }
-            let path = to.join(format!("{}.log", process.name()));
-            bakeoff_host::private::replace(&path, &log, bakeoff_host::private::PRIVATE).ok();
-        }
     }
 }
 

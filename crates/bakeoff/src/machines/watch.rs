@@ -6,19 +6,29 @@
 //!
 //! Not here: what is sampled (`bakeoff_host::observe`), the offset (`bakeoff_agent`).
 
-use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use bakeoff_agent::{AgentError, Offset, Request};
+use bakeoff_agent::{AgentError, Incoming, Offset, Request};
 use bakeoff_core::check::{self, Verdict};
 use bakeoff_core::log_findings::NodeLog;
 use bakeoff_core::observed::{GENERATOR, Observed, PhaseName, Series};
+use bakeoff_core::places;
 use bakeoff_core::record::MachineTrial;
 use bakeoff_engine::Window;
 use bakeoff_host::{MachineId, Process};
 
 use super::{Machine, Machines};
+
+/// A server that is watched.
+struct Server {
+    /// The place of its machine among those of the run.
+    place: usize,
+    name: String,
+    /// The number that its agent gave it.
+    number: u32,
+}
 
 /// The samplers of all machines of a run.
 pub(crate) struct Watch<'a> {
@@ -26,8 +36,7 @@ pub(crate) struct Watch<'a> {
     /// Of each machine: its clock, and when its samples began by it.
     clocks: Vec<(Offset, u64)>,
     began: Instant,
-    /// The servers of each machine, by its name.
-    servers: Mutex<BTreeMap<String, Vec<String>>>,
+    servers: Mutex<Vec<Server>>,
 }
 
 impl<'a> Watch<'a> {
@@ -51,11 +60,16 @@ impl<'a> Watch<'a> {
 
     /// Samples these servers too, each on its machine.
     pub(crate) fn watch(&self, processes: &[&Process]) {
+        let server = |process: &&Process| {
+            let MachineId::Place(place) = process.seat().machine else { return None };
+            let number = process.distant()?.number();
+            Some(Server { place, name: process.name().to_owned(), number })
+        };
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-        for process in processes {
-            let MachineId::Place(place) = process.seat().machine else { continue };
-            let Some(machine) = self.machines.places.machines.get(place) else { continue };
-            servers.entry(machine.name.clone()).or_default().push(process.name().to_owned());
+        for new in processes.iter().filter_map(server) {
+            // One whose port was taken is launched again under its name.
+            servers.retain(|known| known.name != new.name);
+            servers.push(new);
         }
         drop(servers);
         self.each_with(processes, |nodes| Request::Watch { nodes });
@@ -132,13 +146,39 @@ impl<'a> Watch<'a> {
         offset.ours(began).saturating_duration_since(self.began).as_secs_f64()
     }
 
-    /// Ends sampling. Returns what each machine saw, its times counted from the trial's beginning.
-    pub(crate) fn end(self) -> Vec<MachineTrial> {
+    /// Keeps the logs of all servers in a folder of this machine, one a server, however they ended.
+    pub(crate) fn fetch_logs(&self, to: &Path) {
+        for Server { place, name, number } in
+            &*self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+        {
+            let request = Request::Log { node: *number };
+            let Ok(exchange) = self.machines.each[*place].agent.open(&request) else { continue };
+            bakeoff_host::private::make_dirs(to).ok();
+            let mut log = Vec::new();
+            while let Ok(Incoming::Data(bytes)) = exchange.next() {
+                log.extend(bytes);
+            }
+            let path = to.join(format!("{name}.log"));
+            bakeoff_host::private::replace(&path, &log, bakeoff_host::private::PRIVATE).ok();
+        }
+    }
+
+    /// Ends sampling. Returns what each machine saw, its times counted from the trial's beginning, and why one did
+    /// not tell.
+    pub(crate) fn end(self) -> (Vec<MachineTrial>, Option<AgentError>) {
         let places = &self.machines.places;
-        let each = self.machines.each.iter().zip(&self.clocks).zip(&places.machines);
-        let seen = |((machine, (offset, began)), place): ((&Machine, &(Offset, u64)), _)| {
-            let place: &bakeoff_core::places::Machine = place;
-            let mut observed: Observed = machine.agent.ask(&Request::Observed).unwrap_or_default();
+        let all = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unseen = None;
+        let each = self.machines.each.iter().zip(&self.clocks).zip(&places.machines).enumerate();
+        let seen = |(number, ((machine, (offset, began)), place)): (
+            usize,
+            ((&Machine, &(Offset, u64)), &places::Machine),
+        )| {
+            let mut observed: Observed =
+                machine.agent.ask(&Request::Observed).unwrap_or_else(|error| {
+                    unseen.get_or_insert(error);
+                    Observed::default()
+                });
             moved(&mut observed, self.shift(*offset, *began));
             for node in observed.nodes.iter_mut().filter(|node| node.name == GENERATOR) {
                 // An agent that drives no load is no generator.
@@ -147,13 +187,14 @@ impl<'a> Watch<'a> {
                     false => format!("agent on {}", place.name),
                 };
             }
-            let servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-            let servers = servers.get(&place.name).cloned().unwrap_or_default();
+            let here = all.iter().filter(|server| server.place == number);
+            let servers = here.map(|server| server.name.clone()).collect();
             let cpus = machine.agent.hello().cpus;
             let name = place.name.clone();
             MachineTrial { name, cpus, servers, generated: Vec::new(), observed }
         };
-        each.map(seen).collect()
+        let told = each.map(seen).collect();
+        (told, unseen)
     }
 
     fn each(&self, request: &Request) {

@@ -7,7 +7,7 @@
 
 use std::net::SocketAddr;
 
-use bakeoff_engine::tls::{self, CaPem};
+use bakeoff_engine::tls::{self, CaPem, TlsTexts, Trust};
 use bakeoff_engine::transport::{Target, TlsTarget};
 use rustls::pki_types::ServerName;
 use serde::{Deserialize, Serialize};
@@ -22,6 +22,24 @@ pub(crate) struct CarriedMemory {
     pub(crate) give: fn(&Memory) -> Option<Value>,
     /// Keeps it; `None` when it is not what was given.
     pub(crate) take: fn(Value, &Memory) -> Option<()>,
+}
+
+/// Whom clients of a system that runs already trust, and what they show of themselves.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Trusted {
+    pub(crate) texts: TlsTexts,
+    /// Whom they trust where no authority is named.
+    pub(crate) otherwise: Trust,
+}
+
+impl Trusted {
+    /// Returns whom clients of these nodes trust, where that is known.
+    fn of(memory: &Memory) -> Option<Self> {
+        memory.get::<Self>().map(|own| (*own).clone()).or_else(|| {
+            let ca = memory.get::<CaPem>()?;
+            Some(Self { texts: TlsTexts::trusting(&ca.0), otherwise: Trust::Nobody })
+        })
+    }
 }
 
 /// How clients on another machine reach one node.
@@ -39,7 +57,7 @@ pub(crate) struct CarriedAccess {
 #[derive(Clone, Serialize, Deserialize)]
 struct CarriedTls {
     name: String,
-    ca_pem: String,
+    trusted: Trusted,
     alpn: Vec<Vec<u8>>,
     /// Whether connections take up sessions that they had themselves.
     resumed: bool,
@@ -58,15 +76,11 @@ impl CarriedAccess {
         let tls = match &node.target.tls {
             None => None,
             Some(tls) => {
-                let ca = node.memory.get::<CaPem>().ok_or_else(|| {
-                    format!(
-                        "`{}` is trusted by files of this machine, which other generators lack",
-                        node.name
-                    )
-                })?;
+                let trusted = Trusted::of(&node.memory)
+                    .ok_or_else(|| format!("whom clients of `{}` trust is not known", node.name))?;
                 Some(CarriedTls {
                     name: tls.name.to_str().into_owned(),
-                    ca_pem: ca.0.clone(),
+                    trusted,
                     alpn: tls.config.alpn_protocols.clone(),
                     resumed,
                 })
@@ -104,7 +118,11 @@ impl CarriedAccess {
         let tls = match self.tls {
             None => None,
             Some(carried) => {
-                let config = tls::client_config_of_pem(&carried.ca_pem, carried.alpn)
+                let alpn: Vec<&[u8]> = carried.alpn.iter().map(Vec::as_slice).collect();
+                let Trusted { texts, otherwise } = carried.trusted;
+                let config = texts
+                    .options()
+                    .client_config(otherwise, &alpn)
                     .map_err(|error| SystemError::from(error.to_string()))?;
                 let config = match carried.resumed {
                     true => tls::with_sessions_of_its_own(&config),

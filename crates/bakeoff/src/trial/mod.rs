@@ -47,7 +47,7 @@ use crate::failure::Failure;
 use crate::generators::drive::{GeneratorError, Generators};
 use crate::generators::order::KeysOrder;
 use crate::machines::watch::Watch;
-use crate::machines::{self, Machines};
+use crate::machines::{self, Machines, NodesOf};
 use crate::systems::SystemError;
 
 /// The context of all trials of a run.
@@ -261,19 +261,24 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
 
     /// Ends a trial: checks what was sampled, says why it failed, and throws its data away.
     fn conclude(mut self, ended: Result<(), Ended>) -> TrialRecord {
-        // What followed from the loss of a machine, or did not, says less than the loss.
-        let lost = self.context.machines.and_then(Machines::lost);
-        let ended = match (ended, lost) {
-            (Ok(()) | Err(Ended::Failed(_)), Some(lost)) => Err(Ended::from(lost.clone())),
-            (ended, _) => ended,
-        };
-        let is_lost = lost.is_some();
         let parts = std::mem::take(&mut self.parts);
         let Self { context, of, home, record, sampling, marks, reporter, .. } = self;
         let Combination { contender, trial, load, .. } = of;
         let (study, shared_machine) = (context.study, context.shared_machine);
         let complaints = sampling.watch.as_ref().map(Watch::complaints).unwrap_or_default();
+        if let Some(watch) = &sampling.watch {
+            watch.fetch_logs(&home.join("logs"));
+        }
         let mut sampled = sampling.end();
+        // A load that nobody watched shows nothing.
+        let ended =
+            ended.and(sampled.unseen.take().map_or(Ok(()), |error| Err(Ended::from(error))));
+        // What followed from the loss of a machine, or did not, says less than the loss.
+        let lost = context.machines.and_then(Machines::lost);
+        let ended = match (ended, lost) {
+            (Ok(()) | Err(Ended::Failed(_)), Some(lost)) => Err(Ended::from(lost.clone())),
+            (ended, _) => ended,
+        };
         let judged = Judged { study, asked: contender.asked, load, shared_machine };
         let mut record = sampled.judge_load(judged, record);
         if contender.asked.is_started() {
@@ -295,7 +300,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             Err(Ended::Interrupted) => record.outcome = TrialOutcome::Interrupted,
             Err(Ended::Failed(failed)) => {
                 reporter.report(&Event::TrialFailed { text: &failed.text });
-                record.outcome = match is_lost {
+                record.outcome = match lost.is_some() {
                     true => TrialOutcome::MachineLost(failed.headline),
                     false => TrialOutcome::Failed(failed.headline),
                 };
@@ -320,7 +325,8 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let system = contender.system;
 
         if let Some(machines) = self.context.machines {
-            machines.begin_trial(&format!("trial-{}", trial.number + 1))?;
+            let keeps = self.context.study.clusters == Clusters::Kept;
+            machines.begin_trial(&format!("trial-{}", trial.number + 1), keeps)?;
             self.sampling.watch_machines(machines)?;
         }
         self.phase(PhaseName::Starting);
@@ -375,13 +381,17 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         // Left by trials that failed, or by a run that was killed and is resumed.
         std::fs::remove_dir_all(nodes).ok();
         let Combination { contender, trial, .. } = self.of;
+        let whose = match self.context.study.clusters {
+            Clusters::Fresh => NodesOf::Trial,
+            Clusters::Kept => NodesOf::Kept(&trial.system),
+        };
         let of = Starting {
             components: &contender.components,
             nodes,
             dir: &self.home,
             seed: trial.seed,
             seating: &self.context.seating,
-            machines: self.context.machines,
+            machines: self.context.machines.map(|machines| (machines, whose)),
         };
         let sampling = &self.sampling;
         let watch = |processes: &[Process]| sampling.watch(&processes.iter().collect::<Vec<_>>());
@@ -454,9 +464,6 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             self.context.kept.insert(trial.system.clone(), cluster);
         } else {
             self.phase(PhaseName::Stopping);
-            if let Some(machines) = self.context.machines {
-                machines.fetch_logs(cluster.processes(), &self.home.join("logs"));
-            }
             cluster.stop();
         }
         Ok(())

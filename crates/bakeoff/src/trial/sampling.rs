@@ -105,10 +105,10 @@ impl<'a> Sampling<'a> {
         let mut metrics = self.metrics.map(MetricsSampler::stop).unwrap_or_default();
         let mut observed = self.sampler.stop();
         observed.metrics.extend(metrics.iter_mut().filter_map(|node| node.samples.take()));
-        let machines = self.watch.map(Watch::end).unwrap_or_default();
+        let (machines, unseen) = self.watch.map(Watch::end).unwrap_or_default();
         let (lasted, wall) = (self.began.elapsed(), wall::seconds() - self.wall);
         let beside_another = self.beside_another || environment::is_another_bakeoff_here();
-        Sampled { observed, metrics, machines, lasted, wall, beside_another }
+        Sampled { observed, metrics, machines, unseen, lasted, wall, beside_another }
     }
 }
 
@@ -119,6 +119,8 @@ pub(crate) struct Sampled {
     metrics: Vec<NodeMetrics>,
     /// The samples of the machines of the run, where it has places.
     pub(crate) machines: Vec<MachineTrial>,
+    /// Why a machine did not tell what it saw, if one did not.
+    pub(crate) unseen: Option<AgentError>,
     lasted: Duration,
     /// Its length by the clock on the wall, in seconds.
     wall: f64,
@@ -328,6 +330,7 @@ mod tests {
             observed: Observed::default(),
             metrics: Vec::new(),
             machines,
+            unseen: None,
             lasted: Duration::ZERO,
             wall: 0.0,
             beside_another: false,

@@ -3,12 +3,15 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use crate::support::hosts::{CanaryBeside, Hosts};
+use crate::support::certificates::Certificates;
+use crate::support::hosts::{BESIDE, CanaryBeside, Hosts};
 use crate::support::skip::{Lacking, Skipped};
 use crate::support::wait_for;
 
@@ -180,6 +183,8 @@ fn shared_load() -> Result<(), Lacking> {
     assert!(told.contains("2 generators began within "), "{told}");
     assert!(told.contains("h1: 2 clients, 150 verified, 0 errors"), "{told}");
 
+    shows_certificates(&hosts, &places);
+
     // Refused in words, and with what the generator saw.
     let few = bakeoff(&hosts, &["load", &health, "-c", "1"], &places);
     assert_eq!(few.status.code(), Some(2));
@@ -205,6 +210,51 @@ fn shared_load() -> Result<(), Lacking> {
     assert_eq!(lost.status.code(), Some(4));
     assert!(text(&lost).contains("no agent began on `h2`"), "{}", text(&lost));
     Ok(())
+}
+
+/// A server that asks for certificates is loaded with the one that the coordinator has.
+fn shows_certificates(hosts: &Hosts, places: &Path) {
+    let certificates = Certificates::for_address(BESIDE);
+    let listener = hosts.listener();
+    let url = format!("https://{}/", listener.local_addr().unwrap());
+    let shown = Arc::new(AtomicU64::new(0));
+    certificates.serve(listener, Some(Arc::clone(&shown)));
+    let [ca, cert, key] = ["ca.pem", "server.pem", "server.key"]
+        .map(|name| certificates.path(name).display().to_string());
+    let words = ["load", &url, "-n", "40", "-c", "4", "--json", "--ca", &ca];
+    let own = ["--cert", &cert, "--key", &key];
+    let ended = bakeoff(hosts, &[&words[..], &own].concat(), places);
+    let told: Value =
+        serde_json::from_slice(&ended.stdout).unwrap_or_else(|_| panic!("{}", text(&ended)));
+    assert_eq!((&told["verified"], &told["errors"]), (&json!(40), &json!({})), "{told:#}");
+    // Four clients, and each generator's first look.
+    assert_eq!(shown.load(Ordering::Relaxed), 6);
+
+    // A study of a server that runs already, with files of this machine.
+    let study = hosts.dir().join("endpoint.yaml");
+    let text_of = format!(
+        "title: Endpoint\nsystems:\n  web: {{kind: http, endpoints: [\"{url}\"], tls: {{ca: {ca}, cert: {cert}, key: {key}}}}}\n\
+         workloads: {{get: {{mix: {{request: 1}}, request: {{path: /}}}}}}\n\
+         loads: {{few: {{clients: 4, stop: {{operations: 200}}}}}}\ntrials: 1\n"
+    );
+    fs::write(&study, text_of).unwrap();
+    let runs = hosts.dir().join("endpoint-runs").display().to_string();
+    let study = study.display().to_string();
+    let ended = bakeoff(hosts, &["run", &study, "--shared-machine", "--out", &runs], places);
+    let run = fs::read_dir(&runs).unwrap().flatten().next();
+    let record = fs::read_to_string(run.expect("a run").path().join("record.jsonl")).unwrap();
+    let trial: Value = serde_json::from_str(record.lines().nth(1).unwrap()).unwrap();
+    let figures = &trial["stages"][0]["measurement"]["operations"]["request"];
+    assert_eq!(figures["verified"], 200, "{}", text(&ended));
+    assert!(!record.contains("PRIVATE KEY"));
+
+    let without = bakeoff(hosts, &words, places);
+    assert_eq!(without.status.code(), Some(4), "{}", text(&without));
+    assert!(text(&without).contains("does it want a certificate (`--cert`)"), "{}", text(&without));
+    let missing = bakeoff(hosts, &[&words[..], &["--cert", "/nowhere.pem"]].concat(), places);
+    assert_eq!(missing.status.code(), Some(2));
+    let wanted = "`/nowhere.pem` cannot be used for TLS";
+    assert!(text(&missing).contains(wanted), "{}", text(&missing));
 }
 
 /// A configuration of etcd on these machines.

@@ -4,18 +4,25 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
-/// A certificate authority and a server's certificate for 127.0.0.1, as PEM files.
+/// A certificate authority and a server's certificate, as PEM files.
 pub(crate) struct Certificates {
     dir: tempfile::TempDir,
 }
 
 impl Certificates {
+    /// Makes them for 127.0.0.1.
     pub(crate) fn new() -> Self {
+        Self::for_address("127.0.0.1")
+    }
+
+    pub(crate) fn for_address(address: &str) -> Self {
         use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
         let dir = tempfile::tempdir().unwrap();
         let authority = |name: &str| {
@@ -29,7 +36,7 @@ impl Certificates {
         let (ca, issuer) = authority("a test's authority");
         let (other, _) = authority("somebody else");
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        let params = CertificateParams::new(vec![address.to_owned()]).unwrap();
         let certificate = params.signed_by(&key, &issuer).unwrap();
         let files = [
             ("ca.pem", ca),
@@ -49,27 +56,50 @@ impl Certificates {
 
     /// Starts a server that answers `hello` over TLS, one request a connection or as many as come.
     pub(crate) fn server(&self) -> SocketAddr {
-        let chain = CertificateDer::pem_file_iter(self.path("server.pem")).unwrap();
-        let key = PrivateKeyDer::from_pem_file(self.path("server.key")).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(chain.map(Result::unwrap).collect(), key)
-            .unwrap();
-        let config = Arc::new(config);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
+        self.serve(listener, None);
+        address
+    }
+
+    /// Starts the same server on a listener. `clients`: counts the connections of clients with a certificate of the
+    /// authority, and has it turn away all others; `None` takes everybody.
+    pub(crate) fn serve(&self, listener: TcpListener, clients: Option<Arc<AtomicU64>>) {
+        let chain = || {
+            let read = CertificateDer::pem_file_iter(self.path("server.pem")).unwrap();
+            read.map(Result::unwrap).collect()
+        };
+        let key = PrivateKeyDer::from_pem_file(self.path("server.key")).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .unwrap();
+        let builder = match &clients {
+            None => builder.with_no_client_auth(),
+            Some(_) => {
+                let mut roots = RootCertStore::empty();
+                roots.add(CertificateDer::from_pem_file(self.path("ca.pem")).unwrap()).unwrap();
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                builder.with_client_cert_verifier(verifier.build().unwrap())
+            }
+        };
+        let config = Arc::new(builder.with_single_cert(chain(), key).unwrap());
         std::thread::spawn(move || {
             for socket in listener.incoming().flatten() {
-                let config = config.clone();
+                let (config, clients) = (config.clone(), clients.clone());
                 std::thread::spawn(move || {
-                    accept(StreamOwned::new(ServerConnection::new(config).unwrap(), socket));
+                    let mut stream =
+                        StreamOwned::new(ServerConnection::new(config).unwrap(), socket);
+                    let shown = stream.conn.complete_io(&mut stream.sock).is_ok()
+                        && stream.conn.peer_certificates().is_some();
+                    clients.iter().for_each(|clients| {
+                        clients.fetch_add(u64::from(shown), Ordering::Relaxed);
+                    });
+                    accept(stream);
                 });
             }
         });
-        address
     }
 }
 

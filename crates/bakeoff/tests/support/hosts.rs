@@ -9,13 +9,20 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
 use super::debian::{ANSWER, Packaged, finish, library_folders, on_path};
 use super::skip::Lacking;
+
+/// The address of whoever coordinates, beside the hosts.
+pub(crate) const BESIDE: &str = "198.18.0.254";
 
 const SSHD: Packaged = Packaged {
     package: "openssh-server",
@@ -96,7 +103,7 @@ impl Hosts {
         settle(&self.switch)?;
         self.ip_in(&self.switch, "link set lo up")?;
         self.ip_in(&self.switch, "link add br0 type bridge")?;
-        self.ip_in(&self.switch, "addr add 198.18.0.254/24 dev br0")?;
+        self.ip_in(&self.switch, &format!("addr add {BESIDE}/24 dev br0"))?;
         self.ip_in(&self.switch, "link set br0 up")?;
         let mut config = String::new();
         for number in 1..=count {
@@ -198,6 +205,18 @@ impl Hosts {
 
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
+    }
+
+    /// Listens beside the hosts, at an address that they reach.
+    pub(crate) fn listener(&self) -> TcpListener {
+        let namespace = fs::File::open(format!("/proc/{}/ns/net", self.switch.id())).unwrap();
+        // A thread of its own goes there; what it opens stays there.
+        let listen = move || {
+            let network = Some(LinkNameSpaceType::Network);
+            move_into_link_name_space(namespace.as_fd(), network).unwrap();
+            TcpListener::bind((BESIDE, 0)).unwrap()
+        };
+        std::thread::spawn(listen).join().unwrap()
     }
 
     /// The configuration of `ssh` that knows the hosts as `h1`, `h2`, ….
@@ -376,7 +395,8 @@ pub(crate) struct CanaryBeside {
 impl CanaryBeside {
     /// Starts one; `command` runs bakeoff where the hosts are.
     pub(crate) fn start(hosts: &Hosts, mut command: Command) -> Self {
-        command.args(["__canary", "--listen", "198.18.0.254:0", "--sync", "none", "--data"]);
+        let listen = format!("{BESIDE}:0");
+        command.args(["__canary", "--listen", &listen, "--sync", "none", "--data"]);
         command.arg(hosts.dir().join("canary"));
         let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();

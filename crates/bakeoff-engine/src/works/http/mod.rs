@@ -36,11 +36,12 @@ pub use request::{
     HeaderError, METHODS, MethodError, Request, check_headers, is_allowed_in_http2, parse_header,
     parse_method,
 };
-pub use servers::{TlsOptions, locate, tls_target};
+pub use servers::{locate, tls_target};
 pub use source::{Batch, HeaderList, Judged, OwnFields, RedirectError, Source, Stream};
 pub use url::{Url, UrlError};
 pub use words::{RequestWords, UnknownWord};
 
+use crate::tls::TlsOptions;
 use crate::together::Together;
 use crate::transport::Target;
 use crate::{Connections, Drive, Live, LoadError};

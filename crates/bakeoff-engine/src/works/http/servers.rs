@@ -2,11 +2,9 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bakeoff_core::study::Tls;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
@@ -14,7 +12,7 @@ use super::Protocol;
 use super::url::Url;
 use crate::LoadError;
 use crate::asking::shake_hands;
-use crate::tls;
+use crate::tls::{TlsOptions, Trust};
 use crate::transport::{Target, TlsTarget};
 
 /// How long a first connection may take.
@@ -23,21 +21,11 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// HTTP/2's name in TLS's negotiation (RFC 9113 section 3.2).
 const H2: &[u8] = b"h2";
 
-/// Whom a client trusts, and what it shows of itself.
-#[derive(Debug, Clone, Default)]
-pub struct TlsOptions {
-    /// Authorities to trust, in a PEM file; without it the machine's own.
-    pub ca: Option<PathBuf>,
-    /// The same as the file's text, where the file is another machine's.
-    pub ca_pem: Option<String>,
-    /// The client's certificate and its key, PEM files.
-    pub cert: Option<(PathBuf, PathBuf)>,
-    /// Trust anybody.
-    pub insecure: bool,
-}
-
 impl TlsOptions {
     /// The client's side of TLS, with `protocol` as the one to agree on.
+    ///
+    /// # Errors
+    /// Those of [`TlsOptions::client_config`].
     pub fn config(&self, protocol: Protocol) -> Result<Arc<ClientConfig>, LoadError> {
         self.offering(match protocol {
             Protocol::One => &[b"http/1.1"],
@@ -45,19 +33,12 @@ impl TlsOptions {
         })
     }
 
-    /// The client's side of TLS, offering the protocols `alpn`.
+    /// The client's side of TLS, offering the protocols `alpn`, for a server that may be anybody's.
+    ///
+    /// # Errors
+    /// Those of [`TlsOptions::client_config`].
     pub fn offering(&self, alpn: &[&[u8]]) -> Result<Arc<ClientConfig>, LoadError> {
-        if let Some(pem) = &self.ca_pem {
-            return tls::client_config_of_pem(pem, alpn.iter().map(|name| name.to_vec()).collect());
-        }
-        let text = |path: &PathBuf| path.display().to_string();
-        let options = Tls {
-            ca: self.ca.as_ref().map(text),
-            cert: self.cert.as_ref().map(|(cert, _)| text(cert)),
-            key: self.cert.as_ref().map(|(_, key)| text(key)),
-            insecure: self.insecure,
-        };
-        tls::client_config(Some(&options), tls::Trust::Machine, alpn)
+        self.client_config(Trust::Machine, alpn)
     }
 }
 

@@ -13,7 +13,8 @@ use bakeoff_core::schedule::{RateProfile, Spacing};
 use bakeoff_core::search::least_rate;
 use bakeoff_core::study::Stop;
 use bakeoff_core::units::count_text;
-use bakeoff_engine::works::http::{Plan, Protocol, Request, TlsOptions};
+use bakeoff_engine::tls::{Pem, TlsOptions};
+use bakeoff_engine::works::http::{Plan, Protocol, Request};
 use bakeoff_engine::{Connections, Drive, Seconds};
 
 use super::requests;
@@ -74,12 +75,11 @@ pub(super) fn read(args: &LoadArgs) -> Result<Asked, Failure> {
         protocol: if args.connection.http2 { Protocol::Two } else { Protocol::One },
         follow_redirects: false,
         tls: TlsOptions {
-            ca: args.connection.ca.clone(),
-            ca_pem: None,
+            ca: args.connection.ca.clone().map(Pem::File),
             // A PEM file may hold both.
             cert: args.connection.cert.clone().map(|cert| {
                 let key = args.connection.key.clone().unwrap_or_else(|| cert.clone());
-                (cert, key)
+                (Pem::File(cert), Pem::File(key))
             }),
             insecure: args.connection.insecure,
         },

@@ -179,7 +179,7 @@ impl<'a> Recorded<'a> {
             shares.push(part.generators.iter().map(|one| one.part.clone()).collect());
             stage(part, tried, load)
         });
-        let record = TrialRecord {
+        let mut record = TrialRecord {
             targets: header.systems[0].source.iter().cloned().collect(),
             stages: stages.collect(),
             outcome: if interrupted { TrialOutcome::Interrupted } else { TrialOutcome::Completed },
@@ -187,6 +187,14 @@ impl<'a> Recorded<'a> {
             ..trial::begun(&header.order[self.ended], under_way.started)
         };
         let mut sampled = under_way.sampling.end();
+        if let (Some(error), false) = (sampled.unseen.take(), interrupted) {
+            let is_loss = error.is_loss();
+            let headline = Failure::from(error).headline();
+            record.outcome = match is_loss {
+                true => TrialOutcome::MachineLost(headline),
+                false => TrialOutcome::Failed(headline),
+            };
+        }
         let (study, shared_machine) = (&header.study, header.environment.shared_machine);
         let judged = Judged { study, asked: &study.systems[0], load, shared_machine };
         let mut record = sampled.judge_load(judged, record);

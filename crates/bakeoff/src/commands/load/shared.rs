@@ -2,7 +2,6 @@
 //!
 //! Not here: orders and shares (`generators`), how the parts look (`text`, `json`).
 
-use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -38,8 +37,6 @@ pub(super) enum Driver {
 /// Machines that share a load.
 pub(super) struct Shared {
     machines: Machines,
-    /// The text of `--ca`.
-    ca_pem: Option<String>,
 }
 
 impl Driver {
@@ -56,18 +53,10 @@ impl Driver {
         let mut places = machines::read_places(on, Purpose::Load)?;
         places.machines.retain(|machine| machine.generator);
         refuse_unshareable(asked, places.machines.len())?;
-        let ca = asked.plan.tls.ca.as_deref();
-        let ca_pem = ca.map(|path| {
-            fs::read_to_string(path).map_err(|error| {
-                Failure::input(
-                    format!("cannot read the authority `{}`: {error}", path.display()),
-                    "give a PEM file: `--ca ca.pem`",
-                )
-            })
-        });
-        let ca_pem = ca_pem.transpose()?;
+        // Files that cannot be read are told before a machine is reached.
+        HttpOrder::new(&asked.plan, &asked.settings.drive)?;
         let machines = Machines::reach(places, ("load", None), None, interrupted)?;
-        Ok(Self::Shared(Box::new(Shared { machines, ca_pem })))
+        Ok(Self::Shared(Box::new(Shared { machines })))
     }
 
     /// Returns the machines that share the load, where it is shared.
@@ -115,7 +104,7 @@ impl Driver {
             Self::Shared(shared) => shared,
         };
         let generators = Generators::new(&shared.machines, drive.threads);
-        let order = HttpOrder::new(&asked.plan, shared.ca_pem.clone(), drive);
+        let order = HttpOrder::new(&asked.plan, drive)?;
         let begun = &mut |start: Instant| {
             let window = Window::new(start, drive.warmup, drive.stop);
             drive.moments.iter().for_each(|moments| moments.begins(&window));

@@ -83,7 +83,7 @@ impl Keeper {
         let (host, port) = (&*self.server.0, self.server.1);
         let token = text(&self.account.join("token"))?;
         let authority = text(&self.account.join("ca.crt"))?;
-        let config = tls::client_config_of_pem(&authority, Vec::new()).map_err(io::Error::other)?;
+        let config = tls::client_config_of_pem(&authority, &[]).map_err(io::Error::other)?;
         let address = (host, port).to_socket_addrs()?.next();
         let address = address.ok_or_else(|| io::Error::other("it has no address"))?;
         let tls = Some(tls_target(host, &config).map_err(io::Error::other)?);

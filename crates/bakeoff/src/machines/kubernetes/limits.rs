@@ -63,47 +63,45 @@ pub(super) fn resources(wanted: &Kubernetes, limits: Option<&Limits>) -> Value {
 pub(super) struct Given(Mutex<BTreeMap<String, Limits>>);
 
 impl Given {
-    /// Gives a pod these limits. Returns why it has not got them, once for the same limits.
-    ///
-    /// # Errors
-    /// When the pod is lost.
-    pub(super) fn give(
-        &self,
-        (kubectl, wanted): (&Kubectl, &Kubernetes),
-        pod: &str,
-        limits: &Limits,
-        read: &dyn Fn() -> Result<PodLimits, AgentError>,
-    ) -> Result<Option<String>, AgentError> {
-        let before = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(pod).cloned();
-        if before.unwrap_or_default() == *limits {
+    /// Returns whether a pod was not given these limits last, and keeps that it is now.
+    pub(super) fn is_new(&self, pod: &str, limits: &Limits) -> bool {
+        let mut given = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = given.insert(pod.to_owned(), limits.clone());
+        before.unwrap_or_default() != *limits
+    }
+}
+
+/// Gives a pod these limits. Returns why it has not got them.
+///
+/// # Errors
+/// When the pod is lost.
+pub(super) fn give(
+    (kubectl, wanted): (&Kubectl, &Kubernetes),
+    pod: &str,
+    limits: &Limits,
+    read: &dyn Fn() -> Result<PodLimits, AgentError>,
+) -> Result<Option<String>, AgentError> {
+    let container = json!({"name": "agent", "resources": resources(wanted, Some(limits))});
+    let patch = json!({"spec": {"containers": [container]}});
+    if let Err(failure) = kubectl.resize(pod, &patch) {
+        return Ok(Some(failure.to_string()));
+    }
+    let expected = PodLimits {
+        cpu: limits.cpu.or(wanted.cpus()),
+        memory_bytes: limits.memory.map(|bytes| bytes.0).or(wanted.memory_bytes()),
+    };
+    let until = clock::now() + RESIZED_WITHIN;
+    loop {
+        let own = read()?;
+        if bakeoff_host::are_same(&own, &expected) {
             return Ok(None);
         }
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(pod.to_owned(), limits.clone());
-        let container = json!({"name": "agent", "resources": resources(wanted, Some(limits))});
-        let patch = json!({"spec": {"containers": [container]}});
-        if let Err(failure) = kubectl.resize(pod, &patch) {
-            return Ok(Some(failure.to_string()));
+        if clock::now() >= until {
+            let why =
+                kubectl.resize_pending(pod).unwrap_or_else(|| "the event is not known".into());
+            return Ok(Some(format!("after {RESIZED_WITHIN:?} the pod has {own}: {why}")));
         }
-        let expected = PodLimits {
-            cpu: limits.cpu.or(wanted.cpus()),
-            memory_bytes: limits.memory.map(|bytes| bytes.0).or(wanted.memory_bytes()),
-        };
-        let until = clock::now() + RESIZED_WITHIN;
-        loop {
-            let own = read()?;
-            if bakeoff_host::are_same(&own, &expected) {
-                return Ok(None);
-            }
-            if clock::now() >= until {
-                let why =
-                    kubectl.resize_pending(pod).unwrap_or_else(|| "the event is not known".into());
-                return Ok(Some(format!("after {RESIZED_WITHIN:?} the pod has {own}: {why}")));
-            }
-            std::thread::sleep(LOOK_EVERY);
-        }
+        std::thread::sleep(LOOK_EVERY);
     }
 }
 
@@ -113,6 +111,18 @@ mod tests {
     use bakeoff_core::units::ByteCount;
 
     use super::*;
+
+    #[test]
+    fn a_pod_is_given_limits_when_they_are_others_than_its_last_ones() {
+        let given = Given::default();
+        let limits = Limits { cpu: Some(0.25), ..Limits::default() };
+        let own = Limits::default();
+        let asked = [(&own, false), (&limits, true), (&limits, false), (&own, true), (&own, false)];
+        for (place, (limits, is_new)) in asked.into_iter().enumerate() {
+            assert_eq!(given.is_new("servers-0", limits), is_new, "{place}");
+        }
+        assert!(given.is_new("servers-1", &limits), "another pod");
+    }
 
     #[test]
     fn a_pod_has_the_limits_of_its_server_or_those_of_its_places() {

@@ -3,10 +3,11 @@
 //! Not here: how fast they are: hosts of one machine share its CPUs.
 
 use std::collections::BTreeMap;
+use std::fs;
 
 use libtest_mimic::Trial;
 
-use super::{left_on, run, text, trials};
+use super::{left_on, run, run_folder, text, trials};
 use crate::support::hosts::Hosts;
 use crate::support::skip::{Lacking, Skipped};
 
@@ -15,6 +16,7 @@ pub(super) fn tests(skipped: &Skipped) -> Vec<Trial> {
         skipped.unless_lacking("machines::small_ingress_holds_on_three_hosts", ingress),
         skipped.unless_lacking("machines::small_access_gateway_holds_on_three_hosts", gateway),
         skipped.unless_lacking("machines::demo_holds_on_three_hosts", demo),
+        skipped.unless_lacking("machines::kept_clusters_go_on_and_logs_come_of_any_end", kept),
     ]
 }
 
@@ -76,6 +78,57 @@ loads:
   steady: {clients: 16, stop: {after: 2s}}
 trials: 1
 ";
+
+const KEPT: &str = "\
+title: Kept
+systems:
+  first: {kind: canary}
+  second: {kind: canary}
+workloads:
+  write: {mix: {put: 1}, keys: {count: 100, size: 64, order: uniform}, values: {size: 64}}
+loads:
+  steady: {clients: 2, stop: {operations: 400}}
+trials: 2
+clusters: kept
+";
+
+const DYING: &str = "\
+title: Dying
+systems:
+  dying: {kind: canary, options: {die-after: 1s}}
+workloads:
+  write: {mix: {put: 1}, keys: {count: 100, size: 64, order: uniform}, values: {size: 64}}
+loads:
+  steady: {clients: 2, stop: {after: 3s}}
+trials: 1
+";
+
+fn kept() -> Result<(), Lacking> {
+    let hosts = Hosts::new(2)?;
+    let places = hosts.places(&[1], &[2]);
+    let ended = run(&hosts, KEPT, &places, &[]);
+    let told = text(&ended);
+    let trials = trials(&hosts);
+    assert_eq!(trials.len(), 4, "{told}");
+    for trial in &trials {
+        assert_eq!(trial["outcome"]["ended"], "completed", "{told}");
+        assert_eq!(trial["kept"] == true, trial["trial"]["round"] == 1, "{trial:#}");
+        // Its data is there after a kill and a restart, in the second trial too.
+        let verdicts =
+            trial["audits"].as_array().unwrap().iter().map(|one| &one["verdict"]["verdict"]);
+        assert_eq!(verdicts.collect::<Vec<_>>(), ["passed", "passed"], "{told}");
+    }
+    for system in ["first", "second"] {
+        let log = run_folder(&hosts).join("kept").join(system).join("logs");
+        assert!(fs::read_dir(&log).is_ok_and(|mut logs| logs.next().is_some()), "{log:?}");
+    }
+    fs::remove_dir_all(hosts.dir().join("runs")).unwrap();
+    let ended = run(&hosts, DYING, &places, &[]);
+    let log = run_folder(&hosts).join("trials/01-dying-write-steady/logs/dying-1.log");
+    assert!(log.is_file(), "{}", text(&ended));
+    assert_eq!(left_on(&hosts, &[1, 2]), Vec::<String>::new());
+    Ok(())
+}
 
 /// Runs a study; yields verified operations by system.
 fn verified(study: &str) -> Result<BTreeMap<String, u64>, Lacking> {
