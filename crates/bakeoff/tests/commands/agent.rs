@@ -105,7 +105,7 @@ fn agent_and_its_servers_keep_to_the_cpus_that_they_were_given() {
     let folder: PathBuf = agent.ask(&prepare(data.path(), vec![last])).unwrap();
     // What the agent starts, and its own threads: those that were there and those that came later.
     let script =
-        "grep -h Cpus_allowed_list /proc/self/status /proc/$PPID/task/*/status; exec sleep 600";
+        "grep -hs Cpus_allowed_list /proc/self/status /proc/$PPID/task/*/status; exec sleep 600";
     let process = launch(&agent, &folder, "a-1", script);
     let mut lines = Vec::new();
     wait_for("the CPUs of all threads", || {
