@@ -36,6 +36,8 @@ pub struct Hello {
     pub cpus: u32,
     /// Its clock on the wall, in seconds since 1970.
     pub wall: f64,
+    /// Names the running kernel (`/proc/sys/kernel/random/boot_id`): machines that have the same are one.
+    pub kernel: Option<String>,
 }
 
 /// A request to an agent.

@@ -62,6 +62,13 @@ impl Machine {
     }
 }
 
+/// Returns the name that the running kernel gave itself when it started (`random(4)`): two processes that read the same
+/// run on one machine, whatever containers they are in. `None` where it does not say.
+pub fn running_kernel() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
 /// CPUs that are online, from `/proc/stat`.
 pub fn cpus_online() -> Option<u32> {
     let text = std::fs::read_to_string("/proc/stat").ok()?;

@@ -142,6 +142,10 @@ pub struct RunMachine {
     /// Whether the coordinator connected to its servers through its agent: to ask and to set up, not to load.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tunnel: bool,
+    /// The first machine of the run with the same running kernel, where another has it: both are one machine, in
+    /// namespaces, containers or pods of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub same_kernel_as: Option<String>,
     /// The machine itself.
     pub environment: Box<Environment>,
     /// Its node and limits, where it is a pod of Kubernetes.

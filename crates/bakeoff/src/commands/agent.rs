@@ -14,6 +14,7 @@ use std::time::Duration;
 use bakeoff_agent::{Hello, PROTOCOL};
 use bakeoff_clock::{self as clock, wall};
 use bakeoff_engine::open_files;
+use bakeoff_host::machine;
 use bakeoff_install::place;
 use rustix::process::WaitOptions;
 
@@ -45,6 +46,7 @@ pub(crate) fn serve() -> Result<(), Failure> {
         root: rustix::process::geteuid().is_root(),
         cpus: open_files::cpus(),
         wall: wall::seconds(),
+        kernel: machine::running_kernel(),
     };
     let served =
         bakeoff_agent::serve(&hello, Arc::new(Generator::default()), io::stdin(), io::stdout());

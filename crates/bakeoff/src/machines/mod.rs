@@ -233,6 +233,17 @@ impl Machines {
         Ok(all.into_iter().min())
     }
 
+    /// Returns for each machine the place of the first one with the same running kernel: its own where none before it
+    /// has it.
+    pub(crate) fn kernels(&self) -> Vec<usize> {
+        let kernels: Vec<_> = self.each.iter().map(|one| &one.agent.hello().kernel).collect();
+        let first = |(place, kernel): (usize, &&Option<String>)| {
+            let same = kernels.iter().position(|other| kernel.is_some() && other == kernel);
+            same.unwrap_or(place)
+        };
+        kernels.iter().enumerate().map(first).collect()
+    }
+
     /// Returns why a machine is lost, if one is.
     pub(crate) fn lost(&self) -> Option<&AgentError> {
         self.each.iter().find_map(|machine| machine.agent.lost())

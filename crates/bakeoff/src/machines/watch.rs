@@ -39,6 +39,17 @@ pub(crate) struct Watch<'a> {
     servers: Mutex<Vec<Server>>,
 }
 
+/// The samples of all machines of a trial that has ended.
+#[derive(Default)]
+pub(crate) struct Seen {
+    /// What each machine saw, its times counted from the trial's beginning.
+    pub(crate) machines: Vec<MachineTrial>,
+    /// For each machine the place of the first one with the same running kernel.
+    pub(crate) kernels: Vec<usize>,
+    /// Why a machine did not tell what it saw, if one did not.
+    pub(crate) unseen: Option<AgentError>,
+}
+
 impl<'a> Watch<'a> {
     /// Begins to sample on all machines. `began`: when the trial did.
     ///
@@ -163,9 +174,8 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Ends sampling. Returns what each machine saw, its times counted from the trial's beginning, and why one did
-    /// not tell.
-    pub(crate) fn end(self) -> (Vec<MachineTrial>, Option<AgentError>) {
+    /// Ends sampling.
+    pub(crate) fn end(self) -> Seen {
         let places = &self.machines.places;
         let all = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         let mut unseen = None;
@@ -193,8 +203,8 @@ impl<'a> Watch<'a> {
             let name = place.name.clone();
             MachineTrial { name, cpus, servers, generated: Vec::new(), observed }
         };
-        let told = each.map(seen).collect();
-        (told, unseen)
+        let machines = each.map(seen).collect();
+        Seen { machines, kernels: self.machines.kernels(), unseen }
     }
 
     fn each(&self, request: &Request) {

@@ -11,7 +11,7 @@ use bakeoff_agent::AgentError;
 use bakeoff_clock as clock;
 use bakeoff_clock::wall;
 use bakeoff_core::check::{self, CheckName, Verdict};
-use bakeoff_core::observed::{Observed, Phase, PhaseName, Series};
+use bakeoff_core::observed::{Column, Observed, Phase, PhaseName, Series};
 use bakeoff_core::record::{Check, MachineTrial, TrialRecord, Usage};
 use bakeoff_core::study::{self, Load, Study};
 use bakeoff_engine::moments::MomentSender;
@@ -22,7 +22,7 @@ use super::neighbours;
 use crate::cluster::metrics::{MetricsSampler, MetricsSource, NodeMetrics};
 use crate::environment;
 use crate::machines::Machines;
-use crate::machines::watch::Watch;
+use crate::machines::watch::{Seen, Watch};
 
 /// The samples of a trial under way, and when it began by two clocks.
 pub(crate) struct Sampling<'a> {
@@ -105,10 +105,10 @@ impl<'a> Sampling<'a> {
         let mut metrics = self.metrics.map(MetricsSampler::stop).unwrap_or_default();
         let mut observed = self.sampler.stop();
         observed.metrics.extend(metrics.iter_mut().filter_map(|node| node.samples.take()));
-        let (machines, unseen) = self.watch.map(Watch::end).unwrap_or_default();
+        let Seen { machines, kernels, unseen } = self.watch.map(Watch::end).unwrap_or_default();
         let (lasted, wall) = (self.began.elapsed(), wall::seconds() - self.wall);
         let beside_another = self.beside_another || environment::is_another_bakeoff_here();
-        Sampled { observed, metrics, machines, unseen, lasted, wall, beside_another }
+        Sampled { observed, metrics, machines, kernels, unseen, lasted, wall, beside_another }
     }
 }
 
@@ -119,6 +119,8 @@ pub(crate) struct Sampled {
     metrics: Vec<NodeMetrics>,
     /// The samples of the machines of the run, where it has places.
     pub(crate) machines: Vec<MachineTrial>,
+    /// For each machine the place of the first one with the same running kernel.
+    kernels: Vec<usize>,
     /// Why a machine did not tell what it saw, if one did not.
     pub(crate) unseen: Option<AgentError>,
     lasted: Duration,
@@ -176,7 +178,7 @@ impl Sampled {
         let Judged { study, load, shared_machine, .. } = of;
         let windows = windows(load, &record);
         let (mut steal, mut others) = (Vec::new(), Vec::new());
-        for machine in &self.machines {
+        for (place, machine) in self.machines.iter().enumerate() {
             let observed = &machine.observed;
             let Some((from, to)) = load_phase(observed) else { continue };
             let usage = usage::summarize(observed, &windows, (from, to));
@@ -186,8 +188,9 @@ impl Sampled {
             let on = |verdict| on_machine(&machine.name, verdict);
             steal.push(on(check::machine::steal(&observed.machine, machine.cpus, from, to)));
             let share_max = check::machine::neighbours_max(study);
+            let observed = self.of_kernel(place);
             let neighbours =
-                check::machine::neighbours(observed, &windows, machine.cpus, share_max);
+                check::machine::neighbours(&observed, &windows, machine.cpus, share_max);
             others.push(on(neighbours));
         }
         // Whoever runs a system's servers, the coordinator asks them for their metrics.
@@ -210,6 +213,20 @@ impl Sampled {
             record.checks.extend(check::measured(load, &record, None));
         }
         record
+    }
+
+    /// Returns what a machine saw, with servers and agents of those on its kernel among its own: of them all it saw the
+    /// CPU time.
+    fn of_kernel(&self, place: usize) -> Observed {
+        let kernel = |place: usize| self.kernels.get(place);
+        let mut all = self.machines[place].observed.clone();
+        for (other, machine) in self.machines.iter().enumerate() {
+            if other != place && kernel(other) == kernel(place) && kernel(place).is_some() {
+                all.nodes.extend(machine.observed.nodes.iter().cloned());
+                all.nodes.extend(helpers(&machine.observed.machine));
+            }
+        }
+        all
     }
 
     /// Returns whether a disk that holds servers' data ran full, on whichever machine. `complainant`: a node whose log
@@ -264,6 +281,13 @@ fn load_phase(observed: &Observed) -> Option<(f64, f64)> {
     observed.phases.iter().find(is_load).map(|phase| (phase.from, phase.to))
 }
 
+/// Returns the CPU time of bakeoff's helpers on a machine as that of a process.
+fn helpers(machine: &Series) -> Option<Series> {
+    let time = machine.columns.get(&Column::Helpers)?;
+    let columns = [(Column::CpuUser, time.clone()), (Column::CpuSystem, vec![0.0; time.len()])];
+    Some(Series { name: "helpers".to_owned(), at: machine.at.clone(), columns: columns.into() })
+}
+
 /// Names the machine in a verdict that needs a reason.
 fn on_machine(name: &str, verdict: Verdict) -> Verdict {
     let on = |why: String| format!("on `{name}`: {why}");
@@ -305,7 +329,7 @@ fn windows(load: &Load, record: &TrialRecord) -> Vec<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use bakeoff_core::observed::Column;
+    use bakeoff_core::observed::BusyBy;
 
     use super::*;
 
@@ -329,12 +353,41 @@ mod tests {
         Sampled {
             observed: Observed::default(),
             metrics: Vec::new(),
+            kernels: (0..machines.len()).collect(),
             machines,
             unseen: None,
             lasted: Duration::ZERO,
             wall: 0.0,
             beside_another: false,
         }
+    }
+
+    #[test]
+    fn servers_of_other_machines_on_one_kernel_are_no_neighbours() {
+        let series = |name: &str, columns: &[(Column, f64)]| Series {
+            name: name.to_owned(),
+            at: vec![0.0, 10.0],
+            columns: columns.iter().map(|&(column, end)| (column, vec![0.0, end])).collect(),
+        };
+        let machine = |name: &str| {
+            let mut machine = machine(name, "n-1", &[9e9]);
+            // Of 20 seconds that two CPUs had each machine's server took 8.
+            let busy = [(Column::Busy, 17.0), (Column::Helpers, 0.5)];
+            machine.observed = Observed {
+                nodes: vec![series("n-1", &[(Column::CpuUser, 6.0), (Column::CpuSystem, 2.0)])],
+                machine: series("machine", &busy),
+                busy_by: Some(BusyBy::SchedStat),
+                ..Observed::default()
+            };
+            machine
+        };
+        let mut of = sampled(vec![machine("h1"), machine("h2")]);
+        let judged = |of: &Sampled, place| {
+            check::machine::neighbours(&of.of_kernel(place), &[(0.0, 10.0)], 2, 0.05)
+        };
+        assert!(judged(&of, 0).failed(), "two machines: somebody else took 8 s");
+        of.kernels = vec![0, 0];
+        assert_eq!((judged(&of, 0), judged(&of, 1)), (Verdict::Passed, Verdict::Passed));
     }
 
     #[test]

@@ -98,6 +98,10 @@ fn three_and_two() -> Result<(), Lacking> {
         assert!(floor["round_trips"][0]["per_second"].as_f64() > Some(100.0), "{machine:#}");
     }
     assert_eq!(environment["machines"][0]["cpus"], serde_json::json!([cpu]));
+    // Hosts that are namespaces are told to be one machine.
+    assert_eq!(environment["machines"][0]["same_kernel_as"], Value::Null);
+    assert_eq!(environment["machines"][4]["same_kernel_as"], "h1");
+    assert!(text(&ended).contains("h1, h2, h3, h4 and h5 are one machine"), "{}", text(&ended));
     let best = &environment["floor"];
     assert!(best["appends"][0]["per_second"].as_f64() > Some(1.0), "{best:#}");
     assert_eq!(best["round_trips"], serde_json::json!([]), "loopback is no way between machines");

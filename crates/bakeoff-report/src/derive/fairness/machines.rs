@@ -50,6 +50,7 @@ pub(super) fn findings(record: &Record) -> Vec<String> {
     if !both.is_empty() {
         found.push(format!("servers and a load generator share {}", and(&both)));
     }
+    found.extend(one_kernel(machines));
     found.extend(unequal(machines));
     found.extend(tunnelled(machines));
     let mut shared: BTreeMap<(&str, &str), usize> = BTreeMap::new();
@@ -63,6 +64,27 @@ pub(super) fn findings(record: &Record) -> Vec<String> {
     found.extend(shared.into_iter().map(several));
     found.extend(one_node(record));
     found.extend(machines.iter().filter_map(other_limits));
+    found
+}
+
+/// Returns which machines are one: namespaces, containers or pods of one kernel. Pods of one node are told as such.
+fn one_kernel(machines: &[RunMachine]) -> Vec<String> {
+    let node = |of: &RunMachine| of.pod.as_ref().map(|pod| pod.node.clone());
+    let mut found = Vec::new();
+    for first in machines.iter().filter(|machine| machine.same_kernel_as.is_none()) {
+        let is_one = |of: &&RunMachine| {
+            of.name == first.name || of.same_kernel_as.as_ref() == Some(&first.name)
+        };
+        let one: Vec<&RunMachine> = machines.iter().filter(is_one).collect();
+        let is_node = node(first).is_some() && one.iter().all(|of| node(of) == node(first));
+        if one.len() > 1 && !is_node {
+            let names: Vec<String> = one.iter().map(|of| of.name.clone()).collect();
+            found.push(format!(
+                "{} are one machine: they run on one kernel and share its CPUs, and no network lies between them",
+                and(&names)
+            ));
+        }
+    }
     found
 }
 
@@ -158,6 +180,7 @@ mod tests {
             cpus: Vec::new(),
             clock_error_us: 0.0,
             tunnel: name == "far",
+            same_kernel_as: None,
             environment: Box::new(serde_json::from_value(environment).unwrap()),
             pod: None,
         }
@@ -169,6 +192,26 @@ mod tests {
         let told = unequal(&machines).unwrap();
         assert!(told.contains("a has 2 × A") && told.contains("b has 4 × A"), "{told}");
         assert_eq!(unequal(&[machine("a", true, 2), machine("g", false, 8)]), None);
+    }
+
+    #[test]
+    fn machines_of_one_kernel_are_told_to_be_one() {
+        let on = |name: &str, first: &str| RunMachine {
+            same_kernel_as: Some(first.to_owned()),
+            ..machine(name, true, 2)
+        };
+        let far = || machine("b", true, 2);
+        assert_eq!(one_kernel(&[machine("a", true, 2), far()]), Vec::<String>::new());
+        let told = one_kernel(&[machine("a", true, 2), far(), on("c", "a"), on("d", "a")]);
+        assert!(told[0].starts_with("a, c and d are one machine: "), "{told:?}");
+        assert_eq!(told.len(), 1);
+        let pod = |of: RunMachine| {
+            let limits = PodLimits { cpu: None, memory_bytes: None };
+            let pod = RunPod { node: "n1".to_owned(), asked: limits, read: limits };
+            RunMachine { pod: Some(pod), ..of }
+        };
+        let told = one_kernel(&[pod(machine("a", true, 2)), pod(on("c", "a"))]);
+        assert_eq!(told, Vec::<String>::new(), "one node");
     }
 
     #[test]

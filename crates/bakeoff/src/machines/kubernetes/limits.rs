@@ -19,8 +19,12 @@ use serde_json::{Value, json};
 
 use super::kubectl::Kubectl;
 
-/// How long a pod may take to have other limits, and how often that is looked at.
+/// How long a pod may take to have other limits.
 const RESIZED_WITHIN: Duration = Duration::from_secs(10);
+/// The same with less memory: a kubelet holds it against the pod's usage as it was up to 20 s before, and looks again
+/// some 15 s after it refused.
+const LESS_MEMORY_WITHIN: Duration = Duration::from_secs(60);
+/// How often that is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Stand for no limit, which could not be taken away again; and the requests where nothing is named.
 const NO_CPU: &str = "1000";
@@ -90,7 +94,11 @@ pub(super) fn give(
         cpu: limits.cpu.or(wanted.cpus()),
         memory_bytes: limits.memory.map(|bytes| bytes.0).or(wanted.memory_bytes()),
     };
-    let until = clock::now() + RESIZED_WITHIN;
+    let within = match limits.memory {
+        Some(_) => LESS_MEMORY_WITHIN,
+        None => RESIZED_WITHIN,
+    };
+    let until = clock::now() + within;
     loop {
         let own = read()?;
         if bakeoff_host::are_same(&own, &expected) {
@@ -99,7 +107,7 @@ pub(super) fn give(
         if clock::now() >= until {
             let why =
                 kubectl.resize_pending(pod).unwrap_or_else(|| "the event is not known".into());
-            return Ok(Some(format!("after {RESIZED_WITHIN:?} the pod has {own}: {why}")));
+            return Ok(Some(format!("after {within:?} the pod has {own}: {why}")));
         }
         std::thread::sleep(LOOK_EVERY);
     }
