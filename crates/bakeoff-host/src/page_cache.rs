@@ -45,6 +45,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::disallowed_macros, reason = "says what was skipped")]
     fn files_below_a_folder_leave_the_page_cache() {
         // Not `/tmp`, which may be memory itself.
         let dir = tempfile::tempdir_in("/var/tmp").unwrap();

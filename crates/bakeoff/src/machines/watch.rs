@@ -14,7 +14,6 @@ use bakeoff_agent::{AgentError, Incoming, Offset, Request};
 use bakeoff_core::check::{self, Verdict};
 use bakeoff_core::log_findings::NodeLog;
 use bakeoff_core::observed::{GENERATOR, Observed, PhaseName, Series};
-use bakeoff_core::places;
 use bakeoff_core::record::MachineTrial;
 use bakeoff_engine::Window;
 use bakeoff_host::{MachineId, Process};
@@ -42,7 +41,7 @@ pub(crate) struct Watch<'a> {
 /// The samples of all machines of a trial that has ended.
 #[derive(Default)]
 pub(crate) struct Seen {
-    /// What each machine saw, its times counted from the trial's beginning.
+    /// The samples of each machine, their times counted from the trial's beginning.
     pub(crate) machines: Vec<MachineTrial>,
     /// For each machine the place of the first one with the same running kernel.
     pub(crate) kernels: Vec<usize>,
@@ -179,11 +178,9 @@ impl<'a> Watch<'a> {
         let places = &self.machines.places;
         let all = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         let mut unseen = None;
+        let mut machines = Vec::new();
         let each = self.machines.each.iter().zip(&self.clocks).zip(&places.machines).enumerate();
-        let seen = |(number, ((machine, (offset, began)), place)): (
-            usize,
-            ((&Machine, &(Offset, u64)), &places::Machine),
-        )| {
+        for (number, ((machine, (offset, began)), place)) in each {
             let mut observed: Observed =
                 machine.agent.ask(&Request::Observed).unwrap_or_else(|error| {
                     unseen.get_or_insert(error);
@@ -201,9 +198,8 @@ impl<'a> Watch<'a> {
             let servers = here.map(|server| server.name.clone()).collect();
             let cpus = machine.agent.hello().cpus;
             let name = place.name.clone();
-            MachineTrial { name, cpus, servers, generated: Vec::new(), observed }
-        };
-        let machines = each.map(seen).collect();
+            machines.push(MachineTrial { name, cpus, servers, generated: Vec::new(), observed });
+        }
         Seen { machines, kernels: self.machines.kernels(), unseen }
     }
 

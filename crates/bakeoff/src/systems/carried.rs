@@ -34,7 +34,7 @@ pub(crate) struct Trusted {
 
 impl Trusted {
     /// Returns whom clients of these nodes trust, where that is known.
-    fn of(memory: &Memory) -> Option<Self> {
+    fn known(memory: &Memory) -> Option<Self> {
         memory.get::<Self>().map(|own| (*own).clone()).or_else(|| {
             let ca = memory.get::<CaPem>()?;
             Some(Self { texts: TlsTexts::trusting(&ca.0), otherwise: Trust::Nobody })
@@ -76,7 +76,7 @@ impl CarriedAccess {
         let tls = match &node.target.tls {
             None => None,
             Some(tls) => {
-                let trusted = Trusted::of(&node.memory)
+                let trusted = Trusted::known(&node.memory)
                     .ok_or_else(|| format!("whom clients of `{}` trust is not known", node.name))?;
                 Some(CarriedTls {
                     name: tls.name.to_str().into_owned(),
