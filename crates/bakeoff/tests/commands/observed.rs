@@ -58,10 +58,8 @@ fn a_trial_is_watched_from_its_beginning_to_its_end() {
     let grew = |series: &Value, column: &str| {
         let at = numbers(&series["at"]);
         let values = numbers(&series["columns"][column]);
-        // Sockets are looked at less often on a machine that has very many, and again when a phase has ended.
-        let before = at.iter().rposition(|&look| look <= from).unwrap_or(0);
-        let after = at.iter().position(|&look| look >= to).unwrap_or(at.len() - 1);
-        values[after] - values[before]
+        let before = |time: f64| at.iter().rposition(|&look| look <= time).unwrap_or(0);
+        values[before(to)] - values[before(from)]
     };
     let (generator, canary) = (&nodes[0], &nodes[1]);
     for series in [generator, canary] {
@@ -75,7 +73,7 @@ fn a_trial_is_watched_from_its_beginning_to_its_end() {
     let (sent, received) = (grew(generator, "socket-sent"), grew(canary, "socket-received"));
     let counted = numbers(&canary["columns"]["socket-received"]);
     let apart = counted.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);
-    assert!(apart < received, "{counted:?}");
+    assert!(apart < received / 5.0, "{counted:?}");
     assert!((sent - received).abs() <= apart, "sent {sent}, received {received}, {apart} at once");
     let cost: f64 = observed["cost"].as_f64().unwrap();
     assert!(cost > 0.0 && cost < to, "{cost}");

@@ -111,9 +111,7 @@ fn shared_load() -> Result<(), Lacking> {
     // An open load: the whole rate, and beginnings as near as the clocks.
     let open = json(&[&health, "--rate", "400", "--for", "2s", "-c", "8"]);
     assert_eq!(open["requests"], 800, "{open:#}");
-    // On a machine that is busy with other things the last ones may not be sent in time.
-    let first = open["generators"]["each"][0]["verified"].as_u64().unwrap();
-    assert!((320..=400).contains(&first), "{open:#}");
+    assert_eq!(open["generators"]["each"][0]["verified"], 400);
     let apart = |of: &Value| of["generators"]["began_within_us"].as_f64().unwrap();
     // A machine that has others to serve tells a generator late now and then.
     let mut nearest = apart(&closed).min(apart(&open));
@@ -132,8 +130,8 @@ fn shared_load() -> Result<(), Lacking> {
         .iter()
         .map(|second| second["verified"].as_u64().unwrap())
         .collect();
-    assert!((300..=400).contains(&seconds[0]), "{open:#}");
-    assert_eq!(open["verified"], seconds.iter().sum::<u64>(), "{open:#}");
+    assert!((350..=400).contains(&seconds[0]), "{open:#}");
+    assert_eq!(seconds.iter().sum::<u64>(), 800, "{open:#}");
 
     // As a run: what generators and their machines did is in its record.
     let runs = hosts.dir().join("runs").display().to_string();
