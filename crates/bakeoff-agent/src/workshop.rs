@@ -61,6 +61,14 @@ struct Folder {
     _removed: RemovedIfKilled,
 }
 
+impl Folder {
+    /// Returns whether a path lies below the run's folder and never climbs.
+    fn holds(&self, path: &Path) -> bool {
+        let plain = path.components().all(|part| part != Component::ParentDir);
+        plain && path != self.path && path.starts_with(&self.path)
+    }
+}
+
 impl Default for Workshop {
     fn default() -> Self {
         Self {
@@ -281,21 +289,22 @@ impl Workshop {
 
     fn trial(&self, name: String, keeps: bool) -> Result<Value, AgentRefusal> {
         self.with_folder(|folder| {
+            let logs = folder.path.join(&name);
+            if !folder.holds(&logs) {
+                return Err(outside(&logs));
+            }
             if !keeps {
                 fs::remove_dir_all(folder.path.join("nodes")).ok();
                 fs::remove_dir_all(folder.path.join(&folder.trial)).ok();
                 locked(&self.logs).clear();
             }
             folder.trial = name;
-            Value::Null
-        })
+            Ok(Value::Null)
+        })?
     }
 
     fn discard(&self, path: &Path) -> Result<Value, AgentRefusal> {
-        let plain = path.components().all(|part| part != Component::ParentDir);
-        if !(self.with_folder(|folder| path != folder.path && path.starts_with(&folder.path))?
-            && plain)
-        {
+        if !self.with_folder(|folder| folder.holds(path))? {
             return Err(outside(path));
         }
         match fs::remove_dir_all(path) {
@@ -309,8 +318,7 @@ impl Workshop {
     fn launch(&self, order: LaunchOrder) -> Result<Value, AgentRefusal> {
         let spec = order.spec()?;
         let dir = self.with_folder(|folder| {
-            let inside = spec.dir.starts_with(&folder.path);
-            inside.then(|| folder.path.join(&folder.trial))
+            folder.holds(&spec.dir).then(|| folder.path.join(&folder.trial))
         })?;
         let Some(dir) = dir else {
             return Err(outside(&spec.dir));

@@ -3,7 +3,8 @@
 //! The kernel tells of all its sockets by `NETLINK_SOCK_DIAG` (`sock_diag(7)`), each with the
 //! `tcp_info` that holds `tcpi_bytes_acked` and `tcpi_bytes_received`. A socket belongs to the node
 //! that was given its local port; any other to the process that holds its inode open, which is
-//! looked up once for each socket. So a thousand connections that stay cost one dump a look.
+//! looked up once for each socket. So a thousand connections that stay cost one dump a look: the kernel walks through
+//! all that could be open, some 3 ms on a machine of 24 GiB, so that IPv4 and IPv6 are asked for at once.
 //!
 //! Bytes that a connection moved between its last sample and its end are lost, and so are all of
 //! one that began and ended between two looks: counts are too low, never too high. Both ends of a
@@ -86,14 +87,12 @@ impl Sockets {
             gone: Vec::new(),
             opened: Counts::default(),
         };
-        sockets.dump(INET).map(|_| sockets)
+        sockets.dump().map(|_| sockets)
     }
 
     /// Returns the bytes that each owner has moved since the first sample; `None` when the kernel stopped telling.
     pub(super) fn sample(&mut self, owners: &[Owner]) -> Option<Vec<Moved>> {
-        let mut found = self.dump(INET)?;
-        // A kernel without IPv6 has no such sockets.
-        found.extend(self.dump(INET6).unwrap_or_default());
+        let found = self.dump()?;
         self.gone.resize(owners.len().max(self.gone.len()), (0, 0));
         let round = self.sequence;
         let mut unknown = false;
@@ -170,10 +169,10 @@ impl Sockets {
         }
     }
 
-    /// All TCP sockets of an address family that carry or may still carry data.
-    fn dump(&mut self, family: u8) -> Option<Vec<Socket>> {
+    /// All TCP sockets that carry or may still carry data.
+    fn dump(&mut self) -> Option<Vec<Socket>> {
         self.sequence = self.sequence.wrapping_add(1);
-        let request = request(family, self.sequence);
+        let request = request(self.sequence);
         let sent = send(&self.netlink, &request, SendFlags::empty()).ok()?;
         if sent != request.len() {
             return None;
@@ -209,13 +208,8 @@ struct Socket {
     moved: Moved,
 }
 
-/// `AF_INET` and `AF_INET6`.
-const INET: u8 = 2;
-const INET6: u8 = 10;
-/// `IPPROTO_TCP`.
-const TCP: u8 = 6;
-/// `SOCK_DIAG_BY_FAMILY`.
-const BY_FAMILY: u16 = 20;
+/// `TCPDIAG_GETSOCK`: asks for the sockets of all address families.
+const GET: u16 = 18;
 /// `NLM_F_REQUEST | NLM_F_DUMP`.
 const ASK_ALL: u16 = 0x301;
 /// `NLMSG_ERROR` and `NLMSG_DONE`.
@@ -231,17 +225,15 @@ const MESSAGE: usize = 72;
 /// Where `tcp_info` holds `tcpi_bytes_acked`; `tcpi_bytes_received` follows.
 const BYTES_ACKED: usize = 120;
 
-/// A `nlmsghdr` and an `inet_diag_req_v2` (`linux/inet_diag.h`): all sockets of a family.
-fn request(family: u8, sequence: u32) -> [u8; 72] {
-    let mut request = [0; 72];
-    request[0..4].copy_from_slice(&72u32.to_ne_bytes());
-    request[4..6].copy_from_slice(&BY_FAMILY.to_ne_bytes());
+/// A `nlmsghdr` and an `inet_diag_req` (`linux/inet_diag.h`). Its newer form asks for one family.
+fn request(sequence: u32) -> [u8; 76] {
+    let mut request = [0; 76];
+    request[0..4].copy_from_slice(&76u32.to_ne_bytes());
+    request[4..6].copy_from_slice(&GET.to_ne_bytes());
     request[6..8].copy_from_slice(&ASK_ALL.to_ne_bytes());
     request[8..12].copy_from_slice(&sequence.to_ne_bytes());
-    request[16] = family;
-    request[17] = TCP;
-    request[18] = 1 << (INFO - 1);
-    request[20..24].copy_from_slice(&STATES.to_ne_bytes());
+    request[19] = 1 << (INFO - 1);
+    request[68..72].copy_from_slice(&STATES.to_ne_bytes());
     request
 }
 
@@ -261,7 +253,7 @@ fn parse(mut datagram: &[u8], sequence: u32, found: &mut Vec<Socket>) -> Option<
             match kind {
                 DONE => return Some(Answer::Ended),
                 ERROR => return None,
-                BY_FAMILY => found.extend(socket(body)),
+                GET => found.extend(socket(body)),
                 _ => {}
             }
         }
@@ -355,11 +347,11 @@ mod tests {
     #[test]
     fn an_answer_that_makes_no_sense_is_no_answer() {
         let mut found = Vec::new();
-        let mut error = request(INET, 5);
+        let mut error = request(5);
         error[4..6].copy_from_slice(&ERROR.to_ne_bytes());
         assert!(parse(&error, 5, &mut found).is_none());
         assert!(parse(&error, 6, &mut found).is_some(), "an answer to another request");
-        for length in [0u32, 15, 73, u32::MAX] {
+        for length in [0u32, 15, 77, u32::MAX] {
             error[0..4].copy_from_slice(&length.to_ne_bytes());
             assert!(parse(&error, 5, &mut found).is_none(), "{length}");
         }

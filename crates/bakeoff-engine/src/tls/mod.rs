@@ -245,14 +245,6 @@ pub fn client_config(
     tls.map(TlsOptions::from).unwrap_or_default().client_config(otherwise, alpn)
 }
 
-/// The client's side that trusts the authorities of this PEM text alone, offering the protocols `alpn`.
-///
-/// # Errors
-/// When the text holds no certificate.
-pub fn client_config_of_pem(pem: &str, alpn: &[&[u8]]) -> Result<Arc<ClientConfig>, LoadError> {
-    TlsTexts::trusting(pem).options().client_config(Trust::Nobody, alpn)
-}
-
 /// Of how many servers sessions are remembered: rustls's default.
 const SESSIONS_MAX: usize = 256;
 

@@ -62,6 +62,8 @@ pub(crate) struct Machines {
     tunnels: Tunnels,
     /// One for each of the places' machines, in their order.
     pub(crate) each: Vec<Machine>,
+    /// For each machine the place of the first one with the same running kernel: its own where none before it has it.
+    kernels: Vec<usize>,
     base_port: Option<u16>,
     cache: Option<PathBuf>,
     own: PathBuf,
@@ -149,6 +151,16 @@ pub(crate) fn begin(
     })
 }
 
+/// Returns for each machine the place of the first one with the same running kernel.
+fn kernels(machines: &[Machine]) -> Vec<usize> {
+    let kernels: Vec<_> = machines.iter().map(|one| &one.agent.hello().kernel).collect();
+    let first = |(place, kernel): (usize, &&Option<String>)| {
+        let same = kernels.iter().position(|other| kernel.is_some() && other == kernel);
+        same.unwrap_or(place)
+    };
+    kernels.iter().enumerate().map(first).collect()
+}
+
 impl Machines {
     /// Reaches all machines at once, makes the run's folder on each, and compares clocks and addresses. `run`: the
     /// name of that folder, and the study for which pods are made.
@@ -197,7 +209,8 @@ impl Machines {
         let each = begun.into_iter().collect::<Result<Vec<_>, _>>()?;
         let cache = bakeoff_install::place::cache(|name| std::env::var_os(name).map(PathBuf::from));
         let tunnels = Tunnels::default();
-        let machines = Self { places, tunnels, each, base_port, cache, own, pods };
+        let kernels = kernels(&each);
+        let machines = Self { places, tunnels, each, kernels, base_port, cache, own, pods };
         for machine in &machines.each {
             refuse_clock(machine.agent.machine(), machine.agent.wall_ahead())?;
         }
@@ -231,17 +244,6 @@ impl Machines {
         let named = |(machine, place)| Ok((space((machine, place))?, machine.agent.machine()));
         let all = takes.map(named).collect::<Result<Vec<_>, AgentError>>()?;
         Ok(all.into_iter().min())
-    }
-
-    /// Returns for each machine the place of the first one with the same running kernel: its own where none before it
-    /// has it.
-    pub(crate) fn kernels(&self) -> Vec<usize> {
-        let kernels: Vec<_> = self.each.iter().map(|one| &one.agent.hello().kernel).collect();
-        let first = |(place, kernel): (usize, &&Option<String>)| {
-            let same = kernels.iter().position(|other| kernel.is_some() && other == kernel);
-            same.unwrap_or(place)
-        };
-        kernels.iter().enumerate().map(first).collect()
     }
 
     /// Returns why a machine is lost, if one is.

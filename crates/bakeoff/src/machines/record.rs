@@ -25,7 +25,6 @@ impl Machines {
     /// # Errors
     /// When one is lost, or its disk cannot be used.
     pub(crate) fn describe(&self, threads: u32) -> Result<Vec<RunMachine>, Failure> {
-        let kernels = self.kernels();
         let each = self.each.iter().zip(&self.places.machines).enumerate();
         let described = each.map(|(number, (machine, place))| {
             let order = Order::Environment { threads, dir: machine.folder.clone() };
@@ -46,7 +45,8 @@ impl Machines {
                 cpus: place.cpus.clone(),
                 clock_error_us: offset.error.as_secs_f64() * 1e6,
                 tunnel: self.tunnels.leads_to(number),
-                same_kernel_as: kernels
+                same_kernel_as: self
+                    .kernels
                     .get(number)
                     .filter(|&&first| first != number)
                     .map(|&first| self.places.machines[first].name.clone()),

@@ -156,21 +156,26 @@ impl<'a> Watch<'a> {
         offset.ours(began).saturating_duration_since(self.began).as_secs_f64()
     }
 
-    /// Keeps the logs of all servers in a folder of this machine, one a server, however they ended.
+    /// Keeps the logs of all servers in a folder of this machine, one a server, however they ended. They come at once.
     pub(crate) fn fetch_logs(&self, to: &Path) {
-        for Server { place, name, number } in
-            &*self.servers.lock().unwrap_or_else(PoisonError::into_inner)
-        {
-            let request = Request::Log { node: *number };
-            let Ok(exchange) = self.machines.each[*place].agent.open(&request) else { continue };
-            bakeoff_host::private::make_dirs(to).ok();
-            let mut log = Vec::new();
-            while let Ok(Incoming::Data(bytes)) = exchange.next() {
-                log.extend(bytes);
+        let servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        std::thread::scope(|scope| {
+            for server in &*servers {
+                scope.spawn(|| self.fetch_log(server, to));
             }
-            let path = to.join(format!("{name}.log"));
-            bakeoff_host::private::replace(&path, &log, bakeoff_host::private::PRIVATE).ok();
+        });
+    }
+
+    fn fetch_log(&self, Server { place, name, number }: &Server, to: &Path) {
+        let request = Request::Log { node: *number };
+        let Ok(exchange) = self.machines.each[*place].agent.open(&request) else { return };
+        let mut log = Vec::new();
+        while let Ok(Incoming::Data(bytes)) = exchange.next() {
+            log.extend(bytes);
         }
+        bakeoff_host::private::make_dirs(to).ok();
+        let path = to.join(format!("{name}.log"));
+        bakeoff_host::private::replace(&path, &log, bakeoff_host::private::PRIVATE).ok();
     }
 
     /// Ends sampling.
@@ -200,7 +205,7 @@ impl<'a> Watch<'a> {
             let name = place.name.clone();
             machines.push(MachineTrial { name, cpus, servers, generated: Vec::new(), observed });
         }
-        Seen { machines, kernels: self.machines.kernels(), unseen }
+        Seen { machines, kernels: self.machines.kernels.clone(), unseen }
     }
 
     fn each(&self, request: &Request) {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bakeoff_agent::{Agent, AgentError, Carrier, FileStamp, Incoming, LaunchOrder, Request, Sent};
 use bakeoff_host::{Exit, NodeSpec, Process};
+use serde_json::Value;
 
 fn sent() -> Sent {
     Sent::read(Path::new(env!("CARGO_BIN_EXE_bakeoff"))).unwrap()
@@ -86,10 +87,31 @@ fn servers_elsewhere_are_started_signalled_restarted_and_killed() {
     let order = LaunchOrder::new(&spec).unwrap();
     let refused = agent.launch(spec, order).err().unwrap().to_string();
     assert!(refused.starts_with("on `here`: cannot run `c-1`: program"), "{refused}");
-    let outside = NodeSpec::new("d-1".into(), "true", data.path().join("elsewhere"));
-    let order = LaunchOrder::new(&outside).unwrap();
-    let refused = agent.launch(outside, order).err().unwrap().to_string();
-    assert!(refused.contains("is outside of the run"), "{refused}");
+}
+
+#[test]
+fn folders_outside_of_the_run_are_refused() {
+    let data = tempfile::tempdir().unwrap();
+    let (agent, folder) = prepared(data.path());
+    let precious = data.path().join("precious");
+    std::fs::create_dir(&precious).unwrap();
+    let told = |error: AgentError| error.to_string();
+    let refused = |told: Option<String>, of: &str| {
+        let told = told.unwrap_or_else(|| panic!("{of} was not refused"));
+        assert!(told.contains("is outside of the run"), "{of}: {told}");
+    };
+    for path in [precious.clone(), folder.join("../precious"), folder.clone()] {
+        let spec = NodeSpec::new("d-1".into(), "true", path.clone());
+        let order = LaunchOrder::new(&spec).unwrap();
+        refused(agent.launch(spec, order).err().map(|error| error.to_string()), "a server");
+        let discard = Request::Discard { path };
+        refused(agent.ask::<Value>(&discard).err().map(told), "a removal");
+    }
+    for name in ["../precious", "", "/tmp"] {
+        let trial = Request::Trial { name: name.into(), keeps: false };
+        refused(agent.ask::<Value>(&trial).err().map(told), "a trial");
+    }
+    assert!(precious.is_dir() && folder.is_dir());
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn trials(hosts: &Hosts) -> Vec<Value> {
 }
 
 fn three_and_two() -> Result<(), Lacking> {
-    let hosts = Hosts::new(5)?;
+    let hosts = Hosts::bare(5)?;
     let places = hosts.places(&[1, 2, 3], &[4, 5]);
     // The last CPU of a machine is there, whatever else is not.
     let cpu = std::thread::available_parallelism().unwrap().get() - 1;

@@ -148,7 +148,7 @@ fn load_of(hosts: &Hosts) -> (f64, f64) {
 }
 
 fn memory_of_a_coordinator() -> Result<(), Lacking> {
-    let hosts = Hosts::new(8)?;
+    let hosts = Hosts::bare(8)?;
     let file = hosts.dir().join("study.yaml");
     fs::write(&file, study(3, 3)).unwrap();
     let program = Path::new(env!("CARGO_BIN_EXE_bakeoff"));

@@ -35,7 +35,7 @@ struct Point {
 
 pub(super) fn take(program: &Path, out: &Path) -> Result<(), Lacking> {
     let most = SIZES.iter().map(|(servers, generators)| servers + generators).max();
-    let hosts = Hosts::new(most.unwrap_or_default())?;
+    let hosts = Hosts::bare(most.unwrap_or_default())?;
     let file = hosts.dir().join("study.yaml");
     let mut points = Vec::new();
     for (servers, generators) in SIZES {
