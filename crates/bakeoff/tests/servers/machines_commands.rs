@@ -110,7 +110,7 @@ fn shared_load() -> Result<(), Lacking> {
 
     // An open load: the whole rate, and beginnings as near as the clocks. So many clients that some are free for what
     // is due while the machine serves others: the last requests have nobody to catch up for them.
-    let open = json(&[&health, "--rate", "400", "--for", "2s", "-c", "64"]);
+    let open = json(&[&health, "--rate", "400", "-n", "800", "-c", "64"]);
     assert_eq!(open["requests"], 800, "{open:#}");
     assert_eq!(open["generators"]["each"][0]["verified"], 400);
     let apart = |of: &Value| of["generators"]["began_within_us"].as_f64().unwrap();
