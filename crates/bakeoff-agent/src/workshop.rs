@@ -122,6 +122,13 @@ impl Workshop {
         locked(&self.sampler).as_ref().map(Sampler::moments)
     }
 
+    /// Returns the CPUs that each server that is alive is pinned to; none for one that may run on all.
+    pub fn pinned(&self) -> Vec<Vec<u32>> {
+        let nodes = locked(&self.nodes);
+        let alive = nodes.values().filter(|node| node.is_alive());
+        alive.map(|node| node.cpus().to_vec()).collect()
+    }
+
     /// Kills all that was started, and removes what was written.
     pub fn end_all(&self) {
         let nodes = std::mem::take(&mut *locked(&self.nodes));

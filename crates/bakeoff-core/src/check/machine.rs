@@ -233,6 +233,8 @@ mod tests {
             clock_error_us,
             cpu: Duration::ZERO,
             busiest: 0.0,
+            cpus: Vec::new(),
+            not_apart: None,
         };
         let judged = |parts: &[GeneratorPart], window| {
             generators_together(&parts.iter().collect::<Vec<_>>(), window)

@@ -123,6 +123,12 @@ pub struct GeneratorPart {
     pub cpu: Duration,
     /// The share of a CPU that the busiest of its threads used.
     pub busiest: f64,
+    /// The CPUs that it kept to, where servers of its machine are pinned to others; empty where none is pinned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<u32>,
+    /// Why servers that are pinned on its machine did not have their CPUs for themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_apart: Option<String>,
 }
 
 /// End of a trial.

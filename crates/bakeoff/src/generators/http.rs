@@ -36,6 +36,13 @@ pub(super) fn drive(
         bytes_received: driven.answers.bytes_received,
         body_bytes: driven.answers.body_bytes,
     };
-    let stage = StageTold { measurement: driven.measurement, next_ticket: 0, asked, began };
+    let stage = StageTold {
+        measurement: driven.measurement,
+        next_ticket: 0,
+        asked,
+        began,
+        cpus: Vec::new(),
+        not_apart: None,
+    };
     told(&HttpTold { stage, answers })
 }

@@ -177,6 +177,10 @@ pub(crate) struct StageTold {
     /// When it was asked to begin, and when it began, by its clock in nanoseconds.
     pub(crate) asked: u64,
     pub(crate) began: u64,
+    /// The CPUs that it kept to, off those of servers that are pinned on its machine.
+    pub(crate) cpus: Vec<u32>,
+    /// Why they did not have theirs for themselves.
+    pub(crate) not_apart: Option<String>,
 }
 
 /// The measurement of one generator, and the answers that it got.

@@ -51,9 +51,10 @@ impl Affinity {
         }
     }
 
-    /// Returns whether nodes are pinned to the same CPUs.
-    pub(crate) fn is_shared(&self) -> bool {
-        self.shared
+    /// Returns why nodes do not have their CPUs for themselves, if they are pinned to these too.
+    pub(crate) fn not_apart(&self) -> Option<String> {
+        let why = "no CPU is left over: it keeps to those that the fewest nodes have";
+        self.shared.then(|| why.to_owned())
     }
 
     /// Returns the CPUs that are left, in order.
@@ -139,7 +140,7 @@ mod tests {
         let nodes = [&all[..], &gates, &[first], &[]];
         let affinity =
             Affinity::from(nodes.into_iter()).unwrap().unwrap_or_else(|why| panic!("{why}"));
-        assert!(affinity.is_shared() && affinity.cpus() == [last]);
+        assert!(affinity.not_apart().is_some() && affinity.cpus() == [last]);
     }
 
     #[test]

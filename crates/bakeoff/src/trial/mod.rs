@@ -38,7 +38,9 @@ use self::audit::Auditor;
 use self::load::{Driven, fill};
 use self::routes::Routes;
 use self::sampling::{Judged, Sampling};
-use self::verdicts::{configuration_check, limits_check, servers_check, together_check};
+use self::verdicts::{
+    apart_check, configuration_check, limits_check, servers_check, together_check,
+};
 use crate::cluster::contenders::Contender;
 use crate::cluster::seating::Seating;
 use crate::cluster::{self, NoTargets, Ready, Starting};
@@ -292,6 +294,8 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         record.observed = Some(sampled.merged());
         record.machines = sampled.machines;
         record.checks.extend(together_check(&parts, &record));
+        let names = context.generators().map(|all| all.names()).unwrap_or_default();
+        record.checks.extend(apart_check(&parts, &names));
         machines::record::note_parts(&mut record.machines, context.machines, parts);
         record.log_findings = marks.complaints();
         record.log_findings.extend(complaints);
@@ -432,7 +436,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
 
         let account = system.declares().hooks.account.and_then(|account| account(&cluster.nodes));
         let told = cluster.config_snapshot();
-        // Generators elsewhere share no CPU with servers that are pinned here.
+        // Generators elsewhere keep off the CPUs of servers on their own machines.
         let affinity = generators.is_none().then(|| self.set_affinity(&cluster)).flatten();
         self.marks = logs::Marks::begin(cluster.processes());
         if let Some(watch) = &self.sampling.watch {
@@ -475,12 +479,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let verdict = match &affinity {
             Ok(affinity) => {
                 self.record.generator_cpus = affinity.cpus().to_vec();
-                match affinity.is_shared() {
-                    false => Verdict::Passed,
-                    true => Verdict::NotChecked(
-                        "no CPU is left over: it keeps to those that the fewest nodes have".into(),
-                    ),
-                }
+                affinity.not_apart().map_or(Verdict::Passed, Verdict::NotChecked)
             }
             Err(why) => Verdict::NotChecked(why.to_string()),
         };

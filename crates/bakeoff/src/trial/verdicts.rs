@@ -41,6 +41,19 @@ pub(crate) fn together_check(parts: &[Vec<GeneratorPart>], record: &TrialRecord)
     Some(Check { name: CheckName::GeneratorsTogether, verdict: worst })
 }
 
+/// Tells whether generators left the servers that are pinned on their machines their CPUs; `None` where none is pinned.
+/// `names` are those of the machines.
+pub(super) fn apart_check(parts: &[Vec<GeneratorPart>], names: &[String]) -> Option<Check> {
+    let all = parts.iter().flat_map(|parts| parts.iter().zip(names));
+    let pinned: Vec<_> =
+        all.filter(|(part, _)| !part.cpus.is_empty() || part.not_apart.is_some()).collect();
+    let why = pinned
+        .iter()
+        .find_map(|(part, name)| part.not_apart.as_ref().map(|why| format!("on `{name}`: {why}")));
+    let verdict = why.map_or(Verdict::Passed, Verdict::NotChecked);
+    (!pinned.is_empty()).then_some(Check { name: CheckName::GeneratorApart, verdict })
+}
+
 /// Tells whether a server ended while it was loaded: it answers for nothing that was measured.
 pub(super) fn servers_check(cluster: &Ready) -> Option<Check> {
     let (died, strays) = (cluster.died(), cluster.strays());

@@ -43,8 +43,18 @@ mod tests {
     fn shown(late_us: f64, clock_error_us: f64) -> GeneratorShown {
         let cpu = Duration::ZERO;
         let (clients, verified, errors, busiest) = (4, 100, 1, 0.5);
-        let part =
-            GeneratorPart { clients, verified, errors, late_us, clock_error_us, cpu, busiest };
+        let (cpus, not_apart) = (Vec::new(), None);
+        let part = GeneratorPart {
+            clients,
+            verified,
+            errors,
+            late_us,
+            clock_error_us,
+            cpu,
+            busiest,
+            cpus,
+            not_apart,
+        };
         GeneratorShown { machine: "h1".to_owned(), part }
     }
 

@@ -17,6 +17,7 @@ pub(super) fn tests(skipped: &Skipped) -> Vec<Trial> {
         skipped.unless_lacking("machines::small_access_gateway_holds_on_three_hosts", gateway),
         skipped.unless_lacking("machines::demo_holds_on_three_hosts", demo),
         skipped.unless_lacking("machines::kept_clusters_go_on_and_logs_come_of_any_end", kept),
+        skipped.unless_lacking("machines::generators_keep_off_pinned_servers", pinned),
     ]
 }
 
@@ -127,6 +128,38 @@ fn kept() -> Result<(), Lacking> {
     let log = run_folder(&hosts).join("trials/01-dying-write-steady/logs/dying-1.log");
     assert!(log.is_file(), "{}", text(&ended));
     assert_eq!(left_on(&hosts, &[1, 2]), Vec::<String>::new());
+    Ok(())
+}
+
+const PINNED: &str = "\
+title: Pinned
+systems:
+  pinned: {kind: canary, limits: {cpus: [0]}}
+workloads:
+  write: {mix: {put: 1}, keys: {count: 100, size: 64, order: uniform}, values: {size: 64}}
+loads:
+  steady: {clients: 2, stop: {operations: 400}}
+trials: 1
+";
+
+fn pinned() -> Result<(), Lacking> {
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    if cpus < 2 {
+        return Err(Lacking::Machine("a server and a generator need a CPU each".to_owned()));
+    }
+    let hosts = Hosts::new(2)?;
+    // The server is on the first host, and both generate load.
+    let places = hosts.places(&[1], &[1, 2]);
+    let ended = run(&hosts, PINNED, &places, &[]);
+    let told = text(&ended);
+    let trials = trials(&hosts);
+    let part = |machine: usize| &trials[0]["machines"][machine]["generated"][0];
+    let rest: Vec<usize> = (1..cpus).collect();
+    assert_eq!(part(0)["cpus"], serde_json::json!(rest), "{told}");
+    assert_eq!(part(1)["cpus"], serde_json::Value::Null, "nothing is pinned there: {told}");
+    let checks = trials[0]["checks"].as_array().unwrap();
+    let apart = checks.iter().find(|check| check["name"] == "generator apart");
+    assert_eq!(apart.unwrap()["verdict"]["verdict"], "passed", "{checks:#?}");
     Ok(())
 }
 
