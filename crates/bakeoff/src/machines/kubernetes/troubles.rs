@@ -18,10 +18,14 @@ const IMAGE: &str =
 const NODES: &str = "servers take a node each, apart from generators: add nodes, ask for less, or say \
                      `share-nodes: true`";
 /// Words of an unplaced pod's message, and the words that mend it.
-const UNPLACED: [(&str, &str); 4] = [
+const UNPLACED: [(&str, &str); 5] = [
     (
         "PersistentVolumeClaim",
         "see that `storage-class` is there and has volumes of the size `storage`",
+    ),
+    (
+        "VolumeBinding",
+        "see whether `storage-class` makes volumes: `kubectl describe pvc` and its provisioner's log tell",
     ),
     ("node affinity/selector", "label nodes as `node-selector` says, or ask for other labels"),
     ("Insufficient", "ask for less `cpu` and `memory`, or add nodes"),
@@ -29,39 +33,67 @@ const UNPLACED: [(&str, &str); 4] = [
 ];
 const LIMITS: &str = "look for a quota or an admission rule in the event";
 
+fn name_of(pod: &Value) -> Option<String> {
+    pod["metadata"]["name"].as_str().map(str::to_owned)
+}
+
 /// Returns the first pod that will not be ready. `waited`: it has been given time to find a node.
 pub(super) fn of_pods(pods: &[Value], waited: bool) -> Option<Trouble> {
-    pods.iter().find_map(|pod| {
-        let name = pod["metadata"]["name"].as_str().map(str::to_owned);
-        let trouble = |why: String, hint| Some(Trouble { pod: name.clone(), why, hint });
-        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let of = |kind: &str| &pod["status"][kind][0]["state"]["waiting"];
-        let reason_of = |waiting: &Value| word(&waiting["reason"]);
-        // Pods with bakeoff from an image begin with that one.
-        let first = of("initContainerStatuses");
-        let is_first = !["", "PodInitializing"].contains(&&*reason_of(first));
-        let waiting = if is_first { first } else { of("containerStatuses") };
-        let reason = reason_of(waiting);
-        let said = || format!("{reason}: {}", word(&waiting["message"]));
-        if reason.contains("Image") {
-            return trouble(said(), IMAGE);
-        }
-        if reason.ends_with("Error") || reason.ends_with("BackOff") {
-            return trouble(said(), "see that `image` has `/bin/sh`");
-        }
-        let phase = word(&pod["status"]["phase"]);
-        if phase == "Failed" || phase == "Succeeded" {
-            let reason = word(&pod["status"]["reason"]);
-            return trouble(format!("it has ended ({phase} {reason})"), LIMITS);
-        }
-        let conditions = pod["status"]["conditions"].as_array()?;
-        let unplaced = |one: &&Value| one["reason"] == "Unschedulable" && waited;
-        let one = conditions.iter().find(unplaced)?;
-        let why = word(&one["message"]);
-        let hint =
-            UNPLACED.iter().find(|(words, _)| why.contains(words)).map_or(NODES, |one| one.1);
-        trouble(format!("no node takes it: {why}"), hint)
+    let is_in = |pod: &Value, phase: &str| pod["status"]["phase"] == phase;
+    let some_wait = pods.iter().any(|pod| is_in(pod, "Pending"));
+    // One whose agent gave up is no cause where another has not begun.
+    let causes = pods.iter().filter(|pod| !(some_wait && is_in(pod, "Succeeded")));
+    causes.into_iter().find_map(|pod| of_pod(pod, waited)).or_else(|| gave_up_waiting(pods))
+}
+
+/// Returns the pod that does not begin, where another has ended because its agent waited for it in vain.
+fn gave_up_waiting(pods: &[Value]) -> Option<Trouble> {
+    let in_phase =
+        |phase: &str| pods.iter().find(|pod| pod["status"]["phase"].as_str() == Some(phase));
+    let (pending, ended) = (in_phase("Pending")?, in_phase("Succeeded")?);
+    let conditions = pending["status"]["conditions"].as_array();
+    let message = conditions
+        .and_then(|all| all.iter().find(|one| one["status"] == "False"))
+        .and_then(|one| one["message"].as_str());
+    let why = message.map_or(String::new(), |message| format!(": {message}"));
+    let waited = name_of(ended)?;
+    let hint = UNPLACED.iter().find(|(words, _)| why.contains(words));
+    Some(Trouble {
+        pod: name_of(pending),
+        why: format!("it has not begun, and `{waited}` ended waiting for it{why}"),
+        hint: hint.map_or("see what the event says", |one| one.1),
     })
+}
+
+fn of_pod(pod: &Value, waited: bool) -> Option<Trouble> {
+    let name = name_of(pod);
+    let trouble = |why: String, hint| Some(Trouble { pod: name.clone(), why, hint });
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let of = |kind: &str| &pod["status"][kind][0]["state"]["waiting"];
+    let reason_of = |waiting: &Value| word(&waiting["reason"]);
+    // Pods with bakeoff from an image begin with that one.
+    let first = of("initContainerStatuses");
+    let is_first = !["", "PodInitializing"].contains(&&*reason_of(first));
+    let waiting = if is_first { first } else { of("containerStatuses") };
+    let reason = reason_of(waiting);
+    let said = || format!("{reason}: {}", word(&waiting["message"]));
+    if reason.contains("Image") {
+        return trouble(said(), IMAGE);
+    }
+    if reason.ends_with("Error") || reason.ends_with("BackOff") {
+        return trouble(said(), "see that `image` has `/bin/sh`");
+    }
+    let phase = word(&pod["status"]["phase"]);
+    if phase == "Failed" || phase == "Succeeded" {
+        let reason = word(&pod["status"]["reason"]);
+        return trouble(format!("it has ended ({phase} {reason})"), LIMITS);
+    }
+    let conditions = pod["status"]["conditions"].as_array()?;
+    let unplaced = |one: &&Value| one["reason"] == "Unschedulable" && waited;
+    let one = conditions.iter().find(unplaced)?;
+    let why = word(&one["message"]);
+    let hint = UNPLACED.iter().find(|(words, _)| why.contains(words)).map_or(NODES, |one| one.1);
+    trouble(format!("no node takes it: {why}"), hint)
 }
 
 /// Returns that pods are not even made.
@@ -180,5 +212,20 @@ mod tests {
         check("3 Insufficient cpu", "ask for less `cpu`");
         check("pod has unbound immediate PersistentVolumeClaims", "`storage-class`");
         check("1 node(s) didn't match pod anti-affinity rules", "`share-nodes: true`");
+    }
+
+    #[test]
+    fn a_pod_that_waits_for_a_volume_is_told_and_not_the_one_that_gave_up() {
+        let message = "running PreBind plugin \"VolumeBinding\": it is being made";
+        let waits = json!({"metadata": {"name": "servers-0"}, "status": {"phase": "Pending", "conditions":
+            [{"status": "False", "reason": "SchedulerError", "message": message}]}});
+        let ended = json!({"metadata": {"name": "generators-0"}, "status": {"phase": "Succeeded"}});
+        let told = |pods: &[Value]| of_pods(pods, true).map(|one| one.told(&Value::Null, ""));
+        assert!(told(std::slice::from_ref(&waits)).is_none(), "it may come yet");
+        let both = told(&[ended.clone(), waits]).unwrap();
+        let expected =
+            "pod `servers-0`: it has not begun, and `generators-0` ended waiting for it: running";
+        assert!(both.contains(expected) && both.contains("`kubectl describe pvc`"), "{both}");
+        assert!(told(&[ended]).unwrap().contains("it has ended (Succeeded )"));
     }
 }
