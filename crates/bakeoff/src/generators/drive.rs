@@ -109,8 +109,8 @@ impl Seen {
             clock_error_us: self.offset.error.as_secs_f64() * 1e6,
             cpu: told.measurement.generator_cpu,
             busiest: told.measurement.generator_busiest,
-            cpus: told.cpus.clone(),
-            not_apart: told.not_apart.clone(),
+            cpus: told.kept.cpus.clone(),
+            not_apart: told.kept.not_apart.clone(),
         }
     }
 }

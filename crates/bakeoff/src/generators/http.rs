@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::begin::{Begun, begin_when_told, refusal, told};
 use super::order::{HttpTold, StageTold};
 use super::requests::{AnswersTold, HttpOrder};
+use crate::trial::affinity::Kept;
 
 fn refused(error: LoadError) -> AgentRefusal {
     refusal(&error, matches!(error, LoadError::Interrupted))
@@ -41,8 +42,7 @@ pub(super) fn drive(
         next_ticket: 0,
         asked,
         began,
-        cpus: Vec::new(),
-        not_apart: None,
+        kept: Kept::default(),
     };
     told(&HttpTold { stage, answers })
 }

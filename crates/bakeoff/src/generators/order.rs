@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::requests::{AnswersTold, HttpOrder};
 use crate::systems::carried::CarriedAccess;
+use crate::trial::affinity::Kept;
 use crate::trial::baseline::BaselineOrder;
 
 /// An order for a generator.
@@ -177,10 +178,8 @@ pub(crate) struct StageTold {
     /// When it was asked to begin, and when it began, by its clock in nanoseconds.
     pub(crate) asked: u64,
     pub(crate) began: u64,
-    /// The CPUs that it kept to, off those of servers that are pinned on its machine.
-    pub(crate) cpus: Vec<u32>,
-    /// Why they did not have theirs for themselves.
-    pub(crate) not_apart: Option<String>,
+    /// Result of keeping it off the CPUs of servers that are pinned on its machine.
+    pub(crate) kept: Kept,
 }
 
 /// The measurement of one generator, and the answers that it got.

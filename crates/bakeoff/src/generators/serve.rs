@@ -31,7 +31,7 @@ use crate::machines::describe;
 use crate::machines::kubernetes::keeper::Keeper;
 use crate::messages;
 use crate::systems::{self, Access, KvLoad, System};
-use crate::trial::affinity::Affinity;
+use crate::trial::affinity::{Affinity, Kept};
 use crate::trial::audit::Auditor;
 use crate::trial::load::drive_of;
 use crate::trial::split_load::{self, SplitLoad};
@@ -234,7 +234,7 @@ fn stage(
         ..drive_of(&order.load, &order.stage())
     };
     let pinned = workshop.pinned();
-    let affinity = Affinity::from(pinned.iter().map(Vec::as_slice)).transpose();
+    let affinity = Affinity::from(pinned.iter().map(Vec::as_slice));
     let (driven, begun) = begin_when_told(line, workshop, |gate, stop, progress| match &reads {
         None => system.drive(KvLoad {
             nodes: &nodes,
@@ -263,12 +263,8 @@ fn stage(
     });
     let (measurement, next_ticket) = driven.map_err(refused)?;
     let Begun { asked, began } = begun;
-    let cpus = affinity.iter().flatten().flat_map(|kept| kept.cpus().to_vec()).collect();
-    let not_apart = match &affinity {
-        Ok(kept) => kept.as_ref().and_then(Affinity::not_apart),
-        Err(why) => Some(why.to_string()),
-    };
-    told(&StageTold { measurement, next_ticket, asked, began, cpus, not_apart })
+    let kept = affinity.as_ref().map(Kept::from).unwrap_or_default();
+    told(&StageTold { measurement, next_ticket, asked, began, kept })
 }
 
 fn read_back(

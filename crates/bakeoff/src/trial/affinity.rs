@@ -10,6 +10,7 @@ use std::fmt;
 
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use serde::{Deserialize, Serialize};
 
 /// The CPU affinity of this thread, restored when it is dropped.
 pub(crate) struct Affinity {
@@ -50,16 +51,26 @@ impl Affinity {
             _ => Err(AffinityError::NotKept),
         }
     }
+}
 
-    /// Returns why nodes do not have their CPUs for themselves, if they are pinned to these too.
-    pub(crate) fn not_apart(&self) -> Option<String> {
-        let why = "no CPU is left over: it keeps to those that the fewest nodes have";
-        self.shared.then(|| why.to_owned())
-    }
+/// Result of keeping a generator off the CPUs that nodes are pinned to.
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    /// The CPUs that it keeps to, in order; none where no node is pinned.
+    pub(crate) cpus: Vec<u32>,
+    /// Why nodes do not have their CPUs for themselves.
+    pub(crate) not_apart: Option<String>,
+}
 
-    /// Returns the CPUs that are left, in order.
-    pub(crate) fn cpus(&self) -> &[u32] {
-        &self.cpus
+impl From<&Result<Affinity, AffinityError>> for Kept {
+    fn from(affinity: &Result<Affinity, AffinityError>) -> Self {
+        match affinity {
+            Ok(Affinity { cpus, shared, .. }) => {
+                let why = "no CPU is left over: it keeps to those that the fewest nodes have";
+                Self { cpus: cpus.clone(), not_apart: shared.then(|| why.to_owned()) }
+            }
+            Err(why) => Self { cpus: Vec::new(), not_apart: Some(why.to_string()) },
+        }
     }
 }
 
@@ -126,7 +137,7 @@ mod tests {
         let taken: &[u32] = &[*first];
         let affinity = Affinity::from([taken, taken].into_iter()).unwrap();
         let affinity = affinity.unwrap_or_else(|why| panic!("{why}"));
-        assert_eq!(affinity.cpus(), rest);
+        assert_eq!(affinity.cpus, rest);
         assert_eq!(std::thread::spawn(own).join().unwrap(), rest);
         drop(affinity);
         assert_eq!(own(), all);
@@ -140,7 +151,7 @@ mod tests {
         let nodes = [&all[..], &gates, &[first], &[]];
         let affinity =
             Affinity::from(nodes.into_iter()).unwrap().unwrap_or_else(|why| panic!("{why}"));
-        assert!(affinity.not_apart().is_some() && affinity.cpus() == [last]);
+        assert!(affinity.shared && affinity.cpus == [last]);
     }
 
     #[test]

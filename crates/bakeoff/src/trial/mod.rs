@@ -33,7 +33,7 @@ use bakeoff_engine::works::keyed::{Keyed, StalenessTracking};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{Process, logs};
 
-use self::affinity::Affinity;
+use self::affinity::{Affinity, Kept};
 use self::audit::Auditor;
 use self::load::{Driven, fill};
 use self::routes::Routes;
@@ -476,13 +476,9 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
     /// Leaves pinned nodes their CPUs as far as the generator can.
     fn set_affinity(&mut self, cluster: &Ready) -> Option<Affinity> {
         let affinity = Affinity::from(cluster.processes().map(Process::cpus))?;
-        let verdict = match &affinity {
-            Ok(affinity) => {
-                self.record.generator_cpus = affinity.cpus().to_vec();
-                affinity.not_apart().map_or(Verdict::Passed, Verdict::NotChecked)
-            }
-            Err(why) => Verdict::NotChecked(why.to_string()),
-        };
+        let Kept { cpus, not_apart } = Kept::from(&affinity);
+        self.record.generator_cpus = cpus;
+        let verdict = not_apart.map_or(Verdict::Passed, Verdict::NotChecked);
         self.record.checks.push(Check { name: CheckName::GeneratorApart, verdict });
         affinity.ok()
     }

@@ -14,6 +14,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use bakeoff_agent::Sent;
@@ -62,15 +63,15 @@ impl Hosts {
     /// than most tests.
     pub(crate) fn new(count: usize) -> Result<Self, Lacking> {
         let hosts = Self::bare(count)?;
-        let program = Path::new(env!("CARGO_BIN_EXE_bakeoff"));
-        let sent = Sent::read(program).unwrap();
+        static SENT: LazyLock<Sent> =
+            LazyLock::new(|| Sent::read(Path::new(env!("CARGO_BIN_EXE_bakeoff"))).unwrap());
         let copy = hosts.dir().join("agent");
-        fs::copy(program, &copy).unwrap();
+        fs::copy(&SENT.path, &copy).unwrap();
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o700)).unwrap();
         for number in 1..=count {
             let agents = hosts.own(number).join("cache/bakeoff/agents");
             fs::create_dir_all(&agents).unwrap();
-            fs::hard_link(&copy, agents.join(format!("bakeoff-{}", sent.sha256))).unwrap();
+            fs::hard_link(&copy, agents.join(format!("bakeoff-{}", SENT.sha256))).unwrap();
         }
         Ok(hosts)
     }

@@ -37,32 +37,36 @@ fn name_of(pod: &Value) -> Option<String> {
     pod["metadata"]["name"].as_str().map(str::to_owned)
 }
 
+/// Returns the words that mend what an unplaced pod's message tells of.
+fn unplaced_hint(message: &str) -> Option<&'static str> {
+    UNPLACED.iter().find(|(words, _)| message.contains(words)).map(|one| one.1)
+}
+
 /// Returns the first pod that will not be ready. `waited`: it has been given time to find a node.
 pub(super) fn of_pods(pods: &[Value], waited: bool) -> Option<Trouble> {
     let is_in = |pod: &Value, phase: &str| pod["status"]["phase"] == phase;
-    let some_wait = pods.iter().any(|pod| is_in(pod, "Pending"));
+    let first_in = |phase: &str| pods.iter().find(|pod| is_in(pod, phase));
+    let gave_up = first_in("Pending").zip(first_in("Succeeded"));
     // One whose agent gave up is no cause where another has not begun.
-    let causes = pods.iter().filter(|pod| !(some_wait && is_in(pod, "Succeeded")));
-    causes.into_iter().find_map(|pod| of_pod(pod, waited)).or_else(|| gave_up_waiting(pods))
+    let mut causes = pods.iter().filter(|pod| gave_up.is_none() || !is_in(pod, "Succeeded"));
+    causes
+        .find_map(|pod| of_pod(pod, waited))
+        .or_else(|| gave_up.map(|(pending, ended)| gave_up_waiting(pending, ended)))
 }
 
-/// Returns the pod that does not begin, where another has ended because its agent waited for it in vain.
-fn gave_up_waiting(pods: &[Value]) -> Option<Trouble> {
-    let in_phase =
-        |phase: &str| pods.iter().find(|pod| pod["status"]["phase"].as_str() == Some(phase));
-    let (pending, ended) = (in_phase("Pending")?, in_phase("Succeeded")?);
+/// Tells of a pod that does not begin, where another has ended because its agent waited for it in vain.
+fn gave_up_waiting(pending: &Value, ended: &Value) -> Trouble {
     let conditions = pending["status"]["conditions"].as_array();
     let message = conditions
         .and_then(|all| all.iter().find(|one| one["status"] == "False"))
         .and_then(|one| one["message"].as_str());
     let why = message.map_or(String::new(), |message| format!(": {message}"));
-    let waited = name_of(ended)?;
-    let hint = UNPLACED.iter().find(|(words, _)| why.contains(words));
-    Some(Trouble {
+    let waited = name_of(ended).unwrap_or_default();
+    Trouble {
         pod: name_of(pending),
+        hint: unplaced_hint(&why).unwrap_or("see what the event says"),
         why: format!("it has not begun, and `{waited}` ended waiting for it{why}"),
-        hint: hint.map_or("see what the event says", |one| one.1),
-    })
+    }
 }
 
 fn of_pod(pod: &Value, waited: bool) -> Option<Trouble> {
@@ -92,7 +96,7 @@ fn of_pod(pod: &Value, waited: bool) -> Option<Trouble> {
     let unplaced = |one: &&Value| one["reason"] == "Unschedulable" && waited;
     let one = conditions.iter().find(unplaced)?;
     let why = word(&one["message"]);
-    let hint = UNPLACED.iter().find(|(words, _)| why.contains(words)).map_or(NODES, |one| one.1);
+    let hint = unplaced_hint(&why).unwrap_or(NODES);
     trouble(format!("no node takes it: {why}"), hint)
 }
 
