@@ -341,13 +341,12 @@ mod tests {
     /// Starts a carrier that is this script.
     fn started(script: &str) -> String {
         let dir = tempfile::tempdir().unwrap();
-        let program = dir.path().join("kubectl");
-        std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(&program, mode).unwrap();
+        let file = dir.path().join("kubectl");
+        std::fs::write(&file, script).unwrap();
+        // Read by a shell: a file that was just written may be busy for whoever executes it.
         let carrier = Carrier::Kubectl {
-            program: program.display().to_string(),
-            arguments: Vec::new(),
+            program: "/bin/sh".to_owned(),
+            arguments: vec![file.display().to_string()],
             pod: "pod-0".to_owned(),
             image_program: None,
         };
@@ -364,7 +363,8 @@ mod tests {
     fn another_processor_is_refused_before_anything_is_sent() {
         let told =
             started("echo Welcome; echo 'bakeoff-finds Linux aarch64 lacks'; exec sleep 100");
-        assert!(told.starts_with("`far` is Linux aarch64, and this bakeoff runs on Linux x86_64"));
+        let expected = "`far` is Linux aarch64, and this bakeoff runs on Linux x86_64";
+        assert!(told.starts_with(expected), "{told}");
         assert!(told.contains("hint: "), "{told}");
     }
 
