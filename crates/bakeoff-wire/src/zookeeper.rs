@@ -9,14 +9,17 @@
 //! Not here: watches (none is set, and notifications are skipped), access control beyond
 //! "anyone may do anything", transactions, choosing a server, and the clock that
 //! says when a ping is due (a third of the timeout after the last request).
-//!
-//! Long because it is one session: what a reply means follows from the request, so both stand
-//! together.
+
+mod error;
+mod jute;
 
 use std::collections::VecDeque;
 use std::fmt;
 
 use crate::{Busy, ProtocolError};
+pub use error::ErrorCode;
+pub use jute::{Children, Stat};
+use jute::{Reader, framed, put_buffer, put_int, put_long};
 
 /// Passwords of sessions have this many bytes.
 const PASSWORD: usize = 16;
@@ -194,144 +197,6 @@ pub enum Reply<'a> {
     Synced,
     /// The session has ended.
     Closed,
-}
-
-/// The metadata of a node (`org.apache.zookeeper.data.Stat`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Stat {
-    /// The change that created it.
-    pub czxid: i64,
-    /// The change that last set its content.
-    pub mzxid: i64,
-    /// When it was created, in milliseconds since 1970.
-    pub ctime_ms: i64,
-    /// When its content was last set, in milliseconds since 1970.
-    pub mtime_ms: i64,
-    /// How often its content was set.
-    pub version: i32,
-    /// How often its children changed.
-    pub cversion: i32,
-    /// How often its access list changed.
-    pub aversion: i32,
-    /// The session it lives with, or 0.
-    pub ephemeral_owner: i64,
-    /// The size of its content in bytes.
-    pub data_length: i32,
-    /// How many children it has.
-    pub num_children: i32,
-    /// The change that last added or removed a child.
-    pub pzxid: i64,
-}
-
-/// Names of children.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Children<'a> {
-    rest: Reader<'a>,
-    left: usize,
-}
-
-impl<'a> Iterator for Children<'a> {
-    type Item = &'a str;
-
-    fn next(&mut self) -> Option<&'a str> {
-        self.left = self.left.checked_sub(1)?;
-        self.rest.string().ok()
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left, Some(self.left))
-    }
-}
-
-impl ExactSizeIterator for Children<'_> {}
-
-/// Why a request failed (`KeeperException.Code`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ErrorCode(pub i32);
-
-impl ErrorCode {
-    /// The server failed.
-    pub const SYSTEM_ERROR: Self = Self(-1);
-    /// The server contradicts itself.
-    pub const RUNTIME_INCONSISTENCY: Self = Self(-2);
-    /// The server lost its data.
-    pub const DATA_INCONSISTENCY: Self = Self(-3);
-    /// The connection is lost, and it is unknown whether the request was done.
-    pub const CONNECTION_LOSS: Self = Self(-4);
-    /// The request could not be read.
-    pub const MARSHALLING_ERROR: Self = Self(-5);
-    /// No such operation.
-    pub const UNIMPLEMENTED: Self = Self(-6);
-    /// The server took too long.
-    pub const OPERATION_TIMEOUT: Self = Self(-7);
-    /// The request makes no sense.
-    pub const BAD_ARGUMENTS: Self = Self(-8);
-    /// The server had no room for another request.
-    pub const THROTTLED_OP: Self = Self(-127);
-    /// A quota is exceeded.
-    pub const QUOTA_EXCEEDED: Self = Self(-125);
-    /// The request was not done within the time the server allows.
-    pub const REQUEST_TIMEOUT: Self = Self(-122);
-    /// The node is not there.
-    pub const NO_NODE: Self = Self(-101);
-    /// Not allowed.
-    pub const NO_AUTH: Self = Self(-102);
-    /// The node has another version.
-    pub const BAD_VERSION: Self = Self(-103);
-    /// Ephemeral nodes have no children.
-    pub const NO_CHILDREN_FOR_EPHEMERALS: Self = Self(-108);
-    /// The node is there already.
-    pub const NODE_EXISTS: Self = Self(-110);
-    /// The node has children.
-    pub const NOT_EMPTY: Self = Self(-111);
-    /// The session is gone.
-    pub const SESSION_EXPIRED: Self = Self(-112);
-    /// An access list makes no sense.
-    pub const INVALID_ACL: Self = Self(-114);
-    /// Authentication failed.
-    pub const AUTH_FAILED: Self = Self(-115);
-    /// The session has moved to another server.
-    pub const SESSION_MOVED: Self = Self(-118);
-    /// The server may only be read from.
-    pub const NOT_READ_ONLY: Self = Self(-119);
-
-    /// The code's name in ZooKeeper's documentation, if it is known here.
-    pub fn name(self) -> Option<&'static str> {
-        Some(match self {
-            Self::SYSTEM_ERROR => "SystemError",
-            Self::RUNTIME_INCONSISTENCY => "RuntimeInconsistency",
-            Self::DATA_INCONSISTENCY => "DataInconsistency",
-            Self::CONNECTION_LOSS => "ConnectionLoss",
-            Self::MARSHALLING_ERROR => "MarshallingError",
-            Self::UNIMPLEMENTED => "Unimplemented",
-            Self::OPERATION_TIMEOUT => "OperationTimeout",
-            Self::BAD_ARGUMENTS => "BadArguments",
-            Self::THROTTLED_OP => "ThrottledOp",
-            Self::QUOTA_EXCEEDED => "QuotaExceeded",
-            Self::REQUEST_TIMEOUT => "RequestTimeout",
-            Self::NO_NODE => "NoNode",
-            Self::NO_AUTH => "NoAuth",
-            Self::BAD_VERSION => "BadVersion",
-            Self::NO_CHILDREN_FOR_EPHEMERALS => "NoChildrenForEphemerals",
-            Self::NODE_EXISTS => "NodeExists",
-            Self::NOT_EMPTY => "NotEmpty",
-            Self::SESSION_EXPIRED => "SessionExpired",
-            Self::INVALID_ACL => "InvalidACL",
-            Self::AUTH_FAILED => "AuthFailed",
-            Self::SESSION_MOVED => "SessionMoved",
-            Self::NOT_READ_ONLY => "NotReadOnly",
-            _ => return None,
-        })
-    }
-}
-
-impl fmt::Display for ErrorCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.name() {
-            Some(name) => write!(f, "{name} ({})", self.0),
-            None => write!(f, "zookeeper error {}", self.0),
-        }
-    }
 }
 
 /// One session on one connection.
@@ -669,93 +534,7 @@ fn fill(partial: &mut Vec<u8>, wanted: usize, input: &mut &[u8]) -> bool {
     partial.len() >= wanted
 }
 
-fn framed(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
-    let start = out.len();
-    put_int(out, 0);
-    write(out);
-    let length = out.len() - start - 4;
-    if let Some(place) = out.get_mut(start..start + 4) {
-        place.copy_from_slice(&(length as i32).to_be_bytes());
-    }
-}
-
-fn put_int(out: &mut Vec<u8>, value: i32) {
-    out.extend_from_slice(&value.to_be_bytes());
-}
-
-fn put_long(out: &mut Vec<u8>, value: i64) {
-    out.extend_from_slice(&value.to_be_bytes());
-}
-
-fn put_buffer(out: &mut Vec<u8>, value: &[u8]) {
-    put_int(out, value.len() as i32);
-    out.extend_from_slice(value);
-}
-
-/// Reads jute: big-endian numbers, and lengths before what is long.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Reader<'a>(&'a [u8]);
-
 impl<'a> Reader<'a> {
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], ProtocolError> {
-        let (taken, rest) = self.0.split_first_chunk().ok_or("a truncated reply")?;
-        self.0 = rest;
-        Ok(*taken)
-    }
-
-    fn int(&mut self) -> Result<i32, ProtocolError> {
-        self.array().map(i32::from_be_bytes)
-    }
-
-    fn long(&mut self) -> Result<i64, ProtocolError> {
-        self.array().map(i64::from_be_bytes)
-    }
-
-    fn bool(&mut self) -> Result<bool, ProtocolError> {
-        self.array().map(|[byte]| byte != 0)
-    }
-
-    /// A length of -1 stands for null, which is read as empty.
-    fn buffer(&mut self) -> Result<&'a [u8], ProtocolError> {
-        let length = match self.int()? {
-            -1 => 0,
-            length => usize::try_from(length).map_err(|_| "a negative length")?,
-        };
-        let (taken, rest) = self.0.split_at_checked(length).ok_or("a truncated reply")?;
-        self.0 = rest;
-        Ok(taken)
-    }
-
-    fn string(&mut self) -> Result<&'a str, ProtocolError> {
-        std::str::from_utf8(self.buffer()?).map_err(|_| "text that is not UTF-8".into())
-    }
-
-    fn stat(&mut self) -> Result<Stat, ProtocolError> {
-        Ok(Stat {
-            czxid: self.long()?,
-            mzxid: self.long()?,
-            ctime_ms: self.long()?,
-            mtime_ms: self.long()?,
-            version: self.int()?,
-            cversion: self.int()?,
-            aversion: self.int()?,
-            ephemeral_owner: self.long()?,
-            data_length: self.int()?,
-            num_children: self.int()?,
-            pzxid: self.long()?,
-        })
-    }
-
-    /// Checks all names now, so that going through them cannot fail.
-    fn children(&mut self) -> Result<Children<'a>, ProtocolError> {
-        let left = usize::try_from(self.int()?.max(0)).unwrap_or(0);
-        let children = Children { rest: self.clone(), left };
-        for _ in 0..left {
-            self.string()?;
-        }
-        Ok(children)
-    }
-
     fn reply(&mut self, operation: i32) -> Result<Reply<'a>, ProtocolError> {
         Ok(match operation {
             CREATE => Reply::Created(self.string()?),
@@ -769,13 +548,6 @@ impl<'a> Reader<'a> {
             }
             _ => Reply::Closed,
         })
-    }
-
-    fn end(&self) -> Result<(), ProtocolError> {
-        match self.0.len() {
-            0 => Ok(()),
-            left => Err(ProtocolError::new(format!("a reply that is {left} bytes too long"))),
-        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Tests of [`super`]: rules one by one; what real servers sent is replayed in `tests/`.
 
 use super::*;
+use crate::Busy;
+use crate::hpack::HeaderBlock;
 use proptest::prelude::*;
 
 /// The server's side of a connection.

@@ -5,17 +5,23 @@
 //! unless the machine lacks what the program needs. The same holds for OpenBao, which has no
 //! source in a closed network.
 
+mod fake;
+mod server;
+
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+
+use fake::{Answers, Fake, answer};
+pub(crate) use server::stop_shared;
+use server::{Plain, Process, dev, free_ports, initialise, plain, shared, three};
 
 use crate::support::certificates::Certificates;
 use crate::support::skip::{Lacking, Skipped};
@@ -131,130 +137,6 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     ];
     all.map(|(name, system, find, test)| with(&format!("{name} ({system})"), find, skipped, test))
         .into()
-}
-
-/// Stops the one server of all tests.
-pub(crate) fn stop_shared() {
-    drop(SHARED.lock().unwrap_or_else(PoisonError::into_inner).take());
-}
-
-/// A server that is spoken to in plain text, so that what is tested does not test itself.
-struct Plain {
-    address: SocketAddr,
-    token: String,
-}
-
-impl Plain {
-    fn url(&self) -> String {
-        format!("http://{}", self.address)
-    }
-
-    fn try_ask(&self, method: &str, path: &str, body: &Value) -> Option<(u16, Value)> {
-        let mut socket = TcpStream::connect_timeout(&self.address, Duration::from_secs(2)).ok()?;
-        socket.set_read_timeout(Some(Duration::from_secs(30))).ok()?;
-        let body = if body.is_null() { String::new() } else { body.to_string() };
-        let (token, length) = (&self.token, body.len());
-        let head = format!("X-Vault-Token: {token}\r\nContent-Length: {length}");
-        write!(socket, "{method} /v1/{path} HTTP/1.0\r\n{head}\r\n\r\n{body}").ok()?;
-        let mut answer = String::new();
-        socket.read_to_string(&mut answer).ok()?;
-        let (head, body) = answer.split_once("\r\n\r\n")?;
-        let status = head.split(' ').nth(1)?.parse().ok()?;
-        Some((status, serde_json::from_str(body).unwrap_or(Value::Null)))
-    }
-
-    /// A question that must be answered with a success.
-    #[track_caller]
-    fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
-        let (status, answer) = self.try_ask(method, path, body).expect("the server answers");
-        assert!((200..300).contains(&status), "{method} {path}: {status} {answer}");
-        answer
-    }
-
-    /// Returns the objects that a load can leave behind: mounts, ways to log in, policies.
-    fn belongings(&self) -> Vec<String> {
-        let mut all = Vec::new();
-        for table in ["sys/mounts", "sys/auth"] {
-            let answer = self.ask("GET", table, &Value::Null);
-            let paths = answer["data"].as_object().unwrap().keys();
-            all.extend(paths.map(|path| format!("{table}/{path}")));
-        }
-        let policies = self.ask("LIST", "sys/policies/acl", &Value::Null);
-        all.extend(array(&policies["data"]["keys"]).iter().map(|name| text(name).to_owned()));
-        all.sort();
-        all
-    }
-}
-
-/// A server's process. It ends when this is dropped.
-struct Process {
-    child: Child,
-    dir: tempfile::TempDir,
-}
-
-impl Process {
-    fn start(program: &Path, dir: tempfile::TempDir, arguments: &[String]) -> Self {
-        let log = std::fs::File::create(dir.path().join("log")).unwrap();
-        let errors = log.try_clone().unwrap();
-        let mut command = Command::new(program);
-        command.arg("server").args(arguments).env("HOME", dir.path());
-        let child = command.stdin(Stdio::null()).stdout(log).stderr(errors).spawn().unwrap();
-        Self { child, dir }
-    }
-
-    fn log(&self) -> String {
-        std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
-    }
-
-    fn kill(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
-fn free_ports<const N: usize>() -> [u16; N] {
-    let held = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    held.map(|listener| listener.local_addr().unwrap().port())
-}
-
-fn plain(port: u16, token: &str) -> Plain {
-    Plain { address: ([127, 0, 0, 1], port).into(), token: token.to_owned() }
-}
-
-/// One that keeps all in memory and is open from the start.
-fn dev(program: &Path) -> (Process, Plain) {
-    let [port] = free_ports();
-    let arguments = [
-        "-dev".to_owned(),
-        "-dev-no-store-token".to_owned(),
-        format!("-dev-root-token-id={TOKEN}"),
-        format!("-dev-listen-address=127.0.0.1:{port}"),
-    ];
-    let process = Process::start(program, tempfile::tempdir().unwrap(), &arguments);
-    let server = plain(port, TOKEN);
-    wait_for("a server", READY_WITHIN, || {
-        let own = server.try_ask("GET", "auth/token/lookup-self", &Value::Null);
-        own.is_some_and(|(status, _)| status == 200)
-    });
-    (process, server)
-}
-
-/// The server that tests use which leave it as it was.
-static SHARED: Mutex<Option<Process>> = Mutex::new(None);
-static SHARED_AT: OnceLock<Plain> = OnceLock::new();
-
-fn shared(program: &Path) -> &'static Plain {
-    SHARED_AT.get_or_init(|| {
-        let (process, server) = dev(program);
-        *SHARED.lock().unwrap() = Some(process);
-        server
-    })
 }
 
 /// `bakeoff vault-benchmark run` with a file, and nothing in the environment that would help it.
@@ -531,13 +413,6 @@ fn clusters_are_loaded(program: &Path) {
     assert_eq!(server.belongings(), before);
 }
 
-/// Initialises a server; returns its root token and its key.
-fn initialise(server: &Plain) -> (String, String) {
-    let body = json!({ "secret_shares": 1, "secret_threshold": 1 });
-    let printed = server.ask("PUT", "sys/init", &body);
-    (text(&printed["root_token"]).to_owned(), text(&printed["keys_base64"][0]).to_owned())
-}
-
 fn names_what_keeps_a_server_from_serving(program: &Path) {
     let file = one("kvv1_read", "numkvs = 5");
     let refused = |server: &Plain, code: i32, parts: &[&str]| {
@@ -609,74 +484,6 @@ fn names_what_keeps_a_server_from_serving(program: &Path) {
     assert_eq!(good.belongings(), before);
 }
 
-/// Three nodes that keep their data by Raft, open, the first of them the leader.
-fn three(program: &Path) -> Vec<(Process, Plain)> {
-    let ports: [u16; 6] = free_ports();
-    let address = |port: u16| format!("http://127.0.0.1:{port}");
-    let retry: Vec<Value> =
-        ports[..3].iter().map(|port| json!({ "leader_api_addr": address(*port) })).collect();
-    let mut nodes: Vec<(Process, Plain)> = (0..3)
-        .map(|number| {
-            let (port, cluster) = (ports[number], ports[number + 3]);
-            let dir = tempfile::tempdir().unwrap();
-            let data = dir.path().join("data");
-            std::fs::create_dir(&data).unwrap();
-            let mut raft = json!({
-                "path": data,
-                "node_id": format!("n{number}"),
-                "performance_multiplier": "1",
-            });
-            if number > 0 {
-                raft["retry_join"] = json!(retry[..1]);
-            }
-            let listener = json!({
-                "address": format!("127.0.0.1:{port}"),
-                "cluster_address": format!("127.0.0.1:{cluster}"),
-                "tls_disable": true,
-            });
-            let config = json!({
-                "storage": { "raft": raft },
-                "listener": { "tcp": listener },
-                "disable_mlock": true,
-                "api_addr": address(port),
-                "cluster_addr": format!("https://127.0.0.1:{cluster}"),
-            });
-            let file = dir.path().join("server.json");
-            std::fs::write(&file, config.to_string()).unwrap();
-            let arguments = [format!("-config={}", file.display())];
-            (Process::start(program, dir, &arguments), plain(port, ""))
-        })
-        .collect();
-    let asked = |node: &Plain, path: &str| {
-        node.try_ask("GET", path, &Value::Null).map_or(Value::Null, |(_, answer)| answer)
-    };
-    wait_for("three servers", READY_WITHIN, || {
-        nodes.iter().all(|(_, node)| asked(node, "sys/seal-status")["sealed"] == true)
-    });
-    let (token, key) = initialise(&nodes[0].1);
-    for (_, node) in &mut nodes {
-        node.token.clone_from(&token);
-    }
-    for (_, node) in &nodes {
-        wait_for("an open node", READY_WITHIN, || {
-            node.try_ask("PUT", "sys/unseal", &json!({ "key": key }));
-            asked(node, "sys/seal-status")["sealed"] == false
-        });
-    }
-    wait_for("three votes", READY_WITHIN, || {
-        let answer = asked(&nodes[0].1, "sys/storage/raft/configuration");
-        let servers = array(&answer["data"]["config"]["servers"]);
-        servers.len() == 3 && servers.iter().all(|server| server["voter"] == true)
-    });
-    wait_for("standbys that know their leader", READY_WITHIN, || {
-        nodes.iter().all(|(_, node)| {
-            node.try_ask("GET", "auth/token/lookup-self", &Value::Null)
-                .is_some_and(|(status, _)| status == 200)
-        })
-    });
-    nodes
-}
-
 fn a_load_outlives_its_leader(program: &Path) {
     let mut nodes = three(program);
     let standby = Plain { address: nodes[1].1.address, token: nodes[1].1.token.clone() };
@@ -731,54 +538,6 @@ fn diagnostics_are_told(_: &Path) {
     run(&server, &one("health", ""), &["-worker=1"]).ends_with(2).complains(&["worker"]);
 }
 
-/// A server that answers as it is told: a status and a body by method and path, or never.
-struct Fake {
-    port: u16,
-}
-
-type Answers = fn(&str, &str) -> Option<(u16, &'static str)>;
-
-impl Fake {
-    /// Its threads end with the test program.
-    fn start(answers: Answers) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        std::thread::spawn(move || {
-            for socket in listener.incoming().flatten() {
-                std::thread::spawn(move || Self::serve(&socket, answers));
-            }
-        });
-        Self { port }
-    }
-
-    fn serve(socket: &TcpStream, answers: Answers) -> Option<()> {
-        let mut reader = BufReader::new(socket);
-        loop {
-            let mut line = String::new();
-            reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
-            let (mut length, mut header) = (0, String::new());
-            while header != "\r\n" {
-                header.clear();
-                reader.read_line(&mut header).ok().filter(|read| *read > 0)?;
-                if let Some(value) = header.to_ascii_lowercase().strip_prefix("content-length:") {
-                    length = value.trim().parse().ok()?;
-                }
-            }
-            reader.read_exact(&mut vec![0; length]).ok()?;
-            let mut words = line.split(' ');
-            let (method, path) = (words.next()?, words.next()?);
-            let Some((status, body)) = answers(method, path) else {
-                // Until whoever asked gives up.
-                reader.read_line(&mut line).ok()?;
-                return None;
-            };
-            let length = body.len();
-            write!(&*socket, "HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n\r\n{body}")
-                .ok()?;
-        }
-    }
-}
-
 fn standbys_are_named(_: &Path) {
     let file = one("seal_status", "");
     let options = ["-duration=500ms", "-rps=40", "-report_mode=json"];
@@ -818,10 +577,4 @@ fn standbys_are_named(_: &Path) {
     let fake = Fake::start(|_, path| answer(path, 200, 472));
     let ran = run(&plain(fake.port, TOKEN), &one("kvv1_read", "numkvs = 1"), &["-duration=1s"]);
     ran.ends_with(4).complains(&["was answered 472", "hint: give the address of the primary"]);
-}
-
-/// One status for `sys/health`, another for all else.
-fn answer(path: &str, health: u16, rest: u16) -> Option<(u16, &'static str)> {
-    let is_health = path.starts_with("/v1/sys/health");
-    Some((if is_health { health } else { rest }, "{}"))
 }

@@ -1,0 +1,179 @@
+//! Tests of [`super`].
+
+use bakeoff_core::study;
+use tempfile::TempDir;
+
+use super::super::tests::{launch, sh, wait_for};
+use super::*;
+
+fn newest(sampler: &Sampler, node: &str, column: Column) -> f64 {
+    let observer = lock(&sampler.observer);
+    let found = observer.nodes.iter().find(|one| one.series.name == node).unwrap();
+    let values = found.series.columns.get(&column);
+    values.and_then(|all| all.iter().rfind(|one| !one.is_nan()).copied()).unwrap_or(-1.0)
+}
+
+#[test]
+fn samples_without_a_column_are_filled_in() {
+    let mut series = Series::default();
+    let looks = [
+        (0.0, Some(10.0), Some(5.0)),
+        (1.0, None, None),
+        (4.0, Some(50.0), Some(6.0)),
+        (5.0, None, None),
+    ];
+    for (at, sent, data) in looks {
+        push(&mut series, at, vec![(Column::Resident, at)]);
+        sent.into_iter().for_each(|value| set(&mut series, Column::SocketSent, value));
+        data.into_iter().for_each(|value| set(&mut series, Column::DataDirectory, value));
+    }
+    let settled = settle(series);
+    assert_eq!(settled.columns[&Column::SocketSent], [10.0, 20.0, 50.0, 50.0]);
+    assert_eq!(settled.columns[&Column::DataDirectory], [5.0, 5.0, 6.0, 6.0]);
+    assert_eq!(settled.columns[&Column::Resident], [0.0, 1.0, 4.0, 5.0]);
+}
+
+#[test]
+fn columns_that_first_looks_did_not_see_hold_numbers_all_the_same() {
+    let mut series = Series::default();
+    // The look that saw all gave way to one that is close to it and saw little.
+    push(&mut series, 0.0, vec![(Column::OpenFiles, f64::NAN), (Column::CpuWait, f64::NAN)]);
+    push(&mut series, 1.0, vec![(Column::OpenFiles, 7.0)]);
+    let settled = settle(series);
+    assert_eq!(settled.columns[&Column::OpenFiles], [7.0, 7.0]);
+    assert_eq!(settled.columns.get(&Column::CpuWait), None, "no look saw it");
+}
+
+#[test]
+fn cpu_of_a_node_and_its_child_is_seen_and_kept_over_a_restart() {
+    let dir = TempDir::new().unwrap();
+    // The child burns, in a session of its own; then all is quiet.
+    let script = "setsid sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; sleep 60' & \
+                  wait";
+    let process = launch(sh(&dir, script)).unwrap();
+    let mut sampler = Sampler::start(dir.path(), INTERVAL_MIN, clock::now());
+    sampler.phase(PhaseName::Load);
+    sampler.watch(Watched::node(&process));
+    let newest = |column| newest(&sampler, "node-1", column);
+    let cpu = || newest(Column::CpuUser) + newest(Column::CpuSystem);
+    wait_for("cpu of the child", || cpu() > 0.04);
+    assert!(newest(Column::Resident) > 100_000.0 && newest(Column::Processes) >= 2.0);
+    assert!(newest(Column::OpenFiles) >= 3.0);
+    process.kill9();
+    wait_for("the end", || newest(Column::Processes) == 0.0);
+    let before = cpu();
+    assert!(before > 0.04);
+    process.restart().unwrap();
+    wait_for("cpu after the restart", || cpu() > before + 0.03);
+    sampler.phase(PhaseName::Stopping);
+    let observed = sampler.stop();
+
+    let looks = observed.machine.at.len();
+    let each = observed.cost / looks as u32;
+    assert!(each < Duration::from_millis(20), "a look took {each:?}");
+    let names = observed.nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>();
+    assert_eq!(names, [GENERATOR, "node-1"]);
+    for series in observed.nodes.iter().chain([&observed.machine]) {
+        assert!(series.at.is_sorted_by(|a, b| a < b), "{:?}", series.at);
+        for (column, values) in &series.columns {
+            assert_eq!(values.len(), series.at.len(), "{column:?}");
+            let steady = !column.is_counter() || values.is_sorted();
+            assert!(steady, "a counter never goes back: {column:?} {values:?}");
+        }
+    }
+    let [ours, _] = &observed.nodes[..] else { unreachable!() };
+    assert!(ours.columns[&Column::Processes].iter().all(|&one| one == 1.0), "nodes are not us");
+    assert!(ours.columns[&Column::Threads].last() >= Some(&2.0));
+    assert!(ours.columns[&Column::SwitchesVoluntary].last() > Some(&0.0));
+    let [burning, resting] = &observed.phases[..] else { panic!("{:?}", observed.phases) };
+    assert!(burning.name == PhaseName::Load.text() && burning.from < burning.to);
+    assert!(resting.from == burning.to && resting.to >= resting.from);
+    let near = |time: f64| observed.machine.at.iter().any(|at| (0.0..0.5).contains(&(time - at)));
+    assert!(near(burning.from) && near(burning.to), "each phase begins after a look");
+}
+
+#[test]
+fn a_threads_wait_for_a_cpu_is_seen() {
+    let dir = TempDir::new().unwrap();
+    // Two that burn on one CPU wait for it half of the time.
+    let burn = "while :; do :; done";
+    let mut spec = sh(&dir, &format!("sh -c '{burn}' & {burn}"));
+    spec.limits = Some(study::Limits { cpu: None, memory: None, cpus: vec![0] });
+    let process = launch(spec).unwrap();
+    let sampler = Sampler::start(dir.path(), INTERVAL_MIN, clock::now());
+    sampler.watch(Watched::node(&process));
+    if newest(&sampler, "node-1", Column::CpuWait) < 0.0 {
+        return; // a kernel that does not count it
+    }
+    wait_for("waiting", || newest(&sampler, "node-1", Column::CpuWait) > 0.2);
+}
+
+#[test]
+fn the_disk_space_of_a_node_is_that_of_all_its_files() {
+    let dir = TempDir::new().unwrap();
+    let script = "mkdir -p a/b; head -c 300000 /dev/urandom > a/b/c; sync; echo; exec sleep 60";
+    let process = launch(sh(&dir, script)).unwrap();
+    let mut sampler = Sampler::start(dir.path(), INTERVAL_MIN, clock::now());
+    sampler.watch(Watched::node(&process));
+    wait_for("the file", || {
+        sampler.phase(PhaseName::Starting);
+        newest(&sampler, "node-1", Column::DataDirectory) >= 300_000.0
+    });
+    assert!(newest(&sampler, "node-1", Column::DataDirectory) < 400_000.0);
+}
+
+#[test]
+fn a_look_on_the_grid_gives_way_to_one_that_was_asked_for() {
+    let dir = TempDir::new().unwrap();
+    let mut observer = Observer::new(dir.path(), Duration::from_secs(3600), clock::now());
+    observer.watch(Watched::ourselves());
+    observer.sample(Occasion::Grid);
+    observer.sample(Occasion::Grid);
+    assert_eq!(observer.machine_series.at.len(), 1, "too soon");
+    std::thread::sleep(Duration::from_millis(2));
+    let first = observer.machine_series.at[0];
+    observer.sample(Occasion::Asked);
+    assert_eq!(observer.machine_series.at.len(), 1, "it took the first one's place");
+    assert!(observer.machine_series.at[0] > first);
+    std::thread::sleep(Duration::from_millis(2));
+    observer.sample(Occasion::Asked);
+    assert_eq!(observer.machine_series.at.len(), 2, "what was asked for stays");
+    let rows = observer.nodes[0].series.columns.values().map(Vec::len);
+    assert!(rows.clone().count() > 5 && rows.clone().all(|rows| rows == 2));
+}
+
+#[test]
+fn it_looks_when_measuring_begins_and_ends() {
+    let dir = TempDir::new().unwrap();
+    let began = clock::now();
+    let sampler = Sampler::start(dir.path(), Duration::from_secs(3600), began);
+    let (begin, end) = (Duration::from_millis(60), Duration::from_millis(90));
+    sampler.tell.send(Moment::Begin(began + begin)).unwrap();
+    sampler.tell.send(Moment::End(began + end)).unwrap();
+    wait_for("two looks", || lock(&sampler.observer).machine_series.at.len() >= 2);
+    let looks = sampler.stop().machine.at;
+    // Times of looks are rounded down.
+    let meant = |moment: Duration| looks.iter().any(|at| *at >= moment.as_secs_f64() - 1e-4);
+    assert!(looks.len() == 3 && meant(begin) && meant(end), "{looks:?}");
+}
+
+#[test]
+fn throttled_time_goes_on_over_restarts() {
+    let mut throttled = Continued::default();
+    let seen = [0.0, 1.5, 2.0, 0.5, 3.0, 0.0].map(|seen| throttled.take(seen));
+    assert_eq!(seen, [0.0, 1.5, 2.0, 2.5, 5.0, 5.0]);
+}
+
+#[test]
+fn expensive_samples_wait_for_their_share() {
+    let now = clock::now();
+    let mut pace = Pace::new(THOROUGH);
+    assert!(pace.is_due(now));
+    pace.taken(now, clock::thread_cpu());
+    pace.cost = Duration::from_micros(10);
+    assert!(!pace.is_due(now + Duration::from_millis(890)));
+    assert!(pace.is_due(now + Duration::from_millis(900)));
+    pace.cost = Duration::from_millis(10);
+    assert!(!pace.is_due(now + Duration::from_millis(3_990)), "10 ms each 4 s");
+    assert!(pace.is_due(now + Duration::from_secs(4)));
+}

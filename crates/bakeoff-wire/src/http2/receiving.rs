@@ -1,0 +1,436 @@
+//! Frames from the peer: each changes a stream or the connection, and may end a request.
+
+use super::frame::*;
+use super::{Connection, Event, GoAway, Response, StreamId, code};
+use crate::ProtocolError;
+use crate::hpack::HeaderBlock;
+
+/// Bytes of answers to PING and SETTINGS that may wait to be sent.
+const ANSWERS_WAITING_MAX: usize = 1 << 20;
+/// Debug data of a GOAWAY that is kept, in bytes.
+const DEBUG_KEPT: usize = 256;
+
+impl Connection {
+    /// Has the body of a request's response handed out in pieces, as [`Event::Piece`]. The limit of
+    /// bodies does not hold for it. Does nothing for a request that is over.
+    pub fn in_pieces(&mut self, stream: StreamId) {
+        if let Some(at) = self.place(stream.0) {
+            self.streams[at].in_pieces = true;
+        }
+    }
+
+    /// Takes everything received, calls `on` for every request that ends, and writes what the
+    /// protocol wants answered, and bodies that flow control now lets go.
+    ///
+    /// # Errors
+    /// When the peer breaks the protocol. The connection can then not be used any more, and all
+    /// further calls fail.
+    pub fn receive(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        on: &mut impl FnMut(StreamId, Event<'_>),
+    ) -> Result<(), ProtocolError> {
+        if self.failed {
+            return Err(ProtocolError::new("http2: received after an error"));
+        }
+        if out.is_empty() {
+            self.answers_waiting = 0;
+        }
+        let result = self.receive_frames(input, out, on);
+        self.failed = result.is_err();
+        result
+    }
+
+    fn receive_frames(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        on: &mut impl FnMut(StreamId, Event<'_>),
+    ) -> Result<(), ProtocolError> {
+        let mut at = 0;
+        if !self.partial.is_empty() {
+            let mut partial = std::mem::take(&mut self.partial);
+            if fill(&mut partial, FRAME_HEADER, input, &mut at) {
+                let whole = FRAME_HEADER + frame_length(&partial)?;
+                if fill(&mut partial, whole, input, &mut at) {
+                    self.frame(Frame::new(&partial), &partial, out, on)?;
+                    // Bodies in `partial` do not stay there.
+                    self.spill(&partial);
+                    partial.clear();
+                }
+            }
+            self.partial = partial;
+            if at == input.len() {
+                return Ok(());
+            }
+        }
+        while let Some(rest) = input.get(at..).filter(|rest| rest.len() >= FRAME_HEADER) {
+            let whole = FRAME_HEADER + frame_length(rest)?;
+            if rest.len() < whole {
+                break;
+            }
+            let mut frame = Frame::new(rest.get(..whole).unwrap_or_default());
+            frame.start += at;
+            self.frame(frame, input, out, on)?;
+            at += whole;
+        }
+        self.partial.extend_from_slice(input.get(at..).unwrap_or_default());
+        self.spill(input);
+        Ok(())
+    }
+
+    /// Copies bodies out of an input that is about to go away.
+    fn spill(&mut self, input: &[u8]) {
+        while let Some(id) = self.borrowers.pop() {
+            if let Some(at) = self.place(id) {
+                self.streams[at].spill(input);
+            }
+        }
+    }
+
+    fn frame(
+        &mut self,
+        frame: Frame<'_>,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        on: &mut impl FnMut(StreamId, Event<'_>),
+    ) -> Result<(), ProtocolError> {
+        if !self.peer_settings_seen {
+            if frame.kind != SETTINGS || frame.flags & ACK != 0 {
+                return Err(ProtocolError::new("http2: the peer did not begin with SETTINGS"));
+            }
+            self.peer_settings_seen = true;
+            self.peer_max_streams = u32::MAX;
+        }
+        if let Some((id, ends)) = self.continuing {
+            if frame.kind != CONTINUATION || frame.stream != id {
+                return Err(ProtocolError::new("http2: a header block was interrupted"));
+            }
+            return self.continuation(frame, id, ends, input, out, on);
+        }
+        match frame.kind {
+            DATA => self.data(frame, input, out, on),
+            HEADERS => self.headers(frame, input, out, on),
+            RST_STREAM => {
+                let code = frame.u32()?;
+                if let Some(at) = self.known(frame.stream)? {
+                    self.end(at);
+                    on(StreamId(frame.stream), Event::Reset { code });
+                }
+                Ok(())
+            }
+            SETTINGS => self.settings(frame, out),
+            PING => {
+                let opaque: &[u8; 8] = frame
+                    .payload
+                    .try_into()
+                    .map_err(|_| ProtocolError::new("http2: a PING of the wrong size"))?;
+                frame.of_connection()?;
+                if frame.flags & ACK == 0 {
+                    self.answer(8)?;
+                    put_frame_header(out, 8, PING, ACK, 0);
+                    out.extend_from_slice(opaque);
+                } else {
+                    self.pings_answered += 1;
+                }
+                Ok(())
+            }
+            GOAWAY => self.goaway(frame, on),
+            WINDOW_UPDATE => self.window_update(frame, out),
+            PUSH_PROMISE => Err(ProtocolError::new("http2: a push though pushes are off")),
+            CONTINUATION => Err(ProtocolError::new("http2: a CONTINUATION of nothing")),
+            PRIORITY => Ok(()),
+            // Unknown frames are extensions and to be ignored (section 5.5).
+            _ => Ok(()),
+        }
+    }
+
+    fn data(
+        &mut self,
+        frame: Frame<'_>,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        on: &mut impl FnMut(StreamId, Event<'_>),
+    ) -> Result<(), ProtocolError> {
+        // Padding counts in flow control, and so does what comes for streams that are over
+        // (section 6.9). The addition cannot overflow: a frame has less than 2^24 bytes.
+        let length = frame.payload.len() as u32;
+        self.received += length;
+        if self.received > self.receive_window {
+            return Err(ProtocolError::new("http2: more data than the connection's window"));
+        }
+        if self.received >= self.receive_window / 2 {
+            put_window_update(out, 0, self.received);
+            self.received = 0;
+        }
+        let content = frame.unpadded()?;
+        let Some(at) = self.known(frame.stream)? else { return Ok(()) };
+        let stream = &mut self.streams[at];
+        if stream.status == 0 {
+            return self.malformed(at, "a body before the headers", out, on);
+        }
+        stream.received += length;
+        if stream.received > self.stream_window {
+            return Err(ProtocolError::new("http2: more data than the stream's window"));
+        }
+        let (start, end) = content;
+        if !stream.in_pieces && stream.body_len() + (end - start) > self.settings.max_body {
+            return self.malformed(at, "a body larger than the limit", out, on);
+        }
+        if start < end {
+            if stream.in_pieces {
+                let content = input.get(start..end).unwrap_or_default();
+                let mut stop = false;
+                let piece = Event::Piece { status: stream.status, content, stop: &mut stop };
+                on(StreamId(frame.stream), piece);
+                if stop {
+                    self.end(at);
+                    put_rst_stream(out, frame.stream, code::CANCEL);
+                    return Ok(());
+                }
+            } else if stream.body_len() == 0 {
+                stream.borrowed = content;
+                self.borrowers.push(frame.stream);
+            } else {
+                stream.spill(input);
+                stream.body.extend_from_slice(input.get(start..end).unwrap_or_default());
+            }
+        }
+        if frame.flags & END_STREAM != 0 {
+            return self.finish(at, input, out, on);
+        }
+        if stream.received >= self.stream_window / 2 {
+            put_window_update(out, frame.stream, stream.received);
+            stream.received = 0;
+        }
+        Ok(())
+    }
+
+    fn headers(
+        &mut self,
+        frame: Frame<'_>,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        on: &mut impl FnMut(StreamId, Event<'_>),
+    ) -> Result<(), ProtocolError> {
+        self.known(frame.stream)?;
+        let (mut start, end) = frame.unpadded()?;
+        if frame.flags & WITH_PRIORITY != 0 {
+            start += 5;
+        }
+        let block = input
+            .get(start..end)
+            .ok_or_else(|| ProtocolError::new("http2: HEADERS too short for its flags"))?;
+        let ends = frame.flags & END_STREAM != 0;
+        if frame.flags & END_HEADERS != 0 {
+            self.header_block(frame.stream, ends, block, input, out, on)
+        } else {
+            self.block.clear();
+            self.block.extend_from_slice(block);
+            self.continuing = Some((frame.stream, ends));
+            Ok(())
+        }
+    }
+
+    fn continuation(
+        &mut self,
+        frame: Frame<'_>,
+        id: u32,
+        ends: bool,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        on: &mut impl FnMut(StreamId, Event<'_>),
+    ) -> Result<(), ProtocolError> {
+        self.block.extend_from_slice(frame.payload);
+        if self.block.len() > self.settings.max_header_list as usize {
+            return Err(ProtocolError::new("http2: a header block larger than the limit"));
+        }
+        if frame.flags & END_HEADERS != 0 {
+            self.continuing = None;
+            let block = std::mem::take(&mut self.block);
+            self.header_block(id, ends, &block, input, out, on)?;
+            self.block = block;
+        }
+        Ok(())
+    }
+
+    fn header_block(
+        &mut self,
+        id: u32,
+        ends: bool,
+        block: &[u8],
+        input: &[u8],
+        out: &mut Vec<u8>,
+        on: &mut impl FnMut(StreamId, Event<'_>),
+    ) -> Result<(), ProtocolError> {
+        let Some(at) = self.place(id) else {
+            // The stream is over, but the table must stay in step (section 4.3).
+            return self.decoder.decode(block, &mut HeaderBlock::new());
+        };
+        let stream = &mut self.streams[at];
+        if stream.status != 0 {
+            if !stream.trailers.view().is_empty() {
+                self.decoder.decode(block, &mut HeaderBlock::new())?;
+                return self.malformed(at, "a third header block", out, on);
+            }
+            self.decoder.decode(block, &mut stream.trailers)?;
+            if !ends {
+                return self.malformed(at, "trailers that do not end the stream", out, on);
+            }
+            return self.finish(at, input, out, on);
+        }
+        self.decoder.decode(block, &mut stream.headers)?;
+        let status = stream.headers.view().get(b":status").and_then(|digits| match digits {
+            [a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9'] => {
+                Some(u16::from(a - b'0') * 100 + u16::from(b - b'0') * 10 + u16::from(c - b'0'))
+            }
+            _ => None,
+        });
+        match status {
+            None => self.malformed(at, "no valid status", out, on),
+            // Interim responses are not for us (section 8.1).
+            Some(..200) if ends => self.malformed(at, "an interim response at the end", out, on),
+            Some(..200) => {
+                stream.headers.clear();
+                Ok(())
+            }
+            Some(status) => {
+                stream.status = status;
+                if ends { self.finish(at, input, out, on) } else { Ok(()) }
+            }
+        }
+    }
+
+    /// The peer has ended a stream in good order.
+    fn finish(
+        &mut self,
+        at: usize,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        on: &mut impl FnMut(StreamId, Event<'_>),
+    ) -> Result<(), ProtocolError> {
+        let stream = &self.streams[at];
+        let (start, end) = stream.borrowed;
+        let body =
+            if start < end { input.get(start..end).unwrap_or_default() } else { &stream.body };
+        // Section 8.1.1: a body that differs from its content-length makes the response malformed.
+        let bodiless =
+            stream.is_head || stream.in_pieces || stream.status == 204 || stream.status == 304;
+        if !bodiless && let Some(length) = stream.headers.view().get(b"content-length") {
+            let length = std::str::from_utf8(length).ok().and_then(|text| text.parse().ok());
+            if length != Some(body.len()) {
+                return self.malformed(at, "a body of another size than content-length", out, on);
+            }
+        }
+        let response = Response {
+            status: stream.status,
+            headers: stream.headers.view(),
+            body,
+            trailers: stream.trailers.view(),
+        };
+        let id = stream.id;
+        on(StreamId(id), Event::Response(response));
+        if stream.unsent_at < stream.unsent.len() {
+            // Answered before it was asked in full: the rest is not wanted (section 8.1).
+            put_rst_stream(out, id, code::CANCEL);
+        }
+        self.end(at);
+        Ok(())
+    }
+
+    /// Resets a stream whose response is no good. That is no error of the connection.
+    fn malformed(
+        &mut self,
+        at: usize,
+        what: &'static str,
+        out: &mut Vec<u8>,
+        on: &mut impl FnMut(StreamId, Event<'_>),
+    ) -> Result<(), ProtocolError> {
+        let id = self.streams[at].id;
+        put_rst_stream(out, id, code::PROTOCOL_ERROR);
+        self.end(at);
+        on(StreamId(id), Event::Malformed { what });
+        Ok(())
+    }
+
+    /// Counts an answer that the peer is due, of so many bytes besides its header.
+    ///
+    /// # Errors
+    /// A peer that asks for more and more and takes nothing (section 10.5, `CVE-2019-9512` and `-9515`).
+    fn answer(&mut self, bytes: usize) -> Result<(), ProtocolError> {
+        self.answers_waiting += FRAME_HEADER + bytes;
+        if self.answers_waiting > ANSWERS_WAITING_MAX {
+            return Err(ProtocolError::new(
+                "http2: more than 1 MiB of answers to PING and SETTINGS wait for a peer that reads none",
+            ));
+        }
+        Ok(())
+    }
+
+    fn settings(&mut self, frame: Frame<'_>, out: &mut Vec<u8>) -> Result<(), ProtocolError> {
+        frame.of_connection()?;
+        if frame.flags & ACK != 0 {
+            return match frame.payload {
+                [] => Ok(()),
+                _ => Err(ProtocolError::new("http2: an acknowledgement with content")),
+            };
+        }
+        let (settings, rest) = frame.payload.as_chunks::<6>();
+        if !rest.is_empty() {
+            return Err(ProtocolError::new("http2: SETTINGS of a wrong size"));
+        }
+        for &[a, b, c, d, e, f] in settings {
+            let value = u32::from_be_bytes([c, d, e, f]);
+            match u16::from_be_bytes([a, b]) {
+                0x1 => self.encoder.peer_allows(value as usize),
+                0x3 => self.peer_max_streams = value,
+                0x4 => {
+                    if value > MAX_31_BIT {
+                        return Err(ProtocolError::new("http2: a window of more than 31 bits"));
+                    }
+                    let change = i64::from(value) - i64::from(self.peer_first_window);
+                    self.peer_first_window = value;
+                    self.change_windows(change)?;
+                }
+                0x5 => {
+                    if !(LEAST_FRAME_SIZE..1 << 24).contains(&value) {
+                        return Err(ProtocolError::new("http2: a frame size out of range"));
+                    }
+                    self.peer_frame_size = value;
+                }
+                _ => {}
+            }
+        }
+        self.answer(0)?;
+        put_frame_header(out, 0, SETTINGS, ACK, 0);
+        self.send_blocked(out);
+        Ok(())
+    }
+
+    fn goaway(
+        &mut self,
+        frame: Frame<'_>,
+        on: &mut impl FnMut(StreamId, Event<'_>),
+    ) -> Result<(), ProtocolError> {
+        frame.of_connection()?;
+        let Some((&[a, b, c, d, e, f, g, h], debug)) = frame.payload.split_first_chunk::<8>()
+        else {
+            return Err(ProtocolError::new("http2: a GOAWAY of a wrong size"));
+        };
+        let last_stream = u32::from_be_bytes([a, b, c, d]) & MAX_31_BIT;
+        self.going_away = Some(GoAway {
+            last_stream,
+            code: u32::from_be_bytes([e, f, g, h]),
+            debug: debug.get(..DEBUG_KEPT).unwrap_or(debug).to_vec(),
+        });
+        for at in 0..self.streams.len() {
+            let id = self.streams[at].id;
+            if id > last_stream {
+                self.end(at);
+                on(StreamId(id), Event::Reset { code: code::REFUSED_STREAM });
+            }
+        }
+        Ok(())
+    }
+}

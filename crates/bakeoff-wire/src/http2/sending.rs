@@ -1,0 +1,228 @@
+//! Requests on their way out: prepared headers, bodies as far as the windows let go.
+
+use super::frame::*;
+use super::{Connection, HeadersId, StreamId};
+use crate::hpack::Encoder;
+use crate::{Busy, ProtocolError};
+
+#[derive(Debug)]
+pub(super) struct Prepared {
+    fields: Vec<(Vec<u8>, Vec<u8>)>,
+    is_head: bool,
+    /// The rendered block, good as long as the encoder has this version.
+    block: Vec<u8>,
+    version: Option<u64>,
+}
+
+impl Prepared {
+    /// Renders the block anew and keeps it if the encoder's table knew all of it already.
+    fn render(&mut self, encoder: &mut Encoder, more: &[(&[u8], &[u8])], block: &mut Vec<u8>) {
+        block.clear();
+        encoder.begin(block);
+        for (name, value) in more.iter().filter(|(name, _)| name.starts_with(b":")) {
+            encoder.encode_once(name, value, block);
+        }
+        let version = encoder.version();
+        if self.version == Some(version) {
+            block.extend_from_slice(&self.block);
+        } else {
+            let start = block.len();
+            for (name, value) in &self.fields {
+                encoder.encode(name, value, block);
+            }
+            if encoder.version() == version {
+                self.version = Some(version);
+                self.block.clear();
+                self.block.extend_from_slice(block.get(start..).unwrap_or_default());
+            }
+        }
+        for (name, value) in more.iter().filter(|(name, _)| !name.starts_with(b":")) {
+            encoder.encode_once(name, value, block);
+        }
+    }
+}
+
+impl Connection {
+    /// Prepares headers for many requests. Pseudo-headers (`:method`, `:scheme`, `:path`,
+    /// `:authority`) come first and names are in lower case, as RFC 9113 section 8.2 wants;
+    /// neither is checked.
+    pub fn prepare(&mut self, headers: &[(&str, &str)]) -> HeadersId {
+        let fields = headers.iter().map(|(n, v)| (n.as_bytes().into(), v.as_bytes().into()));
+        self.prepared.push(Prepared {
+            fields: fields.collect(),
+            is_head: headers.contains(&(":method", "HEAD")),
+            block: Vec::new(),
+            version: None,
+        });
+        HeadersId(self.prepared.len() as u32 - 1)
+    }
+
+    /// Writes a request with prepared headers and `body`, the concatenation of its slices. What
+    /// flow control does not let go at once is kept and follows in [`Connection::receive`].
+    ///
+    /// # Errors
+    /// [`Busy`] when [`Connection::capacity`] is 0; nothing is written then.
+    ///
+    /// # Panics
+    /// When `headers` are not of this connection.
+    pub fn request(
+        &mut self,
+        headers: HeadersId,
+        body: &[&[u8]],
+        out: &mut Vec<u8>,
+    ) -> Result<StreamId, Busy> {
+        self.request_with(headers, &[], body, out)
+    }
+
+    /// Like [`Connection::request`], with further header fields that differ from request to
+    /// request and so are kept out of the compression table: pseudo-headers among them (a
+    /// `:path`, say) go before the prepared fields and others after.
+    ///
+    /// # Errors
+    /// [`Busy`] when [`Connection::capacity`] is 0; nothing is written then.
+    ///
+    /// # Panics
+    /// When `headers` are not of this connection.
+    pub fn request_with(
+        &mut self,
+        headers: HeadersId,
+        more: &[(&[u8], &[u8])],
+        body: &[&[u8]],
+        out: &mut Vec<u8>,
+    ) -> Result<StreamId, Busy> {
+        if self.capacity() == 0 {
+            return Err(Busy);
+        }
+        let mask = self.streams.len() - 1;
+        // Fewer streams are active than there are places, so one is free.
+        while self.streams[(self.next_id >> 1) as usize & mask].id != 0 {
+            self.next_id += 2;
+        }
+        let id = self.next_id;
+        self.next_id += 2;
+        self.active += 1;
+        let at = (id >> 1) as usize & mask;
+
+        let length: usize = body.iter().map(|slice| slice.len()).sum();
+        let prepared = &mut self.prepared[headers.0 as usize];
+        self.streams[at].reuse(id, self.peer_first_window, prepared.is_head);
+        let flags = if length == 0 { END_STREAM } else { 0 };
+        out.reserve(64 + prepared.block.len() + length);
+        if more.is_empty() && prepared.version == Some(self.encoder.version()) {
+            put_header_block(out, &prepared.block, flags, id, self.peer_frame_size);
+        } else {
+            prepared.render(&mut self.encoder, more, &mut self.rendered);
+            put_header_block(out, &self.rendered, flags, id, self.peer_frame_size);
+        }
+
+        if length == 0 {
+            return Ok(StreamId(id));
+        }
+        let stream = &mut self.streams[at];
+        let window = if self.blocked.is_empty() { self.send_window } else { 0 };
+        let window = window.min(stream.send_window);
+        if length as i64 <= window && length <= self.peer_frame_size as usize {
+            put_frame_header(out, length, DATA, END_STREAM, id);
+            for slice in body {
+                out.extend_from_slice(slice);
+            }
+            self.send_window -= length as i64;
+            stream.send_window -= length as i64;
+        } else {
+            for slice in body {
+                stream.unsent.extend_from_slice(slice);
+            }
+            if self.blocked.is_empty() {
+                self.send_unsent(at, out);
+            } else {
+                if self.blocked.len() > 2 * self.streams.len() {
+                    let streams = &self.streams;
+                    self.blocked.retain(|&id| streams[(id >> 1) as usize & mask].id == id);
+                }
+                self.blocked.push_back(id);
+            }
+        }
+        Ok(StreamId(id))
+    }
+
+    /// A new first window changes the windows of open streams, even below zero (section 6.9.2).
+    pub(super) fn change_windows(&mut self, change: i64) -> Result<(), ProtocolError> {
+        for stream in self.streams.iter_mut().filter(|stream| stream.id != 0) {
+            let stopped = stream.send_window <= 0 && stream.unsent_at < stream.unsent.len();
+            stream.send_window += change;
+            if stream.send_window > i64::from(MAX_31_BIT) {
+                return Err(ProtocolError::new("http2: a window of more than 31 bits"));
+            }
+            if stopped && stream.send_window > 0 && !self.blocked.contains(&stream.id) {
+                self.blocked.push_back(stream.id);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn window_update(
+        &mut self,
+        frame: Frame<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ProtocolError> {
+        let increment = i64::from(frame.u32()? & MAX_31_BIT);
+        if increment == 0 {
+            return Err(ProtocolError::new("http2: a window update of 0"));
+        }
+        let window = if frame.stream == 0 {
+            self.send_window += increment;
+            self.send_window
+        } else {
+            let Some(at) = self.known(frame.stream)? else { return Ok(()) };
+            let stream = &mut self.streams[at];
+            let stopped = stream.send_window <= 0 && stream.unsent_at < stream.unsent.len();
+            stream.send_window += increment;
+            let window = stream.send_window;
+            if stopped && window > 0 && !self.blocked.contains(&frame.stream) {
+                self.blocked.push_back(frame.stream);
+            }
+            window
+        };
+        if window > i64::from(MAX_31_BIT) {
+            return Err(ProtocolError::new("http2: a window of more than 31 bits"));
+        }
+        self.send_blocked(out);
+        Ok(())
+    }
+
+    /// Sends what the connection's window held back, oldest first.
+    pub(super) fn send_blocked(&mut self, out: &mut Vec<u8>) {
+        for _ in 0..self.blocked.len() {
+            if self.send_window <= 0 {
+                return;
+            }
+            let Some(id) = self.blocked.pop_front() else { return };
+            if let Some(at) = self.place(id) {
+                self.send_unsent(at, out);
+            }
+        }
+    }
+
+    /// Sends of a body what the windows let go. If the connection's window ends first the stream
+    /// waits in `blocked`; if its own does, for an update of that.
+    fn send_unsent(&mut self, at: usize, out: &mut Vec<u8>) {
+        let stream = &mut self.streams[at];
+        while let Some(rest) = stream.unsent.get(stream.unsent_at..).filter(|r| !r.is_empty()) {
+            let window = stream.send_window.min(self.send_window);
+            if window <= 0 {
+                if stream.send_window > 0 {
+                    // In front: it was the oldest, and others keep their order.
+                    self.blocked.push_front(stream.id);
+                }
+                return;
+            }
+            let length = rest.len().min(window as usize).min(self.peer_frame_size as usize);
+            let flags = if length == rest.len() { END_STREAM } else { 0 };
+            put_frame_header(out, length, DATA, flags, stream.id);
+            out.extend_from_slice(rest.get(..length).unwrap_or_default());
+            stream.unsent_at += length;
+            stream.send_window -= length as i64;
+            self.send_window -= length as i64;
+        }
+    }
+}
