@@ -8,17 +8,24 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bakeoff_wire::Busy;
 use bakeoff_wire::http1::{Connection, Limits, Request, Response};
-use rustls::ClientConnection;
+use rustls::client::ResolvesClientCert;
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, ClientConnection, ProtocolVersion, SignatureScheme};
 
 use crate::routes;
 use crate::transport::{Target, TlsTarget};
 
 /// How often whoever asks is asked whether to go on.
 pub const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// How long a server that asked for a certificate may take to refuse the one that it got, or none.
+const REFUSES_WITHIN: Duration = Duration::from_secs(1);
 
 /// A server's answer.
 #[derive(Debug)]
@@ -157,8 +164,36 @@ fn client(tls: &TlsTarget) -> io::Result<ClientConnection> {
     ClientConnection::new(tls.config.clone(), tls.name.clone()).map_err(io::Error::other)
 }
 
+/// A client's certificate, and whether the server asked for one.
+#[derive(Debug)]
+struct Asked {
+    own: Arc<dyn ResolvesClientCert>,
+    was: AtomicBool,
+}
+
+impl ResolvesClientCert for Asked {
+    fn resolve(&self, issuers: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.was.store(true, Ordering::Relaxed);
+        self.own.resolve(issuers, schemes)
+    }
+
+    fn only_raw_public_keys(&self) -> bool {
+        self.own.only_raw_public_keys()
+    }
+
+    fn has_certs(&self) -> bool {
+        self.own.has_certs()
+    }
+}
+
 /// Does TLS's handshake once on a connection, each step of which may take so long. Returns what both sides
 /// agreed on.
+///
+/// In TLS 1.3 a client has finished before the server looks at its certificate (RFC 8446 section 2), so a server
+/// that asked for one is given [`REFUSES_WITHIN`] to turn this client away.
+///
+/// # Errors
+/// Those of the connection, and [`rustls::Error`] where the two do not agree.
 pub fn shake_hands(
     socket: &mut TcpStream,
     tls: &TlsTarget,
@@ -166,11 +201,32 @@ pub fn shake_hands(
 ) -> io::Result<ClientConnection> {
     socket.set_read_timeout(Some(within))?;
     socket.set_write_timeout(Some(within))?;
-    let mut connection = client(tls)?;
+    let own = Arc::clone(&tls.config.client_auth_cert_resolver);
+    let asked = Arc::new(Asked { own, was: AtomicBool::new(false) });
+    let mut config = ClientConfig::clone(&tls.config);
+    config.client_auth_cert_resolver = asked.clone();
+    let mut connection =
+        ClientConnection::new(Arc::new(config), tls.name.clone()).map_err(io::Error::other)?;
     while connection.is_handshaking() {
         connection.complete_io(socket)?;
     }
+    let is_over = connection.protocol_version() != Some(ProtocolVersion::TLSv1_3);
+    if !is_over && asked.was.load(Ordering::Relaxed) {
+        hear_refusal(socket, &mut connection)?;
+        socket.set_read_timeout(Some(within))?;
+    }
     Ok(connection)
+}
+
+/// Waits for the first thing that a server says after the handshake: most send tickets to those whom they take.
+fn hear_refusal(socket: &mut TcpStream, connection: &mut ClientConnection) -> io::Result<()> {
+    socket.set_read_timeout(Some(REFUSES_WITHIN))?;
+    match connection.read_tls(socket) {
+        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Ok(_) => connection.process_new_packets().map(drop).map_err(io::Error::other),
+        Err(error) if is_pause(&error) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 #[cfg(test)]

@@ -11,17 +11,16 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::canary::{Canary, alone, search};
-use crate::support::certificates::Certificates;
 use crate::support::schema::Schemas;
 use crate::support::{Ran, array, bakeoff, folders, record, text};
 
-fn load(arguments: &[&str]) -> Ran {
+pub(crate) fn load(arguments: &[&str]) -> Ran {
     Ran::run(bakeoff().arg("load").args(arguments))
 }
 
 /// The result as JSON, and the exit code.
 #[track_caller]
-fn result(arguments: &[&str]) -> (Value, Option<i32>) {
+pub(crate) fn result(arguments: &[&str]) -> (Value, Option<i32>) {
     let ran = load(&[arguments, &["--json"]].concat());
     let result = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| {
         panic!("standard output is no JSON: {error}\n{}\nstderr:\n{}", ran.stdout, ran.stderr)
@@ -353,21 +352,6 @@ fn a_server_that_is_not_there_is_said_at_once() {
         .complains(&["could not connect to `http://", &address.to_string(), "hint: "])
         .says_nothing_of("hunter2");
     assert!(began.elapsed() < Duration::from_secs(5));
-}
-
-#[test]
-fn tls_trusts_whom_it_is_told_to_and_says_at_once_when_it_does_not() {
-    let certificates = Certificates::new();
-    let (address, ca) = (certificates.server(), certificates.path("ca.pem"));
-    let url = format!("https://{address}/");
-    let asked = |flags: &[&str]| load(&[&[url.as_str(), "-n", "20", "-c", "2"], flags].concat());
-    let hint = "hint: `--ca FILE` trusts whom that authority has signed, `--insecure` anybody";
-    asked(&[]).ends_with(4).complains(&["invalid peer certificate", hint]);
-    for trust in [&["--ca", ca.to_str().unwrap()][..], &["--insecure"]] {
-        let (result, _) = result(&[&[url.as_str(), "-n", "20", "-c", "2"], trust].concat());
-        assert_eq!(result["statuses"], json!({"200": 20}), "{trust:?}");
-    }
-    asked(&["--ca", "/nowhere"]).ends_with(2).complains(&["`/nowhere` cannot be used"]);
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use rustls::{AlertDescription, ClientConfig};
 
 use super::Protocol;
 use super::url::Url;
@@ -97,6 +97,13 @@ fn no_tls(authority: &str, error: &io::Error) -> LoadError {
             "`--ca FILE` trusts whom that authority has signed, `--insecure` anybody"
         }
         Some(rustls::Error::InvalidMessage(_)) => "does it speak TLS on this port?",
+        // Servers written in Go say so of a certificate that is missing.
+        Some(rustls::Error::AlertReceived(
+            AlertDescription::CertificateRequired | AlertDescription::BadCertificate,
+        )) => "it demands a certificate of its clients: `--cert FILE` and `--key FILE` show one",
+        Some(rustls::Error::AlertReceived(AlertDescription::UnknownCA)) => {
+            "it does not trust who signed the certificate of `--cert`"
+        }
         _ => "does it want a certificate (`--cert`), or speak TLS at all?",
     };
     LoadError::Unreachable(format!(
