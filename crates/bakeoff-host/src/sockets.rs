@@ -8,13 +8,15 @@
 //!
 //! Bytes that a connection moved between its last sample and its end are lost, and so are all of
 //! one that began and ended between two looks: counts are too low, never too high. Both ends of a
-//! connection on this machine are sockets, so that what one node sends another receives.
+//! connection on this machine are sockets, so that what one node sends another receives. The end that is closed
+//! first has no counters any more; what the other end still counts is then taken for both.
 //!
 //! Which connections are new at a look says who opens many of them to whom, and not how many.
 //!
 //! Not here: when to look (`observe`), other protocols than TCP.
 
 use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -64,9 +66,13 @@ struct Known {
     /// How often its inode was looked for in vain. A socket may be seen before its descriptor is.
     searches: u8,
     inode: u32,
+    ends: Ends,
     moved: Moved,
     seen: u32,
 }
+
+/// A connection's own address and that of its other end.
+type Ends = (SocketAddr, SocketAddr);
 
 const SEARCHES_MAX: u8 = 2;
 
@@ -96,19 +102,21 @@ impl Sockets {
         self.gone.resize(owners.len().max(self.gone.len()), (0, 0));
         let round = self.sequence;
         let mut unknown = false;
-        let has = |port: u16| owners.iter().position(|one| one.ports.contains(&port));
-        for socket in found {
+        let has = |end: SocketAddr| owners.iter().position(|one| one.ports.contains(&end.port()));
+        for socket in &found {
+            let (here, there) = socket.ends;
             if !self.known.contains_key(&socket.cookie)
-                && has(socket.port).is_none()
-                && has(socket.peer).is_none()
+                && has(here).is_none()
+                && has(there).is_none()
             {
                 self.opened.others += 1;
             }
             let known = self.known.entry(socket.cookie).or_insert_with(|| Known {
-                owner: has(socket.port),
-                opens: has(socket.peer).filter(|_| has(socket.port).is_none()),
+                owner: has(here),
+                opens: has(there).filter(|_| has(here).is_none()),
                 searches: 0,
                 inode: 0,
+                ends: socket.ends,
                 moved: (0, 0),
                 seen: 0,
             });
@@ -121,6 +129,7 @@ impl Sockets {
             self.search(owners);
         }
         self.count();
+        self.ask_other_ends(&found);
         let gone = &mut self.gone;
         self.known.retain(|_, known| {
             if known.seen != round
@@ -137,6 +146,22 @@ impl Sockets {
             }
         }
         Some(moved)
+    }
+
+    /// Completes the counters of sockets that are gone by those of their other ends, where these are still there.
+    fn ask_other_ends(&mut self, found: &[Socket]) {
+        let round = self.sequence;
+        if self.known.values().all(|known| known.seen == round) {
+            return;
+        }
+        let ends: HashMap<Ends, Moved> =
+            found.iter().map(|socket| (socket.ends, socket.moved)).collect();
+        for known in self.known.values_mut().filter(|known| known.seen != round) {
+            let (here, there) = known.ends;
+            if let Some(&(sent, received)) = ends.get(&(there, here)) {
+                known.moved = (known.moved.0.max(received), known.moved.1.max(sent));
+            }
+        }
     }
 
     /// Connections that were new at some look so far.
@@ -202,9 +227,7 @@ fn add(to: &mut Moved, more: Moved) {
 struct Socket {
     cookie: u64,
     inode: u32,
-    port: u16,
-    /// The port at its other end.
-    peer: u16,
+    ends: Ends,
     moved: Moved,
 }
 
@@ -272,13 +295,24 @@ fn socket(message: &[u8]) -> Option<Socket> {
             return Some(Socket {
                 cookie: u64_at(message, 44)?,
                 inode: u32_at(message, 68)?,
-                port: u16::from_be_bytes(message.get(4..6)?.try_into().ok()?),
-                peer: u16::from_be_bytes(message.get(6..8)?.try_into().ok()?),
+                ends: (end(message, 8, 4)?, end(message, 24, 6)?),
                 moved: (u64_at(value, BYTES_ACKED)?, u64_at(value, BYTES_ACKED + 8)?),
             });
         }
         attributes = attributes.get(length.next_multiple_of(4)..)?;
     }
+}
+
+/// An address and a port of an `inet_diag_msg`. A socket of IPv6 that carries IPv4 has its other end in IPv4.
+fn end(message: &[u8], address: usize, port: usize) -> Option<SocketAddr> {
+    let port = u16::from_be_bytes(message.get(port..port + 2)?.try_into().ok()?);
+    let bytes: [u8; 16] = message.get(address..address + 16)?.try_into().ok()?;
+    let &[a, b, c, d, ..] = &bytes;
+    let address = match AddressFamily::from_raw(u16::from(*message.first()?)) {
+        AddressFamily::INET => IpAddr::from([a, b, c, d]),
+        _ => IpAddr::from(bytes).to_canonical(),
+    };
+    Some(SocketAddr::new(address, port))
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
@@ -330,6 +364,27 @@ mod tests {
         let after = sockets.sample(&owners).unwrap();
         assert!(after[0] >= (300, 5_000), "{after:?}");
         assert!(after[0].1 <= 5_001 && after[1].0 >= 5_000, "{after:?}");
+    }
+
+    #[test]
+    fn the_end_that_is_closed_first_has_the_bytes_of_the_other() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        let owners = [Owner { ports: vec![port], pids: Vec::new() }];
+        let mut sockets = Sockets::open().unwrap();
+        assert_eq!(sockets.sample(&owners).unwrap()[0], (0, 0));
+        client.write_all(&[7; 5_000]).unwrap();
+        server.read_exact(&mut [0; 5_000]).unwrap();
+        server.write_all(&[7; 300]).unwrap();
+        client.read_exact(&mut [0; 300]).unwrap();
+        drop(server);
+        let (sent, received) = sockets.sample(&owners).unwrap()[0];
+        // An end of a connection counts as a byte.
+        assert!((300..=301).contains(&sent) && received == 5_000, "{sent} {received}");
+        drop(client);
+        assert_eq!(sockets.sample(&owners).unwrap()[0], (sent, received), "kept");
     }
 
     #[test]
