@@ -114,6 +114,9 @@ pub struct Strangers {
     pub to: f64,
     /// Seconds of CPU of the kernel's own threads, which work for whoever asked.
     pub kernel_seconds: f64,
+    /// Whether they cannot be seen, as in a container; what they used is then the strangers'.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kernel_unseen: bool,
     /// The commands that used most, most first.
     pub commands: Vec<Command>,
 }

@@ -48,6 +48,9 @@ impl Used {
     }
 }
 
+/// `PF_KTHREAD` of a process's flags (`linux/sched.h`).
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
 /// The fields of `/proc/PID/stat` that are used here; `proc_pid_stat(5)`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Stat {
@@ -56,6 +59,8 @@ pub(super) struct Stat {
     pub(super) state: u8,
     pub(super) parent: i32,
     pub(super) group: i32,
+    /// Whether it is one of the kernel's own threads.
+    pub(super) is_kernel: bool,
     /// By itself.
     pub(super) own: Used,
     /// By its children that it has waited for, and those that these had waited for.
@@ -89,7 +94,7 @@ pub(super) fn named(pid: i32) -> Option<(String, Stat)> {
     Some((name.chars().filter(|c| !c.is_control()).collect(), stat))
 }
 
-fn parse_stat(text: &[u8]) -> Option<Stat> {
+pub(super) fn parse_stat(text: &[u8]) -> Option<Stat> {
     // The name stands in parentheses and may itself hold spaces and parentheses.
     let name_end = text.iter().rposition(|&b| b == b')')?;
     let pid = std::str::from_utf8(text.split(|&b| b == b' ').next()?).ok()?.parse().ok()?;
@@ -102,6 +107,7 @@ fn parse_stat(text: &[u8]) -> Option<Stat> {
         state: *fields.first()?.as_bytes().first()?,
         parent: number(4)? as i32,
         group: number(5)? as i32,
+        is_kernel: number(9)? & KERNEL_THREAD != 0,
         own: Used {
             faults_minor: number(10)?,
             faults_major: number(12)?,

@@ -5,7 +5,7 @@
 //! and ended in between shows only where somebody waited for it.
 //!
 //! The kernel's own threads work for whoever asked them to. They are nobody's neighbours, and are
-//! told apart.
+//! told apart. In a container they are not seen, and what they used stays among the rest.
 //!
 //! Not here: what follows (core's `check`), when to scan (`observe`).
 
@@ -15,8 +15,6 @@ use bakeoff_core::observed::{Command, Strangers};
 
 use super::procfs::{self, Stat};
 
-/// The parent of the kernel's own threads, which is one itself.
-const KTHREADD: i32 = 2;
 /// How many commands are told.
 const COMMANDS: usize = 3;
 
@@ -46,7 +44,7 @@ impl Scan {
         for (_, (ticks, parent)) in self.processes.iter().filter(|(id, _)| !there.contains(id)) {
             *inherited.entry(*parent).or_default() += ticks;
         }
-        let mut kernel = 0;
+        let (mut kernel, mut kernel_unseen) = (0, true);
         let mut commands: BTreeMap<String, u64> = BTreeMap::new();
         for (name, stat) in now {
             let before = self.processes.get(&(stat.pid, stat.start_ticks));
@@ -54,8 +52,9 @@ impl Scan {
             let inherited = inherited.get(&stat.pid).copied().unwrap_or(0);
             let waited = stat.waited.ticks();
             let grown = ticks(&stat).saturating_sub(before + inherited.min(waited));
-            if stat.pid == KTHREADD || stat.parent == KTHREADD {
+            if stat.is_kernel {
                 kernel += grown;
+                kernel_unseen = false;
             } else if !ours(stat.pid) && grown > 0 {
                 *commands.entry(name).or_default() += grown;
             }
@@ -67,7 +66,8 @@ impl Scan {
             .collect();
         commands.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
         commands.truncate(COMMANDS);
-        Strangers { from: self.at, to: at, kernel_seconds: seconds(kernel), commands }
+        let kernel_seconds = seconds(kernel);
+        Strangers { from: self.at, to: at, kernel_seconds, kernel_unseen, commands }
     }
 }
 
@@ -80,6 +80,17 @@ fn ticks(stat: &Stat) -> u64 {
 mod tests {
     use super::super::tests::wait_for;
     use super::*;
+
+    #[test]
+    fn a_child_of_process_2_is_no_kernel_thread() {
+        // As in a container, where any process can have that number.
+        let line = |flags: u64| {
+            format!("31 (etcd) S 2 31 31 0 -1 {flags} 5 0 0 0 400 100 0 0 20 0 9 0 77 0 900")
+        };
+        let is_kernel = |flags| procfs::parse_stat(line(flags).as_bytes()).unwrap().is_kernel;
+        assert!(!is_kernel(0x0040_0000));
+        assert!(is_kernel(0x0020_8040), "`PF_KTHREAD` among others");
+    }
 
     #[test]
     fn a_stranger_that_burns_is_named() {

@@ -110,8 +110,16 @@ pub fn neighbours(
     let share = strange / (f64::from(cpus) * time);
     if share > share_max && strange >= NEIGHBOURS_MIN {
         let percent = figure_text(share * 100.0);
-        let who = commands(observed, windows);
-        return Verdict::Failed(format!("others used {percent} % of this machine's CPU time{who}"));
+        let who = commands(observed, windows, strange);
+        let kernel = match shares(observed, windows).any(|(of, _)| of.kernel_unseen) {
+            true => {
+                "; the kernel's own threads, which cannot be seen from a container, count as others"
+            }
+            false => "",
+        };
+        return Verdict::Failed(format!(
+            "others used {percent} % of this machine's CPU time{who}{kernel}"
+        ));
     }
     match observed.busy_by {
         Some(BusyBy::Cgroup | BusyBy::SchedStat) => Verdict::Passed,
@@ -148,8 +156,9 @@ fn shares<'a>(
     })
 }
 
-/// `: most of it `rustc` (9.10 s), `cc1` (3.00 s) and `ld` (0.40 s)`.
-fn commands(observed: &Observed, windows: &[(f64, f64)]) -> String {
+/// `, most of it `rustc` (9.10 s), `cc1` (3.00 s) and `ld` (0.40 s)`. `strange`: the seconds that are asked about; commands
+/// that had less than half of them are not told as most.
+fn commands(observed: &Observed, windows: &[(f64, f64)], strange: f64) -> String {
     let mut all: BTreeMap<&str, f64> = BTreeMap::new();
     for (of, _) in shares(observed, windows).filter(|(_, share)| *share > 0.0) {
         for command in &of.commands {
@@ -166,7 +175,11 @@ fn commands(observed: &Observed, windows: &[(f64, f64)]) -> String {
         .iter()
         .map(|(name, seconds)| format!("`{name}` ({} s)", figure_text(*seconds)))
         .collect();
-    format!(", most of it {}", and(&wording))
+    let seen: f64 = all.iter().map(|(_, seconds)| seconds).sum();
+    match seen >= strange / 2.0 {
+        true => format!(", most of it {}", and(&wording)),
+        false => format!(", of which was seen {}", and(&wording)),
+    }
 }
 
 /// Returns whether the disk that holds the data ran full. `complainant`: a node whose log says so.
@@ -285,6 +298,7 @@ mod tests {
                 to: 10.0,
                 kernel_seconds: kernel * 10.0,
                 commands: vec![command("rustc", 3.0), command("ld", 0.25)],
+                ..Strangers::default()
             }],
             ..Observed::default()
         }
@@ -309,6 +323,14 @@ mod tests {
             neighbours(&Observed::default(), &[(2.0, 8.0)], 2, 0.05),
             "not checked: the machine's",
         );
+        check(
+            of(1.9, 0.1, 0.2, 0.0, BusyBy::Cgroup),
+            "failed: others used 80.0 % of this machine's CPU time, of which was seen `rustc` (3.00 s) and",
+        );
+        let mut contained = ten_seconds(1.5, 0.9, 0.2, 0.0, BusyBy::Cgroup);
+        contained.strangers[0].kernel_unseen = true;
+        let Verdict::Failed(why) = neighbours(&contained, &[(2.0, 8.0)], 2, 0.05) else { panic!() };
+        assert!(why.ends_with("(0.25 s); the kernel's own threads, which cannot be seen from a container, count as others"), "{why}");
         let observed = ten_seconds(2.0, 0.9, 0.2, 0.0, BusyBy::Cgroup);
         check(neighbours(&observed, &[(2.0, 2.05)], 2, 0.05), "passed"); // ticks
         check(neighbours(&observed, &[(2.0, 18.0)], 2, 0.05), "not checked"); // nothing is known of then
