@@ -18,8 +18,12 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     vec![
         skipped.unless_lacking("kubernetes_runs_a_job_and_leaves_nothing", runs_a_job),
         skipped.unless_lacking("kubernetes_whose_up_was_killed_leaves_nothing", killed),
-        skipped.unless_lacking("kubernetes_runs_a_study_in_restricted_pods", runs_a_study),
     ]
+}
+
+/// The test that waits longest of all: for pods, and for what never comes.
+pub(crate) fn study(skipped: &Skipped) -> Trial {
+    skipped.unless_lacking("kubernetes_runs_a_study_in_restricted_pods", runs_a_study)
 }
 
 /// Three pods on two nodes that each look the first one up by name, as nobody and with no rights.

@@ -38,6 +38,7 @@ fn main() -> ExitCode {
     let shared = wrk_vault::Shared::default();
     // What waits longest begins first.
     let tests = [
+        vec![kubernetes::study(&skipped)],
         cache::tests(&skipped),
         contract::tests(&skipped),
         access_gateway::tests(&skipped),

@@ -25,7 +25,7 @@ use server::{Plain, Process, dev, free_ports, initialise, plain, shared, three};
 
 use crate::support::certificates::Certificates;
 use crate::support::skip::{Lacking, Skipped};
-use crate::support::{Ran, array, bakeoff, has, text, wait_for};
+use crate::support::{Ran, bakeoff, has, text, wait_for};
 
 /// Shows itself where it must not be.
 const TOKEN: &str = "the-root-of-a-test";
@@ -33,6 +33,7 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 
 /// A program, or why it cannot be had.
 struct Had {
+    system: &'static str,
     /// The tools without any of which this machine cannot have it, whatever the network.
     needs: &'static [&'static str],
     program: Result<PathBuf, String>,
@@ -50,7 +51,7 @@ impl Had {
                 Err(format!("{system} not found: {}", why.join("; ")))
             }
         };
-        Self { needs, program }
+        Self { system, needs, program }
     }
 }
 
@@ -62,12 +63,13 @@ fn program(system: &str) -> PathBuf {
     PathBuf::from(runs.expect("it was installed").trim())
 }
 
-/// A test that needs a program. All of them share a server, so they run one after the other.
+/// A test that needs a program. Those of Vault share a server, so they run one after the other.
 fn with(name: &str, find: Find, skipped: &Skipped, test: fn(&Path)) -> Trial {
     static TURN: Mutex<()> = Mutex::new(());
     skipped.unless_lacking(name, move || {
-        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let had = find();
+        let _turn =
+            (had.system == "vault").then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner));
         let program = had.program.as_ref().map_err(|why| {
             // No registry has a program that needs no tool.
             let cannot = had.needs.is_empty() || had.needs.iter().any(|tool| !has(tool));
@@ -82,7 +84,8 @@ fn with(name: &str, find: Find, skipped: &Skipped, test: fn(&Path)) -> Trial {
 type Find = fn() -> &'static Had;
 
 fn no_server() -> &'static Had {
-    static HAD: LazyLock<Had> = LazyLock::new(|| Had { needs: &[], program: Ok(PathBuf::new()) });
+    static HAD: LazyLock<Had> =
+        LazyLock::new(|| Had { system: "none", needs: &[], program: Ok(PathBuf::new()) });
     &HAD
 }
 
