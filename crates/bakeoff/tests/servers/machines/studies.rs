@@ -68,10 +68,11 @@ loads:
 trials: 1
 ";
 
+/// The demo, with a delay beside the sync, so that a busy machine cannot change which one leads.
 const DEMO: &str = "\
 title: Syncing
 systems:
-  synced: {kind: canary, options: {sync: each}}
+  synced: {kind: canary, options: {sync: each, delay: 20ms}}
   unsynced: {kind: canary, options: {sync: none}}
 workloads:
   write: {mix: {put: 1}, keys: {count: 100000, size: 64, order: uniform}, values: {size: 256}}
