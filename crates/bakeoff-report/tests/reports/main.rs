@@ -2,6 +2,7 @@
 //! and found good: `snapshots/`. `BLESS=1 cargo test -p bakeoff-report --test reports` writes them.
 
 mod altered;
+mod baseline;
 mod building;
 mod collapsing;
 mod compared;

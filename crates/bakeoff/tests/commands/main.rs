@@ -22,6 +22,7 @@ mod hey;
 mod hostile_http;
 mod hostile_runs;
 mod load;
+mod load_secrets;
 mod load_tls;
 mod metered;
 mod narration;

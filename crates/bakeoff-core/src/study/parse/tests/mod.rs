@@ -6,6 +6,7 @@ mod hostile;
 mod loads;
 mod metrics;
 mod parts;
+mod published;
 mod request_words;
 mod services;
 mod systems;
