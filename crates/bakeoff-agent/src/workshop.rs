@@ -49,6 +49,8 @@ pub struct Workshop {
     logs: Mutex<BTreeMap<u32, PathBuf>>,
     next: AtomicU32,
     sampler: Mutex<Option<Sampler>>,
+    /// The servers that the trial under way watches: others may be kept from one trial to the next.
+    watched: Mutex<Vec<u32>>,
     marks: Mutex<logs::Marks>,
     ports: Mutex<Option<Allocator>>,
 }
@@ -78,6 +80,7 @@ impl Default for Workshop {
             logs: Mutex::default(),
             next: AtomicU32::new(1),
             sampler: Mutex::default(),
+            watched: Mutex::default(),
             marks: Mutex::default(),
             ports: Mutex::default(),
         }
@@ -122,10 +125,11 @@ impl Workshop {
         locked(&self.sampler).as_ref().map(Sampler::moments)
     }
 
-    /// Returns the CPUs that each server that is alive is pinned to; none for one that may run on all.
+    /// Returns the CPUs that each watched server that is alive is pinned to; none for one that may run on all.
     pub fn pinned(&self) -> Vec<Vec<u32>> {
-        let nodes = locked(&self.nodes);
-        let alive = nodes.values().filter(|node| node.is_alive());
+        let (watched, nodes) = (locked(&self.watched), locked(&self.nodes));
+        let watched = watched.iter().filter_map(|number| nodes.get(number));
+        let alive = watched.filter(|node| node.is_alive());
         alive.map(|node| node.cpus().to_vec()).collect()
     }
 
@@ -208,12 +212,13 @@ impl Workshop {
             Request::IsFree { address, port } => is_free(address, port),
             Request::Space => self.space(),
             Request::Observe { every_ms } => self.observe(Duration::from_millis(every_ms)),
-            Request::Watch { nodes } => {
-                let nodes = self.nodes(&nodes)?;
+            Request::Watch { nodes: numbers } => {
+                let nodes = self.nodes(&numbers)?;
                 let sampler = locked(&self.sampler);
                 sampler.iter().for_each(|sampler| {
                     sampler.watch(nodes.iter().filter_map(|node| Watched::node(node)));
                 });
+                locked(&self.watched).extend(numbers);
                 Ok(Value::Null)
             }
             Request::Phase { name } => {
@@ -390,6 +395,7 @@ impl Workshop {
     fn observe(&self, every: Duration) -> Result<Value, AgentRefusal> {
         let data = self.with_folder(|folder| folder.path.clone())?;
         let began = clock::now();
+        locked(&self.watched).clear();
         *locked(&self.sampler) = Some(Sampler::start(&data, every, began));
         Ok(json!(self.origin.nanos(began)))
     }
