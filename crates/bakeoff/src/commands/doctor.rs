@@ -9,9 +9,10 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use bakeoff_agent::{Agent, AgentError, Hello, Request, Sent};
-use bakeoff_clock::wall;
+use bakeoff_clock::{self as clock, wall};
 use bakeoff_core::places::{Machine, Places, Purpose, Reach, Takes, Tunnel};
 use bakeoff_core::record::PodLimits;
 use bakeoff_core::study::Study;
@@ -208,11 +209,13 @@ fn ask_all(
 ) -> Result<(), AgentError> {
     let hello = agent.hello();
     look.row("bakeoff", version(hello, sent));
-    let trip = agent.offset()?.error * 2;
+    let offset = agent.offset()?;
+    let trip = offset.error * 2;
     let data = machine.data.as_ref().map(PathBuf::from);
     let told: MachineTold = duty(agent, &Order::Describe { data })?;
-    // The answer was on its way for half a round trip.
-    let ahead = told.wall + trip.as_secs_f64() / 2.0 - wall::seconds();
+    // An answer may be long under way, on a busy machine too; how long is told by the agent's own clock.
+    let passed = offset.theirs(clock::now()).saturating_sub(told.now);
+    let ahead = told.wall + Duration::from_nanos(passed).as_secs_f64() - wall::seconds();
     look.row("host", format!("{}, {} {}", hello.host, told.kernel, told.arch));
     look.row("trip", format!("{} there and back, the shortest of 40", latency_text(trip)));
     look.row("clock", clock_text(ahead));
@@ -310,7 +313,7 @@ fn disk(told: &MachineTold, machine: &Machine, look: &mut Look) {
     match &told.disk {
         DiskTold::Works { file_system, free_bytes, sync_median_us } => {
             let free = ByteCount(*free_bytes);
-            let sync = latency_text(std::time::Duration::from_secs_f64(sync_median_us / 1e6));
+            let sync = latency_text(Duration::from_secs_f64(sync_median_us / 1e6));
             look.row("disk", format!("{data}: {file_system}, {free} free, a sync takes {sync}"));
             if *free_bytes < FREE_MIN && machine.servers != Takes::Nothing {
                 look.lacks(

@@ -4,7 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
-use bakeoff_clock::wall;
+use bakeoff_agent::Origin;
+use bakeoff_clock::{self as clock, wall};
 use bakeoff_host::{LimitSupport, disk, limit_support};
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +28,8 @@ pub(crate) struct MachineTold {
     pub(crate) limits: Vec<LimitSupport>,
     /// Its clock on the wall, in seconds since 1970, as it answered.
     pub(crate) wall: f64,
+    /// Its agent's clock at that moment, in nanoseconds.
+    pub(crate) now: u64,
 }
 
 /// The disk of the data folder.
@@ -39,8 +42,8 @@ pub(crate) enum DiskTold {
     Fails(String),
 }
 
-/// Describes this machine; `data` is the folder for servers' data.
-pub(crate) fn describe(data: Option<&Path>) -> MachineTold {
+/// Describes this machine; `data` is the folder for servers' data, `origin` the agent's clock.
+pub(crate) fn describe(data: Option<&Path>, origin: Origin) -> MachineTold {
     let uname = rustix::system::uname();
     let word = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
     let data = data.unwrap_or(Path::new(DATA));
@@ -59,7 +62,7 @@ pub(crate) fn describe(data: Option<&Path>) -> MachineTold {
         data: data.to_owned(),
         disk,
         limits: limit_support(),
-        // Last, so that it is as near to the answer as can be.
+        now: origin.nanos(clock::now()),
         wall: wall::seconds(),
     }
 }
