@@ -110,11 +110,14 @@ fn xtask() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        // As all tests are built together, with the same features: then it is there already.
         cargo.args([
-            "build",
+            "test",
+            "--workspace",
+            "--no-run",
             "--quiet",
-            "-p",
-            "xtask",
+            "--test",
+            "chores",
             "--message-format",
             "json-render-diagnostics",
         ]);
@@ -130,7 +133,7 @@ fn xtask() -> &'static Path {
         let ran = Ran::run(cargo.stdin(Stdio::null())).ends_with(0);
         let messages = ran.stdout.lines().filter_map(|line| serde_json::from_str(line).ok());
         let executable = |message: Value| {
-            (message["target"]["name"] == "xtask")
+            (message["target"]["name"] == "xtask" && message["target"]["kind"][0] == "bin")
                 .then(|| message["executable"].as_str().map(PathBuf::from))?
         };
         messages.filter_map(executable).next_back().expect("cargo says where xtask is")

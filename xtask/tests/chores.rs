@@ -1,0 +1,28 @@
+//! Chores as they are called. With these tests `cargo test --workspace` builds the program too, for tests that bring
+//! up a cluster with it.
+
+use std::process::{Command, Output};
+
+fn xtask(words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+    command.args(words).env("BAKEOFF_CLUSTER", "/nowhere/cluster").output().unwrap()
+}
+
+fn check(words: &[&str], code: i32, told: &str) {
+    let ended = xtask(words);
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(code), "{words:?}: {stderr}");
+    assert!(stderr.contains(told), "{words:?}: {stderr}");
+}
+
+#[test]
+fn unknown_chore_shows_what_there_is() {
+    check(&["no-chore"], 2, "cargo xtask CHORE");
+    check(&[], 2, "cluster up [--nodes N]");
+}
+
+#[test]
+fn cluster_that_is_not_up_is_told() {
+    check(&["cluster", "status"], 1, "no cluster is up in `/nowhere/cluster`");
+    check(&["cluster", "kubectl", "get", "nodes"], 1, "hint: `cargo xtask cluster up`");
+}
