@@ -29,7 +29,7 @@ use support::skip::Skipped;
 
 /// How many clusters are tested at once: much of their time they wait for an election, a lock or a
 /// vote.
-const AT_ONCE: usize = 8;
+const AT_ONCE: usize = 6;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
