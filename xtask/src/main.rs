@@ -176,7 +176,7 @@ const QUICK: &[Guard] = &[
         ],
     },
     Guard {
-        source: "crates/bakeoff-report/src/derive/method.rs",
+        source: "crates/bakeoff-report/src/derive/method/tests.rs",
         test: &["-p", "bakeoff-report", "--lib", "--", "derive::method::"],
     },
 ];

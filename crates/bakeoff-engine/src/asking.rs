@@ -190,7 +190,7 @@ impl ResolvesClientCert for Asked {
 /// agreed on.
 ///
 /// In TLS 1.3 a client has finished before the server looks at its certificate (RFC 8446 section 2), so a server
-/// that asked for one is given [`REFUSES_WITHIN`] to turn this client away.
+/// that asked for one is given a second to turn this client away.
 ///
 /// # Errors
 /// Those of the connection, and [`rustls::Error`] where the two do not agree.
