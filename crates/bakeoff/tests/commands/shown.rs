@@ -1,6 +1,7 @@
 //! Tests of a run's findings: two modes, failures that waited, complaints in servers' logs,
 //! handshakes, CPUs of the generator's own, throttling.
 
+use crate::support::canary::alone;
 use crate::support::certificates::Certificates;
 use crate::support::{Bench, Run, array, is_of_the_machine, reasons, text};
 use serde_json::Value;
@@ -43,10 +44,11 @@ fn verdict(run: &Run, name: &str) -> Value {
 
 #[test]
 fn a_gate_whose_every_other_request_times_out_leads_to_its_cause() {
+    // On a busy machine the quickest failure may last longer than the timeout.
+    let _alone = alone();
     let fields = ", options: {error: 45%, error-after: 300ms, complain: 100%}";
     let run = canary(fields, "{clients: 16, warmup: 0s, stop: {after: 4s}}");
-    // The quickest of them lasted as long as the timeout, and what a busy machine added.
-    finds(&run, &["bimodal", " of the slow ones failed", "took 30"]);
+    finds(&run, &["bimodal", " of the slow ones failed", "took 300 ms to "]);
     let failed = run.figure("errors_status");
     assert!(failed > 100.0, "{}", run.trial());
     let output = format!("{failed} failures lasted 300 ms to ");
