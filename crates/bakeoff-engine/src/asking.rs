@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bakeoff_clock as clock;
 use bakeoff_wire::Busy;
 use bakeoff_wire::http1::{Connection, Limits, Request, Response};
 use rustls::client::ResolvesClientCert;
@@ -218,14 +219,25 @@ pub fn shake_hands(
     Ok(connection)
 }
 
-/// Waits for the first thing that a server says after the handshake: most send tickets to those whom they take.
+/// Waits for the first thing that a server says after the handshake, which may come in pieces: most send tickets to
+/// those whom they take.
 fn hear_refusal(socket: &mut TcpStream, connection: &mut ClientConnection) -> io::Result<()> {
-    socket.set_read_timeout(Some(REFUSES_WITHIN))?;
-    match connection.read_tls(socket) {
-        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-        Ok(_) => connection.process_new_packets().map(drop).map_err(io::Error::other),
-        Err(error) if is_pause(&error) => Ok(()),
-        Err(error) => Err(error),
+    let until = clock::now() + REFUSES_WITHIN;
+    loop {
+        let state = connection.process_new_packets().map_err(io::Error::other)?;
+        let is_taken =
+            connection.tls13_tickets_received() > 0 || state.plaintext_bytes_to_read() > 0;
+        let left = until.saturating_duration_since(clock::now());
+        if is_taken || left.is_zero() {
+            return Ok(());
+        }
+        socket.set_read_timeout(Some(left))?;
+        match connection.read_tls(socket) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) => {}
+            Err(error) if is_pause(&error) => {}
+            Err(error) => return Err(error),
+        }
     }
 }
 
@@ -234,7 +246,13 @@ mod tests {
     use std::net::TcpListener;
     use std::thread;
 
+    use rustls::pki_types::pem::PemObject as _;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use rustls::server::WebPkiClientVerifier;
+    use rustls::{RootCertStore, ServerConfig, ServerConnection};
+
     use super::*;
+    use crate::tls::{Authority, LOOPBACK};
 
     /// A server that answers each of these requests on its first connection, and then hangs up.
     fn server(answers: &'static [&'static str]) -> Target {
@@ -271,6 +289,60 @@ mod tests {
         assert!(line.is_usable());
         assert_eq!(ask(&mut line).unwrap().body, b"yes");
         assert!(ask(&mut line).is_err(), "nothing came");
+    }
+
+    /// A server over TLS 1.3 that wants a certificate, and says what it says after the handshake in pieces.
+    fn server_with_verifier(authority: &Authority) -> Target {
+        let identity = authority.server(LOOPBACK).unwrap();
+        let certificate = CertificateDer::from_pem_slice(identity.cert_pem.as_bytes()).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(identity.key_pem.as_bytes()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(authority.ca_pem().as_bytes()).unwrap()).unwrap();
+        let verifier =
+            WebPkiClientVerifier::builder_with_provider(roots.into(), Arc::clone(&provider));
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_client_cert_verifier(verifier.build().unwrap())
+            .with_single_cert(vec![certificate], key)
+            .unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            socket.set_nodelay(true).unwrap();
+            let mut server = ServerConnection::new(Arc::new(config)).unwrap();
+            let mut has_greeted = false;
+            while server.read_tls(&mut socket).unwrap_or(0) > 0 {
+                let ended = server.process_new_packets().is_err();
+                let mut bytes = Vec::new();
+                while server.wants_write() {
+                    server.write_tls(&mut bytes).unwrap();
+                }
+                let pieces = if has_greeted { 3 } else { bytes.len().max(1) };
+                has_greeted = has_greeted || !bytes.is_empty();
+                for piece in bytes.chunks(pieces) {
+                    socket.write_all(piece).unwrap();
+                    thread::sleep(Duration::from_millis(1));
+                }
+                if ended {
+                    break;
+                }
+            }
+        });
+        let name = "127.0.0.1".try_into().unwrap();
+        let config = authority.client_config(&[b"http/1.1"]).unwrap();
+        Target { address, tls: Some(TlsTarget { name, config }) }
+    }
+
+    #[test]
+    fn refusal_after_the_handshake_is_heard_in_pieces() {
+        let target = server_with_verifier(&Authority::new().unwrap());
+        let mut socket = TcpStream::connect(target.address).unwrap();
+        let shaken = shake_hands(&mut socket, &target.tls.unwrap(), Duration::from_secs(5));
+        let refusal = shaken.unwrap_err().to_string();
+        assert!(refusal.contains("CertificateRequired"), "{refusal}");
     }
 
     #[test]
