@@ -548,7 +548,7 @@ impl KvLoad<'_> {
                 }
                 session
             };
-            KvWork::new(keyed.clone(), source(share), reading, session)
+            KvWork::new(keyed.clone(), source(share), (reading, share), session)
         };
         let targets: Vec<Target> = nodes.iter().map(|node| node.target.clone()).collect();
         engine::drive_together(&targets, drive, together, works, interrupted, progress)

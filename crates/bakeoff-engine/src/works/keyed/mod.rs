@@ -15,10 +15,12 @@ mod source;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bakeoff_core::ledger::{KeyHistory, ReadBegan, Violation, WriteOutcome};
 use bakeoff_core::measurement::ErrorKind;
+use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::staleness::Seen;
 use bakeoff_core::study::{Operation, ReadConsistency};
 use bakeoff_core::workload::Stamp;
@@ -123,6 +125,8 @@ pub struct KvWork<S, C> {
     source: Source,
     reading: Reading,
     connect: C,
+    /// Numbers of this worker's clients among the generator's, for operations on a client's own key.
+    numbers: ClientNumbers,
     key: Vec<u8>,
     value: Vec<u8>,
     /// Operations whose next request is to be written.
@@ -147,11 +151,18 @@ pub struct Pending {
 }
 
 impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> KvWork<S, C> {
-    /// Makes the operations of one worker; `connect` makes a session for a client and a node.
-    pub fn new(keyed: Arc<Keyed>, source: Source, reading: Reading, connect: C) -> Self {
+    /// Makes the operations of one worker, which is this share of the workers of all generators; `connect` makes a
+    /// session for a client and a node.
+    pub fn new(
+        keyed: Arc<Keyed>,
+        source: Source,
+        (reading, worker): (Reading, LoadShare),
+        connect: C,
+    ) -> Self {
+        let numbers = ClientNumbers::new(worker, keyed.share());
         let (key, value, goes_on) = (Vec::new(), Vec::new(), Vec::new());
         let _session = std::marker::PhantomData;
-        Self { keyed, source, reading, connect, key, value, goes_on, _session }
+        Self { keyed, source, reading, connect, numbers, key, value, goes_on, _session }
     }
 }
 
@@ -169,6 +180,7 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
     }
 
     fn session(&mut self, client: u32, node: usize) -> S {
+        self.numbers.add(client);
         (self.connect)(client, node)
     }
 
@@ -201,8 +213,10 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
             key /= space.per_directory().max(1);
         }
         if operation == Operation::Watch {
-            // A key that several clients watch has an event for each of them.
-            key = u64::from(client) % space.count();
+            // A key that several clients watch has an event for each of them. A generator's clients keep to its keys.
+            let share = self.keyed.share();
+            let own_keys = share.count(space.count()).max(1);
+            key = share.nth(self.numbers.of(client) % own_keys);
         }
         let halves = match operation.reads_first() {
             true => Halves::Reading { tries: 1 },
@@ -269,6 +283,37 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
 
     fn give_up(&mut self, pending: Pending, outcome: WriteOutcome) {
         self.end_write(&pending, outcome);
+    }
+}
+
+/// Numbers the clients of one worker among those of its generator, in the order in which they first connect: from
+/// one worker to the next, so that no two of a generator have the same.
+struct ClientNumbers {
+    /// The worker among those of its generator.
+    worker: u64,
+    /// Workers of the generator.
+    workers: u64,
+    known: HashMap<u32, u64>,
+}
+
+impl ClientNumbers {
+    /// Numbers clients of a worker, one of all, of which those in `generator` are its own.
+    fn new(worker: LoadShare, generator: LoadShare) -> Self {
+        Self {
+            worker: u64::from(worker.index / generator.of),
+            workers: generator.count(worker.of.into()).max(1),
+            known: HashMap::new(),
+        }
+    }
+
+    fn add(&mut self, client: u32) {
+        let next = self.known.len() as u64 * self.workers + self.worker;
+        self.known.entry(client).or_insert(next);
+    }
+
+    /// Returns a client's number; that of the first for one that never connected.
+    fn of(&self, client: u32) -> u64 {
+        self.known.get(&client).copied().unwrap_or(self.worker)
     }
 }
 

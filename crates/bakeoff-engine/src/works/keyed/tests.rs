@@ -106,6 +106,16 @@ struct Desk {
 impl Desk {
     /// Nine keys; all clients go to the first of them where the order is `Same`.
     fn new(operation: Operation, order: KeyOrder, clients: u32) -> Self {
+        Self::of_shares(operation, order, clients, (LoadShare::WHOLE, LoadShare::WHOLE))
+    }
+
+    /// The same for one worker of all and one generator of all.
+    fn of_shares(
+        operation: Operation,
+        order: KeyOrder,
+        clients: u32,
+        (worker, generator): (LoadShare, LoadShare),
+    ) -> Self {
         let workload = Workload {
             name: "w".to_owned(),
             mix: BTreeMap::from([(operation, 1)]),
@@ -118,14 +128,15 @@ impl Desk {
             systems: Vec::new(),
         };
         let store = Arc::new(Mutex::new(Store::default()));
-        let keyed = Arc::new(Keyed::new(&workload, 7, StalenessTracking::NotMeasured));
+        let keyed = Keyed::new(&workload, 7, StalenessTracking::NotMeasured);
+        let keyed = Arc::new(keyed.owned(generator));
         let reads = workload.reads;
         let reading = Reading { reads, may_be_stale: false, lists_are_complete: true };
         let of = store.clone();
         let connect: Connect =
             Box::new(move |_, _| MemorySession { store: of.clone(), asked: Vec::new() });
         let source = Source::mix(&workload, 7, 8);
-        let mut work = KvWork::new(keyed.clone(), source, reading, connect);
+        let mut work = KvWork::new(keyed.clone(), source, (reading, worker), connect);
         let sessions = (0..clients).map(|client| work.session(client, 0)).collect();
         let pendings = (0..clients).map(|_| vec![None]).collect();
         Self { store, keyed, work, sessions, pendings, next: 0 }
@@ -263,4 +274,29 @@ fn watch_writes_the_clients_own_key() {
         assert!(matches!(desk.receive(client), Some(Ok(_))));
     }
     assert_eq!(desk.keyed.ledger.acknowledged(), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+}
+
+#[test]
+fn watching_clients_of_a_generator_keep_to_its_keys() {
+    // Two generators of two workers each: workers take turns, and keys too.
+    let second = LoadShare { index: 1, of: 2 };
+    let own_keys = |worker: u32| {
+        let shares = (LoadShare { index: worker, of: 4 }, second);
+        let mut desk = Desk::of_shares(Operation::Watch, KeyOrder::Same, 3, shares);
+        let mut keys = Vec::new();
+        for client in [2, 0, 1] {
+            desk.issue(client);
+            let key = desk.sessions[client].asked[0].key.clone();
+            keys.push(desk.keyed.space.index_of(&key).unwrap());
+            assert!(matches!(desk.receive(client), Some(Ok(_))));
+        }
+        let mut audited = keys.clone();
+        audited.sort_unstable();
+        audited.dedup();
+        assert_eq!(desk.keyed.ledger.acknowledged(), audited, "each write is remembered");
+        keys
+    };
+    // Keys 1, 3, 5 and 7 are the second generator's; its clients are numbered from one worker to the next.
+    assert_eq!(own_keys(1), [1, 1, 5], "clients 4, 0, 2 of four keys");
+    assert_eq!(own_keys(3), [3, 3, 7], "clients 5, 1, 3");
 }
