@@ -22,7 +22,7 @@ use super::carrier::{self, Carrier, Sent};
 use super::clocks::Offset;
 use super::error::{AgentError, AgentRefusal};
 use super::frame::{self, DATA_MAX, Frame, Kind};
-use super::message::{DialLine, Hello, PROTOCOL, Request};
+use super::message::{ClockReading, DialLine, Hello, PROTOCOL, Request};
 use super::way::Way;
 
 /// How often an agent is asked whether it is there, and after what silence it is lost.
@@ -126,8 +126,6 @@ impl Shared {
 pub struct Agent {
     shared: Arc<Shared>,
     hello: Hello,
-    /// Seconds by which its wall clock was ahead of ours when it introduced itself.
-    wall_ahead: f64,
 }
 
 impl Agent {
@@ -142,8 +140,7 @@ impl Agent {
         let reading = std::thread::spawn(move || {
             let begun = frame::skip_to_preamble(&mut from).and_then(|before| {
                 match Frame::read(&mut from) {
-                    // Its clock was read a moment ago; ours is read now, and not once all machines are there.
-                    Ok(Some(frame)) => Ok((frame, wall::seconds())),
+                    Ok(Some(frame)) => Ok(frame),
                     Ok(None) => Err((std::io::ErrorKind::UnexpectedEof.into(), before)),
                     Err(error) => Err((error, before)),
                 }
@@ -152,7 +149,7 @@ impl Agent {
             from
         });
         let name = machine.to_owned();
-        let (frame, heard_at) = match hears.recv_timeout(BEGIN_WITHIN) {
+        let frame = match hears.recv_timeout(BEGIN_WITHIN) {
             Ok(Ok(begun)) => begun,
             Ok(Err((error, before))) => {
                 drop(to);
@@ -180,7 +177,6 @@ impl Agent {
         }
         let hello: Hello =
             serde_json::from_value(hello).map_err(|error| garbled(error.to_string()))?;
-        let wall_ahead = hello.wall - heard_at;
         let stderr = child.stderr.take();
         let shared = Arc::new(Shared {
             machine: name,
@@ -203,17 +199,12 @@ impl Agent {
             let shared = Arc::clone(&shared);
             std::thread::spawn(move || of(&shared));
         }
-        Ok(Self { shared, hello, wall_ahead })
+        Ok(Self { shared, hello })
     }
 
     /// Returns how it introduced itself.
     pub fn hello(&self) -> &Hello {
         &self.hello
-    }
-
-    /// Returns the seconds by which its clock on the wall was ahead of ours when it introduced itself.
-    pub fn wall_ahead(&self) -> f64 {
-        self.wall_ahead
     }
 
     /// Returns the machine's name.
@@ -248,16 +239,16 @@ impl Agent {
         Dialer { shared: Arc::clone(&self.shared) }
     }
 
-    /// Finds out how its clock stands to ours, by the best of many round trips.
+    /// Finds out how its clocks stand to ours, by the best of many round trips.
     ///
     /// # Errors
     /// When the machine is lost.
     pub fn offset(&self) -> Result<Offset, AgentError> {
         let mut best: Option<Offset> = None;
         for _ in 0..TRIPS {
-            let asked = clock::now();
-            let theirs: u64 = self.ask(&Request::Now)?;
-            let trip = Offset::of_trip(asked, theirs, clock::now());
+            let (asked, wall) = (clock::now(), wall::seconds());
+            let theirs: ClockReading = self.ask(&Request::Now)?;
+            let trip = Offset::of_trip((asked, wall), theirs, clock::now());
             best = Some(best.map_or(trip, |best| best.or(trip)));
         }
         Ok(best.expect("there was a trip"))

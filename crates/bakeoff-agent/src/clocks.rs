@@ -1,4 +1,4 @@
-//! How another machine's clock stands to ours, by round trips.
+//! How another machine's clocks stand to ours, by round trips.
 //!
 //! An answer was given between question and reply, so half of the round trip is the most by which the estimate can
 //! be wrong; of many the shortest is the best (Cristian, Probabilistic clock synchronization, Distributed Computing
@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
 
+use super::message::ClockReading;
+
 /// The offset of an agent's clock, and how far it may be off.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Offset {
@@ -16,15 +18,23 @@ pub struct Offset {
     ours: Instant,
     /// The same moment by its clock, in nanoseconds.
     theirs: u64,
+    /// Seconds by which its clock on the wall was ahead of ours.
+    pub wall_ahead: f64,
     /// Half of the shortest round trip.
     pub error: Duration,
 }
 
 impl Offset {
-    /// Takes one round trip: asked at `asked`, answered with `theirs`, heard at `heard`.
-    pub(crate) fn of_trip(asked: Instant, theirs: u64, heard: Instant) -> Self {
+    /// Takes one round trip: asked at `asked`, when our clock on the wall had `wall`, answered with `theirs`, heard at
+    /// `heard`.
+    pub(crate) fn of_trip(
+        (asked, wall): (Instant, f64),
+        theirs: ClockReading,
+        heard: Instant,
+    ) -> Self {
         let half = heard.saturating_duration_since(asked) / 2;
-        Self { ours: asked + half, theirs, error: half }
+        let wall_ahead = theirs.wall - (wall + half.as_secs_f64());
+        Self { ours: asked + half, theirs: theirs.nanos, wall_ahead, error: half }
     }
 
     /// Returns the better of two.
@@ -83,10 +93,16 @@ mod tests {
     fn moments_are_the_same_by_both_clocks() {
         let now = clock::now();
         let ms = Duration::from_millis;
-        let slow = Offset::of_trip(now, 5_000_000, now + ms(20));
+        let trip = |asked: u64, nanos, wall, heard: u64| {
+            let asked_at = (now + ms(asked), 1e9 + asked as f64 / 1e3);
+            Offset::of_trip(asked_at, ClockReading { nanos, wall }, now + ms(heard))
+        };
+        let slow = trip(0, 5_000_000, 1e9 + 60.0, 20);
         assert_eq!(slow.error, ms(10));
-        let best = slow.or(Offset::of_trip(now + ms(40), 40_500_000, now + ms(42)));
+        assert!((slow.wall_ahead - 59.99).abs() < 1e-6, "{}", slow.wall_ahead);
+        let best = slow.or(trip(40, 40_500_000, 1e9 + 60.041, 42));
         assert_eq!(best.error, ms(1));
+        assert!((best.wall_ahead - 60.0).abs() < 1e-6, "{}", best.wall_ahead);
         assert_eq!(best.or(slow), best);
         let moment = now + ms(141);
         assert_eq!(best.theirs(moment), 140_500_000);

@@ -29,7 +29,9 @@ pub use client::{Agent, Dialer, Exchange, Incoming};
 pub use clocks::{Offset, Origin};
 pub use error::{AgentError, AgentRefusal};
 pub use line::{Back, Line};
-pub use message::{DialLine, FileStamp, Hello, LoadLine, PROTOCOL, Request, TripsTold};
+pub use message::{
+    ClockReading, DialLine, FileStamp, Hello, LoadLine, PROTOCOL, Request, TripsTold,
+};
 pub use order::LaunchOrder;
 pub use serve::{Duties, serve};
 pub use workshop::Workshop;

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::order::LaunchOrder;
 
 /// The version of the protocol. It changes with every change of what is sent.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
 /// The first note of an agent, of request 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,17 +34,24 @@ pub struct Hello {
     pub root: bool,
     /// CPUs that it may use.
     pub cpus: u32,
-    /// Its clock on the wall, in seconds since 1970.
-    pub wall: f64,
     /// Names the running kernel (`/proc/sys/kernel/random/boot_id`): machines that have the same are one.
     pub kernel: Option<String>,
+}
+
+/// Both clocks of a machine, read at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ClockReading {
+    /// Nanoseconds since its agent began.
+    pub nanos: u64,
+    /// Its clock on the wall, in seconds since 1970.
+    pub wall: f64,
 }
 
 /// A request to an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case")]
 pub enum Request {
-    /// Asks for the time: nanoseconds.
+    /// Asks for the time: a [`ClockReading`].
     Now,
     /// Makes the run's folder, below `data` where that is given, and keeps to CPUs. Answers with the folder's path.
     Prepare {

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::client::Incoming;
 use super::error::AgentRefusal;
@@ -105,7 +105,7 @@ fn read_on(
             }
         };
         if request == Request::Now {
-            answer(to, number, Ok(Value::from(workshop.now())))?;
+            answer(to, number, Ok(json!(workshop.read_clocks())))?;
             continue;
         }
         let (tells, hears) = mpsc::channel();

@@ -15,8 +15,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bakeoff_clock as clock;
-use bakeoff_clock::Moment;
+use bakeoff_clock::{self as clock, Moment, wall};
 use bakeoff_core::observed::{Observed, PhaseName};
 use bakeoff_host::observe::{Sampler, Watched};
 use bakeoff_host::ports::Allocator;
@@ -31,7 +30,7 @@ use super::client::Incoming;
 use super::clocks::Origin;
 use super::error::AgentRefusal;
 use super::line::Line;
-use super::message::{FileStamp, Request};
+use super::message::{ClockReading, FileStamp, Request};
 use super::order::LaunchOrder;
 use super::{trips, tunnel};
 
@@ -110,9 +109,9 @@ fn io_refusal(what: &str, path: &Path) -> impl Fn(std::io::Error) -> AgentRefusa
 }
 
 impl Workshop {
-    /// Returns the time by the agent's clock, in nanoseconds since it began.
-    pub fn now(&self) -> u64 {
-        self.origin.nanos(clock::now())
+    /// Reads the agent's clock and the machine's clock on the wall.
+    pub(crate) fn read_clocks(&self) -> ClockReading {
+        ClockReading { nanos: self.origin.nanos(clock::now()), wall: wall::seconds() }
     }
 
     /// Returns the agent's clock.
@@ -163,7 +162,7 @@ impl Workshop {
             })
         };
         match request {
-            Request::Now => Ok(json!(self.now())),
+            Request::Now => Ok(json!(self.read_clocks())),
             Request::Prepare { run, data, cpus } => {
                 if !cpus.is_empty() {
                     bakeoff_host::cpu_set::keep_to(&cpus).map_err(AgentRefusal::new)?;

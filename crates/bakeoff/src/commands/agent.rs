@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bakeoff_agent::{Hello, PROTOCOL};
-use bakeoff_clock::{self as clock, wall};
+use bakeoff_clock as clock;
 use bakeoff_engine::open_files;
 use bakeoff_host::machine;
 use bakeoff_install::place;
@@ -45,7 +45,6 @@ pub(crate) fn serve() -> Result<(), Failure> {
         cache: cache.unwrap_or_default(),
         root: rustix::process::geteuid().is_root(),
         cpus: open_files::cpus(),
-        wall: wall::seconds(),
         kernel: machine::running_kernel(),
     };
     let served =

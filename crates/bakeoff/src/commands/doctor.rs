@@ -12,7 +12,6 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bakeoff_agent::{Agent, AgentError, Hello, Request, Sent};
-use bakeoff_clock::{self as clock, wall};
 use bakeoff_core::places::{Machine, Places, Purpose, Reach, Takes, Tunnel};
 use bakeoff_core::record::PodLimits;
 use bakeoff_core::study::Study;
@@ -213,9 +212,7 @@ fn ask_all(
     let trip = offset.error * 2;
     let data = machine.data.as_ref().map(PathBuf::from);
     let told: MachineTold = duty(agent, &Order::Describe { data })?;
-    // An answer may be long under way, on a busy machine too; how long is told by the agent's own clock.
-    let passed = offset.theirs(clock::now()).saturating_sub(told.now);
-    let ahead = told.wall + Duration::from_nanos(passed).as_secs_f64() - wall::seconds();
+    let ahead = offset.wall_ahead;
     look.row("host", format!("{}, {} {}", hello.host, told.kernel, told.arch));
     look.row("trip", format!("{} there and back, the shortest of 40", latency_text(trip)));
     look.row("clock", clock_text(ahead));

@@ -121,9 +121,7 @@ impl Duties for Generator {
                 told(&until_stopped(line, |stop| disk::commits(&dir, bytes, &clients, stop))?)
             }
             Order::Runtime { runtime, program, least } => told(&runtime.look_for(&program, least)),
-            Order::Describe { data } => {
-                told(&describe::describe(data.as_deref(), workshop.clock()))
-            }
+            Order::Describe { data } => told(&describe::describe(data.as_deref())),
         }
     }
 

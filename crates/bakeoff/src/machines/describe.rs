@@ -4,8 +4,6 @@
 
 use std::path::{Path, PathBuf};
 
-use bakeoff_agent::Origin;
-use bakeoff_clock::{self as clock, wall};
 use bakeoff_host::{LimitSupport, disk, limit_support};
 use serde::{Deserialize, Serialize};
 
@@ -26,10 +24,6 @@ pub(crate) struct MachineTold {
     pub(crate) data: PathBuf,
     pub(crate) disk: DiskTold,
     pub(crate) limits: Vec<LimitSupport>,
-    /// Its clock on the wall, in seconds since 1970, as it answered.
-    pub(crate) wall: f64,
-    /// Its agent's clock at that moment, in nanoseconds.
-    pub(crate) now: u64,
 }
 
 /// The disk of the data folder.
@@ -42,8 +36,8 @@ pub(crate) enum DiskTold {
     Fails(String),
 }
 
-/// Describes this machine; `data` is the folder for servers' data, `origin` the agent's clock.
-pub(crate) fn describe(data: Option<&Path>, origin: Origin) -> MachineTold {
+/// Describes this machine; `data` is the folder for servers' data.
+pub(crate) fn describe(data: Option<&Path>) -> MachineTold {
     let uname = rustix::system::uname();
     let word = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
     let data = data.unwrap_or(Path::new(DATA));
@@ -62,7 +56,5 @@ pub(crate) fn describe(data: Option<&Path>, origin: Origin) -> MachineTold {
         data: data.to_owned(),
         disk,
         limits: limit_support(),
-        now: origin.nanos(clock::now()),
-        wall: wall::seconds(),
     }
 }

@@ -183,7 +183,7 @@ impl Machines {
         if let Some(pods) = &pods {
             places.machines = pods.machines();
         }
-        let begun: Vec<Result<Machine, AgentError>> = std::thread::scope(|scope| {
+        let begun: Vec<Result<Machine, Failure>> = std::thread::scope(|scope| {
             let each: Vec<_> = places
                 .machines
                 .iter()
@@ -191,6 +191,7 @@ impl Machines {
                     let (places, sent, pods) = (&places, &sent, pods.as_ref());
                     scope.spawn(move || {
                         let agent = begin(places, machine, sent, pods)?;
+                        refuse_clock(&machine.name, agent.offset()?.wall_ahead)?;
                         let data = machine.data.as_ref().map(PathBuf::from);
                         let run = format!("{run}-{}", std::process::id());
                         let cpus = machine.cpus.clone();
@@ -211,9 +212,6 @@ impl Machines {
         let tunnels = Tunnels::default();
         let kernels = kernels(&each);
         let machines = Self { places, tunnels, each, kernels, base_port, cache, own, pods };
-        for machine in &machines.each {
-            refuse_clock(machine.agent.machine(), machine.agent.wall_ahead())?;
-        }
         machines.compare_addresses()?;
         if let (Some(pods), Some(first)) = (&machines.pods, machines.generators().first()) {
             pods.keep(&first.agent)?;

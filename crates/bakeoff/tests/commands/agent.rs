@@ -7,7 +7,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bakeoff_agent::{Agent, AgentError, Carrier, FileStamp, Incoming, LaunchOrder, Request, Sent};
+use bakeoff_agent::{
+    Agent, AgentError, Carrier, ClockReading, FileStamp, Incoming, LaunchOrder, Request, Sent,
+};
 use bakeoff_host::{Exit, NodeSpec, Process};
 use serde_json::Value;
 
@@ -153,7 +155,7 @@ fn everything_ends_with_the_pipe() {
             Command::new("kill").args(["-9", agent_pid]).status().unwrap();
             wait_for("the loss", || agent.lost().is_some());
             assert_eq!(process.exit(), Some(Exit::OutOfReach));
-            let lost = agent.ask::<u64>(&Request::Now).unwrap_err();
+            let lost = agent.ask::<ClockReading>(&Request::Now).unwrap_err();
             assert!(lost.is_loss() && lost.to_string().starts_with("`here` is lost: "), "{lost}");
         }
         drop(process);
@@ -172,11 +174,13 @@ fn clocks_of_an_agent_are_known_within_half_a_round_trip() {
     let agent = agent();
     let offset = agent.offset().unwrap();
     let before = std::time::Instant::now();
-    let theirs: u64 = agent.ask(&Request::Now).unwrap();
+    let theirs: ClockReading = agent.ask(&Request::Now).unwrap();
     let after = std::time::Instant::now();
-    let told = offset.ours(theirs);
+    let told = offset.ours(theirs.nanos);
     assert!(told + offset.error >= before && told <= after + offset.error, "{:?}", offset.error);
     assert!(offset.error < Duration::from_millis(50), "{:?}", offset.error);
+    let bound = offset.error.as_secs_f64() + 1e-3;
+    assert!(offset.wall_ahead.abs() < bound, "one machine has one clock: {}", offset.wall_ahead);
 }
 
 #[test]
