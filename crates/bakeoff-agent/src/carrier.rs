@@ -42,6 +42,8 @@ pub enum Carrier {
         arguments: Vec<String>,
         /// The pod.
         pod: String,
+        /// The container in it.
+        container: String,
         /// The path of bakeoff in its image; `None` where it is sent into a pod with a shell.
         image_program: Option<String>,
     },
@@ -105,6 +107,15 @@ impl Carrier {
         Ok(carried)
     }
 
+    /// Returns the same way, by which the executable is sent though there is one in an image.
+    pub fn scripted(&self) -> Self {
+        let mut scripted = self.clone();
+        if let Self::Kubectl { image_program, .. } = &mut scripted {
+            *image_program = None;
+        }
+        scripted
+    }
+
     /// Returns the failure of a beginning in the words of this carrier.
     pub(crate) fn not_begun(&self, error: AgentError) -> AgentError {
         match (self, error) {
@@ -140,9 +151,9 @@ impl Carrier {
                 command.arg(format!("exec /bin/sh -c '{}'", script(sent)));
                 command
             }
-            Self::Kubectl { program, arguments, pod, image_program } => {
+            Self::Kubectl { program, arguments, pod, container, image_program } => {
                 let mut command = Command::new(program);
-                command.args(arguments).args(["exec", "-i", pod, "--container", "agent", "--"]);
+                command.args(arguments).args(["exec", "-i", pod, "--container", container, "--"]);
                 match image_program {
                     Some(path) => command.args([path, "agent"]),
                     None => command.args(["/bin/sh", "-c", &script(sent)]),
@@ -348,6 +359,7 @@ mod tests {
             program: "/bin/sh".to_owned(),
             arguments: vec![file.display().to_string()],
             pod: "pod-0".to_owned(),
+            container: "agent".to_owned(),
             image_program: None,
         };
         carrier.start("far", &sent()).err().unwrap().to_string()

@@ -69,6 +69,14 @@ pub struct Machine {
     pub cpus: Vec<u32>,
 }
 
+impl Machine {
+    /// Returns whether servers have its address and its disk: those that go beside another machine's have that one's
+    /// address.
+    pub fn is_home(&self) -> bool {
+        matches!(self.servers, Takes::Any | Takes::Roles(_))
+    }
+}
+
 /// The way to a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reach {
@@ -76,8 +84,13 @@ pub enum Reach {
     Here,
     /// `ssh` with this destination.
     Ssh(String),
-    /// `kubectl exec` in this pod.
-    Pod(String),
+    /// `kubectl exec` in a container of a pod.
+    Pod {
+        /// The pod's name.
+        pod: String,
+        /// The container's name.
+        container: String,
+    },
 }
 
 /// The servers that a machine takes.
@@ -89,6 +102,9 @@ pub enum Takes {
     Any,
     /// Those of these roles: `storage`, `system`.
     Roles(Vec<String>),
+    /// Those that go beside the servers of the machine of this name, at whose address they are: of its pod this is
+    /// another container.
+    Beside(String),
 }
 
 /// The use of a places file, which decides what it has to name.

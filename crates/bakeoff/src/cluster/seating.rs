@@ -12,6 +12,8 @@ use bakeoff_host::Seat;
 pub(crate) struct Seating {
     /// The seats of each role and kind, at least one.
     seats: SeatsOf,
+    /// The seat for what goes beside the node at a seat.
+    beside: Arc<dyn Fn(Seat) -> Seat + Send + Sync>,
     clients: Vec<IpAddr>,
 }
 
@@ -35,7 +37,16 @@ impl Seating {
     pub(crate) fn by_role_and_kind(
         seats: impl Fn(&str, &str) -> Vec<Seat> + Send + Sync + 'static,
     ) -> Self {
-        Self { seats: Arc::new(seats), clients: vec![Ipv4Addr::LOCALHOST.into()] }
+        let clients = vec![Ipv4Addr::LOCALHOST.into()];
+        Self { seats: Arc::new(seats), beside: Arc::new(|seat| seat), clients }
+    }
+
+    /// The same seats, where what goes beside the node at a seat takes another one at that address.
+    pub(crate) fn with_besides(
+        self,
+        beside: impl Fn(Seat) -> Seat + Send + Sync + 'static,
+    ) -> Self {
+        Self { beside: Arc::new(beside), ..self }
     }
 
     /// The same seats, with clients that connect from these addresses.
@@ -46,6 +57,11 @@ impl Seating {
     /// Where clients connect from.
     pub(crate) fn clients(&self) -> &[IpAddr] {
         &self.clients
+    }
+
+    /// Returns the seat for what goes beside the node at this one: it has the same address.
+    pub(super) fn beside(&self, seat: Seat) -> Seat {
+        (self.beside)(seat)
     }
 
     /// Returns the seats that nodes of a role take in turn, one at least, when they are of this kind.

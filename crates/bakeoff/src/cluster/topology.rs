@@ -114,7 +114,7 @@ fn deal<'a>(seating: &Seating, components: &[Component<'a>]) -> Vec<(&'a str, Ve
         let beside = component.system.declares().seated_with;
         let beside = beside.and_then(|role| dealt.iter().find(|(other, _)| *other == role));
         let seats = match beside {
-            Some((_, seats)) => seats.clone(),
+            Some((_, seats)) => seats.iter().map(|&seat| seating.beside(seat)).collect(),
             None => {
                 let seats = seating.of_role(component.role, &component.asked.kind);
                 let nodes = component.asked.nodes as usize;
@@ -162,7 +162,7 @@ pub(crate) fn order(tier: Option<Tier>) -> u8 {
 mod tests {
     use std::collections::BTreeSet;
 
-    use bakeoff_host::Seat;
+    use bakeoff_host::{MachineId, Seat};
 
     use super::*;
     use crate::systems::by_kind;
@@ -194,6 +194,15 @@ mod tests {
         assert_eq!(
             dealt(&three, &[mesh[0], mesh[1], mesh[2], gateway]),
             [vec![seat(2)], vec![seat(3)], vec![seat(2)], vec![seat(4)]]
+        );
+        let place =
+            move |place: usize, last: u8| Seat { machine: MachineId::Place(place), ..seat(last) };
+        let with_besides = Seating::spread(vec![place(0, 2), place(1, 3)])
+            .with_besides(move |seat| if seat == place(0, 2) { place(5, 2) } else { seat });
+        assert_eq!(
+            dealt(&with_besides, &mesh),
+            [vec![place(0, 2)], vec![place(1, 3)], vec![place(5, 2)]],
+            "in a container of its own at its application's address"
         );
         assert_eq!(dealt(&Seating::here(), &[("system", "etcd", 2)]), [[Seat::HERE; 2]]);
     }

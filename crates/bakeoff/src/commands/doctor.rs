@@ -193,6 +193,7 @@ fn roles(machine: &Machine) -> String {
         Takes::Nothing => None,
         Takes::Any => Some("takes servers".to_owned()),
         Takes::Roles(roles) => Some(format!("takes servers of {}", roles.join(", "))),
+        Takes::Beside(home) => Some(format!("takes servers that go beside those of {home}")),
     };
     let generator = machine.generator.then(|| "generates load".to_owned());
     let all: Vec<String> = servers.into_iter().chain(generator).collect();

@@ -71,7 +71,9 @@ impl Pods {
         let names = Names::new(run, wanted.namespace.as_deref());
         let is_own = names.has_own_namespace();
         let kubectl = Kubectl::new(wanted, names);
-        let limited = studies.iter().any(|study| limits::are_asked(study));
+        let limited = studies.iter().any(|study| limits::are_asked(study, |_| true));
+        let limits_besides =
+            studies.iter().any(|study| limits::are_asked(study, systems::goes_beside));
         let Lacking { keeper: lacks_keeper, resize, .. } = kubectl.demand_rights()?;
         if limited && resize {
             messages::warn(
@@ -106,7 +108,12 @@ impl Pods {
         let owner = manifests::owner(&job);
         pods.kubectl.create(&manifests::service(names, &owner))?;
         for set in &sets {
-            pods.kubectl.create(&manifests::servers(wanted, (names, limited), &owner, *set))?;
+            let mut set_of_pods = manifests::servers(wanted, (names, limited), &owner, *set);
+            // Sets of a kind's own image have no room for other kinds.
+            if limits_besides && set.is_none() {
+                manifests::add_beside(&mut set_of_pods);
+            }
+            pods.kubectl.create(&set_of_pods)?;
         }
         let all = wanted.servers as usize * sets.len() + wanted.generators as usize;
         (pods.machines, pods.uids) = pods.wait(all, interrupted)?;
@@ -118,11 +125,12 @@ impl Pods {
         self.machines.clone()
     }
 
-    /// Returns the way to a pod.
-    pub(super) fn carrier(&self, pod: &str) -> Carrier {
+    /// Returns the way to a container of a pod.
+    pub(super) fn carrier(&self, pod: &str, container: &str) -> Carrier {
         let (program, arguments) = self.kubectl.words();
+        let (pod, container) = (pod.to_owned(), container.to_owned());
         let image_program = self.has_agent.then(|| manifests::PROGRAM.to_owned());
-        Carrier::Kubectl { program, arguments, pod: pod.to_owned(), image_program }
+        Carrier::Kubectl { program, arguments, pod, container, image_program }
     }
 
     /// Has an agent remove the namespace once the coordinator is gone; says so where that cannot be.
@@ -146,7 +154,8 @@ impl Pods {
         Ok(())
     }
 
-    /// Gives a pod the limits of the one server that it is to take, or its own ones back; says so where that cannot be.
+    /// Gives a pod's container the limits of the one server that it is to take, or its own ones back; says so where that
+    /// cannot be.
     ///
     /// # Errors
     /// When the pod is lost.
@@ -156,8 +165,8 @@ impl Pods {
         limits: &Limits,
         agent: &Agent,
     ) -> Result<(), AgentError> {
-        let Reach::Pod(pod) = &machine.reach else { return Ok(()) };
-        if !self.given.is_new(pod, limits) {
+        let Reach::Pod { pod, container } = &machine.reach else { return Ok(()) };
+        if !self.given.is_new(&machine.name, limits) {
             return Ok(());
         }
         if limits.memory.is_some() {
@@ -165,7 +174,8 @@ impl Pods {
             duty::<()>(agent, &Order::ReleaseFiles { folders })?;
         }
         let read = || duty(agent, &Order::OwnLimits);
-        let why = limits::give((&self.kubectl, &self.wanted), pod, limits, &read)?;
+        let own = limits::Amounts::of(&self.wanted, machine);
+        let why = limits::give(&self.kubectl, (pod, container), (&own, limits), &read)?;
         if let Some(why) = why {
             let name = &machine.name;
             messages::warn(&format!(
@@ -178,14 +188,14 @@ impl Pods {
 
     /// Returns what became of a machine that was lost, where Kubernetes knows.
     pub(super) fn why_lost(&self, machine: &Machine) -> Option<String> {
-        let Reach::Pod(pod) = &machine.reach else { return None };
+        let Reach::Pod { pod, container } = &machine.reach else { return None };
         let uid = self.uids.get(pod)?;
         let until = clock::now() + TOLD_WITHIN;
         loop {
             let pods = self.kubectl.get_own("pods").ok()?;
             let events = self.kubectl.get("events").ok()?;
             let now = pods["items"].as_array()?.iter().find(|one| one["metadata"]["name"] == **pod);
-            let why = troubles::of_lost(now, uid, &events);
+            let why = troubles::of_lost(now, (uid, container), &events);
             if why.is_some() || clock::now() >= until {
                 return why;
             }
@@ -205,11 +215,14 @@ impl Pods {
             }
             let seen = self.kubectl.get_own("pods")?;
             let pods = seen["items"].as_array().map_or(&[][..], Vec::as_slice);
-            let mut machines: Vec<Machine> =
-                pods.iter().filter_map(|pod| ready(pod, &self.kubectl.names().prefix)).collect();
-            if machines.len() == all {
+            let prefix = &self.kubectl.names().prefix;
+            let ready: Vec<_> = pods.iter().filter_map(|pod| ready(pod, prefix)).collect();
+            if ready.len() == all {
+                let mut machines: Vec<Machine> = ready.into_iter().flatten().collect();
                 machines.sort_by(|a, b| {
-                    let key = |one: &Machine| (one.generator, one.kind.clone(), number(&one.name));
+                    let key = |one: &Machine| {
+                        (one.generator, !one.is_home(), one.kind.clone(), number(&one.name))
+                    };
                     key(a).cmp(&key(b))
                 });
                 let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -274,9 +287,12 @@ fn server_sets<'a>(
     Ok(sets)
 }
 
-/// Returns the machine that a pod is, once it is ready. `prefix`: before its name.
-fn ready(pod: &Value, prefix: &str) -> Option<Machine> {
-    let ready = pod["status"]["containerStatuses"][0]["ready"].as_bool() == Some(true);
+/// Returns the machine that each container of a pod is, once all are ready. `prefix`: before its name.
+fn ready(pod: &Value, prefix: &str) -> Option<Vec<Machine>> {
+    let containers = pod["spec"]["containers"].as_array()?;
+    let statuses = pod["status"]["containerStatuses"].as_array()?;
+    let all_ready = statuses.len() == containers.len()
+        && statuses.iter().all(|status| status["ready"].as_bool() == Some(true));
     let address: IpAddr = pod["status"]["podIP"].as_str()?.parse().ok()?;
     let name = pod["metadata"]["name"].as_str()?;
     let generator = pod["metadata"]["labels"][manifests::TAKES] == "generators";
@@ -285,9 +301,11 @@ fn ready(pod: &Value, prefix: &str) -> Option<Machine> {
         _ => name.strip_prefix(prefix).unwrap_or(name).to_owned(),
     };
     let word = |value: &Value| value.as_str().map(str::to_owned);
-    ready.then(|| Machine {
+    let reach =
+        |container: &str| Reach::Pod { pod: name.to_owned(), container: container.to_owned() };
+    let first = Machine {
         name: shown,
-        reach: Reach::Pod(name.to_owned()),
+        reach: reach(manifests::AGENT),
         address,
         data: Some(manifests::DATA.to_owned()),
         servers: if generator { Takes::Nothing } else { Takes::Any },
@@ -295,7 +313,15 @@ fn ready(pod: &Value, prefix: &str) -> Option<Machine> {
         kind: word(&pod["metadata"]["labels"][manifests::KIND]).filter(|kind| !kind.is_empty()),
         node: word(&pod["spec"]["nodeName"]),
         cpus: Vec::new(),
-    })
+    };
+    let is_beside = |one: &&Value| one["name"] == manifests::BESIDE;
+    let beside = containers.iter().find(is_beside).map(|_| Machine {
+        name: format!("{}-{}", manifests::BESIDE, number(&first.name)),
+        reach: reach(manifests::BESIDE),
+        servers: Takes::Beside(first.name.clone()),
+        ..first.clone()
+    });
+    all_ready.then(|| [first].into_iter().chain(beside).collect())
 }
 
 /// Returns the number at a name's end.
@@ -322,11 +348,17 @@ mod tests {
         let pod = |ready: bool| {
             serde_json::json!({
                 "metadata": {"name": "servers-1", "labels": {"bakeoff.dev/takes": "servers"}},
-                "status": {"podIP": "10.1.2.3", "containerStatuses": [{"ready": ready}]},
+                "spec": {"containers": [{"name": "agent"}, {"name": "beside"}]},
+                "status": {
+                    "podIP": "10.1.2.3",
+                    "containerStatuses": [{"ready": true}, {"ready": ready}],
+                },
             })
         };
         assert_eq!(ready(&pod(false), ""), None);
-        let machine = ready(&pod(true), "").unwrap();
-        assert_eq!((machine.servers, machine.generator), (Takes::Any, false));
+        let [first, beside] = &ready(&pod(true), "").unwrap()[..] else { panic!("two containers") };
+        assert_eq!((&first.servers, first.generator), (&Takes::Any, false));
+        assert_eq!((&*beside.name, beside.address), ("beside-1", first.address));
+        assert_eq!(beside.servers, Takes::Beside("servers-1".into()));
     }
 }

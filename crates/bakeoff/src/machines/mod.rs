@@ -129,9 +129,11 @@ pub(crate) fn begin(
         Reach::Ssh(destination) => {
             Carrier::Ssh { destination: destination.clone(), arguments: places.ssh.clone() }
         }
-        Reach::Pod(pod) => pods.expect("pods are made before they are reached").carrier(pod),
+        Reach::Pod { pod, container } => {
+            pods.expect("pods are made before they are reached").carrier(pod, container)
+        }
     };
-    let Carrier::Kubectl { image_program: Some(_), program, arguments, pod } = &carrier else {
+    let Carrier::Kubectl { image_program: Some(_), .. } = &carrier else {
         return Agent::begin(&machine.name, &carrier, sent);
     };
     let short = |hash: &str| format!("SHA-256 {}…", hash.get(..12).unwrap_or(hash));
@@ -141,9 +143,7 @@ pub(crate) fn begin(
         Err(AgentError::OtherProtocol { .. }) => "of another version".to_owned(),
         Err(error) => return Err(error),
     };
-    let (program, arguments, pod) = (program.clone(), arguments.clone(), pod.clone());
-    let scripted = Carrier::Kubectl { program, arguments, pod, image_program: None };
-    Agent::begin(&machine.name, &scripted, sent).map_err(|error| match error {
+    Agent::begin(&machine.name, &carrier.scripted(), sent).map_err(|error| match error {
         AgentError::NotBegunInPod { machine, .. } => {
             AgentError::OtherBuild { machine, theirs, ours: short(&sent.sha256) }
         }
@@ -237,7 +237,7 @@ impl Machines {
     /// When a machine is lost.
     pub(crate) fn least_space(&self) -> Result<Option<(u64, &str)>, AgentError> {
         let takes = self.each.iter().zip(&self.places.machines);
-        let takes = takes.filter(|(_, place)| place.servers != Takes::Nothing);
+        let takes = takes.filter(|(_, place)| place.is_home());
         let space = |(machine, _): (&'_ Machine, _)| machine.agent.ask::<u64>(&Request::Space);
         let named = |(machine, place)| Ok((space((machine, place))?, machine.agent.machine()));
         let all = takes.map(named).collect::<Result<Vec<_>, AgentError>>()?;
@@ -272,6 +272,19 @@ impl Machines {
         }
     }
 
+    /// Returns the place of the machine whose address the servers of a place have.
+    fn home_of(&self, place: usize) -> usize {
+        let machines = &self.places.machines;
+        let Takes::Beside(home) = &machines[place].servers else { return place };
+        machines.iter().position(|one| one.name == *home).unwrap_or(place)
+    }
+
+    /// Returns the place for what goes beside the servers of a place: one of its own, or the same.
+    fn beside(&self, place: usize) -> usize {
+        let is_beside = |other: &usize| *other != place && self.home_of(*other) == place;
+        (0..self.places.machines.len()).find(is_beside).unwrap_or(place)
+    }
+
     /// Returns the machines that generate load.
     pub(crate) fn generators(&self) -> Vec<&Machine> {
         self.places.generators().into_iter().filter_map(|place| self.each.get(place)).collect()
@@ -304,8 +317,13 @@ impl Machines {
         };
         let machines = self.places.machines.iter();
         let clients = machines.filter(|machine| machine.generator).map(|machine| machine.address);
+        let besides: Vec<usize> = (0..self.each.len()).map(|place| self.beside(place)).collect();
+        let beside = move |seat: Seat| match seat.machine {
+            MachineId::Place(place) => Seat { machine: MachineId::Place(besides[place]), ..seat },
+            MachineId::Here => seat,
+        };
         // The coordinator asks servers, too, from whatever address it has among them.
-        Seating::by_role_and_kind(seats).with_clients(clients.collect())
+        Seating::by_role_and_kind(seats).with_clients(clients.collect()).with_besides(beside)
     }
 
     /// Begins a trial on all machines: what the one before left is thrown away, unless servers are kept.
@@ -425,8 +443,10 @@ impl PortSource for Rehearsal {
             let text = format!("{} is the address of no machine", seat.address);
             return Err(HostError::Elsewhere { text });
         };
+        // What shares an address shares its ports.
+        let home = self.machines.home_of(place);
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = found.entry(place).or_default();
+        let found = found.entry(home).or_default();
         let port = self.base.saturating_add(*found);
         *found += 1;
         let request = Request::IsFree { address: seat.address, port };
@@ -439,11 +459,12 @@ impl PortSource for Rehearsal {
 impl PortSource for Machines {
     fn take(&self, seat: Seat) -> Result<u16, HostError> {
         let elsewhere = |text: String| HostError::Elsewhere { text };
-        let Some(machine) = self.at(seat) else {
-            return Err(elsewhere(format!("{} is the address of no machine", seat.address)));
+        let home = match seat.machine {
+            MachineId::Place(place) if place < self.each.len() => &self.each[self.home_of(place)],
+            _ => return Err(elsewhere(format!("{} is the address of no machine", seat.address))),
         };
         let request = Request::Port { address: seat.address, base: self.base_port };
-        machine.agent.ask(&request).map_err(|error| elsewhere(error.to_string()))
+        home.agent.ask(&request).map_err(|error| elsewhere(error.to_string()))
     }
 }
 

@@ -148,7 +148,7 @@ impl Machines {
         }
     }
 
-    /// Sends the program of a component to all machines that take its servers. `needed`: the runtime that it needs,
+    /// Sends the program of a component to all machines that take its servers, at once. `needed`: the runtime that it needs,
     /// and its oldest major version that will do.
     ///
     /// # Errors
@@ -160,19 +160,36 @@ impl Machines {
         program: &Installed,
         needed: Option<(Runtime, u32)>,
     ) -> Result<(), Failure> {
-        let is_pod = self.places.kubernetes.is_some();
-        for place in self.places.servers_of(role, kind) {
-            let machine = &self.each[place];
-            // A runtime of its own image runs what is sent; a program of it is there.
-            let in_image = self.places.machines[place].kind.is_some();
-            if let Some(needed) = needed {
-                check_runtime(is_pod, machine, program, needed)?;
-            }
-            if !(in_image && matches!(program.program, Program::Binary(_)))
-                && let Some(there) = send_one(self, machine, (kind, program))?
-            {
-                start_once(self, machine, (kind, program), there)?;
-            }
+        let goes_beside = systems::goes_beside(kind);
+        let places = self.places.servers_of(role, kind).into_iter();
+        let places = places.map(|place| if goes_beside { self.beside(place) } else { place });
+        let sent: Vec<Result<(), Failure>> = std::thread::scope(|scope| {
+            let send = |place| scope.spawn(move || self.send_to(place, (kind, program), needed));
+            let each: Vec<_> = places.map(send).collect();
+            each.into_iter()
+                .map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
+        });
+        sent.into_iter().collect()
+    }
+
+    /// Sends a program to one machine, and has it start there once.
+    fn send_to(
+        &self,
+        place: usize,
+        (kind, program): (&str, &Installed),
+        needed: Option<(Runtime, u32)>,
+    ) -> Result<(), Failure> {
+        let machine = &self.each[place];
+        // A runtime of its own image runs what is sent; a program of it is there.
+        let in_image = self.places.machines[place].kind.is_some();
+        if let Some(needed) = needed {
+            check_runtime(self.places.kubernetes.is_some(), machine, program, needed)?;
+        }
+        if !(in_image && matches!(program.program, Program::Binary(_)))
+            && let Some(there) = send_one(self, machine, (kind, program))?
+        {
+            start_once(self, machine, (kind, program), there)?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bakeoff_agent::{AgentError, Incoming, Request, TripsTold};
-use bakeoff_core::places::Takes;
+use bakeoff_core::places::{self, Takes};
 use bakeoff_core::record::{
     BaselineAppends, Environment, GeneratorPart, MachineBaseline, MachineTrial, NetworkPath,
     PodLimits, RunMachine, RunPod,
@@ -33,7 +33,10 @@ impl Machines {
             let pod = self.places.kubernetes.as_ref().zip(place.node.clone());
             let pod = pod.map(|(wanted, node)| -> Result<RunPod, Failure> {
                 let read = duty(&machine.agent, &Order::OwnLimits)?;
-                let asked = PodLimits { cpu: wanted.cpus(), memory_bytes: wanted.memory_bytes() };
+                let asked = match place.servers {
+                    Takes::Beside(_) => PodLimits::default(),
+                    _ => PodLimits { cpu: wanted.cpus(), memory_bytes: wanted.memory_bytes() },
+                };
                 Ok(RunPod { node, asked, read })
             });
             Ok(RunMachine {
@@ -44,7 +47,7 @@ impl Machines {
                 generator: place.generator,
                 cpus: place.cpus.clone(),
                 clock_error_us: offset.error.as_secs_f64() * 1e6,
-                tunnel: self.tunnels.leads_to(number),
+                tunnel: self.tunnels.leads_to(self.home_of(number)),
                 same_kernel_as: self
                     .kernels
                     .get(number)
@@ -70,18 +73,19 @@ impl Machines {
     ) -> Result<Option<MachineBaseline>, Failure> {
         reporter.report(&Event::BaselineStarted { machines: self.each.len() });
         let orders = self.each.iter().zip(&self.places.machines).map(|(machine, place)| {
-            let holds_data = place.servers != Takes::Nothing;
+            let holds_data = place.is_home();
             Order::Baseline(order.at(&machine.folder, holds_data))
         });
         let each: Vec<&Machine> = self.each.iter().collect();
         let mut first: Option<MachineBaseline> = None;
         let mut disks = Vec::new();
         let measured = ask_each::<MachineBaseline>(&each, orders, interrupted)?;
-        for (described, measured) in described.iter_mut().zip(measured) {
+        let homes = self.places.machines.iter().map(places::Machine::is_home);
+        for ((described, is_home), measured) in described.iter_mut().zip(homes).zip(measured) {
             match measured {
                 Ok(baseline) => {
                     described.environment.machine_baseline = Some(baseline.clone());
-                    if described.servers {
+                    if is_home {
                         disks.push(baseline.appends.clone());
                         first.get_or_insert(baseline);
                     }
@@ -108,10 +112,8 @@ impl Machines {
         };
         let clients: Vec<u32> = first.appends.iter().map(|point| point.clients).collect();
         let takes = self.each.iter().zip(&self.places.machines);
-        let takes: Vec<&Machine> = takes
-            .filter(|(_, place)| place.servers != Takes::Nothing)
-            .map(|(one, _)| one)
-            .collect();
+        let takes: Vec<&Machine> =
+            takes.filter(|(_, place)| place.is_home()).map(|(one, _)| one).collect();
         let orders = takes.iter().map(|machine| Order::Appends {
             dir: machine.folder.clone(),
             bytes: first.append_bytes,
@@ -128,8 +130,11 @@ impl Machines {
     /// When a machine is lost, or one cannot reach another.
     pub(crate) fn measure_network(&self) -> Result<Vec<NetworkPath>, Failure> {
         let mut paths = Vec::new();
-        let machines = || self.each.iter().zip(&self.places.machines);
-        for (server, place) in machines().filter(|(_, place)| place.servers != Takes::Nothing) {
+        let machines = || {
+            let all = self.each.iter().zip(&self.places.machines);
+            all.filter(|(_, place)| place.is_home() || place.generator)
+        };
+        for (server, place) in machines().filter(|(_, place)| place.is_home()) {
             let echo = server.agent.open(&Request::Echo { address: place.address })?;
             let address: SocketAddr = loop {
                 match echo.next()? {

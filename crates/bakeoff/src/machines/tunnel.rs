@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bakeoff_agent::{Agent, AgentError, Dialer, Incoming, Request};
-use bakeoff_core::places::{self, Reach, Takes, Tunnel};
+use bakeoff_core::places::{self, Reach, Tunnel};
 use bakeoff_core::stats::and;
 use bakeoff_engine::routes::{self, OpenRoute, Route};
 
@@ -58,7 +58,7 @@ impl Machines {
             .machines
             .iter()
             .enumerate()
-            .filter(|(_, place)| place.servers != Takes::Nothing && place.reach != Reach::Here)
+            .filter(|(_, place)| place.is_home() && place.reach != Reach::Here)
             .map(|(place, _)| place)
             .collect();
         // A share of a load that this machine drives goes over its own network.

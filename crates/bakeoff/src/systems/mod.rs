@@ -118,6 +118,11 @@ pub(crate) fn by_kind(kind: &str) -> Option<&'static dyn System> {
     registry().iter().copied().find(|system| system.kind().name == kind)
 }
 
+/// Returns whether servers of a kind go beside those of another, on their machine.
+pub(crate) fn goes_beside(kind: &str) -> bool {
+    by_kind(kind).is_some_and(|system| system.declares().seated_with.is_some())
+}
+
 /// Returns how the program of a kind can be had; `None` where it is bakeoff itself, or there is no such kind.
 pub(crate) fn recipe_of(kind: &str) -> Option<&'static Recipe> {
     by_kind(kind)?.declares().origin.recipe()

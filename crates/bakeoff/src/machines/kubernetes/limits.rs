@@ -1,4 +1,4 @@
-//! Limits of servers as limits of the pods that they are in.
+//! Limits of servers as limits of the containers that they are in.
 //!
 //! A process in a restricted pod can limit no other. A pod can be resized while it runs (Kubernetes 1.33 and later), so
 //! one that takes a single server of a system gets that server's limits for its trials, and its own ones back. What
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bakeoff_agent::AgentError;
 use bakeoff_clock as clock;
-use bakeoff_core::places::Kubernetes;
+use bakeoff_core::places::{Kubernetes, Machine, Takes};
 use bakeoff_core::record::PodLimits;
 use bakeoff_core::study::{self, Limits, Study};
 use serde_json::{Value, json};
@@ -32,15 +32,40 @@ const NO_MEMORY: &str = "1Pi";
 const SOME_CPU: &str = "10m";
 const SOME_MEMORY: &str = "16Mi";
 
-/// Returns whether a study limits any server's CPU or memory.
-pub(super) fn are_asked(study: &Study) -> bool {
+/// Returns whether a study limits CPU or memory of any server of these kinds.
+pub(super) fn are_asked(study: &Study, of: impl Fn(&str) -> bool) -> bool {
     let all = study.systems.iter().flat_map(study::System::members);
+    let all = all.filter(|member| of(&member.kind));
     let mut limits = all.filter_map(|one| one.limits.as_ref());
     limits.any(|limits| limits.cpu.is_some() || limits.memory.is_some())
 }
 
-/// Returns the resources of a pod that may have other limits later.
-pub(super) fn resources(wanted: &Kubernetes, limits: Option<&Limits>) -> Value {
+/// The CPU and the memory that a container has where no server's limits hold, as Kubernetes writes them, and as limits.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Amounts {
+    cpu: Option<String>,
+    memory: Option<String>,
+    limits: PodLimits,
+}
+
+impl Amounts {
+    /// Those of the places file.
+    pub(super) fn wanted(wanted: &Kubernetes) -> Self {
+        let limits = PodLimits { cpu: wanted.cpus(), memory_bytes: wanted.memory_bytes() };
+        Self { cpu: wanted.cpu.clone(), memory: wanted.memory.clone(), limits }
+    }
+
+    /// Those of a machine: what goes beside others' servers has none of its own.
+    pub(super) fn of(wanted: &Kubernetes, machine: &Machine) -> Self {
+        match machine.servers {
+            Takes::Beside(_) => Self::default(),
+            _ => Self::wanted(wanted),
+        }
+    }
+}
+
+/// Returns the resources of a container that may have other limits later.
+pub(super) fn resources(own: &Amounts, limits: Option<&Limits>) -> Value {
     let cpu = limits.and_then(|limits| limits.cpu).map(|cores| format!("{cores}"));
     let memory = limits.and_then(|limits| limits.memory).map(|bytes| bytes.0.to_string());
     let one =
@@ -51,8 +76,8 @@ pub(super) fn resources(wanted: &Kubernetes, limits: Option<&Limits>) -> Value {
             (name.to_owned(), json!(request), json!(limit))
         };
     let both = [
-        one("cpu", &wanted.cpu, cpu, (SOME_CPU, NO_CPU)),
-        one("memory", &wanted.memory, memory, (SOME_MEMORY, NO_MEMORY)),
+        one("cpu", &own.cpu, cpu, (SOME_CPU, NO_CPU)),
+        one("memory", &own.memory, memory, (SOME_MEMORY, NO_MEMORY)),
     ];
     let [mut requests, mut most] = [json!({}), json!({})];
     for (name, request, limit) in both {
@@ -62,37 +87,37 @@ pub(super) fn resources(wanted: &Kubernetes, limits: Option<&Limits>) -> Value {
     json!({"requests": requests, "limits": most})
 }
 
-/// The limits that pods were given, or were not to be given, by their names.
+/// The limits that machines were given, or were not to be given, by their names.
 #[derive(Default)]
 pub(super) struct Given(Mutex<BTreeMap<String, Limits>>);
 
 impl Given {
-    /// Returns whether a pod was not given these limits last, and keeps that it is now.
-    pub(super) fn is_new(&self, pod: &str, limits: &Limits) -> bool {
+    /// Returns whether a machine was not given these limits last, and keeps that it is now.
+    pub(super) fn is_new(&self, machine: &str, limits: &Limits) -> bool {
         let mut given = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = given.insert(pod.to_owned(), limits.clone());
+        let before = given.insert(machine.to_owned(), limits.clone());
         before.unwrap_or_default() != *limits
     }
 }
 
-/// Gives a pod these limits. Returns why it has not got them.
+/// Gives a container of a pod these limits instead of its own amounts. Returns why it has not got them.
 ///
 /// # Errors
 /// When the pod is lost.
 pub(super) fn give(
-    (kubectl, wanted): (&Kubectl, &Kubernetes),
-    pod: &str,
-    limits: &Limits,
+    kubectl: &Kubectl,
+    (pod, container): (&str, &str),
+    (own, limits): (&Amounts, &Limits),
     read: &dyn Fn() -> Result<PodLimits, AgentError>,
 ) -> Result<Option<String>, AgentError> {
-    let container = json!({"name": "agent", "resources": resources(wanted, Some(limits))});
+    let container = json!({"name": container, "resources": resources(own, Some(limits))});
     let patch = json!({"spec": {"containers": [container]}});
     if let Err(failure) = kubectl.resize(pod, &patch) {
         return Ok(Some(failure.to_string()));
     }
     let expected = PodLimits {
-        cpu: limits.cpu.or(wanted.cpus()),
-        memory_bytes: limits.memory.map(|bytes| bytes.0).or(wanted.memory_bytes()),
+        cpu: limits.cpu.or(own.limits.cpu),
+        memory_bytes: limits.memory.map(|bytes| bytes.0).or(own.limits.memory_bytes),
     };
     let within = match limits.memory {
         Some(_) => LESS_MEMORY_WITHIN,
@@ -100,14 +125,14 @@ pub(super) fn give(
     };
     let until = clock::now() + within;
     loop {
-        let own = read()?;
-        if bakeoff_host::are_same(&own, &expected) {
+        let has = read()?;
+        if bakeoff_host::are_same(&has, &expected) {
             return Ok(None);
         }
         if clock::now() >= until {
             let why =
                 kubectl.resize_pending(pod).unwrap_or_else(|| "the event is not known".into());
-            return Ok(Some(format!("after {within:?} the pod has {own}: {why}")));
+            return Ok(Some(format!("after {within:?} the pod has {has}: {why}")));
         }
         std::thread::sleep(LOOK_EVERY);
     }
@@ -134,7 +159,8 @@ mod tests {
 
     #[test]
     fn a_pod_has_the_limits_of_its_server_or_those_of_its_places() {
-        let wanted = |text: &str| Places::parse("p", text).unwrap().kubernetes.unwrap();
+        let wanted =
+            |text: &str| Amounts::wanted(&Places::parse("p", text).unwrap().kubernetes.unwrap());
         let limits = Limits { cpu: Some(0.25), memory: Some(ByteCount(100 << 20)), cpus: vec![] };
         let same = json!({"cpu": "0.25", "memory": "104857600"});
         let told = resources(&wanted("kubernetes: {cpu: 2, memory: 4Gi}"), Some(&limits));

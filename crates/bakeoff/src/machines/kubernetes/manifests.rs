@@ -5,13 +5,16 @@
 use bakeoff_core::places::Kubernetes;
 use serde_json::{Map, Value, json};
 
-use super::limits;
+use super::limits::{self, Amounts};
 use super::names::{Names, RUN};
 
 /// The label that says whether a pod is of `servers` or of `generators`.
 pub(super) const TAKES: &str = "bakeoff.dev/takes";
 /// The label with the kind that a pod of servers is kept for; empty where it takes any.
 pub(super) const KIND: &str = "bakeoff.dev/kind";
+/// The container of each pod, and a second one for what goes beside its servers.
+pub(super) const AGENT: &str = "agent";
+pub(super) const BESIDE: &str = "beside";
 /// The account of generators' pods, its role and what binds them.
 const KEEPER: &str = "keeper";
 /// The folder for data, and home.
@@ -133,7 +136,8 @@ pub(super) fn servers(
 ) -> Value {
     let mut template = pod(wanted, names, "servers", wanted.storage_class.is_some());
     if resized {
-        template["spec"]["containers"][0]["resources"] = limits::resources(wanted, None);
+        template["spec"]["containers"][0]["resources"] =
+            limits::resources(&Amounts::wanted(wanted), None);
     }
     let (mut name, mut selector) =
         ("servers".to_owned(), json!({RUN: names.run, TAKES: "servers", KIND: ""}));
@@ -172,6 +176,20 @@ pub(super) fn servers(
     })
 }
 
+/// Gives each pod of a set a second container, with a disk and limits of its own.
+pub(super) fn add_beside(set: &mut Value) {
+    let pod = &mut set["spec"]["template"]["spec"];
+    let mut container = pod["containers"][0].clone();
+    container["name"] = json!(BESIDE);
+    container["resources"] = limits::resources(&Amounts::default(), None);
+    container["volumeMounts"][0]["name"] = json!(BESIDE);
+    let volume = json!({"name": BESIDE, "emptyDir": {}});
+    for (list, one) in [("containers", container), ("volumes", volume)] {
+        let all = pod[list].as_array().into_iter().flatten().cloned();
+        pod[list] = all.chain([one]).collect();
+    }
+}
+
 /// Returns a pod's template. `claimed`: its volume comes from a claim.
 fn pod(wanted: &Kubernetes, names: &Names, takes: &str, claimed: bool) -> Value {
     let mut amounts = Map::new();
@@ -197,7 +215,7 @@ fn pod(wanted: &Kubernetes, names: &Names, takes: &str, claimed: bool) -> Value 
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
             "containers": [{
-                "name": "agent",
+                "name": AGENT,
                 "image": wanted.image,
                 "imagePullPolicy": wanted.pull,
                 "command": ["/bin/sh", "-c", FIRST],
@@ -246,5 +264,38 @@ fn apart(wanted: &Kubernetes, from: &[Value]) -> Value {
             let terms: Vec<Value> = terms.into_iter().map(weighed).collect();
             json!({"preferredDuringSchedulingIgnoredDuringExecution": terms})
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bakeoff_core::places::Places;
+
+    use super::*;
+
+    #[test]
+    fn second_container_has_a_disk_and_limits_of_its_own() {
+        let text = "kubernetes: {cpu: 2, memory: 4Gi, agent-image: a}";
+        let wanted = Places::parse("p", text).unwrap().kubernetes.unwrap();
+        let names = Names::new("study", None);
+        let mut set = servers(&wanted, (&names, true), &json!({}), None);
+        let alone = set.clone();
+        add_beside(&mut set);
+        let pod = &set["spec"]["template"]["spec"];
+        let [first, second] = &pod["containers"].as_array().unwrap()[..] else { panic!("two") };
+        assert_eq!(*first, alone["spec"]["template"]["spec"]["containers"][0]);
+        assert_eq!(first["resources"]["limits"]["cpu"], "2");
+        assert_eq!(second["name"], "beside");
+        assert_eq!(second["resources"]["limits"], json!({"cpu": "1000", "memory": "1Pi"}));
+        assert_eq!(second["command"], first["command"]);
+        let mounted = |container: &Value, place: usize| {
+            let mount = &container["volumeMounts"][place];
+            (mount["name"].clone(), mount["mountPath"].clone())
+        };
+        assert_eq!(mounted(first, 0), (json!("data"), json!(DATA)));
+        assert_eq!(mounted(second, 0), (json!("beside"), json!(DATA)));
+        assert_eq!(mounted(first, 1), mounted(second, 1), "bakeoff of its image");
+        let volumes = pod["volumes"].as_array().unwrap();
+        assert!(volumes.contains(&json!({"name": "beside", "emptyDir": {}})), "{volumes:?}");
     }
 }

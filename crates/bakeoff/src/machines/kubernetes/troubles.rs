@@ -112,7 +112,11 @@ pub(super) fn late(within: Duration) -> Trouble {
 }
 
 /// Returns what became of a pod that was lost, where that can be seen. `pod`: the one that has its name now.
-pub(super) fn of_lost(pod: Option<&Value>, uid: &str, events: &Value) -> Option<String> {
+pub(super) fn of_lost(
+    pod: Option<&Value>,
+    (uid, container): (&str, &str),
+    events: &Value,
+) -> Option<String> {
     let word = |value: &Value| value.as_str().unwrap_or_default().trim().to_owned();
     let ours = |event: &&Value| event["involvedObject"]["uid"] == uid;
     // An eviction is a warning; that a container is being stopped comes after it.
@@ -126,11 +130,12 @@ pub(super) fn of_lost(pod: Option<&Value>, uid: &str, events: &Value) -> Option<
         return Some(format!("its pod is there no more{by}{event}"));
     };
     let status = &pod["status"];
-    let ended = &status["containerStatuses"][0]["state"]["terminated"];
-    let before = &status["containerStatuses"][0]["lastState"]["terminated"];
+    let statuses = status["containerStatuses"].as_array().map_or(&[][..], Vec::as_slice);
+    let own = statuses.iter().find(|one| one["name"] == container).unwrap_or(&Value::Null);
+    let ended = [&own["state"]["terminated"], &own["lastState"]["terminated"]];
     let (reason, message) = (word(&status["reason"]), word(&status["message"]));
-    let container = [ended, before].into_iter().find(|state| !state.is_null());
-    match (reason.as_str(), container) {
+    let ended = ended.into_iter().find(|state| !state.is_null());
+    match (reason.as_str(), ended) {
         ("", None) if pod["metadata"]["deletionTimestamp"].is_null() => None,
         ("", None) => Some(format!("its pod is being deleted{event}")),
         ("", Some(state)) => {
@@ -187,7 +192,7 @@ mod tests {
         let other = event("2", "Warning", "Failed", "2026-01-01T00:00:03Z");
         let pod = |uid: &str, status: Value| json!({"metadata": {"uid": uid}, "status": status});
         let check = |pod: Option<&Value>, events: &[&Value], wanted: Option<&str>| {
-            assert_eq!(of_lost(pod, "1", &json!({"items": events})).as_deref(), wanted);
+            assert_eq!(of_lost(pod, ("1", "agent"), &json!({"items": events})).as_deref(), wanted);
         };
         let deleted = "its pod is there no more: somebody deleted it\n    | last event: Killing: m";
         check(None, &[&killing, &other], Some(deleted));
@@ -196,7 +201,10 @@ mod tests {
         check(Some(&next), &[&evicted, &killing], Some(evicted_told));
         check(Some(&pod("1", json!({}))), &[], None);
         let killed = json!({"terminated": {"reason": "OOMKilled", "exitCode": 137}});
-        let killed = pod("1", json!({"containerStatuses": [{"state": killed}]}));
+        let killed = pod(
+            "1",
+            json!({"containerStatuses": [{"name": "beside"}, {"name": "agent", "state": killed}]}),
+        );
         check(Some(&killed), &[], Some("its container ended: OOMKilled, exit code 137"));
         let full = json!({"reason": "Evicted", "message": "low on memory", "phase": "Failed"});
         check(Some(&pod("1", full)), &[], Some("its pod was ended: Evicted: low on memory"));
