@@ -20,6 +20,7 @@ use bakeoff_clock as clock;
 use bakeoff_core::record::{BaselineAppends, BaselineRoundTrips, MachineBaseline};
 use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::study::{Stop, Study};
+use bakeoff_core::units::parse_duration;
 use bakeoff_engine::tls::TlsOptions;
 use bakeoff_engine::works::http::{self, Plan, Protocol, Request, Url};
 use bakeoff_engine::{Connections, Drive, Seconds};
@@ -40,6 +41,9 @@ const WARM_UP: Duration = Duration::from_millis(100);
 /// The longest measurement of one number of clients, and of all of them together.
 const MEASURE: Duration = Duration::from_millis(300);
 const MEASURE_ALL: Duration = Duration::from_secs(2);
+/// Names another longest measurement of one number of clients, as in `20ms`: for tests of something else, many of which
+/// would load the machine for that.
+const MEASURE_OTHERWISE: &str = "BAKEOFF_BASELINE_FOR";
 /// After this long what was not measured stays unknown: a machine baseline must not keep a study waiting.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(8);
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -63,6 +67,8 @@ pub(crate) struct BaselineOrder {
     /// Numbers of clients.
     clients: Vec<u32>,
     threads: u32,
+    /// The longest measurement of round trips for one number of clients.
+    measure: Duration,
 }
 
 impl BaselineOrder {
@@ -70,7 +76,15 @@ impl BaselineOrder {
     pub(crate) fn new(study: &Study, dir: &Path, threads: u32) -> Self {
         // Where nothing is started the data is on somebody else's disk.
         let append_bytes = append_bytes(study).filter(|_| study.starts_any()).unwrap_or(0);
-        Self { dir: dir.to_owned(), append_bytes, clients: points(study, CLIENTS_MAX), threads }
+        let otherwise = std::env::var(MEASURE_OTHERWISE).ok();
+        let otherwise = otherwise.and_then(|text| parse_duration(&text).ok());
+        Self {
+            dir: dir.to_owned(),
+            append_bytes,
+            clients: points(study, CLIENTS_MAX),
+            threads,
+            measure: otherwise.unwrap_or(MEASURE),
+        }
     }
 
     /// Returns the same for another machine's folder; `holds_data`: whether servers will write there.
@@ -166,7 +180,7 @@ fn machine_baseline(
     let server = launch(dir)?;
     let ready = plan(&server)?.ready(true)?;
     let mut round_trips = Vec::new();
-    let measure = (MEASURE_ALL / clients.len().max(1) as u32).min(MEASURE);
+    let measure = (MEASURE_ALL / clients.len().max(1) as u32).min(order.measure);
     for &clients in clients {
         if began.elapsed() > GIVE_UP_AFTER {
             break;
@@ -267,7 +281,7 @@ fn drive(
         connections: Connections::Kept,
         arrivals: None,
         spin: Duration::ZERO,
-        warmup: WARM_UP,
+        warmup: WARM_UP.min(measure),
         stop: Stop::After(measure),
         timeout: TIMEOUT,
         seconds: Seconds::Told,

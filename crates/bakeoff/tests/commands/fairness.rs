@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::support::{Bench, Ran, array, text, wait_for};
+use crate::support::{BASELINE_FOR, Bench, Ran, array, text, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -105,7 +105,9 @@ fn interrupted_machine_baseline_leaves_nothing() {
     let clients: Vec<String> = (1..=8).map(|count| count.to_string()).collect();
     let study = STUDY.replace("[1, 16]", &format!("[{}]", clients.join(", ")));
     let bench = Bench::new(&study);
-    let child = bench.command().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut command = bench.command();
+    command.env_remove(BASELINE_FOR).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
     let server =
         || crate::support::processes_of(bench.path()).iter().any(|one| one.contains("/floor/"));
     wait_for("the server that does nothing", Duration::from_secs(30), server);

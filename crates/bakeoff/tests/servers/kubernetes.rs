@@ -12,7 +12,7 @@ use libtest_mimic::Trial;
 
 use crate::support::kubernetes::{Cluster, Namespaces, left_of, usual_folders};
 use crate::support::skip::{Lacking, Skipped};
-use crate::support::{Ran, SMALL_ETCD, array, record, text, wait_for};
+use crate::support::{BASELINE_FOR, BRIEFLY, Ran, SMALL_ETCD, array, record, text, wait_for};
 
 pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     vec![
@@ -165,7 +165,7 @@ fn bakeoff(cluster: &Cluster) -> Command {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new("nsenter");
     command.args([&network, "--", env!("CARGO_BIN_EXE_bakeoff")]);
-    command.env("PATH", format!("{}:{path}", cluster.bin().display()));
+    command.env("PATH", format!("{}:{path}", cluster.bin().display())).env(BASELINE_FOR, BRIEFLY);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

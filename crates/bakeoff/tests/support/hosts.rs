@@ -22,6 +22,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::debian::{ANSWER, Packaged, finish, library_folders, on_path};
 use super::skip::Lacking;
+use super::{BASELINE_FOR, BRIEFLY};
 
 /// The address of whoever coordinates, beside the hosts.
 pub(crate) const BESIDE: &str = "198.18.0.254";
@@ -249,6 +250,7 @@ impl Hosts {
         command.args(["-t", &self.switch.id().to_string(), "-n", "--", program]);
         let path = std::env::var("PATH").unwrap_or_default();
         command.env("PATH", format!("{path}:{}", self.dir.path().join("bin").display()));
+        command.env(BASELINE_FOR, BRIEFLY);
         command
     }
 

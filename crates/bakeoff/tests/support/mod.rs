@@ -61,10 +61,15 @@ pub(crate) fn tells_of_a_busy_machine(progress: &str) -> bool {
     progress.lines().filter_map(why).any(|why| is_of_the_machine(&why))
 }
 
+/// Names how long a run loads the machine at most to see what loopback can do: tests of something else have it short.
+pub(crate) const BASELINE_FOR: &str = "BAKEOFF_BASELINE_FOR";
+/// What tests of something else say.
+pub(crate) const BRIEFLY: &str = "30ms";
+
 /// bakeoff, with nobody at a terminal, and told that other tests run beside it.
 pub(crate) fn bakeoff() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-    command.stdin(Stdio::null()).env("BAKEOFF_SHARED_MACHINE", "1");
+    command.stdin(Stdio::null()).env("BAKEOFF_SHARED_MACHINE", "1").env(BASELINE_FOR, BRIEFLY);
     // These tests may themselves run there.
     command.env_remove("GITHUB_ACTIONS");
     command
