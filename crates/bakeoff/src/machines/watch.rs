@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use bakeoff_agent::{AgentError, Incoming, Offset, Request};
 use bakeoff_core::check::{self, Verdict};
 use bakeoff_core::log_findings::NodeLog;
-use bakeoff_core::observed::{GENERATOR, Observed, PhaseName, Series};
+use bakeoff_core::observed::{Column, GENERATOR, Observed, PhaseName, Series};
 use bakeoff_core::record::MachineTrial;
 use bakeoff_engine::Window;
 use bakeoff_host::{MachineId, Process};
@@ -120,18 +120,25 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Returns what each machine has seen so far, by its name and with its CPUs.
+    /// Returns what each machine has seen so far, by its name and with its CPUs. What is the run's on another machine
+    /// of the same kernel is among its own.
     ///
     /// # Errors
     /// When a machine is lost.
     pub(crate) fn so_far(&self) -> Result<Vec<(&str, u32, Observed)>, AgentError> {
-        let each = self.machines.each.iter().zip(&self.clocks);
-        let seen = each.map(|(machine, (offset, began))| {
+        let machines = &self.machines.each;
+        let seen = machines.iter().zip(&self.clocks).map(|(machine, (offset, began))| {
             let mut observed: Observed = machine.agent.ask(&Request::Samples)?;
             moved(&mut observed, self.shift(*offset, *began));
-            Ok((machine.agent.machine(), machine.agent.hello().cpus, observed))
+            Ok(observed)
         });
-        seen.collect()
+        let seen = seen.collect::<Result<Vec<_>, AgentError>>()?;
+        let all: Vec<&Observed> = seen.iter().collect();
+        let told = machines.iter().enumerate().map(|(place, machine)| {
+            let observed = of_kernel(&all, &self.machines.kernels, place);
+            (machine.agent.machine(), machine.agent.hello().cpus, observed)
+        });
+        Ok(told.collect())
     }
 
     /// Tells of machines whose CPUs the hypervisor gave to others since a moment.
@@ -226,6 +233,27 @@ impl<'a> Watch<'a> {
             machine.agent.ask::<()>(&request(nodes)).ok();
         }
     }
+}
+
+/// Returns what one of several machines saw, with servers and agents of those on its kernel among its own: of them all
+/// it saw the CPU time. `kernels`: for each machine the place of the first one with the same running kernel.
+pub(crate) fn of_kernel(machines: &[&Observed], kernels: &[usize], place: usize) -> Observed {
+    let kernel = kernels.get(place);
+    let mut all = machines[place].clone();
+    for (other, observed) in machines.iter().enumerate() {
+        if other != place && kernel.is_some() && kernels.get(other) == kernel {
+            all.nodes.extend(observed.nodes.iter().cloned());
+            all.nodes.extend(helpers(&observed.machine));
+        }
+    }
+    all
+}
+
+/// Returns the CPU time of bakeoff's helpers on a machine as that of a process.
+fn helpers(machine: &Series) -> Option<Series> {
+    let time = machine.columns.get(&Column::Helpers)?;
+    let columns = [(Column::CpuUser, time.clone()), (Column::CpuSystem, vec![0.0; time.len()])];
+    Some(Series { name: "helpers".to_owned(), at: machine.at.clone(), columns: columns.into() })
 }
 
 /// Moves all times of samples.

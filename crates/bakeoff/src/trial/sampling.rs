@@ -11,7 +11,7 @@ use bakeoff_agent::AgentError;
 use bakeoff_clock as clock;
 use bakeoff_clock::wall;
 use bakeoff_core::check::{self, CheckName, Verdict};
-use bakeoff_core::observed::{Column, Observed, Phase, PhaseName, Series};
+use bakeoff_core::observed::{Observed, Phase, PhaseName, Series};
 use bakeoff_core::record::{Check, MachineTrial, TrialRecord, Usage};
 use bakeoff_core::study::{self, Load, Study};
 use bakeoff_engine::moments::MomentSender;
@@ -22,7 +22,7 @@ use super::neighbours;
 use crate::cluster::metrics::{MetricsSampler, MetricsSource, NodeMetrics};
 use crate::environment;
 use crate::machines::Machines;
-use crate::machines::watch::{Seen, Watch};
+use crate::machines::watch::{Seen, Watch, of_kernel};
 
 /// The samples of a trial under way, and when it began by two clocks.
 pub(crate) struct Sampling<'a> {
@@ -188,7 +188,8 @@ impl Sampled {
             let on = |verdict| on_machine(&machine.name, verdict);
             steal.push(on(check::machine::steal(&observed.machine, machine.cpus, from, to)));
             let share_max = check::machine::neighbours_max(study);
-            let observed = self.of_kernel(place);
+            let all: Vec<&Observed> = self.machines.iter().map(|one| &one.observed).collect();
+            let observed = of_kernel(&all, &self.kernels, place);
             let neighbours =
                 check::machine::neighbours(&observed, &windows, machine.cpus, share_max);
             others.push(on(neighbours));
@@ -213,20 +214,6 @@ impl Sampled {
             record.checks.extend(check::measured(load, &record, None));
         }
         record
-    }
-
-    /// Returns what a machine saw, with servers and agents of those on its kernel among its own: of them all it saw the
-    /// CPU time.
-    fn of_kernel(&self, place: usize) -> Observed {
-        let kernel = |place: usize| self.kernels.get(place);
-        let mut all = self.machines[place].observed.clone();
-        for (other, machine) in self.machines.iter().enumerate() {
-            if other != place && kernel(other) == kernel(place) && kernel(place).is_some() {
-                all.nodes.extend(machine.observed.nodes.iter().cloned());
-                all.nodes.extend(helpers(&machine.observed.machine));
-            }
-        }
-        all
     }
 
     /// Returns whether a disk that holds servers' data ran full, on whichever machine. `complainant`: a node whose log
@@ -281,13 +268,6 @@ fn load_phase(observed: &Observed) -> Option<(f64, f64)> {
     observed.phases.iter().find(is_load).map(|phase| (phase.from, phase.to))
 }
 
-/// Returns the CPU time of bakeoff's helpers on a machine as that of a process.
-fn helpers(machine: &Series) -> Option<Series> {
-    let time = machine.columns.get(&Column::Helpers)?;
-    let columns = [(Column::CpuUser, time.clone()), (Column::CpuSystem, vec![0.0; time.len()])];
-    Some(Series { name: "helpers".to_owned(), at: machine.at.clone(), columns: columns.into() })
-}
-
 /// Names the machine in a verdict that needs a reason.
 fn on_machine(name: &str, verdict: Verdict) -> Verdict {
     let on = |why: String| format!("on `{name}`: {why}");
@@ -329,7 +309,7 @@ fn windows(load: &Load, record: &TrialRecord) -> Vec<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use bakeoff_core::observed::BusyBy;
+    use bakeoff_core::observed::{BusyBy, Column};
 
     use super::*;
 
@@ -383,7 +363,9 @@ mod tests {
         };
         let mut of = sampled(vec![machine("h1"), machine("h2")]);
         let judged = |of: &Sampled, place| {
-            check::machine::neighbours(&of.of_kernel(place), &[(0.0, 10.0)], 2, 0.05)
+            let all: Vec<&Observed> = of.machines.iter().map(|one| &one.observed).collect();
+            let seen = of_kernel(&all, &of.kernels, place);
+            check::machine::neighbours(&seen, &[(0.0, 10.0)], 2, 0.05)
         };
         assert!(judged(&of, 0).failed(), "two machines: somebody else took 8 s");
         of.kernels = vec![0, 0];
