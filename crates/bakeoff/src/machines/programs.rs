@@ -5,6 +5,7 @@
 //!
 //! Not here: finding programs on this machine (`bakeoff_install`).
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -160,12 +161,15 @@ impl Machines {
         program: &Installed,
         needed: Option<(Runtime, u32)>,
     ) -> Result<(), Failure> {
-        let goes_beside = systems::goes_beside(kind);
-        let places = self.places.servers_of(role, kind).into_iter();
-        let places = places.map(|place| if goes_beside { self.beside(place) } else { place });
+        let mut places = BTreeSet::new();
+        for home in self.places.servers_of(role, kind) {
+            let is_there = !systems::goes_beside(kind);
+            places.extend(is_there.then_some(home));
+            places.extend(systems::runs_beside(kind).then(|| self.beside(home)));
+        }
         let sent: Vec<Result<(), Failure>> = std::thread::scope(|scope| {
             let send = |place| scope.spawn(move || self.send_to(place, (kind, program), needed));
-            let each: Vec<_> = places.map(send).collect();
+            let each: Vec<_> = places.into_iter().map(send).collect();
             each.into_iter()
                 .map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
                 .collect()

@@ -34,6 +34,8 @@ pub(crate) struct Declaration {
     /// The part whose seats its nodes take, where they have to be on its machine: a sidecar is beside what it serves.
     /// `None` for one whose nodes may be anywhere.
     pub(crate) seated_with: Option<&'static str>,
+    /// Whether its program starts what goes beside other servers, as Istio's agent does a sidecar.
+    pub(crate) starts_besides: bool,
     /// Where a load balancer asks whether a node may be sent requests; `None` for a system that none
     /// can stand in front of.
     pub(crate) health: Option<Health>,
@@ -55,6 +57,7 @@ impl Declaration {
             clients: Clients::default(),
             ready_within: Duration::from_secs(60),
             seated_with: None,
+            starts_besides: false,
             health: None,
             hooks: Hooks::default(),
             level_words: &[],

@@ -123,6 +123,11 @@ pub(crate) fn goes_beside(kind: &str) -> bool {
     by_kind(kind).is_some_and(|system| system.declares().seated_with.is_some())
 }
 
+/// Returns whether the program of a kind runs where servers go beside those of another: its own, or those that it starts.
+pub(crate) fn runs_beside(kind: &str) -> bool {
+    goes_beside(kind) || by_kind(kind).is_some_and(|system| system.declares().starts_besides)
+}
+
 /// Returns how the program of a kind can be had; `None` where it is bakeoff itself, or there is no such kind.
 pub(crate) fn recipe_of(kind: &str) -> Option<&'static Recipe> {
     by_kind(kind)?.declares().origin.recipe()

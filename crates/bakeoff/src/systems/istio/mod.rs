@@ -60,6 +60,7 @@ impl System for Istio {
     fn declares(&self) -> Declaration {
         Declaration {
             guarantees: GuaranteeRules { guarantees, ..GuaranteeRules::default() },
+            starts_besides: true,
             in_kubernetes: Some(InKubernetes { does: Does::Controls(Plane::Istio), carries: &[] }),
             ..Declaration::new(Kind::new("istio"), Origin::Recipe(&recipe::RECIPE))
         }
