@@ -50,6 +50,7 @@ cargo xtask CHORE
   cluster up [--nodes N]
                     a real Kubernetes of N nodes (2) on this machine, for tests, without a container
                     engine; needs root; the first time its programs are built, which takes ten minutes
+  cluster programs  have its programs in the cache, and start none
   cluster down      end it, with all that belongs to it
   cluster status [--json]
                     where it is and how to use it; fails where none is up
