@@ -9,6 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
+use serde_json::Value;
 
 use crate::support::kubernetes::{Cluster, Namespaces, left_of, usual_folders};
 use crate::support::skip::{Lacking, Skipped};
@@ -224,6 +225,8 @@ fn runs_a_study() -> Result<(), Lacking> {
     assert!(generated["verified"].as_u64() > Some(50), "{generated}");
     assert_eq!(namespaces(&cluster), Vec::<String>::new());
 
+    std::fs::remove_dir_all(dir.path().join("runs")).unwrap();
+    sidecar_is_limited_by_itself(&cluster, dir.path());
     let none = PODS.replace("bakeoff-debian:1", "none:1");
     let ran = end(dir.path(), begin(&cluster, dir.path(), SMALL_ETCD, &none));
     ran.ends_with(4).complains(&["ErrImageNeverPull", "last event: ", "`image-pull`"]);
@@ -237,6 +240,45 @@ fn runs_a_study() -> Result<(), Lacking> {
     assert_eq!(namespaces(&cluster), Vec::<String>::new());
     missing_rights_are_told(&cluster);
     images_and_limits(&cluster)
+}
+
+const MESH: &str = "\
+title: a sidecar with limits of its own
+systems:
+  istio:
+    kind: ingress-gateway
+    parts:
+      application: {kind: application}
+      control-plane: {kind: istio}
+      sidecar: {kind: envoy, limits: {cpu: 0.5}}
+workloads:
+  requests: {mix: {request: 1}, request: {path: /, expect: {status: 200}}}
+loads:
+  some: {clients: 4, stop: {operations: 400}}
+trials: 1
+";
+
+/// It is in its application's pod, in a container of its own.
+fn sidecar_is_limited_by_itself(cluster: &Cluster, dir: &Path) {
+    let ran = end(dir, begin(cluster, dir, MESH, PODS)).ends_with(0);
+    let run = std::fs::read_dir(dir.join("runs")).unwrap().flatten().next().unwrap().path();
+    let lines = record(&run);
+    let trial = lines.iter().find(|line| line["line"] == "trial").expect("a trial was recorded");
+    let machine_of = |server: &str| {
+        let has = |one: &&Value| {
+            one["servers"].as_array().is_some_and(|all| all.contains(&server.into()))
+        };
+        text(&array(&trial["machines"]).iter().find(has).expect(server)["name"])
+    };
+    let application = machine_of("istio-application-1");
+    assert_eq!(machine_of("istio-sidecar-1"), application.replace("servers", "beside"));
+    let machines = array(&lines[0]["environment"]["machines"]);
+    let address =
+        |name: &str| text(&machines.iter().find(|one| one["name"] == name).unwrap()["address"]);
+    assert_eq!(address(application), address(machine_of("istio-sidecar-1")));
+    let mut checks = array(&trial["checks"]).iter();
+    let limits = checks.find(|check| check["name"] == "limits").expect("limits were asked for");
+    assert_eq!(limits["verdict"]["verdict"], "passed", "{}", ran.stderr);
 }
 
 /// Images without a shell: of bakeoff, and of one system.
