@@ -174,7 +174,7 @@ impl Pods {
             duty::<()>(agent, &Order::ReleaseFiles { folders })?;
         }
         let read = || duty(agent, &Order::OwnLimits);
-        let own = limits::Amounts::of(&self.wanted, machine);
+        let own = limits::Amounts::for_machine(&self.wanted, machine);
         let why = limits::give(&self.kubectl, (pod, container), (&own, limits), &read)?;
         if let Some(why) = why {
             let name = &machine.name;

@@ -63,7 +63,7 @@ pub(crate) fn tells_of_a_busy_machine(progress: &str) -> bool {
 
 /// Names how long a run loads the machine at most to see what loopback can do: tests of something else have it short.
 pub(crate) const BASELINE_FOR: &str = "BAKEOFF_BASELINE_FOR";
-/// What tests of something else say.
+/// The time that tests of something else name.
 pub(crate) const BRIEFLY: &str = "30ms";
 
 /// bakeoff, with nobody at a terminal, and told that other tests run beside it.

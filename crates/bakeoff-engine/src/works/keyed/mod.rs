@@ -216,7 +216,7 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
             // A key that several clients watch has an event for each of them. A generator's clients keep to its keys.
             let share = self.keyed.share();
             let own_keys = share.count(space.count()).max(1);
-            key = share.nth(self.numbers.of(client) % own_keys);
+            key = share.nth(self.numbers.number(client) % own_keys);
         }
         let halves = match operation.reads_first() {
             true => Halves::Reading { tries: 1 },
@@ -312,7 +312,7 @@ impl ClientNumbers {
     }
 
     /// Returns a client's number; that of the first for one that never connected.
-    fn of(&self, client: u32) -> u64 {
+    fn number(&self, client: u32) -> u64 {
         self.known.get(&client).copied().unwrap_or(self.worker)
     }
 }

@@ -56,7 +56,7 @@ impl Amounts {
     }
 
     /// Those of a machine: what goes beside others' servers has none of its own.
-    pub(super) fn of(wanted: &Kubernetes, machine: &Machine) -> Self {
+    pub(super) fn for_machine(wanted: &Kubernetes, machine: &Machine) -> Self {
         match machine.servers {
             Takes::Beside(_) => Self::default(),
             _ => Self::wanted(wanted),
