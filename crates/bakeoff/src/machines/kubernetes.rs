@@ -22,6 +22,7 @@ use std::time::Duration;
 use bakeoff_agent::{Agent, AgentError, Carrier};
 use bakeoff_clock as clock;
 use bakeoff_core::places::{Kubernetes, Machine, Reach, Takes};
+use bakeoff_core::record::PodLimits;
 use bakeoff_core::study::{self, Limits, Study};
 use serde_json::Value;
 
@@ -249,6 +250,11 @@ impl Drop for Pods {
     fn drop(&mut self) {
         self.kubectl.remove_all();
     }
+}
+
+/// Returns the limits that a machine has of its own, whatever servers are there.
+pub(super) fn own_limits(wanted: &Kubernetes, machine: &Machine) -> PodLimits {
+    limits::Amounts::for_machine(wanted, machine).limits
 }
 
 /// Returns the sets of pods that take servers of studies: for each kind with an image of its own its image, and the

@@ -275,7 +275,8 @@ impl Machines {
     /// Returns the place of the machine whose address the servers of a place have.
     fn home_of(&self, place: usize) -> usize {
         let machines = &self.places.machines;
-        let Takes::Beside(home) = &machines[place].servers else { return place };
+        let takes = machines.get(place).map(|machine| &machine.servers);
+        let Some(Takes::Beside(home)) = takes else { return place };
         machines.iter().position(|one| one.name == *home).unwrap_or(place)
     }
 
@@ -459,9 +460,12 @@ impl PortSource for Rehearsal {
 impl PortSource for Machines {
     fn take(&self, seat: Seat) -> Result<u16, HostError> {
         let elsewhere = |text: String| HostError::Elsewhere { text };
-        let home = match seat.machine {
-            MachineId::Place(place) if place < self.each.len() => &self.each[self.home_of(place)],
-            _ => return Err(elsewhere(format!("{} is the address of no machine", seat.address))),
+        let machine = match seat.machine {
+            MachineId::Place(place) => MachineId::Place(self.home_of(place)),
+            MachineId::Here => MachineId::Here,
+        };
+        let Some(home) = self.at(Seat { machine, ..seat }) else {
+            return Err(elsewhere(format!("{} is the address of no machine", seat.address)));
         };
         let request = Request::Port { address: seat.address, base: self.base_port };
         home.agent.ask(&request).map_err(|error| elsewhere(error.to_string()))

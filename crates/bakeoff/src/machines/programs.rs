@@ -149,8 +149,8 @@ impl Machines {
         }
     }
 
-    /// Sends the program of a component to all machines that take its servers, at once. `needed`: the runtime that it needs,
-    /// and its oldest major version that will do.
+    /// Sends the program of a component to all machines that take its servers, at once. `needed`: the runtime that it
+    /// needs, and its oldest major version that will do.
     ///
     /// # Errors
     /// When it cannot be sent, or its runtime is not there.

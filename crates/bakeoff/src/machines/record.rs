@@ -9,10 +9,11 @@ use bakeoff_agent::{AgentError, Incoming, Request, TripsTold};
 use bakeoff_core::places::{self, Takes};
 use bakeoff_core::record::{
     BaselineAppends, Environment, GeneratorPart, MachineBaseline, MachineTrial, NetworkPath,
-    PodLimits, RunMachine, RunPod,
+    RunMachine, RunPod,
 };
 use serde::de::DeserializeOwned;
 
+use super::kubernetes::own_limits;
 use super::{Machine, Machines};
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
@@ -33,11 +34,7 @@ impl Machines {
             let pod = self.places.kubernetes.as_ref().zip(place.node.clone());
             let pod = pod.map(|(wanted, node)| -> Result<RunPod, Failure> {
                 let read = duty(&machine.agent, &Order::OwnLimits)?;
-                let asked = match place.servers {
-                    Takes::Beside(_) => PodLimits::default(),
-                    _ => PodLimits { cpu: wanted.cpus(), memory_bytes: wanted.memory_bytes() },
-                };
-                Ok(RunPod { node, asked, read })
+                Ok(RunPod { node, asked: own_limits(wanted, place), read })
             });
             Ok(RunMachine {
                 pod: pod.transpose()?,

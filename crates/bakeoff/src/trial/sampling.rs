@@ -178,6 +178,7 @@ impl Sampled {
         let Judged { study, load, shared_machine, .. } = of;
         let windows = windows(load, &record);
         let (mut steal, mut others) = (Vec::new(), Vec::new());
+        let all: Vec<&Observed> = self.machines.iter().map(|one| &one.observed).collect();
         for (place, machine) in self.machines.iter().enumerate() {
             let observed = &machine.observed;
             let Some((from, to)) = load_phase(observed) else { continue };
@@ -188,7 +189,6 @@ impl Sampled {
             let on = |verdict| on_machine(&machine.name, verdict);
             steal.push(on(check::machine::steal(&observed.machine, machine.cpus, from, to)));
             let share_max = check::machine::neighbours_max(study);
-            let all: Vec<&Observed> = self.machines.iter().map(|one| &one.observed).collect();
             let observed = of_kernel(&all, &self.kernels, place);
             let neighbours =
                 check::machine::neighbours(&observed, &windows, machine.cpus, share_max);

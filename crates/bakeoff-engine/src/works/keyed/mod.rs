@@ -180,7 +180,10 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
     }
 
     fn session(&mut self, client: u32, node: usize) -> S {
-        self.numbers.add(client);
+        // Some loads connect anew for each operation: only those that watch are to pay for it.
+        if self.source.operations().contains(&Operation::Watch) {
+            self.numbers.add(client);
+        }
         (self.connect)(client, node)
     }
 

@@ -45,7 +45,7 @@ pub(super) fn are_asked(study: &Study, of: impl Fn(&str) -> bool) -> bool {
 pub(super) struct Amounts {
     cpu: Option<String>,
     memory: Option<String>,
-    limits: PodLimits,
+    pub(super) limits: PodLimits,
 }
 
 impl Amounts {
