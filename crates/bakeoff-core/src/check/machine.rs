@@ -49,27 +49,33 @@ pub const START_SKEW_MIN: f64 = 0.005;
 
 /// Returns whether the generators of a stage began at one moment. Each tells by its own clock how late it began; by
 /// how much the clocks themselves may be off is added, so that the truth is no worse than what is judged. `window`:
-/// the stage's, in seconds. `None` where one generator drove it.
-pub fn generators_together(parts: &[&GeneratorPart], window: f64) -> Option<Verdict> {
-    let (first, rest) = parts.split_first()?;
-    if rest.is_empty() {
+/// the stage's. `None` where one generator drove it.
+pub fn generators_together<'p>(
+    parts: impl ExactSizeIterator<Item = &'p GeneratorPart> + Clone,
+    window: Duration,
+) -> Option<Verdict> {
+    let count = parts.len();
+    if count < 2 {
         return None;
     }
-    let latest = |part: &GeneratorPart| part.late_us + part.clock_error_us;
-    let earliest = |part: &GeneratorPart| part.late_us - part.clock_error_us;
-    let last = rest.iter().fold(latest(first), |most, part| most.max(latest(part)));
-    let begun = rest.iter().fold(earliest(first), |least, part| least.min(earliest(part)));
-    let skew = (last - begun) / 1e6;
+    let skew = began_within_us(parts) / 1e6;
+    let window = window.as_secs_f64();
     let allowed = START_SKEW_MIN.max(START_SKEW_MAX * window);
     Some(match skew <= allowed {
         true => Verdict::Passed,
         false => Verdict::Failed(format!(
-            "{} generators began up to {} ms apart, where {} ms are allowed",
-            parts.len(),
+            "{count} generators began up to {} ms apart, where {} ms are allowed",
             figure_text(skew * 1e3),
             figure_text(allowed * 1e3)
         )),
     })
+}
+
+/// Returns within how many microseconds all generators began, as far as their clocks are known to each other.
+pub fn began_within_us<'p>(parts: impl Iterator<Item = &'p GeneratorPart> + Clone) -> f64 {
+    let latest = parts.clone().map(|one| one.late_us + one.clock_error_us).fold(f64::MIN, f64::max);
+    let earliest = parts.map(|one| one.late_us - one.clock_error_us).fold(f64::MAX, f64::min);
+    (latest - earliest).max(0.0)
 }
 
 /// Returns why the stolen CPU seconds are too many for a stretch of that length; `None` where they are not.
@@ -250,7 +256,7 @@ mod tests {
             not_apart: None,
         };
         let judged = |parts: &[GeneratorPart], window| {
-            generators_together(&parts.iter().collect::<Vec<_>>(), window)
+            generators_together(parts.iter(), Duration::from_secs_f64(window))
         };
         assert_eq!(judged(&[part(9e9, 0.0)], 1.0), None, "it is alone");
         assert_eq!(judged(&[part(0.0, 50.0), part(4000.0, 50.0)], 0.1), Some(Verdict::Passed));

@@ -151,6 +151,14 @@ impl Verdict {
     pub fn failed(&self) -> bool {
         matches!(self, Self::Failed(_))
     }
+
+    /// Returns why it does not hold; `None` where it does, or was not checked.
+    pub fn into_failure(self) -> Option<String> {
+        match self {
+            Self::Failed(why) => Some(why),
+            Self::Passed | Self::NotChecked(_) => None,
+        }
+    }
 }
 
 /// Subject of an audit.

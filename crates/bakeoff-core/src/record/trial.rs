@@ -2,6 +2,7 @@
 //!
 //! Not here: what a measurement holds (`crate::measurement`), how checks judge (`crate::check`).
 
+use std::ops::Range;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -250,8 +251,13 @@ impl TrialRecord {
     /// on. That is the last that kept the objective at the rate that was found, or at any where none was;
     /// where none did, the last of all.
     pub fn figured(&self) -> &[StageRecord] {
+        self.stages.get(self.figured_places()).unwrap_or_default()
+    }
+
+    /// Returns the places of [`Self::figured`] among the stages.
+    pub fn figured_places(&self) -> Range<usize> {
         if self.stages.iter().all(|stage| stage.tried.is_none()) {
-            return &self.stages;
+            return 0..self.stages.len();
         }
         let found = match self.found {
             Some(Found::Rate(rate)) => Some(rate),
@@ -261,7 +267,7 @@ impl TrialRecord {
         let kept = |stage: &StageRecord| stage.tried.as_ref().is_some_and(is_it);
         let last = self.stages.len().saturating_sub(1);
         let place = self.stages.iter().rposition(kept).unwrap_or(last);
-        self.stages.get(place..=place).unwrap_or_default()
+        place..place + 1
     }
 
     /// All stages that its figures are of as one; `None` when none was measured.

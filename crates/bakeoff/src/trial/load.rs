@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bakeoff_core::check::Verdict;
+use bakeoff_core::check::machine::generators_together;
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::plan;
 use bakeoff_core::read_write_split;
@@ -166,17 +167,19 @@ impl TrialRunner<'_, '_> {
                 return Ok(Vec::new());
             }
             let seen = watch.so_far()?;
-            return Ok(neighbours::disturbed_elsewhere(study, shared_machine, &seen, window));
+            let mut disturbed_by =
+                neighbours::disturbed_elsewhere(study, shared_machine, &seen, window);
+            let parts = self.parts.last().map(Vec::as_slice).unwrap_or_default();
+            let together = generators_together(parts.iter(), stage.measurement.window);
+            disturbed_by.extend(together.and_then(Verdict::into_failure));
+            return Ok(disturbed_by);
         }
         let mut disturbed_by = stretch.disturbed_by();
         if is_measured {
             let observed = self.sampling.sampler.so_far();
             let asked = self.of.contender.asked;
             let verdict = neighbours::check(study, shared_machine, asked, &observed, &[window]);
-            disturbed_by.extend(match verdict {
-                Verdict::Failed(why) => Some(why),
-                Verdict::Passed | Verdict::NotChecked(_) => None,
-            });
+            disturbed_by.extend(verdict.into_failure());
         }
         Ok(disturbed_by)
     }

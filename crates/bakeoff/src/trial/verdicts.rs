@@ -30,11 +30,11 @@ pub(super) fn limits_check(cluster: &Ready) -> Option<Check> {
     verdict.map(|verdict| Check { name: CheckName::Limits, verdict })
 }
 
-/// Tells whether the generators of each stage began at one moment; `None` where one drove the load.
+/// Tells whether the generators of each stage that has figures began at one moment; `None` where one drove the load.
 pub(crate) fn together_check(parts: &[Vec<GeneratorPart>], record: &TrialRecord) -> Option<Check> {
-    let judged = parts.iter().zip(&record.stages).filter_map(|(parts, stage)| {
-        let window = stage.measurement.window.as_secs_f64();
-        check::machine::generators_together(&parts.iter().collect::<Vec<_>>(), window)
+    let parts = parts.iter().skip(record.figured_places().start);
+    let judged = parts.zip(record.figured()).filter_map(|(parts, stage)| {
+        check::machine::generators_together(parts.iter(), stage.measurement.window)
     });
     let all: Vec<Verdict> = judged.collect();
     let worst = all.iter().find(|verdict| verdict.failed()).or(all.first()).cloned()?;
@@ -106,7 +106,68 @@ pub(super) fn configuration_check(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use bakeoff_core::measurement::Measurement;
+    use bakeoff_core::plan::Trial;
+    use bakeoff_core::record::StageRecord;
+    use bakeoff_core::search::Tried;
+
     use super::*;
+    use crate::trial;
+
+    /// A second's stage, which may be a try of a search.
+    fn stage(tried: Option<Tried>) -> StageRecord {
+        let measurement = Measurement { window: Duration::from_secs(1), ..Measurement::default() };
+        StageRecord { clients: 2, began: 0.0, measured_from: None, measurement, tried }
+    }
+
+    fn began(late_us: f64) -> GeneratorPart {
+        GeneratorPart {
+            clients: 1,
+            verified: 9,
+            errors: 0,
+            late_us,
+            clock_error_us: 0.0,
+            cpu: Duration::ZERO,
+            busiest: 0.0,
+            cpus: Vec::new(),
+            not_apart: None,
+        }
+    }
+
+    #[test]
+    fn generators_have_to_begin_together_where_the_trial_has_its_figures_from() {
+        let apart = || vec![began(0.0), began(30_000.0)];
+        let together = || vec![began(0.0), began(30.0)];
+        let judged = |parts: [Vec<GeneratorPart>; 2], kept: [Option<bool>; 2]| {
+            let tried = |kept: bool| Tried {
+                rate: 100.0,
+                confirming: false,
+                broken_by: if kept { Vec::new() } else { vec!["p99 is 9 s".to_owned()] },
+                void: false,
+                disturbed_by: Vec::new(),
+            };
+            let trial = Trial {
+                number: 0,
+                round: 0,
+                system: "a".to_owned(),
+                workload: "w".to_owned(),
+                load: "l".to_owned(),
+                seed: 1,
+            };
+            let stages = kept.map(|kept| stage(kept.map(tried))).to_vec();
+            let record = TrialRecord { stages, ..trial::begun(&trial, String::new()) };
+            together_check(&parts, &record).expect("there are two generators").verdict
+        };
+        let steps = [None, None];
+        assert_eq!(judged([together(), together()], steps), Verdict::Passed);
+        assert!(judged([together(), apart()], steps).failed());
+        assert!(judged([apart(), together()], steps).failed());
+        let tries = [Some(true), Some(false)];
+        assert_eq!(judged([together(), apart()], tries), Verdict::Passed);
+        assert!(judged([apart(), together()], tries).failed());
+    }
 
     #[test]
     fn servers_that_do_not_answer_an_audit_fail_their_check_and_the_audit_does_not() {

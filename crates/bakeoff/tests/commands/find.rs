@@ -3,7 +3,7 @@
 //! A canary that answers after a set time, asked by a few clients, has a highest rate that is known:
 //! the clients by the time.
 
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -146,20 +146,18 @@ fn a_try_beside_a_busy_neighbour_is_not_held_against_the_system() {
     assert!(told.len() < 3, "in none of 3 attempts: {told:#?}");
 }
 
-/// Searches beside busy neighbours. Returns the try that does not name them, or is not void where it was not kept.
+/// Begins a search beside busy neighbours at a rate that is kept, and doubles it to one that is not. Returns the try
+/// that does not name them, or is not void where it was not kept.
 fn beside_busy_neighbours() -> Result<(), String> {
-    let bench = Bench::new(&study(&canary("one", "50ms"), LOAD, 1));
+    let bench = Bench::new(&study(&canary("one", "50ms"), &LOAD.replace("150/s", "300/s"), 1));
     // As many as there are CPUs, so that they stand out among other neighbours.
-    let busy = || Command::new("sh").args(["-c", "while :; do :; done"]).spawn();
-    let neighbours = [busy(), busy()].map(|neighbour| neighbour.expect("there is `sh`"));
-    Ran::run(bench.command().arg("--json").env_remove("BAKEOFF_SHARED_MACHINE"));
-    for mut neighbour in neighbours {
-        neighbour.kill().and_then(|()| neighbour.wait()).expect("it can be ended");
-    }
+    let neighbours = [Busy::begin(), Busy::begin()];
+    let mut command = bench.command();
+    interrupt_after(3, command.arg("--json").env_remove("BAKEOFF_SHARED_MACHINE"), &bench);
+    drop(neighbours);
     let record = bench.record();
     let trial = record.iter().find(|line| line["line"] == "trial").expect("there is a trial");
     let stages = array(&trial["stages"]);
-    assert!(!stages.is_empty(), "{trial}");
     for stage in stages {
         let tried = &stage["tried"];
         let kept = tried["broken_by"].as_array().is_none_or(Vec::is_empty);
@@ -171,23 +169,15 @@ fn beside_busy_neighbours() -> Result<(), String> {
             return Err(tried.to_string());
         }
     }
-    Ok(())
+    let void = stages.iter().filter(|stage| stage["tried"]["void"] == true).count();
+    (void > 0).then_some(()).ok_or_else(|| format!("no try was broken: {trial}"))
 }
 
 #[test]
 fn interrupted_search_keeps_its_tries() {
     let _alone = search();
     let bench = Bench::new(&study(&canary("quick", "50ms"), LOAD, 2));
-    let mut command = bench.command();
-    let log = bench.path().join("stderr");
-    command.stdout(std::process::Stdio::null()).stderr(std::fs::File::create(&log).unwrap());
-    let mut child = command.spawn().unwrap();
-    crate::support::wait_for("a second try", Duration::from_secs(60), || {
-        std::fs::read_to_string(&log).unwrap().matches("/s: ").count() >= 2
-    });
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(130));
-    crate::support::nothing_runs_in(bench.path());
+    interrupt_after(2, &mut bench.command(), &bench);
     let record = bench.record();
     let trial = &record[1];
     assert_eq!(trial["outcome"]["ended"], "interrupted");
@@ -199,4 +189,32 @@ fn interrupted_search_keeps_its_tries() {
     let shown =
         Ran::run(crate::support::bakeoff().arg("report").arg(&bench.runs()[0]).arg("--json"));
     assert!(shown.stdout.contains("interrupted before its end"), "{}", shown.stderr);
+}
+
+/// Runs a study's search, and interrupts it once it has told of so many tries.
+fn interrupt_after(tries: usize, command: &mut Command, bench: &Bench) {
+    let log = bench.path().join("stderr");
+    command.stdout(std::process::Stdio::null()).stderr(std::fs::File::create(&log).unwrap());
+    let mut child = command.spawn().unwrap();
+    crate::support::wait_for("as many tries", Duration::from_secs(60), || {
+        std::fs::read_to_string(&log).unwrap().matches("/s: ").count() >= tries
+    });
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    crate::support::nothing_runs_in(bench.path());
+}
+
+/// A process that has a CPU as long as this is there.
+struct Busy(Child);
+
+impl Busy {
+    fn begin() -> Self {
+        Self(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("there is `sh`"))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.kill().and_then(|()| self.0.wait()).expect("it can be ended");
+    }
 }

@@ -122,7 +122,11 @@ fn shared_load() -> Result<(), Lacking> {
         nearest = nearest.min(apart(&json(&[&health, "-n", "20", "-c", "2"])));
     }
     assert!(nearest > 0.0 && nearest < 1000.0, "{nearest} µs apart at best: {open:#}");
-    assert!(apart(&open) < 10_000.0, "{open:#}");
+    // Those that it told as late make the load not valid: 1 % of two seconds is allowed.
+    let reasons = open["reasons"].as_array().unwrap();
+    let is_told =
+        reasons.iter().any(|why| why.as_str().unwrap().contains("generators began up to"));
+    assert_eq!(is_told, apart(&open) > 20_000.0, "{open:#}");
     // Answers at the end of a second may come in the next, and after the last second only a load that ends by its
     // count goes on for them.
     let counted = json(&[&health, "--rate", "400", "-n", "800", "-c", "64"]);

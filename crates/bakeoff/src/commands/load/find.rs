@@ -122,7 +122,9 @@ fn judged(
     machine: Vec<String>,
 ) -> Try {
     let figures = Figures::from_measurement(&part.measurement);
-    let tried = Tried::judged(rate, confirming, &part.measurement, objective).disturbed_by(machine);
+    let tried = Tried::judged(rate, confirming, &part.measurement, objective)
+        .disturbed_by(machine)
+        .disturbed_by(part.began_apart());
     let Tried { broken_by, disturbed_by, .. } = tried;
     let latency = match objective.iter().find(|condition| condition.latency_limit().is_some()) {
         Some(condition) => condition.latency_of(&figures),
@@ -150,6 +152,7 @@ fn progress_text(one: &Try) -> String {
 mod tests {
     use bakeoff_core::measurement::ErrorKind;
 
+    use super::super::generator_parts::tests::shown;
     use super::super::testing::{part, with_errors};
     use super::*;
 
@@ -208,5 +211,22 @@ mod tests {
         let one = judged(5.0, false, nothing, &objective, Vec::new());
         assert_eq!(one.broken_by[0], "p99 is unknown: there was no success");
         assert_eq!(one.latency, None);
+    }
+
+    #[test]
+    fn a_try_whose_generators_began_apart_is_void_where_it_was_not_kept() {
+        let began = |late_us, slowest| {
+            let generators = vec![shown(0.0, 20.0), shown(late_us, 20.0)];
+            let part = Part { generators, ..part(1000.0, slowest) };
+            judged(1000.0, false, part, &["p99 < 20ms".parse().unwrap()], Vec::new())
+        };
+        // Of a second's window 10 ms are allowed.
+        let (near, far) = (began(9_900.0, 40), began(9_980.0, 40));
+        assert_eq!((near.is_void(), near.disturbed_by.len()), (false, 0));
+        let why = "2 generators began up to 10.0 ms apart, where 10.0 ms are allowed";
+        assert_eq!((far.is_void(), &*far.disturbed_by), (true, &[why.to_owned()][..]));
+        assert!(!began(9_980.0, 11).is_void(), "it kept the objective all the same");
+        assert_eq!(far.part.invalid_because(), [why]);
+        assert_eq!(near.part.invalid_because(), Vec::<String>::new());
     }
 }

@@ -1,5 +1,8 @@
 //! The parts that generators had in a load, and how far apart they began.
 
+use std::time::Duration;
+
+use bakeoff_core::check::machine;
 use bakeoff_core::record::GeneratorPart;
 
 /// One generator's part of a load.
@@ -28,19 +31,20 @@ pub(super) fn append(parts: &mut Vec<GeneratorShown>, later: &[GeneratorShown]) 
 
 /// Returns within how many microseconds all generators began, as far as their clocks are known to each other.
 pub(super) fn began_within_us(parts: &[GeneratorShown]) -> f64 {
-    let parts = || parts.iter().map(|one| &one.part);
-    let last = parts().map(|one| one.late_us + one.clock_error_us).fold(f64::MIN, f64::max);
-    let first = parts().map(|one| one.late_us - one.clock_error_us).fold(f64::MAX, f64::min);
-    (last - first).max(0.0)
+    machine::began_within_us(parts.iter().map(|one| &one.part))
+}
+
+/// Returns why generators did not begin together, for a load that was measured for that long; `None` where they did, or
+/// where one drove it.
+pub(super) fn began_apart(parts: &[GeneratorShown], window: Duration) -> Option<String> {
+    machine::generators_together(parts.iter().map(|one| &one.part), window)?.into_failure()
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
+pub(super) mod tests {
     use super::*;
 
-    fn shown(late_us: f64, clock_error_us: f64) -> GeneratorShown {
+    pub(in super::super) fn shown(late_us: f64, clock_error_us: f64) -> GeneratorShown {
         let cpu = Duration::ZERO;
         let (clients, verified, errors, busiest) = (4, 100, 1, 0.5);
         let (cpus, not_apart) = (Vec::new(), None);

@@ -97,9 +97,16 @@ impl Part {
         (all > 0).then(|| all.saturating_sub(sent) as f64 / all as f64)
     }
 
+    /// Returns why its generators did not begin together; `None` where they did, or where one drove it.
+    pub(super) fn began_apart(&self) -> Option<String> {
+        generator_parts::began_apart(&self.generators, self.measurement.window)
+    }
+
     /// Returns the reasons for which the figures are not valid; empty when they are.
     pub(super) fn invalid_because(&self) -> Vec<String> {
-        search::invalid_because(&self.measurement)
+        let mut reasons = search::invalid_because(&self.measurement);
+        reasons.extend(self.began_apart());
+        reasons
     }
 }
 
