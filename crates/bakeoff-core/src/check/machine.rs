@@ -245,15 +245,9 @@ mod tests {
     #[test]
     fn generators_that_began_apart_fail_their_check() {
         let part = |late_us, clock_error_us| GeneratorPart {
-            clients: 1,
-            verified: 1,
-            errors: 0,
             late_us,
             clock_error_us,
-            cpu: Duration::ZERO,
-            busiest: 0.0,
-            cpus: Vec::new(),
-            not_apart: None,
+            ..GeneratorPart::default()
         };
         let judged = |parts: &[GeneratorPart], window| {
             generators_together(parts.iter(), Duration::from_secs_f64(window))

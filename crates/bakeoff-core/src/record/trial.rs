@@ -107,7 +107,7 @@ pub struct MachineTrial {
 }
 
 /// One generator's part in a stage of a load.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct GeneratorPart {
     /// Clients of the stage that were its own.
     pub clients: u32,

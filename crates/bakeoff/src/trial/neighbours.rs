@@ -56,11 +56,8 @@ pub(crate) fn disturbed_elsewhere(
         let steal = machine::steal(&observed.machine, *cpus, window.0, window.1);
         let others =
             (!shared_machine).then(|| machine::neighbours(observed, &[window], *cpus, share_max));
-        for verdict in [Some(steal), others].into_iter().flatten() {
-            if let Verdict::Failed(why) = verdict {
-                disturbed_by.push(format!("on `{name}`: {why}"));
-            }
-        }
+        let reasons = [Some(steal), others].into_iter().flatten().filter_map(Verdict::into_failure);
+        disturbed_by.extend(reasons.map(|why| format!("on `{name}`: {why}")));
     }
     disturbed_by
 }

@@ -123,17 +123,7 @@ mod tests {
     }
 
     fn began(late_us: f64) -> GeneratorPart {
-        GeneratorPart {
-            clients: 1,
-            verified: 9,
-            errors: 0,
-            late_us,
-            clock_error_us: 0.0,
-            cpu: Duration::ZERO,
-            busiest: 0.0,
-            cpus: Vec::new(),
-            not_apart: None,
-        }
+        GeneratorPart { late_us, ..GeneratorPart::default() }
     }
 
     #[test]

@@ -3,14 +3,14 @@
 //! A canary that answers after a set time, asked by a few clients, has a highest rate that is known:
 //! the clients by the time.
 
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::canary::search;
-use crate::support::{Bench, Ran, Run, array, figure, reasons, text};
+use crate::support::{Bench, Busy, Ran, Run, array, figure, reasons, text};
 
 /// A study of these systems, whose one load looks for a rate.
 fn study(systems: &str, load: &str, trials: u32) -> String {
@@ -151,7 +151,7 @@ fn a_try_beside_a_busy_neighbour_is_not_held_against_the_system() {
 fn beside_busy_neighbours() -> Result<(), String> {
     let bench = Bench::new(&study(&canary("one", "50ms"), &LOAD.replace("150/s", "300/s"), 1));
     // As many as there are CPUs, so that they stand out among other neighbours.
-    let neighbours = [Busy::begin(), Busy::begin()];
+    let neighbours = [(); 2].map(|()| Busy::begin(&["sh"]).expect("there is `sh`"));
     let mut command = bench.command();
     interrupt_after(3, command.arg("--json").env_remove("BAKEOFF_SHARED_MACHINE"), &bench);
     drop(neighbours);
@@ -169,8 +169,8 @@ fn beside_busy_neighbours() -> Result<(), String> {
             return Err(tried.to_string());
         }
     }
-    let void = stages.iter().filter(|stage| stage["tried"]["void"] == true).count();
-    (void > 0).then_some(()).ok_or_else(|| format!("no try was broken: {trial}"))
+    let broken = stages.iter().find(|stage| stage["tried"]["void"] == true);
+    broken.map(drop).ok_or_else(|| format!("no try was broken: {trial}"))
 }
 
 #[test]
@@ -202,19 +202,4 @@ fn interrupt_after(tries: usize, command: &mut Command, bench: &Bench) {
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
     crate::support::nothing_runs_in(bench.path());
-}
-
-/// A process that has a CPU as long as this is there.
-struct Busy(Child);
-
-impl Busy {
-    fn begin() -> Self {
-        Self(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("there is `sh`"))
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.0.kill().and_then(|()| self.0.wait()).expect("it can be ended");
-    }
 }

@@ -1,10 +1,10 @@
 //! Faults of what surrounds a canary, which itself is honest: no CPU, no cgroups, no disk, a stepped
 //! clock, a study that asks for too much. Each is made for real where this machine lets us.
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use crate::support::http2::Http2;
-use crate::support::{Bench, has, path_to_ours};
+use crate::support::{Bench, Busy, has, path_to_ours};
 
 /// Which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,16 +25,8 @@ pub(crate) enum How {
 pub(crate) struct Staged {
     pub(crate) bench: Bench,
     pub(crate) command: Command,
-    beside: Vec<Child>,
-}
-
-impl Drop for Staged {
-    fn drop(&mut self) {
-        for child in &mut self.beside {
-            child.kill().ok();
-            child.wait().ok();
-        }
-    }
+    /// Ended with it.
+    _beside: Vec<Busy>,
 }
 
 fn bench(more: &str, workload: &str, load: &str) -> Bench {
@@ -83,18 +75,14 @@ pub(crate) fn stage(how: How, faulty: bool) -> Result<Staged, String> {
             let command =
                 behind(&["taskset", "nice"], &format!("taskset {words}"), bench.command())?;
             for _ in 0..if faulty { 2 } else { 0 } {
-                let mut busy = Command::new("taskset");
-                busy.args(["-c", "0", "sh", "-c", "while :; do :; done"]).stdin(Stdio::null());
-                beside.push(busy.spawn().map_err(|error| format!("no busy loop: {error}"))?);
+                beside.push(Busy::begin(&["taskset", "-c", "0", "sh"])?);
             }
             (bench, command)
         }
         How::Neighbour => {
             let bench = bench("", READS, "{clients: 4, rate: 100/s, stop: {after: 3s}}");
             if faulty {
-                let mut busy = Command::new("sh");
-                busy.args(["-c", "while :; do :; done"]).stdin(Stdio::null());
-                beside.push(busy.spawn().map_err(|error| format!("no busy loop: {error}"))?);
+                beside.push(Busy::begin(&["sh"])?);
             }
             let mut command = bench.command();
             command.env_remove("BAKEOFF_SHARED_MACHINE");
@@ -105,7 +93,7 @@ pub(crate) fn stage(how: How, faulty: bool) -> Result<Staged, String> {
             let bench = bench(more, READS, "{clients: 4, stop: {operations: 1000}}");
             if !faulty {
                 let command = bench.command();
-                return Ok(Staged { bench, command, beside });
+                return Ok(Staged { bench, command, _beside: beside });
             }
             // Where cgroups are somebody else's they cannot be unmounted, but hidden.
             let hide = "umount -R /sys/fs/cgroup || mount -t tmpfs tmpfs /sys/fs/cgroup";
@@ -177,7 +165,7 @@ pub(crate) fn stage(how: How, faulty: bool) -> Result<Staged, String> {
             (bench, command)
         }
     };
-    Ok(Staged { bench, command, beside })
+    Ok(Staged { bench, command, _beside: beside })
 }
 
 /// Returns why nobody here may limit memory.

@@ -110,10 +110,25 @@ fn shared_load() -> Result<(), Lacking> {
 
     // An open load: the whole rate, and beginnings as near as the clocks. So many clients that some are free for what
     // is due while the machine serves others: the last requests have nobody to catch up for them.
-    let open = json(&[&health, "--rate", "400", "--for", "2s", "-c", "64"]);
-    assert_eq!(open["requests"], 800, "{open:#}");
     let apart = |of: &Value| of["generators"]["began_within_us"].as_f64().unwrap();
+    let try_open = || {
+        let open = json(&[&health, "--rate", "400", "--for", "2s", "-c", "64"]);
+        // Those that it told as late make the load not valid: 1 % of two seconds is allowed.
+        let reasons = open["reasons"].as_array().unwrap();
+        let is_told =
+            reasons.iter().any(|why| why.as_str().unwrap().contains("generators began up to"));
+        assert_eq!(is_told, apart(&open) > 20_000.0, "{open:#}");
+        open
+    };
     // A machine that has others to serve tells a generator late now and then.
+    let mut open = try_open();
+    for _ in 0..2 {
+        if apart(&open) < 10_000.0 {
+            break;
+        }
+        open = try_open();
+    }
+    assert_eq!(open["requests"], 800, "{open:#}");
     let mut nearest = apart(&closed).min(apart(&open));
     for _ in 0..10 {
         if nearest < 1000.0 {
@@ -122,11 +137,7 @@ fn shared_load() -> Result<(), Lacking> {
         nearest = nearest.min(apart(&json(&[&health, "-n", "20", "-c", "2"])));
     }
     assert!(nearest > 0.0 && nearest < 1000.0, "{nearest} µs apart at best: {open:#}");
-    // Those that it told as late make the load not valid: 1 % of two seconds is allowed.
-    let reasons = open["reasons"].as_array().unwrap();
-    let is_told =
-        reasons.iter().any(|why| why.as_str().unwrap().contains("generators began up to"));
-    assert_eq!(is_told, apart(&open) > 20_000.0, "{open:#}");
+    assert!(apart(&open) < 10_000.0, "{open:#}");
     // Answers at the end of a second may come in the next, and after the last second only a load that ends by its
     // count goes on for them.
     let counted = json(&[&health, "--rate", "400", "-n", "800", "-c", "64"]);

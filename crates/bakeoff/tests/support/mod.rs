@@ -19,7 +19,7 @@ pub(crate) mod vault;
 pub(crate) mod watched;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
@@ -383,4 +383,22 @@ pub(crate) fn has(program: &str) -> bool {
 pub(crate) fn decode(packed: &Value) -> Histogram<u64> {
     let bytes = STANDARD.decode(text(&packed["hdr"])).unwrap();
     Deserializer::new().deserialize(&mut &bytes[..]).unwrap()
+}
+
+/// A shell that keeps a CPU busy as long as this is there.
+pub(crate) struct Busy(Child);
+
+impl Busy {
+    /// Starts it by these words, the last of which are the shell's.
+    pub(crate) fn begin(words: &[&str]) -> Result<Self, String> {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).args(["-c", "while :; do :; done"]).stdin(Stdio::null());
+        command.spawn().map(Self).map_err(|error| format!("no busy loop: {error}"))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.kill().and_then(|()| self.0.wait()).ok();
+    }
 }

@@ -1,7 +1,5 @@
 //! The parts that generators had in a load, and how far apart they began.
 
-use std::time::Duration;
-
 use bakeoff_core::check::machine;
 use bakeoff_core::record::GeneratorPart;
 
@@ -34,30 +32,19 @@ pub(super) fn began_within_us(parts: &[GeneratorShown]) -> f64 {
     machine::began_within_us(parts.iter().map(|one| &one.part))
 }
 
-/// Returns why generators did not begin together, for a load that was measured for that long; `None` where they did, or
-/// where one drove it.
-pub(super) fn began_apart(parts: &[GeneratorShown], window: Duration) -> Option<String> {
-    machine::generators_together(parts.iter().map(|one| &one.part), window)?.into_failure()
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
 
     pub(in super::super) fn shown(late_us: f64, clock_error_us: f64) -> GeneratorShown {
-        let cpu = Duration::ZERO;
-        let (clients, verified, errors, busiest) = (4, 100, 1, 0.5);
-        let (cpus, not_apart) = (Vec::new(), None);
+        let (clients, verified, errors) = (4, 100, 1);
         let part = GeneratorPart {
             clients,
             verified,
             errors,
             late_us,
             clock_error_us,
-            cpu,
-            busiest,
-            cpus,
-            not_apart,
+            ..GeneratorPart::default()
         };
         GeneratorShown { machine: "h1".to_owned(), part }
     }

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use bakeoff_core::check::machine::generators_together;
 use bakeoff_core::condition::{Condition, ConditionResult, Figures};
 use bakeoff_core::measurement::{ErrorKind, Example, Measurement};
 use bakeoff_core::search;
@@ -99,7 +100,8 @@ impl Part {
 
     /// Returns why its generators did not begin together; `None` where they did, or where one drove it.
     pub(super) fn began_apart(&self) -> Option<String> {
-        generator_parts::began_apart(&self.generators, self.measurement.window)
+        let parts = self.generators.iter().map(|one| &one.part);
+        generators_together(parts, self.measurement.window)?.into_failure()
     }
 
     /// Returns the reasons for which the figures are not valid; empty when they are.
