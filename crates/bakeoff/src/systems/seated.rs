@@ -10,8 +10,7 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{MutexGuard, TryLockError};
+use std::sync::atomic::AtomicBool;
 
 use bakeoff_core::check::Verdict;
 use bakeoff_core::plan::plan;
@@ -22,6 +21,7 @@ use bakeoff_host::Process;
 use bakeoff_install::Program;
 use tempfile::TempDir;
 
+use super::semaphore::Semaphore;
 use super::*;
 use crate::cluster::contenders::Contender;
 use crate::cluster::seating::Seating;
@@ -119,21 +119,6 @@ const ALLOWED: &[Allowed] = &[
 /// Systems that may run at once: they wait for elections and kills most of their time, and lose votes on a machine
 /// that has no time for them.
 const AT_ONCE: usize = 4;
-
-/// Waits until fewer than [`AT_ONCE`] systems run.
-fn place() -> MutexGuard<'static, ()> {
-    static PLACES: [Mutex<()>; AT_ONCE] = [const { Mutex::new(()) }; AT_ONCE];
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let free = PLACES.iter().find_map(|place| match place.try_lock() {
-        Ok(guard) => Some(guard),
-        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
-    });
-    free.unwrap_or_else(|| {
-        let next = NEXT.fetch_add(1, Ordering::Relaxed) % AT_ONCE;
-        PLACES[next].lock().unwrap_or_else(PoisonError::into_inner)
-    })
-}
 
 /// Words for an address that is nobody's seat.
 const WORDS: &[&str] = &["127.0.0.1", "0.0.0.0", "localhost", "[::]", "::1"];
@@ -345,7 +330,8 @@ fn off_its_seat(process: &Process) -> Vec<String> {
 /// Runs a trial of a system with its nodes at three addresses, and looks where they listen; does nothing, and says
 /// so, where a program cannot be had.
 fn runs_at_three_addresses(name: &str) {
-    let _place = place();
+    static SYSTEMS_AT_ONCE: Semaphore = Semaphore::new(AT_ONCE);
+    let _permit = SYSTEMS_AT_ONCE.acquire(1);
     let study = study(name);
     let asked = &study.systems[0];
     let Some(components) = components(asked, |system| program(system, &[])) else { return };

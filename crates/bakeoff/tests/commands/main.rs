@@ -8,6 +8,7 @@
 
 mod agent;
 mod canary;
+mod capacity;
 mod checks;
 mod cli;
 mod clusters;
@@ -16,7 +17,6 @@ mod conditions;
 mod diagnostics;
 mod engine;
 mod fairness;
-mod find;
 mod gate;
 mod hey;
 mod hostile_http;

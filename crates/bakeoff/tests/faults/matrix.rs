@@ -82,7 +82,7 @@ static READS: Scene = Scene {
     nodes: 1,
 };
 /// Long enough that the seconds of a warm-up of 3.5 s are no more than a third, the most that counts as one.
-static COURSE: Scene = Scene {
+pub(crate) static COURSE: Scene = Scene {
     name: "course",
     options: "sync: none, delay: 2ms",
     workload: "{mix: {get: 1}, keys: {count: 100}}",

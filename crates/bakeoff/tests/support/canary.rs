@@ -5,12 +5,13 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::bakeoff;
+use super::semaphore::{Permits, Semaphore};
 
 /// A running canary; killed when dropped.
 pub(crate) struct Canary {
@@ -75,18 +76,11 @@ impl Drop for Canary {
     }
 }
 
-/// Locks one of three places for searches for a highest rate: they load the machine little and take long, and
+/// Waits until fewer than three searches for a highest rate run: they load the machine little and take long, and
 /// need not wait for those that load it.
-pub(crate) fn search() -> MutexGuard<'static, ()> {
-    static PLACES: [Mutex<()>; 3] = [const { Mutex::new(()) }; 3];
-    for place in &PLACES[1..] {
-        match place.try_lock() {
-            Ok(place) => return place,
-            Err(TryLockError::Poisoned(place)) => return place.into_inner(),
-            Err(TryLockError::WouldBlock) => {}
-        }
-    }
-    PLACES[0].lock().unwrap_or_else(PoisonError::into_inner)
+pub(crate) fn search() -> Permits<'static> {
+    static SEARCHES: Semaphore = Semaphore::new(3);
+    SEARCHES.acquire(1)
 }
 
 /// Locks the machine for one load at a time.

@@ -13,6 +13,7 @@ pub(crate) mod hosts;
 pub(crate) mod http2;
 pub(crate) mod kubernetes;
 pub(crate) mod schema;
+pub(crate) mod semaphore;
 pub(crate) mod skip;
 pub(crate) mod under_way;
 pub(crate) mod vault;
