@@ -260,7 +260,13 @@ trials: 1
 
 /// It is in its application's pod, in a container of its own.
 fn sidecar_is_limited_by_itself(cluster: &Cluster, dir: &Path) {
-    let ran = end(dir, begin(cluster, dir, MESH, PODS)).ends_with(0);
+    let mut ran = end(dir, begin(cluster, dir, MESH, PODS));
+    if ran.stdout.contains("generators together: ") {
+        // Other tests had the CPUs when they were to begin.
+        std::fs::remove_dir_all(dir.join("runs")).unwrap();
+        ran = end(dir, begin(cluster, dir, MESH, PODS));
+    }
+    let ran = ran.ends_with(0);
     let run = std::fs::read_dir(dir.join("runs")).unwrap().flatten().next().unwrap().path();
     let lines = record(&run);
     let trial = lines.iter().find(|line| line["line"] == "trial").expect("a trial was recorded");

@@ -18,6 +18,7 @@ pub(super) fn tests(skipped: &Skipped) -> Vec<Trial> {
         skipped.unless_lacking("machines::demo_holds_on_three_hosts", demo),
         skipped.unless_lacking("machines::kept_clusters_go_on_and_logs_come_of_any_end", kept),
         skipped.unless_lacking("machines::generators_keep_off_pinned_servers", pinned),
+        skipped.unless_lacking("machines::a_server_whose_port_is_taken_starts_anew", port_taken),
     ]
 }
 
@@ -168,6 +169,32 @@ fn pinned() -> Result<(), Lacking> {
         let apart = checks.iter().find(|check| check["name"] == "generator apart");
         assert_eq!(apart.unwrap()["verdict"]["verdict"], "passed", "{checks:#?}");
     }
+    Ok(())
+}
+
+/// A server that finds its port taken once, after it wrote something, and refuses to start on what it wrote.
+fn port_taken() -> Result<(), Lacking> {
+    let hosts = Hosts::new(2)?;
+    let tried = hosts.dir().join("tried");
+    let script = format!(
+        "if [ ! -e {tried} ]; then touch {tried} {{dir}}/left; echo listen: address already in use >&2; exit 1; fi; \
+         if [ -e {{dir}}/left ]; then echo not my data >&2; exit 3; fi; \
+         exec {bakeoff} __canary --listen {{address}}:{{port}} --data {{dir}}/data",
+        tried = tried.display(),
+        bakeoff = env!("CARGO_BIN_EXE_bakeoff"),
+    );
+    let study = format!(
+        "title: A port that is taken once\nsystems:\n  web: {{kind: process, process: {{command: [sh, -c, \"{script}\"]}}}}\n\
+         workloads:\n  asking: {{mix: {{request: 1}}, request: {{path: /health, expect: {{status: 200}}}}}}\n\
+         loads:\n  steady: {{clients: 2, stop: {{operations: 400}}}}\ntrials: 1\n"
+    );
+    let ended = run(&hosts, &study, &hosts.places(&[1], &[2]), &[]);
+    let told = text(&ended);
+    assert!(
+        told.contains("another process had taken a port; starting again with others"),
+        "{told}"
+    );
+    assert_eq!(trials(&hosts)[0]["outcome"]["ended"], "completed", "{told}");
     Ok(())
 }
 
