@@ -387,7 +387,12 @@ fn honest_passes() -> Result<Completion, Failed> {
                     continue;
                 }
             }
-            assert_eq!(figure(trial, "errors"), 0.0, "{load}");
+            let unsent = figure(trial, "errors_unsent");
+            assert_eq!(figure(trial, "errors"), unsent, "{load}: {:#}", trial["first_errors"]);
+            if unsent > 0.0 {
+                busy = format!("the machine was busy: {unsent} were due and never sent, {load}");
+                continue;
+            }
             let verdict = |name: &str| {
                 let check = array(&trial["checks"]).iter().find(|check| check["name"] == name);
                 check.map(|check| &check["verdict"])
