@@ -118,7 +118,7 @@ const ALLOWED: &[Allowed] = &[
 
 /// Systems that may run at once: they wait for elections and kills most of their time, and lose votes on a machine
 /// that has no time for them.
-const AT_ONCE: usize = 4;
+static AT_ONCE: Semaphore = Semaphore::new(4);
 
 /// Words for an address that is nobody's seat.
 const WORDS: &[&str] = &["127.0.0.1", "0.0.0.0", "localhost", "[::]", "::1"];
@@ -330,8 +330,7 @@ fn off_its_seat(process: &Process) -> Vec<String> {
 /// Runs a trial of a system with its nodes at three addresses, and looks where they listen; does nothing, and says
 /// so, where a program cannot be had.
 fn runs_at_three_addresses(name: &str) {
-    static SYSTEMS_AT_ONCE: Semaphore = Semaphore::new(AT_ONCE);
-    let _permit = SYSTEMS_AT_ONCE.acquire(1);
+    let _permit = AT_ONCE.acquire(1);
     let study = study(name);
     let asked = &study.systems[0];
     let Some(components) = components(asked, |system| program(system, &[])) else { return };

@@ -2,6 +2,8 @@
 //!
 //! A canary that answers after a set time, asked by a few clients, has a highest rate that is known:
 //! the clients by the time.
+//!
+//! Searches take longer than all other tests here. Tests begin in the order of their names: by this one they begin early.
 
 use std::process::Command;
 use std::time::Duration;

@@ -387,12 +387,13 @@ fn honest_passes() -> Result<Completion, Failed> {
                     continue;
                 }
             }
-            let unsent = figure(trial, "errors_unsent");
-            assert_eq!(figure(trial, "errors"), unsent, "{load}: {:#}", trial["first_errors"]);
-            if unsent > 0.0 {
-                busy = format!("the machine was busy: {unsent} were due and never sent, {load}");
+            let errors = figure(trial, "errors");
+            // Beside other studies the machine may have no time for requests that are due; alone it has.
+            if attempt == 0 && errors > 0.0 && errors == figure(trial, "errors_unsent") {
+                busy = format!("the machine was busy: {errors} were due and never sent, {load}");
                 continue;
             }
+            assert_eq!(errors, 0.0, "{load}: {:#}", trial["first_errors"]);
             let verdict = |name: &str| {
                 let check = array(&trial["checks"]).iter().find(|check| check["name"] == name);
                 check.map(|check| &check["verdict"])
