@@ -14,6 +14,9 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
 
+/// How many times longer than once it is warm a cold canary's delay is.
+const COLD: f64 = 30.0;
+
 /// The faults to make. Shares are from 0 to 1; the default is to be honest.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Faults {
@@ -53,8 +56,8 @@ pub(crate) struct Faults {
     pub(crate) stall_after: Duration,
     /// The time from the start in which it answers 503.
     pub(crate) slow_start: Duration,
-    /// For how long after the first request answers are slow: by [`Self::delay`] at first, then ever
-    /// less. A delay is nothing else where this is not zero.
+    /// For how long after the first request the delay is longer: [`COLD`] times [`Self::delay`] at
+    /// first, then ever less.
     pub(crate) warm_up: Duration,
     /// The time after which the process ends by itself.
     pub(crate) die_after: Option<Duration>,
@@ -162,7 +165,7 @@ impl Faults {
             return self.delay;
         }
         let left = self.warm_up.saturating_sub(since);
-        self.delay.mul_f64(left.as_secs_f64() / self.warm_up.as_secs_f64())
+        self.delay.mul_f64(1.0 + (COLD - 1.0) * left.as_secs_f64() / self.warm_up.as_secs_f64())
     }
 }
 

@@ -215,7 +215,8 @@ fn files_arrive_whole_or_not_at_all() {
 #[test]
 fn a_connection_is_carried_both_ways() {
     let agent = agent();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // Nobody else is given a port of this address once the listener is gone.
+    let listener = TcpListener::bind("127.46.3.9:0").unwrap();
     let address = listener.local_addr().unwrap();
     let echo = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();

@@ -345,7 +345,7 @@ pub(crate) static ROWS: &[Row] = &[
         "warms-up",
         &COURSE,
         "closed",
-        "delay: 60ms, warm-up: 3500ms",
+        "warm-up: 3500ms",
         &[Expected::Check("stationary", "was too short")],
     ),
     canary(
