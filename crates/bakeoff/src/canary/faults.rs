@@ -14,7 +14,7 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
 
-/// How many times longer than once it is warm a cold canary's delay is.
+/// Delay of a cold canary, in multiples of a warm one's.
 const COLD: f64 = 30.0;
 
 /// The faults to make. Shares are from 0 to 1; the default is to be honest.

@@ -13,6 +13,8 @@ use bakeoff_agent::{
 use bakeoff_host::{Exit, NodeSpec, Process};
 use serde_json::Value;
 
+use crate::support::listener_apart;
+
 fn sent() -> Sent {
     Sent::read(Path::new(env!("CARGO_BIN_EXE_bakeoff"))).unwrap()
 }
@@ -215,8 +217,7 @@ fn files_arrive_whole_or_not_at_all() {
 #[test]
 fn a_connection_is_carried_both_ways() {
     let agent = agent();
-    // Nobody else is given a port of this address once the listener is gone.
-    let listener = TcpListener::bind("127.46.3.9:0").unwrap();
+    let listener = listener_apart();
     let address = listener.local_addr().unwrap();
     let echo = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
@@ -245,7 +246,7 @@ fn a_connection_is_carried_both_ways() {
 fn a_connection_of_a_tunnel_is_one_of_the_server() {
     let agent = agent();
     let dialer = agent.dialer();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = listener_apart();
     let address = listener.local_addr().unwrap();
     let within = Duration::from_secs(5);
     // Much comes back, and is read slowly: all of it arrives, and then the end.

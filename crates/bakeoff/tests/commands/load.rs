@@ -1,7 +1,6 @@
 //! `bakeoff load` as users and their scripts meet it, against the canary.
 
 use std::io::Write as _;
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -12,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::support::canary::{Canary, alone, search};
 use crate::support::schema::Schemas;
-use crate::support::{Ran, array, bakeoff, folders, record, text};
+use crate::support::{Ran, array, bakeoff, folders, listener_apart, record, text};
 
 pub(crate) fn load(arguments: &[&str]) -> Ran {
     Ran::run(bakeoff().arg("load").args(arguments))
@@ -343,7 +342,7 @@ fn search_finds_the_highest_rate_within_an_objective() {
 
 #[test]
 fn a_server_that_is_not_there_is_said_at_once() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = listener_apart();
     let address = listener.local_addr().unwrap();
     drop(listener);
     let began = Instant::now();

@@ -19,8 +19,10 @@ pub(crate) mod under_way;
 pub(crate) mod vault;
 pub(crate) mod watched;
 
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
@@ -384,6 +386,13 @@ pub(crate) fn has(program: &str) -> bool {
 pub(crate) fn decode(packed: &Value) -> Histogram<u64> {
     let bytes = STANDARD.decode(text(&packed["hdr"])).unwrap();
     Deserializer::new().deserialize(&mut &bytes[..]).unwrap()
+}
+
+/// Listens at an address of its own: nobody else is given its port once it is gone, so that nobody listens there.
+pub(crate) fn listener_apart() -> TcpListener {
+    static HOST: AtomicU8 = AtomicU8::new(1);
+    let address = Ipv4Addr::new(127, 46, 3, HOST.fetch_add(1, Ordering::Relaxed));
+    TcpListener::bind((address, 0)).expect("all of 127.0.0.0/8 is this machine's")
 }
 
 /// A shell that keeps a CPU busy as long as this is there.
