@@ -21,7 +21,7 @@ use serde_json::Value;
 use super::carrier::{self, Carrier, Sent};
 use super::clocks::Offset;
 use super::error::{AgentError, AgentRefusal};
-use super::frame::{self, DATA_MAX, Frame, Kind};
+use super::frame::{self, DATA_MAX, Frame, Kind, read_json};
 use super::message::{ClockReading, DialLine, Hello, PROTOCOL, Request};
 use super::way::Way;
 
@@ -40,8 +40,8 @@ const SAID_LINES: usize = 10;
 /// A frame of a request, taken apart.
 #[derive(Debug)]
 pub enum Incoming {
-    /// A note.
-    Note(Value),
+    /// A note, JSON as it came ([`read_json`]).
+    Note(Vec<u8>),
     /// Plain bytes.
     Data(Vec<u8>),
     /// No more bytes.
@@ -59,11 +59,11 @@ impl Incoming {
     /// In words, when it is no message.
     pub(crate) fn read(frame: Frame) -> Result<Self, serde_json::Error> {
         Ok(match frame.kind {
-            Kind::Ask | Kind::Note => Self::Note(serde_json::from_slice(&frame.body)?),
+            Kind::Ask | Kind::Note => Self::Note(frame.body),
             Kind::Data => Self::Data(frame.body),
             Kind::End => Self::End,
             Kind::Answer => Self::Answer(frame.body),
-            Kind::Refusal => Self::Refusal(serde_json::from_slice(&frame.body)?),
+            Kind::Refusal => Self::Refusal(read_json(&frame.body)?),
         })
     }
 }
@@ -166,8 +166,7 @@ impl Agent {
         };
         let from = reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let garbled = |why: String| AgentError::Garbled { machine: name.clone(), why };
-        let hello: Value =
-            serde_json::from_slice(&frame.body).map_err(|error| garbled(error.to_string()))?;
+        let hello: Value = read_json(&frame.body).map_err(|error| garbled(error.to_string()))?;
         // Looked at first: another version may introduce itself in other words.
         let theirs = hello.get("protocol").and_then(Value::as_u64).unwrap_or(0) as u32;
         if theirs != PROTOCOL {
@@ -175,8 +174,7 @@ impl Agent {
             carrier::end_by_pipe(&mut child, END_WITHIN);
             return Err(AgentError::OtherProtocol { machine: name, theirs, ours: PROTOCOL });
         }
-        let hello: Hello =
-            serde_json::from_value(hello).map_err(|error| garbled(error.to_string()))?;
+        let hello: Hello = read_json(&frame.body).map_err(|error| garbled(error.to_string()))?;
         let stderr = child.stderr.take();
         let shared = Arc::new(Shared {
             machine: name,
@@ -338,8 +336,8 @@ impl Exchange {
     ///
     /// # Errors
     /// When it is another one.
-    pub fn read<T: DeserializeOwned>(&self, note: Value) -> Result<T, AgentError> {
-        serde_json::from_value(note).map_err(|error| self.garbled("note", &error))
+    pub fn read<T: DeserializeOwned>(&self, note: &[u8]) -> Result<T, AgentError> {
+        read_json(note).map_err(|error| self.garbled("note", &error))
     }
 
     /// Reads the answer.
@@ -347,7 +345,7 @@ impl Exchange {
     /// # Errors
     /// When it is another one.
     pub fn read_answer<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, AgentError> {
-        serde_json::from_slice(body).map_err(|error| self.garbled("answer", &error))
+        read_json(body).map_err(|error| self.garbled("answer", &error))
     }
 
     fn garbled(&self, what: &str, error: &serde_json::Error) -> AgentError {

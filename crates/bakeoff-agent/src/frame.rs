@@ -7,6 +7,9 @@
 //! Not here: what bodies mean (`message`).
 
 use std::io::{self, Read, Write};
+use std::str;
+
+use serde::de::{DeserializeOwned, Error as _};
 
 /// The bytes that an agent begins with.
 pub(crate) const PREAMBLE: &[u8] = b"\x00bakeoff agent\x00";
@@ -46,6 +49,14 @@ impl Kind {
         let all = [Self::Ask, Self::Answer, Self::Refusal, Self::Note, Self::Data, Self::End];
         all.into_iter().find(|kind| *kind as u8 == byte)
     }
+}
+
+/// Reads JSON from a body. It is read as text, as records are: a type has one reader then, and not a second for bytes.
+///
+/// # Errors
+/// When it is not UTF-8, or is no such message.
+pub fn read_json<T: DeserializeOwned>(body: &[u8]) -> serde_json::Result<T> {
+    serde_json::from_str(str::from_utf8(body).map_err(serde_json::Error::custom)?)
 }
 
 /// One frame.

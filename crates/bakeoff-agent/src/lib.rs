@@ -28,6 +28,7 @@ pub use carrier::{Carrier, Sent};
 pub use client::{Agent, Dialer, Exchange, Incoming};
 pub use clocks::{Offset, Origin};
 pub use error::{AgentError, AgentRefusal};
+pub use frame::read_json;
 pub use line::{Back, Line};
 pub use message::{
     ClockReading, DialLine, FileStamp, Hello, LoadLine, PROTOCOL, Request, TripsTold,

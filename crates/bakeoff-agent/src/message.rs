@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::order::LaunchOrder;
 
 /// The version of the protocol. It changes with every change of what is sent.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;
 
 /// The first note of an agent, of request 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ pub struct ClockReading {
 
 /// A request to an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "ask", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Request {
     /// Asks for the time: a [`ClockReading`].
     Now,
@@ -247,8 +247,8 @@ pub enum Request {
     },
     /// Asks for what is beyond a host, of whoever serves with it.
     Duty {
-        /// The order, in the binary's words.
-        what: Value,
+        /// The order, JSON in the binary's words.
+        what: String,
     },
 }
 

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::client::Incoming;
 use super::error::AgentRefusal;
-use super::frame::{Frame, Kind, PREAMBLE};
+use super::frame::{Frame, Kind, PREAMBLE, read_json};
 use super::line::{Back, Line, Outlet, send};
 use super::message::{Hello, Request};
 use super::workshop::Workshop;
@@ -31,8 +31,7 @@ pub trait Duties: Send + Sync + 'static {
     ///
     /// # Errors
     /// A refusal, in words.
-    fn perform(&self, what: Value, workshop: &Workshop, line: &Line)
-    -> Result<Value, AgentRefusal>;
+    fn perform(&self, what: &str, workshop: &Workshop, line: &Line) -> Result<Value, AgentRefusal>;
 
     /// Does what is to be done when the coordinator is gone, once everything that was started has ended.
     fn coordinator_gone(&self) {}
@@ -97,7 +96,7 @@ fn read_on(
             }
             continue;
         }
-        let request = match serde_json::from_slice(&frame.body) {
+        let request = match read_json(&frame.body) {
             Ok(request) => request,
             Err(error) => {
                 answer(to, number, Err(AgentRefusal::new(format!("this is no request: {error}"))))?;
@@ -115,7 +114,7 @@ fn read_on(
         let told = Arc::clone(&told);
         std::thread::Builder::new().name(format!("request-{number}")).spawn(move || {
             let done = match request {
-                Request::Duty { what } => duties.perform(what, &workshop, &line),
+                Request::Duty { what } => duties.perform(&what, &workshop, &line),
                 request => workshop.perform(request, &line),
             };
             told.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);

@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use super::client::{Dialer, Exchange, Incoming};
 use super::error::{AgentError, AgentRefusal};
+use super::frame::read_json;
 use super::line::Line;
 use super::message::{DialLine, Request};
 use super::way::Way;
@@ -122,7 +123,7 @@ pub(crate) fn carry(
                     come.send(bytes).ok();
                 }
                 Some(Incoming::Note(note)) => {
-                    if let Ok(DialLine::Taken(bytes)) = serde_json::from_value(note) {
+                    if let Ok(DialLine::Taken(bytes)) = read_json(&note) {
                         window.give(bytes);
                     }
                 }
@@ -229,7 +230,7 @@ fn await_connected(exchange: &Exchange, within: Duration) -> io::Result<()> {
         let lost = |error| io::Error::new(io::ErrorKind::ConnectionAborted, format!("{error}"));
         match exchange.next_within(left).map_err(lost)? {
             None => return Err(io::ErrorKind::TimedOut.into()),
-            Some(Incoming::Note(note)) => match serde_json::from_value(note) {
+            Some(Incoming::Note(note)) => match read_json(&note) {
                 Ok(DialLine::Connected) => return Ok(()),
                 Ok(DialLine::Failed(Some(number))) => {
                     return Err(io::Error::from_raw_os_error(number));
@@ -260,7 +261,6 @@ fn pair() -> io::Result<(TcpStream, TcpStream)> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
 
     use super::super::frame::{Frame, Kind};
     use super::*;
@@ -322,9 +322,9 @@ mod tests {
             });
             assert_eq!(settled(&way.bytes), WINDOW);
             // Neither a lie nor a small part opens more than the window.
-            tell.send(Incoming::Note(json!({"taken": 5}))).unwrap();
+            tell.send(Incoming::Note(br#"{"taken": 5}"#.to_vec())).unwrap();
             assert_eq!(settled(&way.bytes), WINDOW + 5);
-            tell.send(Incoming::Note(json!({"taken": u64::MAX}))).unwrap();
+            tell.send(Incoming::Note(format!("{{\"taken\": {}}}", u64::MAX).into_bytes())).unwrap();
             assert_eq!(settled(&way.bytes), 2 * WINDOW + 5);
             tell.send(Incoming::End).unwrap();
         });

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-use bakeoff_agent::{AgentRefusal, Incoming, Line, LoadLine, Workshop};
+use bakeoff_agent::{AgentRefusal, Incoming, Line, LoadLine, Workshop, read_json};
 use bakeoff_clock as clock;
 use bakeoff_engine::Live;
 use bakeoff_engine::together::StartGate;
@@ -50,7 +50,7 @@ pub(super) fn hearing<T: Send>(
         while !worker.is_finished() {
             match line.next_within(LOOK_EVERY) {
                 Ok(None) => {}
-                Ok(Some(Incoming::Note(note))) => match serde_json::from_value(note) {
+                Ok(Some(Incoming::Note(note))) => match read_json(&note) {
                     Ok(LoadLine::Begin(at)) => drop(begin.send(Some(at))),
                     Ok(LoadLine::Stop) => {
                         stop.store(true, Ordering::Relaxed);

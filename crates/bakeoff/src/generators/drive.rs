@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bakeoff_agent::{AgentError, Exchange, Incoming, LoadLine, Offset};
+use bakeoff_agent::{AgentError, Exchange, Incoming, LoadLine, Offset, read_json};
 use bakeoff_clock as clock;
 use bakeoff_core::histogram::HistogramError;
 use bakeoff_core::measurement::Measurement;
@@ -395,7 +395,7 @@ impl<'a> Generators<'a> {
                 match exchange.next_within(LISTEN_EVERY)? {
                     None => {}
                     Some(Incoming::Note(note)) => {
-                        if let Ok(LoadLine::Live(live)) = serde_json::from_value(note)
+                        if let Ok(LoadLine::Live(live)) = read_json(&note)
                             && let Ok(live) = serde_json::from_value::<Live>(live)
                             && let Some(all) = lives.add(place, live)
                         {
@@ -457,7 +457,7 @@ fn connected(exchange: &Exchange, interrupted: &AtomicBool) -> Result<(), Genera
         }
         match exchange.next_within(LISTEN_EVERY * 4)? {
             Some(Incoming::Note(note)) => {
-                if let Ok(LoadLine::Connected) = serde_json::from_value(note) {
+                if let Ok(LoadLine::Connected) = read_json(&note) {
                     return Ok(());
                 }
             }

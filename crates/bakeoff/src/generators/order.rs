@@ -25,7 +25,7 @@ use crate::trial::baseline::BaselineOrder;
 
 /// An order for a generator.
 #[derive(Clone, Serialize, Deserialize)]
-#[serde(tag = "order", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Order {
     /// Begins a trial: from here on the generator has these keys.
     Keys(Box<KeysOrder>),
@@ -71,7 +71,7 @@ pub(crate) enum Order {
 /// # Errors
 /// When it refuses, or its machine is lost.
 pub(crate) fn duty<T: DeserializeOwned>(agent: &Agent, order: &Order) -> Result<T, AgentError> {
-    let what = serde_json::to_value(order).unwrap_or_default();
+    let what = serde_json::to_string(order).unwrap_or_default();
     agent.ask(&Request::Duty { what })
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn open<'a>(
     orders: impl Iterator<Item = Order>,
 ) -> Result<Vec<Exchange>, AgentError> {
     let given = agents.zip(orders).map(|(agent, order)| {
-        let what = serde_json::to_value(&order).unwrap_or_default();
+        let what = serde_json::to_string(&order).unwrap_or_default();
         agent.open(&Request::Duty { what })
     });
     given.collect()

@@ -57,13 +57,8 @@ fn refused(error: EngineError) -> AgentRefusal {
 }
 
 impl Duties for Generator {
-    fn perform(
-        &self,
-        what: Value,
-        workshop: &Workshop,
-        line: &Line,
-    ) -> Result<Value, AgentRefusal> {
-        let order: Order = serde_json::from_value(what)
+    fn perform(&self, what: &str, workshop: &Workshop, line: &Line) -> Result<Value, AgentRefusal> {
+        let order: Order = serde_json::from_str(what)
             .map_err(|error| AgentRefusal::new(format!("this is no order: {error}")))?;
         match order {
             Order::Keys(order) => {

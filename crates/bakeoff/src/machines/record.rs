@@ -135,7 +135,7 @@ impl Machines {
             let echo = server.agent.open(&Request::Echo { address: place.address })?;
             let address: SocketAddr = loop {
                 match echo.next()? {
-                    Incoming::Note(note) => break echo.read(note)?,
+                    Incoming::Note(note) => break echo.read(&note)?,
                     Incoming::Refusal(refusal) => return Err(echo.refused(refusal).into()),
                     _ => {}
                 }

@@ -145,7 +145,7 @@ pub(crate) fn reaches(
     let echo = agent.open(&Request::Echo { address: place.address })?;
     let address: SocketAddr = loop {
         match echo.next()? {
-            Incoming::Note(note) => break echo.read(note)?,
+            Incoming::Note(note) => break echo.read(&note)?,
             Incoming::Refusal(refusal) => return Err(echo.refused(refusal)),
             _ => {}
         }
