@@ -1,16 +1,16 @@
 //! Where a process can be reached: TCP and UDP addresses, of it and of all that descends from it.
 //!
-//! `/proc/net/tcp`, `tcp6`, `udp` and `udp6` list every socket of the network namespace with its inode
-//! (`proc_pid_net(5)`), and a process's descriptors name the inodes that it holds. An address stands
-//! there as words of 32 bits in the machine's own order, in hexadecimal. A UDP socket that is connected takes packets of
-//! its peer alone and is none of these.
+//! The kernel tells of TCP sockets that listen with their inodes, and a process's descriptors name the inodes that it
+//! holds. Where it does not, `/proc/net/tcp` and `tcp6` list every socket of the network namespace, as `udp` and `udp6`
+//! do (`proc_pid_net(5)`): an address stands there as words of 32 bits in the machine's own order, in hexadecimal. A UDP
+//! socket that is connected takes packets of its peer alone and is none of these.
 //!
 //! Not here: what sockets moved (`sockets`).
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::procfs;
+use super::{procfs, sockets};
 
 /// `TCP_LISTEN` as the files have it.
 const LISTEN: &str = "0A";
@@ -22,20 +22,26 @@ const UNCONNECTED: &str = "07";
 pub(super) fn addresses(group: i32) -> Vec<SocketAddr> {
     let family = procfs::family(group);
     let inodes: BTreeSet<u32> = family.iter().flat_map(|stat| procfs::sockets(stat.pid)).collect();
-    let read = |file| std::fs::read_to_string(file).unwrap_or_default();
-    let texts = [
-        (read("/proc/net/tcp"), LISTEN),
-        (read("/proc/net/tcp6"), LISTEN),
-        (read("/proc/net/udp"), UNCONNECTED),
-        (read("/proc/net/udp6"), UNCONNECTED),
-    ];
-    let of = |(text, state): &(String, &str)| -> Vec<(SocketAddr, u32)> {
-        text.lines().filter_map(|line| listener(line, state)).collect()
-    };
-    let listeners = texts.iter().flat_map(of);
-    let ours = listeners.filter(|(_, inode)| inodes.contains(inode));
+    if inodes.is_empty() {
+        return Vec::new();
+    }
+    let mut listeners = sockets::listeners().unwrap_or_else(listed_tcp);
+    listeners.extend(listed(["/proc/net/udp", "/proc/net/udp6"], UNCONNECTED));
+    let ours = listeners.into_iter().filter(|(_, inode)| inodes.contains(inode));
     let addresses: BTreeSet<SocketAddr> = ours.map(|(address, _)| address).collect();
     addresses.into_iter().collect()
+}
+
+/// TCP sockets that listen, by the files.
+fn listed_tcp() -> Vec<(SocketAddr, u32)> {
+    listed(["/proc/net/tcp", "/proc/net/tcp6"], LISTEN)
+}
+
+/// The sockets in these files that are in a state, with their inodes.
+fn listed(files: [&str; 2], state: &str) -> Vec<(SocketAddr, u32)> {
+    let texts = files.map(|file| std::fs::read_to_string(file).unwrap_or_default());
+    let lines = texts.iter().flat_map(|text| text.lines());
+    lines.filter_map(|line| listener(line, state)).collect()
 }
 
 /// The address and the inode of a line, if it is of a socket in this state.
@@ -82,6 +88,12 @@ mod tests {
         assert!(addresses(group).contains(&packets.local_addr().unwrap()));
         packets.connect(address).unwrap();
         assert!(!addresses(group).contains(&packets.local_addr().unwrap()), "it has a peer");
+        let of_ours = |mut all: Vec<(SocketAddr, u32)>| {
+            all.retain(|(of, _)| *of == address);
+            all
+        };
+        let told = of_ours(sockets::listeners().expect("the kernel tells of its sockets"));
+        assert_eq!((told.len(), &told), (1, &of_ours(listed_tcp())), "the files say the same");
         let of_init = addresses(1);
         assert!(!of_init.contains(&address) || group == 1, "{of_init:?}");
         drop(plain);

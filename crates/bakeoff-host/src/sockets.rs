@@ -13,6 +13,9 @@
 //!
 //! Which connections are new at a look says who opens many of them to whom, and not how many.
 //!
+//! Sockets that listen are asked for alone: the kernel then passes over all connections, and those that are over and
+//! kept for a while, of which a load leaves thousands.
+//!
 //! Not here: when to look (`observe`), other protocols than TCP.
 
 use std::collections::{BTreeMap, HashMap};
@@ -40,9 +43,7 @@ pub(super) struct Owner {
 
 /// Follows every TCP socket of the machine.
 pub(super) struct Sockets {
-    netlink: OwnedFd,
-    sequence: u32,
-    buffer: Vec<u8>,
+    kernel: Kernel,
     /// By the cookie that the kernel gives each socket and never gives again.
     known: HashMap<u64, Known>,
     /// Bytes of closed sockets, by owner.
@@ -79,28 +80,17 @@ const SEARCHES_MAX: u8 = 2;
 impl Sockets {
     /// `None` where the kernel does not tell.
     pub(super) fn open() -> Option<Self> {
-        let flags = SocketFlags::CLOEXEC;
-        let kind = SocketType::RAW;
-        let of = Some(netlink::SOCK_DIAG);
-        let netlink = socket_with(AddressFamily::NETLINK, kind, flags, of).ok()?;
-        // The kernel answers at once; should it not, there are no figures rather than a hang.
-        set_socket_timeout(&netlink, Timeout::Recv, Some(Duration::from_secs(1))).ok()?;
-        let mut sockets = Self {
-            netlink,
-            sequence: 0,
-            buffer: vec![0; 64 << 10],
-            known: HashMap::new(),
-            gone: Vec::new(),
-            opened: Counts::default(),
-        };
-        sockets.dump().map(|_| sockets)
+        let mut kernel = Kernel::open()?;
+        kernel.dump(OPEN)?;
+        let opened = Counts::default();
+        Some(Self { kernel, known: HashMap::new(), gone: Vec::new(), opened })
     }
 
     /// Returns the bytes that each owner has moved since the first sample; `None` when the kernel stopped telling.
     pub(super) fn sample(&mut self, owners: &[Owner]) -> Option<Vec<Moved>> {
-        let found = self.dump()?;
+        let found = self.kernel.dump(OPEN)?;
         self.gone.resize(owners.len().max(self.gone.len()), (0, 0));
-        let round = self.sequence;
+        let round = self.kernel.sequence;
         let mut unknown = false;
         let has = |end: SocketAddr| owners.iter().position(|one| one.ports.contains(&end.port()));
         for socket in &found {
@@ -150,7 +140,7 @@ impl Sockets {
 
     /// Completes the counters of sockets that are gone by those of their other ends, where these are still there.
     fn ask_other_ends(&mut self, found: &[Socket]) {
-        let round = self.sequence;
+        let round = self.kernel.sequence;
         if self.known.values().all(|known| known.seen == round) {
             return;
         }
@@ -171,7 +161,7 @@ impl Sockets {
 
     /// Counts each connection to an owner once, when it is known who opened it, or never will be.
     fn count(&mut self) {
-        let round = self.sequence;
+        let round = self.kernel.sequence;
         for known in self.known.values_mut() {
             let is_settled = known.owner.is_some() || known.seen != round || !known.is_sought();
             if let Some(to) = known.opens.filter(|_| is_settled) {
@@ -193,11 +183,36 @@ impl Sockets {
             known.searches += 1;
         }
     }
+}
 
-    /// All TCP sockets that carry or may still carry data.
-    fn dump(&mut self) -> Option<Vec<Socket>> {
+/// Returns the address and the inode of each TCP socket that listens; `None` where the kernel does not tell.
+pub(super) fn listeners() -> Option<Vec<(SocketAddr, u32)>> {
+    let found = Kernel::open()?.dump(LISTENING)?;
+    Some(found.into_iter().map(|socket| (socket.ends.0, socket.inode)).collect())
+}
+
+/// The kernel's end of `NETLINK_SOCK_DIAG`.
+struct Kernel {
+    netlink: OwnedFd,
+    sequence: u32,
+    buffer: Vec<u8>,
+}
+
+impl Kernel {
+    fn open() -> Option<Self> {
+        let flags = SocketFlags::CLOEXEC;
+        let kind = SocketType::RAW;
+        let of = Some(netlink::SOCK_DIAG);
+        let netlink = socket_with(AddressFamily::NETLINK, kind, flags, of).ok()?;
+        // The kernel answers at once; should it not, there are no figures rather than a hang.
+        set_socket_timeout(&netlink, Timeout::Recv, Some(Duration::from_secs(1))).ok()?;
+        Some(Self { netlink, sequence: 0, buffer: vec![0; 64 << 10] })
+    }
+
+    /// All TCP sockets that are in one of these states.
+    fn dump(&mut self, states: u32) -> Option<Vec<Socket>> {
         self.sequence = self.sequence.wrapping_add(1);
-        let request = request(self.sequence);
+        let request = request(self.sequence, states);
         let sent = send(&self.netlink, &request, SendFlags::empty()).ok()?;
         if sent != request.len() {
             return None;
@@ -240,8 +255,11 @@ const ERROR: u16 = 2;
 const DONE: u16 = 3;
 /// `INET_DIAG_INFO`: the attribute that holds a `tcp_info`.
 const INFO: u16 = 2;
-/// Established, FIN-WAIT-1 and -2, CLOSE-WAIT, LAST-ACK and CLOSING, as bits.
-const STATES: u32 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
+/// States in which a socket carries or may still carry data: established, FIN-WAIT-1 and -2, CLOSE-WAIT, LAST-ACK and
+/// CLOSING, as bits (`net/tcp_states.h`).
+const OPEN: u32 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
+/// LISTEN.
+const LISTENING: u32 = 1 << 10;
 /// Bytes of a `nlmsghdr`, and of an `inet_diag_msg`.
 const HEADER: usize = 16;
 const MESSAGE: usize = 72;
@@ -249,14 +267,14 @@ const MESSAGE: usize = 72;
 const BYTES_ACKED: usize = 120;
 
 /// A `nlmsghdr` and an `inet_diag_req` (`linux/inet_diag.h`). Its newer form asks for one family.
-fn request(sequence: u32) -> [u8; 76] {
+fn request(sequence: u32, states: u32) -> [u8; 76] {
     let mut request = [0; 76];
     request[0..4].copy_from_slice(&76u32.to_ne_bytes());
     request[4..6].copy_from_slice(&GET.to_ne_bytes());
     request[6..8].copy_from_slice(&ASK_ALL.to_ne_bytes());
     request[8..12].copy_from_slice(&sequence.to_ne_bytes());
     request[19] = 1 << (INFO - 1);
-    request[68..72].copy_from_slice(&STATES.to_ne_bytes());
+    request[68..72].copy_from_slice(&states.to_ne_bytes());
     request
 }
 
@@ -383,7 +401,7 @@ mod tests {
         // Until the client's kernel has acknowledged it, the closed end has its counters.
         let mut beside = Sockets::open().unwrap();
         wait_for("its counters' end", || {
-            beside.dump().unwrap().iter().all(|socket| socket.ends.0.port() != port)
+            beside.kernel.dump(OPEN).unwrap().iter().all(|socket| socket.ends.0.port() != port)
         });
         let (sent, received) = sockets.sample(&owners).unwrap()[0];
         // A connection's beginning and its end each count as a byte.
@@ -408,7 +426,7 @@ mod tests {
     #[test]
     fn an_answer_that_makes_no_sense_is_no_answer() {
         let mut found = Vec::new();
-        let mut error = request(5);
+        let mut error = request(5, OPEN);
         error[4..6].copy_from_slice(&ERROR.to_ne_bytes());
         assert!(parse(&error, 5, &mut found).is_none());
         assert!(parse(&error, 6, &mut found).is_some(), "an answer to another request");
