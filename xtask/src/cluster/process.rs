@@ -179,6 +179,10 @@ fn title(command: &Command) -> String {
     words.iter().take(3).map(file).collect::<Vec<_>>().join(" ")
 }
 
+/// The pauses between two looks: looking may start a program, on a machine that is busy with what is waited for.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(320);
+
 /// Waits until `is_so` returns true.
 ///
 /// # Errors
@@ -189,11 +193,13 @@ pub(super) fn wait_until(
     late: impl FnOnce() -> ClusterError,
 ) -> Result<(), ClusterError> {
     let give_up = Instant::now() + within;
+    let mut pause = FIRST_PAUSE;
     while !is_so()? {
         if Instant::now() > give_up {
             return Err(late());
         }
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
     Ok(())
 }

@@ -105,8 +105,12 @@ impl Hosts {
         for folder in [&path, &path.join("bin")] {
             fs::create_dir_all(folder).map_err(|error| error.to_string())?;
         }
-        let passwd = fs::read_to_string("/etc/passwd").map_err(|error| error.to_string())?;
-        let passwd = format!("{passwd}\nsshd:x:65533:65534::/run/sshd:/usr/sbin/nologin\n");
+        // A shell without a user's own start-up files: they would run with each connection.
+        let passwd = format!(
+            "root:x:0:0::{}:/bin/sh\nnobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n\
+             sshd:x:65533:65534::/run/sshd:/usr/sbin/nologin\n",
+            path.display()
+        );
         fs::write(path.join("passwd"), passwd).map_err(|error| error.to_string())?;
         if on_path("ssh").is_none() {
             let libraries: Vec<_> = library_folders(&self.tree);
@@ -130,7 +134,8 @@ impl Hosts {
             self.host(number)?;
             config.push_str(&format!(
                 "Host h{number}\n  HostName {}\n  User root\n  IdentityFile {}\n  IdentitiesOnly yes\n  \
-                 StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n",
+                 StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n  \
+                 KexAlgorithms curve25519-sha256\n  Ciphers aes128-gcm@openssh.com\n",
                 Self::address(number),
                 path.join("user").display()
             ));
