@@ -6,13 +6,13 @@ use std::io::{self, Write as _};
 use std::process::{Command, Stdio};
 
 use bakeoff_core::places::Kubernetes;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::names::Names;
 use crate::failure::Failure;
 use crate::messages;
 
-/// All that is needed, as `kubectl auth can-i` takes it.
+/// All that is needed: a verb, and a resource as `kubectl auth can-i` takes it.
 const RIGHTS: [[&str; 2]; 6] = [
     ["create", "jobs.batch"],
     ["create", "statefulsets.apps"],
@@ -139,29 +139,18 @@ impl Kubectl {
             false => (&GIVEN_NAMESPACE[..], &[][..]),
         };
         let needed = [needed, &RIGHTS].concat();
-        let all = || needed.iter().chain(keeper).chain([&RESIZE_RIGHT]);
-        let asked: Vec<_> = std::thread::scope(|scope| {
-            let ask = |right: &[&'static str; 2]| {
-                let [verb, what] = *right;
-                scope.spawn(move || self.run(&["auth", "can-i", verb, what], ""))
-            };
-            let each: Vec<_> = all().map(ask).collect();
-            each.into_iter()
-                .map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                .collect()
-        });
-        let mut missing = Vec::new();
-        for (right, answer) in all().zip(asked) {
-            let (_, out, complaint) = answer?;
-            match out.lines().last().unwrap_or_default() {
-                "yes" => {}
-                no if no.starts_with("no") => missing.push(right),
-                _ => {
-                    let why = format!("the Kubernetes cluster does not answer\n    | {complaint}");
-                    return Err(Failure::unreachable(why));
-                }
-            }
+        let all: Vec<&[&str; 2]> = needed.iter().chain(keeper).chain([&RESIZE_RIGHT]).collect();
+        let reviews: Vec<Value> = all.iter().map(|right| self.review(right)).collect();
+        let reviews = json!({"apiVersion": "v1", "kind": "List", "items": reviews});
+        let create = ["create", "--validate=false", "-f", "-", "-o", "json"];
+        let (_, out, complaint) = self.run(&create, &reviews.to_string())?;
+        let answers = allowed(&out);
+        if answers.len() != all.len() {
+            let why = format!("the Kubernetes cluster does not answer\n    | {complaint}");
+            return Err(Failure::unreachable(why));
         }
+        let missing = all.into_iter().zip(answers).filter(|(_, is_allowed)| !is_allowed);
+        let missing: Vec<&[&str; 2]> = missing.map(|(right, _)| right).collect();
         let of = |rights: &[[&str; 2]]| -> Vec<String> {
             let lacks = rights.iter().filter(|right| missing.contains(right));
             lacks.map(|[verb, what]| format!("{verb} {what}")).collect()
@@ -171,6 +160,26 @@ impl Kubectl {
             needed: of(&needed),
             keeper: (!keeper.is_empty()).then(|| keeper.join(", ")),
             resize: missing.contains(&&RESIZE_RIGHT),
+        })
+    }
+
+    /// An object that asks whether the user has a right. The cluster keeps nothing of it.
+    fn review(&self, [verb, what]: &[&str; 2]) -> Value {
+        let (resource, group) = what.split_once('.').unwrap_or((what, ""));
+        let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+        let mut asked = json!({
+            "verb": verb,
+            "group": group,
+            "resource": resource,
+            "subresource": subresource,
+        });
+        if resource != "namespaces" {
+            asked["namespace"] = self.names.namespace.as_str().into();
+        }
+        json!({
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": asked},
         })
     }
 
@@ -253,5 +262,26 @@ impl Kubectl {
             "something of the run may be left in the namespace `{namespace}`\n    | {why}\nhint: kubectl --namespace \
              {namespace} {command}"
         ));
+    }
+}
+
+/// Reads what `kubectl` printed of reviews, in their order: whether each right is there.
+fn allowed(printed: &str) -> Vec<bool> {
+    let reviews = serde_json::Deserializer::from_str(printed).into_iter::<Value>();
+    reviews.map_while(|review| review.ok()?["status"]["allowed"].as_bool()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rights_are_read_up_to_what_is_no_review() {
+        let check = |printed: &str, expected: &[bool]| assert_eq!(allowed(printed), expected);
+        let [yes, no] = [true, false].map(|one| json!({"status": {"allowed": one}}).to_string());
+        check(&format!("{yes}\n{no}{yes}"), &[true, false, true]);
+        check(&format!("{no}\nerror: no route to host"), &[false]);
+        check(&format!("{yes}\n{{\"status\": {{}}}}{yes}"), &[true]);
+        check("", &[]);
     }
 }
