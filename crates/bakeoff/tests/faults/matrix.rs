@@ -74,7 +74,7 @@ static UPDATES: Scene = Scene {
     loads: "{load: {clients: 4, stop: {operations: 2000}}}",
     nodes: 1,
 };
-static READS: Scene = Scene {
+pub(crate) static READS: Scene = Scene {
     name: "reads",
     options: "sync: none, delay: 2ms",
     workload: "{mix: {get: 1}, keys: {count: 100}}",
@@ -183,7 +183,7 @@ pub(crate) static ELSEWHERE: &[Elsewhere] = &[
         by: "a server that finds its address in use once",
         follows: "it is started again on another port, unless the user chose it",
         test: (
-            "bakeoff/tests/commands/services.rs",
+            "bakeoff/tests/commands/own_services.rs",
             "command_whose_port_is_taken_is_started_again_on_another",
         ),
     },
