@@ -118,7 +118,7 @@ const ALLOWED: &[Allowed] = &[
 
 /// Systems that may run at once: they wait for elections and kills most of their time, and lose votes on a machine
 /// that has no time for them.
-static AT_ONCE: Semaphore = Semaphore::new(4);
+static AT_ONCE: Semaphore = Semaphore::new(8);
 
 /// Words for an address that is nobody's seat.
 const WORDS: &[&str] = &["127.0.0.1", "0.0.0.0", "localhost", "[::]", "::1"];

@@ -26,7 +26,7 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use serde_json::Value;
 
-use matrix::{COURSE, ELSEWHERE, Expected, Made, ROWS, Row, Scene};
+use matrix::{COURSE, ELSEWHERE, Expected, Made, READS, ROWS, Row, Scene};
 use support::semaphore::Semaphore;
 use support::{AUDITS, Bench, OF_THE_MACHINE, Ran, array, figure, text};
 use surroundings::{How, Staged, stage};
@@ -52,14 +52,14 @@ const CHECKS: [&str; 15] = [
 /// Checks that some machines cannot make: those without cgroups, those that do not tell stolen time, and those
 /// that tests share.
 const NOT_EVERYWHERE: [&str; 3] = ["limits", "steal", "neighbours"];
-/// How often an honest canary is tried on a machine that has no time for the generator.
+/// How often an honest canary is tried on a machine that has no time for the generator; the last time alone.
 const ATTEMPTS: usize = 3;
 const BEGIN: &str = "<!-- faults: begin -->";
 const END: &str = "<!-- faults: end -->";
 /// The honest system of each scene.
 const HONEST: &str = "honest";
 /// Studies that may run at once.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 6;
 
 /// The report, exit code and messages of a study's run.
 struct Seen {
@@ -76,9 +76,8 @@ fn main() -> ExitCode {
         Trial::ignorable_test("the_honest_canary_passes_everything", honest_passes),
         Trial::test("method_md_shows_the_matrix", documented),
     ];
-    // The longest study first: nothing else is left to run beside its end.
-    let is_long =
-        |row: &&Row| matches!(row.made, Made::Canary { scene, .. } if scene.name == COURSE.name);
+    // The longest studies first: nothing else is left to run beside their ends.
+    let is_long = |row: &&Row| matches!(row.made, Made::Canary { scene, .. } if [COURSE.name, READS.name].contains(&scene.name));
     let (long, short): (Vec<_>, Vec<_>) = ROWS.iter().partition(is_long);
     for row in long.into_iter().chain(short) {
         let name = format!("{}/{}", row.name, row.load);
@@ -137,10 +136,15 @@ fn scene(scene: &'static Scene) -> Found {
     })
 }
 
-/// Runs a scene's honest canary again, by itself, once for all rows of the scene.
+/// Returns whether nothing else runs beside an honest canary that is tried again.
+fn is_alone(attempt: usize) -> bool {
+    attempt + 1 == ATTEMPTS
+}
+
+/// Runs a scene's honest canary again, without the others, once for all rows of the scene.
 fn honest_again(scene: &'static Scene, attempt: usize) -> Found {
     let key = format!("{}, attempt {attempt}", scene.name);
-    once(&key, true, || run_scene(scene, &BTreeMap::from([(HONEST, "")])))
+    once(&key, is_alone(attempt), || run_scene(scene, &BTreeMap::from([(HONEST, "")])))
 }
 
 /// `systems`: the options of each by its name.
@@ -272,7 +276,7 @@ fn caught(row: &'static Row) -> Result<Completion, Failed> {
 }
 
 /// The honest canary under the same study is not accused of it. Where the machine had no time for
-/// the generator it is tried again, alone.
+/// the generator it is tried again, at last alone.
 fn spared(row: &'static Row) -> Result<Completion, Failed> {
     let mut busy = String::new();
     for attempt in 0..ATTEMPTS {
@@ -280,7 +284,8 @@ fn spared(row: &'static Row) -> Result<Completion, Failed> {
             Made::Canary { scene: of, .. } if attempt == 0 => scene(of),
             Made::Canary { scene: of, .. } => honest_again(of, attempt),
             Made::Around { how, .. } => {
-                let again = || in_turn(true, || run_around(how, false));
+                let all = is_alone(attempt) || needs_all(how, false);
+                let again = || in_turn(all, || run_around(how, false));
                 match if attempt == 0 { around(how, false) } else { again() } {
                     Ok(found) => found,
                     Err(why) => return Ok(Completion::ignored_with(why)),
@@ -369,7 +374,7 @@ fn honest_passes() -> Result<Completion, Failed> {
                  trials: 1\n";
     let mut busy = String::new();
     for attempt in 0..ATTEMPTS {
-        let seen = in_turn(attempt > 0, || {
+        let seen = in_turn(is_alone(attempt), || {
             let bench = Bench::new(study);
             run(&bench, &mut bench.command())
         })?;
@@ -389,7 +394,7 @@ fn honest_passes() -> Result<Completion, Failed> {
             }
             let errors = figure(trial, "errors");
             // Beside other studies the machine may have no time for requests that are due; alone it has.
-            if attempt == 0 && errors > 0.0 && errors == figure(trial, "errors_unsent") {
+            if !is_alone(attempt) && errors > 0.0 && errors == figure(trial, "errors_unsent") {
                 busy = format!("the machine was busy: {errors} were due and never sent, {load}");
                 continue;
             }
