@@ -92,7 +92,11 @@ pub(super) fn bench(system: &str, workloads: &[&str], loads: &[&str]) -> Bench {
 }
 
 pub(super) fn run(system: &str, workloads: &[&str], loads: &[&str]) -> Run {
-    let run = bench(system, workloads, loads).run();
+    to_its_end(bench(system, workloads, loads))
+}
+
+fn to_its_end(bench: Bench) -> Run {
+    let run = bench.run();
     crate::support::nothing_runs_in(run.bench.path());
     run
 }
@@ -249,7 +253,7 @@ fn reads_are_as_fresh_as_asked_for(case: &Case) {
             "{targets}: {{clients: 4, targets: {targets}, stop: {{operations: {OPERATIONS}}}, timeout: 30s}}"
         )
     };
-    let run = run(
+    let bench = bench(
         &case.in_study(),
         &[
             "fresh: {mix: {get: 70, put: 30}, keys: {count: 40}, reads: linearizable, loads: [followers]}",
@@ -257,6 +261,10 @@ fn reads_are_as_fresh_as_asked_for(case: &Case) {
         ],
         &[&load("leader"), &load("followers")],
     );
+    // Three trials, of which each other test starts its servers anew.
+    let study = std::fs::read_to_string(bench.study()).unwrap() + "clusters: kept\n";
+    std::fs::write(bench.study(), study).unwrap();
+    let run = to_its_end(bench);
     all_is_well(&run, OPERATIONS as f64);
     let record = run.record();
     let trials: Vec<&Value> = record.iter().filter(|line| line["line"] == "trial").collect();

@@ -187,14 +187,15 @@ fn busiest(bench: &Bench, node: &str, stretch: Duration) -> f64 {
 }
 
 fn cpu_limits(_: &Case) -> Result<(), Lacking> {
-    const LIMIT: f64 = 0.1;
+    // Below the share that it has of two CPUs among all that runs beside it, or the limit is never what holds it.
+    const LIMIT: f64 = 0.07;
     let mut seen = Vec::new();
     // More than the limit is never to be had; all of it only when others leave it so much.
     loop {
         let limits = format!(", limits: {{cpu: {LIMIT}, memory: 200MiB}}");
         let bench =
-            bench(&gateway("gw", "consul", &limits), "clients: 50, warmup: 0s, stop: {after: 6s}");
-        let cpu = busiest(&bench, "gw-1", Duration::from_secs(4));
+            bench(&gateway("gw", "consul", &limits), "clients: 50, warmup: 0s, stop: {after: 8s}");
+        let cpu = busiest(&bench, "gw-1", Duration::from_secs(6));
         let record = bench.record();
         let trial = record.iter().find(|line| line["line"] == "trial").unwrap();
         let verdict = check(trial, "limits");
