@@ -205,8 +205,7 @@ if [ "$(started ${{stat##*) }} 2>/dev/null)" != {ticks} ]; then
     echo "hint: cargo xtask cluster up" >&2
     exit 1
 fi
-# It is over before garbage matters.
-export KUBECONFIG={kubeconfig} KUBECACHEDIR={cache} KUBERC=off GOGC=off
+export KUBECONFIG={kubeconfig} KUBECACHEDIR={cache} KUBERC=off
 exec nsenter --net={namespace} -- {kubernetes} kubectl "$@"
 "#,
         pid = control.init.pid,

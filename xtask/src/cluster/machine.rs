@@ -101,8 +101,6 @@ impl Machine {
         nsenter.arg(format!("--target={}", self.init.pid));
         nsenter.args(["--mount", "--pid", "--net", "--uts", "--ipc", "--"]).arg(program);
         programs.prepare(&mut nsenter);
-        // Servers of a small cluster collect garbage for a fifth of their CPU time; it needs none of it.
-        nsenter.env("GOGC", "400");
         nsenter
     }
 
