@@ -414,6 +414,23 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_the_same_whether_cleared_read_or_new() {
+        let nothing = Latencies::default();
+        let mut cleared = holding(&[1000, LATENCY_MAX_NS * 2]);
+        assert_ne!(cleared, nothing);
+        cleared.clear();
+        assert_eq!((&cleared, cleared.count()), (&nothing, 0));
+        assert_eq!(cleared.encode(), deflated(&empty()));
+        assert_eq!(Latencies::decode(&cleared.encode(), 0).unwrap(), nothing);
+        let mut merged = nothing.clone();
+        merged.merge(&cleared);
+        assert_eq!((merged.quantile(0.5), merged.min(), merged.mean()), (None, None, None));
+        assert_eq!(merged.count_above(Duration::ZERO), 0);
+        merged.merge(&holding(&[1000]));
+        assert_eq!(merged, holding(&[1000]));
+    }
+
+    #[test]
     fn a_saturated_quantile_is_not_a_number() {
         let latencies = holding(&[1000, 1000, 1000, LATENCY_MAX_NS * 2]);
         assert_eq!(latencies.saturated(), 1);
