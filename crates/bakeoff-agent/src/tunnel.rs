@@ -261,7 +261,6 @@ fn pair() -> io::Result<(TcpStream, TcpStream)> {
 
 #[cfg(test)]
 mod tests {
-
     use super::super::frame::{Frame, Kind};
     use super::*;
 

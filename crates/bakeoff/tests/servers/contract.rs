@@ -81,14 +81,18 @@ fn every_system_has_a_contract_case() {
     }
 }
 
-/// Runs a study of one system. The workloads and loads are YAML of one line each.
-pub(super) fn bench(system: &str, workloads: &[&str], loads: &[&str]) -> Bench {
+/// A study of one system. The workloads and loads are YAML of one line each.
+fn study(system: &str, workloads: &[&str], loads: &[&str]) -> String {
     let lines = |lines: &[&str]| lines.iter().map(|line| format!("  {line}\n")).collect::<String>();
-    Bench::new(&format!(
+    format!(
         "title: A contract\nsystems:\n  {system}\nworkloads:\n{}loads:\n{}trials: 1\n",
         lines(workloads),
         lines(loads)
-    ))
+    )
+}
+
+pub(super) fn bench(system: &str, workloads: &[&str], loads: &[&str]) -> Bench {
+    Bench::new(&study(system, workloads, loads))
 }
 
 pub(super) fn run(system: &str, workloads: &[&str], loads: &[&str]) -> Run {
@@ -253,7 +257,7 @@ fn reads_are_as_fresh_as_asked_for(case: &Case) {
             "{targets}: {{clients: 4, targets: {targets}, stop: {{operations: {OPERATIONS}}}, timeout: 30s}}"
         )
     };
-    let bench = bench(
+    let study = study(
         &case.in_study(),
         &[
             "fresh: {mix: {get: 70, put: 30}, keys: {count: 40}, reads: linearizable, loads: [followers]}",
@@ -261,10 +265,8 @@ fn reads_are_as_fresh_as_asked_for(case: &Case) {
         ],
         &[&load("leader"), &load("followers")],
     );
-    // Three trials, of which each other test starts its servers anew.
-    let study = std::fs::read_to_string(bench.study()).unwrap() + "clusters: kept\n";
-    std::fs::write(bench.study(), study).unwrap();
-    let run = to_its_end(bench);
+    // One cluster serves all three trials. Other tests start one for each.
+    let run = to_its_end(Bench::new(&(study + "clusters: kept\n")));
     all_is_well(&run, OPERATIONS as f64);
     let record = run.record();
     let trials: Vec<&Value> = record.iter().filter(|line| line["line"] == "trial").collect();
