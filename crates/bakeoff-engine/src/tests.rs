@@ -194,9 +194,12 @@ fn a_poisson_load_that_ends_by_a_count_ends_with_the_last_that_is_due() {
 
 #[test]
 fn moments_are_sampled_of_poisson_loads_alone() {
-    let poisson = drive(&open_load(2, Spacing::Poisson), |_| {});
+    let [poisson, constant] = std::thread::scope(|scope| {
+        [Spacing::Poisson, Spacing::Constant]
+            .map(|spacing| scope.spawn(move || drive(&open_load(2, spacing), |_| {})))
+            .map(|driving| driving.join().unwrap())
+    });
     assert!(!poisson.sent.is_empty());
-    let constant = drive(&open_load(2, Spacing::Constant), |_| {});
     assert_eq!(constant.sent, [0; 0]);
 }
 

@@ -24,6 +24,10 @@ pub enum Exit {
     OutOfReach,
 }
 
+/// From a child's death until it is reaped. Each of its threads takes what `/proc` knows of it with it, and may lose the
+/// CPU over that; the kernel makes who reaps the child meanwhile wait for it in a loop that keeps a CPU busy.
+const THREADS_GO: Duration = Duration::from_millis(2);
+
 /// Returns how a child ended, without reaping it.
 pub(super) fn peek(child: &Child) -> Option<Exit> {
     let pid = Pid::from_raw(child.id() as i32)?;
@@ -45,6 +49,12 @@ pub(super) fn end(child: &mut Child) -> Exit {
     }
     let others = family.iter().filter(|stat| stat.pid != group).collect::<Vec<_>>();
     others.iter().for_each(|stat| procfs::kill(stat));
+    let died = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    if let Some(pid) = Pid::from_raw(group)
+        && rustix::process::waitid(WaitId::Pid(pid), died).is_ok()
+    {
+        std::thread::sleep(THREADS_GO);
+    }
     let exit = child.wait().map_or(Exit::Signal(Signal::KILL.as_raw()), Exit::from);
     // The orphans' end is not ours to wait for but by looking. A killed process goes at once
     // unless the kernel holds it, and then nothing that we could do would help.

@@ -8,12 +8,13 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bakeoff_clock as clock;
 use bakeoff_core::record::BaselineAppends;
+use serde::{Deserialize, Serialize};
 
 use super::HostError;
 
@@ -73,7 +74,7 @@ fn time_appends(file: File) -> std::io::Result<AppendLatency> {
 }
 
 /// How long each number of clients is measured at most, and all of them together.
-const COMMITS_FOR: Duration = Duration::from_millis(250);
+pub const COMMITS_FOR: Duration = Duration::from_millis(250);
 const ALL_COMMITS_FOR: Duration = Duration::from_millis(1600);
 /// Each number of clients has its turn so many times, so that what else the disk does for a moment
 /// bears on all alike.
@@ -83,55 +84,67 @@ const COMMIT_BYTES_MAX: u64 = 32 << 20;
 /// The file is at least this long, so that syncs of neighbours do not fall into one block.
 const COMMIT_FILE_MIN: u64 = 8 << 20;
 
-/// Durable appends of `bytes` each when `clients` of them share a write and a sync, for each number
-/// of clients; those whose appends would be more than 32 MiB at once are left out. One rate is
-/// that of the median sync: what a moment of somebody else's load costs is no limit of the disk. The other
-/// is that of the mean, since a store has to wait for the slow ones as well.
-///
-/// The file is laid out beforehand and written over from its beginning to its end, as logs that
-/// reserve their space are: no sync has to change the file's length or its blocks. A log that grows
-/// stays below this.
-pub fn commits(
-    dir: &Path,
-    bytes: u64,
-    clients: &[u32],
-    stop: &AtomicBool,
-) -> Result<Vec<BaselineAppends>, HostError> {
-    let batch = |clients: u32| u64::from(clients).saturating_mul(bytes);
-    let fits = |clients: &u32| (1..=COMMIT_BYTES_MAX).contains(&batch(*clients));
-    let clients: Vec<u32> = clients.iter().copied().filter(fits).collect();
-    let longest = clients.iter().copied().map(batch).max().unwrap_or(0);
-    let fail = |error| HostError::io("measure the disk in", dir, error);
-    let file = tempfile::tempfile_in(dir).map_err(fail)?;
-    let length = (2 * longest).max(COMMIT_FILE_MIN);
-    let zeros = vec![0; 1 << 20];
-    for place in (0..length).step_by(zeros.len()) {
-        file.write_all_at(&zeros, place).map_err(fail)?;
-    }
-    file.sync_all().map_err(fail)?;
-    let each = (ALL_COMMITS_FOR / clients.len().max(1) as u32).min(COMMITS_FOR) / TURNS;
-    let mut times: Vec<Vec<Duration>> = vec![Vec::new(); clients.len()];
-    for _ in 0..TURNS {
-        for (times, &clients) in times.iter_mut().zip(&clients) {
-            if stop.load(Ordering::Relaxed) {
-                return Ok(Vec::new());
-            }
-            time_commits(&file, length, batch(clients), each, times).map_err(fail)?;
+/// Durable appends to measure, by numbers of clients that share a write and a sync.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Commits {
+    /// Where the file is made and removed.
+    pub dir: PathBuf,
+    /// Bytes of each append.
+    pub bytes: u64,
+    /// Numbers of clients; those whose appends would be more than 32 MiB at once are left out.
+    pub clients: Vec<u32>,
+    /// How long each number of clients is measured at most.
+    pub each: Duration,
+}
+
+impl Commits {
+    /// Measures the rate for each number of clients. One rate is that of the median sync: what a moment of somebody
+    /// else's load costs is no limit of the disk. The other is that of the mean, since a store has to wait for the slow
+    /// ones as well.
+    ///
+    /// The file is laid out beforehand and written over from its beginning to its end, as logs that
+    /// reserve their space are: no sync has to change the file's length or its blocks. A log that grows
+    /// stays below this.
+    ///
+    /// # Errors
+    /// When the file cannot be made, written or synced.
+    pub fn measure(&self, stop: &AtomicBool) -> Result<Vec<BaselineAppends>, HostError> {
+        let batch = |clients: u32| u64::from(clients).saturating_mul(self.bytes);
+        let fits = |clients: &u32| (1..=COMMIT_BYTES_MAX).contains(&batch(*clients));
+        let clients: Vec<u32> = self.clients.iter().copied().filter(fits).collect();
+        let longest = clients.iter().copied().map(batch).max().unwrap_or(0);
+        let fail = |error| HostError::io("measure the disk in", &self.dir, error);
+        let file = tempfile::tempfile_in(&self.dir).map_err(fail)?;
+        let length = (2 * longest).max(COMMIT_FILE_MIN);
+        let zeros = vec![0; 1 << 20];
+        for place in (0..length).step_by(zeros.len()) {
+            file.write_all_at(&zeros, place).map_err(fail)?;
         }
+        file.sync_all().map_err(fail)?;
+        let each = (ALL_COMMITS_FOR / clients.len().max(1) as u32).min(self.each) / TURNS;
+        let mut times: Vec<Vec<Duration>> = vec![Vec::new(); clients.len()];
+        for _ in 0..TURNS {
+            for (times, &clients) in times.iter_mut().zip(&clients) {
+                if stop.load(Ordering::Relaxed) {
+                    return Ok(Vec::new());
+                }
+                time_commits(&file, length, batch(clients), each, times).map_err(fail)?;
+            }
+        }
+        let point = |(mut times, clients): (Vec<Duration>, u32)| {
+            times.sort_unstable();
+            let quickest = times.first()?.as_secs_f64();
+            let mean = times.iter().sum::<Duration>().as_secs_f64() / times.len() as f64;
+            let median = times[(times.len() - 1) / 2].as_secs_f64();
+            Some(BaselineAppends {
+                clients,
+                per_second: f64::from(clients) / median,
+                per_second_mean: Some(f64::from(clients) / mean),
+                quickest_us: Some(quickest * 1e6),
+            })
+        };
+        Ok(times.into_iter().zip(clients).filter_map(point).collect())
     }
-    let point = |(mut times, clients): (Vec<Duration>, u32)| {
-        times.sort_unstable();
-        let quickest = times.first()?.as_secs_f64();
-        let mean = times.iter().sum::<Duration>().as_secs_f64() / times.len() as f64;
-        let median = times[(times.len() - 1) / 2].as_secs_f64();
-        Some(BaselineAppends {
-            clients,
-            per_second: f64::from(clients) / median,
-            per_second_mean: Some(f64::from(clients) / mean),
-            quickest_us: Some(quickest * 1e6),
-        })
-    };
-    Ok(times.into_iter().zip(clients).filter_map(point).collect())
 }
 
 /// Adds the times of durable writes of `batch` bytes, one after the other for so long, at least one.
@@ -244,7 +257,13 @@ mod tests {
     fn appends_that_share_a_sync_are_measured_for_each_number_of_clients_that_fits() {
         let dir = tempfile::tempdir().unwrap();
         let stop = AtomicBool::new(false);
-        let points = commits(dir.path(), 1280, &[1, 64, 1 << 20], &stop).unwrap();
+        let commits = |bytes, clients: &[u32]| Commits {
+            dir: dir.path().to_owned(),
+            bytes,
+            clients: clients.to_vec(),
+            each: COMMITS_FOR,
+        };
+        let points = commits(1280, &[1, 64, 1 << 20]).measure(&stop).unwrap();
         let clients: Vec<u32> = points.iter().map(|point| point.clients).collect();
         assert_eq!(clients, [1, 64]);
         for point in &points {
@@ -256,8 +275,8 @@ mod tests {
         }
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
         stop.store(true, Ordering::Relaxed);
-        assert_eq!(commits(dir.path(), 1280, &[1], &stop).unwrap(), []);
-        assert_eq!(commits(dir.path(), 0, &[1], &stop).unwrap(), []);
+        assert_eq!(commits(1280, &[1]).measure(&stop).unwrap(), []);
+        assert_eq!(commits(0, &[1]).measure(&stop).unwrap(), []);
     }
 
     #[test]

@@ -266,9 +266,10 @@ impl Host {
         }
         spec.dir = std::path::absolute(&spec.dir)
             .map_err(|e| HostError::io("use the node's directory", &spec.dir, e))?;
-        write_files(&spec)?;
+        // Before it is there: whoever is killed in between leaves nothing.
         launcher::remove_folder(&spec.dir)
             .map_err(|e| HostError::io("have a folder removed", &spec.dir, e))?;
+        write_files(&spec)?;
         let log = self.logs.join(format!("{}.log", spec.name));
         Server::start(spec, program, log, Arc::clone(&self.confine)).map(Process::here)
     }

@@ -359,7 +359,7 @@ impl Observer {
         self.sample_processes(at, now, asked);
         if occasion != Occasion::Moment {
             self.look_at_memory(now, asked);
-            self.sample_sockets(now, asked);
+            self.sample_sockets(now, false);
             self.sample_directories(now, asked);
         }
         let mut row = self.machine.sample();
@@ -482,8 +482,10 @@ impl Observer {
         }
     }
 
-    fn sample_sockets(&mut self, now: Instant, asked: bool) {
-        if !asked && !self.sockets_pace.is_due(now) {
+    /// Looks at the sockets where that is due, or `must` be. Phases may follow each other within milliseconds, and a
+    /// look at all sockets costs some: at the end of each, only what is due is looked at.
+    fn sample_sockets(&mut self, now: Instant, must: bool) {
+        if !must && !self.sockets_pace.is_due(now) {
             return;
         }
         let Some(sockets) = &mut self.sockets else { return };

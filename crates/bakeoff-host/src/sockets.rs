@@ -78,10 +78,9 @@ type Ends = (SocketAddr, SocketAddr);
 const SEARCHES_MAX: u8 = 2;
 
 impl Sockets {
-    /// `None` where the kernel does not tell.
+    /// `None` where the kernel cannot be asked.
     pub(super) fn open() -> Option<Self> {
-        let mut kernel = Kernel::open()?;
-        kernel.dump(OPEN)?;
+        let kernel = Kernel::open()?;
         let opened = Counts::default();
         Some(Self { kernel, known: HashMap::new(), gone: Vec::new(), opened })
     }

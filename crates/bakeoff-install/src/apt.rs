@@ -108,6 +108,9 @@ pub fn apart(command: &mut Command, dir: &Path) -> io::Result<()> {
     let dir = dir.display().to_string();
     option("Dir::State::Lists", &format!("{dir}/lists"));
     option("Dir::Cache", &dir);
+    // What it has read of its lists, for the next call. Images of Docker are set to read them each time.
+    option("Dir::Cache::pkgcache", "pkgcache.bin");
+    option("Dir::Cache::srcpkgcache", "srcpkgcache.bin");
     option("Acquire::Languages", "none");
     // Only what names packages is needed, not descriptions for software centres.
     for index in

@@ -16,9 +16,9 @@ use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256, Sha512};
 
-use super::cache::hex;
 use super::download::{Limits, download};
 use super::error::SourceError;
+use super::hashes::hex;
 use super::recipe::{Algorithm, Member, Pin, Vouched};
 use super::version::VersionRequest;
 use super::{Fetched, Job};

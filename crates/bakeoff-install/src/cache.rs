@@ -4,12 +4,13 @@
 //! SHA-256 of every file. Its name ends in a hash of what it was built from, so that two versions of bakeoff
 //! never replace each other's programs. A program is put together in `CACHE/etcd/.work-…` and
 //! renamed into place, so that a folder with a manifest is whole. `CACHE/etcd/.lock` keeps two
-//! bakeoffs from fetching the same thing at once. `CACHE/logs/` keeps what the tools wrote.
+//! bakeoffs from fetching the same thing at once. `CACHE/logs/` keeps what the tools wrote, `CACHE/hashes/` the hashes of
+//! files that have not changed since (`hashes`).
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -19,7 +20,8 @@ use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 use super::error::InstallError;
-use super::place;
+use super::hashes::{hash, hex, sha256_of, sha256_of_text};
+use super::place::{self, foreign};
 use super::refusal::Damage;
 use super::tool::Watcher;
 
@@ -90,7 +92,7 @@ pub(super) struct Entry {
 pub(super) enum Look {
     /// Its files are there and have their sizes.
     Glance,
-    /// Their SHA-256 is computed anew.
+    /// Their SHA-256 is what it was.
     Hash,
 }
 
@@ -189,17 +191,6 @@ impl Cache {
             }
             thread::sleep(Duration::from_millis(100));
         }
-    }
-}
-
-/// Says, ready to stand after its name, why somebody else may have written a file or folder that names what we
-/// execute; `None` where only we can.
-pub fn foreign(found: &fs::Metadata) -> Option<String> {
-    let us = rustix::process::geteuid().as_raw();
-    match (found.uid(), found.mode()) {
-        (owner, _) if owner != us => Some(format!("is of the user with the id {owner}")),
-        (_, mode) if mode & 0o022 != 0 => Some("can be written by other users".to_owned()),
-        _ => None,
     }
 }
 
@@ -391,7 +382,7 @@ impl Manifest {
             let whole = tree.join(path);
             Ok(Held {
                 path: path.clone(),
-                sha256: sha256_of(&whole)?,
+                sha256: hash(&whole)?,
                 size_bytes: fs::metadata(&whole)?.len(),
             })
         };
@@ -435,33 +426,6 @@ pub(super) fn hash_of_held(files: &[Held]) -> String {
     program_hash(&files)
 }
 
-/// The SHA-256 of a text, in hexadecimal.
-pub(super) fn sha256_of_text(text: &str) -> String {
-    hex(&Sha256::digest(text.as_bytes()))
-}
-
-/// Returns the SHA-256 of a file, in hexadecimal.
-///
-/// # Errors
-/// When the file cannot be read.
-pub fn sha256_of(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
-    let mut hash = Sha256::new();
-    let mut buffer = vec![0; 1 << 16];
-    loop {
-        let n = file.read(&mut buffer)?;
-        if n == 0 {
-            return Ok(hex(&hash.finalize()));
-        }
-        hash.update(&buffer[..n]);
-    }
-}
-
-/// Bytes in lower-case hexadecimal.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 pub(super) fn cannot(doing: &'static str, path: &Path, error: io::Error) -> InstallError {
     InstallError::Cache { path: path.to_owned(), doing, error }
 }
@@ -489,7 +453,7 @@ mod tests {
 
     #[test]
     fn cache_that_others_can_write_is_refused() {
-        use std::os::unix::fs::PermissionsExt as _;
+        use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::at(dir.path().join("cache"));
         assert!(cache.check_owner().is_ok(), "it is not there yet");

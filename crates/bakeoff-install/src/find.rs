@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::cache::{Cache, Entry, Look, hash_of_held, program_hash, sha256_of, sha256_of_text};
+use super::cache::{Cache, Entry, Look, hash_of_held, program_hash};
 use super::error::InstallError;
+use super::hashes::{sha256_of, sha256_of_text};
 use super::java::{self, Java};
 use super::npm::Node;
 use super::recipe::{Recipe, Shape, Source};

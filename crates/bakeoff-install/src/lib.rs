@@ -20,6 +20,7 @@ mod download;
 mod error;
 mod find;
 mod go_module;
+mod hashes;
 mod java;
 mod maven;
 mod npm;
@@ -48,9 +49,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use availability::{Availability, describe};
-pub use cache::{Cache, foreign, sha256_of};
+pub use cache::Cache;
 pub use error::{InstallError, RuntimeMissing, SourceError};
 pub use find::{named, own_sha256};
+pub use hashes::sha256_of;
+pub use place::foreign;
 pub use recipe::{Algorithm, Libraries, Member, Pin, Recipe, Shape, Source};
 pub use refusal::{AskError, Damage, PackageError, Refusal};
 pub use runtime::{Runtime, RuntimeFound};
@@ -423,7 +426,7 @@ fn proven(
         Some(_) => fetched.date.or(output.date),
         None => output.date.or(fetched.date),
     };
-    manifest.ingredients_sha256 = cache::sha256_of_text(&source.ingredients());
+    manifest.ingredients_sha256 = hashes::sha256_of_text(&source.ingredients());
     let hold = |files| Manifest::read(tree, files).map_err(|e| SourceError::io("read", tree, &e));
     manifest.files = hold(&fetched.files)?;
     manifest.libraries = hold(&fetched.libraries)?;

@@ -1,7 +1,9 @@
-//! Where what is fetched is kept.
+//! Where what is fetched is kept, and whose that is.
 //!
 //! Not here: what is in it (`cache`).
 
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 /// bakeoff's cache: `$BAKEOFF_CACHE`, else `$XDG_CACHE_HOME/bakeoff`, else `~/.cache/bakeoff`; `None`
@@ -16,4 +18,15 @@ pub fn cache(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     let xdg = set("XDG_CACHE_HOME").filter(|dir| dir.is_absolute());
     let base = xdg.or_else(|| set("HOME").map(|home| home.join(".cache")))?;
     Some(base.join("bakeoff"))
+}
+
+/// Says, ready to stand after its name, why somebody else may have written a file or folder that names what we
+/// execute; `None` where only we can.
+pub fn foreign(found: &Metadata) -> Option<String> {
+    let us = rustix::process::geteuid().as_raw();
+    match (found.uid(), found.mode()) {
+        (owner, _) if owner != us => Some(format!("is of the user with the id {owner}")),
+        (_, mode) if mode & 0o022 != 0 => Some("can be written by other users".to_owned()),
+        _ => None,
+    }
 }

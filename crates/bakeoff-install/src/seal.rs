@@ -4,12 +4,12 @@
 //! times hold what they held when they were hashed. A look costs a `stat` of each file; hashing hundreds of
 //! megabytes before each trial would cost what the trial is to measure.
 
-use std::fs::{self, Metadata};
+use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::cache::Tree;
+use super::hashes::State;
 use super::refusal::Damage;
 use super::{Installed, Program};
 
@@ -21,18 +21,6 @@ pub struct Seal(Vec<Sealed>);
 struct Sealed {
     path: PathBuf,
     state: State,
-}
-
-/// Device, inode, size in bytes, and the nanoseconds since 1970 of the last change of content and of state.
-type State = (u64, u64, u64, i128, i128);
-
-fn state(file: &Metadata) -> State {
-    let at = |seconds: i64, nanoseconds: i64| {
-        i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds)
-    };
-    let modified = at(file.mtime(), file.mtime_nsec());
-    let changed = at(file.ctime(), file.ctime_nsec());
-    (file.dev(), file.ino(), file.size(), modified, changed)
 }
 
 impl Seal {
@@ -56,7 +44,7 @@ impl Seal {
             (None, Program::Node { script, .. }) => vec![script.clone()],
         };
         let sealed = paths.into_iter().map(|path| {
-            let state = state(&fs::metadata(&path).map_err(unreadable(&path))?);
+            let state = State::read(&fs::metadata(&path).map_err(unreadable(&path))?);
             Ok(Sealed { path, state })
         });
         sealed.collect::<Result<_, _>>().map(Self)
@@ -70,7 +58,7 @@ impl Seal {
         for sealed in &self.0 {
             let found = fs::metadata(&sealed.path)
                 .map_err(|error| Damage::Unreadable(sealed.path.clone(), error))?;
-            if state(&found) != sealed.state {
+            if State::read(&found) != sealed.state {
                 return Err(Damage::Changed(sealed.path.clone()));
             }
         }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256, Sha512};
 
 use super::Host;
-use super::cache::hex;
+use super::hashes::hex;
 
 /// The test server's behaviour for a path.
 #[derive(Debug, Clone)]

@@ -271,7 +271,7 @@ fn without_a_version_the_first_source_decides_whatever_else_is_cached() {
     fs::create_dir_all(from_go.join("bin")).unwrap();
     fs::copy(held.join("bin/etcd"), from_go.join("bin/etcd")).unwrap();
     let manifest = fs::read_to_string(held.join("manifest.json")).unwrap();
-    let hash = |source: &Source| cache::sha256_of_text(&source.ingredients());
+    let hash = |source: &Source| hashes::sha256_of_text(&source.ingredients());
     let manifest = manifest
         .replace("3.5.33", "3.6.16")
         .replace("\"archive\"", "\"go\"")

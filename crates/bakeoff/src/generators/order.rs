@@ -14,6 +14,7 @@ use bakeoff_core::plan;
 use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::study::{Arrivals, Load, ReadConsistency, Stop, Workload};
 use bakeoff_engine::works::keyed::{Findings, Reading};
+use bakeoff_host::disk;
 use bakeoff_install::Runtime;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -58,8 +59,8 @@ pub(crate) enum Order {
     Keep { namespace: String },
     /// Measures what its machine can do at best.
     Baseline(BaselineOrder),
-    /// Measures again what its disk can commit: appends of so many bytes, by so many clients at once.
-    Appends { dir: PathBuf, bytes: u64, clients: Vec<u32> },
+    /// Measures again what its disk can commit.
+    Appends(disk::Commits),
     /// Looks for a runtime at a path, else on `PATH`, of at least this major version.
     Runtime { runtime: Runtime, program: PathBuf, least: u32 },
     /// Describes its machine; `data` is the folder for servers' data.

@@ -19,7 +19,7 @@ use bakeoff_engine::open_files;
 use bakeoff_engine::together::Together;
 use bakeoff_engine::works::keyed::{Keyed, Reading, Source, StalenessTracking};
 use bakeoff_engine::{Drive, EngineError};
-use bakeoff_host::{disk, page_cache};
+use bakeoff_host::page_cache;
 use serde_json::Value;
 
 use super::begin::{Begun, begin_when_told, hearing, told, until_stopped};
@@ -112,9 +112,7 @@ impl Duties for Generator {
                 let open_files = open_files::raise_for(0).map_err(AgentRefusal::new)?;
                 told(&until_stopped(line, |stop| order.measure(open_files, stop))?)
             }
-            Order::Appends { dir, bytes, clients } => {
-                told(&until_stopped(line, |stop| disk::commits(&dir, bytes, &clients, stop))?)
-            }
+            Order::Appends(commits) => told(&until_stopped(line, |stop| commits.measure(stop))?),
             Order::Runtime { runtime, program, least } => told(&runtime.look_for(&program, least)),
             Order::Describe { data } => told(&describe::describe(data.as_deref())),
         }

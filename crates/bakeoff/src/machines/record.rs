@@ -104,19 +104,13 @@ impl Machines {
         first: Option<&MachineBaseline>,
         interrupted: &AtomicBool,
     ) -> Result<Vec<BaselineAppends>, Failure> {
-        let Some(first) = first.filter(|first| !first.appends.is_empty()) else {
-            return Ok(Vec::new());
-        };
-        let clients: Vec<u32> = first.appends.iter().map(|point| point.clients).collect();
+        let Some(first) = first else { return Ok(Vec::new()) };
         let takes = self.each.iter().zip(&self.places.machines);
         let takes: Vec<&Machine> =
             takes.filter(|(_, place)| place.is_home()).map(|(one, _)| one).collect();
-        let orders = takes.iter().map(|machine| Order::Appends {
-            dir: machine.folder.clone(),
-            bytes: first.append_bytes,
-            clients: clients.clone(),
-        });
-        let measured = ask_each(&takes, orders, interrupted)?;
+        let commits = takes.iter().map(|machine| baseline::commits_again(first, &machine.folder));
+        let Some(commits) = commits.collect::<Option<Vec<_>>>() else { return Ok(Vec::new()) };
+        let measured = ask_each(&takes, commits.into_iter().map(Order::Appends), interrupted)?;
         let disks: Vec<Vec<BaselineAppends>> = measured.into_iter().flatten().collect();
         Ok(baseline::quickest(&disks))
     }

@@ -46,7 +46,7 @@ const SYSTEMS: &[(&str, &str)] = &[
     ("consul", "{kind: consul, nodes: 3, options: {raft-multiplier: 3}}"),
     (
         "vault-raft",
-        "{kind: vault, nodes: 3, options: {raft-multiplier: 3, tls: on}, parts: {balancer: {kind: haproxy, \
+        "{kind: vault, nodes: 3, options: {raft-multiplier: 1, tls: on}, parts: {balancer: {kind: haproxy, \
          options: {to: leader}}}}",
     ),
     (
@@ -118,7 +118,7 @@ const ALLOWED: &[Allowed] = &[
 
 /// Systems that may run at once: they wait for elections and kills most of their time, and lose votes on a machine
 /// that has no time for them.
-static AT_ONCE: Semaphore = Semaphore::new(8);
+static AT_ONCE: Semaphore = Semaphore::new(12);
 
 /// Words for an address that is nobody's seat.
 const WORDS: &[&str] = &["127.0.0.1", "0.0.0.0", "localhost", "[::]", "::1"];

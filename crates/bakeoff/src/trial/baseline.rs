@@ -69,6 +69,8 @@ pub(crate) struct BaselineOrder {
     threads: u32,
     /// The longest measurement of round trips for one number of clients.
     measure: Duration,
+    /// The same of durable appends.
+    commit: Duration,
 }
 
 impl BaselineOrder {
@@ -76,14 +78,13 @@ impl BaselineOrder {
     pub(crate) fn new(study: &Study, dir: &Path, threads: u32) -> Self {
         // Where nothing is started the data is on somebody else's disk.
         let append_bytes = append_bytes(study).filter(|_| study.starts_any()).unwrap_or(0);
-        let otherwise = std::env::var(MEASURE_OTHERWISE).ok();
-        let otherwise = otherwise.and_then(|text| parse_duration(&text).ok());
         Self {
             dir: dir.to_owned(),
             append_bytes,
             clients: points(study, CLIENTS_MAX),
             threads,
-            measure: otherwise.unwrap_or(MEASURE),
+            measure: at_most(MEASURE),
+            commit: at_most(disk::COMMITS_FOR),
         }
     }
 
@@ -141,9 +142,26 @@ pub(crate) fn again(
     first: Option<&MachineBaseline>,
     interrupted: &AtomicBool,
 ) -> Vec<BaselineAppends> {
-    let Some(first) = first.filter(|first| !first.appends.is_empty()) else { return Vec::new() };
+    let commits = first.and_then(|first| commits_again(first, dir));
+    commits.and_then(|commits| commits.measure(interrupted).ok()).unwrap_or_default()
+}
+
+/// Returns the durable appends that were measured before the first round, for a measurement in `dir`; `None` where
+/// none were.
+pub(crate) fn commits_again(first: &MachineBaseline, dir: &Path) -> Option<disk::Commits> {
     let clients: Vec<u32> = first.appends.iter().map(|point| point.clients).collect();
-    disk::commits(dir, first.append_bytes, &clients, interrupted).unwrap_or_default()
+    (!clients.is_empty()).then(|| disk::Commits {
+        dir: dir.to_owned(),
+        bytes: first.append_bytes,
+        clients,
+        each: at_most(disk::COMMITS_FOR),
+    })
+}
+
+/// Returns how long one number of clients is measured at most: so long, where nothing else is asked for.
+fn at_most(usual: Duration) -> Duration {
+    let otherwise = std::env::var(MEASURE_OTHERWISE).ok();
+    otherwise.and_then(|text| parse_duration(&text).ok()).unwrap_or(usual)
 }
 
 /// Returns of each number of clients what the quickest of several disks commits: no system whose data is on them does
@@ -175,7 +193,10 @@ fn machine_baseline(
     let BaselineOrder { append_bytes: bytes, clients, threads, .. } = order;
     let appends = match bytes {
         0 => Vec::new(),
-        &bytes => disk::commits(dir, bytes, clients, interrupted)?,
+        &bytes => {
+            let (dir, clients, each) = (dir.to_owned(), clients.clone(), order.commit);
+            disk::Commits { dir, bytes, clients, each }.measure(interrupted)?
+        }
     };
     let server = launch(dir)?;
     let ready = plan(&server)?.ready(true)?;

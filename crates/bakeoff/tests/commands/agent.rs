@@ -13,7 +13,7 @@ use bakeoff_agent::{
 use bakeoff_host::{Exit, NodeSpec, Process};
 use serde_json::Value;
 
-use crate::support::listener_apart;
+use crate::support::{close_for_all, listener_apart};
 
 fn sent() -> Sent {
     Sent::read(Path::new(env!("CARGO_BIN_EXE_bakeoff"))).unwrap()
@@ -221,6 +221,7 @@ fn a_connection_is_carried_both_ways() {
     let address = listener.local_addr().unwrap();
     let echo = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
+        close_for_all(listener);
         let mut copy = stream.try_clone().unwrap();
         std::io::copy(&mut stream, &mut copy).unwrap();
     });
@@ -285,7 +286,7 @@ fn a_connection_of_a_tunnel_is_one_of_the_server() {
 
     // Errors are those that connecting there had.
     let agent = self::agent();
-    drop(listener);
+    close_for_all(listener);
     let refused = agent.dialer().connect(address, within).unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
 }

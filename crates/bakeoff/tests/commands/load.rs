@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::support::canary::{Canary, alone, search};
 use crate::support::schema::Schemas;
-use crate::support::{Ran, array, bakeoff, folders, listener_apart, record, text};
+use crate::support::{Ran, array, bakeoff, close_for_all, folders, listener_apart, record, text};
 
 pub(crate) fn load(arguments: &[&str]) -> Ran {
     Ran::run(bakeoff().arg("load").args(arguments))
@@ -344,7 +344,7 @@ fn search_finds_the_highest_rate_within_an_objective() {
 fn a_server_that_is_not_there_is_said_at_once() {
     let listener = listener_apart();
     let address = listener.local_addr().unwrap();
-    drop(listener);
+    close_for_all(listener);
     let began = Instant::now();
     load(&[&format!("http://ann:hunter2@{address}/"), "-H", "Authorization: hunter2"])
         .ends_with(4)

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::canary::{Canary, alone};
-use crate::support::{Ran, bakeoff, listener_apart};
+use crate::support::{Ran, bakeoff, close_for_all, listener_apart};
 use rustix::process::{Pid, Signal, kill_process};
 
 fn script(name: &str) -> PathBuf {
@@ -258,7 +258,7 @@ fn bad_command_lines_print_the_usage_and_end_with_2() {
 fn a_server_that_is_not_there_is_told() {
     let listener = listener_apart();
     let address = listener.local_addr().unwrap();
-    drop(listener);
+    close_for_all(listener);
     let ran = Ran::run(&mut wrk(&format!("http://{address}/"))).ends_with(4);
     ran.complains(&[&format!("unable to connect to {address}: Connection refused")]);
     let ran = Ran::run(&mut wrk("http://nosuch.invalid/")).ends_with(4);

@@ -52,7 +52,8 @@ const CHECKS: [&str; 15] = [
 /// Checks that some machines cannot make: those without cgroups, those that do not tell stolen time, and those
 /// that tests share.
 const NOT_EVERYWHERE: [&str; 3] = ["limits", "steal", "neighbours"];
-/// How often an honest canary is tried on a machine that has no time for the generator; the last time alone.
+/// How often an honest canary is tried on a machine that has no time for the generator: the second time beside one other
+/// study at most, the last time alone.
 const ATTEMPTS: usize = 3;
 const BEGIN: &str = "<!-- faults: begin -->";
 const END: &str = "<!-- faults: end -->";
@@ -108,25 +109,25 @@ fn run(bench: &Bench, command: &mut std::process::Command) -> Found {
     Ok(Arc::new(Seen { report, code: ran.code, stderr: ran.stderr }))
 }
 
-/// Limits what runs at once; `all` lets nothing else run.
-fn in_turn<T>(all: bool, work: impl FnOnce() -> T) -> T {
+/// Limits what runs at once: the work has `share` of [`AT_ONCE`] for itself.
+fn in_turn<T>(share: usize, work: impl FnOnce() -> T) -> T {
     static STUDIES: Semaphore = Semaphore::new(AT_ONCE);
-    let _permits = STUDIES.acquire(if all { AT_ONCE } else { 1 });
+    let _permits = STUDIES.acquire(share);
     work()
 }
 
 /// Returns the result of a study, which runs once for all rows that look at it.
-fn once(key: &str, all: bool, study: impl FnOnce() -> Found) -> Found {
+fn once(key: &str, share: usize, study: impl FnOnce() -> Found) -> Found {
     type Cell = Arc<OnceLock<Found>>;
     static DONE: LazyLock<Mutex<BTreeMap<String, Cell>>> = LazyLock::new(Mutex::default);
     let cell =
         DONE.lock().unwrap_or_else(PoisonError::into_inner).entry(key.into()).or_default().clone();
-    cell.get_or_init(|| in_turn(all, study)).clone()
+    cell.get_or_init(|| in_turn(share, study)).clone()
 }
 
 /// Runs a scene with the honest canary and all of its rows' canaries.
 fn scene(scene: &'static Scene) -> Found {
-    once(scene.name, false, || {
+    once(scene.name, 1, || {
         let mut systems = BTreeMap::from([(HONEST, "")]);
         for row in ROWS {
             if let Made::Canary { scene: its, options } = row.made
@@ -139,15 +140,24 @@ fn scene(scene: &'static Scene) -> Found {
     })
 }
 
+/// Returns the share of the machine that an honest canary has for this attempt.
+fn share(attempt: usize) -> usize {
+    match ATTEMPTS - attempt {
+        1 => AT_ONCE,
+        2 => AT_ONCE / 2,
+        _ => 1,
+    }
+}
+
 /// Returns whether nothing else runs beside an honest canary that is tried again.
 fn is_alone(attempt: usize) -> bool {
-    attempt + 1 == ATTEMPTS
+    share(attempt) == AT_ONCE
 }
 
 /// Runs a scene's honest canary again, without the others, once for all rows of the scene.
 fn honest_again(scene: &'static Scene, attempt: usize) -> Found {
     let key = format!("{}, attempt {attempt}", scene.name);
-    once(&key, is_alone(attempt), || run_scene(scene, &BTreeMap::from([(HONEST, "")])))
+    once(&key, share(attempt), || run_scene(scene, &BTreeMap::from([(HONEST, "")])))
 }
 
 /// `systems`: the options of each by its name.
@@ -172,15 +182,19 @@ fn run_scene(scene: &'static Scene, systems: &BTreeMap<&str, &str>) -> Found {
     run(&bench, &mut bench.command())
 }
 
-/// Returns whether nothing else may run beside it: what uses the CPUs, or looks for who does.
-fn needs_all(how: How, faulty: bool) -> bool {
-    how == How::Neighbour || how == How::Starved && faulty
+/// Returns the share that surroundings need: all of it, where they use the CPUs or look for who does.
+fn share_of(how: How, faulty: bool) -> usize {
+    match how {
+        How::Neighbour => AT_ONCE,
+        How::Starved if faulty => AT_ONCE,
+        _ => 1,
+    }
 }
 
 /// Runs an honest canary in surroundings with or without a fault. `None`: not on this machine.
 fn around(how: How, faulty: bool) -> Result<Found, String> {
     let mut cannot = None;
-    let found = once(&format!("{how:?} {faulty}"), needs_all(how, faulty), || {
+    let found = once(&format!("{how:?} {faulty}"), share_of(how, faulty), || {
         run_around(how, faulty).unwrap_or_else(|why| {
             cannot = Some(why);
             Err("not on this machine".into())
@@ -287,8 +301,8 @@ fn spared(row: &'static Row) -> Result<Completion, Failed> {
             Made::Canary { scene: of, .. } if attempt == 0 => scene(of),
             Made::Canary { scene: of, .. } => honest_again(of, attempt),
             Made::Around { how, .. } => {
-                let all = is_alone(attempt) || needs_all(how, false);
-                let again = || in_turn(all, || run_around(how, false));
+                let share = share(attempt).max(share_of(how, false));
+                let again = || in_turn(share, || run_around(how, false));
                 match if attempt == 0 { around(how, false) } else { again() } {
                     Ok(found) => found,
                     Err(why) => return Ok(Completion::ignored_with(why)),
@@ -377,7 +391,7 @@ fn honest_passes() -> Result<Completion, Failed> {
                  trials: 1\n";
     let mut busy = String::new();
     for attempt in 0..ATTEMPTS {
-        let seen = in_turn(is_alone(attempt), || {
+        let seen = in_turn(share(attempt), || {
             let bench = Bench::new(study);
             run(&bench, &mut bench.command())
         })?;

@@ -29,6 +29,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
+use rustix::net::Shutdown;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -393,6 +394,12 @@ pub(crate) fn listener_apart() -> TcpListener {
     static HOST: AtomicU8 = AtomicU8::new(1);
     let address = Ipv4Addr::new(127, 46, 3, HOST.fetch_add(1, Ordering::Relaxed));
     TcpListener::bind((address, 0)).expect("all of 127.0.0.0/8 is this machine's")
+}
+
+/// Ends a listener for all that hold it: a process that another test is just starting may have it until it executes its
+/// program.
+pub(crate) fn close_for_all(listener: TcpListener) {
+    rustix::net::shutdown(&listener, Shutdown::Both).expect("it listens");
 }
 
 /// A shell that keeps a CPU busy as long as this is there.

@@ -1,0 +1,218 @@
+//! Remembers the SHA-256 of files that have not changed since they were hashed.
+//!
+//! Each run hashes its programs, and each bakeoff itself: of some 100 MB that takes a tenth of a second of CPU time, most
+//! often for the same bytes as the last time. `CACHE/hashes/` has a small file for each inode that was hashed: its size,
+//! the times of the last change of its bytes (`mtime`) and of its inode (`ctime`), and the hash. The kernel sets `ctime`
+//! at each change, and no call sets it back. A file that changed within the two seconds before is hashed and not
+//! remembered: the kernel's clock has ticks of some milliseconds, and two changes within one look alike.
+//!
+//! Where the cache is not there, is somebody else's or cannot be written, each file is hashed each time.
+//!
+//! Not here: which files are hashed, and what their hashes must be (`cache`, `find`).
+
+use std::fs::{self, DirBuilder, File, Metadata};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use tempfile::NamedTempFile;
+
+use super::place::{self, foreign};
+
+/// The age of a file's last change from which on a change would show.
+const SETTLED: Duration = Duration::from_secs(2);
+
+/// Returns the SHA-256 of a file, in hexadecimal: a remembered one, where the file has not changed since.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn sha256_of(path: &Path) -> io::Result<String> {
+    let cache = place::cache(|name| std::env::var_os(name).map(PathBuf::from));
+    // Whoever can write there could have us believe another hash.
+    let ours = |dir: &PathBuf| fs::metadata(dir).is_ok_and(|found| foreign(&found).is_none());
+    match cache.filter(ours) {
+        Some(cache) => Memory { folder: cache.join("hashes"), settled: SETTLED }.sha256_of(path),
+        None => hash(path),
+    }
+}
+
+/// Returns the SHA-256 of the bytes that a file has now, in hexadecimal.
+pub(super) fn hash(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        let n = file.read(&mut buffer)?;
+        if n == 0 {
+            return Ok(hex(&hash.finalize()));
+        }
+        hash.update(&buffer[..n]);
+    }
+}
+
+/// The SHA-256 of a text, in hexadecimal.
+pub(super) fn sha256_of_text(text: &str) -> String {
+    hex(&Sha256::digest(text.as_bytes()))
+}
+
+/// Bytes in lower-case hexadecimal.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+struct Memory {
+    folder: PathBuf,
+    settled: Duration,
+}
+
+/// The state of a file: of one that has changed it differs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct State {
+    device: u64,
+    inode: u64,
+    size: u64,
+    /// Nanoseconds since 1970.
+    bytes_changed: i128,
+    inode_changed: i128,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Known {
+    state: State,
+    sha256: String,
+}
+
+impl Memory {
+    fn sha256_of(&self, path: &Path) -> io::Result<String> {
+        let state = State::read(&fs::metadata(path)?);
+        let place = self.folder.join(format!("{:x}-{:x}", state.device, state.inode));
+        let known = fs::read(&place).ok();
+        let known = known.and_then(|bytes| serde_json::from_slice::<Known>(&bytes).ok());
+        if let Some(known) = known.filter(|known| known.state == state) {
+            return Ok(known.sha256);
+        }
+        // Made before the file is read: its time is that from which on the file must not have changed.
+        let noted = self.note();
+        let sha256 = hash(path)?;
+        if let Ok((note, now)) = noted
+            && now - state.inode_changed >= self.settled.as_nanos() as i128
+            && State::read(&fs::metadata(path)?) == state
+        {
+            let known = Known { state, sha256: sha256.clone() };
+            // What cannot be remembered is hashed again.
+            let _ = keep(note, &known, &place);
+        }
+        Ok(sha256)
+    }
+
+    /// Makes a file to remember a hash in, and returns the time of that.
+    fn note(&self) -> io::Result<(NamedTempFile, i128)> {
+        if !self.folder.is_dir() {
+            DirBuilder::new().mode(0o700).create(&self.folder)?;
+        }
+        let note = NamedTempFile::new_in(&self.folder)?;
+        let now = State::read(&note.as_file().metadata()?).inode_changed;
+        Ok((note, now))
+    }
+}
+
+impl State {
+    pub(super) fn read(file: &Metadata) -> Self {
+        let nanoseconds =
+            |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
+        Self {
+            device: file.dev(),
+            inode: file.ino(),
+            size: file.size(),
+            bytes_changed: nanoseconds(file.mtime(), file.mtime_nsec()),
+            inode_changed: nanoseconds(file.ctime(), file.ctime_nsec()),
+        }
+    }
+}
+
+fn keep(mut note: NamedTempFile, known: &Known, place: &Path) -> io::Result<()> {
+    note.write_all(&serde_json::to_vec(known)?)?;
+    note.persist(place)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OF_ONE: &str = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed";
+
+    fn memory(folder: &Path, settled: Duration) -> Memory {
+        Memory { folder: folder.join("hashes"), settled }
+    }
+
+    /// The hash that is remembered, and replaces it by this one where there is one.
+    fn replaced(memory: &Memory, sha256: &str) -> Option<String> {
+        let place = fs::read_dir(&memory.folder).ok()?.flatten().next()?.path();
+        let known: Known = serde_json::from_slice(&fs::read(&place).ok()?).unwrap();
+        let stands_for = Known { sha256: sha256.to_owned(), ..known };
+        fs::write(place, serde_json::to_vec(&stands_for).unwrap()).unwrap();
+        Some(known.sha256)
+    }
+
+    #[test]
+    fn file_is_hashed_again_once_it_has_changed() {
+        let dir = tempfile::tempdir().unwrap();
+        let memory = memory(dir.path(), Duration::ZERO);
+        let file = dir.path().join("program");
+        fs::write(&file, "one").unwrap();
+        let known = |sha256: &str| {
+            let first = memory.sha256_of(&file).unwrap();
+            (first, replaced(&memory, sha256), memory.sha256_of(&file).unwrap())
+        };
+        // What is remembered is believed, so that this test can tell it from what is hashed.
+        let of_one = || OF_ONE.to_owned();
+        assert_eq!(known("remembered"), (of_one(), Some(of_one()), "remembered".to_owned()));
+        // Of the same length, in another tick of the clock.
+        std::thread::sleep(Duration::from_millis(20));
+        fs::write(&file, "two").unwrap();
+        let changed = memory.sha256_of(&file).unwrap();
+        assert_eq!(changed, hash(&file).unwrap());
+        // The same bytes with the time that they had: the inode has changed.
+        let before = file.metadata().unwrap().modified().unwrap();
+        replaced(&memory, "remembered").unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        let written = File::options().write(true).open(&file).unwrap();
+        written.set_modified(before).unwrap();
+        assert_eq!(memory.sha256_of(&file).unwrap(), changed);
+        // Another file at the same path.
+        fs::write(dir.path().join("new"), "one").unwrap();
+        fs::rename(dir.path().join("new"), &file).unwrap();
+        assert_eq!(memory.sha256_of(&file).unwrap(), OF_ONE);
+    }
+
+    #[test]
+    fn file_that_has_just_changed_is_not_remembered() {
+        let dir = tempfile::tempdir().unwrap();
+        let memory = memory(dir.path(), Duration::from_secs(3600));
+        let file = dir.path().join("program");
+        fs::write(&file, "one").unwrap();
+        assert_eq!(memory.sha256_of(&file).unwrap(), OF_ONE);
+        assert_eq!(replaced(&memory, "remembered"), None);
+        assert_eq!(fs::read_dir(&memory.folder).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn file_is_hashed_where_nothing_can_be_remembered() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("program");
+        fs::write(&file, "one").unwrap();
+        let memory = memory(&file, Duration::ZERO);
+        assert_eq!(memory.sha256_of(&file).unwrap(), OF_ONE);
+        assert!(memory.sha256_of(&dir.path().join("none")).is_err());
+        // Bytes that are no note.
+        let memory = Memory { folder: dir.path().to_owned(), settled: Duration::ZERO };
+        let state = State::read(&file.metadata().unwrap());
+        let place = dir.path().join(format!("{:x}-{:x}", state.device, state.inode));
+        fs::write(&place, b"\xff{").unwrap();
+        assert_eq!(memory.sha256_of(&file).unwrap(), OF_ONE);
+    }
+}
