@@ -169,7 +169,7 @@ impl Run {
         let outcome = http::drive_sources(
             (Protocol::One, &targets),
             &drive,
-            |_| sources.next().expect("there are as many sources as threads"),
+            &mut |_| Box::new(sources.next().expect("there are as many sources as threads")),
             interrupted,
             &mut |_| {},
         )?;

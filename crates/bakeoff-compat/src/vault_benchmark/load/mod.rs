@@ -220,8 +220,9 @@ pub(super) fn drive(
         Some(target) => (Protocol::Two, std::slice::from_ref(target)),
     };
     let templates = Arc::new(Templates::new(&plan, server, settings.keep_alive));
-    let source = |_| TestSource::new(&plan, &templates, &counts);
-    let driven = http::drive_sources(over, &drive, source, interrupted, &mut |_| {})?;
+    let mut source =
+        |_| -> Box<dyn http::Source> { Box::new(TestSource::new(&plan, &templates, &counts)) };
+    let driven = http::drive_sources(over, &drive, &mut source, interrupted, &mut |_| {})?;
     let measurement = driven.measurement;
     let counted = std::mem::take(&mut *counts.lock().unwrap_or_else(PoisonError::into_inner));
     let tests = plan.tests.iter().zip(counted).map(|(test, counts)| {

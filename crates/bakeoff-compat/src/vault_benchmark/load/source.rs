@@ -75,7 +75,9 @@ impl TestSource {
 }
 
 impl Source for TestSource {
-    const TIMED: bool = true;
+    fn is_timed(&self) -> bool {
+        true
+    }
 
     fn operations(&self) -> Vec<String> {
         self.plan.tests.iter().map(|test| test.name.clone()).collect()

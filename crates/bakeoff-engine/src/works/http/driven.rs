@@ -61,6 +61,8 @@ impl Session for HttpSession {
 /// Requests of a [`Source`], as work.
 pub struct HttpWork<S> {
     source: S,
+    /// Whether the source wants to know when its answers came.
+    is_timed: bool,
     protocol: Protocol,
     keep_alive: bool,
     in_flight: u32,
@@ -84,6 +86,7 @@ impl<S: Source> HttpWork<S> {
         answers: Arc<Mutex<Answers>>,
     ) -> Self {
         Self {
+            is_timed: source.is_timed(),
             source,
             protocol,
             keep_alive: drive.connections == Connections::Kept,
@@ -107,6 +110,7 @@ impl<S: Source> HttpWork<S> {
     fn receiving(&mut self) -> Receiving<'_, S> {
         Receiving {
             source: &mut self.source,
+            is_timed: self.is_timed,
             keep_alive: self.keep_alive,
             follow: &mut self.follow,
             tally: &mut self.tally,
@@ -117,7 +121,7 @@ impl<S: Source> HttpWork<S> {
     #[inline]
     fn received(&mut self, bytes: usize) {
         self.tally.received(bytes);
-        if S::TIMED {
+        if self.is_timed {
             self.fresh.clear();
             self.timed = 0;
         }
@@ -199,7 +203,7 @@ impl<S: Source> Work for HttpWork<S> {
                 Ok(())
             }
             Speaks::Two(streams) => {
-                let Self { source, tally, fresh, .. } = self;
+                let Self { source, is_timed, tally, fresh, .. } = self;
                 streams.receive(input, out, &mut |tag, operation, became| {
                     let (status, bytes, result) = match became {
                         Ok(response) => {
@@ -210,7 +214,7 @@ impl<S: Source> Work for HttpWork<S> {
                     };
                     tally.answer(status, bytes);
                     if pendings.take(tag).is_some() {
-                        if S::TIMED {
+                        if *is_timed {
                             fresh.push(operation);
                         }
                         done.push(Done { tag, result: result.map(|()| Success::default()) });
@@ -248,7 +252,7 @@ impl<S: Source> Work for HttpWork<S> {
 
     #[inline]
     fn answered(&mut self, _: u32, moments: &OperationTiming) {
-        if S::TIMED
+        if self.is_timed
             && let Some(&operation) = self.fresh.get(self.timed)
         {
             self.timed += 1;

@@ -224,10 +224,10 @@ impl Ready {
 
 /// Drives a load whose requests are made on the way. Over HTTP/1.1 a batch has as many responses as the load
 /// has operations in flight.
-pub fn drive_sources<S: Source>(
+pub fn drive_sources(
     (protocol, targets): (Protocol, &[Target]),
     drive: &Drive,
-    mut sources: impl FnMut(LoadShare) -> S,
+    sources: &mut dyn FnMut(LoadShare) -> Box<dyn Source>,
     interrupted: &AtomicBool,
     progress: &mut dyn FnMut(&Live),
 ) -> Result<HttpOutcome, LoadError> {

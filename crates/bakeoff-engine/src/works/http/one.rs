@@ -93,6 +93,8 @@ pub(super) struct Receiving<'a, S> {
     /// The request that follows a redirect.
     pub(super) follow: &'a mut Vec<u8>,
     pub(super) tally: &'a mut Tally,
+    /// Whether the source wants to know when its answers came.
+    pub(super) is_timed: bool,
     /// The operations of the answers that are still to be timed, where the source wants to know.
     pub(super) fresh: &'a mut Vec<usize>,
 }
@@ -127,7 +129,7 @@ impl<S: Source, P: Pendings<()>> Delivery<'_, S, P> {
         let tag = *self.next_tag;
         *self.next_tag += 1;
         if self.pendings.take(tag).is_some() {
-            if S::TIMED {
+            if self.to.is_timed {
                 self.to.fresh.push(self.operation);
             }
             self.done.push(Done { tag, result });

@@ -124,8 +124,10 @@ impl From<Result<(), Failure>> for Judged {
 
 /// Where one worker's requests come from, and where its responses go.
 pub trait Source: Send {
-    /// Whether [`Self::answered`] wants to be told.
-    const TIMED: bool = false;
+    /// Returns whether [`Self::answered`] wants to be told.
+    fn is_timed(&self) -> bool {
+        false
+    }
 
     /// The names of its operations; tables have one row each.
     fn operations(&self) -> Vec<String>;
@@ -208,4 +210,78 @@ pub trait Source: Send {
 
     /// The worker has ended.
     fn ended(&mut self) {}
+}
+
+/// One of another crate: the load loop is compiled once for all of them, and here, where it is built for speed.
+impl Source for Box<dyn Source> {
+    fn is_timed(&self) -> bool {
+        (**self).is_timed()
+    }
+
+    fn operations(&self) -> Vec<String> {
+        (**self).operations()
+    }
+
+    fn request(
+        &mut self,
+        client: u32,
+        node: usize,
+        ticket: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<Batch, NotIssued> {
+        (**self).request(client, node, ticket, out)
+    }
+
+    fn header_lists(&self, node: usize) -> Vec<Option<HeaderList>> {
+        (**self).header_lists(node)
+    }
+
+    fn stream(&mut self, client: u32, node: usize, ticket: u64) -> Result<Stream<'_>, NotIssued> {
+        (**self).stream(client, node, ticket)
+    }
+
+    fn judge(&mut self, operation: usize, status: u16, body: &[u8]) -> Result<(), Failure> {
+        (**self).judge(operation, status, body)
+    }
+
+    fn response(&mut self, operation: usize, response: &Response<'_>) -> Judged {
+        (**self).response(operation, response)
+    }
+
+    fn stream_response(
+        &mut self,
+        operation: usize,
+        response: &http2::Response<'_>,
+    ) -> Result<(), Failure> {
+        (**self).stream_response(operation, response)
+    }
+
+    fn follow(
+        &mut self,
+        operation: usize,
+        response: &Response<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, RedirectError> {
+        (**self).follow(operation, response, out)
+    }
+
+    fn skip(&mut self, node: usize, ticket: u64) -> Option<usize> {
+        (**self).skip(node, ticket)
+    }
+
+    fn pause(&mut self, client: u32, now: Instant) -> Duration {
+        (**self).pause(client, now)
+    }
+
+    fn begin(&mut self, start: Instant) {
+        (**self).begin(start);
+    }
+
+    fn answered(&mut self, operation: usize, moments: &OperationTiming) {
+        (**self).answered(operation, moments);
+    }
+
+    fn ended(&mut self) {
+        (**self).ended();
+    }
 }
