@@ -30,7 +30,7 @@ const DOCUMENT: &str = "docs/performance.md";
 
 /// bakeoff's cache.
 fn cache() -> Result<PathBuf, Failure> {
-    let found = place::cache(|name| std::env::var_os(name).map(PathBuf::from));
+    let found = place::of_environment();
     found.ok_or_else(|| "none of BAKEOFF_CACHE, XDG_CACHE_HOME and HOME is set".to_owned())
 }
 

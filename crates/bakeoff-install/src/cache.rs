@@ -108,8 +108,8 @@ impl Cache {
     /// # Errors
     /// When none of the three variables is set, or somebody else can write to the cache.
     pub fn from_environment() -> Result<Self, InstallError> {
-        let cache = Self::from_variables(|name| std::env::var_os(name).map(PathBuf::from))
-            .ok_or(InstallError::NoCache)?;
+        let cache = place::of_environment().map(|root| Cache { root });
+        let cache = cache.ok_or(InstallError::NoCache)?;
         cache.check_owner()?;
         Ok(cache)
     }
@@ -122,10 +122,6 @@ impl Cache {
             Some(why) => Err(InstallError::UnsafeCache { path: self.root.clone(), why }),
             None => Ok(()),
         }
-    }
-
-    fn from_variables(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<Self> {
-        place::cache(variable).map(|root| Cache { root })
     }
 
     /// The folder itself.
@@ -446,8 +442,8 @@ mod tests {
         ];
         for (variables, expected) in cases {
             let variables: HashMap<_, _> = variables.iter().copied().collect();
-            let cache = Cache::from_variables(|name| variables.get(name).map(PathBuf::from));
-            assert_eq!(cache.as_ref().map(Cache::root), expected.map(Path::new), "{variables:?}");
+            let cache = place::cache(|name| variables.get(name).map(PathBuf::from));
+            assert_eq!(cache.as_deref(), expected.map(Path::new), "{variables:?}");
         }
     }
 

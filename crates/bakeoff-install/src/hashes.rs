@@ -3,7 +3,7 @@
 //! Each run hashes its programs, and each bakeoff itself: of some 100 MB that takes a tenth of a second of CPU time, most
 //! often for the same bytes as the last time. `CACHE/hashes/` has a small file for each inode that was hashed: its size,
 //! the times of the last change of its bytes (`mtime`) and of its inode (`ctime`), and the hash. The kernel sets `ctime`
-//! at each change, and no call sets it back. A file that changed within the two seconds before is hashed and not
+//! at each change, and no call sets it back. A small file is hashed each time: its note takes as long to read. A file that changed within the two seconds before is hashed and not
 //! remembered: the kernel's clock has ticks of some milliseconds, and two changes within one look alike.
 //!
 //! Where the cache is not there, is somebody else's or cannot be written, each file is hashed each time.
@@ -24,17 +24,22 @@ use super::place::{self, foreign};
 
 /// The age of a file's last change from which on a change would show.
 const SETTLED: Duration = Duration::from_secs(2);
+/// Files of fewer bytes are not remembered.
+const LEAST_BYTES: u64 = 1 << 20;
 
 /// Returns the SHA-256 of a file, in hexadecimal: a remembered one, where the file has not changed since.
 ///
 /// # Errors
 /// When the file cannot be read.
 pub fn sha256_of(path: &Path) -> io::Result<String> {
-    let cache = place::cache(|name| std::env::var_os(name).map(PathBuf::from));
+    let cache = place::of_environment();
     // Whoever can write there could have us believe another hash.
     let ours = |dir: &PathBuf| fs::metadata(dir).is_ok_and(|found| foreign(&found).is_none());
     match cache.filter(ours) {
-        Some(cache) => Memory { folder: cache.join("hashes"), settled: SETTLED }.sha256_of(path),
+        Some(cache) => {
+            let folder = cache.join("hashes");
+            Memory { folder, settled: SETTLED, least_bytes: LEAST_BYTES }.sha256_of(path)
+        }
         None => hash(path),
     }
 }
@@ -66,6 +71,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 struct Memory {
     folder: PathBuf,
     settled: Duration,
+    least_bytes: u64,
 }
 
 /// The state of a file: of one that has changed it differs.
@@ -88,6 +94,9 @@ struct Known {
 impl Memory {
     fn sha256_of(&self, path: &Path) -> io::Result<String> {
         let state = State::read(&fs::metadata(path)?);
+        if state.size < self.least_bytes {
+            return hash(path);
+        }
         let place = self.folder.join(format!("{:x}-{:x}", state.device, state.inode));
         let known = fs::read(&place).ok();
         let known = known.and_then(|bytes| serde_json::from_slice::<Known>(&bytes).ok());
@@ -146,7 +155,7 @@ mod tests {
     const OF_ONE: &str = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed";
 
     fn memory(folder: &Path, settled: Duration) -> Memory {
-        Memory { folder: folder.join("hashes"), settled }
+        Memory { folder: folder.join("hashes"), settled, least_bytes: 3 }
     }
 
     /// The hash that is remembered, and replaces it by this one where there is one.
@@ -201,6 +210,16 @@ mod tests {
     }
 
     #[test]
+    fn small_file_is_not_remembered() {
+        let dir = tempfile::tempdir().unwrap();
+        let memory = Memory { least_bytes: 4, ..memory(dir.path(), Duration::ZERO) };
+        let file = dir.path().join("program");
+        fs::write(&file, "one").unwrap();
+        assert_eq!(memory.sha256_of(&file).unwrap(), OF_ONE);
+        assert!(!memory.folder.exists());
+    }
+
+    #[test]
     fn file_is_hashed_where_nothing_can_be_remembered() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("program");
@@ -209,7 +228,7 @@ mod tests {
         assert_eq!(memory.sha256_of(&file).unwrap(), OF_ONE);
         assert!(memory.sha256_of(&dir.path().join("none")).is_err());
         // Bytes that are no note.
-        let memory = Memory { folder: dir.path().to_owned(), settled: Duration::ZERO };
+        let memory = Memory { folder: dir.path().to_owned(), ..memory };
         let state = State::read(&file.metadata().unwrap());
         let place = dir.path().join(format!("{:x}-{:x}", state.device, state.inode));
         fs::write(&place, b"\xff{").unwrap();

@@ -6,6 +6,11 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
+/// Returns bakeoff's cache, as this process's environment has it.
+pub fn of_environment() -> Option<PathBuf> {
+    cache(|name| std::env::var_os(name).map(PathBuf::from))
+}
+
 /// bakeoff's cache: `$BAKEOFF_CACHE`, else `$XDG_CACHE_HOME/bakeoff`, else `~/.cache/bakeoff`; `None`
 /// when none of the three variables is set. `variable` reads the environment.
 pub fn cache(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {

@@ -108,7 +108,7 @@ pub(super) struct Programs {
 
 /// bakeoff's cache, where it is allowed to be.
 pub(super) fn cache() -> Result<PathBuf, ClusterError> {
-    let found = bakeoff_install::place::cache(|name| std::env::var_os(name).map(PathBuf::from));
+    let found = bakeoff_install::place::of_environment();
     found.ok_or(ClusterError::NoCache)
 }
 

@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -33,7 +33,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// # Errors
 /// When what comes is no request, or the user's cache cannot be found.
 pub(crate) fn serve() -> Result<(), Failure> {
-    let cache = place::cache(|name| std::env::var_os(name).map(PathBuf::from));
+    let cache = place::of_environment();
     let cache = cache.or_else(|| Some(std::env::temp_dir().join("bakeoff")));
     let uname = rustix::system::uname();
     let hello = Hello {

@@ -208,7 +208,7 @@ impl Machines {
             return Err(Failure::INTERRUPTED);
         }
         let each = begun.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let cache = bakeoff_install::place::cache(|name| std::env::var_os(name).map(PathBuf::from));
+        let cache = bakeoff_install::place::of_environment();
         let tunnels = Tunnels::default();
         let kernels = kernels(&each);
         let machines = Self { places, tunnels, each, kernels, base_port, cache, own, pods };

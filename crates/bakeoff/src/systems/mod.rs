@@ -24,9 +24,6 @@ mod mesh;
 #[cfg(test)]
 mod seated;
 #[cfg(test)]
-#[path = "../../tests/support/semaphore.rs"]
-mod semaphore;
-#[cfg(test)]
 mod table;
 // Not systems: the skeletons of `cargo xtask new-system`, which so cannot fall behind what they use.
 #[cfg(test)]

@@ -21,7 +21,6 @@ use bakeoff_host::Process;
 use bakeoff_install::Program;
 use tempfile::TempDir;
 
-use super::semaphore::Semaphore;
 use super::*;
 use crate::cluster::contenders::Contender;
 use crate::cluster::seating::Seating;
@@ -115,10 +114,6 @@ const ALLOWED: &[Allowed] = &[
         _reason: "Istio's word for the sidecar's own address; it is connected to, and nobody listens there",
     },
 ];
-
-/// Systems that may run at once: they wait for elections and kills most of their time, and lose votes on a machine
-/// that has no time for them.
-static AT_ONCE: Semaphore = Semaphore::new(12);
 
 /// Words for an address that is nobody's seat.
 const WORDS: &[&str] = &["127.0.0.1", "0.0.0.0", "localhost", "[::]", "::1"];
@@ -330,7 +325,6 @@ fn off_its_seat(process: &Process) -> Vec<String> {
 /// Runs a trial of a system with its nodes at three addresses, and looks where they listen; does nothing, and says
 /// so, where a program cannot be had.
 fn runs_at_three_addresses(name: &str) {
-    let _permit = AT_ONCE.acquire(1);
     let study = study(name);
     let asked = &study.systems[0];
     let Some(components) = components(asked, |system| program(system, &[])) else { return };

@@ -322,7 +322,7 @@ trials: 2
 fn etcd() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path = std::env::split_paths(&path).map(|folder| folder.join("etcd"));
-    let cache = bakeoff_install::place::cache(|name| std::env::var_os(name).map(PathBuf::from));
+    let cache = bakeoff_install::place::of_environment();
     let versions = std::fs::read_dir(cache.unwrap().join("etcd")).into_iter().flatten().flatten();
     let in_cache =
         versions.flat_map(|one| ["bin/etcd", "usr/bin/etcd"].map(|file| one.path().join(file)));
