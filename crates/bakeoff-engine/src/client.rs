@@ -5,6 +5,7 @@
 use std::time::{Duration, Instant};
 
 use bakeoff_core::measurement::ErrorKind;
+use smallvec::SmallVec;
 
 use super::transport::Link;
 use super::work::{Pendings, Session as _, Tag, Work};
@@ -38,16 +39,17 @@ pub(super) struct Flight {
     pub(super) sent: Instant,
 }
 
-/// One client: its connection, and what it has under way.
+/// One client: its connection, and what it has under way. Most have one operation at a time, which lies with them:
+/// each piece of memory elsewhere is one more to fetch for each operation.
 pub(super) struct Client<W: Work> {
     pub(super) number: u32,
     pub(super) node: usize,
     /// Which of its worker's lanes it sends for in an open load.
     pub(super) lane: usize,
     pub(super) connection: Connection<W::Session>,
-    pub(super) slots: Vec<Slot>,
+    pub(super) slots: SmallVec<[Slot; 1]>,
     /// The work's state of each busy slot.
-    pub(super) pendings: Vec<Option<W::Pending>>,
+    pub(super) pendings: SmallVec<[Option<W::Pending>; 1]>,
     /// Whether it stands in the queue of clients that wait for something to become due.
     pub(super) idle: bool,
     /// When the connection was lost, until there is a new one.
@@ -65,7 +67,7 @@ pub(super) struct Client<W: Work> {
 }
 
 /// How far a client's connection has come.
-pub(super) enum Connection<S> {
+pub(super) enum Connection<S: ?Sized> {
     /// There is none on purpose: each operation has one of its own.
     Resting,
     Down {
@@ -73,21 +75,21 @@ pub(super) enum Connection<S> {
     },
     Connecting {
         link: Link,
-        session: S,
+        session: Box<S>,
         deadline: Instant,
     },
     Greeting {
         link: Link,
-        session: S,
+        session: Box<S>,
         deadline: Instant,
     },
     Up {
         link: Link,
-        session: S,
+        session: Box<S>,
     },
 }
 
-impl<P> Pendings<P> for Vec<Option<P>> {
+impl<P> Pendings<P> for SmallVec<[Option<P>; 1]> {
     fn take(&mut self, tag: Tag) -> Option<P> {
         self.get_mut(tag as usize)?.take()
     }

@@ -18,6 +18,7 @@ use bakeoff_core::ranked::{Percentile, Ranked};
 use bakeoff_core::staleness::Staleness;
 use serde::{Deserialize, Serialize};
 
+use super::batched::Batched;
 use super::transport::Agreed;
 use super::{Seconds, Window};
 
@@ -28,7 +29,7 @@ pub(super) struct Slice {
     pub(super) operations: Vec<OperationFigures>,
     /// By operation: times of those that were sent when they were due, as all of a closed load are.
     /// Both of the operation's distributions have them, and the loop records them once.
-    pub(super) on_time: Vec<Latencies>,
+    pub(super) on_time: Vec<Batched>,
     /// By node; none where nodes are not told apart.
     pub(super) targets: Vec<TargetFigures>,
     /// By node; none where staleness is not judged.
@@ -40,7 +41,7 @@ pub(super) struct Slice {
     /// When operations were sent, in nanoseconds since measuring began, as long as that is sampled.
     pub(super) sent: Vec<u64>,
     pub(super) timer_lag: Latencies,
-    pub(super) receive_lag: Latencies,
+    pub(super) receive_lag: Batched,
     /// How many answers were the first of their batch, and waited behind none.
     pub(super) prompt: u64,
     /// From when to when the worker stood still.
@@ -66,7 +67,7 @@ impl Slice {
             worker,
             second: 0,
             operations: vec![OperationFigures::default(); operations],
-            on_time: vec![Latencies::default(); operations],
+            on_time: (0..operations).map(|_| Batched::default()).collect(),
             targets: vec![TargetFigures::default(); targets],
             staleness: vec![Staleness::default(); aged],
             silences: Vec::new(),
@@ -74,7 +75,7 @@ impl Slice {
             schedule_lag: Latencies::default(),
             sent: Vec::new(),
             timer_lag: Latencies::default(),
-            receive_lag: Latencies::default(),
+            receive_lag: Batched::default(),
             prompt: 0,
             stalls: Vec::new(),
             connection_errors: Errors::default(),
@@ -93,7 +94,7 @@ impl Slice {
     /// Forgets everything; keeps the memory.
     pub(super) fn clear(&mut self) {
         self.operations.iter_mut().for_each(OperationFigures::clear);
-        self.on_time.iter_mut().for_each(Latencies::clear);
+        self.on_time.iter_mut().for_each(Batched::clear);
         self.targets.iter_mut().for_each(TargetFigures::clear);
         self.staleness.iter_mut().for_each(Staleness::clear);
         self.silences.clear();
@@ -211,7 +212,8 @@ impl Collector {
         for (ours, theirs) in merged.iter_mut().zip(&slice.operations) {
             ours.merge(theirs);
         }
-        for (ours, on_time) in merged.iter_mut().zip(&slice.on_time) {
+        for (ours, on_time) in merged.iter_mut().zip(&mut slice.on_time) {
+            let on_time = on_time.all();
             if !on_time.is_empty() {
                 ours.response.merge(on_time);
                 ours.service.merge(on_time);
@@ -230,7 +232,7 @@ impl Collector {
         self.stalls[worker].append(&mut slice.stalls);
         measurement.schedule_lag.merge(&slice.schedule_lag);
         measurement.timer_lag.merge(&slice.timer_lag);
-        measurement.receive_lag.merge(&slice.receive_lag);
+        measurement.receive_lag.merge(slice.receive_lag.all());
         measurement.receive_lag.record_many(Duration::ZERO, slice.prompt);
         measurement.connection_errors.count += slice.connection_errors.count;
         measurement.connection_errors.examples.extend(slice.connection_errors.examples.clone());

@@ -7,6 +7,7 @@
 //! load is asked for (`bakeoff_core::study`).
 
 pub mod asking;
+mod batched;
 mod client;
 mod collector;
 mod error;
@@ -229,21 +230,12 @@ impl Window {
     }
 }
 
-/// Drives one stage of a load. Clients connect to `targets` in turn, and so do the operations of an
-/// open load go to them; `works` makes each worker's work; `progress` is called each second.
-/// Returns what was measured and the number of the first operation not begun.
-pub fn drive<W: Work>(
-    targets: &[Target],
-    drive: &Drive,
-    works: impl FnMut(LoadShare) -> W,
-    interrupted: &AtomicBool,
-    progress: &mut dyn FnMut(&Live),
-) -> Result<(Measurement, u64), EngineError> {
-    drive_together(targets, drive, None, works, interrupted, progress)
-}
-
-/// The same, at the moment at which all loads of `together` begin.
-pub fn drive_together<W: Work>(
+/// Drives one stage of a load, which begins at the moment at which all loads of `together` do. Clients connect to
+/// `targets` in turn, and so do the operations of an open load go to them; `works` makes each worker's work;
+/// `progress` is called each second. Returns what was measured and the number of the first operation not begun.
+///
+/// The loop is compiled for each kind of work: `works` calls this where the loop is to be built for speed.
+fn drive<W: Work>(
     targets: &[Target],
     drive: &Drive,
     together: Option<&Together>,

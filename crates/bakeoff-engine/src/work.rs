@@ -51,11 +51,11 @@ pub trait Session {
 }
 
 /// An operation that was sent.
-pub struct Issued<P> {
+pub(crate) struct Issued<P> {
     /// Which of [`Work::operations`].
-    pub operation: usize,
+    pub(crate) operation: usize,
     /// State that the work keeps until the answer.
-    pub pending: P,
+    pub(crate) pending: P,
 }
 
 /// Why nothing was sent.
@@ -80,11 +80,11 @@ pub struct OperationTiming {
 }
 
 /// An operation that ended with an answer.
-pub struct Done {
+pub(crate) struct Done {
     /// The operation that was answered.
-    pub tag: Tag,
+    pub(crate) tag: Tag,
     /// The answer.
-    pub result: Result<Success, Failure>,
+    pub(crate) result: Result<Success, Failure>,
 }
 
 /// A verified success.
@@ -121,7 +121,7 @@ impl Failure {
 }
 
 /// Operations in flight of each client, by tag.
-pub trait Pendings<P> {
+pub(crate) trait Pendings<P> {
     /// Returns the operation sent with this tag; `None` when nothing is in flight there.
     fn take(&mut self, tag: Tag) -> Option<P>;
 
@@ -130,9 +130,9 @@ pub trait Pendings<P> {
 }
 
 /// A worker thread's work: makes operations and judges their answers.
-pub trait Work: Send {
+pub(crate) trait Work: Send {
     /// One client connection.
-    type Session: Session + Send;
+    type Session: Session + Send + ?Sized;
     /// State of an operation in flight.
     type Pending: Send;
 
@@ -145,7 +145,7 @@ pub trait Work: Send {
     }
 
     /// A session for a fresh connection of `client` to node `node`.
-    fn session(&mut self, client: u32, node: usize) -> Self::Session;
+    fn session(&mut self, client: u32, node: usize) -> Box<Self::Session>;
 
     /// Makes the next operation and appends its bytes. `ticket` counts all operations of the load.
     fn issue(

@@ -5,13 +5,13 @@
 //! session. Where a moment matters the clock is read there and the reading handed on.
 //!
 //! Not here: connections that come and go (`connecting`), what is due at each node in an open load
-//! (`lanes`),
-//! when the next operation is due and whether there is one (`pacing`), how late the loop itself is
-//! (`lateness`), counting what came of operations (`recorder`), adding up what workers measured
-//! (`collector`), what an operation is (`work`).
+//! (`lanes`), when the next operation is due and whether there is one (`pacing`), how late the loop
+//! itself is (`lateness`) and what CPU time it takes (`effort`), counting what came of operations
+//! (`recorder`), adding up what workers measured (`collector`), what an operation is (`work`).
 
 mod connecting;
 mod due;
+mod effort;
 mod held;
 mod lanes;
 mod lateness;
@@ -32,6 +32,7 @@ use super::collector::Slice;
 use super::transport::Target;
 use super::work::{Done, Failure, NotIssued, OperationTiming, Session as _, Tag, Work};
 use super::{Connections, EngineError, Window, aged, clock, told_apart};
+use effort::Effort;
 use held::Held;
 pub(super) use lanes::Lane;
 use lateness::Attention;
@@ -93,30 +94,10 @@ pub(super) struct Worker<'a, W: Work> {
     /// Whether the load has begun: clients that connect before that wait for it.
     begun_load: bool,
     buffer: Vec<u8>,
+    /// Where the next bytes to send are written, by any of the clients.
+    spare: Vec<u8>,
     done: Vec<Done>,
     held: Held,
-}
-
-/// The CPU time that a worker used while its load ran.
-struct Effort {
-    began: Instant,
-    cpu_before: Duration,
-    /// Time spent waiting without sleeping.
-    spun: Duration,
-    /// The share of a CPU; known once the load is over.
-    busy: Option<f64>,
-}
-
-impl Effort {
-    fn begin() -> Self {
-        let (began, cpu_before) = (clock::now(), clock::thread_cpu());
-        Self { began, cpu_before, spun: Duration::ZERO, busy: None }
-    }
-
-    fn end(&mut self, now: Instant) {
-        let used = clock::thread_cpu().saturating_sub(self.cpu_before).saturating_sub(self.spun);
-        self.busy = Some(used.as_secs_f64() / (now - self.began).as_secs_f64());
-    }
 }
 
 impl<'a, W: Work> Worker<'a, W> {
@@ -148,6 +129,7 @@ impl<'a, W: Work> Worker<'a, W> {
             poll,
             begun_load: false,
             buffer: vec![0; READ_BUFFER_SIZE],
+            spare: Vec::new(),
             done: Vec::new(),
             held,
         })
@@ -329,6 +311,7 @@ impl<'a, W: Work> Worker<'a, W> {
         {
             let flushed = link.flush();
             self.recorder.slice.bytes_sent += std::mem::take(&mut link.handed_on);
+            link.return_memory(&mut self.spare);
             if let Err(error) = flushed {
                 self.lose(index, ErrorKind::Reset, error.to_string());
             }
@@ -373,6 +356,7 @@ impl<'a, W: Work> Worker<'a, W> {
                 self.work.receive_end(session, pendings, &mut self.done)
             } else {
                 let input = &self.buffer[..count];
+                link.borrow_memory(&mut self.spare);
                 self.work.receive(session, input, &mut link.out, pendings, &mut self.done)
             };
             // A read that did not fill the buffer has emptied the socket; what comes later is a new
@@ -567,6 +551,7 @@ impl<'a, W: Work> Worker<'a, W> {
         let ticket = self.pacing.take_ticket(&mut self.work);
         let client = &mut self.clients[index];
         let Connection::Up { link, session } = &mut client.connection else { return false };
+        link.borrow_memory(&mut self.spare);
         match self.work.issue(session, client.number, tag, ticket, &mut link.out) {
             Ok(issued) => {
                 client.pendings[tag as usize] = Some(issued.pending);

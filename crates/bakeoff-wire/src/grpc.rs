@@ -88,11 +88,14 @@ impl fmt::Display for Status<'_> {
     }
 }
 
+/// The message that answers a unary call, or why there is none.
+pub type Answered<'a> = Result<&'a [u8], Status<'a>>;
+
 /// Part of the answer to a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallReply<'a> {
     /// A unary call is over.
-    Answer(Result<&'a [u8], Status<'a>>),
+    Answer(Answered<'a>),
     /// A message of a streaming call, which goes on.
     Message(&'a [u8]),
     /// A streaming call is over: the server has said all, or why it will not.
@@ -239,7 +242,7 @@ impl Client {
         &mut self,
         input: &[u8],
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(CallId, Result<&[u8], Status<'_>>),
+        on: &mut dyn FnMut(CallId, Answered<'_>),
     ) -> Result<(), ProtocolError> {
         self.receive_replies(input, out, &mut |call, reply| {
             if let CallReply::Answer(result) = reply {
@@ -256,7 +259,7 @@ impl Client {
         &mut self,
         input: &[u8],
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(CallId, CallReply<'_>),
+        on: &mut dyn FnMut(CallId, CallReply<'_>),
     ) -> Result<(), ProtocolError> {
         let Self { connection, streaming, .. } = self;
         connection.receive(input, out, &mut |stream, event| {
@@ -312,7 +315,7 @@ fn ended<'a>(response: &Response<'a>) -> Result<(), Status<'a>> {
     Ok(())
 }
 
-fn answer<'a>(response: &Response<'a>) -> Result<&'a [u8], Status<'a>> {
+fn answer<'a>(response: &Response<'a>) -> Answered<'a> {
     ended(response)?;
     let Some((&[compressed, a, b, c, d], message)) = response.body.split_first_chunk::<5>() else {
         return Err(failed(code::INTERNAL, "success without a message"));

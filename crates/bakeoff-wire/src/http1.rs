@@ -281,7 +281,7 @@ impl Connection {
         &mut self,
         input: &[u8],
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(Response<'_>),
+        on: &mut dyn FnMut(Response<'_>),
     ) -> Result<(), ProtocolError> {
         self.receive_all(input, out, on).map_err(|error| self.fail(error))
     }
@@ -291,7 +291,7 @@ impl Connection {
     ///
     /// # Errors
     /// When a response was due or is incomplete; the message says how much was missing.
-    pub fn closed(&mut self, on: &mut impl FnMut(Response<'_>)) -> Result<(), ProtocolError> {
+    pub fn closed(&mut self, on: &mut dyn FnMut(Response<'_>)) -> Result<(), ProtocolError> {
         let what = match self.phase {
             Phase::Idle | Phase::Over => {
                 self.phase = Phase::Over;
@@ -321,7 +321,7 @@ impl Connection {
         &mut self,
         input: &[u8],
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(Response<'_>),
+        on: &mut dyn FnMut(Response<'_>),
     ) -> Result<(), ProtocolError> {
         if self.phase == Phase::Failed {
             return Err(ProtocolError::new("received after an error"));
@@ -375,7 +375,7 @@ impl Connection {
         &mut self,
         input: &'i [u8],
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(Response<'_>),
+        on: &mut dyn FnMut(Response<'_>),
     ) -> Result<&'i [u8], ProtocolError> {
         if self.head.is_empty() {
             let is_known = !self.known_text.is_empty() && input.starts_with(&self.known_text);
@@ -466,7 +466,7 @@ impl Connection {
     fn begin_body(
         &mut self,
         head: &Head,
-        on: &mut impl FnMut(Response<'_>),
+        on: &mut dyn FnMut(Response<'_>),
     ) -> Result<(), ProtocolError> {
         self.body.clear();
         match head.framing {
@@ -497,7 +497,7 @@ impl Connection {
     }
 
     /// Hands out a response that was gathered.
-    fn deliver(&mut self, on: &mut impl FnMut(Response<'_>)) -> Result<(), ProtocolError> {
+    fn deliver(&mut self, on: &mut dyn FnMut(Response<'_>)) -> Result<(), ProtocolError> {
         let buffer = std::mem::take(&mut self.head);
         let (_, head) = parse(&buffer, self.is_head)?;
         let head = head?;

@@ -365,7 +365,7 @@ impl Session {
         &mut self,
         input: &[u8],
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(Event<'_>),
+        on: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), ProtocolError> {
         let result = match self.state {
             State::Failed => Err(ProtocolError::new("received after an error")),
@@ -381,7 +381,7 @@ impl Session {
         &mut self,
         mut input: &[u8],
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(Event<'_>),
+        on: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), ProtocolError> {
         // What has begun is put together first; what is whole is read where it lies.
         while !self.partial.is_empty() && !input.is_empty() {
@@ -431,7 +431,7 @@ impl Session {
         &mut self,
         packet: &[u8],
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(Event<'_>),
+        on: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), ProtocolError> {
         if self.state == State::Waiting {
             return self.greeted(packet, out, on);
@@ -495,7 +495,7 @@ impl Session {
         &mut self,
         greeting: &[u8],
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(Event<'_>),
+        on: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), ProtocolError> {
         let (first, second) = greeting.split_at(GREETING_SIZE / 2);
         let line = |bytes| std::str::from_utf8(bytes).map(str::trim_end).ok();
@@ -523,7 +523,7 @@ impl Session {
         Ok(())
     }
 
-    fn proved(&mut self, result: Result<(), ServerError>, on: &mut impl FnMut(Event<'_>)) {
+    fn proved(&mut self, result: Result<(), ServerError>, on: &mut dyn FnMut(Event<'_>)) {
         match result {
             Ok(()) => {
                 self.state = State::Ready;

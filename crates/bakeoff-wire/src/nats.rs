@@ -187,7 +187,7 @@ impl Session {
         &mut self,
         input: &[u8],
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(Event<'_>),
+        on: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), ProtocolError> {
         let result = match self.failed {
             true => Err(ProtocolError::new("received after an error")),
@@ -201,7 +201,7 @@ impl Session {
         &mut self,
         input: &[u8],
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(Event<'_>),
+        on: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), ProtocolError> {
         if self.partial.is_empty() {
             let taken = self.whole_events(input, out, on)?;
@@ -227,7 +227,7 @@ impl Session {
         &mut self,
         bytes: &[u8],
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(Event<'_>),
+        on: &mut dyn FnMut(Event<'_>),
     ) -> Result<usize, ProtocolError> {
         let mut taken = 0;
         self.wanted = 0;

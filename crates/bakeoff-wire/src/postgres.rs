@@ -143,7 +143,7 @@ impl Session {
         &mut self,
         input: &[u8],
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(Event<'_>),
+        on: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), ProtocolError> {
         if self.state == State::Broken {
             return Err(ProtocolError::new("it broke the protocol before"));
@@ -170,7 +170,7 @@ impl Session {
         &mut self,
         rest: &mut &[u8],
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(Event<'_>),
+        on: &mut dyn FnMut(Event<'_>),
     ) -> Result<bool, ProtocolError> {
         let Some((&[kind, ref length @ ..], _)) = rest.split_first_chunk::<5>() else {
             return Ok(false);
@@ -190,7 +190,7 @@ impl Session {
         kind: u8,
         body: &[u8],
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(Event<'_>),
+        on: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), ProtocolError> {
         match (kind, self.state) {
             (b'R', State::Starting | State::Proving | State::Proved | State::Verified) => {

@@ -132,7 +132,7 @@ impl Session {
     pub fn receive(
         &mut self,
         input: &[u8],
-        on: &mut impl FnMut(Reply<'_>),
+        on: &mut dyn FnMut(Reply<'_>),
     ) -> Result<(), ProtocolError> {
         let result = match self.failed {
             true => Err(ProtocolError::new("received after an error")),
@@ -146,7 +146,7 @@ impl Session {
     fn replies(
         &mut self,
         input: &[u8],
-        on: &mut impl FnMut(Reply<'_>),
+        on: &mut dyn FnMut(Reply<'_>),
     ) -> Result<(), ProtocolError> {
         if self.partial.is_empty() {
             let taken = self.whole_replies(input, on)?;
@@ -168,7 +168,7 @@ impl Session {
     fn whole_replies(
         &mut self,
         bytes: &[u8],
-        on: &mut impl FnMut(Reply<'_>),
+        on: &mut dyn FnMut(Reply<'_>),
     ) -> Result<usize, ProtocolError> {
         let mut taken = 0;
         while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {

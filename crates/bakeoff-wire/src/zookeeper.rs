@@ -391,7 +391,7 @@ impl Session {
         &mut self,
         input: &[u8],
         _out: &mut Vec<u8>,
-        on: &mut impl FnMut(Event<'_>),
+        on: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), ProtocolError> {
         let result = match self.state {
             State::Failed => Err(ProtocolError::new("received after an error")),
@@ -406,7 +406,7 @@ impl Session {
     fn receive_frames(
         &mut self,
         mut input: &[u8],
-        on: &mut impl FnMut(Event<'_>),
+        on: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), ProtocolError> {
         if !self.partial.is_empty() {
             let mut partial = std::mem::take(&mut self.partial);
@@ -446,7 +446,7 @@ impl Session {
             .ok_or_else(|| format!("a reply of {length} bytes").into())
     }
 
-    fn frame(&mut self, frame: &[u8], on: &mut impl FnMut(Event<'_>)) -> Result<(), ProtocolError> {
+    fn frame(&mut self, frame: &[u8], on: &mut dyn FnMut(Event<'_>)) -> Result<(), ProtocolError> {
         let mut reader = Reader(frame);
         if self.state == State::Connecting {
             let event = self.connected(&mut reader)?;

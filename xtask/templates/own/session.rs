@@ -50,7 +50,7 @@ impl KvSession for NewcomerSession {
         &mut self,
         input: &[u8],
         _: &mut Vec<u8>,
-        on: &mut impl FnMut(Tag, Answer<'_>),
+        on: &mut dyn FnMut(Tag, Answer<'_>),
     ) -> Result<(), ProtocolError> {
         let Self { session, pending } = self;
         session.receive(input, &mut |reply| {

@@ -73,7 +73,7 @@ impl Session {
     pub fn receive(
         &mut self,
         input: &[u8],
-        on: &mut impl FnMut(Reply<'_>),
+        on: &mut dyn FnMut(Reply<'_>),
     ) -> Result<(), ProtocolError> {
         let result = match self.failed {
             true => Err(ProtocolError::from("received after an error")),
@@ -86,7 +86,7 @@ impl Session {
     fn replies(
         &mut self,
         input: &[u8],
-        on: &mut impl FnMut(Reply<'_>),
+        on: &mut dyn FnMut(Reply<'_>),
     ) -> Result<(), ProtocolError> {
         let mut bytes = std::mem::take(&mut self.partial);
         bytes.extend_from_slice(input);

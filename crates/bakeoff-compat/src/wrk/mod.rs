@@ -166,9 +166,10 @@ impl Run {
         main.flush();
         messages.output(&output::heading(&options));
         let mut sources = sources.into_iter();
-        let outcome = http::drive_sources(
+        let (outcome, _) = http::drive_sources(
             (Protocol::One, &targets),
             &drive,
+            None,
             &mut |_| Box::new(sources.next().expect("there are as many sources as threads")),
             interrupted,
             &mut |_| {},

@@ -45,7 +45,7 @@ impl Incoming {
     pub(super) fn take(
         &mut self,
         mut piece: &[u8],
-        on: &mut impl FnMut(&[u8]),
+        on: &mut dyn FnMut(&[u8]),
     ) -> Result<(), &'static str> {
         while !self.partial.is_empty() && !piece.is_empty() {
             let whole = self.whole(&self.partial)?.unwrap_or(PREFIX);

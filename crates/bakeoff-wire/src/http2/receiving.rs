@@ -29,7 +29,7 @@ impl Connection {
         &mut self,
         input: &[u8],
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(StreamId, Event<'_>),
+        on: &mut dyn FnMut(StreamId, Event<'_>),
     ) -> Result<(), ProtocolError> {
         if self.failed {
             return Err(ProtocolError::new("http2: received after an error"));
@@ -46,7 +46,7 @@ impl Connection {
         &mut self,
         input: &[u8],
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(StreamId, Event<'_>),
+        on: &mut dyn FnMut(StreamId, Event<'_>),
     ) -> Result<(), ProtocolError> {
         let mut at = 0;
         if !self.partial.is_empty() {
@@ -94,7 +94,7 @@ impl Connection {
         frame: Frame<'_>,
         input: &[u8],
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(StreamId, Event<'_>),
+        on: &mut dyn FnMut(StreamId, Event<'_>),
     ) -> Result<(), ProtocolError> {
         if !self.peer_settings_seen {
             if frame.kind != SETTINGS || frame.flags & ACK != 0 {
@@ -151,7 +151,7 @@ impl Connection {
         frame: Frame<'_>,
         input: &[u8],
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(StreamId, Event<'_>),
+        on: &mut dyn FnMut(StreamId, Event<'_>),
     ) -> Result<(), ProtocolError> {
         // Padding counts in flow control, and so does what comes for streams that are over
         // (section 6.9). The addition cannot overflow: a frame has less than 2^24 bytes.
@@ -212,7 +212,7 @@ impl Connection {
         frame: Frame<'_>,
         input: &[u8],
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(StreamId, Event<'_>),
+        on: &mut dyn FnMut(StreamId, Event<'_>),
     ) -> Result<(), ProtocolError> {
         self.known(frame.stream)?;
         let (mut start, end) = frame.unpadded()?;
@@ -240,7 +240,7 @@ impl Connection {
         ends: bool,
         input: &[u8],
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(StreamId, Event<'_>),
+        on: &mut dyn FnMut(StreamId, Event<'_>),
     ) -> Result<(), ProtocolError> {
         self.block.extend_from_slice(frame.payload);
         if self.block.len() > self.settings.max_header_list as usize {
@@ -262,7 +262,7 @@ impl Connection {
         block: &[u8],
         input: &[u8],
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(StreamId, Event<'_>),
+        on: &mut dyn FnMut(StreamId, Event<'_>),
     ) -> Result<(), ProtocolError> {
         let Some(at) = self.place(id) else {
             // The stream is over, but the table must stay in step (section 4.3).
@@ -308,7 +308,7 @@ impl Connection {
         at: usize,
         input: &[u8],
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(StreamId, Event<'_>),
+        on: &mut dyn FnMut(StreamId, Event<'_>),
     ) -> Result<(), ProtocolError> {
         let stream = &self.streams[at];
         let (start, end) = stream.borrowed;
@@ -345,7 +345,7 @@ impl Connection {
         at: usize,
         what: &'static str,
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(StreamId, Event<'_>),
+        on: &mut dyn FnMut(StreamId, Event<'_>),
     ) -> Result<(), ProtocolError> {
         let id = self.streams[at].id;
         put_rst_stream(out, id, code::PROTOCOL_ERROR);
@@ -411,7 +411,7 @@ impl Connection {
     fn goaway(
         &mut self,
         frame: Frame<'_>,
-        on: &mut impl FnMut(StreamId, Event<'_>),
+        on: &mut dyn FnMut(StreamId, Event<'_>),
     ) -> Result<(), ProtocolError> {
         frame.of_connection()?;
         let Some((&[a, b, c, d, e, f, g, h], debug)) = frame.payload.split_first_chunk::<8>()

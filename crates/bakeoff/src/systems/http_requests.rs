@@ -9,7 +9,7 @@
 //! (`bakeoff_engine::works::http`).
 
 use std::io::Write as _;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::schedule::LoadShare;
@@ -19,11 +19,11 @@ use bakeoff_core::units;
 use bakeoff_engine::transport::Target;
 use bakeoff_engine::work::{Failure, NotIssued};
 use bakeoff_engine::works::http::{
-    Answers, Batch, HeaderList, HttpWork, Judged, OwnFields, Protocol, Response, Source, Stream,
-    StreamResponse, is_allowed_in_http2,
+    Batch, HeaderList, Judged, OwnFields, Protocol, Response, Source, Stream, StreamResponse,
+    drive_sources, is_allowed_in_http2,
 };
 use bakeoff_engine::works::keyed;
-use bakeoff_engine::{Connections, EngineError, drive_together};
+use bakeoff_engine::{Connections, EngineError};
 
 use super::exchange::{self, HandshakeError};
 use super::{Access, KvLoad, SystemError};
@@ -244,10 +244,8 @@ pub(super) fn drive(load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError>
     };
     let targets: Vec<Target> = nodes.iter().map(target).collect();
     let keys = keyed.space.count();
-    // What a trial keeps of answers is in its measurement.
-    let answers = Arc::new(Mutex::new(Answers::default()));
-    let works = |share| {
-        let asking = Asking {
+    let sources = &mut |share| -> Box<dyn Source> {
+        Box::new(Asking {
             requests: requests.clone(),
             nodes: to.clone(),
             source: source(share),
@@ -257,10 +255,12 @@ pub(super) fn drive(load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError>
             body: Vec::new(),
             fields: Vec::new(),
             field_ends: Vec::new(),
-        };
-        HttpWork::new(asking, protocol, drive, 0, answers.clone())
+        })
     };
-    drive_together(&targets, drive, together, works, interrupted, progress)
+    // What a trial keeps of answers is in its measurement.
+    let (outcome, next) =
+        drive_sources((protocol, &targets), drive, together, sources, interrupted, progress)?;
+    Ok((outcome.measurement, next))
 }
 
 /// The shared parts of requests to one node.

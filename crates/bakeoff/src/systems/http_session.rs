@@ -124,7 +124,7 @@ impl<M: Mapping> KvSession for HttpSession<M> {
         &mut self,
         input: &[u8],
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(Tag, Answer<'_>),
+        on: &mut dyn FnMut(Tag, Answer<'_>),
     ) -> Result<(), ProtocolError> {
         let Self { connection, mapping, under_way, ending, .. } = self;
         connection.receive(input, out, &mut |response: Response<'_>| {
@@ -133,7 +133,7 @@ impl<M: Mapping> KvSession for HttpSession<M> {
         })
     }
 
-    fn receive_end(&mut self, on: &mut impl FnMut(Tag, Answer<'_>)) -> Result<(), ProtocolError> {
+    fn receive_end(&mut self, on: &mut dyn FnMut(Tag, Answer<'_>)) -> Result<(), ProtocolError> {
         let Self { connection, mapping, under_way, ending, .. } = self;
         connection.closed(&mut |response: Response<'_>| {
             *ending = true;
@@ -146,7 +146,7 @@ fn deliver<M: Mapping>(
     mapping: &M,
     under_way: &mut Option<(Tag, Operation)>,
     response: &Response<'_>,
-    on: &mut impl FnMut(Tag, Answer<'_>),
+    on: &mut dyn FnMut(Tag, Answer<'_>),
 ) {
     if let Some((tag, operation)) = under_way.take() {
         mapping.read(operation, response.status, response.body, &mut |answer| on(tag, answer));

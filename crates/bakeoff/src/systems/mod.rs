@@ -97,8 +97,8 @@ use bakeoff_core::study::{self, Kind, Operation, OptionForm, Workload};
 use bakeoff_core::units::{self, ByteCount};
 use bakeoff_engine::together::Together;
 use bakeoff_engine::transport::{Target, TlsTarget};
-use bakeoff_engine::works::keyed::{Keyed, KvSession, KvWork, Reading, Source};
-use bakeoff_engine::{self as engine, Connections, Drive, EngineError, Live};
+use bakeoff_engine::works::keyed::{self, Keyed, KvSession, KvWork, Reading, Source};
+use bakeoff_engine::{Connections, Drive, EngineError, Live};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{HostError, NodeSpec, Seat};
 use bakeoff_install::{Installed, Recipe};
@@ -539,28 +539,27 @@ pub(crate) struct KvLoad<'a> {
 }
 
 impl KvLoad<'_> {
-    /// Drives it over sessions that `connect` makes for a node. From here on the kind of session
-    /// is known to the compiler.
+    /// Drives it over sessions that `connect` makes for a node.
     pub(crate) fn over<S, C>(self, connect: C) -> Result<(Measurement, u64), EngineError>
     where
-        S: KvSession,
-        C: Fn(&Access) -> S + Clone + Send,
+        S: KvSession + 'static,
+        C: Fn(&Access) -> S + Clone + Send + 'static,
     {
         let Self { nodes, keyed, source, reading, drive, together, interrupted, progress } = self;
         let one_each = drive.connections == Connections::OneEach;
-        let works = |share| {
+        let works = &mut |share| {
             let connect = connect.clone();
             let nodes = nodes.to_vec();
-            let session = move |_client: u32, node: usize| {
+            let session = move |_client: u32, node: usize| -> Box<dyn KvSession> {
                 let mut session = connect(&nodes[node]);
                 if one_each {
                     session.only_one();
                 }
-                session
+                Box::new(session)
             };
-            KvWork::new(keyed.clone(), source(share), (reading, share), session)
+            KvWork::new(keyed.clone(), source(share), (reading, share), Box::new(session))
         };
         let targets: Vec<Target> = nodes.iter().map(|node| node.target.clone()).collect();
-        engine::drive_together(&targets, drive, together, works, interrupted, progress)
+        keyed::drive(&targets, drive, together, works, interrupted, progress)
     }
 }

@@ -222,7 +222,8 @@ pub(super) fn drive(
     let templates = Arc::new(Templates::new(&plan, server, settings.keep_alive));
     let mut source =
         |_| -> Box<dyn http::Source> { Box::new(TestSource::new(&plan, &templates, &counts)) };
-    let driven = http::drive_sources(over, &drive, &mut source, interrupted, &mut |_| {})?;
+    let (driven, _) =
+        http::drive_sources(over, &drive, None, &mut source, interrupted, &mut |_| {})?;
     let measurement = driven.measurement;
     let counted = std::mem::take(&mut *counts.lock().unwrap_or_else(PoisonError::into_inner));
     let tests = plan.tests.iter().zip(counted).map(|(test, counts)| {

@@ -20,7 +20,7 @@ use crate::work::{
 use crate::{Connections, Drive};
 
 /// One connection of a client, to a node.
-pub struct HttpSession {
+pub(crate) struct HttpSession {
     node: usize,
     speaks: Speaks,
 }
@@ -59,8 +59,8 @@ impl Session for HttpSession {
 }
 
 /// Requests of a [`Source`], as work.
-pub struct HttpWork<S> {
-    source: S,
+pub(super) struct HttpWork {
+    source: Box<dyn Source>,
     /// Whether the source wants to know when its answers came.
     is_timed: bool,
     protocol: Protocol,
@@ -75,11 +75,11 @@ pub struct HttpWork<S> {
     share: (LoadShare, u64),
 }
 
-impl<S: Source> HttpWork<S> {
+impl HttpWork {
     /// Makes one worker's work, whose answers are added to `answers` when it has ended; `capture` of them
     /// are kept one by one.
-    pub fn new(
-        source: S,
+    pub(super) fn new(
+        source: Box<dyn Source>,
         protocol: Protocol,
         drive: &Drive,
         capture: u64,
@@ -107,9 +107,9 @@ impl<S: Source> HttpWork<S> {
 
     /// The receiver of the connections' responses.
     #[inline]
-    fn receiving(&mut self) -> Receiving<'_, S> {
+    fn receiving(&mut self) -> Receiving<'_> {
         Receiving {
-            source: &mut self.source,
+            source: &mut *self.source,
             is_timed: self.is_timed,
             keep_alive: self.keep_alive,
             follow: &mut self.follow,
@@ -128,7 +128,7 @@ impl<S: Source> HttpWork<S> {
     }
 }
 
-impl<S: Source> Work for HttpWork<S> {
+impl Work for HttpWork {
     type Session = HttpSession;
     type Pending = ();
 
@@ -142,7 +142,7 @@ impl<S: Source> Work for HttpWork<S> {
         share.of == 1 || share.has(ticket / cycle)
     }
 
-    fn session(&mut self, _: u32, node: usize) -> HttpSession {
+    fn session(&mut self, _: u32, node: usize) -> Box<HttpSession> {
         let speaks = match self.protocol {
             Protocol::One => Speaks::One(OneConnection::new()),
             Protocol::Two => {
@@ -150,7 +150,7 @@ impl<S: Source> Work for HttpWork<S> {
                 Speaks::Two(Box::new(Streams::new(self.in_flight, &lists, self.keep_alive)))
             }
         };
-        HttpSession { node, speaks }
+        Box::new(HttpSession { node, speaks })
     }
 
     #[inline]
@@ -164,7 +164,7 @@ impl<S: Source> Work for HttpWork<S> {
     ) -> Result<Issued<()>, NotIssued> {
         match &mut session.speaks {
             Speaks::One(one) => {
-                one.issue(&mut self.source, (client, session.node), tag, ticket, out)
+                one.issue(&mut *self.source, (client, session.node), tag, ticket, out)
             }
             Speaks::Two(streams) if !streams.is_free() => Err(NotIssued::Busy),
             Speaks::Two(streams) => {

@@ -29,7 +29,6 @@ use serde::{Deserialize, Serialize};
 pub use answers::Answers;
 pub use bakeoff_wire::http1::Response;
 pub use bakeoff_wire::http2::Response as StreamResponse;
-pub use driven::{HttpSession, HttpWork};
 pub use expect::{Expect, ExpectBody, ExpectError};
 pub use fixed::ThinkTime;
 pub use request::{
@@ -44,7 +43,8 @@ pub use words::{RequestWords, UnknownWord};
 use crate::tls::TlsOptions;
 use crate::together::Together;
 use crate::transport::Target;
-use crate::{Connections, Drive, Live, LoadError};
+use crate::{Connections, Drive, EngineError, Live, LoadError};
+use driven::HttpWork;
 use fixed::{Fixed, Requests, deal};
 use worded::Worded;
 
@@ -166,36 +166,36 @@ impl Ready {
         self.expect_clients_at_all_servers(drive.clients)?;
         let requests = &self.requests;
         if requests.all.iter().all(|request| request.words.is_none()) {
-            let fixed = |share: LoadShare| Fixed::new(requests.clone(), share.index);
-            return self.drive_source(drive, together, fixed, (interrupted, progress));
+            let fixed = &|share: LoadShare| -> Box<dyn Source> {
+                Box::new(Fixed::new(requests.clone(), share.index))
+            };
+            return self.drive_sources(drive, together, fixed, (interrupted, progress));
         }
         let keep_alive = drive.connections == Connections::Kept;
         let messages: Arc<[_]> =
             requests.all.iter().map(|request| request.message(None, keep_alive)).collect();
-        let worded = |share: LoadShare| {
-            Worded::new(requests.clone(), messages.clone(), share.index, drive.seed)
+        let worded = &|share: LoadShare| -> Box<dyn Source> {
+            Box::new(Worded::new(requests.clone(), messages.clone(), share.index, drive.seed))
         };
-        self.drive_source(drive, together, worded, (interrupted, progress))
+        self.drive_sources(drive, together, worded, (interrupted, progress))
     }
 
-    fn drive_source<S: Source>(
+    fn drive_sources(
         &self,
         drive: &Drive,
         together: Option<&Together>,
-        source: impl Fn(LoadShare) -> S,
+        source: &dyn Fn(LoadShare) -> Box<dyn Source>,
         (interrupted, progress): (&AtomicBool, &mut dyn FnMut(&Live)),
     ) -> Result<HttpOutcome, LoadError> {
         let Plan { protocol, capture, .. } = self.plan;
-        let answers = Arc::new(Mutex::new(Answers::default()));
         let cycle = self.requests.orders.iter().map(Vec::len).max().unwrap_or(1) as u64;
-        let work = |share| {
-            HttpWork::new(source(share), protocol, drive, capture, answers.clone())
+        let work = &mut |share, answers| {
+            HttpWork::new(source(share), protocol, drive, capture, answers)
                 .owned(drive.share, cycle)
         };
         let targets = &self.targets;
-        let (measurement, _) =
-            crate::drive_together(targets, drive, together, work, interrupted, progress)?;
-        Ok(HttpOutcome { measurement, answers: taken(&answers) })
+        let driven = drive_works(targets, drive, together, work, interrupted, progress)?;
+        Ok(driven.0)
     }
 
     /// Refuses a load with so few clients that a server gets none of them.
@@ -222,21 +222,33 @@ impl Ready {
     }
 }
 
-/// Drives a load whose requests are made on the way. Over HTTP/1.1 a batch has as many responses as the load
-/// has operations in flight.
+/// Drives a load whose requests are made on the way, at the moment at which all loads of `together` begin. Over
+/// HTTP/1.1 a batch has as many responses as the load has operations in flight. Returns the number of the first
+/// operation not begun, too.
 pub fn drive_sources(
     (protocol, targets): (Protocol, &[Target]),
     drive: &Drive,
+    together: Option<&Together>,
     sources: &mut dyn FnMut(LoadShare) -> Box<dyn Source>,
     interrupted: &AtomicBool,
     progress: &mut dyn FnMut(&Live),
-) -> Result<HttpOutcome, LoadError> {
-    let answers = Arc::new(Mutex::new(Answers::default()));
-    let work = |share| HttpWork::new(sources(share), protocol, drive, 0, answers.clone());
-    let (measurement, _) = crate::drive(targets, drive, work, interrupted, progress)?;
-    Ok(HttpOutcome { measurement, answers: taken(&answers) })
+) -> Result<(HttpOutcome, u64), EngineError> {
+    let work = &mut |share, answers| HttpWork::new(sources(share), protocol, drive, 0, answers);
+    drive_works(targets, drive, together, work, interrupted, progress)
 }
 
-fn taken(answers: &Mutex<Answers>) -> Answers {
-    std::mem::take(&mut *answers.lock().unwrap_or_else(PoisonError::into_inner))
+/// Drives work over HTTP. The loop is compiled here for all sources, with this crate's optimization.
+fn drive_works(
+    targets: &[Target],
+    drive: &Drive,
+    together: Option<&Together>,
+    works: &mut dyn FnMut(LoadShare, Arc<Mutex<Answers>>) -> HttpWork,
+    interrupted: &AtomicBool,
+    progress: &mut dyn FnMut(&Live),
+) -> Result<(HttpOutcome, u64), EngineError> {
+    let answers = Arc::new(Mutex::new(Answers::default()));
+    let work = |share| works(share, answers.clone());
+    let (measurement, next) = crate::drive(targets, drive, together, work, interrupted, progress)?;
+    let answers = std::mem::take(&mut *answers.lock().unwrap_or_else(PoisonError::into_inner));
+    Ok((HttpOutcome { measurement, answers }, next))
 }

@@ -42,7 +42,7 @@ impl OneConnection {
     #[inline]
     pub(super) fn issue(
         &mut self,
-        source: &mut impl Source,
+        source: &mut dyn Source,
         (client, node): (u32, usize),
         tag: Tag,
         ticket: u64,
@@ -66,12 +66,12 @@ impl OneConnection {
     }
 
     /// The connection, and what takes its responses.
-    pub(super) fn delivery<'a, S, P>(
+    pub(super) fn delivery<'a, P>(
         &'a mut self,
-        to: Receiving<'a, S>,
+        to: Receiving<'a>,
         pendings: &'a mut P,
         done: &'a mut Vec<Done>,
-    ) -> (&'a mut Connection, Delivery<'a, S, P>) {
+    ) -> (&'a mut Connection, Delivery<'a, P>) {
         let delivery = Delivery {
             to,
             pendings,
@@ -87,8 +87,8 @@ impl OneConnection {
 }
 
 /// The receiver of the responses of all connections of a worker.
-pub(super) struct Receiving<'a, S> {
-    pub(super) source: &'a mut S,
+pub(super) struct Receiving<'a> {
+    pub(super) source: &'a mut dyn Source,
     pub(super) keep_alive: bool,
     /// The request that follows a redirect.
     pub(super) follow: &'a mut Vec<u8>,
@@ -100,8 +100,8 @@ pub(super) struct Receiving<'a, S> {
 }
 
 /// Takes the responses of one connection, as they complete.
-pub(super) struct Delivery<'a, S, P> {
-    to: Receiving<'a, S>,
+pub(super) struct Delivery<'a, P> {
+    to: Receiving<'a>,
     pendings: &'a mut P,
     done: &'a mut Vec<Done>,
     operation: usize,
@@ -112,7 +112,7 @@ pub(super) struct Delivery<'a, S, P> {
     pub(super) followed: Option<bool>,
 }
 
-impl<S: Source, P: Pendings<()>> Delivery<'_, S, P> {
+impl<P: Pendings<()>> Delivery<'_, P> {
     #[inline]
     pub(super) fn take(&mut self, response: &Response<'_>) {
         *self.ending |= !response.keep_alive || !self.to.keep_alive;

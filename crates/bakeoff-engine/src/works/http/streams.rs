@@ -21,6 +21,9 @@ pub(super) struct Streams {
     answered: bool,
 }
 
+/// The response to a request, or why there is none.
+type Became<'a> = Result<&'a Response<'a>, Failure>;
+
 impl Streams {
     /// Makes a connection for so many requests under way, whose operations have these header lists.
     pub(super) fn new(in_flight: u32, lists: &[Option<HeaderList>], keep_alive: bool) -> Self {
@@ -66,7 +69,7 @@ impl Streams {
         &mut self,
         input: &[u8],
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(Tag, usize, Result<&Response<'_>, Failure>),
+        on: &mut dyn FnMut(Tag, usize, Became<'_>),
     ) -> Result<(), ProtocolError> {
         let Self { connection, flights, answered, .. } = self;
         connection.receive(input, out, &mut |stream: StreamId, event| {

@@ -85,7 +85,7 @@ impl Replaced {
     }
 }
 
-impl<S, C> KvWork<S, C> {
+impl KvWork {
     /// Judges an answer, and finds out whether the operation has another request.
     pub(super) fn step(&mut self, mut pending: Pending, answer: Answer<'_>) -> Step {
         match (pending.halves, answer) {
@@ -164,11 +164,11 @@ impl<S, C> KvWork<S, C> {
     }
 }
 
-impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> KvWork<S, C> {
+impl KvWork {
     /// Writes the next request of an operation.
     pub(super) fn go_on(
         &mut self,
-        session: &mut S,
+        session: &mut dyn KvSession,
         tag: Tag,
         mut pending: Pending,
         next: Next,
@@ -195,7 +195,7 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> KvWork<S, C> {
     /// Writes a request of an operation; notes in the ledger what it begins.
     pub(super) fn request(
         &mut self,
-        session: &mut S,
+        session: &mut dyn KvSession,
         tag: Tag,
         pending: &mut Pending,
         (asked, compare): (Operation, Compare),

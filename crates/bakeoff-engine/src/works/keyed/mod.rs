@@ -16,10 +16,11 @@ mod source;
 mod tests;
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bakeoff_core::ledger::{KeyHistory, ReadBegan, Violation, WriteOutcome};
-use bakeoff_core::measurement::ErrorKind;
+use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::staleness::Seen;
 use bakeoff_core::study::{Operation, ReadConsistency};
@@ -31,7 +32,10 @@ use self::halves::{Halves, Next, Step};
 pub use self::shared::{Keyed, Ledger, StalenessTracking};
 use self::source::FINDINGS_EXAMPLES_MAX;
 pub use self::source::{Findings, Source};
+use crate::together::Together;
+use crate::transport::Target;
 use crate::work::{Done, Failure, Issued, NotIssued, Pendings, Session, Success, Tag, Work};
+use crate::{Drive, EngineError, Live};
 
 /// One operation, for a system's session to put into bytes.
 #[derive(Debug, Clone, Copy)]
@@ -98,11 +102,11 @@ pub trait KvSession: Session + Send {
         &mut self,
         input: &[u8],
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(Tag, Answer<'_>),
+        on: &mut dyn FnMut(Tag, Answer<'_>),
     ) -> Result<(), ProtocolError>;
 
     /// The peer closed the connection; some protocols end an answer that way.
-    fn receive_end(&mut self, on: &mut impl FnMut(Tag, Answer<'_>)) -> Result<(), ProtocolError> {
+    fn receive_end(&mut self, on: &mut dyn FnMut(Tag, Answer<'_>)) -> Result<(), ProtocolError> {
         let _ = on;
         Ok(())
     }
@@ -119,23 +123,39 @@ pub struct Reading {
     pub lists_are_complete: bool,
 }
 
+/// Makes a session for a client and a node.
+pub type Connect = Box<dyn FnMut(u32, usize) -> Box<dyn KvSession> + Send>;
+
 /// One worker's key-value work, over sessions that `connect` makes.
-pub struct KvWork<S, C> {
+pub struct KvWork {
     keyed: Arc<Keyed>,
     source: Source,
     reading: Reading,
-    connect: C,
+    connect: Connect,
     /// Numbers of this worker's clients among the generator's, for operations on a client's own key.
     numbers: ClientNumbers,
     key: Vec<u8>,
     value: Vec<u8>,
     /// Operations whose next request is to be written.
     goes_on: Vec<(Tag, Pending, Next)>,
-    _session: std::marker::PhantomData<fn() -> S>,
+}
+
+/// Drives keyed work, at the moment at which all loads of `together` begin; `works` makes each worker's. Returns what was
+/// measured and the number of the first operation not begun. The loop is compiled here for all systems, with this
+/// crate's optimization.
+pub fn drive(
+    targets: &[Target],
+    drive: &Drive,
+    together: Option<&Together>,
+    works: &mut dyn FnMut(LoadShare) -> KvWork,
+    interrupted: &AtomicBool,
+    progress: &mut dyn FnMut(&Live),
+) -> Result<(Measurement, u64), EngineError> {
+    crate::drive(targets, drive, together, works, interrupted, progress)
 }
 
 /// State of an operation until its answer.
-pub struct Pending {
+pub(crate) struct Pending {
     operation: Operation,
     /// The key's number; a directory's for a `list`.
     key: u64,
@@ -150,24 +170,23 @@ pub struct Pending {
     halves: Halves,
 }
 
-impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> KvWork<S, C> {
+impl KvWork {
     /// Makes the operations of one worker, which is this share of the workers of all generators; `connect` makes a
     /// session for a client and a node.
     pub fn new(
         keyed: Arc<Keyed>,
         source: Source,
         (reading, worker): (Reading, LoadShare),
-        connect: C,
+        connect: Connect,
     ) -> Self {
         let numbers = ClientNumbers::new(worker, keyed.share());
         let (key, value, goes_on) = (Vec::new(), Vec::new(), Vec::new());
-        let _session = std::marker::PhantomData;
-        Self { keyed, source, reading, connect, numbers, key, value, goes_on, _session }
+        Self { keyed, source, reading, connect, numbers, key, value, goes_on }
     }
 }
 
-impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
-    type Session = S;
+impl Work for KvWork {
+    type Session = dyn KvSession;
     type Pending = Pending;
 
     fn operations(&self) -> Vec<String> {
@@ -179,7 +198,7 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
             && self.source.operations().contains(&Operation::Get)
     }
 
-    fn session(&mut self, client: u32, node: usize) -> S {
+    fn session(&mut self, client: u32, node: usize) -> Box<dyn KvSession> {
         // Some loads connect anew for each operation: only those that watch are to pay for it.
         if self.source.operations().contains(&Operation::Watch) {
             self.numbers.add(client);
@@ -200,7 +219,7 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
 
     fn issue(
         &mut self,
-        session: &mut S,
+        session: &mut Self::Session,
         client: u32,
         tag: Tag,
         ticket: u64,
@@ -242,7 +261,7 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
 
     fn receive(
         &mut self,
-        session: &mut S,
+        session: &mut Self::Session,
         input: &[u8],
         out: &mut Vec<u8>,
         pendings: &mut impl Pendings<Pending>,
@@ -269,7 +288,7 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
 
     fn receive_end(
         &mut self,
-        session: &mut S,
+        session: &mut Self::Session,
         pendings: &mut impl Pendings<Pending>,
         done: &mut Vec<Done>,
     ) -> Result<(), ProtocolError> {
@@ -320,7 +339,7 @@ impl ClientNumbers {
     }
 }
 
-impl<S, C> KvWork<S, C> {
+impl KvWork {
     fn judge(&self, pending: &Pending, answer: Answer<'_>) -> Result<Success, Failure> {
         let failure = |kind, what| Err(Failure::new(kind, what));
         let result = match (pending.operation, answer) {

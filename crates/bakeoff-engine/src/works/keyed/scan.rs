@@ -8,7 +8,7 @@ use bakeoff_core::staleness::Seen;
 use super::KvWork;
 use crate::work::{Failure, Success};
 
-impl<S, C> KvWork<S, C> {
+impl KvWork {
     /// Judges what a scan from key `first` on found: each value proves its key, keys ascend, and where none can be
     /// missing none is.
     pub(super) fn judge_pairs(

@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use bakeoff_core::study::{KeyOrder, Keys, Payload, ValueSizes, Workload};
 
+use smallvec::{SmallVec, smallvec};
+
 use super::*;
 
 /// Keys with their values and versions.
@@ -51,7 +53,7 @@ impl KvSession for MemorySession {
         &mut self,
         _: &[u8],
         _: &mut Vec<u8>,
-        on: &mut impl FnMut(Tag, Answer<'_>),
+        on: &mut dyn FnMut(Tag, Answer<'_>),
     ) -> Result<(), ProtocolError> {
         let mut store = self.store.lock().unwrap();
         for Asked { tag, operation, key, value, compare, limit } in self.asked.drain(..) {
@@ -91,15 +93,13 @@ impl KvSession for MemorySession {
     }
 }
 
-type Connect = Box<dyn FnMut(u32, usize) -> MemorySession + Send>;
-
 /// Clients with one operation each, on one store.
 struct Desk {
     store: Arc<Mutex<Store>>,
     keyed: Arc<Keyed>,
-    work: KvWork<MemorySession, Connect>,
+    work: KvWork,
     sessions: Vec<MemorySession>,
-    pendings: Vec<Vec<Option<Pending>>>,
+    pendings: Vec<SmallVec<[Option<Pending>; 1]>>,
     next: u64,
 }
 
@@ -134,11 +134,13 @@ impl Desk {
         let reading = Reading { reads, may_be_stale: false, lists_are_complete: true };
         let of = store.clone();
         let connect: Connect =
-            Box::new(move |_, _| MemorySession { store: of.clone(), asked: Vec::new() });
+            Box::new(move |_, _| Box::new(MemorySession { store: of.clone(), asked: Vec::new() }));
         let source = Source::mix(&workload, 7, 8);
         let mut work = KvWork::new(keyed.clone(), source, (reading, worker), connect);
-        let sessions = (0..clients).map(|client| work.session(client, 0)).collect();
-        let pendings = (0..clients).map(|_| vec![None]).collect();
+        (0..clients).for_each(|client| drop(work.session(client, 0)));
+        let session = |_| MemorySession { store: store.clone(), asked: Vec::new() };
+        let sessions = (0..clients).map(session).collect();
+        let pendings = (0..clients).map(|_| smallvec![None]).collect();
         Self { store, keyed, work, sessions, pendings, next: 0 }
     }
 

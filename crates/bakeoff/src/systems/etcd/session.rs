@@ -1,5 +1,7 @@
 //! Key-value operations as calls of etcd's v3 API.
 
+use std::cell::RefCell;
+
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::study::{Operation, ReadConsistency};
 use bakeoff_engine::work::{Session, Tag};
@@ -7,6 +9,7 @@ use bakeoff_engine::works::keyed::{Answer, Compare, KvSession, Request};
 use bakeoff_wire::ProtocolError;
 use bakeoff_wire::grpc::{CallId, CallReply, Client, MethodId};
 use bakeoff_wire::http2::Settings;
+use smallvec::SmallVec;
 
 use super::super::{Access, ClientToken};
 use super::messages;
@@ -15,6 +18,13 @@ use super::watcher::{WatchEnd, Watcher};
 /// One connection to an etcd node; calls are streams of it.
 pub(crate) struct EtcdSession {
     client: Client,
+    // Each operation looks at these, which lie side by side for it.
+    /// Unary calls under way: at most as many as the load's `in_flight`.
+    calls: SmallVec<[(CallId, Tag, Asked); 1]>,
+    /// The client's own watcher, once it has one.
+    watcher: Option<Box<Watcher>>,
+    /// Operations whose watcher was given up, and that were not told so yet.
+    stranded: Vec<Tag>,
     put: MethodId,
     range: MethodId,
     delete_range: MethodId,
@@ -22,15 +32,8 @@ pub(crate) struct EtcdSession {
     lease_grant: MethodId,
     lease_keep_alive: MethodId,
     watch: MethodId,
-    /// Unary calls under way: at most as many as the load's `in_flight`.
-    calls: Vec<(CallId, Tag, Asked)>,
-    message: Vec<u8>,
     /// The client's own lease, once it has one.
     lease: Option<u64>,
-    /// The client's own watcher, once it has one.
-    watcher: Option<Watcher>,
-    /// Operations whose watcher was given up, and that were not told so yet.
-    stranded: Vec<Tag>,
 }
 
 /// The question of a call.
@@ -43,6 +46,20 @@ enum Asked {
     FirstLease,
     /// A put whose event the client's watcher is to see.
     WatchedPut,
+}
+
+thread_local! {
+    /// Where messages are written before they are framed: all sessions of a thread in turn, so that it stays in the
+    /// CPU's cache.
+    static MESSAGE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Lends out the thread's memory for a message, empty.
+fn with_message<R>(write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+    MESSAGE.with_borrow_mut(|message| {
+        message.clear();
+        write(message)
+    })
 }
 
 /// Time to live of leases, in seconds: those that nobody keeps are gone soon after a load.
@@ -67,24 +84,95 @@ impl EtcdSession {
             lease_keep_alive: client.method(messages::LEASE_KEEP_ALIVE),
             watch: client.method(messages::WATCH),
             client,
-            calls: Vec::new(),
-            message: Vec::new(),
+            calls: SmallVec::new(),
             lease: None,
             watcher: None,
             stranded: Vec::new(),
         }
     }
 
-    fn call(&mut self, method: MethodId, tag: Tag, asked: Asked, out: &mut Vec<u8>) -> bool {
-        let call = self.client.call(method, &self.message, out);
+    fn call(
+        &mut self,
+        (method, message): (MethodId, &[u8]),
+        (tag, asked): (Tag, Asked),
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let call = self.client.call(method, message, out);
         if let Ok(call) = call {
             self.calls.push((call, tag, asked));
         }
         call.is_ok()
     }
 
+    /// Writes a request into `message`, which is empty, and sends it.
+    fn request_with(
+        &mut self,
+        tag: Tag,
+        request: &Request<'_>,
+        message: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let serializable = request.reads == ReadConsistency::Stale;
+        let mut asked = Asked::Operation(request.operation);
+        let method = match request.operation {
+            Operation::Put => {
+                messages::write_put(request.key, request.value, message);
+                self.put
+            }
+            Operation::Get => {
+                messages::write_get(request.key, serializable, message);
+                self.range
+            }
+            Operation::List => {
+                messages::write_list(request.key, serializable, message);
+                self.range
+            }
+            Operation::Delete => {
+                messages::write_delete(request.key, message);
+                self.delete_range
+            }
+            Operation::CompareAndSet => match request.compare {
+                Compare::Read => {
+                    messages::write_get(request.key, serializable, message);
+                    self.range
+                }
+                Compare::Replace(revision) => {
+                    let (key, value) = (request.key, request.value);
+                    messages::write_replace(key, value, revision, message);
+                    asked = Asked::Replace;
+                    self.txn
+                }
+            },
+            Operation::Scan => {
+                let (key, limit) = (request.key, request.limit);
+                messages::write_scan(key, limit, serializable, message);
+                self.range
+            }
+            Operation::KeepLease if self.lease.is_some() => {
+                messages::write_keep_alive(self.lease.unwrap_or_default(), message);
+                self.lease_keep_alive
+            }
+            Operation::GrantLease | Operation::KeepLease => {
+                messages::write_grant(LEASE_SECONDS, message);
+                if request.operation == Operation::KeepLease {
+                    asked = Asked::FirstLease;
+                }
+                self.lease_grant
+            }
+            Operation::Watch => return self.put_watched(tag, request, message, out),
+            operation => crate::systems::never_planned(operation),
+        };
+        self.call((method, message), (tag, asked), out)
+    }
+
     /// Puts a key that the client watches; creates the watcher first, where there is none of that key.
-    fn put_watched(&mut self, tag: Tag, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
+    fn put_watched(
+        &mut self,
+        tag: Tag,
+        request: &Request<'_>,
+        message: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> bool {
         if let Some(watcher) = self.watcher.take_if(|watcher| !watcher.is_of(request.key)) {
             if !watcher.is_idle() {
                 self.watcher = Some(watcher);
@@ -93,16 +181,16 @@ impl EtcdSession {
             self.client.cancel(watcher.call, out);
         }
         if self.watcher.is_none() {
-            messages::write_watch(request.key, &mut self.message);
-            let Ok(call) = self.client.call_streaming(self.watch, &self.message, out) else {
+            messages::write_watch(request.key, message);
+            let Ok(call) = self.client.call_streaming(self.watch, message, out) else {
                 return false;
             };
-            self.watcher = Some(Watcher::new(call, request.key));
-            self.message.clear();
+            self.watcher = Some(Box::new(Watcher::new(call, request.key)));
+            message.clear();
         }
-        if self.watcher.as_ref().is_some_and(Watcher::is_created) {
-            messages::write_put(request.key, request.value, &mut self.message);
-            if !self.call(self.put, tag, Asked::WatchedPut, out) {
+        if self.watcher.as_ref().is_some_and(|watcher| watcher.is_created()) {
+            messages::write_put(request.key, request.value, message);
+            if !self.call((self.put, message), (tag, Asked::WatchedPut), out) {
                 return false;
             }
         }
@@ -118,7 +206,7 @@ impl EtcdSession {
         self.client.cancel(watcher.call, out);
         let waiting: Vec<Tag> = watcher.waiting().collect();
         let Self { client, calls, .. } = self;
-        calls.retain(|&(call, tag, asked)| {
+        calls.retain(|&mut (call, tag, asked)| {
             let is_dropped = asked == Asked::WatchedPut && waiting.contains(&tag);
             if is_dropped {
                 client.cancel(call, out);
@@ -129,12 +217,14 @@ impl EtcdSession {
     }
 
     /// Sends the puts that waited for the watcher.
-    fn send_puts(&mut self, out: &mut Vec<u8>, on: &mut impl FnMut(Tag, Answer<'_>)) {
-        loop {
-            self.message.clear();
-            let next = self.watcher.as_mut().and_then(|some| some.next_put(&mut self.message));
-            let Some(tag) = next else { return };
-            if !self.call(self.put, tag, Asked::WatchedPut, out) {
+    fn send_puts(&mut self, out: &mut Vec<u8>, on: &mut dyn FnMut(Tag, Answer<'_>)) {
+        while self.watcher.is_some() {
+            let sent = with_message(|message| {
+                let tag = self.watcher.as_mut()?.next_put(message)?;
+                Some((tag, self.call((self.put, message), (tag, Asked::WatchedPut), out)))
+            });
+            let Some((tag, sent)) = sent else { return };
+            if !sent {
                 if let Some(watcher) = &mut self.watcher {
                     watcher.forget(tag);
                 }
@@ -175,72 +265,21 @@ impl Session for EtcdSession {
 
 impl KvSession for EtcdSession {
     fn request(&mut self, tag: Tag, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
-        let serializable = request.reads == ReadConsistency::Stale;
-        self.message.clear();
-        let mut asked = Asked::Operation(request.operation);
-        let method = match request.operation {
-            Operation::Put => {
-                messages::write_put(request.key, request.value, &mut self.message);
-                self.put
-            }
-            Operation::Get => {
-                messages::write_get(request.key, serializable, &mut self.message);
-                self.range
-            }
-            Operation::List => {
-                messages::write_list(request.key, serializable, &mut self.message);
-                self.range
-            }
-            Operation::Delete => {
-                messages::write_delete(request.key, &mut self.message);
-                self.delete_range
-            }
-            Operation::CompareAndSet => match request.compare {
-                Compare::Read => {
-                    messages::write_get(request.key, serializable, &mut self.message);
-                    self.range
-                }
-                Compare::Replace(revision) => {
-                    let (key, value) = (request.key, request.value);
-                    messages::write_replace(key, value, revision, &mut self.message);
-                    asked = Asked::Replace;
-                    self.txn
-                }
-            },
-            Operation::Scan => {
-                let (key, limit) = (request.key, request.limit);
-                messages::write_scan(key, limit, serializable, &mut self.message);
-                self.range
-            }
-            Operation::KeepLease if self.lease.is_some() => {
-                messages::write_keep_alive(self.lease.unwrap_or_default(), &mut self.message);
-                self.lease_keep_alive
-            }
-            Operation::GrantLease | Operation::KeepLease => {
-                messages::write_grant(LEASE_SECONDS, &mut self.message);
-                if request.operation == Operation::KeepLease {
-                    asked = Asked::FirstLease;
-                }
-                self.lease_grant
-            }
-            Operation::Watch => return self.put_watched(tag, request, out),
-            operation => crate::systems::never_planned(operation),
-        };
-        self.call(method, tag, asked, out)
+        with_message(|message| self.request_with(tag, request, message, out))
     }
 
     fn receive(
         &mut self,
         input: &[u8],
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(Tag, Answer<'_>),
+        on: &mut dyn FnMut(Tag, Answer<'_>),
     ) -> Result<(), ProtocolError> {
-        for tag in std::mem::take(&mut self.stranded) {
+        for tag in self.stranded.drain(..) {
             let what = "the watcher was given up after an event that did not come".to_owned();
             on(tag, Answer::Failed(ErrorKind::Status, what));
         }
         let Self { client, calls, lease, watcher, .. } = self;
-        let mut first = Vec::new();
+        let mut first = SmallVec::<[Tag; 1]>::new();
         let mut watch_end = None;
         let received = client.receive_replies(input, out, &mut |call, reply| {
             let answer = match reply {
@@ -298,10 +337,12 @@ impl KvSession for EtcdSession {
             }
         });
         for tag in first {
-            self.message.clear();
-            messages::write_keep_alive(self.lease.unwrap_or_default(), &mut self.message);
             let asked = Asked::Operation(Operation::KeepLease);
-            if !self.call(self.lease_keep_alive, tag, asked, out) {
+            let sent = with_message(|message| {
+                messages::write_keep_alive(self.lease.unwrap_or_default(), message);
+                self.call((self.lease_keep_alive, message), (tag, asked), out)
+            });
+            if !sent {
                 let what = "the connection took no request for the lease".to_owned();
                 on(tag, Answer::Failed(ErrorKind::Reset, what));
             }
@@ -320,7 +361,7 @@ impl KvSession for EtcdSession {
 fn follow(
     watcher: &mut Watcher,
     reply: CallReply<'_>,
-    on: &mut impl FnMut(Tag, Answer<'_>),
+    on: &mut dyn FnMut(Tag, Answer<'_>),
 ) -> Result<(), WatchEnd> {
     match reply {
         CallReply::Message(message) => watcher.on_message(message, on),
@@ -335,7 +376,7 @@ fn broken(error: ProtocolError) -> Answer<'static> {
     Answer::Failed(ErrorKind::Protocol, error.to_string())
 }
 
-fn deliver(tag: Tag, asked: Asked, message: &[u8], on: &mut impl FnMut(Tag, Answer<'_>)) {
+fn deliver(tag: Tag, asked: Asked, message: &[u8], on: &mut dyn FnMut(Tag, Answer<'_>)) {
     let operation = match asked {
         Asked::Operation(operation) => operation,
         Asked::FirstLease => Operation::GrantLease,

@@ -135,7 +135,7 @@ impl Watcher {
         &mut self,
         tag: Tag,
         revision: u64,
-        on: &mut impl FnMut(Tag, Answer<'_>),
+        on: &mut dyn FnMut(Tag, Answer<'_>),
     ) {
         let Some(place) = self.waiting.iter().position(|put| put.tag == tag) else { return };
         match self.early.iter().position(|early| early.revision == revision) {
@@ -157,7 +157,7 @@ impl Watcher {
     pub(super) fn on_message(
         &mut self,
         message: &[u8],
-        on: &mut impl FnMut(Tag, Answer<'_>),
+        on: &mut dyn FnMut(Tag, Answer<'_>),
     ) -> Result<(), WatchEnd> {
         let state = messages::read_watch(message, |event| self.on_event(&event, on))
             .map_err(WatchEnd::Broken)?;
@@ -168,7 +168,7 @@ impl Watcher {
         }
     }
 
-    fn on_event(&mut self, event: &WatchEvent<'_>, on: &mut impl FnMut(Tag, Answer<'_>)) {
+    fn on_event(&mut self, event: &WatchEvent<'_>, on: &mut dyn FnMut(Tag, Answer<'_>)) {
         let WatchEvent { revision, value, .. } = *event;
         let is_put_of_key = event.is_put && event.key == self.key;
         let of_revision = Stage::Event(revision);

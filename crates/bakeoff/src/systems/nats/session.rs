@@ -160,7 +160,7 @@ impl NatsSession {
         &mut self,
         message: &Message<'_>,
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(Tag, Answer<'_>),
+        on: &mut dyn FnMut(Tag, Answer<'_>),
     ) {
         let Some((tag, number)) = self.addressee(message) else { return };
         let Some(slot) = self.pending.get_mut(tag as usize) else { return };
@@ -257,7 +257,7 @@ impl KvSession for NatsSession {
         &mut self,
         input: &[u8],
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(Tag, Answer<'_>),
+        on: &mut dyn FnMut(Tag, Answer<'_>),
     ) -> Result<(), ProtocolError> {
         let mut session = std::mem::take(&mut self.session);
         let mut wrong = None;

@@ -112,7 +112,7 @@ impl KvSession for RedisSession {
         &mut self,
         input: &[u8],
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(Tag, Answer<'_>),
+        on: &mut dyn FnMut(Tag, Answer<'_>),
     ) -> Result<(), ProtocolError> {
         let Self { session, wait, steps, lists } = self;
         let mut further: Vec<(Tag, Vec<u8>)> = Vec::new();

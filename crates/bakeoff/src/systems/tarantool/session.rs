@@ -99,7 +99,7 @@ impl KvSession for TarantoolSession {
         &mut self,
         input: &[u8],
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(Tag, Answer<'_>),
+        on: &mut dyn FnMut(Tag, Answer<'_>),
     ) -> Result<(), ProtocolError> {
         let Self { session, open, under_way } = self;
         let mut refused = None;

@@ -168,7 +168,7 @@ impl KvSession for ZooKeeperSession {
         &mut self,
         input: &[u8],
         out: &mut Vec<u8>,
-        on: &mut impl FnMut(Tag, Answer<'_>),
+        on: &mut dyn FnMut(Tag, Answer<'_>),
     ) -> Result<(), ProtocolError> {
         let Self { session, steps, puts, spare, .. } = self;
         let mut retries = Vec::new();
