@@ -37,17 +37,20 @@ impl LoadShare {
     pub const WHOLE: Self = Self { index: 0, of: 1 };
 
     /// Returns whether what has this number falls to it, where the parts take numbers in turn.
+    #[inline]
     pub fn has(self, number: u64) -> bool {
         self.of == 1 || number % u64::from(self.of) == u64::from(self.index)
     }
 
     /// Returns how many of the numbers from 0 up to `count` fall to it.
+    #[inline]
     pub fn count(self, count: u64) -> u64 {
         let (index, of) = (u64::from(self.index), u64::from(self.of));
         count.saturating_sub(index).div_ceil(of)
     }
 
     /// Returns the nth number that falls to it.
+    #[inline]
     pub fn nth(self, nth: u64) -> u64 {
         nth * u64::from(self.of) + u64::from(self.index)
     }

@@ -28,6 +28,7 @@ impl Permutation {
     }
 
     /// Returns where `index` goes; `index` is taken modulo the count.
+    #[inline]
     pub fn apply(&self, index: u64) -> u64 {
         let mask = (1_u64 << self.half_bits) - 1;
         let mut value = index % self.count;
@@ -110,6 +111,7 @@ impl Chooser {
     }
 
     /// The seed of the load.
+    #[inline]
     pub fn seed(&self) -> u64 {
         self.seed
     }
@@ -117,6 +119,7 @@ impl Chooser {
     /// The place of the next operation in the mix (in the order of [`Operation`]) and the number of
     /// its key. `ticket` counts the trial's operations, all threads together, from 0. `None`: the
     /// unique keys are used up.
+    #[inline]
     pub fn choose(&self, ticket: u64) -> Option<(usize, u64)> {
         let mut rng = SplitMix64::seed_from_u64(mix64(self.seed ^ mix64(ticket)));
         let key = match &self.order {

@@ -27,6 +27,7 @@ pub const KEY_PREFIX: &str = "bakeoff/";
 
 /// Turns a 64-bit number into one that looks unrelated; a bijection (SplitMix64's finalizer,
 /// Steele, Lea and Flood 2014).
+#[inline]
 pub fn mix64(mut value: u64) -> u64 {
     value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -43,11 +43,13 @@ impl KeySpace {
     }
 
     /// Returns how many keys there are.
+    #[inline]
     pub fn count(&self) -> u64 {
         self.count
     }
 
     /// Returns how many keys share a directory; 0 when there are no directories.
+    #[inline]
     pub fn per_directory(&self) -> u64 {
         self.per_directory
     }
@@ -58,6 +60,7 @@ impl KeySpace {
     }
 
     /// Appends the name of key `index` to `out`. Names sort as their numbers do.
+    #[inline]
     pub fn write_key(&self, index: u64, out: &mut Vec<u8>) {
         let start = out.len();
         if self.form != Form::Usual {
@@ -76,6 +79,7 @@ impl KeySpace {
     }
 
     /// Appends the name of a directory, which ends in `/`.
+    #[inline]
     pub fn write_directory(&self, directory: u64, out: &mut Vec<u8>) {
         out.extend_from_slice(KEY_PREFIX.as_bytes());
         out.push(b'd');
@@ -110,18 +114,18 @@ pub fn prefixed_size(count: u64) -> u64 {
     KEY_PREFIX.len() as u64 + bare_size(count)
 }
 
+#[inline]
 fn write_hex(value: u64, digits: u32, out: &mut Vec<u8>) {
-    for place in (0..digits).rev() {
-        out.push(b"0123456789abcdef"[(value >> (4 * place)) as usize & 15]);
-    }
+    let digit = |place| b"0123456789abcdef"[(value >> (4 * place)) as usize & 15];
+    out.extend((0..digits).rev().map(digit));
 }
 
 const BASE32: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 
+#[inline]
 fn write_base32(value: u64, digits: usize, out: &mut Vec<u8>) {
-    for place in (0..digits as u32).rev() {
-        out.push(BASE32[value.checked_shr(5 * place).unwrap_or(0) as usize & 31]);
-    }
+    let digit = |place| BASE32[value.checked_shr(5 * place).unwrap_or(0) as usize & 31];
+    out.extend((0..digits as u32).rev().map(digit));
 }
 
 fn read_base32(digits: &[u8]) -> Option<u64> {

@@ -82,6 +82,7 @@ impl Values {
     }
 
     /// Appends the value that `stamp` writes to key `index`.
+    #[inline]
     pub fn write_value(&self, index: u64, stamp: Stamp, out: &mut Vec<u8>) {
         let fingerprint = self.fingerprint(index);
         let size = self.size(fingerprint, stamp.sequence);
@@ -105,6 +106,7 @@ impl Values {
         self.write_filler(checksum, size - NUMBER_DIGITS - digits, out);
     }
 
+    #[inline]
     fn write_filler(&self, checksum: u64, mut missing: usize, out: &mut Vec<u8>) {
         let mut from = checksum as usize % FILLER_SIZE;
         while missing > 0 {
@@ -120,6 +122,7 @@ impl Values {
     ///
     /// # Errors
     /// What is wrong with it.
+    #[inline]
     pub fn verify(&self, index: u64, value: &[u8]) -> Result<Stamp, Corruption> {
         if let ValueSizes::Fixed(size) = self.sizes
             && value.len() != size as usize
@@ -168,6 +171,7 @@ impl Values {
         Ok(stamp)
     }
 
+    #[inline]
     fn verify_size(&self, fingerprint: u64, sequence: u64, value: &[u8]) -> Result<(), Corruption> {
         match self.size(fingerprint, sequence) {
             size if size == value.len() => Ok(()),
@@ -175,6 +179,7 @@ impl Values {
         }
     }
 
+    #[inline]
     fn verify_filler(&self, checksum: u64, value: &[u8], mut at: usize) -> Result<(), Corruption> {
         let mut from = checksum as usize % FILLER_SIZE;
         while at < value.len() {
@@ -191,6 +196,7 @@ impl Values {
     }
 
     /// The size of a key's write, which follows from its number, so that a read knows it too.
+    #[inline]
     fn size(&self, fingerprint: u64, sequence: u64) -> usize {
         if let ValueSizes::Fixed(size) = self.sizes {
             return size as usize;
@@ -199,16 +205,19 @@ impl Values {
         self.sizes.pick(mix64(fingerprint.rotate_left(32) ^ mix64(number))) as usize
     }
 
+    #[inline]
     fn fingerprint(&self, index: u64) -> u64 {
         mix64(self.seed ^ mix64(index))
     }
 
+    #[inline]
     fn checksum(&self, fingerprint: u64, stamp: Stamp) -> u64 {
         mix64(fingerprint ^ mix64(stamp.sequence ^ mix64(u64::from(stamp.writer))))
     }
 }
 
 /// The lowest `bits` bits.
+#[inline]
 fn mask(bits: u32) -> u64 {
     if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
 }
@@ -234,13 +243,14 @@ fn scramble(half: u64, key: u64, round: u32) -> u64 {
     mix64(half ^ key.rotate_left(16 * round)) & mask(HALF_BITS)
 }
 
+#[inline]
 fn write_digits(value: u64, digits: u32, out: &mut Vec<u8>) {
-    for place in (0..digits).rev() {
-        out.push(DIGITS[(value >> (6 * place)) as usize & 63]);
-    }
+    let digit = |place| DIGITS[(value >> (6 * place)) as usize & 63];
+    out.extend((0..digits).rev().map(digit));
 }
 
 /// `None` for what no number is written as: foreign characters, or more than 64 bits.
+#[inline]
 fn read_digits(digits: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0_u64, |value, &digit| {
         let six_bits = match digit {

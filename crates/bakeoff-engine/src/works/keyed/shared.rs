@@ -33,11 +33,17 @@ pub enum StalenessTracking {
     NotMeasured,
 }
 
+/// The history of a key, in a line of a CPU's cache of its own: operations fetch one, and wait for it.
+#[repr(align(64))]
+struct Place(Mutex<KeyHistory>);
+
+const _: () = assert!(size_of::<Place>() == 64);
+
 /// The remembered writes: of all keys, or of every n-th.
 pub struct Ledger {
     stride: u64,
     offset: u64,
-    histories: Vec<Mutex<KeyHistory>>,
+    histories: Vec<Place>,
     pub(super) staleness: StalenessTracking,
     /// The keys that are this generator's: of others' keys it knows nothing.
     share: LoadShare,
@@ -60,7 +66,7 @@ impl Ledger {
             StalenessTracking::Measured => KeyHistory::new(unknown).measuring_staleness(moments),
             StalenessTracking::NotMeasured => KeyHistory::new(unknown),
         };
-        let histories = (0..tracked).map(|_| Mutex::new(history())).collect();
+        let histories = (0..tracked).map(|_| Place(Mutex::new(history()))).collect();
         let (share, since) = (LoadShare::WHOLE, clock::now());
         Self { stride, offset, histories, staleness, share, since }
     }
@@ -76,7 +82,7 @@ impl Ledger {
         if !place.is_multiple_of(self.stride) {
             return None;
         }
-        let history = self.histories.get((place / self.stride) as usize)?;
+        let Place(history) = self.histories.get((place / self.stride) as usize)?;
         Some(history.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
