@@ -24,23 +24,34 @@ use crate::staleness::{Ended, StaleBy, Superseded};
 /// Default number of writes of unknown outcome that a key remembers.
 const UNKNOWN_MAX: u32 = 64;
 
-/// The history of one key, in 56 bytes, and what its overlapping writes, those of unknown outcome
-/// and [`Superseded`] take where there are any. With the lock that keeps it, it fits into one line of a CPU's cache.
+/// The history of one key, in 24 bytes, so that two with their locks share a line of a CPU's cache: operations wait for
+/// it. What few keys have is elsewhere.
 #[derive(Debug, Clone)]
 pub struct KeyHistory {
     /// Sequence number of the newest write begun.
     newest: u32,
     /// Sequence number of the newest write acknowledged; 0 is none.
     acknowledged: u32,
+    /// The one open write, if it is a put; `None` too where [`Rare::open`] has any. It is the newest, and under way:
+    /// another one that begins takes it along.
+    lone: Option<NonZeroU32>,
+    unknown_max: u32,
+    rare: Option<Box<Rare>>,
+}
+
+/// What few keys have.
+#[derive(Debug, Clone, Default)]
+struct Rare {
+    /// The open writes, by sequence number, unless there is a [lone put](KeyHistory::lone). It keeps its memory: writes
+    /// will overlap again.
+    open: Vec<Open>,
     /// The greatest end of an acknowledged delete; 0 is none. See [`Open::ended`].
     delete_ended: u32,
-    /// The greatest end of what was taken out of `open` because it is superseded.
+    /// The greatest end of what was taken out of the open writes because it is superseded.
     forgotten: u32,
-    open: OpenWrites,
-    unknown_max: u32,
-    unknown: Option<Box<Unknown>>,
+    unknown: Unknown,
     /// Moments at which writes superseded others; only where staleness is measured.
-    superseded: Option<Box<Superseded>>,
+    superseded: Option<Superseded>,
 }
 
 /// A write that may still be read, or be ordered after one that was acknowledged.
@@ -50,71 +61,49 @@ struct Open {
     write: Write,
     /// The newest write begun when this one was acknowledged; `None` while it is under way. It is
     /// superseded once a later one than that is acknowledged.
-    ended: Option<NonZeroU32>,
+    ended: Option<u32>,
 }
 
-/// The open writes of a key, by sequence number. Mostly there is one at most, which takes no memory
-/// of its own.
-#[derive(Debug, Clone, Default)]
-enum OpenWrites {
-    #[default]
-    None,
-    One(Open),
-    #[allow(clippy::box_collection, reason = "it is rare, and each key pays for its size")]
-    Several(Box<Vec<Open>>),
+impl Open {
+    /// A put that is under way.
+    #[inline]
+    fn put(sequence: NonZeroU32) -> Self {
+        Self { sequence: sequence.get(), write: Write::Put, ended: None }
+    }
 }
 
-impl OpenWrites {
-    #[inline]
-    fn all(&self) -> &[Open] {
-        match self {
-            Self::None => &[],
-            Self::One(open) => std::slice::from_ref(open),
-            Self::Several(all) => all,
+impl Rare {
+    /// Returns where an open write is.
+    fn place(&self, sequence: u32) -> Option<usize> {
+        self.open.binary_search_by_key(&sequence, |open| open.sequence).ok()
+    }
+
+    fn find(&self, sequence: u32) -> Option<Open> {
+        self.place(sequence).map(|place| self.open[place])
+    }
+
+    /// Notes that a write was acknowledged when `ended` was the newest begun.
+    fn acknowledge(&mut self, sequence: u32, write: Write, ended: u32) {
+        if write == Write::Delete {
+            self.delete_ended = self.delete_ended.max(ended);
+        }
+        match self.place(sequence) {
+            Some(place) if ended == sequence => _ = self.open.remove(place),
+            Some(place) => self.open[place].ended = Some(ended),
+            None => {}
         }
     }
 
-    #[inline]
-    fn find(&self, sequence: u32) -> Option<&Open> {
-        let all = self.all();
-        all.binary_search_by_key(&sequence, |open| open.sequence).ok().map(|place| &all[place])
-    }
-
-    /// Adds one that is newer than all others.
-    #[inline]
-    fn push(&mut self, open: Open) {
-        match self {
-            Self::None => *self = Self::One(open),
-            Self::One(first) => *self = Self::Several(Box::new(vec![*first, open])),
-            Self::Several(all) => all.push(open),
-        }
-    }
-
-    #[inline]
-    fn remove(&mut self, sequence: u32) {
-        self.retain(|open| open.sequence != sequence);
-    }
-
-    #[inline]
-    fn end(&mut self, sequence: u32, ended: u32) {
-        let all = match self {
-            Self::None => return,
-            Self::One(open) => std::slice::from_mut(open),
-            Self::Several(all) => all,
-        };
-        if let Ok(place) = all.binary_search_by_key(&sequence, |open| open.sequence) {
-            all[place].ended = NonZeroU32::new(ended);
-        }
-    }
-
-    #[inline]
-    fn retain(&mut self, mut keep: impl FnMut(&Open) -> bool) {
-        match self {
-            Self::None => {}
-            Self::One(open) if keep(open) => {}
-            Self::One(_) => *self = Self::None,
-            Self::Several(all) => all.retain(keep), // which keeps its memory: it will overlap again
-        }
+    /// Forgets what the acknowledgement of a write has superseded.
+    fn forget_superseded(&mut self, acknowledged: u32) {
+        let forgotten = &mut self.forgotten;
+        self.open.retain(|open| match open.ended {
+            Some(ended) if ended < acknowledged => {
+                *forgotten = ended.max(*forgotten);
+                false
+            }
+            _ => true,
+        });
     }
 }
 
@@ -205,43 +194,49 @@ impl Default for KeyHistory {
 impl KeyHistory {
     /// An empty history that remembers so many writes of unknown outcome.
     pub fn new(unknown_max: u32) -> Self {
-        Self {
-            newest: 0,
-            acknowledged: 0,
-            delete_ended: 0,
-            forgotten: 0,
-            open: OpenWrites::None,
-            unknown_max,
-            unknown: None,
-            superseded: None,
-        }
+        Self { newest: 0, acknowledged: 0, lone: None, unknown_max, rare: None }
     }
 
     /// The same, which remembers when the last `ring_max` writes superseded others, so that it can
     /// tell how old a stale read was.
     pub fn measuring_staleness(self, ring_max: usize) -> Self {
-        Self { superseded: Some(Box::new(Superseded::new(ring_max))), ..self }
+        let superseded = Some(Superseded::new(ring_max));
+        Self { rare: Some(Box::new(Rare { superseded, ..Rare::default() })), ..self }
     }
 
     /// Begins a write; returns its sequence number, from 1, which [`Self::end`] takes.
     #[inline]
     pub fn begin(&mut self, write: Write) -> u32 {
         self.newest = self.newest.wrapping_add(1);
-        self.open.push(Open { sequence: self.newest, write, ended: None });
-        self.newest
+        let sequence = self.newest;
+        let is_lone = write == Write::Put
+            && self.lone.is_none()
+            && self.rare.as_ref().is_none_or(|rare| rare.open.is_empty());
+        match NonZeroU32::new(sequence).filter(|_| is_lone) {
+            lone @ Some(_) => self.lone = lone,
+            None => self.begin_among(Open { sequence, write, ended: None }),
+        }
+        sequence
+    }
+
+    /// Begins a write that is not the only open one, or is no put.
+    fn begin_among(&mut self, open: Open) {
+        let rare = self.rare.get_or_insert_default();
+        rare.open.extend(self.lone.take().map(Open::put));
+        rare.open.push(open);
     }
 
     /// Ends a write that was begun, by its sequence number. `at` is the time, since the moment that
     /// all times here count from; it is asked for only where staleness is measured.
     #[inline]
     pub fn end(&mut self, sequence: u32, outcome: WriteOutcome, at: impl FnOnce() -> Duration) {
-        let Some(&Open { write, .. }) = self.open.find(sequence) else { return };
+        let Some(Open { write, .. }) = self.find(sequence) else { return };
         match outcome {
-            WriteOutcome::NotSent => self.open.remove(sequence),
+            WriteOutcome::NotSent => self.remove(sequence),
             WriteOutcome::Unknown => {
-                self.open.remove(sequence);
-                let unknown = self.unknown.get_or_insert_default();
-                unknown.add(sequence, write, self.unknown_max);
+                self.remove(sequence);
+                let rare = self.rare.get_or_insert_default();
+                rare.unknown.add(sequence, write, self.unknown_max);
             }
             WriteOutcome::Acknowledged => self.acknowledge(sequence, write, at),
         }
@@ -250,36 +245,65 @@ impl KeyHistory {
     #[inline]
     fn acknowledge(&mut self, sequence: u32, write: Write, at: impl FnOnce() -> Duration) {
         let ended = self.newest;
-        if write == Write::Delete {
-            self.delete_ended = self.delete_ended.max(ended);
-        }
         self.acknowledged = self.acknowledged.max(sequence);
-        // One that nothing overlapped after its beginning is superseded by whatever comes later.
-        if ended == sequence {
-            self.open.remove(sequence);
-        } else {
-            self.open.end(sequence, ended);
+        if self.is_lone(sequence) {
+            self.lone = None;
         }
-        if let Some(superseded) = &mut self.superseded {
-            superseded.acknowledge(sequence, ended, at());
-        }
-        let acknowledged = self.acknowledged;
-        let forgotten = &mut self.forgotten;
-        self.open.retain(|open| match open.ended {
-            Some(ended) if ended.get() < acknowledged => {
-                *forgotten = ended.get().max(*forgotten);
-                false
+        if let Some(rare) = &mut self.rare {
+            rare.acknowledge(sequence, write, ended);
+            if let Some(superseded) = &mut rare.superseded {
+                superseded.acknowledge(sequence, ended, at());
             }
-            _ => true,
-        });
+            rare.forget_superseded(self.acknowledged);
+        }
+    }
+
+    /// The open writes, by sequence number.
+    #[inline]
+    fn open(&self) -> impl Iterator<Item = Open> {
+        let more = self.rare.iter().flat_map(|rare| rare.open.iter().copied());
+        self.lone.map(Open::put).into_iter().chain(more)
+    }
+
+    #[inline]
+    fn find(&self, sequence: u32) -> Option<Open> {
+        let lone = self.lone.filter(|_| self.is_lone(sequence)).map(Open::put);
+        lone.or_else(|| self.rare.as_ref()?.find(sequence))
+    }
+
+    #[inline]
+    fn is_lone(&self, sequence: u32) -> bool {
+        self.lone.is_some_and(|lone| lone.get() == sequence)
+    }
+
+    fn remove(&mut self, sequence: u32) {
+        if self.is_lone(sequence) {
+            self.lone = None;
+        }
+        if let Some(rare) = &mut self.rare {
+            rare.open.retain(|open| open.sequence != sequence);
+        }
+    }
+
+    fn superseded(&self) -> Option<&Superseded> {
+        self.rare.as_ref()?.superseded.as_ref()
+    }
+
+    /// The greatest end of what is superseded and was overlapped.
+    fn forgotten(&self) -> u32 {
+        self.rare.as_ref().map_or(0, |rare| rare.forgotten)
+    }
+
+    fn delete_ended(&self) -> u32 {
+        self.rare.as_ref().map_or(0, |rare| rare.delete_ended)
     }
 
     /// A read begins. `at` as for [`Self::end`].
     #[inline]
     pub fn begin_read(&self, at: impl FnOnce() -> Duration) -> ReadBegan {
-        let oldest = self.open.all().first().map_or(u32::MAX, |open| open.sequence);
+        let oldest = self.open().next().map_or(u32::MAX, |open| open.sequence);
         let (newest, oldest_allowed) = (self.acknowledged, self.acknowledged.min(oldest));
-        match &self.superseded {
+        match self.superseded() {
             None => ReadBegan { newest, oldest_allowed, ..ReadBegan::default() },
             Some(superseded) => {
                 let acknowledged = superseded.acknowledged();
@@ -291,10 +315,10 @@ impl KeyHistory {
     /// Returns the staleness of a read in which this was found; `None` where staleness is not measured.
     /// A key that was missing stands for its newest delete, or for its state before any write.
     pub fn stale_by(&self, found: Violation, began: &ReadBegan) -> Option<StaleBy> {
-        let superseded = self.superseded.as_ref()?;
+        let superseded = self.superseded()?;
         let ended = match found {
             Violation::Stale(seen, _) => superseded.ended(seen),
-            Violation::Lost => Ended::Exactly(self.delete_ended),
+            Violation::Lost => Ended::Exactly(self.delete_ended()),
             Violation::FromTheFuture(_) => return None,
         };
         Some(superseded.stale_by(ended, began.at, began.acknowledged))
@@ -308,7 +332,7 @@ impl KeyHistory {
     /// Returns whether every superseded write would be found out if it were read, and the key if it were
     /// gone: no delete has an unknown outcome, and no more other writes than are remembered.
     pub fn claims_fully(&self) -> bool {
-        let unknown = self.unknown.as_ref();
+        let unknown = self.rare.as_ref().map(|rare| &rare.unknown);
         unknown.is_none_or(|unknown| !unknown.delete && unknown.claims_until.is_none())
     }
 
@@ -321,7 +345,7 @@ impl KeyHistory {
         if seen > self.newest {
             return Err(Violation::FromTheFuture(seen));
         }
-        let unknown = self.unknown.as_ref().is_some_and(|unknown| unknown.excuses(seen));
+        let unknown = self.rare.as_ref().is_some_and(|rare| rare.unknown.excuses(seen));
         if unknown || !self.was_superseded(seen, began) {
             return Ok(());
         }
@@ -334,10 +358,10 @@ impl KeyHistory {
         if seen >= began.newest || seen < began.oldest_allowed {
             return seen < began.oldest_allowed;
         }
-        match self.open.find(seen) {
-            Some(open) => open.ended.is_some_and(|ended| ended.get() < began.newest),
+        match self.find(seen) {
+            Some(open) => open.ended.is_some_and(|ended| ended < began.newest),
             // It ended with nothing that overlapped it, or was superseded meanwhile, or never sent.
-            None => self.forgotten < began.newest,
+            None => self.forgotten() < began.newest,
         }
     }
 
@@ -346,13 +370,9 @@ impl KeyHistory {
         // A key that had nothing acknowledged may be missing; so may one with a delete that was not
         // superseded when the read began. What is under way now was not, for it has not ended.
         let explained = began.newest == 0
-            || self.delete_ended >= began.newest
-            || self.unknown.as_ref().is_some_and(|unknown| unknown.delete)
-            || self
-                .open
-                .all()
-                .iter()
-                .any(|open| open.write == Write::Delete && open.ended.is_none());
+            || self.delete_ended() >= began.newest
+            || self.rare.as_ref().is_some_and(|rare| rare.unknown.delete)
+            || self.open().any(|open| open.write == Write::Delete && open.ended.is_none());
         if explained { Ok(()) } else { Err(Violation::Lost) }
     }
 }

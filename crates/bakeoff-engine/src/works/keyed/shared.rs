@@ -33,11 +33,11 @@ pub enum StalenessTracking {
     NotMeasured,
 }
 
-/// The history of a key, in a line of a CPU's cache of its own: operations fetch one, and wait for it.
-#[repr(align(64))]
+/// The history of a key, in half a line of a CPU's cache: operations wait until they have it, and never for two lines.
+#[repr(align(32))]
 struct Place(Mutex<KeyHistory>);
 
-const _: () = assert!(size_of::<Place>() == 64);
+const _: () = assert!(size_of::<Place>() == 32);
 
 /// The remembered writes: of all keys, or of every n-th.
 pub struct Ledger {
