@@ -39,7 +39,7 @@ pub struct KeyHistory {
     rare: Option<Box<Rare>>,
 }
 
-/// What few keys have.
+/// The part of a history that few keys have.
 #[derive(Debug, Clone, Default)]
 struct Rare {
     /// The open writes, by sequence number, unless there is a [lone put](KeyHistory::lone). It keeps its memory: writes

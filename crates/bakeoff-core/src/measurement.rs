@@ -155,7 +155,7 @@ pub struct Measurement {
     #[serde(default, skip_serializing_if = "Latencies::is_empty")]
     pub timer_lag: Latencies,
     /// Time that ready answers waited behind others: from the first that was read after `epoll_wait` returned,
-    /// one value for each read of a connection.
+    /// one value for the answers that a connection had ready.
     #[serde(default, skip_serializing_if = "Latencies::is_empty")]
     pub receive_lag: Latencies,
     /// When a thread of the generator stood still, in order of time; at most [`STALLS_MAX`].

@@ -94,22 +94,25 @@ fn open_load(threads: u32, spacing: Spacing) -> Drive {
     }
 }
 
-/// Measures a load on three servers, while `happens` affects the third.
-fn drive(load: &Drive, happens: impl FnOnce(&Server) + Send) -> Measurement {
-    let servers = [Server::start(), Server::start(), Server::start()];
-    let requests = servers
-        .iter()
-        .map(|server| Request::get(Url::parse(&format!("http://{}/", server.address)).unwrap()));
-    let plan = Plan {
-        requests: requests.collect(),
+fn plan(requests: Vec<Request>) -> Plan {
+    Plan {
+        requests,
         protocol: Protocol::One,
         follow_redirects: false,
         tls: TlsOptions::default(),
         capture: 0,
         pace: None,
         proxy: None,
-    };
-    let ready = plan.ready(true).unwrap();
+    }
+}
+
+/// Measures a load on three servers, while `happens` affects the third.
+fn drive(load: &Drive, happens: impl FnOnce(&Server) + Send) -> Measurement {
+    let servers = [Server::start(), Server::start(), Server::start()];
+    let requests = servers
+        .iter()
+        .map(|server| Request::get(Url::parse(&format!("http://{}/", server.address)).unwrap()));
+    let ready = plan(requests.collect()).ready(true).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| happens(&servers[2]));
         ready.drive(load, &AtomicBool::new(false), &mut |_| {}).unwrap().measurement
@@ -220,26 +223,42 @@ fn endless_answers_end_their_connections_before_they_fill_the_memory() {
             });
         }
     });
-    let plan = Plan {
-        requests: vec![Request::get(Url::parse(&format!("http://{address}/")).unwrap())],
-        protocol: Protocol::One,
-        follow_redirects: false,
-        tls: TlsOptions::default(),
-        capture: 0,
-        pace: None,
-        proxy: None,
-    };
+    let url = Url::parse(&format!("http://{address}/")).unwrap();
     let load = Drive {
         clients: 8,
         stop: Stop::Operations(16),
         connections: Connections::Kept,
         ..Drive::once(16, 8, 2, Duration::from_secs(20))
     };
-    let ready = plan.ready(true).unwrap();
+    let ready = plan(vec![Request::get(url)]).ready(true).unwrap();
     let measured = ready.drive(&load, &AtomicBool::new(false), &mut |_| {}).unwrap().measurement;
     assert_eq!((measured.verified(), measured.errors_of(ErrorKind::Protocol)), (0, 16));
     let (_, example) = measured.error_examples().next().unwrap();
     assert!(example.what.starts_with("incomplete answers hold more memory"), "{}", example.what);
     // Each connection lost frees what it held.
     assert!(measured.bytes_received < 64 << 20, "{}", measured.bytes_received);
+}
+
+#[test]
+fn answer_that_comes_in_two_reads_has_one_receive_lag() {
+    const COUNT: u64 = 20;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = Url::parse(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
+    std::thread::spawn(move || {
+        // Whoever looks whether there is anybody, and the client.
+        for stream in listener.incoming().take(2) {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 4096];
+            while stream.read(&mut request).is_ok_and(|count| count > 0) {
+                stream.set_nodelay(true).unwrap();
+                stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n").unwrap();
+                std::thread::sleep(Duration::from_millis(3));
+                stream.write_all(b"x").unwrap();
+            }
+        }
+    });
+    let ready = plan(vec![Request::get(url)]).ready(true).unwrap();
+    let load = Drive::once(COUNT, 1, 1, Duration::from_secs(10));
+    let measured = ready.drive(&load, &AtomicBool::new(false), &mut |_| {}).unwrap().measurement;
+    assert_eq!((measured.total().verified, measured.receive_lag.count()), (COUNT, COUNT));
 }

@@ -321,7 +321,7 @@ impl<'a, W: Work> Worker<'a, W> {
     /// Reads what is there. `ended`: the peer's end is among it, and no event will tell so again.
     /// Returns when the last of it was there.
     fn read(&mut self, index: usize, ended: bool) -> Option<Instant> {
-        let mut read_at = None;
+        let (mut read_from, mut read_at, mut is_noted) = (None, None, false);
         loop {
             let client = &mut self.clients[index];
             let pendings = &mut client.pendings;
@@ -343,13 +343,8 @@ impl<'a, W: Work> Worker<'a, W> {
                 }
             };
             let now = clock::now();
-            if read_at.is_none() {
-                self.pacing.attention.note_read(
-                    now,
-                    self.recorder.window.measure,
-                    &mut self.recorder.slice,
-                );
-            }
+            self.pacing.attention.note_read(now);
+            let read_from = *read_from.get_or_insert(now);
             read_at = Some(now);
             self.recorder.slice.bytes_received += count as u64;
             let received = if count == 0 {
@@ -359,6 +354,11 @@ impl<'a, W: Work> Worker<'a, W> {
                 link.borrow_memory(&mut self.spare);
                 self.work.receive(session, input, &mut link.out, pendings, &mut self.done)
             };
+            if !self.done.is_empty() && !is_noted {
+                is_noted = true;
+                let Recorder { window, slice, .. } = &mut self.recorder;
+                self.pacing.attention.note_answer(read_from, window.measure, slice);
+            }
             // A read that did not fill the buffer has emptied the socket; what comes later is a new
             // event, and the peer's end is asked for once more only if it was announced.
             let last = count < self.buffer.len() && link.short_read_is_last() && !ended;

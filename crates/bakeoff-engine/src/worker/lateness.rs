@@ -25,7 +25,7 @@ pub(super) struct Attention {
     since: Instant,
     /// When it asked to be woken, where that was still to come.
     pub(super) wake_at: Option<Instant>,
-    /// When the first answer of those that are ready was read.
+    /// When the first bytes of those that are ready were read.
     batch_began: Option<Instant>,
 }
 
@@ -34,18 +34,19 @@ impl Attention {
         Self { since: now, wake_at: None, batch_began: None }
     }
 
-    /// An answer has been read: notes how long it waited behind others that were ready.
+    /// Something has been read.
     #[inline]
-    pub(super) fn note_read(&mut self, now: Instant, measure: Instant, slice: &mut Slice) {
+    pub(super) fn note_read(&mut self, now: Instant) {
+        self.batch_began.get_or_insert(now);
+    }
+
+    /// Notes how long an answer waited behind others that were ready: the bytes that completed it were read from `read` on.
+    #[inline]
+    pub(super) fn note_answer(&mut self, read: Instant, measure: Instant, slice: &mut Slice) {
         match self.batch_began {
-            Some(began) if began >= measure => {
-                slice.receive_lag.record(now.saturating_duration_since(began));
-            }
-            Some(_) => {}
-            None => {
-                self.batch_began = Some(now);
-                slice.prompt += u64::from(now >= measure);
-            }
+            Some(began) if began < measure => {}
+            Some(began) if began < read => slice.receive_lag.record(read - began),
+            _ => slice.prompt += 1,
         }
     }
 
