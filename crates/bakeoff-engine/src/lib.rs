@@ -234,7 +234,7 @@ impl Window {
 /// `targets` in turn, and so do the operations of an open load go to them; `works` makes each worker's work;
 /// `progress` is called each second. Returns what was measured and the number of the first operation not begun.
 ///
-/// The loop is compiled for each kind of work: `works` calls this where the loop is to be built for speed.
+/// The loop is compiled for each kind of work. Other crates ask for a load through `works`, so that it is compiled here.
 fn drive<W: Work>(
     targets: &[Target],
     drive: &Drive,

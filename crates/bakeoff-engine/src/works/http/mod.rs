@@ -169,7 +169,7 @@ impl Ready {
             let fixed = &|share: LoadShare| -> Box<dyn Source> {
                 Box::new(Fixed::new(requests.clone(), share.index))
             };
-            return self.drive_sources(drive, together, fixed, (interrupted, progress));
+            return self.drive_plan(drive, together, fixed, (interrupted, progress));
         }
         let keep_alive = drive.connections == Connections::Kept;
         let messages: Arc<[_]> =
@@ -177,10 +177,10 @@ impl Ready {
         let worded = &|share: LoadShare| -> Box<dyn Source> {
             Box::new(Worded::new(requests.clone(), messages.clone(), share.index, drive.seed))
         };
-        self.drive_sources(drive, together, worded, (interrupted, progress))
+        self.drive_plan(drive, together, worded, (interrupted, progress))
     }
 
-    fn drive_sources(
+    fn drive_plan(
         &self,
         drive: &Drive,
         together: Option<&Together>,

@@ -162,9 +162,7 @@ impl KvWork {
         let compare = if compares { Compare::Replace(version) } else { Compare::Read };
         Step::GoesOn(pending, Next::Write(compare))
     }
-}
 
-impl KvWork {
     /// Writes the next request of an operation.
     pub(super) fn go_on(
         &mut self,

@@ -10,6 +10,7 @@
 //! Not here: who sends it (`session`, and `ask` in the folder's `mod.rs`).
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use bakeoff_core::workload::KEY_PREFIX;
 use serde::{Deserialize, Serialize};
@@ -117,9 +118,18 @@ pub(super) fn consumer(name: &str, filter: &[u8]) -> Vec<u8> {
     .into_bytes()
 }
 
+/// How long a list whose consumer delivers nothing is waited for, before it is asked again and after.
+pub(super) const SILENCE_MAX: Duration = Duration::from_secs(1);
+
 /// Returns what asks a consumer for so many messages, if it has them.
 pub(super) fn next(count: u64) -> Vec<u8> {
     format!(r#"{{"batch":{count},"no_wait":true}}"#).into_bytes()
+}
+
+/// The same of one that has been silent; the server says when it has waited long enough.
+pub(super) fn next_within(count: u64) -> Vec<u8> {
+    let expires = SILENCE_MAX.as_nanos();
+    format!(r#"{{"batch":{count},"no_wait":true,"expires":{expires}}}"#).into_bytes()
 }
 
 /// Where a message that a consumer delivers is to be acknowledged says which consumer it was and how many

@@ -7,6 +7,7 @@
 //! Each operation has a subject of its own to be answered at, so a late answer is told from the next one's.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::study::{Operation, ReadConsistency};
@@ -62,6 +63,8 @@ struct List {
     made: bool,
     /// How many messages it is still to deliver of those that it was asked for.
     due: u64,
+    /// Whether it has delivered any since it was asked.
+    heard: bool,
     asked_again: u32,
     names: Vec<Vec<u8>>,
 }
@@ -117,10 +120,11 @@ impl NatsSession {
         format!("{}-{tag}-{number}", self.name)
     }
 
-    fn next(&mut self, tag: Tag, number: u64, count: u64, out: &mut Vec<u8>) {
+    /// Asks a list's consumer for messages.
+    fn next(&mut self, tag: Tag, number: u64, asked: &[u8], out: &mut Vec<u8>) {
         let consumer = self.consumer(tag, number);
         self.set_subject(&[bucket::CONSUMER_NEXT.as_bytes(), consumer.as_bytes()]);
-        self.send(tag, number, &bucket::next(count), out);
+        self.send(tag, number, asked, out);
     }
 
     /// Deletes a list's consumer; nobody waits for the answer.
@@ -169,7 +173,7 @@ impl NatsSession {
         };
         match pending.step.take(message) {
             Then::Wait => {}
-            Then::Next(count) => self.next(tag, number, count, out),
+            Then::Next(count) => self.next(tag, number, &bucket::next(count), out),
             Then::Done(answered) => {
                 let Some(pending) = slot.take() else { return };
                 if let Step::List(list) = pending.step {
@@ -203,6 +207,26 @@ impl Session for NatsSession {
             *slot = None;
         }
         true
+    }
+
+    fn keep_alive_every(&self) -> Option<Duration> {
+        Some(bucket::SILENCE_MAX)
+    }
+
+    /// Asks consumers of lists again. A server that counted a message which was replaced before it was delivered keeps
+    /// the request until another one comes: with the last list of a load that is for ever (seen with 2.9).
+    fn keep_alive(&mut self, out: &mut Vec<u8>) {
+        let lists = self.pending.iter_mut().zip(0..).filter_map(|(pending, tag)| {
+            let Pending { number, step: Step::List(list) } = pending.as_mut()? else { return None };
+            list.heard = false;
+            list.made.then_some((tag, *number, list.due))
+        });
+        for (tag, number, due) in lists.collect::<Vec<(Tag, u64, u64)>>() {
+            // It may have found out meanwhile, and says so; else it does when it has waited.
+            let due = due.max(1);
+            self.next(tag, number, &bucket::next(due), out);
+            self.next(tag, number, &bucket::next_within(due), out);
+        }
     }
 }
 
@@ -305,6 +329,8 @@ impl Step {
 impl List {
     fn take(&mut self, message: &Message<'_>) -> Then {
         match message.headers.status() {
+            // It was slow.
+            Some(408) if self.made && self.heard => return self.more(self.due),
             // It has no more, and others deleted meanwhile what it said that it had.
             Some(404 | 408) if self.made => return Then::Done(Answered::Written),
             // The server that we are connected to does not know of the consumer yet.
@@ -335,6 +361,7 @@ impl List {
             self.names.push(name.to_vec());
         }
         self.due = self.due.saturating_sub(1);
+        self.heard = true;
         if pending == 0 {
             return Then::Done(Answered::Written);
         }
@@ -343,6 +370,7 @@ impl List {
 
     fn more(&mut self, pending: u64) -> Then {
         self.due = pending;
+        self.heard = false;
         if pending == 0 { Then::Done(Answered::Written) } else { Then::Next(pending) }
     }
 }
@@ -520,5 +548,27 @@ mod tests {
         let (seen, out) = heard(&mut session, &rest.concat());
         assert_eq!(seen, ["3 a d"]);
         assert!(out.contains("CONSUMER.DELETE.KV_bakeoff.NSERVER7-3-1"), "{out}");
+    }
+
+    #[test]
+    fn a_list_ends_when_its_consumer_has_nothing_of_what_it_counted() {
+        let mut session = asked(Operation::List);
+        heard(&mut session, &message("_INBOX.NSERVER7.3.1", r#"{"num_pending":3}"#));
+        assert_eq!(heard(&mut session, &listed("a", 2, "")).0, [] as [&str; 0]);
+        let mut again = Vec::new();
+        session.keep_alive(&mut again);
+        let again = String::from_utf8(again).unwrap();
+        assert!(
+            again.contains("\"batch\":2") && again.contains("\"expires\":1000000000"),
+            "{again}"
+        );
+        let late = "HMSG _INBOX.NSERVER7.3.1 1 32 32\r\nNATS/1.0 408 Request Timeout\r\n\r\n\r\n";
+        let (seen, out) = heard(&mut session, &(listed("b", 1, "") + late));
+        assert!(seen.is_empty() && out.contains("\"batch\":1"), "it was slow: {out}");
+        session.keep_alive(&mut Vec::new());
+        assert_eq!(heard(&mut session, late).0, ["3 a b"]);
+        let mut nothing = Vec::new();
+        session.keep_alive(&mut nothing);
+        assert!(nothing.is_empty(), "no list is under way");
     }
 }
