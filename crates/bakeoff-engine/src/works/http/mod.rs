@@ -1,6 +1,6 @@
 //! HTTP load: requests from a source, over HTTP/1.1 or HTTP/2, driven by the engine.
 //!
-//! There is one `Work` for all of HTTP ([`HttpWork`]): studies, `bakeoff load`, wrk, hey and vault-benchmark
+//! There is one `Work` for all of HTTP (`HttpWork`): studies, `bakeoff load`, wrk, hey and vault-benchmark
 //! differ in where their requests come from ([`Source`]) and in nothing else.
 //!
 //! Not here: the loop (`engine`), the wire formats (`bakeoff_wire`), command lines and output.
