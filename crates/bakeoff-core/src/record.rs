@@ -32,7 +32,7 @@ pub use trial::{
 };
 
 /// The version of the format that this program writes. It reads this one and older ones.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 
 /// One line of a record.
 #[derive(Debug, Clone, PartialEq, Serialize)]
