@@ -124,7 +124,7 @@ const HANGS: Duration = Duration::from_millis(1500);
 /// Returns how many operations took so long or failed.
 fn felt(measured: &Measurement, least: Duration) -> u64 {
     let total = measured.total();
-    let all = total.response_and_unanswered();
+    let all = total.answered_and_unanswered();
     let slow = all.recorded().filter(|(latency, _)| *latency >= least);
     slow.map(|(_, count)| count).sum::<u64>() + total.unanswered.count() + total.failed.count()
 }

@@ -433,7 +433,7 @@ impl<'a, W: Work> Worker<'a, W> {
                     self.recorder.count_age(node, seen);
                 }
                 let failed = Failed { operation, due, node, kind };
-                self.recorder.count_failure(failed, now, &|| what.clone());
+                self.recorder.count_failed_answer(failed, sent, now, &|| what.clone());
             }
         }
     }

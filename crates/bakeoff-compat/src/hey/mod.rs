@@ -21,6 +21,7 @@ use bakeoff_core::check;
 use bakeoff_core::measurement::{ErrorKind, Errors, Measurement};
 use bakeoff_core::statuses::Statuses;
 use bakeoff_core::study::Stop;
+use bakeoff_core::units::latency_text;
 use bakeoff_engine::LoadError;
 use bakeoff_engine::tls::TlsOptions;
 use bakeoff_engine::works::http::{Answers, Expect, Plan, Protocol, Request, ThinkTime, Url};
@@ -261,28 +262,53 @@ fn conclude(
             }
         }
     }
-    let (verified, failed) = (measurement.verified(), measurement.error_count());
-    if failed > 0 {
-        let all = verified + failed;
-        messages.complain(&match options.output {
-            Output::Summary => format!(
-                "{failed} of {all} requests failed; `Requests/sec` counts the others, where hey \
-                 would have shown {:.4}",
-                figures.successes_per_second + figures.failures_per_second
-            ),
-            Output::Csv => {
-                let kinds = figures.errors.iter().map(|(count, what)| format!("{count} {what}"));
-                let kinds = kinds.collect::<Vec<_>>().join(", ");
-                format!("{failed} of {all} requests failed: {kinds}; those without an answer have no line")
-            }
-        });
-    }
+    let failures = failures(options.output, measurement);
+    failures.iter().for_each(|line| messages.complain(line));
     if measurement.interrupted {
         return ExitCode::from(LoadError::Interrupted.exit_code());
     }
+    let verified = measurement.verified();
     let gave_out = check::gave_out(measurement);
     gave_out.iter().for_each(|why| messages.complain(why));
     if verified == 0 || gave_out.is_some() { ExitCode::from(NOT_VALID) } else { ExitCode::SUCCESS }
+}
+
+/// Returns what hey's lines hide: how many requests failed and why, and the figures of the others.
+fn failures(output: Output, measurement: &Measurement) -> Vec<String> {
+    let total = measurement.total();
+    let failed = total.error_count();
+    if failed == 0 {
+        return Vec::new();
+    }
+    let kinds = total.errors.iter();
+    let kinds = kinds.map(|(&kind, errors)| format!("{} {}", errors.count, message(kind, errors)));
+    let kinds = kinds.collect::<Vec<_>>().join(", ");
+    let all = total.verified + failed;
+    let mut lines = vec![match output {
+        Output::Summary => {
+            let rate = measurement.throughput().unwrap_or(0.0);
+            let p99 = total.response.quantile(0.99);
+            let p99 =
+                p99.map_or("no latency".to_owned(), |p99| format!("p99 {}", latency_text(p99)));
+            format!(
+                "{failed} of {all} requests failed ({kinds}); `Requests/sec` counts them, as in hey; \
+                 successes alone: {rate:.4} requests/sec, {p99}"
+            )
+        }
+        Output::Csv => {
+            format!(
+                "{failed} of {all} requests failed ({kinds}); those without an answer have no line"
+            )
+        }
+    }];
+    let timeouts = total.errors_of(ErrorKind::Timeout);
+    if timeouts > 0 && output == Output::Summary {
+        lines.push(format!(
+            "{timeouts} requests timed out; the latencies include them with the time they waited, where hey \
+             leaves them out"
+        ));
+    }
+    lines
 }
 
 /// The answers one by one, as far as they were kept, and the figures of all.
@@ -306,18 +332,18 @@ fn figures(measurement: &Measurement, answers: Answers) -> (Vec<Answer>, Figures
     let statuses: BTreeMap<u16, u64> =
         answers.statuses.into_iter().filter(|&(status, _)| status > 0).collect();
     let seconds = measurement.window.as_secs_f64();
-    let failed = measurement.error_count() as f64;
+    let ended = (total.verified + total.error_count()) as f64;
     let figures = Figures {
         total: measurement.window,
-        successes_per_second: measurement.throughput().unwrap_or(0.0),
-        failures_per_second: if seconds > 0.0 { failed / seconds } else { 0.0 },
-        latencies: total.response_and_unanswered(),
+        requests_per_second: if seconds > 0.0 { ended / seconds } else { 0.0 },
+        latencies: total.answered_and_unanswered(),
         body_bytes: answers.body_bytes,
         answers: statuses.values().sum(),
         statuses,
         errors: total
             .errors
             .iter()
+            .filter(|(kind, _)| !kind.is_answer())
             .map(|(&kind, errors)| (errors.count, message(kind, errors)))
             .collect(),
         phases: output::phases(&rows),

@@ -1,9 +1,8 @@
 //! Prints hey's output, from figures alone: the summary, and a line for each answer.
 //!
-//! Line for line in hey's layout, so that what people parse keeps parsing. What is added stands on
-//! lines of its own and only when it applies: a rate of failures beside the rate of successes. A
-//! figure that does not exist is `NaN`, as hey's average of nothing; hey prints its other figures of
-//! nothing as zero, and nothing is not fast.
+//! Every line is hey's, so programs that parse hey's output parse this. Figures that hey lacks go to standard
+//! error. A figure that does not exist is `NaN`, as hey's average of nothing. hey prints its other figures
+//! of nothing as zero, which would look fast.
 //!
 //! Not here: where the figures come from (`super`).
 
@@ -29,11 +28,9 @@ const PHASES: [&str; 5] = ["DNS+dialup", "DNS-lookup", "req write", "resp wait",
 pub(super) struct Figures {
     /// How long it went on.
     pub(super) total: Duration,
-    /// Verified successes a second.
-    pub(super) successes_per_second: f64,
-    /// Failures a second.
-    pub(super) failures_per_second: f64,
-    /// Latencies from due to answered; requests that timed out count with the time they waited.
+    /// Requests that ended in a second, failed ones included.
+    pub(super) requests_per_second: f64,
+    /// Latencies from due to answered, with any status. Requests that timed out count with the time they waited.
     pub(super) latencies: Latencies,
     /// Bytes of all bodies received.
     pub(super) body_bytes: u64,
@@ -41,7 +38,7 @@ pub(super) struct Figures {
     pub(super) answers: u64,
     /// Answers by status.
     pub(super) statuses: BTreeMap<u16, u64>,
-    /// Failures: how many of each, and what they were.
+    /// Requests without an answer: how many of each kind, and what was seen.
     pub(super) errors: Vec<(u64, String)>,
     /// Of each of the five parts of an answer's time: average, fastest, slowest; empty when no
     /// answer's parts were kept.
@@ -116,10 +113,7 @@ fn write_summary(figures: &Figures, to: &mut String) -> std::fmt::Result {
     writeln!(to, "  Slowest:\t{} secs", time(slowest))?;
     writeln!(to, "  Fastest:\t{} secs", time(steps.first().map(|step| step.0)))?;
     writeln!(to, "  Average:\t{} secs", time(latencies.mean()))?;
-    writeln!(to, "  Requests/sec:\t{}", number(figures.successes_per_second))?;
-    if figures.failures_per_second > 0.0 {
-        writeln!(to, "  Failures/sec:\t{}", number(figures.failures_per_second))?;
-    }
+    writeln!(to, "  Requests/sec:\t{}", number(figures.requests_per_second))?;
     writeln!(to, "  ")?;
     if figures.body_bytes > 0 {
         writeln!(to, "  Total data:\t{} bytes", figures.body_bytes)?;
@@ -218,8 +212,7 @@ mod tests {
         }
         Figures {
             total: Duration::from_millis(1205),
-            successes_per_second: latencies_ms.len() as f64 / 1.205,
-            failures_per_second: 0.0,
+            requests_per_second: latencies_ms.len() as f64 / 1.205,
             answers: latencies_ms.len() as u64,
             body_bytes: 6 * latencies_ms.len() as u64,
             statuses: BTreeMap::from([(200, latencies_ms.len() as u64)]),
@@ -290,12 +283,10 @@ Status code distribution:
     }
 
     #[test]
-    fn failures_stand_beside_successes() {
+    fn requests_without_an_answer_have_their_distribution() {
         let mut figures = figures(&[1]);
-        figures.failures_per_second = 7.5;
         figures.errors = vec![(9, "status: 500".into())];
         let text = summary(&figures);
-        assert!(text.contains("  Requests/sec:\t0.8299\n  Failures/sec:\t7.5000\n  \n"), "{text}");
         assert!(
             text.ends_with("responses\n\nError distribution:\n  [9]\tstatus: 500\n\n"),
             "{text}"

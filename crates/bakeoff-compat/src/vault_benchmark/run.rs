@@ -340,8 +340,13 @@ fn notes(outcome: &Outcome, server: &Server) -> Vec<String> {
             }
         }
         kinds.truncate(10);
+        let p99 = measured.total().response.quantile(0.99);
+        let successes = p99.map_or_else(String::new, |p99| {
+            format!("; p99 of the successes alone: {}", latency_text(p99))
+        });
         notes.push(format!(
-            "{} of {} requests to `{address}` failed: {}",
+            "{} of {} requests to `{address}` failed and are in the latencies, as in vault-benchmark: \
+             {}{successes}",
             count_text(failed),
             count_text(all),
             kinds.join(", ")

@@ -38,7 +38,7 @@ use bakeoff_engine::{Connections, Drive, Seconds};
 use mlua::Lua;
 
 use self::options::{Asked, Options};
-use self::output::{Figures, SocketErrors};
+use self::output::{Figures, SocketErrors, Successes};
 use self::script::{Script, ScriptError};
 use self::source::{LuaSource, Shape};
 use self::spread::Spread;
@@ -259,9 +259,12 @@ fn figures(outcome: &HttpOutcome) -> Figures {
             timeout: errors(ErrorKind::Timeout),
         },
         status_errors: errors(ErrorKind::Status),
-        rate: measurement.throughput().unwrap_or(0.0),
-        latency: Spread::of_latencies(&total.response_and_unanswered()),
-        uncorrected: Spread::of_latencies(&total.service_and_unanswered()),
+        successes: Successes {
+            rate: measurement.throughput().unwrap_or(0.0),
+            latency: Spread::of_latencies(&total.response),
+        },
+        latency: Spread::of_latencies(&total.answered_and_unanswered()),
+        uncorrected: Spread::of_latencies(&total.answered_and_unanswered_service()),
         rates: Spread::of_rates(&answers.rates),
     }
 }

@@ -1,13 +1,13 @@
-//! Where ours differs from wrk's, said once a run, on standard error, when it matters to this run.
+//! Notes on standard error: where our figures differ from wrk's, and what wrk's own lines hide.
 //!
-//! wrk mixes computed latencies into measured ones, counts errors as throughput and forgets what
-//! was never answered. Whoever compares our figures with old ones has to know; whoever parses
-//! standard output must not stumble over it.
+//! wrk mixes computed latencies into measured ones, counts failed answers as throughput and forgets
+//! requests that were never answered. Standard output keeps wrk's lines, because programs parse it.
 
 use std::time::Duration;
 
 use super::options::Options;
-use super::output::Figures;
+use super::output::{Figures, Successes};
+use super::units::{fixed, microseconds};
 
 /// The lines for a run, none where nothing differs. `dropped`: requests of an open load that were
 /// due and that nobody was free to send.
@@ -15,10 +15,17 @@ pub(super) fn notes(options: &Options, figures: &Figures, dropped: u64) -> Vec<S
     let mut notes = Vec::new();
     let mut note = |text: String| notes.push(format!("note: {text}"));
     if figures.status_errors > 0 {
-        let (good, bad) = (figures.complete - figures.status_errors, figures.status_errors);
+        let Successes { rate, latency } = &figures.successes;
+        let p99 = match latency.count() {
+            0 => "no latency".to_owned(),
+            _ => format!("p99 {}", microseconds(latency.percentile(99.0) as f64)),
+        };
         note(format!(
-            "rate and latencies are of the {good} answers with a status of 2xx or 3xx alone; wrk \
-             counts the {bad} errors as throughput"
+            "{} of {} answers failed (status not 2xx or 3xx); rate and latencies include them, as in \
+             wrk; successes alone: {} requests/sec, {p99}",
+            figures.status_errors,
+            figures.complete,
+            fixed(*rate, 2),
         ));
     }
     let timeouts = figures.socket_errors.timeout;
@@ -105,7 +112,15 @@ mod tests {
     fn each_difference_is_said_when_it_applies() {
         let plain = "-c1 -t1 http://h/";
         let errors = Figures { status_errors: 400, ..figures() };
-        assert!(message(plain, &errors, 0).contains("the 600 answers"));
+        assert_eq!(
+            message(plain, &errors, 0),
+            "note: 400 of 1000 answers failed (status not 2xx or 3xx); rate and latencies include them, as in \
+             wrk; successes alone: 0.00 requests/sec, no latency"
+        );
+        let successes = Successes { rate: 600.0, latency: [(900, 600)].into_iter().collect() };
+        let mixed = Figures { status_errors: 400, successes, ..figures() };
+        let told = message(plain, &mixed, 0);
+        assert!(told.ends_with("successes alone: 600.00 requests/sec, p99 0.90ms"), "{told}");
         let timeout = SocketErrors { timeout: 3, ..SocketErrors::default() };
         let timeouts = Figures { socket_errors: timeout, ..figures() };
         assert!(message(plain, &timeouts, 0).contains("3 requests had no answer within 2s"));

@@ -42,14 +42,23 @@ pub(super) struct Figures {
     pub(super) socket_errors: SocketErrors,
     /// Answers with a status above 399.
     pub(super) status_errors: u64,
-    /// Verified successes in a second.
-    pub(super) rate: f64,
-    /// In microseconds.
+    /// In microseconds, of answers with any status and of requests that timed out.
     pub(super) latency: Spread,
+    /// Figures that wrk does not print: they go to standard error.
+    pub(super) successes: Successes,
     /// From sending, in microseconds.
     pub(super) uncorrected: Spread,
     /// Requests per second of each thread in each tenth of a second.
     pub(super) rates: Spread,
+}
+
+/// The part of a run that succeeded.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Successes {
+    /// Answers with a status of 2xx or 3xx in a second.
+    pub(super) rate: f64,
+    /// Their latencies, in microseconds.
+    pub(super) latency: Spread,
 }
 
 /// The lines with which a run begins.
@@ -108,9 +117,9 @@ fn write(to: &mut String, figures: &Figures, options: &Options) -> std::fmt::Res
     if figures.status_errors > 0 {
         writeln!(to, "  Non-2xx or 3xx responses: {}", figures.status_errors)?;
     }
-    writeln!(to, "Requests/sec: {:>9}", fixed(figures.rate, 2))?;
-    let transfer = if runtime > 0.0 { figures.bytes as f64 / runtime } else { 0.0 };
-    writeln!(to, "Transfer/sec: {:>10}B", binary(transfer))
+    let per_second = |count: u64| if runtime > 0.0 { count as f64 / runtime } else { 0.0 };
+    writeln!(to, "Requests/sec: {:>9}", fixed(per_second(figures.complete), 2))?;
+    writeln!(to, "Transfer/sec: {:>10}B", binary(per_second(figures.bytes)))
 }
 
 fn write_row(
@@ -210,7 +219,6 @@ mod tests {
             runtime: Duration::from_millis(10_000),
             complete: 123_456,
             bytes: 30_000_000,
-            rate: 12_345.6,
             latency: [(100, 50), (200, 30), (900, 15), (12_000, 5)].into_iter().collect(),
             uncorrected: [(90, 100)].into_iter().collect(),
             rates: [(6000, 10), (6500, 10)].into_iter().collect(),

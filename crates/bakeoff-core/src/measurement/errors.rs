@@ -50,6 +50,11 @@ impl ErrorKind {
         !matches!(self, Self::Refused | Self::Timeout | Self::Dropped)
     }
 
+    /// Returns whether the operation got a complete answer, which counted as a failure.
+    pub fn is_answer(self) -> bool {
+        matches!(self, Self::Status | Self::WrongValue | Self::StaleValue)
+    }
+
     /// Returns its name in tables and sentences.
     pub fn name(self) -> &'static str {
         match self {

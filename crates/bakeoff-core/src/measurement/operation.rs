@@ -35,6 +35,12 @@ pub struct OperationFigures {
     pub service: Latencies,
     /// From due to failed, for failures that are not in `unanswered`.
     pub failed: Latencies,
+    /// From due to done, of the failures among `failed` that were complete answers: a status, a wrong value.
+    #[serde(default, skip_serializing_if = "Latencies::is_empty")]
+    pub failed_answers: Latencies,
+    /// From sent to done, of the same failures.
+    #[serde(default, skip_serializing_if = "Latencies::is_empty")]
+    pub failed_answers_service: Latencies,
     /// From due to given up: operations that timed out, found no connection or were never sent. In
     /// records of format 1 they are among `response`.
     #[serde(default, skip_serializing_if = "Latencies::is_empty")]
@@ -100,19 +106,25 @@ impl OperationFigures {
         (Cow::Owned(successes), Some(old))
     }
 
-    /// All that ended by being answered or by being given up, as one distribution of times whatever
-    /// became of them: what other load generators show, and no measure of a system.
-    pub fn response_and_unanswered(&self) -> Latencies {
-        let mut all = self.response.clone();
-        all.merge(&self.unanswered);
-        all
+    /// Returns how long each operation took from its due moment until it was answered, whatever the answer, or
+    /// given up. Other load generators show this distribution. Connections that broke are not in it.
+    pub fn answered_and_unanswered(&self) -> Latencies {
+        merged([&self.response, &self.failed_answers, &self.unanswered])
     }
 
-    /// The same of service times.
+    /// Returns the same from the moment each was sent.
+    pub fn answered_and_unanswered_service(&self) -> Latencies {
+        merged([&self.service, &self.failed_answers_service, &self.unanswered_service])
+    }
+
+    /// Returns the time from due to done or failed of every operation, whatever became of it.
+    pub fn all_waits(&self) -> Latencies {
+        merged([&self.response, &self.failed, &self.unanswered])
+    }
+
+    /// Returns the service times of successes and of operations that timed out.
     pub fn service_and_unanswered(&self) -> Latencies {
-        let mut all = self.service.clone();
-        all.merge(&self.unanswered_service);
-        all
+        merged([&self.service, &self.unanswered_service])
     }
 
     /// Counts a failure with what it said, and keeps it as an example if it is among the first.
@@ -151,6 +163,8 @@ impl OperationFigures {
         self.response.merge(&other.response);
         self.service.merge(&other.service);
         self.failed.merge(&other.failed);
+        self.failed_answers.merge(&other.failed_answers);
+        self.failed_answers_service.merge(&other.failed_answers_service);
         self.unanswered.merge(&other.unanswered);
         self.unanswered_service.merge(&other.unanswered_service);
         for (&kind, theirs) in &other.errors {
@@ -163,12 +177,21 @@ impl OperationFigures {
         self.response.clear();
         self.service.clear();
         self.failed.clear();
+        self.failed_answers.clear();
+        self.failed_answers_service.clear();
         self.unanswered.clear();
         self.unanswered_service.clear();
         self.errors.clear();
         (self.verified, self.verified_in_window, self.stale_reads) = (0, 0, 0);
         (self.hits, self.misses) = (0, 0);
     }
+}
+
+/// Returns these distributions as one.
+fn merged<const N: usize>(parts: [&Latencies; N]) -> Latencies {
+    let mut all = Latencies::default();
+    parts.into_iter().for_each(|part| all.merge(part));
+    all
 }
 
 /// One operation in one second.

@@ -120,7 +120,7 @@ fn operations_of_old_records_that_waited_are_told_from_successes() {
             assert_eq!(ranked.percentile(0.5).text(), "2.00 ms");
         }
     }
-    assert_eq!(new.response_and_unanswered(), old.response);
+    assert_eq!(new.answered_and_unanswered(), old.response);
     let second = |of: &OperationFigures, failed: Option<&Latencies>| SecondFigures {
         verified: 60,
         errors: 40,

@@ -193,6 +193,22 @@ impl<'a> Recorder<'a> {
         });
     }
 
+    /// Counts a failure that was sent at `sent` and ended with something the server did at `now`.
+    pub(super) fn count_failed_answer(
+        &mut self,
+        failed: Failed,
+        sent: Instant,
+        now: Instant,
+        what: &dyn Fn() -> String,
+    ) {
+        self.count_failure(failed, now, what);
+        if failed.due >= self.window.measure && failed.kind.is_answer() {
+            let figures = &mut self.slice.operations[failed.operation];
+            figures.failed_answers.record(now.saturating_duration_since(failed.due));
+            figures.failed_answers_service.record(now.saturating_duration_since(sent));
+        }
+    }
+
     /// Hands the figures of past seconds over when a new one has begun.
     #[inline]
     pub(super) fn roll_over(&mut self, now: Instant) {

@@ -126,15 +126,15 @@ fn pipelined_requests_are_counted_one_by_one() {
 }
 
 #[test]
-fn errors_are_no_throughput() {
+fn failed_answers_are_in_wrks_lines_and_a_note_has_the_successes() {
     let _alone = alone();
     let canary = Canary::start("--error 50%");
     let ran = Ran::run(wrk("-t1 -c2 -d1").arg(canary.url("/kv/missing"))).ends_with(0);
     // Half of them fail, and the other half does not find the key.
-    assert_eq!(number_after(&ran.stdout, "Requests/sec:"), 0.0, "{}", ran.stdout);
+    assert!(number_after(&ran.stdout, "Requests/sec:") > 0.0, "{}", ran.stdout);
     let bad = number_after(&ran.stdout, "Non-2xx or 3xx responses: ");
     assert_eq!(bad, requests(&ran.stdout));
-    ran.complains(&["rate and latencies are of the 0 answers with a status of 2xx or 3xx alone"]);
+    ran.complains(&["answers failed", "successes alone: 0.00 requests/sec, no latency"]);
 }
 
 #[test]

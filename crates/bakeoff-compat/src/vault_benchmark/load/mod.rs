@@ -272,7 +272,7 @@ fn figures(name: &str, measured: &OperationFigures, counts: TestCounts) -> TestF
         name: name.to_owned(),
         requests: measured.verified + measured.error_count() - dropped,
         successes: measured.verified,
-        latencies: measured.response_and_unanswered(),
+        latencies: measured.all_waits(),
         statuses,
         errors,
         bytes_in: counts.bytes_in,
