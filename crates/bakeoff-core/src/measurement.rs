@@ -30,12 +30,18 @@ pub use errors::{EXAMPLES_MAX, ErrorKind, ErrorText, Errors, Example, TEXTS_MAX}
 pub use operation::{OperationFigures, Second, SecondFigures};
 pub use stalls::{GeneratorStall, STALL_MIN, STALLS_MAX, longest_stalls};
 
-/// Shorter times without a success are not told: a slow sync is no stall.
+/// Conditions on the longest silence know it from this length on.
 pub const SILENCE_MIN: Duration = Duration::from_millis(500);
 
-/// A silence is a stall from this many times the median service time on: where an operation takes a
-/// second, a second without a success is none.
+/// Shorter silences are not recorded: a scheduler's time slice is as long.
+pub const SILENCE_RECORDED_MIN: Duration = Duration::from_millis(10);
+
+/// A silence is a stall from this many times the longer of two times on: the median service time, and the mean time
+/// between two successes. Servers that answer in batches have silences as long as an operation takes.
 pub const STALL_TIMES: u32 = 10;
+
+/// A system stood still if nothing succeeded for this share of the window: p99 of a closed load hides as much.
+pub const STOOD_STILL_MIN: f64 = 0.01;
 
 /// A load's last silence says that the system gave out from this many times the mean time between successes on.
 const GAVE_OUT_GAPS: f64 = 3.0;
@@ -44,7 +50,7 @@ const GAVE_OUT_GAPS: f64 = 3.0;
 pub const ACCOUNTED_FROM: f64 = 0.01;
 
 /// Most silences that are kept, the longest of them.
-pub const SILENCES_MAX: usize = 100;
+pub const SILENCES_MAX: usize = 1000;
 
 /// Most moments of an open load's first requests that are kept.
 pub const SENT_MAX: usize = 1000;
@@ -57,7 +63,7 @@ pub const TARGETS_MAX: usize = 16;
 pub struct Silence {
     /// When it began, in seconds since measuring began.
     pub from: f64,
-    /// Its length in seconds; at least [`SILENCE_MIN`].
+    /// Its length in seconds; at least [`SILENCE_MIN`], and from format 3 on less if it is a stall.
     pub seconds: f64,
 }
 
@@ -137,9 +143,15 @@ pub struct Measurement {
     /// Time that clients spent without a connection, all clients added up, warm-up not counted.
     #[serde(with = "units::duration")]
     pub disconnected: Duration,
-    /// Clients that tried several times and never got an answer that was a success.
+    /// Clients that had only failures since measuring began. Before format 3: since the load began.
     #[serde(default, skip_serializing_if = "units::is_zero")]
     pub unserved_clients: u64,
+    /// Clients that had an operation since measuring began; 0 in records before format 3.
+    #[serde(default, skip_serializing_if = "units::is_zero")]
+    pub clients_with_work: u64,
+    /// Of these, clients that had no success within the window.
+    #[serde(default, skip_serializing_if = "units::is_zero")]
+    pub clients_without_success: u64,
     /// Connections that were lost or could not be had again, by what was seen.
     pub connection_errors: Errors,
     /// TLS handshakes of the clients, those before the load began and of its warm-up among them.
@@ -194,6 +206,9 @@ pub struct Measurement {
     /// When nothing succeeded for a while, in order of time; at most [`SILENCES_MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub silences: Vec<Silence>,
+    /// Length of all stalls together, those beyond [`SILENCES_MAX`] included; zero in records before format 3.
+    #[serde(default, with = "units::duration", skip_serializing_if = "Duration::is_zero")]
+    pub stalled_for: Duration,
     /// When the silence began in which the load ended, in seconds since measuring began: operations failed in it, and
     /// none succeeded any more, not even after the window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -277,12 +292,48 @@ impl Measurement {
         self.silent_from.filter(|from| verified > 0 && window - from >= GAVE_OUT_GAPS * gap)
     }
 
-    /// Returns the silences that are no mere pause between two answers: each [`STALL_TIMES`] times as long as an
-    /// operation takes.
+    /// Returns the length from which on a silence is a stall: [`STALL_TIMES`] the median service time or the mean time
+    /// between two successes, whichever is longer.
+    pub fn stall_min(&self) -> Duration {
+        let service = self.total().service.quantile(0.5).unwrap_or_default();
+        let successes = u32::try_from(self.verified_in_window().max(1)).unwrap_or(u32::MAX);
+        (service.max(self.window / successes) * STALL_TIMES).max(SILENCE_RECORDED_MIN)
+    }
+
+    /// Returns the stalls that a user should know: all if the system [stood still](Self::stood_still), else those of
+    /// [`SILENCE_MIN`] or more.
     pub fn stalled(&self) -> impl Iterator<Item = &Silence> {
-        let median = self.total().service.quantile(0.5).unwrap_or_default();
-        let least = SILENCE_MIN.max(median * STALL_TIMES).as_secs_f64();
-        self.silences.iter().filter(move |silence| silence.seconds >= least)
+        let least = match self.stood_still() {
+            Some(_) => self.stall_min(),
+            None => self.stall_min().max(SILENCE_MIN),
+        };
+        self.silences.iter().filter(move |silence| silence.seconds >= least.as_secs_f64())
+    }
+
+    /// Returns the share of the window in which the system stood still, 0 to 1; `None` below [`STOOD_STILL_MIN`].
+    ///
+    /// A closed load sends nothing while its clients wait, so its percentiles hide most of such a time.
+    pub fn stood_still(&self) -> Option<f64> {
+        let window = self.window.as_secs_f64();
+        let share = self.stalled_for.as_secs_f64() / window;
+        (window > 0.0 && share >= STOOD_STILL_MIN).then(|| share.min(1.0))
+    }
+
+    /// Takes all silences of the load, in order of time. Keeps the longest stalls, and silences that conditions know.
+    pub fn keep_silences(&mut self, all: Vec<Silence>) {
+        self.silences = all;
+        self.sum_stalls();
+        let least = self.stall_min().min(SILENCE_MIN).as_secs_f64();
+        self.silences.retain(|silence| silence.seconds >= least);
+        longest(&mut self.silences);
+    }
+
+    /// Sums the stalls up again, after other silences were recorded.
+    fn sum_stalls(&mut self) {
+        let least = self.stall_min().as_secs_f64();
+        let lengths = self.silences.iter().map(|silence| silence.seconds);
+        let seconds: f64 = lengths.filter(|&seconds| seconds >= least).sum();
+        self.stalled_for = Duration::try_from_secs_f64(seconds).unwrap_or_default();
     }
 
     /// Returns how long the longest silence was; zero where none was as long as [`SILENCE_MIN`].
@@ -325,6 +376,7 @@ impl Measurement {
             later.seconds.iter().map(|s| Second { second: s.second + offset, ..s.clone() }),
         );
         self.window += later.window;
+        self.stalled_for += later.stalled_for;
         self.generator_cpu += later.generator_cpu;
         self.generator_threads = self.generator_threads.max(later.generator_threads);
         self.add_counts(later);
@@ -357,6 +409,7 @@ impl Measurement {
         self.generator_cpu = self.generator_cpu.max(other.generator_cpu);
         self.generator_threads += other.generator_threads;
         self.add_counts(other);
+        self.sum_stalls();
         self.connection_errors.examples.sort_by(|a, b| a.at_seconds.total_cmp(&b.at_seconds));
     }
 
@@ -413,6 +466,8 @@ impl Measurement {
         self.handshakes.merge(&other.handshakes);
         self.disconnected += other.disconnected;
         self.unserved_clients += other.unserved_clients;
+        self.clients_with_work += other.clients_with_work;
+        self.clients_without_success += other.clients_without_success;
         self.connection_errors.count += other.connection_errors.count;
         self.connection_errors.examples.extend(other.connection_errors.examples.iter().cloned());
         self.connection_errors.examples.truncate(EXAMPLES_MAX);
@@ -438,13 +493,13 @@ impl Measurement {
     }
 }
 
-/// The parts that are in both, no shorter than [`SILENCE_MIN`]; each list in order of time.
+/// The parts that are in both, no shorter than [`SILENCE_RECORDED_MIN`]; each list in order of time.
 fn common(ours: &[Silence], theirs: &[Silence]) -> Vec<Silence> {
     let both = ours.iter().flat_map(|a| theirs.iter().map(move |b| (a, b)));
     let overlap = |(a, b): (&Silence, &Silence)| {
         let from = a.from.max(b.from);
         let seconds = (a.from + a.seconds).min(b.from + b.seconds) - from;
-        (seconds >= SILENCE_MIN.as_secs_f64()).then_some(Silence { from, seconds })
+        (seconds >= SILENCE_RECORDED_MIN.as_secs_f64()).then_some(Silence { from, seconds })
     };
     let mut found = both.filter_map(overlap).collect();
     longest(&mut found);

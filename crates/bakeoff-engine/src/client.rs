@@ -15,8 +15,10 @@ pub(super) const BACKOFF_MIN: Duration = Duration::from_millis(10);
 /// How long it waits at most: each failure doubles the wait.
 pub(super) const BACKOFF_MAX: Duration = Duration::from_secs(1);
 
-/// How many failures, and no success, make a client an unserved one: one or two may be chance.
+/// Failures without a success in the window that make a client unserved: one or two may be chance.
 const UNSERVED_FROM: u64 = 3;
+/// One failure is enough if the operation waited for this share of the window.
+const UNSERVED_WAIT: f64 = 0.5;
 
 /// One place for an operation under way.
 pub(super) enum Slot {
@@ -58,12 +60,43 @@ pub(super) struct Client<W: Work> {
     /// Whether its last attempt to connect was turned down, and not just unanswered.
     pub(super) refused: bool,
     pub(super) last_sent: Instant,
-    /// Whether any of its operations succeeded.
-    pub(super) is_served: bool,
-    /// Its operations that failed.
-    pub(super) failures: u64,
+    /// What became of its operations since measuring began.
+    pub(super) seen: Seen,
     /// Bytes received on its connection since an answer was complete.
     pub(super) held: usize,
+}
+
+/// What became of a client's operations since measuring began.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Seen {
+    /// True if one succeeded within the window.
+    pub(super) success_in_window: bool,
+    /// True if one succeeded within the window or after it.
+    pub(super) success: bool,
+    /// Operations that failed.
+    failures: u64,
+    /// The longest that a failed operation had waited.
+    failed_after: Duration,
+}
+
+impl Seen {
+    /// Counts an operation that failed after it had waited this long.
+    pub(super) fn count_failure(&mut self, waited: Duration) {
+        self.failures += 1;
+        self.failed_after = self.failed_after.max(waited);
+    }
+
+    /// Returns true if the client had an operation.
+    pub(super) fn had_work(&self) -> bool {
+        self.success || self.failures > 0
+    }
+
+    /// Returns true if the client had only failures in a window of this length, and too many or too long ones to be
+    /// chance.
+    pub(super) fn is_unserved(&self, window: Duration) -> bool {
+        let long = self.failed_after.as_secs_f64() >= UNSERVED_WAIT * window.as_secs_f64();
+        !self.success && (self.failures >= UNSERVED_FROM || (self.failures > 0 && long))
+    }
 }
 
 /// How far a client's connection has come.
@@ -116,8 +149,7 @@ impl<W: Work> Client<W> {
             backoff: BACKOFF_MIN,
             refused: false,
             last_sent: now,
-            is_served: false,
-            failures: 0,
+            seen: Seen::default(),
             held: 0,
         }
     }
@@ -130,11 +162,6 @@ impl<W: Work> Client<W> {
     /// Returns whether operations can be sent, or could as soon as a connection is begun.
     pub(super) fn is_connected(&self) -> bool {
         matches!(self.connection, Connection::Up { .. } | Connection::Resting)
-    }
-
-    /// Returns whether it tried several times and never got an answer.
-    pub(super) fn is_unserved(&self) -> bool {
-        !self.is_served && self.failures >= UNSERVED_FROM
     }
 
     /// Returns the kind of failure of an operation that waited for its connection.

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use bakeoff_core::histogram::{Latencies, PackedLatencies};
 use bakeoff_core::measurement::{
     EXAMPLES_MAX, Errors, GeneratorStall, Handshakes, Measurement, OperationFigures, SENT_MAX,
-    SILENCE_MIN, Second, SecondFigures, Silence, TargetFigures, longest, longest_stalls,
+    SILENCE_MIN, SILENCE_RECORDED_MIN, Second, SecondFigures, Silence, TargetFigures,
+    longest_stalls,
 };
 use bakeoff_core::ranked::{Percentile, Ranked};
 use bakeoff_core::staleness::Staleness;
@@ -49,6 +50,8 @@ pub(super) struct Slice {
     pub(super) connection_errors: Errors,
     pub(super) disconnected: Duration,
     pub(super) unserved_clients: u64,
+    pub(super) clients_with_work: u64,
+    pub(super) clients_without_success: u64,
     pub(super) warmup_operations: u64,
     pub(super) carried_over: u64,
     pub(super) bytes_sent: u64,
@@ -81,6 +84,8 @@ impl Slice {
             connection_errors: Errors::default(),
             disconnected: Duration::ZERO,
             unserved_clients: 0,
+            clients_with_work: 0,
+            clients_without_success: 0,
             warmup_operations: 0,
             carried_over: 0,
             bytes_sent: 0,
@@ -108,6 +113,7 @@ impl Slice {
         self.connection_errors = Errors::default();
         self.disconnected = Duration::ZERO;
         self.unserved_clients = 0;
+        (self.clients_with_work, self.clients_without_success) = (0, 0);
         self.warmup_operations = 0;
         self.carried_over = 0;
         (self.bytes_sent, self.bytes_received) = (0, 0);
@@ -239,6 +245,8 @@ impl Collector {
         measurement.connection_errors.examples.truncate(EXAMPLES_MAX);
         measurement.disconnected += slice.disconnected;
         measurement.unserved_clients += slice.unserved_clients;
+        measurement.clients_with_work += slice.clients_with_work;
+        measurement.clients_without_success += slice.clients_without_success;
         measurement.warmup_operations += slice.warmup_operations;
         measurement.carried_over += slice.carried_over;
         measurement.bytes_sent += slice.bytes_sent;
@@ -333,11 +341,12 @@ impl Collector {
         let lasted = end.saturating_duration_since(window.measure);
         self.measurement.window =
             if self.measurement.interrupted { lasted } else { lasted.max(shortest) };
-        self.measurement.silences = silences(&self.silences, window.measure, end);
         self.measurement.silent_from = silent_from(&self.silences, window.measure, end);
         self.measurement.sent = first_sent(&self.sent);
         self.measurement.stalls = stalls(&self.stalls, window.measure);
         self.measurement.operations = self.names.into_iter().zip(self.total).collect();
+        // Which silences are stalls follows from the operations.
+        self.measurement.keep_silences(silences(&self.silences, window.measure, end));
         self.measurement
     }
 }
@@ -375,6 +384,7 @@ fn silent_from(of_workers: &[Vec<Span>], measure: Instant, end: Instant) -> Opti
         |spans: &Vec<Span>| spans.last().filter(|&&(_, to)| to == end).map(|&(from, _)| from);
     let begins: Option<Vec<Instant>> = of_workers.iter().map(last).collect();
     let from = begins?.into_iter().max()?;
+    (end.saturating_duration_since(from) >= SILENCE_MIN).then_some(())?;
     Some(from.saturating_duration_since(measure).as_secs_f64())
 }
 
@@ -396,18 +406,16 @@ fn silences(of_workers: &[Vec<Span>], measure: Instant, end: Instant) -> Vec<Sil
         from: (from - measure).as_secs_f64(),
         seconds: (to - from).as_secs_f64(),
     };
-    let mut silences = common.into_iter().map(told).collect();
-    longest(&mut silences);
-    silences
+    common.into_iter().map(told).collect()
 }
 
-/// The parts that are in both and no shorter than [`SILENCE_MIN`]; each list in order of time.
+/// The parts that are in both and no shorter than [`SILENCE_RECORDED_MIN`]; each list in order of time.
 fn overlaps(ours: &[Span], theirs: &[Span]) -> Vec<Span> {
     let mut found = Vec::new();
     let (mut i, mut j) = (0, 0);
     while let (Some(a), Some(b)) = (ours.get(i), theirs.get(j)) {
         let (from, to) = (a.0.max(b.0), a.1.min(b.1));
-        if to.saturating_duration_since(from) >= SILENCE_MIN {
+        if to.saturating_duration_since(from) >= SILENCE_RECORDED_MIN {
             found.push((from, to));
         }
         if a.1 < b.1 {
@@ -439,11 +447,11 @@ mod tests {
             of.iter().map(|&(from, to)| (at(from), at(to))).collect()
         };
         let first = spans(&[(0, 1000), (2000, 4000), (5000, 9000)]);
-        let second = spans(&[(600, 2600), (3000, 3400), (4900, 5600), (7000, 8000)]);
+        let second = spans(&[(600, 2600), (3000, 3400), (4900, 5600), (6000, 6005), (7000, 8000)]);
         let found = silences(&[first.clone(), second], measure, at(7600));
         let found: Vec<(f64, f64)> = found.iter().map(|one| (one.from, one.seconds)).collect();
-        // 600 to 1000 and 3000 to 3400 are too short; the last is cut by the window's end.
-        let expected = [(2.0, 0.6), (5.0, 0.6), (7.0, 0.6)];
+        // 6000 to 6005 is too short; the last is cut by the window's end.
+        let expected = [(0.6, 0.4), (2.0, 0.6), (3.0, 0.4), (5.0, 0.6), (7.0, 0.6)];
         assert_eq!(found.len(), expected.len(), "{found:?}");
         for (found, expected) in found.iter().zip(expected) {
             let off = (found.0 - expected.0).abs() + (found.1 - expected.1).abs();

@@ -157,6 +157,29 @@ fn a_node_that_hangs_is_felt_by_all_that_is_due_at_it_whatever_the_threads() {
 }
 
 #[test]
+fn operations_that_hang_since_the_warm_up_count_in_a_closed_load() {
+    let closed = Drive {
+        warmup: Duration::from_millis(300),
+        stop: Stop::After(Duration::from_secs(1)),
+        arrivals: None,
+        clients: 6,
+        ..Drive::once(6, 6, 2, Duration::from_secs(3))
+    };
+    let measured = drive(&closed, |server| {
+        server.hangs.store(true, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_secs(5));
+        server.hangs.store(false, Ordering::Relaxed);
+    });
+    assert_eq!(measured.errors_of(ErrorKind::Timeout), 2);
+    assert_eq!((measured.unserved_clients, measured.clients_with_work), (2, 6));
+    assert_eq!((measured.targets[2].verified, measured.targets[2].errors), (0, 2));
+    let longest = measured.total().unanswered.max();
+    assert!(longest.is_some_and(|waited| waited >= Duration::from_secs(3)), "{longest:?}");
+    let why = bakeoff_core::check::unserved(&measured).unwrap();
+    assert!(why.starts_with("2 of 6 clients had only failures"), "{why}");
+}
+
+#[test]
 fn a_node_that_goes_away_yields_its_share_of_refusals() {
     let timeout = Duration::from_millis(300);
     let load = |threads| Drive { timeout, ..open_load(threads, Spacing::Constant) };

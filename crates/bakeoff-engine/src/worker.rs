@@ -168,7 +168,7 @@ impl<'a, W: Work> Worker<'a, W> {
 
     /// Works until the load is over and nothing is under way.
     pub(super) fn run(mut self, window: Window) -> Result<(), EngineError> {
-        self.recorder.begin(window);
+        self.recorder.begin(window, !self.pacing.is_open());
         (0..self.pacing.lanes.len())
             .for_each(|lane| self.pacing.advance(lane, false, window.start));
         self.work.begin(window.start, window.measure);
@@ -272,8 +272,14 @@ impl<'a, W: Work> Worker<'a, W> {
             self.count_waiting(end);
             self.recorder.end(end, !self.pacing.exhausted);
         }
+        let end = self.recorder.window.end.map_or(now, |end| end.min(now));
+        let length = end.saturating_duration_since(self.recorder.window.measure);
         for client in &mut self.clients {
-            self.recorder.slice.unserved_clients += u64::from(client.is_unserved());
+            let slice = &mut self.recorder.slice;
+            let seen = client.seen;
+            slice.unserved_clients += u64::from(seen.is_unserved(length));
+            slice.clients_with_work += u64::from(seen.had_work());
+            slice.clients_without_success += u64::from(seen.had_work() && !seen.success_in_window);
             if let Connection::Up { link, session } = &mut client.connection {
                 session.close(&mut link.out);
                 link.flush().ok(); // a peer that is gone needs no farewell
@@ -420,21 +426,30 @@ impl<'a, W: Work> Worker<'a, W> {
             }
             Ok(success) => {
                 let client = &mut self.clients[index];
-                client.is_served = true;
-                let node = client.node;
                 let flight = Flight { operation, due, sent };
                 let begins_more = !self.pacing.exhausted;
-                self.recorder.count_success(&flight, now, node, &success, begins_more);
+                let node = client.node;
+                let in_window =
+                    self.recorder.count_success(&flight, now, node, &success, begins_more);
+                client.seen.success_in_window |= in_window;
+                client.seen.success |= now >= self.recorder.window.measure;
             }
             Err(Failure { kind, what, seen }) => {
                 let node = self.clients[index].node;
-                self.clients[index].failures += 1;
+                self.note_failure(index, due, now);
                 if due >= self.recorder.window.measure {
                     self.recorder.count_age(node, seen);
                 }
                 let failed = Failed { operation, due, node, kind };
                 self.recorder.count_failed_answer(failed, sent, now, &|| what.clone());
             }
+        }
+    }
+
+    /// Notes that an operation of a client failed, if it is part of the measurement.
+    fn note_failure(&mut self, index: usize, due: Instant, now: Instant) {
+        if self.recorder.measures(due, now) {
+            self.clients[index].seen.count_failure(now.saturating_duration_since(due));
         }
     }
 

@@ -354,7 +354,7 @@ impl Connection {
                 }
                 Phase::Idle => {
                     return Err(ProtocolError::new(format!(
-                        "{} bytes that nobody asked for",
+                        "{} bytes after the body: it is longer than its Content-Length, or they answer no request",
                         rest.len()
                     )));
                 }

@@ -11,13 +11,15 @@ use crate::plan;
 use crate::record::{Check, StageRecord, TrialRecord};
 use crate::search::{Found, Tried};
 use crate::study::Load;
-use crate::units::{count_text, figure_text, rate_text};
+use crate::units::{count_text, figure_text, latency_text, rate_text};
 
 use super::stationary::stationary;
 use super::{
     CheckName, Verdict, answers_waited, generator_busy, generator_stalled, schedule_lagged,
 };
 
+/// Failures at a node without a success that show that it served no client.
+const NODE_ERRORS_MIN: u64 = 3;
 /// The generator's threads may work, or wait for a CPU, this share of the time; above it they had
 /// hardly a moment in which they waited for the servers.
 const WORKED_OR_WAITED_MAX: f64 = 0.9;
@@ -77,7 +79,7 @@ fn searched(load: &Load, trial: &TrialRecord) -> Vec<Check> {
     checks.extend([
         check(CheckName::Answers, untrue(stages)),
         check(CheckName::Errors, failures(&kept, load.errors_max)),
-        check(CheckName::Successes, no_success(stages).or_else(|| any_gave_out(&kept))),
+        check(CheckName::Successes, no_success(stages).or_else(|| not_all_served(&kept))),
         check(CheckName::Keys, keys_exhausted(stages)),
         Check { name: CheckName::Stationary, verdict: steady },
     ]);
@@ -91,22 +93,52 @@ pub fn gave_out(measurement: &Measurement) -> Option<String> {
     Some(format!("nothing succeeded from {from:.1} s on, of {window:.1} s"))
 }
 
-fn any_gave_out(stages: &[StageRecord]) -> Option<String> {
-    stages.iter().find_map(|stage| gave_out(&stage.measurement))
+/// Returns why clients or nodes got no answers, throughout a stage or from some moment on.
+fn not_all_served(stages: &[StageRecord]) -> Option<String> {
+    let of =
+        |stage: &StageRecord| unserved(&stage.measurement).or_else(|| gave_out(&stage.measurement));
+    stages.iter().find_map(of)
 }
 
 fn no_success(stages: &[StageRecord]) -> Option<String> {
-    if stages.iter().all(|stage| stage.measurement.verified() == 0) {
-        return Some("no operation succeeded".to_owned());
+    let none = stages.iter().all(|stage| stage.measurement.verified() == 0);
+    none.then(|| "no operation succeeded".to_owned())
+}
+
+/// Returns why the figures describe some of the clients alone; `None` if every client and node was served.
+///
+/// The clients that are served have a system for themselves, and are served quickly.
+pub fn unserved(measurement: &Measurement) -> Option<String> {
+    let Measurement { unserved_clients, clients_with_work, clients_without_success, .. } =
+        *measurement;
+    if clients_without_success * 2 > clients_with_work {
+        return Some(format!(
+            "{} of {} clients completed nothing within the window of {}: load for longer, or with fewer clients",
+            count_text(clients_without_success),
+            count_text(clients_with_work),
+            latency_text(measurement.window)
+        ));
     }
-    // Whoever is served alone is served quickly.
-    let stage = stages.iter().find(|stage| stage.measurement.unserved_clients > 0)?;
-    let (unserved, all) = (stage.measurement.unserved_clients, u64::from(stage.clients));
-    Some(format!(
-        "{} of {} clients got nothing but failures: the figures are those of the others",
-        count_text(unserved),
-        count_text(all)
-    ))
+    let nodes = &measurement.targets;
+    let failing = nodes.iter().find(|node| node.verified == 0 && node.errors >= NODE_ERRORS_MIN);
+    if let Some(node) = failing.filter(|_| nodes.iter().any(|node| node.verified > 0)) {
+        return Some(format!(
+            "no operation at {} succeeded ({} failed): the figures describe the other nodes",
+            node.node,
+            count_text(node.errors)
+        ));
+    }
+    // Records before format 3 do not have the number of clients that had work.
+    let of = match clients_with_work {
+        0 => String::new(),
+        all => format!(" of {}", count_text(all)),
+    };
+    (unserved_clients > 0).then(|| {
+        format!(
+            "{}{of} clients had only failures: the figures describe the other clients",
+            count_text(unserved_clients)
+        )
+    })
 }
 
 fn keys_exhausted(stages: &[StageRecord]) -> Option<String> {
@@ -136,7 +168,7 @@ fn loaded(load: &Load, stages: &[StageRecord], observed: Option<&Observed>) -> V
     checks.extend([
         check(CheckName::Answers, untrue(stages)),
         check(CheckName::Errors, failures(stages, load.errors_max)),
-        check(CheckName::Successes, no_success(stages).or_else(|| any_gave_out(stages))),
+        check(CheckName::Successes, no_success(stages).or_else(|| not_all_served(stages))),
         check(CheckName::Keys, keys_exhausted(stages)),
         Check { name: CheckName::Stationary, verdict: stationary(load, open, stages) },
     ]);

@@ -6,7 +6,7 @@ mod measured;
 mod name;
 mod stationary;
 
-pub use measured::{gave_out, measured};
+pub use measured::{gave_out, measured, unserved};
 pub use name::{Cause, CheckName};
 
 use std::time::Duration;

@@ -248,3 +248,42 @@ fn silence_is_a_stall_only_where_operations_take_less() {
     assert_eq!(stalled(Duration::from_millis(100)), 1);
     assert_eq!(stalled(Duration::from_secs(1)), 0);
 }
+
+/// Ten seconds at this many successes, each of which took so long, with a silence at the beginning of each second.
+fn pausing(successes: u64, service: Duration, pause: f64) -> Measurement {
+    let mut figures = OperationFigures { verified: successes, ..Default::default() };
+    figures.verified_in_window = successes;
+    figures.service.record_many(service, successes);
+    let mut measured = Measurement {
+        window: Duration::from_secs(10),
+        operations: [("get".to_owned(), figures)].into(),
+        ..Measurement::default()
+    };
+    let pauses = (0..10).map(|at| Silence { from: f64::from(at), seconds: pause });
+    measured.keep_silences(pauses.collect());
+    measured
+}
+
+#[test]
+fn pauses_of_a_tenth_of_each_second_are_a_tenth_of_the_window() {
+    let measured = pausing(60_000, Duration::from_micros(1500), 0.1);
+    assert_eq!(measured.silences.len(), 10);
+    assert!((measured.stood_still().unwrap() - 0.1).abs() < 1e-9, "{measured:?}");
+    let mut both = measured.clone();
+    both.append(&pausing(60_000, Duration::from_micros(1500), 0.05));
+    assert!((both.stood_still().unwrap() - 0.075).abs() < 1e-9, "of twenty seconds");
+    let mut beside = measured.clone();
+    beside.add_beside(&pausing(60_000, Duration::from_micros(1500), 0.04));
+    assert!((beside.stood_still().unwrap() - 0.04).abs() < 1e-9, "common to both");
+}
+
+#[test]
+fn batches_slow_operations_and_low_rates_do_not_stand_still() {
+    let share = |successes, service, pause| {
+        pausing(successes, Duration::from_millis(service), pause).stood_still()
+    };
+    assert_eq!(share(128_000, 5, 0.04), None, "64 clients, a batch each 5 ms");
+    assert_eq!(share(100, 90, 0.1), None, "one client whose operations take 90 ms");
+    assert_eq!(share(10, 1, 1.0), None, "one operation a second");
+    assert_eq!(share(60_000, 1, 0.009), None, "less than 1 % of the window");
+}

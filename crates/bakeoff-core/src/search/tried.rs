@@ -13,8 +13,11 @@ use serde::{Deserialize, Serialize};
 use crate::check;
 use crate::condition::{Condition, ConditionResult, Figures};
 use crate::measurement::Measurement;
-use crate::units::{count_text, figure_text, latency_text, rate_text};
+use crate::study::ERRORS_MAX;
+use crate::units::{count_text, figure_text, latency_text, rate_text, share_text};
 
+/// Requests fail for the most part from this share on.
+const MOST: f64 = 0.5;
 /// Least share of an open load's rate that a server has to answer for the rate to count as achieved.
 const ACHIEVED_MIN: f64 = 0.99;
 
@@ -56,10 +59,12 @@ impl Tried {
                 }
             }
         }
-        broken_by.extend(invalid_because(measurement));
+        let about_errors = objective.iter().any(Condition::is_about_errors);
+        let errors_max = if about_errors { MOST } else { ERRORS_MAX };
+        broken_by.extend(invalid_because(measurement, errors_max));
         // What was never sent is late rather than failed; it is in the percentiles and in the share below.
         let failed = measurement.failed_count();
-        if failed > 0 && !objective.iter().any(Condition::is_about_errors) {
+        if failed > 0 && !about_errors {
             broken_by.push(format!("{} failed", count_text(failed)));
         }
         if let Some(share) = achieved(rate, measurement).filter(|&share| share < ACHIEVED_MIN) {
@@ -137,20 +142,27 @@ pub fn far_below(objective: &[Condition], measurement: &Measurement) -> Option<S
     (share <= FAR_BELOW).then(|| format!("{name} is {latency}, far below what {nearest} allows"))
 }
 
-/// Returns why a measurement does not say what it seems to say; empty when it does.
-pub fn invalid_because(measurement: &Measurement) -> Vec<String> {
+/// Returns the reasons for which a measurement is not valid; empty if it is. `errors_max`: the largest share of
+/// requests that may fail. Requests that were never sent are late rather than failed, unless they are most.
+pub fn invalid_because(measurement: &Measurement, errors_max: f64) -> Vec<String> {
     let mut reasons = Vec::new();
     if measurement.interrupted {
         reasons.push("interrupted before its end".to_owned());
     }
     let failed = measurement.error_count();
     let all = measurement.verified() + failed;
+    let sent = measurement.failed_count();
+    let share = sent as f64 / (measurement.verified() + sent).max(1) as f64;
     if all == 0 {
         reasons.push("no request ended in the measured time".to_owned());
-    } else if failed * 2 > all {
+    } else if failed as f64 > MOST * all as f64 {
         let (failed, all) = (count_text(failed), count_text(all));
         reasons.push(format!("most requests failed: {failed} of {all}"));
+    } else if share > errors_max {
+        let limit = share_text(errors_max);
+        reasons.push(format!("{} of the requests failed, and {limit} may", share_text(share)));
     }
+    reasons.extend(check::unserved(measurement));
     reasons.extend(check::gave_out(measurement));
     reasons.extend(check::generator_limits(measurement));
     reasons

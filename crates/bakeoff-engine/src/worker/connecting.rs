@@ -157,12 +157,11 @@ impl<W: Work> Worker<'_, W> {
         now: Instant,
         what: &dyn Fn() -> String,
     ) {
-        let client = &mut self.clients[index];
-        client.failures += 1;
-        let (node, &Flight { operation, due, sent }) = (client.node, flight);
+        let (node, &Flight { operation, due, sent }) = (self.clients[index].node, flight);
+        self.note_failure(index, due, now);
         let failed = Failed { operation, due, node, kind: ErrorKind::Timeout };
         self.recorder.count_failure(failed, now, what);
-        if due >= self.recorder.window.measure {
+        if self.recorder.measures(due, now) {
             let waited = now.saturating_duration_since(sent);
             self.recorder.slice.operations[operation].unanswered_service.record(waited);
             if let Some(target) = self.recorder.slice.targets.get_mut(node) {
@@ -193,8 +192,8 @@ impl<W: Work> Worker<'_, W> {
         let ticket = self.pacing.take_ticket(&mut self.work);
         let client = &mut self.clients[index];
         client.slots[tag] = Slot::Free { since: now };
-        client.failures += 1;
         let (node, kind) = (client.node, client.unconnected());
+        self.note_failure(index, since, now);
         if let Some(operation) = self.work.skip(node, ticket) {
             self.recorder.count_failure(Failed { operation, due: since, node, kind }, now, what);
         }
@@ -251,9 +250,11 @@ impl<W: Work> Worker<'_, W> {
                 continue;
             }
             let lost = std::mem::replace(slot, Slot::Free { since: now });
-            client.failures += 1;
             if let Some(pending) = client.pendings[tag].take() {
                 self.work.give_up(pending, WriteOutcome::Unknown);
+            }
+            if let Slot::Busy(Flight { due, .. }) | Slot::Dialing { due, .. } = lost {
+                self.note_failure(index, due, now);
             }
             match lost {
                 Slot::Busy(flight) => {

@@ -8,7 +8,7 @@
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
-use bakeoff_core::measurement::{ErrorKind, Example, SILENCE_MIN};
+use bakeoff_core::measurement::{ErrorKind, Example, SILENCE_RECORDED_MIN};
 use bakeoff_core::staleness::Seen;
 
 use super::super::Window;
@@ -16,6 +16,9 @@ use super::super::client::Flight;
 use super::super::collector::{Message, Slice};
 use super::super::transport::Target;
 use super::super::work::Success;
+
+/// After this many silences the shortest one that is recorded doubles, so that memory stays bounded.
+const SILENCES_EACH: u32 = 10_000;
 
 /// Where a worker's slices go, and where those come back that were read.
 pub(crate) struct Outlet {
@@ -37,12 +40,19 @@ pub(super) struct Recorder<'a> {
     worker: usize,
     targets: &'a [Target],
     pub(super) window: Window,
+    /// True if operations in flight across the window's start count once they fail: in a closed load they keep
+    /// their clients from every later operation.
+    keeps_in_flight: bool,
     /// When the second that is being recorded ends.
     second_ends: Instant,
     /// When an operation last succeeded; at first, when the load began.
     last_success: Instant,
     /// The earliest that one was due which has failed since then.
     failing_since: Option<Instant>,
+    /// The shortest silence that is recorded.
+    silence_min: Duration,
+    /// Silences recorded since it last doubled.
+    silences: u32,
     pub(super) slice: Box<Slice>,
     outlet: Outlet,
 }
@@ -60,17 +70,21 @@ impl<'a> Recorder<'a> {
             worker,
             targets,
             window: Window { start: now, measure: now, end: None },
+            keeps_in_flight: false,
             second_ends: now,
             last_success: now,
             failing_since: None,
+            silence_min: SILENCE_RECORDED_MIN,
+            silences: 0,
             slice,
             outlet,
         }
     }
 
     /// Begins to measure. The connections that the load begins with are its own; all else that came
-    /// before is not.
-    pub(super) fn begin(&mut self, window: Window) {
+    /// before is not. `closed`: the load is a closed one.
+    pub(super) fn begin(&mut self, window: Window, closed: bool) {
+        self.keeps_in_flight = closed;
         let handshakes = self.slice.handshakes;
         self.slice.clear();
         self.slice.handshakes = handshakes;
@@ -100,7 +114,16 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Counts an operation that has succeeded at `now`. `begins_more`: whether the load goes on.
+    /// Returns true if an operation that was due at `due` and failed at `now` is part of the measurement.
+    ///
+    /// An open load has its due operations in the window, whatever became of earlier ones. A client of a closed
+    /// load that waits for an answer since the warm-up has none: its operation counts with its age.
+    pub(super) fn measures(&self, due: Instant, now: Instant) -> bool {
+        due >= self.window.measure || (self.keeps_in_flight && now >= self.window.measure)
+    }
+
+    /// Counts an operation that has succeeded at `now`. `begins_more`: whether the load goes on. Returns true if that
+    /// was within the window.
     #[inline]
     pub(super) fn count_success(
         &mut self,
@@ -109,16 +132,16 @@ impl<'a> Recorder<'a> {
         node: usize,
         success: &Success,
         begins_more: bool,
-    ) {
+    ) -> bool {
         self.roll_over(now);
         self.end_silence(flight.due, now, begins_more);
         let figures = &mut self.slice.operations[flight.operation];
-        let in_window = u64::from(self.window.holds(now));
-        figures.verified_in_window += in_window;
+        let in_window = self.window.holds(now);
+        figures.verified_in_window += u64::from(in_window);
         if flight.due < self.window.measure {
             self.slice.warmup_operations += 1;
-            self.slice.carried_over += in_window;
-            return;
+            self.slice.carried_over += u64::from(in_window);
+            return in_window;
         }
         self.slice.last_end = Some(now);
         self.count_age(node, success.seen);
@@ -141,6 +164,7 @@ impl<'a> Recorder<'a> {
             target.verified += 1;
             target.service.record(served);
         }
+        in_window
     }
 
     /// An operation that was due at `due` has succeeded, or those that failed are the last: notes how
@@ -149,13 +173,23 @@ impl<'a> Recorder<'a> {
     fn end_silence(&mut self, due: Instant, now: Instant, begins_more: bool) {
         let due = self.failing_since.take().map_or(due, |since| since.min(due));
         let since = due.max(self.last_success);
-        if now.saturating_duration_since(since) >= SILENCE_MIN && begins_more {
-            self.slice.silences.push((since, now));
+        if now.saturating_duration_since(since) >= self.silence_min && begins_more {
+            self.record_silence(since, now);
         }
         self.last_success = now;
     }
 
-    /// Counts an operation that has failed at `now`, unless it was due before measuring began.
+    #[cold]
+    fn record_silence(&mut self, since: Instant, now: Instant) {
+        self.slice.silences.push((since, now));
+        self.silences += 1;
+        if self.silences == SILENCES_EACH {
+            self.silences = 0;
+            self.silence_min *= 2;
+        }
+    }
+
+    /// Counts an operation that has failed at `now`, if it is part of the measurement.
     pub(super) fn count_failure(
         &mut self,
         failed: Failed,
@@ -163,12 +197,14 @@ impl<'a> Recorder<'a> {
         what: &dyn Fn() -> String,
     ) {
         let Failed { operation, due, node, kind } = failed;
-        if due < self.window.measure {
+        if !self.measures(due, now) {
             self.slice.warmup_operations += 1;
             return;
         }
         self.roll_over(now);
-        self.slice.last_end = Some(now);
+        if due >= self.window.measure {
+            self.slice.last_end = Some(now);
+        }
         self.failing_since = Some(self.failing_since.map_or(due, |since| since.min(due)));
         if let Some(target) = self.slice.targets.get_mut(node)
             && kind != ErrorKind::Dropped
@@ -202,7 +238,7 @@ impl<'a> Recorder<'a> {
         what: &dyn Fn() -> String,
     ) {
         self.count_failure(failed, now, what);
-        if failed.due >= self.window.measure && failed.kind.is_answer() {
+        if self.measures(failed.due, now) && failed.kind.is_answer() {
             let figures = &mut self.slice.operations[failed.operation];
             figures.failed_answers.record(now.saturating_duration_since(failed.due));
             figures.failed_answers_service.record(now.saturating_duration_since(sent));

@@ -139,7 +139,7 @@ impl TrialFigures {
                 }),
             },
             anomalies: Anomalies {
-                stall: anomalies::stall(record),
+                stall: whole.as_ref().and_then(|whole| anomalies::stall(record, whole)),
                 // Nodes that only write and nodes that only read are not to be compared.
                 slow_nodes: whole
                     .as_ref()

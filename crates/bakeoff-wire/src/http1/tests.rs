@@ -173,7 +173,7 @@ fn bytes_between_responses_are_an_error() {
     let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokay";
     let (seen, result) = outcome(false, answer, 1000);
     assert_eq!(seen, ["200 `ok`"]);
-    assert_eq!(result, Err("http1: 2 bytes that nobody asked for".into()));
+    assert_eq!(result, Err("http1: 2 bytes after the body: it is longer than its Content-Length, or they answer no request".into()));
     let mut connection = Connection::new(LIMITS);
     assert!(connection.receive(b"x", &mut Vec::new(), &mut |_| {}).is_err());
     assert!(connection.is_over());
@@ -273,7 +273,7 @@ proptest! {
         let whole = outcome(is_head, answer.as_bytes(), 10_000);
         let (seen, result) = outcome(is_head, answer.as_bytes(), size);
         prop_assert_eq!(seen, whole.0);
-        // How many bytes nobody asked for depends on how many came at once.
+        // The number of surplus bytes depends on how many came at once.
         let without_digits = |result: Result<(), String>| {
             result.map_err(|what| what.replace(|c: char| c.is_ascii_digit(), ""))
         };

@@ -118,6 +118,17 @@ fn unrequested_answer_is_no_success() {
 }
 
 #[test]
+fn surplus_bytes_after_a_body_show_beside_errors_of_none() {
+    let server = Hostile::start(Behaviour::AnswersTwice);
+    let mut command = bakeoff();
+    command.args(["load", &server.url(), "--clients", "4", "--for", "1s", "--timeout", "500ms"]);
+    let ran = Ran::run(&mut command);
+    assert!(ran.stdout.contains("Connections lost or refused: "), "{}", ran.stdout);
+    assert!(ran.stdout.contains("bytes after the body: it is longer than"), "{}", ran.stdout);
+    assert!(!ran.stdout.contains("Errors: none"), "{}", ran.stdout);
+}
+
+#[test]
 fn an_honest_server_of_the_same_make_is_a_success() {
     let server = Hostile::start(Behaviour::Honest);
     let (result, ran) = load(&server, &[]);

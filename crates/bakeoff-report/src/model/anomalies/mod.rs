@@ -14,7 +14,7 @@ use std::time::Duration;
 use bakeoff_core::histogram::Latencies;
 use bakeoff_core::measurement::{Measurement, OperationFigures, Silence, TargetFigures};
 use bakeoff_core::record::{StageRecord, TrialRecord};
-use bakeoff_core::units::{figure_text, latency_text};
+use bakeoff_core::units::{figure_text, latency_text, share_text};
 
 pub(crate) use lasted::{Lasted, lasted};
 pub(crate) use modes::Modes;
@@ -23,21 +23,28 @@ pub(crate) use modes::Modes;
 const SLOW_TIMES: f64 = 3.0;
 /// and at least so much more: below it a second hop or a sleepy CPU explains it.
 const SLOW_BY: Duration = Duration::from_millis(1);
-/// From so few answers follows nothing.
+/// Answers that a median needs.
 const ANSWERS_MIN: u64 = 20;
+/// A node gave few answers if each other node gave more than this many times as many.
+const FEW_ANSWERS: u64 = 10;
 /// A time in which nothing succeeded.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Stall {
     /// Since the measuring of the first stage began; stages follow on one another.
     pub(crate) from: Duration,
     pub(crate) length: Duration,
+    /// Share of all windows together in which the system stood still, 0 to 1; `None` if that is less than 1 %.
+    pub(crate) share: Option<f64>,
 }
 
 impl Stall {
-    /// `nothing succeeded for 1.02 s, from 2.00 s on`.
+    /// `nothing succeeded for 102 ms, from 2.00 s on; it stood still for 10.1 % of the window`.
     pub(crate) fn text(&self) -> String {
         let (length, from) = (latency_text(self.length), latency_text(self.from));
-        format!("nothing succeeded for {length}, from {from} on")
+        let share = self.share.map_or_else(String::new, |share| {
+            format!("; it stood still for {} of the window", share_text(share))
+        });
+        format!("nothing succeeded for {length}, from {from} on{share}")
     }
 }
 
@@ -62,14 +69,15 @@ impl SlowNode {
     }
 }
 
-/// The longest stall of a trial.
-pub(crate) fn stall(trial: &TrialRecord) -> Option<Stall> {
+/// Returns the longest stall of a trial; `whole` is its measurement with all stages as one.
+pub(crate) fn stall(trial: &TrialRecord, whole: &Measurement) -> Option<Stall> {
+    let span = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    let share = whole.stood_still();
     let mut before = 0.0;
     let mut longest: Option<Stall> = None;
     for stage in trial.figured() {
         for Silence { from, seconds } in stage.measurement.stalled() {
-            let span = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
-            let stall = Stall { from: span(before + from), length: span(*seconds) };
+            let stall = Stall { from: span(before + from), length: span(*seconds), share };
             if longest.is_none_or(|longest| stall.length >= longest.length) {
                 longest = Some(stall);
             }
@@ -79,25 +87,33 @@ pub(crate) fn stall(trial: &TrialRecord) -> Option<Stall> {
     longest
 }
 
-/// The nodes of a trial that answered much later than the others; `whole` is its measurement with
-/// all stages as one.
+/// Returns the nodes of a trial that answered much later than the others; `whole` is its measurement with all
+/// stages as one.
+///
+/// A median needs [`ANSWERS_MIN`] answers. A node that gave fewer while the others gave many is slow by any of them.
 pub(crate) fn slow_nodes(trial: &TrialRecord, whole: &Measurement) -> Vec<SlowNode> {
-    let median =
-        |of: &TargetFigures| of.service.quantile(0.5).filter(|_| of.service.count() >= ANSWERS_MIN);
-    let medians: Option<Vec<Duration>> = whole.targets.iter().map(median).collect();
-    let Some(medians) = medians.filter(|medians| medians.len() > 1) else { return Vec::new() };
-    let slow = |(place, &its): (usize, &Duration)| {
-        let mut others = medians.clone();
-        others.remove(place);
-        others.sort_unstable();
-        let others = others[others.len() / 2];
+    let nodes = &whole.targets;
+    let slow = |(place, node): (usize, &TargetFigures)| {
+        let others = nodes
+            .iter()
+            .enumerate()
+            .filter(|(at, other)| *at != place && other.service.count() >= ANSWERS_MIN);
+        let (answers, mut medians): (Vec<u64>, Vec<Duration>) = others
+            .filter_map(|(_, other)| Some((other.service.count(), other.service.quantile(0.5)?)))
+            .unzip();
+        let few = node.service.count().saturating_mul(FEW_ANSWERS) < *answers.iter().min()?;
+        let its = node.service.quantile(0.5)?;
+        if node.service.count() < ANSWERS_MIN && !few {
+            return None;
+        }
+        medians.sort_unstable();
+        let others = medians[medians.len() / 2];
         // The record names nodes in the order in which clients connect to them.
-        let address = &whole.targets[place].node;
-        let node = trial.targets.get(place).unwrap_or(address).clone();
+        let node = trial.targets.get(place).unwrap_or(&node.node).clone();
         let slow = SlowNode { node, its, others };
         (slow.times() >= SLOW_TIMES && its.saturating_sub(others) >= SLOW_BY).then_some(slow)
     };
-    medians.iter().enumerate().filter_map(slow).collect()
+    nodes.iter().enumerate().filter_map(slow).collect()
 }
 
 /// Two modes in the latencies of one kind of operation in one stage of a trial.

@@ -134,6 +134,7 @@ fn part(part: &Part, settings: &Settings, peak_rss_bytes: Option<u64>) -> Map<St
         "error_examples": examples,
         "connection_errors": measurement.connection_errors.count,
         "silences": measurement.silences,
+        "stalled_share": measurement.stood_still().unwrap_or(0.0),
         "statuses": statuses,
         "bytes_received": part.bytes_received,
         "body_bytes": part.body_bytes,

@@ -20,8 +20,8 @@ use bakeoff_core::record::{
 use bakeoff_core::schedule::Spacing;
 use bakeoff_core::search::{Found, Tried};
 use bakeoff_core::study::{
-    Arrivals, Clusters, Endpoint, Find, HttpRequest, KeyOrder, Keys, Load, Operation, Payload,
-    ReadConsistency, Routing, Servers, Study, System, Targets, Tls, Workload,
+    Arrivals, Clusters, ERRORS_MAX, Endpoint, Find, HttpRequest, KeyOrder, Keys, Load, Operation,
+    Payload, ReadConsistency, Routing, Servers, Study, System, Targets, Tls, Workload,
 };
 use bakeoff_core::units::rate_text;
 use bakeoff_engine::moments::MomentSender;
@@ -48,8 +48,6 @@ const NAME: &str = "load";
 /// The study's names for what was loaded, and with what.
 const SYSTEM: &str = "service";
 const WORKLOAD: &str = "requests";
-/// The share of failed requests from which on `bakeoff load` calls a result not valid.
-const ERRORS_MAX: f64 = 0.5;
 /// Time between two looks at what the generator and the machine do.
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 

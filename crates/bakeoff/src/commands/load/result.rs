@@ -11,6 +11,7 @@ use bakeoff_core::check::machine::generators_together;
 use bakeoff_core::condition::{Condition, ConditionResult, Figures};
 use bakeoff_core::measurement::{ErrorKind, Example, Measurement};
 use bakeoff_core::search;
+use bakeoff_core::study::ERRORS_MAX;
 use bakeoff_core::units::rate_text;
 use bakeoff_engine::Live;
 use bakeoff_report::ci::{Case, CaseOutcome};
@@ -106,7 +107,7 @@ impl Part {
 
     /// Returns the reasons for which the figures are not valid; empty when they are.
     pub(super) fn invalid_because(&self) -> Vec<String> {
-        let mut reasons = search::invalid_because(&self.measurement);
+        let mut reasons = search::invalid_because(&self.measurement, ERRORS_MAX);
         reasons.extend(self.began_apart());
         reasons
     }

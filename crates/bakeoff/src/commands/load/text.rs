@@ -92,7 +92,13 @@ impl Page {
             self.line(None, &format!("  {text}"));
         }
         let errors = part.errors();
-        if errors.is_empty() {
+        let lost = part.measurement.connection_errors.count;
+        if errors.is_empty() && lost > 0 {
+            let lost = plural(lost, "connection");
+            self.alarm(&format!(
+                "Errors: no request failed, but {lost} broke or could not be opened"
+            ));
+        } else if errors.is_empty() {
             self.line(None, "Errors: none");
         } else {
             let count: u64 = errors.iter().map(|(_, count)| count).sum();
@@ -106,14 +112,20 @@ impl Page {
                 self.dim(&format!("    after {at:.2} s, {node}: {}", example.what));
             }
         }
-        let stalls: Vec<String> = part.measurement.stalled().map(stall_text).collect();
+        let mut stalls: Vec<&Silence> = part.measurement.stalled().collect();
+        stalls.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
         if !stalls.is_empty() {
             let more = match stalls.len().saturating_sub(STALLS_SHOWN) {
                 0 => String::new(),
                 more => format!(", and {} more", count_text(more as u64)),
             };
-            let shown = stalls[..stalls.len().min(STALLS_SHOWN)].join(", ");
-            self.alarm(&format!("Stalled: nothing succeeded for {shown}{more}"));
+            let shown: Vec<String> =
+                stalls.into_iter().take(STALLS_SHOWN).map(stall_text).collect();
+            let shown = shown.join(", ");
+            let share = part.measurement.stood_still();
+            let share = share
+                .map_or_else(String::new, |share| format!(": {} of the window", percent(share)));
+            self.alarm(&format!("Stalled: nothing succeeded for {shown}{more}{share}"));
         }
         let lost = &part.measurement.connection_errors;
         if lost.count > 0 {
