@@ -13,6 +13,7 @@ pub mod lanes;
 pub mod ledger;
 pub mod log_findings;
 pub mod measurement;
+pub mod memory;
 pub mod observed;
 pub mod places;
 pub mod plan;

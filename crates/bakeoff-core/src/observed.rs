@@ -27,6 +27,10 @@ pub struct Observed {
     pub phases: Vec<Phase>,
     /// Every node, and bakeoff itself as `generator`.
     pub nodes: Vec<Series>,
+    /// [`Column::Proportional`] of each node, at the moments at which it was read. In records before format 3
+    /// it is among the columns of [`Self::nodes`], with the last reading repeated in between.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memory: Vec<Series>,
     /// Nodes of a system that runs already, as their metrics tell.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<MeteredSeries>,
@@ -345,9 +349,11 @@ impl Series {
         Some(first + (value - first) * share)
     }
 
-    /// The most of a gauge between two times, the last look before them included.
+    /// Returns the most of a gauge among the looks from `from` to `to`; `None` without a look there.
     pub fn most(&self, column: Column, from: f64, to: f64) -> Option<f64> {
-        let values = self.columns.get(&column)?.get(self.places(from, to))?;
+        let begin = self.at.partition_point(|&at| at < from);
+        let end = self.at.partition_point(|&at| at <= to);
+        let values = self.columns.get(&column)?.get(begin..end)?;
         values.iter().copied().reduce(f64::max)
     }
 
@@ -387,8 +393,9 @@ mod tests {
         assert_eq!(series.growth(Column::CpuUser, 1.5, 3.0), Some(2.0), "from 1 to 2");
         assert_eq!(series.growth(Column::CpuUser, 4.0, 9.0), None, "one look");
         assert_eq!(series.growth(Column::Steal, 0.0, 4.0), None, "no column");
-        assert_eq!(series.most(Column::Resident, 1.9, 4.0), Some(9.0));
-        assert_eq!(series.most(Column::Resident, 2.0, 4.0), Some(3.0));
+        assert_eq!(series.most(Column::Resident, 1.0, 4.0), Some(9.0));
+        assert_eq!(series.most(Column::Resident, 1.9, 4.0), Some(3.0), "9 was before");
+        assert_eq!(series.most(Column::Resident, 2.1, 3.9), None, "no look");
     }
 
     #[test]

@@ -22,7 +22,7 @@ use std::sync::atomic::AtomicI32;
 
 use bakeoff_core::observed::Column;
 
-use super::procfs::{self, OfThread, Stat, Used};
+use super::procfs::{self, OfThread, Proportional, Stat, Used};
 
 /// Whose processes a family is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,6 +124,13 @@ impl Member {
     }
 }
 
+/// Returns the memory of a node's processes together. Pages of hugetlbfs that several map are taken for the same
+/// ones: of them there are at least as many as one process maps.
+fn together(processes: &[Proportional]) -> u64 {
+    let own: u64 = processes.iter().map(|one| one.own).sum();
+    own + processes.iter().map(|one| one.shared_huge).max().unwrap_or(0)
+}
+
 fn sum(one: Option<Io>, other: Option<Io>) -> Option<Io> {
     match (one, other) {
         (Some(one), Some(other)) => Some((one.0 + other.0, one.1 + other.1)),
@@ -222,9 +229,10 @@ impl Family {
         let living = self.members.iter().filter(|(_, member)| !member.ended);
         // One that has ended meanwhile holds nothing.
         let of_member = |(&pid, _): (&i32, &Member)| {
-            procfs::proportional(pid).or_else(|| procfs::stat(pid).is_none().then_some(0))
+            let ended = || procfs::stat(pid).is_none().then(Proportional::default);
+            procfs::proportional(pid).or_else(ended)
         };
-        living.map(of_member).sum()
+        Some(together(&living.map(of_member).collect::<Option<Vec<_>>>()?))
     }
 
     /// Returns how many processes joined it since it was first looked at.
@@ -435,6 +443,13 @@ mod tests {
         ours.waited_before = Some(Used::default());
         ours.own = Used::default();
         assert_eq!(of.used().0.user_ticks, 99_000);
+    }
+
+    #[test]
+    fn huge_pages_that_processes_share_count_once() {
+        let process = |own, shared_huge| Proportional { own, shared_huge };
+        assert_eq!(together(&[process(3, 100), process(4, 80), process(5, 0)]), 112);
+        assert_eq!(together(&[]), 0);
     }
 
     #[test]

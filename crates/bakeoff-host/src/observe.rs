@@ -8,6 +8,10 @@
 //! looked at seldom enough that it takes its share of a core and no more; in between its counters are
 //! taken to have grown evenly, and its gauges to have stood still.
 //!
+//! Proportional memory is judged, so no value is carried over: it has series of its own, with the moments at
+//! which it was read. Each measured window has a reading at its end. Further ones are close together
+//! as the window begins and ever further apart, and they pause for a hundred times their CPU time.
+//!
 //! Not here: what is read (`census`, `sockets`, `machine`), what a load's summary says (`usage`).
 
 mod series;
@@ -114,8 +118,12 @@ pub const INTERVAL_MIN: Duration = Duration::from_millis(100);
 /// How often new processes, threads and sockets are looked for at most. A little less than a
 /// second, so that an interval of one second meets it each time.
 const THOROUGH: Duration = Duration::from_millis(900);
-/// The same for memory in which shared pages count once.
+/// Longest pause between two readings of proportional memory, if they are cheap.
 const PROPORTIONAL: Duration = Duration::from_millis(4_900);
+/// Shortest pause between two readings of proportional memory, as a measured window begins.
+const PROPORTIONAL_MIN: Duration = Duration::from_millis(100);
+/// Share of a core that readings of proportional memory may use, as its reciprocal.
+const PROPORTIONAL_SHARE: u32 = 100;
 /// The same for the data directories.
 const WALK: Duration = Duration::from_millis(2_900);
 /// Share of a core that expensive samples may use, as its reciprocal.
@@ -205,6 +213,8 @@ fn sample_until(
     };
     loop {
         let next = moments.iter().map(time).fold(due, Instant::min);
+        let memory = lock(observer).memory_due();
+        let next = memory.map_or(next, |memory| memory.min(next));
         match told.recv_timeout(next.saturating_duration_since(clock::now())) {
             Ok(_) if stopped.load(Ordering::Acquire) => return,
             Ok(moment) => {
@@ -224,8 +234,12 @@ fn sample_until(
             lock(observer).sample(Occasion::Moment);
         }
         if come.iter().any(|one| matches!(one, Moment::End(_))) {
-            lock(observer).after_measuring();
+            lock(observer).window_ended(now);
         }
+        if let Some(begin) = come.iter().find(|one| matches!(one, Moment::Begin(_))) {
+            lock(observer).measuring_since = Some(time(begin));
+        }
+        lock(observer).read_memory_between(now);
         if due <= now {
             lock(observer).sample(Occasion::Grid);
             // On a grid, so that looks do not drift; late ones are not made up for.
@@ -269,6 +283,10 @@ struct Observer {
     strangers: Vec<Strangers>,
     turnover: Vec<Turnover>,
     proportional: Pace,
+    /// Proportional memory of each node, at the moments at which it was read.
+    memory: Vec<Series>,
+    /// Start of the measured window under way.
+    measuring_since: Option<Instant>,
     last: Option<(Instant, Occasion)>,
     cost: Duration,
 }
@@ -291,18 +309,24 @@ struct Node {
 /// Time from which the next expensive sample may be taken.
 struct Pace {
     at_least: Duration,
+    /// Share of a core that it may use, as its reciprocal.
+    share: u32,
     last: Option<Instant>,
     cost: Duration,
 }
 
 impl Pace {
     fn new(at_least: Duration) -> Self {
-        Self { at_least, last: None, cost: Duration::ZERO }
+        Self { at_least, share: SHARE, last: None, cost: Duration::ZERO }
     }
 
     fn is_due(&self, now: Instant) -> bool {
-        let pause = self.at_least.max(self.cost * SHARE);
-        self.last.is_none_or(|last| now.saturating_duration_since(last) >= pause)
+        self.due().is_none_or(|due| now >= due)
+    }
+
+    /// Returns when the next sample may be taken; `None` if there was none yet.
+    fn due(&self) -> Option<Instant> {
+        Some(self.last? + self.at_least.max(self.cost * self.share))
     }
 
     fn taken(&mut self, now: Instant, cpu_before: Duration) {
@@ -328,7 +352,9 @@ impl Observer {
             before: None,
             strangers: Vec::new(),
             turnover: Vec::new(),
-            proportional: Pace::new(PROPORTIONAL),
+            proportional: Pace { share: PROPORTIONAL_SHARE, ..Pace::new(PROPORTIONAL) },
+            memory: Vec::new(),
+            measuring_since: None,
             last: None,
             cost: Duration::ZERO,
         }
@@ -358,7 +384,7 @@ impl Observer {
         let asked = occasion == Occasion::Asked;
         self.sample_processes(at, now, asked);
         if occasion != Occasion::Moment {
-            self.look_at_memory(now, asked);
+            self.read_memory_if_due(now);
             self.sample_sockets(now, false);
             self.sample_directories(now, asked);
         }
@@ -446,6 +472,7 @@ impl Observer {
             cost: self.cost,
             phases,
             nodes: self.nodes.iter().map(|node| settle(node.series.clone())).collect(),
+            memory: self.memory.clone(),
             metrics: Vec::new(),
             machine: settle(self.machine_series.clone()),
             busy_by: Some(self.machine.busy_by()),
@@ -513,21 +540,63 @@ impl Observer {
         self.sockets_pace.taken(now, cpu_before);
     }
 
-    fn look_at_memory(&mut self, now: Instant, asked: bool) {
-        if !asked && !self.proportional.is_due(now) {
-            return;
+    /// Returns when the next reading of proportional memory is due in the window under way.
+    fn memory_due(&self) -> Option<Instant> {
+        self.measuring_since?;
+        self.proportional.due()
+    }
+
+    fn read_memory_if_due(&mut self, now: Instant) {
+        // Half the window so far: eight readings in two seconds, and a few more in a minute.
+        let pause = self.measuring_since.map(|since| now.saturating_duration_since(since) / 2);
+        self.proportional.at_least =
+            pause.map_or(PROPORTIONAL, |pause| pause.clamp(PROPORTIONAL_MIN, PROPORTIONAL));
+        if self.proportional.is_due(now) {
+            self.read_memory(now);
         }
+    }
+
+    /// Reads it between two looks, if it is due in the window under way.
+    fn read_memory_between(&mut self, now: Instant) {
         let cpu_before = clock::thread_cpu();
-        for node in &mut self.nodes {
-            if node.watched.dir.is_none() && node.series.name == GENERATOR {
+        if self.measuring_since.is_some() {
+            self.read_memory_if_due(now);
+        }
+        self.cost += clock::thread_cpu().saturating_sub(cpu_before);
+    }
+
+    /// Reads the proportional memory of all nodes, as of one moment.
+    fn read_memory(&mut self, now: Instant) {
+        let cpu_before = clock::thread_cpu();
+        let at = self.at(now);
+        for node in &self.nodes {
+            let name = &node.series.name;
+            if node.watched.dir.is_none() && name == GENERATOR {
                 continue;
             }
-            // One look that tells of a part only would be less than the truth.
-            if let Some(bytes) = node.watched.family.proportional() {
-                set(&mut node.series, Column::Proportional, bytes as f64);
+            // A reading of some of its processes would be less than the truth.
+            let Some(bytes) = node.watched.family.proportional() else { continue };
+            let place = self.memory.iter().position(|known| known.name == *name);
+            let place = place.unwrap_or_else(|| {
+                self.memory.push(Series { name: name.clone(), ..Series::default() });
+                self.memory.len() - 1
+            });
+            let series = &mut self.memory[place];
+            if series.at.last().is_none_or(|&last| last < at) {
+                push(series, at, vec![(Column::Proportional, bytes as f64)]);
             }
         }
         self.proportional.taken(now, cpu_before);
+    }
+
+    /// A measured window has ended: what it left in memory and on disk is read at once.
+    fn window_ended(&mut self, now: Instant) {
+        let cpu_before = clock::thread_cpu();
+        self.measuring_since = None;
+        self.read_memory(now);
+        self.sample_directories(now, true);
+        self.cost += clock::thread_cpu().saturating_sub(cpu_before);
+        self.after_measuring();
     }
 
     fn sample_directories(&mut self, now: Instant, asked: bool) {

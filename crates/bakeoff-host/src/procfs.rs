@@ -154,12 +154,33 @@ pub(super) fn io(pid: i32) -> Option<(u64, u64)> {
     Some((field(&text, "read_bytes:")?, field(&text, "write_bytes:")?))
 }
 
-/// Bytes of resident memory in which a page that several processes share counts for a part in each;
-/// `proc_pid_smaps_rollup(5)`. The kernel goes through all of its pages for this.
-pub(super) fn proportional(pid: i32) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
-    line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+/// Memory of a process, in bytes, without counting shared pages in full.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Proportional {
+    /// Own pages, and an *n*th of each page that *n* processes map; pages of hugetlbfs that no other process maps.
+    pub(super) own: u64,
+    /// Pages of hugetlbfs that further processes map. The kernel does not say how many.
+    pub(super) shared_huge: u64,
+}
+
+/// Reads a process's proportional memory. The kernel goes through all of its pages for this.
+pub(super) fn proportional(pid: i32) -> Option<Proportional> {
+    parse_proportional(&std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?)
+}
+
+/// Reads `smaps_rollup` (`proc_pid_smaps(5)`). Its `Pss` holds transparent huge pages, and none of hugetlbfs, which
+/// databases use for their buffers.
+fn parse_proportional(text: &str) -> Option<Proportional> {
+    let bytes = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+    };
+    // Kernels without hugetlbfs have no such lines.
+    let huge = |name| bytes(name).unwrap_or(0);
+    Some(Proportional {
+        own: bytes("Pss")?.saturating_add(huge("Private_Hugetlb")),
+        shared_huge: huge("Shared_Hugetlb"),
+    })
 }
 
 /// Scheduler counts of one thread so far; the kernel keeps no sums for a process.
@@ -270,10 +291,25 @@ mod tests {
     fn shared_pages_count_for_a_part() {
         let us = std::process::id() as i32;
         let resident = stat(us).unwrap().rss_pages * rustix::param::page_size() as u64;
-        if let Some(bytes) = proportional(us) {
-            assert!(bytes > 0 && bytes < resident * 2, "{bytes} of {resident}");
+        if let Some(Proportional { own, .. }) = proportional(us) {
+            assert!(own > 0 && own < resident * 2, "{own} of {resident}");
         }
         assert_eq!(proportional(i32::MAX), None);
+    }
+
+    #[test]
+    fn pages_of_hugetlbfs_are_added_to_pss() {
+        let rollup = "00400000-7ffd1000 ---p 00000000 00:00 0    [rollup]\n\
+                      Rss:               24000 kB\nPss:               20000 kB\nPss_Anon:          19000 kB\n\
+                      AnonHugePages:      8192 kB\nShared_Hugetlb:   65536 kB\nPrivate_Hugetlb:   4096 kB\n\
+                      Swap:                  0 kB\n";
+        let expected = Proportional { own: 24_096 << 10, shared_huge: 65_536 << 10 };
+        assert_eq!(parse_proportional(rollup), Some(expected));
+        let without = "Pss:                 100 kB\n";
+        let expected = Proportional { own: 100 << 10, shared_huge: 0 };
+        assert_eq!(parse_proportional(without), Some(expected), "a kernel without hugetlbfs");
+        assert_eq!(parse_proportional("Pss_Anon: 5 kB\n"), None);
+        assert_eq!(parse_proportional("Pss: 99999999999999999999 kB\n"), None);
     }
 
     #[test]

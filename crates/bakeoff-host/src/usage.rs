@@ -2,6 +2,7 @@
 //!
 //! Not here: sampling (`observe`).
 
+use bakeoff_core::memory::{self, NodeReadings, NodesMemory};
 use bakeoff_core::observed::{Column, MeteredSeries, Observed, Series};
 use bakeoff_core::record::Usage;
 
@@ -12,8 +13,9 @@ const WINDOW: f64 = 0.95;
 const AT_ONCE: f64 = 0.05;
 
 /// Sums each node up over the measured windows, in seconds since the trial began, in order; over the
-/// whole load where nothing was measured, or where there are fewer than two looks in the windows. A
-/// node with fewer than two looks in the load has no summary: nothing can be said of it.
+/// whole load if nothing was measured. If the windows have fewer than two looks, counters are of the time between the
+/// looks around them, and gauges without a look in the windows are not known. A node without two looks around the
+/// windows has no summary.
 ///
 /// Its mean CPU is of the windows alone, since operations are counted in them alone: a server that
 /// hangs while the load drains must not look as if each operation had cost it less. The rest is from the
@@ -26,10 +28,17 @@ pub fn summarize(observed: &Observed, windows: &[(f64, f64)], load: (f64, f64)) 
     let look = |moment| next_look(&observed.machine.at, moment);
     let measured = measured.map(|(from, to)| (look(from), look(to)));
     let one = |node: &Series| {
-        let usage = measured.and_then(|(from, to)| of_node(node, from, to));
-        let usage = usage.or_else(|| of_node(node, load.0, load.1))?;
+        let usage = match measured {
+            Some((from, to)) => of_node(node, from, to).or_else(|| around(node, from, to)),
+            None => of_node(node, load.0, load.1),
+        }?;
         let mean = mean_percent(node, windows).unwrap_or(usage.cpu_mean_percent);
-        Some(Usage { cpu_mean_percent: mean, ..usage })
+        let memory = observed.memory.iter().find(|one| one.name == node.name);
+        let read =
+            |&(from, to): &(f64, f64)| memory?.most(Column::Proportional, from, to + AT_ONCE);
+        let proportional = windows.iter().filter_map(read).reduce(f64::max);
+        let pss_max_bytes = proportional.map(|bytes| bytes.max(0.0) as u64);
+        Some(Usage { cpu_mean_percent: mean, pss_max_bytes, ..usage })
     };
     let metered = |node: &MeteredSeries| of_metrics(node, windows, load);
     let nodes = observed.nodes.iter().filter_map(one);
@@ -41,10 +50,57 @@ pub fn summarize(observed: &Observed, windows: &[(f64, f64)], load: (f64, f64)) 
 fn of_metrics(node: &MeteredSeries, windows: &[(f64, f64)], load: (f64, f64)) -> Option<Usage> {
     let series = &node.series;
     let measured = windows.first().zip(windows.last()).map(|(first, last)| (first.0, last.1));
-    let within = |(from, to)| of_node(series, from, series.next_look(to).unwrap_or(to));
-    let usage = measured.and_then(within).or_else(|| within(load))?;
+    let usage = match measured {
+        Some((from, to)) => around(series, from, to),
+        None => of_node(series, load.0, load.1),
+    }?;
     let mean = mean_percent(series, windows).unwrap_or(usage.cpu_mean_percent);
     Some(Usage { cpu_mean_percent: mean, metrics_of: Some(node.of), ..usage })
+}
+
+/// Sums a node up from the last look before a time to the first after it. Gauges are of the time alone.
+fn around(node: &Series, from: f64, to: f64) -> Option<Usage> {
+    let within = of_node(node, from, node.next_look(to).unwrap_or(to))?;
+    let most = |column| node.most(column, from, to).map(|most| most.max(0.0) as u64);
+    Some(Usage {
+        rss_max_bytes: most(Column::Resident),
+        processes_max: most(Column::Processes).unwrap_or(within.processes_max),
+        threads_max: most(Column::Threads).unwrap_or(0),
+        open_files_max: most(Column::OpenFiles),
+        data_bytes: most(Column::DataDirectory),
+        ..within
+    })
+}
+
+/// Returns the most memory that all servers held at one moment of the windows. `observed`: the samples of each
+/// machine, with the names of its servers.
+pub fn memory<'a>(
+    observed: &[(&'a Observed, &dyn Fn(&str) -> bool)],
+    windows: &[(f64, f64)],
+) -> Option<NodesMemory> {
+    let windows: Vec<(f64, f64)> = windows.iter().map(|&(from, to)| (from, to + AT_ONCE)).collect();
+    let mut nodes: Vec<NodeReadings<'a>> = Vec::new();
+    for (observed, is_server) in observed {
+        let servers = observed.nodes.iter().filter(|node| is_server(&node.name));
+        nodes.extend(servers.map(|node| NodeReadings {
+            proportional: observed.memory.iter().find(|one| one.name == node.name),
+            resident: node,
+            processes_max: most_processes(node, &windows),
+        }));
+        let metered = observed.metrics.iter().map(|node| &node.series);
+        nodes.extend(metered.map(|series| NodeReadings {
+            proportional: None,
+            resident: series,
+            processes_max: 1,
+        }));
+    }
+    memory::most(&nodes, &windows)
+}
+
+/// Several if that was not seen: resident memory is then no sum of what differs.
+fn most_processes(node: &Series, windows: &[(f64, f64)]) -> u64 {
+    let within = windows.iter().filter_map(|&(from, to)| node.most(Column::Processes, from, to));
+    within.reduce(f64::max).map_or(u64::MAX, |most| most.max(0.0) as u64)
 }
 
 /// The look that was meant for this moment: the first from it on, if it came at once.
@@ -72,8 +128,8 @@ fn of_node(node: &Series, from: f64, to: f64) -> Option<Usage> {
         name: node.name.clone(),
         cpu_mean_percent: mean,
         cpu_max_percent: highest,
-        rss_max_bytes: most(Column::Resident)?,
-        pss_max_bytes: most(Column::Proportional),
+        rss_max_bytes: most(Column::Resident),
+        pss_max_bytes: None,
         processes_max: most(Column::Processes).unwrap_or(0),
         written_bytes: whole(Column::DiskWritten).unwrap_or(0),
         throttled_seconds: growth(Column::CpuThrottled),
@@ -153,7 +209,7 @@ mod tests {
         let usage = of_node(&node(looks), 0.0, 9.0).unwrap();
         assert!((usage.cpu_max_percent - 65.0).abs() < 1e-6, "{usage:?}");
         assert!((usage.cpu_mean_percent - 57.5).abs() < 1e-6, "{usage:?}");
-        assert_eq!((usage.rss_max_bytes, usage.read_bytes), (20, None));
+        assert_eq!((usage.rss_max_bytes, usage.read_bytes), (Some(20), None));
         assert_eq!((usage.written_bytes, usage.throttled_seconds), (2000, None));
     }
 
@@ -194,7 +250,9 @@ mod tests {
         let summed = |from: f64, to: f64| summarize(&observed, &[(from, to)], (from, to));
         let [usage] = &summed(2.4, 2.9)[..] else { panic!("one node") };
         assert!((usage.cpu_mean_percent - 50.0).abs() < 1e-6, "{usage:?}");
-        assert_eq!((usage.rss_max_bytes, usage.metrics_of), (9, Some(Metered::Machine)));
+        assert_eq!((usage.rss_max_bytes, usage.metrics_of), (None, Some(Metered::Machine)));
+        let [usage] = &summed(1.8, 2.9)[..] else { panic!("one node") };
+        assert_eq!(usage.rss_max_bytes, Some(9), "4 was read later");
         let [usage] = &summed(0.9, 3.9)[..] else { panic!("one node") };
         assert!((usage.cpu_mean_percent - 200.0 / 3.0).abs() < 1e-6, "{usage:?}");
         assert!((usage.cpu_max_percent - 100.0).abs() < 1e-6, "{usage:?}");

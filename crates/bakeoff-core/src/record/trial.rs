@@ -11,6 +11,7 @@ use super::BaselineAppends;
 use crate::check::{Audit, Cause, CheckName, Verdict};
 use crate::log_findings::NodeLog;
 use crate::measurement::Measurement;
+use crate::memory::NodesMemory;
 use crate::observed::{Metered, Observed};
 use crate::plan::Trial;
 use crate::search::{Found, Tried};
@@ -52,6 +53,9 @@ pub struct TrialRecord {
     pub stages: Vec<StageRecord>,
     /// Usage of each node and of the generator while the load ran.
     pub usage: Vec<Usage>,
+    /// Memory of all nodes together; `None` if it is not known, and in records before format 3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<NodesMemory>,
     /// Reading back what was acknowledged.
     pub audits: Vec<Audit>,
     /// Everything else that was checked.
@@ -183,10 +187,11 @@ pub struct Usage {
     pub cpu_mean_percent: f64,
     /// Most CPU in one sampling interval, in percent of one core.
     pub cpu_max_percent: f64,
-    /// Most resident memory.
-    pub rss_max_bytes: u64,
-    /// Most resident memory in which pages that its processes share count once; `None` where that was not
-    /// seen, and in records of format 1.
+    /// Most resident memory; `None` if it was not read within the measured windows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rss_max_bytes: Option<u64>,
+    /// Most resident memory in which pages that its processes share count once; `None` if it was not read
+    /// within the measured windows, and in records of format 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pss_max_bytes: Option<u64>,
     /// Most processes; 0 in records of format 1.

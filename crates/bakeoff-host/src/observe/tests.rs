@@ -177,3 +177,38 @@ fn expensive_samples_wait_for_their_share() {
     assert!(!pace.is_due(now + Duration::from_millis(3_990)), "10 ms each 4 s");
     assert!(pace.is_due(now + Duration::from_secs(4)));
 }
+
+/// Kilobytes that a shell holds in a variable.
+const HELD_KB: usize = 40_000;
+
+#[test]
+fn memory_taken_within_a_short_window_is_read_within_it() {
+    let dir = TempDir::new().unwrap();
+    // It takes the memory once it is told to, long after the launch.
+    let script = format!(
+        "while [ ! -e go ]; do sleep 0.01; done; x=$(head -c {HELD_KB}000 /dev/zero | tr '\\0' a); \
+         touch took; while :; do sleep 1; done"
+    );
+    let process = launch(sh(&dir, &script)).unwrap();
+    let began = clock::now();
+    let mut sampler = Sampler::start(dir.path(), Duration::from_secs(1), began);
+    sampler.watch(Watched::node(&process));
+    sampler.phase(PhaseName::Load);
+    let from = began.elapsed().as_secs_f64();
+    sampler.tell.send(Moment::Begin(clock::now())).unwrap();
+    std::fs::write(process.dir().join("go"), "").unwrap();
+    wait_for("memory", || process.dir().join("took").exists());
+    sampler.tell.send(Moment::End(clock::now())).unwrap();
+    let to = began.elapsed().as_secs_f64();
+    wait_for("the reading at the end", || {
+        let observer = lock(&sampler.observer);
+        let series = observer.memory.iter().find(|one| one.name == "node-1");
+        series.is_some_and(|one| one.at.last() >= Some(&(to - 1e-4)))
+    });
+    sampler.phase(PhaseName::Stopping);
+    let observed = sampler.stop();
+    let is_server = |name: &str| name == "node-1";
+    let memory = crate::usage::memory(&[(&observed, &is_server)], &[(from, to + 1.0)]).unwrap();
+    assert!(memory.sum_max_bytes > HELD_KB as u64 * 1000, "{memory:?} {:?}", observed.memory);
+    assert!(observed.nodes.iter().all(|one| !one.columns.contains_key(&Column::Proportional)));
+}

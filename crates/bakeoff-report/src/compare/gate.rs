@@ -19,7 +19,9 @@ use bakeoff_core::study::BUILDS;
 use bakeoff_core::units::{share_text, trials_text};
 
 use super::not_judged::{NotJudged, Side};
-use super::{Change, Compared, FailIf, FailIfOutcome, Section, Subject, scale, unlike};
+use super::{
+    Change, Compared, FailIf, FailIfOutcome, Section, Subject, same_memory, scale, unlike,
+};
 use crate::derive::comparison::Comparison;
 use crate::derive::judgement::{clients, subjects};
 use crate::model::contender::Contender;
@@ -216,7 +218,9 @@ fn changes(
     let stages = of.load.clients.len();
     for (quantity, stage) in asked.iter().flat_map(|&quantity| subjects(quantity, stages)) {
         let scale = scale(quantity);
-        let (pairs, why_not) = match rounds(new, base, Subject { quantity, stage, scale }) {
+        let subject = Subject { quantity, stage, scale };
+        let pairs = same_memory(quantity, base, new).and_then(|()| rounds(new, base, subject));
+        let (pairs, why_not) = match pairs {
             Ok(pairs) => (pairs, None),
             Err(why) => (Vec::new(), Some(why)),
         };

@@ -23,6 +23,7 @@ use bakeoff_core::stats::{Figure, Summary, TRIALS_MIN};
 use serde_json::Value;
 
 use crate::derive::judgement::{JUDGED, clients, label, subjects};
+use crate::derive::nodes;
 use crate::model::contender::Contender;
 use crate::model::contest::Contest;
 use crate::model::quantity::Quantity;
@@ -185,6 +186,7 @@ impl Section {
                     (clients(base_load, theirs, stage), clients(new_load, ours, stage))
                 });
                 let figures = same_clients(with)
+                    .and_then(|()| same_memory(quantity, theirs, ours))
                     .and_then(|()| figures(theirs, subject, Side::BaseRun))
                     .and_then(|base| Ok((figures(ours, subject, Side::NewRun)?, base)));
                 let medians = (new.median.value(), base.median.value());
@@ -257,6 +259,11 @@ fn same_clients(base_and_new: Option<(u32, u32)>) -> Result<(), NotJudged> {
         Some((base, new)) if base != new => Err(NotJudged::OtherClients(base)),
         _ => Ok(()),
     }
+}
+
+/// Refuses to compare proportional with resident memory.
+fn same_memory(quantity: Quantity, base: &Contender, new: &Contender) -> Result<(), NotJudged> {
+    nodes::other_memory(quantity, base, new).map_or(Ok(()), |of| Err(NotJudged::OtherMemory(of)))
 }
 
 /// The figures of a system's valid trials; or why they cannot be compared.

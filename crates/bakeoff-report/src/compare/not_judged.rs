@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use bakeoff_core::memory::MemoryOf;
 use bakeoff_core::stats::Incomparable;
 use bakeoff_core::stats::judge::RUNS_MIN;
 use bakeoff_core::study::BUILDS;
@@ -45,6 +46,8 @@ pub(super) enum NotJudged {
     OtherClients(u32),
     /// Most operations failed: this share of all, 0 to 1.
     MostlyFailed { side: Side, share: f64 },
+    /// Some trials have proportional memory, others resident memory.
+    OtherMemory([MemoryOf; 2]),
     /// A trial's figure is no number.
     Incomparable { side: Side, why: Incomparable },
     /// A trial's figure is 0, of which there is no ratio.
@@ -69,6 +72,9 @@ impl fmt::Display for NotJudged {
             }
             Self::MostlyFailed { side, share } => {
                 write!(to, "{} of {side}'s operations failed", share_text(share))
+            }
+            Self::OtherMemory([one, other]) => {
+                write!(to, "some trials have {}, others {}", one.name(), other.name())
             }
             Self::Incomparable { side, why } => write!(to, "{side} {why}"),
             Self::Zero(side) => write!(to, "a trial of {side} has 0"),

@@ -156,7 +156,8 @@ impl Judgement {
                         Quantity::ThroughputMean if kept_up => Some(NotComparable::BothKeptUp),
                         Quantity::Response(_) if open => behind(a, b),
                         Quantity::CpuPerOperation | Quantity::MemorySum => {
-                            nodes::of_other_things(a, b)
+                            let memory = nodes::other_memory(quantity, a, b);
+                            nodes::of_other_things(a, b).or(memory.map(NotComparable::OtherMemory))
                         }
                         _ => None,
                     };

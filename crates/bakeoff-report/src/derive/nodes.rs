@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 
 use bakeoff_core::check::CheckName;
+use bakeoff_core::memory::MemoryOf;
 use bakeoff_core::observed::Metered;
 use bakeoff_core::stats::{self, Figure};
 use bakeoff_core::units::{figure_text, trials_text};
@@ -75,6 +76,21 @@ fn of_machines(of: &Contender) -> BTreeSet<&str> {
     let is_machine = |node: &&NodeFigures| node.metrics_of == Some(Metered::Machine);
     let nodes = used(of).flat_map(|trial| &trial.servers.nodes).filter(is_machine);
     nodes.map(|node| node.node.as_str()).collect()
+}
+
+/// Returns why a figure of two systems is not compared: their memory was measured in different ways. `None` for other
+/// figures.
+pub(crate) fn other_memory(
+    quantity: Quantity,
+    a: &Contender,
+    b: &Contender,
+) -> Option<[MemoryOf; 2]> {
+    if !matches!(quantity, Quantity::MemorySum | Quantity::MemoryNodeMax) {
+        return None;
+    }
+    let mut measures = a.valid().chain(b.valid()).filter_map(|trial| trial.servers.memory_of);
+    let first = measures.next()?;
+    measures.find(|other| *other != first).map(|other| [first, other])
 }
 
 /// Returns why CPU and memory of two systems are not to be compared, where one's are those of machines.

@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use bakeoff_core::memory::MemoryOf;
 use bakeoff_core::stats::Incomparable;
 
 /// Reason why a figure of two systems is not compared.
@@ -17,6 +18,8 @@ pub(crate) enum NotComparable {
     FellBehind { system: String },
     /// One system's CPU and memory are those of its machines, the other's those of its processes.
     OtherMeters { of_machines: String, of_processes: String },
+    /// Some trials have proportional memory, others resident memory.
+    OtherMemory([MemoryOf; 2]),
     /// A trial's figure is no number.
     Incomparable { system: String, why: Incomparable },
     /// A search found no rate that kept the objective.
@@ -41,6 +44,9 @@ impl fmt::Display for NotComparable {
                     to,
                     "{of_machines}'s is of whole machines, and {of_processes}'s of processes"
                 )
+            }
+            Self::OtherMemory([one, other]) => {
+                write!(to, "some trials have {}, others {}", one.name(), other.name())
             }
             Self::Incomparable { system, why } => write!(to, "{system} {why}"),
             Self::NoRateKept { system } => {

@@ -53,11 +53,7 @@ pub(crate) fn table(of: &Comparison) -> Option<Table> {
             |node| node.cpu_per_operation_ms,
             &quantity(Quantity::CpuPerOperation),
         ),
-        column(
-            "memory|max",
-            |node| Some(node.memory_max_bytes),
-            &quantity(Quantity::MemoryNodeMax),
-        ),
+        column("memory|max", |node| node.memory_max_bytes, &quantity(Quantity::MemoryNodeMax)),
     ];
     if nodes().any(|node| node.role.is_some()) {
         columns.insert(0, roles);

@@ -100,7 +100,7 @@ pub(crate) struct Watched {
     pub(crate) name: String,
     /// Percent of one core.
     pub(crate) cpu: Line,
-    /// Resident bytes.
+    /// Bytes of proportional memory, or of resident memory if that was not read.
     pub(crate) memory: Line,
     /// Bytes per second to storage.
     pub(crate) written: Line,
@@ -184,7 +184,11 @@ impl Timeline {
         timeline.parts(record, &stages, warmup);
         if let Some(observed) = &record.observed {
             let metered = observed.metrics.iter().map(|node| &node.series);
-            timeline.nodes = observed.nodes.iter().chain(metered).map(watched).collect();
+            let node = |series: &Series| {
+                let memory = observed.memory.iter().find(|one| one.name == series.name);
+                watched(series, memory)
+            };
+            timeline.nodes = observed.nodes.iter().chain(metered).map(node).collect();
             timeline.machine = machine(&observed.machine);
             let leaders = record.leader.as_deref().zip(record.leader_after.as_deref());
             timeline.events = events(observed, leaders);
@@ -303,12 +307,17 @@ fn of_recent(recent: &VecDeque<Ranked<'static>>, quantile: f64) -> Percentile {
     }
 }
 
-fn watched(series: &Series) -> Watched {
+/// `memory`: readings of proportional memory, if there are any.
+fn watched(series: &Series, memory: Option<&Series>) -> Watched {
+    let memory = match memory {
+        Some(memory) => memory.shown(Column::Proportional),
+        None => series.shown(Column::Resident),
+    };
     let cpu = sum(series, &[Column::CpuUser, Column::CpuSystem, Column::Cpu]);
     Watched {
         name: series.name.clone(),
         cpu: scaled(cpu, 100.0),
-        memory: shorter(&series.shown(Column::Resident), f64::max),
+        memory: shorter(&memory, f64::max),
         written: sum(series, &[Column::DiskWritten]),
         fetched: sum(series, &[Column::DiskRead]),
         sent: sum(series, &[Column::SocketSent]),
@@ -405,7 +414,7 @@ mod tests {
 
     #[test]
     fn a_long_line_is_shortened_and_keeps_what_matters() {
-        let watched = watched(&series(1000));
+        let watched = watched(&series(1000), None);
         assert!(watched.cpu.len() <= POINTS_MAX && watched.cpu.len() > POINTS_MAX / 2);
         assert!(watched.cpu.iter().all(|(_, cpu)| (cpu - 75.0).abs() < 1e-6), "{:?}", watched.cpu);
         let most = watched.memory.iter().map(|(_, bytes)| *bytes).fold(0.0, f64::max);

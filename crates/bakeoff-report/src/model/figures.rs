@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use bakeoff_core::check::{CheckName, Verdict};
 use bakeoff_core::measurement::{ACCOUNTED_FROM, ErrorKind, Measurement, OperationFigures};
+use bakeoff_core::memory::MemoryOf;
 use bakeoff_core::observed::Column;
 use bakeoff_core::observed::GENERATOR;
 use bakeoff_core::ranked::{Ranked, sample_min};
@@ -173,8 +174,7 @@ pub(crate) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
     let over_nodes = |value: fn(&Usage) -> f64, join: fn(f64, f64) -> f64| {
         Figure::from(nodes.iter().map(|usage| value(usage)).reduce(join))
     };
-    let (cpu, memory) =
-        (|usage: &Usage| usage.cpu_max_percent, |usage: &Usage| usage.rss_max_bytes as f64);
+    let cpu = |usage: &Usage| usage.cpu_max_percent;
     let add = |a, b| a + b;
     let generator = trial.usage.iter().find(|usage| usage.name == GENERATOR);
     let cpu_mean = over_nodes(|usage| usage.cpu_mean_percent, add).value();
@@ -186,14 +186,15 @@ pub(crate) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
         (Quantity::CpuPerOperation, rate.and_then(per_operation).into()),
         (Quantity::CpuMeanSum, over_nodes(|usage| usage.cpu_mean_percent, add)),
         (Quantity::WrittenSum, written_sum(&nodes)),
-        (Quantity::MemoryNodeMax, over_nodes(memory, f64::max)),
-        (Quantity::MemorySum, memory_sum(&nodes)),
+        (Quantity::MemoryNodeMax, memory_of_one(trial, &nodes)),
+        (Quantity::MemorySum, memory_sum(trial, &nodes)),
         (Quantity::GeneratorCpu, generator.map(|usage| usage.cpu_mean_percent).into()),
     ]);
     let throttled = nodes.iter().filter_map(|usage| throttling::throttled(usage)).reduce(f64::max);
     figures.extend(throttled.map(|share| (Quantity::Throttled, Figure::Value(share))));
-    if over_nodes(memory, add) != memory_sum(&nodes) {
-        figures.insert(Quantity::MemoryResident, over_nodes(memory, add));
+    let resident = resident(&nodes, add);
+    if resident != memory_sum(trial, &nodes) {
+        figures.insert(Quantity::MemoryResident, resident);
     }
     figures.extend(pressure(trial));
     if whole.handshakes.all() > 0 {
@@ -212,15 +213,57 @@ fn written_sum(nodes: &[&Usage]) -> Figure {
     all.filter(|_| !nodes.is_empty()).into()
 }
 
-/// The nodes' memory, added up. A single process's resident memory counts nothing twice, as far as is
-/// known: records of format 1 do not tell the number of processes.
-fn memory_sum(nodes: &[&Usage]) -> Figure {
-    let of_node = |node: &&Usage| match node.pss_max_bytes {
-        Some(bytes) => Some(bytes as f64),
-        None => (node.processes_max <= 1).then_some(node.rss_max_bytes as f64),
-    };
-    let all: Option<f64> = nodes.iter().map(of_node).sum();
-    all.filter(|_| !nodes.is_empty()).into()
+/// Joins the nodes' most resident memory; absent if it is not known of all.
+fn resident(nodes: &[&Usage], join: fn(f64, f64) -> f64) -> Figure {
+    let known: Option<Vec<f64>> =
+        nodes.iter().map(|node| node.rss_max_bytes.map(|bytes| bytes as f64)).collect();
+    known.and_then(|known| known.into_iter().reduce(join)).into()
+}
+
+/// Returns the measure of a trial's memory; `None` if its sum is not known.
+pub(crate) fn memory_of(trial: &TrialRecord) -> Option<MemoryOf> {
+    if let Some(memory) = trial.memory {
+        return Some(memory.of);
+    }
+    // Before format 3 it followed from the nodes' own maxima.
+    let read_anew = trial.observed.as_ref().is_some_and(|observed| !observed.memory.is_empty());
+    let servers = || trial.usage.iter().filter(|usage| usage.name != GENERATOR);
+    let single = |usage: &Usage| usage.processes_max <= 1 && usage.rss_max_bytes.is_some();
+    if read_anew || servers().next().is_none() {
+        None
+    } else if servers().all(|usage| usage.pss_max_bytes.is_some()) {
+        Some(MemoryOf::Proportional)
+    } else {
+        // A single process's resident memory counts nothing twice, as far as is known: records of
+        // format 1 do not tell the number of processes.
+        servers().all(single).then_some(MemoryOf::Resident)
+    }
+}
+
+/// The most memory that all nodes held at one moment; in records before format 3 the sum of their own maxima.
+fn memory_sum(trial: &TrialRecord, nodes: &[&Usage]) -> Figure {
+    if nodes.is_empty() {
+        return Figure::Absent;
+    }
+    if let Some(memory) = trial.memory {
+        return Figure::Value(memory.sum_max_bytes as f64);
+    }
+    match memory_of(trial) {
+        Some(MemoryOf::Proportional) => {
+            let bytes = nodes.iter().filter_map(|node| node.pss_max_bytes);
+            Figure::Value(bytes.map(|bytes| bytes as f64).sum())
+        }
+        Some(MemoryOf::Resident) => resident(nodes, |a, b| a + b),
+        None => Figure::Absent,
+    }
+}
+
+/// The most memory of one node, by the measure of the sum; in records before format 3 resident memory.
+fn memory_of_one(trial: &TrialRecord, nodes: &[&Usage]) -> Figure {
+    match trial.memory {
+        Some(memory) if !nodes.is_empty() => Figure::Value(memory.node_max_bytes as f64),
+        _ => resident(nodes, f64::max),
+    }
 }
 
 /// In which share of the measured time tasks of the machine waited; nothing where that was not seen.

@@ -4,6 +4,7 @@
 //! limits (the binary).
 
 use bakeoff_core::measurement::Measurement;
+use bakeoff_core::memory::MemoryOf;
 use bakeoff_core::observed::{GENERATOR, Metered};
 use bakeoff_core::record::{TrialRecord, Usage};
 use bakeoff_core::study::System;
@@ -22,7 +23,8 @@ pub(crate) struct NodeFigures {
     pub(crate) cpu_mean_percent: f64,
     /// In milliseconds for each operation that was verified.
     pub(crate) cpu_per_operation_ms: Option<f64>,
-    pub(crate) memory_max_bytes: f64,
+    /// Of [`TrialRecord::memory`]'s measure; resident memory if that is not known. `None` if it was not read.
+    pub(crate) memory_max_bytes: Option<f64>,
     /// Its CPU limit in the study, in cores.
     pub(crate) cpu_limit: Option<f64>,
     /// In which share of its limit's periods it was held back, 0 to 1.
@@ -41,6 +43,11 @@ pub(crate) fn of_trial(
     system: Option<&System>,
 ) -> Vec<NodeFigures> {
     let rate = whole.and_then(Measurement::throughput).filter(|&rate| rate > 0.0);
+    let of = trial.memory.map_or(MemoryOf::Resident, |memory| memory.of);
+    let memory = |usage: &Usage| match of {
+        MemoryOf::Proportional => usage.pss_max_bytes,
+        MemoryOf::Resident => usage.rss_max_bytes,
+    };
     let one = |usage: &Usage| {
         let (role, member) = system.map_or((None, None), |system| member(system, &usage.name));
         NodeFigures {
@@ -48,7 +55,7 @@ pub(crate) fn of_trial(
             role: role.map(str::to_owned),
             cpu_mean_percent: usage.cpu_mean_percent,
             cpu_per_operation_ms: rate.map(|rate| figures::cpu_ms(usage.cpu_mean_percent, rate)),
-            memory_max_bytes: usage.rss_max_bytes as f64,
+            memory_max_bytes: memory(usage).map(|bytes| bytes as f64),
             cpu_limit: member.and_then(|member| member.limits.as_ref()?.cpu),
             throttled_share: throttling::throttled(usage),
             throttled_seconds: usage.throttled_seconds,

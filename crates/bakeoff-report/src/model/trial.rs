@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use bakeoff_core::check::{Audit, Cause};
 use bakeoff_core::log_findings::NodeLog;
 use bakeoff_core::measurement::{ErrorKind, ErrorText, Errors, Example, Measurement};
+use bakeoff_core::memory::MemoryOf;
 use bakeoff_core::record::{Check, StageRecord, TrialOutcome, TrialRecord};
 use bakeoff_core::search::{Found, Tried};
 use bakeoff_core::staleness::Staleness;
@@ -100,6 +101,8 @@ pub(crate) struct Servers {
     pub(crate) leader: Option<String>,
     /// Usage of each node.
     pub(crate) nodes: Vec<NodeFigures>,
+    /// The measure of their memory; `None` if its sum is not known.
+    pub(crate) memory_of: Option<MemoryOf>,
     /// Frequent events of nodes, with how often they occurred in a second.
     pub(crate) often: BTreeMap<Often, f64>,
     /// Findings in the nodes' logs.
@@ -151,6 +154,7 @@ impl TrialFigures {
             servers: Servers {
                 leader: record.leader.clone(),
                 nodes: nodes::of_trial(record, whole.as_ref(), system),
+                memory_of: figures::memory_of(record),
                 often: churn::of_trial(record),
                 log_findings: record.log_findings.clone(),
                 staleness: whole.as_ref().map_or_else(Vec::new, |whole| whole.staleness.clone()),

@@ -216,6 +216,7 @@ pub(crate) trait Trials: AsRecord {
                 })
                 .collect(),
             usage: usage(system),
+            memory: None,
             audits: vec![audit("after the load"), audit(KILLED)],
             checks: vec![Check { name: CheckName::Limits, verdict: Verdict::Passed }],
             outcome: TrialOutcome::Completed,
@@ -245,7 +246,7 @@ fn usage(system: &str) -> Vec<Usage> {
         name: format!("{system}-{number}"),
         cpu_mean_percent: 50.0,
         cpu_max_percent: f64::from(100 + number * 10),
-        rss_max_bytes: u64::from(number) * 100_000_000,
+        rss_max_bytes: Some(u64::from(number) * 100_000_000),
         written_bytes: 1 << 20,
         ..Usage::default()
     };

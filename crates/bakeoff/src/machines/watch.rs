@@ -259,7 +259,7 @@ fn helpers(machine: &Series) -> Option<Series> {
 /// Moves all times of samples.
 fn moved(observed: &mut Observed, by: f64) {
     let series = |series: &mut Series| series.at.iter_mut().for_each(|at| *at += by);
-    observed.nodes.iter_mut().for_each(series);
+    observed.nodes.iter_mut().chain(&mut observed.memory).for_each(series);
     series(&mut observed.machine);
     for phase in &mut observed.phases {
         phase.from += by;

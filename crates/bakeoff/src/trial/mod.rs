@@ -129,6 +129,7 @@ pub(crate) fn begun(trial: &Trial, started: String) -> TrialRecord {
         filled: 0,
         stages: Vec::new(),
         usage: Vec::new(),
+        memory: None,
         audits: Vec::new(),
         checks: Vec::new(),
         outcome: TrialOutcome::Completed,

@@ -11,7 +11,8 @@ use bakeoff_agent::AgentError;
 use bakeoff_clock as clock;
 use bakeoff_clock::wall;
 use bakeoff_core::check::{self, CheckName, Verdict};
-use bakeoff_core::observed::{Observed, Phase, PhaseName, Series};
+use bakeoff_core::memory::NodesMemory;
+use bakeoff_core::observed::{GENERATOR, Observed, Phase, PhaseName, Series};
 use bakeoff_core::record::{Check, MachineTrial, TrialRecord, Usage};
 use bakeoff_core::study::{self, Load, Study};
 use bakeoff_engine::moments::MomentSender;
@@ -153,6 +154,8 @@ impl Sampled {
         let windows = windows(load, &record);
         if let Some((from, to)) = load_phase(observed) {
             record.usage = usage::summarize(observed, &windows, (from, to));
+            let is_server = |name: &str| name != GENERATOR;
+            record.memory = usage::memory(&[(observed, &is_server)], &windows);
             let cpus = machine::cpus_online().unwrap_or(0);
             let steal = if shared_machine {
                 Verdict::NotChecked(neighbours::TOLD.to_owned())
@@ -200,6 +203,7 @@ impl Sampled {
             let asked = |one: &Usage| self.metrics.iter().any(|node| node.name == one.name);
             record.usage.extend(usage.into_iter().filter(asked));
         }
+        record.memory = self.memory_elsewhere(&windows);
         let metrics = metrics_check(&self.metrics, &record.usage);
         record.checks.extend(metrics.map(|verdict| Check { name: CheckName::Metrics, verdict }));
         let told = || vec![Verdict::NotChecked(neighbours::TOLD.to_owned())];
@@ -214,6 +218,23 @@ impl Sampled {
             record.checks.extend(check::measured(load, &record, None));
         }
         record
+    }
+
+    /// Returns the most memory that all servers held at one moment, those of other machines and those that tell
+    /// it by metrics.
+    fn memory_elsewhere(&self, windows: &[(f64, f64)]) -> Option<NodesMemory> {
+        let is_server =
+            |machine: &MachineTrial, name: &str| machine.servers.iter().any(|one| one == name);
+        let servers: Vec<_> = self
+            .machines
+            .iter()
+            .map(|machine| (&machine.observed, move |name: &str| is_server(machine, name)))
+            .collect();
+        let mut of: Vec<(&Observed, &dyn Fn(&str) -> bool)> =
+            servers.iter().map(|(observed, is_server)| (*observed, is_server as _)).collect();
+        // The coordinator runs no server of such a run; it asks for metrics.
+        of.push((&self.observed, &|_| false));
+        usage::memory(&of, windows)
     }
 
     /// Returns whether a disk that holds servers' data ran full, on whichever machine. `complainant`: a node whose log
@@ -240,8 +261,9 @@ impl Sampled {
         if self.machines.is_empty() {
             return own;
         }
-        let mut nodes = Vec::new();
+        let (mut nodes, mut memory) = (Vec::new(), Vec::new());
         for machine in &mut self.machines {
+            memory.append(&mut machine.observed.memory);
             let (servers, agents): (Vec<Series>, Vec<Series>) =
                 std::mem::take(&mut machine.observed.nodes)
                     .into_iter()
@@ -252,7 +274,7 @@ impl Sampled {
         let first = self.machines.iter().find(|machine| !machine.servers.is_empty());
         let machine = first.map(|machine| machine.observed.machine.clone()).unwrap_or_default();
         let busy_by = first.and_then(|machine| machine.observed.busy_by);
-        Observed { nodes, machine, busy_by, strangers: vec![], turnover: vec![], ..own }
+        Observed { nodes, memory, machine, busy_by, strangers: vec![], turnover: vec![], ..own }
     }
 
     /// Tells whether both clocks agree on how long the trial lasted.

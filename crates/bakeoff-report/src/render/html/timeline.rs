@@ -74,7 +74,7 @@ impl Panel {
             Self::Throughput => "Throughput, operations per second",
             Self::Latency => "Response: p99; p50 thin; slowest dotted",
             Self::Cpu => "CPU, percent of one core",
-            Self::Memory => "Resident memory",
+            Self::Memory => "Memory, proportional if known, else resident",
             Self::Disk => "Written to disk by the nodes, per second",
             Self::Sent => "Sent over TCP, per second",
             Self::Received => "Received over TCP, per second",

@@ -1,0 +1,160 @@
+//! Finds the most memory that all nodes of a system held at one moment.
+//!
+//! Proportional and resident memory are different measures: a page that several processes map counts once in the
+//! one, and once for each process in the other. A sum is of one of them. Only readings within a measured
+//! window count. A window without a reading says nothing, and the reading before it is not its own.
+//!
+//! Not here: the readings (`bakeoff_host::observe`), which trials are compared (`bakeoff_report`).
+
+use serde::{Deserialize, Serialize};
+
+use crate::observed::{Column, Series};
+
+/// A measure of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemoryOf {
+    /// Proportional set size: a page that *n* processes map counts for an *n*th in each.
+    Proportional,
+    /// Resident set size: a shared page counts once for each process.
+    Resident,
+}
+
+impl MemoryOf {
+    /// Returns the name in tables and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Proportional => "proportional memory",
+            Self::Resident => "resident memory",
+        }
+    }
+}
+
+/// Memory of all nodes of a trial within its measured windows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodesMemory {
+    /// The measure.
+    pub of: MemoryOf,
+    /// The most that all nodes together held at one moment, in bytes.
+    pub sum_max_bytes: u64,
+    /// The most that one node held, in bytes.
+    pub node_max_bytes: u64,
+    /// Moments at which all nodes' memory was known.
+    pub moments: u64,
+}
+
+/// The readings of one node.
+#[derive(Debug, Clone, Copy)]
+pub struct NodeReadings<'a> {
+    /// Readings of proportional memory; `None` if there are none.
+    pub proportional: Option<&'a Series>,
+    /// Readings of resident memory.
+    pub resident: &'a Series,
+    /// Most processes that the node had; resident memory of several processes is not summed up.
+    pub processes_max: u64,
+}
+
+/// Returns the most memory that all `nodes` held together within `windows`.
+///
+/// Proportional memory is used if every node has a reading of it within the windows, and resident memory if
+/// each node is a single process. `None` if neither is known of all nodes, or if there are no nodes.
+pub fn most(nodes: &[NodeReadings<'_>], windows: &[(f64, f64)]) -> Option<NodesMemory> {
+    let proportional: Option<Vec<&Series>> = nodes.iter().map(|node| node.proportional).collect();
+    let single = nodes.iter().all(|node| node.processes_max <= 1);
+    let resident = || nodes.iter().map(|node| node.resident).collect::<Vec<_>>();
+    proportional
+        .and_then(|series| of_series(&series, MemoryOf::Proportional, windows))
+        .or_else(|| single.then(|| of_series(&resident(), MemoryOf::Resident, windows)).flatten())
+}
+
+fn of_series(series: &[&Series], of: MemoryOf, windows: &[(f64, f64)]) -> Option<NodesMemory> {
+    let column = match of {
+        MemoryOf::Proportional => Column::Proportional,
+        MemoryOf::Resident => Column::Resident,
+    };
+    let (mut sums, mut nodes) = (Vec::new(), Vec::new());
+    for &(from, to) in windows {
+        // Readings of the window in the order of their times; those of one moment belong together.
+        let mut readings: Vec<(f64, usize, f64)> = Vec::new();
+        for (node, one) in series.iter().enumerate() {
+            let values = one.columns.get(&column)?;
+            let within = one.at.iter().zip(values).filter(|(at, _)| (from..=to).contains(*at));
+            readings.extend(within.map(|(at, bytes)| (*at, node, *bytes)));
+        }
+        readings.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut last: Vec<Option<f64>> = vec![None; series.len()];
+        for (place, (at, node, bytes)) in readings.iter().enumerate() {
+            last[*node] = Some(*bytes);
+            nodes.push(*bytes);
+            let more_of_it = readings.get(place + 1).is_some_and(|next| next.0 == *at);
+            if !more_of_it && let Some(sum) = last.iter().copied().sum::<Option<f64>>() {
+                sums.push(sum);
+            }
+        }
+    }
+    let most =
+        |values: &[f64]| values.iter().copied().reduce(f64::max).filter(|_| !series.is_empty());
+    Some(NodesMemory {
+        of,
+        sum_max_bytes: most(&sums)? as u64,
+        node_max_bytes: most(&nodes)? as u64,
+        moments: sums.len() as u64,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(column: Column, readings: &[(f64, f64)]) -> Series {
+        let (at, values) = readings.iter().copied().unzip();
+        Series { name: "n".into(), at, columns: [(column, values)].into() }
+    }
+
+    fn proportional(readings: &[(f64, f64)]) -> Series {
+        series(Column::Proportional, readings)
+    }
+
+    fn resident(readings: &[(f64, f64)]) -> Series {
+        series(Column::Resident, readings)
+    }
+
+    fn node<'a>(proportional: Option<&'a Series>, resident: &'a Series) -> NodeReadings<'a> {
+        NodeReadings { proportional, resident, processes_max: 1 }
+    }
+
+    #[test]
+    fn reading_before_the_window_is_not_the_windows() {
+        let (early, rss) = (proportional(&[(0.5, 9e9)]), resident(&[]));
+        assert_eq!(most(&[node(Some(&early), &rss)], &[(1.0, 3.0)]), None);
+        let both = proportional(&[(0.5, 9e9), (2.0, 5.0)]);
+        let found = most(&[node(Some(&both), &rss)], &[(1.0, 3.0)]).unwrap();
+        assert_eq!((found.of, found.sum_max_bytes), (MemoryOf::Proportional, 5));
+    }
+
+    #[test]
+    fn nodes_that_peak_at_different_times_are_summed_at_one_moment() {
+        let (a, b) =
+            (proportional(&[(1.0, 10.0), (2.0, 1.0)]), proportional(&[(1.0, 1.0), (2.0, 10.0)]));
+        let rss = resident(&[]);
+        let nodes = [node(Some(&a), &rss), node(Some(&b), &rss)];
+        let found = most(&nodes, &[(0.0, 3.0)]).unwrap();
+        assert_eq!((found.sum_max_bytes, found.node_max_bytes, found.moments), (11, 10, 2));
+        // On two machines readings come at times of their own: each node's last one counts.
+        let b = proportional(&[(1.1, 1.0), (1.9, 10.0)]);
+        let found = most(&[node(Some(&a), &rss), node(Some(&b), &rss)], &[(0.0, 3.0)]).unwrap();
+        assert_eq!((found.sum_max_bytes, found.moments), (20, 3));
+    }
+
+    #[test]
+    fn resident_and_proportional_memory_are_not_added() {
+        let (pss, rss) = (proportional(&[(1.0, 7.0)]), resident(&[(1.0, 100.0)]));
+        let mixed = [node(Some(&pss), &rss), node(None, &rss)];
+        let found = most(&mixed, &[(0.0, 2.0)]).unwrap();
+        assert_eq!((found.of, found.sum_max_bytes), (MemoryOf::Resident, 200));
+        let several = NodeReadings { processes_max: 2, ..node(None, &rss) };
+        assert_eq!(most(&[node(Some(&pss), &rss), several], &[(0.0, 2.0)]), None);
+        assert_eq!(most(&[], &[(0.0, 2.0)]), None, "no nodes");
+        assert_eq!(most(&mixed, &[]), None, "no window");
+    }
+}
