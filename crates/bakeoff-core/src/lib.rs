@@ -20,6 +20,7 @@ pub mod plan;
 pub mod ranked;
 pub mod read_write_split;
 pub mod record;
+pub mod repeat;
 pub mod schedule;
 pub mod search;
 pub mod secrets;

@@ -10,7 +10,8 @@
 
 mod williams;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -68,6 +69,38 @@ pub fn plan(study: &Study, seed: u64) -> Vec<Trial> {
         }
     }
     for (number, trial) in (0..).zip(&mut trials) {
+        trial.number = number;
+    }
+    trials
+}
+
+/// Returns the trials of further rounds, as if the study had asked for as many from the beginning.
+///
+/// `count` is the number of further rounds of a workload and load. They follow the rounds that `order` has of
+/// it, and their trials are numbered after those of `order`.
+pub fn further(
+    study: &Study,
+    seed: u64,
+    order: &[Trial],
+    count: impl Fn(&str, &str) -> u32,
+) -> Vec<Trial> {
+    let mut rounds: HashMap<(&str, &str), BTreeSet<u32>> = HashMap::new();
+    for trial in order {
+        rounds.entry((&trial.workload, &trial.load)).or_default().insert(trial.round);
+    }
+    let places = study.workloads.iter().flat_map(|workload| {
+        workload.loads.iter().map(|load| (workload.name.as_str(), load.as_str()))
+    });
+    let wanted: HashMap<(&str, &str), Range<u32>> = places
+        .map(|place| {
+            let had = rounds.get(&place).map_or(0, BTreeSet::len) as u32;
+            (place, had..had.saturating_add(count(place.0, place.1)))
+        })
+        .collect();
+    let most = wanted.values().filter(|rounds| !rounds.is_empty()).map(|rounds| rounds.end).max();
+    let mut trials = plan(&Study { trials: most.unwrap_or(0), ..study.clone() }, seed);
+    trials.retain(|trial| wanted[&(&*trial.workload, &*trial.load)].contains(&trial.round));
+    for (number, trial) in (order.len() as u32..).zip(&mut trials) {
         trial.number = number;
     }
     trials

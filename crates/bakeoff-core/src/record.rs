@@ -19,6 +19,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::Trial;
+use crate::repeat::Repeated;
 
 pub use header::{
     BaselineAppends, BaselineRoundTrips, Environment, Gate, Hardware, MachineBaseline, NetworkPath,
@@ -45,7 +46,7 @@ pub enum RecordLine {
     Trial(TrialRecord),
     /// The run went on here, after a crash or an interruption.
     Resumed(RunResumed),
-    /// Trials were added to the order here, because those before scattered too much.
+    /// Trials were added to the order here: those before scattered too much, or the machine spoilt rounds.
     Extended(RunExtended),
     /// The last, of a run that was not killed.
     End(RunEnd),
@@ -99,15 +100,19 @@ pub struct RunResumed {
     pub bakeoff: String,
 }
 
-/// Extension of a gate by more trials.
+/// Extension of a run by more trials: of a gate whose figures scatter, or in place of rounds that the machine spoilt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunExtended {
     /// When, in UTC.
     pub extended: String,
-    /// Number of trials of each build in all, in place of the study's number.
+    /// Number of trials of each build in all, in place of the study's number; the study's own number if rounds are
+    /// repeated.
     pub trials: u32,
-    /// Number of trials before.
+    /// Number of trials before; the study's own number if rounds are repeated.
     pub before: u32,
+    /// Rounds that the machine spoilt, one for each further round; none in a gate that scatters, and before format 3.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repeats: Vec<Repeated>,
     /// The trials that are added to the order.
     pub order: Vec<Trial>,
 }
@@ -130,7 +135,7 @@ pub struct Record {
     pub trials: Vec<TrialRecord>,
     /// When it went on after it had been interrupted or killed.
     pub resumed: Vec<RunResumed>,
-    /// When a gate was given more trials.
+    /// When it was given more trials.
     pub extended: Vec<RunExtended>,
     /// Its end; `None` when it was killed.
     pub end: Option<RunEnd>,

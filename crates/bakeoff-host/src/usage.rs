@@ -3,7 +3,7 @@
 //! Not here: sampling (`observe`).
 
 use bakeoff_core::memory::{self, NodeReadings, NodesMemory};
-use bakeoff_core::observed::{Column, MeteredSeries, Observed, Series};
+use bakeoff_core::observed::{Column, GENERATOR, MeteredSeries, Observed, Series};
 use bakeoff_core::record::Usage;
 
 /// The shortest time that a share of CPU is computed over, in seconds; looks may come a little
@@ -72,16 +72,28 @@ fn around(node: &Series, from: f64, to: f64) -> Option<Usage> {
     })
 }
 
-/// Returns the most memory that all servers held at one moment of the windows. `observed`: the samples of each
-/// machine, with the names of its servers.
-pub fn memory<'a>(
-    observed: &[(&'a Observed, &dyn Fn(&str) -> bool)],
-    windows: &[(f64, f64)],
-) -> Option<NodesMemory> {
+/// The servers of one machine.
+#[derive(Debug, Clone, Copy)]
+pub struct Servers<'a> {
+    /// The machine's samples.
+    pub observed: &'a Observed,
+    /// Names of its servers; `None` if all processes but the generator are servers.
+    pub names: Option<&'a [String]>,
+}
+
+impl Servers<'_> {
+    fn has(&self, node: &Series) -> bool {
+        self.names.map_or(node.name != GENERATOR, |names| names.contains(&node.name))
+    }
+}
+
+/// Returns the most memory that all servers held at one moment of the windows.
+pub fn memory(machines: &[Servers<'_>], windows: &[(f64, f64)]) -> Option<NodesMemory> {
     let windows: Vec<(f64, f64)> = windows.iter().map(|&(from, to)| (from, to + AT_ONCE)).collect();
-    let mut nodes: Vec<NodeReadings<'a>> = Vec::new();
-    for (observed, is_server) in observed {
-        let servers = observed.nodes.iter().filter(|node| is_server(&node.name));
+    let mut nodes: Vec<NodeReadings<'_>> = Vec::new();
+    for machine in machines {
+        let observed = machine.observed;
+        let servers = observed.nodes.iter().filter(|node| machine.has(node));
         nodes.extend(servers.map(|node| NodeReadings {
             proportional: observed.memory.iter().find(|one| one.name == node.name),
             resident: node,

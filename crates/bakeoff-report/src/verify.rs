@@ -10,9 +10,9 @@ use std::collections::BTreeSet;
 
 use bakeoff_core::check;
 use bakeoff_core::measurement::{Measurement, OperationFigures};
-use bakeoff_core::plan::plan;
 use bakeoff_core::record::chain::Links;
 use bakeoff_core::record::{Complaint, Record, TrialRecord};
+use bakeoff_core::repeat::follows_plan;
 use bakeoff_core::units::{count_text, plural};
 use serde_json::{Value, json};
 
@@ -104,10 +104,10 @@ fn trials(record: &Record) -> Verified {
     }
     let mut faults = Vec::new();
     // A gate's later trials depend on figures, and its builds take turns in an order of its own.
-    let planned = header.gate.is_none() && record.extended.is_empty();
+    let planned = header.gate.is_none();
     // A load of a URL is recorded as a study that nobody planned.
     let is_study = header.study.systems.iter().any(bakeoff_core::study::System::is_started);
-    if planned && is_study && header.order != plan(&header.study, header.seed) {
+    if planned && is_study && !follows_plan(record) {
         faults.push("the order of trials does not follow from study and seed".to_owned());
     }
     for trial in &record.trials {

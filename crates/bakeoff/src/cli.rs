@@ -163,7 +163,7 @@ pub(crate) struct RunArgs {
     /// A study's file, or the name of one that ships (`bakeoff studies`)
     #[arg(required_unless_present = "resume")]
     pub(crate) study: Option<String>,
-    /// Go on with a run that was interrupted or killed: its missing trials, as it was begun
+    /// Go on with a run that was interrupted or killed: its missing trials, and the rounds that the machine spoilt
     #[arg(long, value_name = "RUN")]
     #[arg(conflicts_with_all = ["study", "scale", "trials", "seed", "threads", "out"])]
     pub(crate) resume: Option<PathBuf>,

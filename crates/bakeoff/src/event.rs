@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{Gate, TrialRecord};
+use bakeoff_core::repeat::Repeated;
 use bakeoff_core::search::Tried;
 use bakeoff_core::stats::gate::Shortfall;
 use bakeoff_core::study::Study;
@@ -48,6 +49,8 @@ pub(crate) enum Event<'a> {
     GateStarted(GateStarted<'a>),
     /// A gate's figures scatter so much that it needs more trials.
     GateExtended(GateExtended<'a>),
+    /// Further rounds stand in for rounds that the machine spoilt, and may take `takes`.
+    RoundsRepeated { repeats: &'a [Repeated], takes: Duration },
     /// A run begins.
     RunStarted { study: &'a Study, seed: u64, trials: usize, folder: &'a Path },
     /// A run goes on with the trials that it lacks.

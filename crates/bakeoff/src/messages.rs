@@ -18,6 +18,7 @@ use bakeoff_clock as clock;
 use bakeoff_compat::Console;
 use bakeoff_core::plan::Trial;
 use bakeoff_core::record::TrialRecord;
+use bakeoff_core::repeat;
 use bakeoff_core::units::{count_text, harmless_json, is_harmful, plural};
 use bakeoff_engine::Live;
 use bakeoff_report::Style;
@@ -241,6 +242,13 @@ impl Reporter for Messages {
             Event::GateExtended(extended) => {
                 self.finish();
                 self.line(&sentences::gate_extended(extended));
+            }
+            Event::RoundsRepeated { repeats, takes } => {
+                self.finish();
+                for text in repeat::texts(repeats) {
+                    self.line(&text);
+                }
+                self.line(&format!("the run takes about {} more", left_text(*takes)));
             }
             Event::RunStarted { study, seed, trials, folder } => {
                 self.line(&sentences::run_started(study, *seed, *trials, folder));

@@ -21,6 +21,9 @@ const STEAL_MIN: f64 = 0.1;
 pub const NEIGHBOURS_MAX: f64 = 0.05;
 /// and this one where systems are only compared within a round, in which they share their neighbours.
 pub const NEIGHBOURS_MAX_COMPARED: f64 = 0.1;
+/// Strangers may use so many CPUs whatever the systems use, if that is no more than their share of all: so much
+/// runs on a quiet machine of many CPUs.
+pub const NEIGHBOURS_FREE: f64 = 0.5;
 /// Number of commands that are named.
 const COMMANDS_SHOWN: usize = 3;
 /// Less than this, in seconds, may be the ticks in which the kernel counts each process's time.
@@ -114,8 +117,17 @@ pub fn neighbours(
         );
     };
     let share = strange / (f64::from(cpus) * time);
-    if share > share_max && strange >= NEIGHBOURS_MIN {
+    let used = attributed(observed, windows).unwrap_or(0.0) / time;
+    if strange / time > neighbours_cpus_max(share_max, cpus, used) && strange >= NEIGHBOURS_MIN {
         let percent = figure_text(share * 100.0);
+        let beside = match share > share_max {
+            true => String::new(),
+            false => format!(
+                ", {} CPUs, beside {} CPUs that systems and generator used",
+                figure_text(strange / time),
+                figure_text(used)
+            ),
+        };
         let who = commands(observed, windows, strange);
         let kernel = match shares(observed, windows).any(|(of, _)| of.kernel_unseen) {
             true => {
@@ -124,7 +136,7 @@ pub fn neighbours(
             false => "",
         };
         return Verdict::Failed(format!(
-            "others used {percent} % of this machine's CPU time{who}{kernel}"
+            "others used {percent} % of this machine's CPU time{beside}{who}{kernel}"
         ));
     }
     match observed.busy_by {
@@ -137,15 +149,28 @@ pub fn neighbours(
     }
 }
 
-/// Seconds of CPU over these times that are attributed to nobody.
-fn strange(observed: &Observed, windows: &[(f64, f64)]) -> Option<f64> {
-    let machine = |column| observed.machine.growth_over(column, windows);
+/// Returns the CPUs that strangers may use where `share_max` of all `cpus` is the most. Beside a system that uses two
+/// of 64 CPUs, six busy neighbours would pass as 10 %. So they may use twice that share of what nodes and
+/// generator used, or [`NEIGHBOURS_FREE`] if that is more. Up to five CPUs this changes nothing.
+fn neighbours_cpus_max(share_max: f64, cpus: u32, used: f64) -> f64 {
+    let beside = (2.0 * share_max * used).max(NEIGHBOURS_FREE);
+    beside.min(share_max * f64::from(cpus))
+}
+
+/// Seconds of CPU over these times that nodes, generator and helpers used.
+fn attributed(observed: &Observed, windows: &[(f64, f64)]) -> Option<f64> {
     let of_node = |node: &Series| {
         let grown = |column| node.growth_over(column, windows);
         Some(grown(Column::CpuUser)? + grown(Column::CpuSystem)?)
     };
-    let attributed: Option<f64> = observed.nodes.iter().map(of_node).sum();
-    let left = machine(Column::Busy)? - attributed? - machine(Column::Helpers)?;
+    let nodes: Option<f64> = observed.nodes.iter().map(of_node).sum();
+    Some(nodes? + observed.machine.growth_over(Column::Helpers, windows)?)
+}
+
+/// Seconds of CPU over these times that are attributed to nobody.
+pub(super) fn strange(observed: &Observed, windows: &[(f64, f64)]) -> Option<f64> {
+    let busy = observed.machine.growth_over(Column::Busy, windows)?;
+    let left = busy - attributed(observed, windows)?;
     let kernel: f64 = shares(observed, windows).map(|(of, share)| of.kernel_seconds * share).sum();
     Some((left - kernel).max(0.0))
 }
@@ -302,6 +327,34 @@ mod tests {
             }],
             ..Observed::default()
         }
+    }
+
+    #[test]
+    fn neighbours_limit_follows_what_the_systems_used() {
+        let of = |share_max, cpus, used| {
+            (neighbours_cpus_max(share_max, cpus, used) * 1e3).round() / 1e3
+        };
+        // Two CPUs: 5 % and 10 % of all, whatever is used.
+        for used in [0.0, 0.5, 2.0] {
+            assert_eq!((of(0.05, 2, used), of(0.1, 2, used)), (0.1, 0.2));
+        }
+        // Eight: at 5 % as ever; at 10 % half a CPU beside up to two and a half.
+        assert_eq!([1.0, 4.0, 8.0].map(|used| of(0.05, 8, used)), [0.4, 0.4, 0.4]);
+        assert_eq!([1.0, 3.0, 8.0].map(|used| of(0.1, 8, used)), [0.5, 0.6, 0.8]);
+        // 64: half a CPU beside a server and a generator of one thread each, not 3.2 and 6.4.
+        assert_eq!([2.0, 16.0, 64.0].map(|used| of(0.05, 64, used)), [0.5, 1.6, 3.2]);
+        assert_eq!([2.0, 16.0, 64.0].map(|used| of(0.1, 64, used)), [0.5, 3.2, 6.4]);
+    }
+
+    #[test]
+    fn six_busy_neighbours_of_64_cpus_are_no_quiet_machine() {
+        let observed = ten_seconds(7.8, 1.2, 0.2, 0.0, BusyBy::Cgroup);
+        check(
+            neighbours(&observed, &[(2.0, 8.0)], 64, NEIGHBOURS_MAX_COMPARED),
+            "failed: others used 10.0 % of this machine's CPU time, 6.40 CPUs, beside 1.40 CPUs that systems and",
+        );
+        let quiet = ten_seconds(1.8, 1.2, 0.2, 0.0, BusyBy::Cgroup);
+        check(neighbours(&quiet, &[(2.0, 8.0)], 64, NEIGHBOURS_MAX), "passed");
     }
 
     #[test]

@@ -39,9 +39,8 @@ pub fn measured(load: &Load, trial: &TrialRecord, observed: Option<&Observed>) -
 fn searched(load: &Load, trial: &TrialRecord) -> Vec<Check> {
     let stages = &trial.stages;
     let tries = || stages.iter().filter_map(|stage| stage.tried.as_ref());
-    let check = |name: CheckName, failed: Option<String>| Check {
-        name,
-        verdict: failed.map_or(Verdict::Passed, Verdict::Failed),
+    let check = |name: CheckName, failed: Option<String>| {
+        Check::new(name, failed.map_or(Verdict::Passed, Verdict::Failed))
     };
     let bound = match trial.found {
         Some(Found::Rate(rate)) => Tried::broken_above(tries(), rate),
@@ -81,7 +80,7 @@ fn searched(load: &Load, trial: &TrialRecord) -> Vec<Check> {
         check(CheckName::Errors, failures(&kept, load.errors_max)),
         check(CheckName::Successes, no_success(stages).or_else(|| not_all_served(&kept))),
         check(CheckName::Keys, keys_exhausted(stages)),
-        Check { name: CheckName::Stationary, verdict: steady },
+        Check::new(CheckName::Stationary, steady),
     ]);
     checks
 }
@@ -151,9 +150,8 @@ fn keys_exhausted(stages: &[StageRecord]) -> Option<String> {
 fn loaded(load: &Load, stages: &[StageRecord], observed: Option<&Observed>) -> Vec<Check> {
     let all = || stages.iter().map(|stage| &stage.measurement);
     let open = plan::load_kind(load) == "open";
-    let check = |name: CheckName, failed: Option<String>| Check {
-        name,
-        verdict: failed.map_or(Verdict::Passed, Verdict::Failed),
+    let check = |name: CheckName, failed: Option<String>| {
+        Check::new(name, failed.map_or(Verdict::Passed, Verdict::Failed))
     };
     let busy = all().find_map(generator_busy);
     let generator = busy.or_else(|| starved(load, stages, observed?));
@@ -170,10 +168,10 @@ fn loaded(load: &Load, stages: &[StageRecord], observed: Option<&Observed>) -> V
         check(CheckName::Errors, failures(stages, load.errors_max)),
         check(CheckName::Successes, no_success(stages).or_else(|| not_all_served(stages))),
         check(CheckName::Keys, keys_exhausted(stages)),
-        Check { name: CheckName::Stationary, verdict: stationary(load, open, stages) },
+        Check::new(CheckName::Stationary, stationary(load, open, stages)),
     ]);
     if !load.tls_resumption {
-        checks.push(Check { name: CheckName::Handshakes, verdict: each_visit_first(stages) });
+        checks.push(Check::new(CheckName::Handshakes, each_visit_first(stages)));
     }
     checks
 }

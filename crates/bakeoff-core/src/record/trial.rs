@@ -240,6 +240,21 @@ pub struct Check {
     pub name: CheckName,
     /// Its verdict.
     pub verdict: Verdict,
+    /// Cause of its failure, if it is not the check's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cause>,
+}
+
+impl Check {
+    /// A check whose failure has the check's own cause.
+    pub fn new(name: CheckName, verdict: Verdict) -> Self {
+        Self { name, verdict, cause: None }
+    }
+
+    /// Returns the cause of its failure.
+    pub fn cause(&self) -> Cause {
+        self.cause.unwrap_or(self.name.cause())
+    }
 }
 
 impl StageRecord {
@@ -302,9 +317,15 @@ impl TrialRecord {
             TrialOutcome::Failed(_) => Some(Cause::System),
             TrialOutcome::MachineLost(_) => Some(Cause::Machine),
         };
-        let causes: Vec<Cause> = checks().map(|check| check.name.cause()).chain(ended).collect();
+        let causes: Vec<Cause> = checks().map(Check::cause).chain(ended).collect();
+        // What the system may have done to the generator outranks what else the generator lacked.
+        let unclear = checks().any(|check| check.cause == Some(Cause::Unclear));
         let order = [Cause::Machine, Cause::System, Cause::Generator, Cause::User, Cause::Unclear];
-        order.into_iter().find(|cause| causes.contains(cause))
+        let first = order.into_iter().find(|cause| causes.contains(cause));
+        match first {
+            Some(Cause::Generator | Cause::User) if unclear => Some(Cause::Unclear),
+            first => first,
+        }
     }
 
     /// Returns whether it failed before its servers were ready.

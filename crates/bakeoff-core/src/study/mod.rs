@@ -22,7 +22,7 @@ pub mod shipped;
 mod sizes;
 mod system;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 pub(crate) mod tree;
 mod workload;
 mod write;

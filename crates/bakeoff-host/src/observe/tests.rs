@@ -207,8 +207,8 @@ fn memory_taken_within_a_short_window_is_read_within_it() {
     });
     sampler.phase(PhaseName::Stopping);
     let observed = sampler.stop();
-    let is_server = |name: &str| name == "node-1";
-    let memory = crate::usage::memory(&[(&observed, &is_server)], &[(from, to + 1.0)]).unwrap();
+    let servers = crate::usage::Servers { observed: &observed, names: None };
+    let memory = crate::usage::memory(&[servers], &[(from, to + 1.0)]).unwrap();
     assert!(memory.sum_max_bytes > HELD_KB as u64 * 1000, "{memory:?} {:?}", observed.memory);
     assert!(observed.nodes.iter().all(|one| !one.columns.contains_key(&Column::Proportional)));
 }

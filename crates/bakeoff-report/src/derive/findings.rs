@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use bakeoff_core::check::Cause as Doing;
 use bakeoff_core::record::{Record, TrialOutcome};
+use bakeoff_core::repeat::{self, Repeated};
 use bakeoff_core::search::Found;
 use bakeoff_core::units::{rate_text, share_text, trials_text};
 
@@ -32,6 +33,7 @@ pub(crate) enum Cause {
     Failed,
     Audit,
     NotValid,
+    Repeated,
     Beside,
     Degraded,
     Unequal,
@@ -59,6 +61,7 @@ impl Cause {
             Self::Failed => "operations failed",
             Self::Audit => "audit failed",
             Self::NotValid => "trials not valid",
+            Self::Repeated => "rounds repeated",
             Self::Beside => "beside another bakeoff",
             Self::Degraded => "nodes missing",
             Self::Unequal => "unequal conditions that may decide",
@@ -97,6 +100,14 @@ pub(crate) fn incomplete(record: &Record) -> Option<Finding> {
     };
     let text = format!("incomplete: {run} of {all} {were} run{how}");
     Some(Finding { cause: Cause::Incomplete, text })
+}
+
+/// Returns the rounds that stand in for rounds that the machine spoilt.
+pub(crate) fn repeated(record: &Record) -> Vec<Finding> {
+    let repeats: Vec<Repeated> =
+        record.extended.iter().flat_map(|one| one.repeats.iter().cloned()).collect();
+    let finding = |text| Finding { cause: Cause::Repeated, text };
+    repeat::texts(&repeats).into_iter().map(finding).collect()
 }
 
 /// Tells in how many trials another bakeoff worked on the machine.

@@ -35,6 +35,7 @@ impl Report {
         let mut sentences: Vec<String> =
             comparisons.iter().filter_map(Comparison::sentence).collect();
         let mut findings: Vec<Finding> = findings::incomplete(record).into_iter().collect();
+        findings.extend(findings::repeated(record));
         findings.extend(findings::beside_another(record));
         findings.extend(findings::degraded(record));
         let fairness = fairness::sheet(record, &comparisons);

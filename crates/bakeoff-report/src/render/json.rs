@@ -221,6 +221,7 @@ fn trial(of: &TrialFigures) -> Value {
         })),
         "failures_lasted": of.anomalies.lasted.map(|lasted| lasted.text()),
         "nodes": of.servers.nodes,
+        "memory_of": of.servers.memory_of,
         "events": of.drawn.timeline.events.iter().map(|event| json!({
             "at_seconds": event.at, "what": event.text,
         })).collect::<Vec<_>>(),

@@ -218,7 +218,7 @@ pub(crate) trait Trials: AsRecord {
             usage: usage(system),
             memory: None,
             audits: vec![audit("after the load"), audit(KILLED)],
-            checks: vec![Check { name: CheckName::Limits, verdict: Verdict::Passed }],
+            checks: vec![Check::new(CheckName::Limits, Verdict::Passed)],
             outcome: TrialOutcome::Completed,
             observed: None,
             log_findings: Vec::new(),

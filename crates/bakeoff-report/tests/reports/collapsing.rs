@@ -33,7 +33,7 @@ fn run(rounds: u32, mut trial: impl FnMut(&str, u32) -> (f64, Option<CheckName>)
             let trial = record.run(system, vec![(4, of)]);
             trial.checks.extend(failed.map(|name| {
                 let verdict = Verdict::Failed("38 % of operations failed; the first".to_owned());
-                Check { name, verdict }
+                Check::new(name, verdict)
             }));
         }
     }

@@ -80,7 +80,7 @@ fn figures_of_some_nodes_alone_are_not_shown() {
     assert!(cpu(&record).is_number(), "{}", cpu(&record));
     for trial in &mut record.trials {
         let verdict = Verdict::NotChecked("metrics of n could not be read: gone".to_owned());
-        trial.checks.push(Check { name: CheckName::Metrics, verdict });
+        trial.checks.push(Check::new(CheckName::Metrics, verdict));
     }
     assert_eq!(cpu(&record), Value::Null);
     let json = report::json(&Report::new(&record));
@@ -342,7 +342,7 @@ fn a_gate_tells_a_build_that_fails_from_a_machine_that_is_disturbed() {
     // A disturbed round is dropped, and nine are left.
     let mut disturbed = gate(1.0, 10, &[]);
     let verdict = Verdict::Failed("a neighbour".to_owned());
-    disturbed.trials[3].checks.push(Check { name: CheckName::Steal, verdict });
+    disturbed.trials[3].checks.push(Check::new(CheckName::Steal, verdict));
     let text = gated(&disturbed, Passed::Yes);
     assert!(text.contains("not valid"), "{text}");
     let mut slower = broken;

@@ -334,7 +334,7 @@ fn a_generator_with_cpus_of_its_own_is_told_so() {
         apart(record);
         let verdict = Verdict::NotChecked("no CPU is left over".into());
         for trial in &mut record.trials {
-            trial.checks.push(Check { name: CheckName::GeneratorApart, verdict: verdict.clone() });
+            trial.checks.push(Check::new(CheckName::GeneratorApart, verdict.clone()));
         }
     };
     let cells = [cells[0], "on the servers' machine, on CPUs 2 and 3, shared with nodes"];

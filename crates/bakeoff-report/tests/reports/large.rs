@@ -235,7 +235,7 @@ fn with(run: impl Fn(&Trial) -> bool) -> Record {
         }
         if trial.round == 2 && trial.load == "c64" {
             let why = "the generator's busiest thread used 97 % of its CPU".to_owned();
-            one.checks.push(Check { name: CheckName::Generator, verdict: Verdict::Failed(why) });
+            one.checks.push(Check::new(CheckName::Generator, Verdict::Failed(why)));
         }
         if trial.round == 1 && trial.load == "c256" && place == 1 {
             let stage = &mut one.stages[0].measurement;

@@ -127,10 +127,8 @@ fn troubled() -> Record {
         // Answers errors quickly.
         let errors = failing(put(10, 4, millis(1)), "put", ErrorKind::Status, 4000);
         let trial = record.run("zookeeper", vec![(64, errors)]);
-        trial.checks = vec![Check {
-            name: CheckName::Limits,
-            verdict: Verdict::NotChecked("this machine has no cgroups".to_owned()),
-        }];
+        let verdict = Verdict::NotChecked("this machine has no cgroups".to_owned());
+        trial.checks = vec![Check::new(CheckName::Limits, verdict)];
         // Never starts.
         let trial = record.run("consul", Vec::new());
         trial.audits.clear();

@@ -33,7 +33,7 @@ fn every_stage(record: &mut Record, mut change: impl FnMut(&mut Measurement)) {
 
 fn fail(record: &mut Record, name: CheckName) {
     let verdict = Verdict::Failed("so".to_owned());
-    record.trials[0].checks.push(Check { name, verdict });
+    record.trials[0].checks.push(Check::new(name, verdict));
 }
 
 #[test]

@@ -59,6 +59,12 @@ pub(crate) struct Faults {
     /// For how long after the first request the delay is longer: [`COLD`] times [`Self::delay`] at
     /// first, then ever less.
     pub(crate) warm_up: Duration,
+    /// Length of each burst in which it burns all CPUs.
+    pub(crate) burn: Duration,
+    /// Time from one burst to the next; a second if zero.
+    pub(crate) burn_every: Duration,
+    /// Bytes of memory that it takes at the first request.
+    pub(crate) hold: u64,
     /// The time after which the process ends by itself.
     pub(crate) die_after: Option<Duration>,
 }

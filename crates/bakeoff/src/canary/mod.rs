@@ -29,6 +29,7 @@
 
 pub(crate) mod delay;
 mod faults;
+mod greed;
 mod http;
 mod log;
 mod options;

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bakeoff_core::units;
+use bakeoff_core::units::{self, ByteCount};
 
 use super::Faults;
 use super::faults::TooManyFaults;
@@ -32,6 +32,9 @@ pub(crate) struct Options {
     /// The size of its answer to any other request, in bytes, if it gives one.
     pub(crate) answer: Option<usize>,
 }
+
+/// The most memory that it can be made to hold.
+const HOLD_MAX: u64 = 1 << 30;
 
 /// The longest such answer.
 const ANSWER_MAX: usize = 1 << 20;
@@ -140,6 +143,9 @@ impl Given {
             "--stall-after" => set(&mut faults.stall_after, duration(text)),
             "--slow-start" => set(&mut faults.slow_start, duration(text)),
             "--warm-up" => set(&mut faults.warm_up, duration(text)),
+            "--burn" => set(&mut faults.burn, duration(text)),
+            "--burn-every" => set(&mut faults.burn_every, duration(text)),
+            "--hold" => set(&mut faults.hold, size(text)),
             "--die-after" => set(&mut faults.die_after, duration(text).map(Some)),
             "--answer" => match text.parse() {
                 Ok(size) if size <= ANSWER_MAX => set(&mut self.answer, Ok(Some(size))),
@@ -208,6 +214,7 @@ pub(crate) enum ValueProblem {
     NoDuration,
     Neither(&'static str, &'static str),
     AnswerSize,
+    HeldSize,
     Shape(ShapeError),
 }
 
@@ -251,6 +258,7 @@ impl fmt::Display for ValueProblem {
             Self::NoDuration => write!(to, "is no duration: `5ms`, `1.5s`"),
             Self::Neither(one, other) => write!(to, "is neither `{one}` nor `{other}`"),
             Self::AnswerSize => write!(to, "is no number of bytes up to {ANSWER_MAX}"),
+            Self::HeldSize => write!(to, "is no size up to {}", ByteCount(HOLD_MAX)),
             Self::Shape(error) => error.fmt(to),
         }
     }
@@ -268,6 +276,14 @@ fn address(text: &str) -> Result<SocketAddr, ValueProblem> {
 /// `1%` or `0.01`, as studies write it.
 fn share(text: &str) -> Result<f64, ValueProblem> {
     units::parse_share(text).map_err(|_| ValueProblem::NoShare)
+}
+
+/// `64MiB`, as studies write it.
+fn size(text: &str) -> Result<u64, ValueProblem> {
+    match text.parse::<ByteCount>() {
+        Ok(ByteCount(bytes)) if bytes <= HOLD_MAX => Ok(bytes),
+        _ => Err(ValueProblem::HeldSize),
+    }
 }
 
 /// `5ms`, `1.5s`, `1m30s`, as studies write it.
@@ -338,6 +354,7 @@ mod tests {
         fails("--truth normal:5ms", "`--truth`: `normal:5ms` is no distribution");
         fails("--truth constant:5ms --truth-order up", "is neither `random` nor `cycle`");
         fails("--truth-order cycle", "need `--truth`");
+        fails("--hold 2GiB", "`--hold`: `2GiB` is no size up to 1 GiB");
         fails("--answer -1", "`--answer`: `-1` is no number of bytes");
         fails("--answer 1048577", "is no number of bytes up to 1048576");
         assert!(parse("--data d").unwrap_err().contains("`--listen` is missing"));

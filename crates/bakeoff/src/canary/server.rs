@@ -17,6 +17,7 @@ use bakeoff_engine::timer::Timer;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 
+use super::greed;
 use super::http::{self, Parsed};
 use super::service::{Answer, Service};
 use super::truth::Asked;
@@ -161,6 +162,9 @@ impl Canary {
         let faults = self.service.faults().clone();
         let die_at = faults.die_after.map(|after| self.began + after);
         let mut stall_at = (!faults.stall.is_zero()).then(|| self.began + faults.stall_after);
+        let every = faults.burn_every;
+        let every = if every.is_zero() { Duration::from_secs(1) } else { every };
+        greed::burn(self.began, faults.burn, every);
         let mut accepting = true;
         loop {
             let mut next = [die_at, stall_at].into_iter().flatten().min();

@@ -8,6 +8,7 @@ use bakeoff_clock as clock;
 use serde::Serialize;
 
 use super::faults::{Dice, Fate, Faults, Kind, Tally};
+use super::greed;
 use super::http::{self, Head, Status};
 use super::store::{Logged, Store};
 use super::truth::{self, Asked, Teller, Told};
@@ -41,6 +42,8 @@ pub(super) struct Service {
     ready_at: Option<Instant>,
     /// The time of the first request for a key.
     first_asked: Option<Instant>,
+    /// Memory that it took then.
+    held: Vec<u8>,
     names: Vec<u8>,
     /// The time of the last write of the log; only where writes may wait.
     committed_at: Instant,
@@ -91,6 +94,7 @@ impl Service {
             counters,
             ready_at,
             first_asked: None,
+            held: Vec::new(),
             names: Vec::new(),
         })
     }
@@ -169,6 +173,9 @@ impl Service {
             Ok(found) => found,
             Err(answer) => return answer,
         };
+        if self.held.is_empty() && self.faults.hold > 0 {
+            self.held = greed::hold(self.faults.hold as usize);
+        }
         let fate = self.dice.fate(kind);
         if let Some(answer) = self.failed(head, &key, fate, out) {
             return answer;

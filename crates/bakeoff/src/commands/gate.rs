@@ -124,9 +124,8 @@ fn more_trials(run: &Path) -> Result<Option<MoreTrials>, Failure> {
     let Some(shortfall) = compared.shortfall() else { return Ok(None) };
     let before = header.study.trials;
     let Some(trials) = rounds::extended(before, shortfall.rounds, most) else { return Ok(None) };
-    let study = Study { trials, ..header.study.clone() };
-    let order = plan::plan(&study, header.seed).split_off(header.order.len());
-    let line = RunExtended { extended: utc_now(), trials, before, order };
+    let order = plan::further(&header.study, header.seed, &header.order, |_, _| trials - before);
+    let line = RunExtended { extended: utc_now(), trials, before, repeats: Vec::new(), order };
     Ok(Some(MoreTrials { line, shortfall, gate }))
 }
 

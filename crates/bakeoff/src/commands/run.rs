@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use bakeoff_core::record::{TrialOutcome, TrialRecord};
+use bakeoff_core::repeat::is_repeated;
 use bakeoff_core::study::Study;
 
 use self::runner::Runner;
@@ -51,7 +52,10 @@ pub(crate) fn conclude(folder: &RunFolder, json: bool, all: bool) -> Result<Exit
         messages::output(&format!("\nReport: {}\nRun: {}", page.display(), folder.path.display()));
     }
     let record = rendering.record();
-    let any_invalid = record.trials.iter().any(|trial| !trial.invalid_because().is_empty());
+    // The machine's disturbances are made up for by further rounds.
+    let spoils =
+        |trial: &TrialRecord| !trial.invalid_because().is_empty() && !is_repeated(record, trial);
+    let any_invalid = record.trials.iter().any(spoils);
     let never_ready = |system: &str| {
         let mut of = record.trials.iter().filter(|trial| trial.trial.system == system).peekable();
         of.peek().is_some() && of.all(TrialRecord::never_ready)

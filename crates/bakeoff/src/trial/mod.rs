@@ -288,8 +288,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             // Those of a kept cluster tell of earlier trials too: one whose disk was full has not
             // recovered just because there is room again.
             let complainant = logs::of_a_full_disk(&home.join("logs"));
-            let verdict = sampled.disk(complainant.as_deref());
-            record.checks.push(Check { name: CheckName::Disk, verdict });
+            record.checks.push(sampled.disk_check(complainant.as_deref()));
         }
         record.checks.push(sampled.clock_check());
         record.observed = Some(sampled.merged());
@@ -480,7 +479,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let Kept { cpus, not_apart } = Kept::from(&affinity);
         self.record.generator_cpus = cpus;
         let verdict = not_apart.map_or(Verdict::Passed, Verdict::NotChecked);
-        self.record.checks.push(Check { name: CheckName::GeneratorApart, verdict });
+        self.record.checks.push(Check::new(CheckName::GeneratorApart, verdict));
         affinity.ok()
     }
 

@@ -10,14 +10,16 @@ use std::time::{Duration, Instant};
 use bakeoff_agent::AgentError;
 use bakeoff_clock as clock;
 use bakeoff_clock::wall;
+use bakeoff_core::check::explained::{self, Shared};
 use bakeoff_core::check::{self, CheckName, Verdict};
 use bakeoff_core::memory::NodesMemory;
-use bakeoff_core::observed::{GENERATOR, Observed, Phase, PhaseName, Series};
+use bakeoff_core::observed::{Observed, Phase, PhaseName, Series};
 use bakeoff_core::record::{Check, MachineTrial, TrialRecord, Usage};
 use bakeoff_core::study::{self, Load, Study};
 use bakeoff_engine::moments::MomentSender;
 use bakeoff_host::observe::{Sampler, Watched};
-use bakeoff_host::{Process, machine, usage};
+use bakeoff_host::usage::{self, Servers};
+use bakeoff_host::{Process, machine};
 
 use super::neighbours;
 use crate::cluster::metrics::{MetricsSampler, MetricsSource, NodeMetrics};
@@ -154,8 +156,7 @@ impl Sampled {
         let windows = windows(load, &record);
         if let Some((from, to)) = load_phase(observed) {
             record.usage = usage::summarize(observed, &windows, (from, to));
-            let is_server = |name: &str| name != GENERATOR;
-            record.memory = usage::memory(&[(observed, &is_server)], &windows);
+            record.memory = usage::memory(&[Servers { observed, names: None }], &windows);
             let cpus = machine::cpus_online().unwrap_or(0);
             let steal = if shared_machine {
                 Verdict::NotChecked(neighbours::TOLD.to_owned())
@@ -163,14 +164,23 @@ impl Sampled {
                 check::machine::steal(&observed.machine, cpus, from, to)
             };
             let others = neighbours::check(study, shared_machine, asked, observed, &windows);
-            let check = |name, verdict| Check { name, verdict };
+            let check = |name, verdict| Check::new(name, verdict);
             let metrics = metrics_check(&self.metrics, &record.usage);
             record.checks.extend(metrics.map(|verdict| check(CheckName::Metrics, verdict)));
             record.checks.push(check(CheckName::Steal, steal));
             record.checks.push(check(CheckName::Neighbours, others));
         }
         if !record.stages.is_empty() {
-            let checks = check::measured(load, &record, Some(observed));
+            let mut checks = check::measured(load, &record, Some(observed));
+            let stages = record.figured();
+            let cpus = machine::cpus_online().unwrap_or(0);
+            let is_apart =
+                |one: &Check| one.name == CheckName::GeneratorApart && one.verdict.passed();
+            let apart = record.checks.iter().any(is_apart);
+            if !apart && cpus > 0 && stages.len() == windows.len() {
+                let shared = Shared { cpus, stages, windows: &windows };
+                explained::by_cpu_time(&mut checks, observed, shared);
+            }
             record.checks.extend(checks);
         }
         record
@@ -205,15 +215,15 @@ impl Sampled {
         }
         record.memory = self.memory_elsewhere(&windows);
         let metrics = metrics_check(&self.metrics, &record.usage);
-        record.checks.extend(metrics.map(|verdict| Check { name: CheckName::Metrics, verdict }));
+        record.checks.extend(metrics.map(|verdict| Check::new(CheckName::Metrics, verdict)));
         let told = || vec![Verdict::NotChecked(neighbours::TOLD.to_owned())];
         let (steal, others) = match shared_machine {
             true => (told(), told()),
             false => (steal, others),
         };
-        record.checks.extend(worst(steal).map(|verdict| Check { name: CheckName::Steal, verdict }));
+        record.checks.extend(worst(steal).map(|verdict| Check::new(CheckName::Steal, verdict)));
         let others = worst(others);
-        record.checks.extend(others.map(|verdict| Check { name: CheckName::Neighbours, verdict }));
+        record.checks.extend(others.map(|verdict| Check::new(CheckName::Neighbours, verdict)));
         if !record.stages.is_empty() {
             record.checks.extend(check::measured(load, &record, None));
         }
@@ -223,23 +233,26 @@ impl Sampled {
     /// Returns the most memory that all servers held at one moment, those of other machines and those that tell
     /// it by metrics.
     fn memory_elsewhere(&self, windows: &[(f64, f64)]) -> Option<NodesMemory> {
-        let is_server =
-            |machine: &MachineTrial, name: &str| machine.servers.iter().any(|one| one == name);
-        let servers: Vec<_> = self
-            .machines
-            .iter()
-            .map(|machine| (&machine.observed, move |name: &str| is_server(machine, name)))
-            .collect();
-        let mut of: Vec<(&Observed, &dyn Fn(&str) -> bool)> =
-            servers.iter().map(|(observed, is_server)| (*observed, is_server as _)).collect();
+        let mut servers: Vec<Servers<'_>> = self.machines.iter().map(servers_of).collect();
         // The coordinator runs no server of such a run; it asks for metrics.
-        of.push((&self.observed, &|_| false));
-        usage::memory(&of, windows)
+        servers.push(Servers { observed: &self.observed, names: Some(&[]) });
+        usage::memory(&servers, windows)
     }
 
-    /// Returns whether a disk that holds servers' data ran full, on whichever machine. `complainant`: a node whose log
-    /// says so.
-    pub(crate) fn disk(&self, complainant: Option<&str>) -> Verdict {
+    /// Checks that no disk that holds servers' data ran full, on any machine. `complainant`: a node whose log says
+    /// that one did. The cause is unclear if the nodes filled it.
+    pub(crate) fn disk_check(&self, complainant: Option<&str>) -> Check {
+        let mut check = Check::new(CheckName::Disk, self.disk(complainant));
+        let elsewhere = self.machines.iter().filter(|machine| !machine.servers.is_empty());
+        let mut observed: Vec<&Observed> = elsewhere.map(|machine| &machine.observed).collect();
+        if self.machines.is_empty() {
+            observed.push(&self.observed);
+        }
+        explained::by_writes(&mut check, &observed);
+        check
+    }
+
+    fn disk(&self, complainant: Option<&str>) -> Verdict {
         if self.machines.is_empty() {
             return check::machine::disk(&self.observed.machine, complainant);
         }
@@ -280,8 +293,12 @@ impl Sampled {
     /// Tells whether both clocks agree on how long the trial lasted.
     pub(crate) fn clock_check(&self) -> Check {
         let verdict: Verdict = check::machine::clock(self.wall, self.lasted);
-        Check { name: CheckName::Clock, verdict }
+        Check::new(CheckName::Clock, verdict)
     }
+}
+
+fn servers_of(machine: &MachineTrial) -> Servers<'_> {
+    Servers { observed: &machine.observed, names: Some(&machine.servers) }
 }
 
 /// Returns from when to when the load lasted; `None` where there was none.

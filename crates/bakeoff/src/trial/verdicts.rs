@@ -27,7 +27,7 @@ pub(super) fn limits_check(cluster: &Ready) -> Option<Check> {
             LimitsApplied::Differs { why } => verdict = Some(Verdict::Failed(why)),
         }
     }
-    verdict.map(|verdict| Check { name: CheckName::Limits, verdict })
+    verdict.map(|verdict| Check::new(CheckName::Limits, verdict))
 }
 
 /// Tells whether the generators of each stage that has figures began at one moment; `None` where one drove the load.
@@ -38,7 +38,7 @@ pub(crate) fn together_check(parts: &[Vec<GeneratorPart>], record: &TrialRecord)
     });
     let all: Vec<Verdict> = judged.collect();
     let worst = all.iter().find(|verdict| verdict.failed()).or(all.first()).cloned()?;
-    Some(Check { name: CheckName::GeneratorsTogether, verdict: worst })
+    Some(Check::new(CheckName::GeneratorsTogether, worst))
 }
 
 /// Tells whether generators left the servers that are pinned on their machines their CPUs; `None` where none is pinned.
@@ -51,7 +51,7 @@ pub(super) fn apart_check(parts: &[Vec<GeneratorPart>], names: &[String]) -> Opt
         .iter()
         .find_map(|(part, name)| part.not_apart.as_ref().map(|why| format!("on `{name}`: {why}")));
     let verdict = why.map_or(Verdict::Passed, Verdict::NotChecked);
-    (!pinned.is_empty()).then_some(Check { name: CheckName::GeneratorApart, verdict })
+    (!pinned.is_empty()).then_some(Check::new(CheckName::GeneratorApart, verdict))
 }
 
 /// Tells whether a server ended while it was loaded: it answers for nothing that was measured.
@@ -67,7 +67,7 @@ pub(super) fn servers_check(cluster: &Ready) -> Option<Check> {
     } else {
         Verdict::Passed
     };
-    cluster.processes().next().is_some().then_some(Check { name: CheckName::Servers, verdict })
+    cluster.processes().next().is_some().then_some(Check::new(CheckName::Servers, verdict))
 }
 
 /// Has servers that run and did not answer an audit's reads fail their check: what they hold is not known to be lost,
@@ -101,7 +101,7 @@ pub(super) fn configuration_check(
         }
         (Err(why), _) | (_, Err(why)) => Verdict::NotChecked(why.to_string()),
     };
-    Check { name: CheckName::Configuration, verdict }
+    Check::new(CheckName::Configuration, verdict)
 }
 
 #[cfg(test)]
@@ -164,7 +164,7 @@ mod tests {
         let judged = |unreadable, lost, servers: Verdict| {
             let why = Verdict::NotChecked("9 keys could not be read back".into());
             let audit = Audit { unreadable, lost, ..Audit::new("after the load", why) };
-            let mut checks = [Check { name: CheckName::Servers, verdict: servers }];
+            let mut checks = [Check::new(CheckName::Servers, servers)];
             expect_answers(&[audit], &mut checks);
             checks[0].verdict.clone()
         };

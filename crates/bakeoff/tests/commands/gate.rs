@@ -319,3 +319,14 @@ fn the_files_in_the_documents_are_yaml_that_only_calls_it() {
     says(&ran.stderr, &["--base: there is no program `./old`"]);
     assert!(has("sh"));
 }
+
+#[test]
+fn doubled_memory_fails_the_gate() {
+    let bench = canaries();
+    // It is taken under the load, in windows far shorter than the samples of a second.
+    let builds = ["--base-option", "hold=64MiB", "--new-option", "hold=128MiB"];
+    let asked = ["--system", "canary", "--trials", "6", "--fail-if", "memory > 50%"];
+    let ran = Ran::run(&mut gate(&bench, &[&builds[..], &asked].concat()));
+    assert_eq!(ran.code, Some(6), "{}{}", ran.stdout, ran.stderr);
+    says(&ran.stdout, &["stop: proven of the new build of canary: memory > 50%"]);
+}

@@ -91,14 +91,19 @@ fn a_trial_is_watched_from_its_beginning_to_its_end() {
 }
 
 #[test]
-fn a_stepped_clock_makes_a_trial_not_valid() {
+fn a_stepped_clock_makes_a_trial_not_valid_and_its_round_is_repeated() {
     for (step, way) in [("300ms,5s", "set forward by 5"), ("300ms,-1h", "set back by 3,60")] {
         let bench = bench("", "{clients: 2, warmup: 0s, stop: {after: 1s}}");
-        let ran = Ran::run(bench.command().env("BAKEOFF_CLOCK_STEP", step)).ends_with(1);
-        assert!(ran.stdout.contains("clock: the machine's clock was"), "{}", ran.stdout);
-        let trial = trial(&bench);
-        let why = text(&check(&trial, "clock")["why"]);
+        let ran = Ran::run(bench.command().env("BAKEOFF_CLOCK_STEP", step)).ends_with(0);
+        assert!(ran.stderr.contains("clock: the machine's clock was"), "{}", ran.stderr);
+        let repeated = "1 extra round under work/load: a stepped clock disturbed round 1";
+        assert!(ran.stdout.contains(repeated) && ran.stderr.contains(repeated), "{ran:?}");
+        let lines = bench.record();
+        let trials: Vec<&Value> = lines.iter().filter(|line| line["line"] == "trial").collect();
+        let [spoilt, again] = &trials[..] else { panic!("{trials:?}") };
+        let why = text(&check(spoilt, "clock")["why"]);
         assert!(why.contains(way), "{why}");
+        assert_eq!(check(again, "clock")["verdict"], "passed", "{again}");
     }
 }
 
@@ -120,4 +125,27 @@ fn another_bakeoff_on_the_machine_is_told_and_recorded() {
     let trial = record.iter().find(|line| line["line"] == "trial").expect("there is a trial");
     assert_eq!(trial["beside_another"], true);
     assert!(ran.stdout.contains("another bakeoff worked on the machine during 1 of 1 trial"));
+}
+
+#[test]
+fn memory_of_a_short_load_was_read_within_it() {
+    let bench = Bench::new(
+        "title: A canary that grows\n\
+         systems: {canary: {kind: canary, nodes: 2, options: {hold: 64MiB}}}\n\
+         workloads: {work: {mix: {put: 1}, keys: {count: 200}}}\n\
+         loads: {load: {clients: 4, warmup: 0s, stop: {after: 700ms}}}\n\
+         trials: 1\n",
+    );
+    Ran::run(&mut bench.command()).ends_with(0);
+    let trial = trial(&bench);
+    let memory = &trial["memory"];
+    let bytes = |of: &Value| of.as_u64().unwrap_or_else(|| panic!("{memory}"));
+    let (sum, node) = (bytes(&memory["sum_max_bytes"]), bytes(&memory["node_max_bytes"]));
+    assert!(node > 64 << 20 && sum >= node && sum < node + (64 << 20), "{memory}");
+    let resident = array(&trial["usage"]).iter().find(|one| one["name"] == "canary-1").unwrap();
+    assert!(resident["rss_max_bytes"].as_u64() > Some(64 << 20), "{resident}");
+    let window = trial["stages"][0]["measured_from"].as_f64().unwrap();
+    let readings = numbers(&trial["observed"]["memory"][0]["at"]);
+    let within = readings.iter().filter(|at| (window..window + 0.8).contains(*at));
+    assert!(within.count() >= 2, "{readings:?} since {window}");
 }

@@ -113,10 +113,10 @@ fn trials_of_another_machine_are_not_added() {
     let version = original.replace("\"version\":\"", "\"version\":\"9.");
     std::fs::write(&file, version).unwrap();
     resume(&run).ends_with(2).complains(&["one's version was 9."]);
-    // The first format told failures apart from successes in another way.
-    let format = original.replace("\"format\":2", "\"format\":1");
+    // What a record says of memory changed with the format.
+    let format = original.replace("\"format\":3", "\"format\":2");
     std::fs::write(&file, format).unwrap();
-    resume(&run).ends_with(2).complains(&["the record's format was 1 and is 2"]);
+    resume(&run).ends_with(2).complains(&["the record's format was 2 and is 3"]);
 }
 
 #[test]
@@ -199,4 +199,56 @@ fn running_run_is_not_pruned() {
     assert!(run.join("record.jsonl").exists());
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     child.wait().unwrap();
+}
+
+/// A finished run in whose record this check of the first trial has failed.
+fn spoilt(bench: &Bench, check: &str) -> PathBuf {
+    Ran::run(&mut bench.command()).ends_with(0);
+    let run = bench.runs().pop().expect("it left a run");
+    let mut lines = record(&run);
+    let checks = lines[1]["checks"].as_array_mut().unwrap();
+    let found = checks.iter_mut().find(|one| one["name"] == check).expect("it is checked");
+    found["verdict"] = serde_json::json!({"verdict": "failed", "why": "so"});
+    let text: Vec<String> = lines.iter().map(|line| format!("{line}\n")).collect();
+    std::fs::write(run.join("record.jsonl"), text.concat()).unwrap();
+    run
+}
+
+#[test]
+fn round_that_the_machine_spoilt_is_repeated_on_resume() {
+    let bench = Bench::new(STUDY);
+    let run = spoilt(&bench, "neighbours");
+    let ran = resume(&run).ends_with(0);
+    assert_eq!(trials(&ran), (vec![1, 2, 3, 4, 5, 6], true));
+    let ran = ran.complains(&["1 extra round under work/load: neighbours disturbed round 1"]);
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert!(report.to_string().contains("neighbours disturbed round 1"), "{report}");
+    let lines = record(&run);
+    let extended: Vec<&Value> = lines.iter().filter(|one| one["line"] == "extended").collect();
+    let [extended] = &extended[..] else { panic!("{extended:?}") };
+    let repeated = serde_json::json!(
+        [{"workload": "work", "load": "load", "round": 0, "check": "neighbours"}]
+    );
+    assert_eq!(extended["repeats"], repeated);
+    assert_eq!((&extended["trials"], &extended["before"]), (&2.into(), &2.into()));
+    let order = array(&extended["order"]);
+    let systems: Vec<&str> = order.iter().map(|trial| text(&trial["system"])).collect();
+    assert!(systems.contains(&"one") && systems.contains(&"two") && order.len() == 2, "{order:?}");
+    assert!(order.iter().all(|trial| trial["round"] == 2), "{order:?}");
+    assert!(order[0]["seed"] != lines[1]["trial"]["seed"], "{order:?}");
+
+    let again = resume(&run).ends_with(0);
+    assert_eq!(record(&run), lines, "it is made up for");
+    again.complains(&["nothing is missing of "]);
+    let verified = Ran::run(bakeoff().arg("verify").arg(&run));
+    assert!(verified.stdout.contains("6 of 6 trials"), "{verified:?}");
+}
+
+#[test]
+fn round_that_fails_a_check_of_what_was_measured_is_not_repeated() {
+    let bench = Bench::new(STUDY);
+    let run = spoilt(&bench, "timers");
+    let before = record(&run);
+    resume(&run).ends_with(1).complains(&["nothing is missing of "]);
+    assert_eq!(record(&run), before);
 }

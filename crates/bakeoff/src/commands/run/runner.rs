@@ -13,8 +13,10 @@ use bakeoff_clock as clock;
 use bakeoff_core::places::{Places, Purpose};
 use bakeoff_core::plan::{Trial, plan};
 use bakeoff_core::record::{
-    Environment, FORMAT, Gate, RecordLine, RunEnd, RunHeader, RunResumed, TrialOutcome, TrialRecord,
+    Environment, FORMAT, Gate, RecordLine, RunEnd, RunExtended, RunHeader, RunResumed,
+    TrialOutcome, TrialRecord,
 };
+use bakeoff_core::repeat::{ExtraRounds, extra_rounds};
 use bakeoff_core::study::Study;
 use bakeoff_host::ports::Allocator;
 
@@ -23,7 +25,7 @@ use super::{refusals, trust};
 use crate::cli::RunOptions;
 use crate::cluster::contenders::{self, Contender};
 use crate::cluster::seating::Seating;
-use crate::commands::run_folder::{RECORD, RunFolder};
+use crate::commands::run_folder::{self, RECORD, RunFolder};
 use crate::environment;
 use crate::event::{Event, Reporter, Resumed, TrialStarted};
 use crate::failure::Failure;
@@ -112,9 +114,10 @@ impl Runner<'_> {
         }))?;
         let path = &*folder.path;
         self.reporter.report(&Event::RunStarted { study: &study, seed, trials, folder: path });
-        let progress = Progress::new(&study, &[]);
+        let mut progress = Progress::new(&study, &[]);
         let run = Trials { prepared: &prepared, machines: machines.as_ref(), total: trials };
-        let complete = self.trials(&run, &order, progress, &mut folder)?;
+        let complete = self.trials(&run, &order, &mut progress, &mut folder)?;
+        let complete = complete && self.repeat_spoilt(&run, progress, &mut folder)?;
         Ok((folder, complete))
     }
 
@@ -142,7 +145,8 @@ impl Runner<'_> {
         if !trust {
             trust::refuse_foreign(&folder.path.join(RECORD))?;
         }
-        let missing = record.missing();
+        let spoilt = extra_rounds(&record);
+        let missing = spoilt.as_ref().map_or_else(|| record.missing(), |more| more.order.clone());
         if missing.is_empty() {
             self.reporter.report(&Event::NothingMissing { folder: &folder.path });
             return Ok((folder, true));
@@ -150,7 +154,8 @@ impl Runner<'_> {
         let header = &record.header;
         refusals::refuse_another_bakeoff(header, &folder)?;
         trust::refuse_altered(&record, &folder.path.join(RECORD))?;
-        let (study, trials) = (&header.study, header.order.len());
+        let more = spoilt.as_ref().map_or(0, |more| more.order.len());
+        let (study, trials) = (&header.study, header.order.len() + more);
         let threads = header.environment.generator_threads;
         let machines = self.reach(study)?;
         refusals::refuse_other_machines(&record.trials, machines.as_ref(), &folder)?;
@@ -171,10 +176,53 @@ impl Runner<'_> {
             seed: header.seed,
             folder: &folder.path,
         }));
-        let progress = Progress::new(study, &record.trials);
+        let mut progress = Progress::new(study, &record.trials);
+        if let Some(more) = spoilt {
+            self.extend(more, study, &progress, &mut folder)?;
+        }
         let run = Trials { prepared: &prepared, machines: machines.as_ref(), total: trials };
-        let complete = self.trials(&run, &missing, progress, &mut folder)?;
+        let complete = self.trials(&run, &missing, &mut progress, &mut folder)?;
+        let complete = complete && self.repeat_spoilt(&run, progress, &mut folder)?;
         Ok((folder, complete))
+    }
+
+    /// Runs further rounds in place of those that the machine spoilt, as long as the run may have more.
+    /// Returns whether all of them were run.
+    fn repeat_spoilt(
+        &mut self,
+        run: &Trials<'_>,
+        mut progress: Progress<'_>,
+        folder: &mut RunFolder,
+    ) -> Result<bool, Failure> {
+        while let Some(more) = extra_rounds(&run_folder::read(&folder.path)?.0) {
+            let order = more.order.clone();
+            let total = order.last().map_or(0, |last| last.number as usize + 1);
+            self.extend(more, run.prepared.study, &progress, folder)?;
+            if !self.trials(&Trials { total, ..*run }, &order, &mut progress, folder)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Adds further rounds to a run.
+    fn extend(
+        &mut self,
+        more: ExtraRounds,
+        study: &Study,
+        progress: &Progress<'_>,
+        folder: &mut RunFolder,
+    ) -> Result<(), Failure> {
+        let ExtraRounds { repeats, order } = more;
+        let takes = progress.left(&order);
+        self.reporter.report(&Event::RoundsRepeated { repeats: &repeats, takes });
+        folder.push(&RecordLine::Extended(RunExtended {
+            extended: bakeoff_clock::wall::utc_now(),
+            trials: study.trials,
+            before: study.trials,
+            repeats,
+            order,
+        }))
     }
 
     /// Finds the programs of all systems and the ports of these trials, describes the machine, and refuses
@@ -232,7 +280,7 @@ impl Runner<'_> {
         &mut self,
         run: &Trials<'_>,
         trials: &[Trial],
-        mut progress: Progress<'_>,
+        progress: &mut Progress<'_>,
         folder: &mut RunFolder,
     ) -> Result<bool, Failure> {
         let Trials { prepared, machines, total } = *run;

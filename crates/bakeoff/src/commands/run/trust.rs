@@ -7,8 +7,8 @@
 use std::fs;
 use std::path::Path;
 
-use bakeoff_core::plan::plan;
 use bakeoff_core::record::{Record, RunHeader, SystemRecord};
+use bakeoff_core::repeat::follows_plan;
 use bakeoff_core::study;
 use bakeoff_install as install;
 
@@ -48,7 +48,8 @@ pub(super) fn refuse_altered(record: &Record, file: &Path) -> Result<(), Failure
     };
     let numbered = (0..).zip(&header.order).all(|(number, trial)| trial.number == number);
     // A gate's later trials depend on figures.
-    let follows = !record.extended.is_empty() || header.order == plan(&header.study, header.seed);
+    let by_figures = header.gate.is_some() && !record.extended.is_empty();
+    let follows = by_figures || follows_plan(record);
     if !numbered || !header.order.iter().all(names) || !follows {
         let what =
             format!("the order of trials in `{name}` does not follow from its study and seed");

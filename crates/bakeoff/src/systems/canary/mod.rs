@@ -77,6 +77,13 @@ const OPTIONS: &[KindOption] = &[
         form: OptionForm::Number,
         meaning: "the node that `delay` is of; the first, which has the store, when absent",
     },
+    time("burn", "how long it burns all CPUs in each burst"),
+    time("burn-every", "time from one burst to the next; a second when absent"),
+    KindOption {
+        name: "hold",
+        form: OptionForm::Size,
+        meaning: "memory that it takes at the first request",
+    },
     time("die-after", "when it dies, since the start"),
 ];
 

@@ -1,0 +1,256 @@
+//! Tells whether the nodes themselves explain why a generator was held back, or why the disk ran full.
+//!
+//! Nodes and generator share CPUs. A collector that takes all of them for 200 ms holds the generator back, and the
+//! generator's own checks then fail. If that were no fault of the system's, its worst trials would vanish. Nodes
+//! that used enough CPU time to have caused it make the cause *unclear*: no superiority is claimed by it.
+//!
+//! A generator that waits for a CPU for `s` seconds waits while all CPUs run something else. Its other threads can
+//! fill all but one of the generator's share, so the rest was filled by others for `s` seconds. The nodes
+//! explain it if they used that much, and at least as much as strangers did. Samples are a second apart, so
+//! that this is what could have been, not what was.
+//!
+//! Not here: neighbours and the free space itself (`machine`), generators on machines of their own, which share no CPU.
+
+use crate::observed::{Column, GENERATOR, Observed, Series};
+use crate::record::{Check, StageRecord};
+use crate::units::figure_text;
+
+use super::{Cause, CheckName, Verdict, machine};
+
+/// A generator that waited for a CPU in less than this share of the time was not held back by want of one.
+const WAITED_MIN: f64 = 0.001;
+/// Nodes explain a full disk if they wrote this share of the free space that vanished.
+const WRITTEN_MIN: f64 = 0.5;
+
+/// The measured stages of a trial, and the CPUs that nodes and generator shared.
+#[derive(Debug, Clone, Copy)]
+pub struct Shared<'a> {
+    /// Number of CPUs.
+    pub cpus: u32,
+    /// The stages that the trial's figures are of.
+    pub stages: &'a [StageRecord],
+    /// Their measured windows, in seconds since the trial began.
+    pub windows: &'a [(f64, f64)],
+}
+
+/// CPU time that could have held the generator back.
+struct HeldBack {
+    /// Times that were looked at, in seconds since the trial began.
+    times: Vec<(f64, f64)>,
+    /// Seconds for which a thread was held back.
+    seconds: f64,
+}
+
+/// Makes the cause of failed checks of the generator unclear if the nodes' own CPU time explains them.
+pub fn by_cpu_time(checks: &mut [Check], observed: &Observed, shared: Shared<'_>) {
+    for check in checks.iter_mut().filter(|check| check.verdict.failed()) {
+        let held = match check.name {
+            CheckName::Timers => stood_still(observed, shared),
+            CheckName::Generator | CheckName::Schedule | CheckName::ReceiveLag => {
+                waited(observed, shared)
+            }
+            _ => None,
+        };
+        let used = held.and_then(|held| used_by_nodes(observed, shared, &held));
+        if let (Some(used), Verdict::Failed(why)) = (used, &mut check.verdict) {
+            *why = format!("{why}; {used}, enough to hold it back");
+            check.cause = Some(Cause::Unclear);
+        }
+    }
+}
+
+/// Makes the cause of a full disk unclear if the nodes wrote most of what vanished of its free space.
+pub fn by_writes(check: &mut Check, observed: &[&Observed]) {
+    let explained = observed.iter().find_map(|observed| wrote(observed));
+    if let (Some(wrote), Verdict::Failed(why)) = (explained, &mut check.verdict) {
+        *why = format!("{why}; {wrote}");
+        check.cause = Some(Cause::Unclear);
+    }
+}
+
+/// The stalls of the thread that stood still longest, with the samples around them.
+fn stood_still(observed: &Observed, shared: Shared<'_>) -> Option<HeldBack> {
+    let looks = &observed.machine.at;
+    let mut held = HeldBack { times: Vec::new(), seconds: 0.0 };
+    for (stage, (begin, _)) in shared.stages.iter().zip(shared.windows) {
+        let Some((thread, stalled)) = stage.measurement.most_stalled() else { continue };
+        held.seconds += stalled.as_secs_f64();
+        for stall in stage.measurement.stalls.iter().filter(|stall| stall.thread == thread) {
+            let (from, to) = (begin + stall.from, begin + stall.from + stall.seconds);
+            let first = looks.partition_point(|&at| at <= from).checked_sub(1)?;
+            let last = looks.partition_point(|&at| at < to).min(looks.len().checked_sub(1)?);
+            let pairs = looks.get(first..=last)?.windows(2);
+            held.times.extend(pairs.map(|pair| (pair[0], pair[1])));
+        }
+    }
+    held.times.sort_by(|a, b| a.0.total_cmp(&b.0));
+    held.times.dedup();
+    Some(held)
+}
+
+/// The time for which the generator's threads waited for a CPU, each on average.
+fn waited(observed: &Observed, shared: Shared<'_>) -> Option<HeldBack> {
+    let generator = observed.nodes.iter().find(|node| node.name == GENERATOR)?;
+    let waited = generator.growth_over(Column::CpuWait, shared.windows)?;
+    let seconds = waited / f64::from(threads(shared.stages));
+    let time: f64 = shared.windows.iter().map(|(from, to)| to - from).sum();
+    let times = shared.windows.to_vec();
+    (seconds >= time * WAITED_MIN).then_some(HeldBack { times, seconds })
+}
+
+fn threads(stages: &[StageRecord]) -> u32 {
+    stages.iter().map(|stage| stage.measurement.generator_threads).max().unwrap_or(1).max(1)
+}
+
+/// Returns what the nodes used, in a clause, if it explains that the generator was held back.
+fn used_by_nodes(observed: &Observed, shared: Shared<'_>, held: &HeldBack) -> Option<String> {
+    let of_node = |node: &Series| {
+        let grown = |column| node.growth_over(column, &held.times);
+        Some(grown(Column::CpuUser)? + grown(Column::CpuSystem)?)
+    };
+    let nodes = observed.nodes.iter().filter(|node| node.name != GENERATOR);
+    let nodes: f64 = nodes.map(of_node).sum::<Option<f64>>()?;
+    let strangers = machine::strange(observed, &held.times).unwrap_or(0.0);
+    let others = threads(shared.stages) - 1;
+    let filled = held.seconds * f64::from(shared.cpus.saturating_sub(others).max(1));
+    let time: f64 = held.times.iter().map(|(from, to)| to - from).sum();
+    (nodes > 0.0 && nodes >= strangers && nodes >= filled).then(|| {
+        format!(
+            "the system's own nodes used {} s of CPU time in these {} s",
+            figure_text(nodes),
+            figure_text(time)
+        )
+    })
+}
+
+/// Returns what the nodes wrote, in a clause, if it explains that the disk ran full.
+fn wrote(observed: &Observed) -> Option<String> {
+    let free = observed.machine.columns.get(&Column::DiskFree)?;
+    let (first, least) = (*free.first()?, free.iter().copied().reduce(f64::min)?);
+    let min = machine::DISK_FREE_MIN as f64;
+    let vanished = first - least;
+    // A disk that was full from the beginning was filled by somebody else.
+    if first < min || least >= min {
+        return None;
+    }
+    let written = |node: &Series| {
+        let of =
+            |column| node.columns.get(&column).and_then(|all| Some(all.last()? - all.first()?));
+        let data = node.columns.get(&Column::DataDirectory);
+        let data = data.and_then(|all| Some(all.iter().copied().reduce(f64::max)? - all.first()?));
+        of(Column::DiskWritten).into_iter().chain(data).reduce(f64::max).unwrap_or(0.0)
+    };
+    let nodes = observed.nodes.iter().filter(|node| node.name != GENERATOR);
+    let written: f64 = nodes.map(written).sum();
+    (written >= vanished * WRITTEN_MIN).then(|| {
+        let mib = |bytes: f64| figure_text(bytes / f64::from(1 << 20));
+        format!(
+            "the system's own nodes wrote {} MiB while {} MiB vanished",
+            mib(written),
+            mib(vanished)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measurement::{GeneratorStall, Measurement};
+    use crate::observed::BusyBy;
+
+    /// Ten seconds of two CPUs; CPU seconds in each second, the fifth of which may be another.
+    fn samples(nodes: [f64; 2], strangers: [f64; 2], waited: f64) -> Observed {
+        let counter = |[usual, fifth]: [f64; 2]| {
+            let mut sum = 0.0;
+            let growth = (0..=10).map(|second| match second {
+                0 => 0.0,
+                5 => fifth,
+                _ => usual,
+            });
+            growth
+                .map(|grown| {
+                    sum += grown;
+                    sum
+                })
+                .collect::<Vec<f64>>()
+        };
+        let series = |name: &str, columns: Vec<(Column, Vec<f64>)>| Series {
+            name: name.to_owned(),
+            at: (0..=10).map(f64::from).collect(),
+            columns: columns.into_iter().collect(),
+        };
+        let process = |name, cpu: [f64; 2], waited: f64| {
+            let columns = vec![
+                (Column::CpuUser, counter(cpu)),
+                (Column::CpuSystem, counter([0.0; 2])),
+                (Column::CpuWait, counter([waited; 2])),
+            ];
+            series(name, columns)
+        };
+        let busy = [nodes[0] + strangers[0] + 0.1, nodes[1] + strangers[1] + 0.1];
+        let columns = vec![(Column::Busy, counter(busy)), (Column::Helpers, counter([0.0; 2]))];
+        Observed {
+            nodes: vec![process(GENERATOR, [0.1; 2], waited), process("n-1", nodes, 0.0)],
+            machine: series("machine", columns),
+            busy_by: Some(BusyBy::Cgroup),
+            ..Observed::default()
+        }
+    }
+
+    /// The cause of this check, where a generator of two threads stood still for 200 ms in the fifth second.
+    fn cause(name: CheckName, observed: &Observed) -> Cause {
+        let stall = GeneratorStall { thread: 1, from: 3.4, seconds: 0.2 };
+        let measurement = Measurement {
+            window: std::time::Duration::from_secs(8),
+            stalls: vec![stall],
+            generator_threads: 2,
+            ..Measurement::default()
+        };
+        let (clients, began, measured_from, tried) = (1, 1.0, Some(1.0), None);
+        let stages = [StageRecord { clients, began, measured_from, measurement, tried }];
+        let mut checks = [Check::new(name, Verdict::Failed("so".to_owned()))];
+        let shared = Shared { cpus: 2, stages: &stages, windows: &[(1.0, 9.0)] };
+        by_cpu_time(&mut checks, observed, shared);
+        checks[0].cause()
+    }
+
+    #[test]
+    fn burst_of_the_nodes_makes_a_stall_unclear() {
+        let of = |nodes, strangers| cause(CheckName::Timers, &samples(nodes, strangers, 0.0));
+        assert_eq!(of([0.1, 0.5], [0.0, 0.0]), Cause::Unclear);
+        assert_eq!(of([0.1, 0.15], [0.0, 0.0]), Cause::Generator, "too little for 200 ms");
+        assert_eq!(of([0.5, 0.1], [0.0, 0.0]), Cause::Generator, "in other seconds");
+        assert_eq!(of([0.1, 0.5], [0.0, 0.9]), Cause::Generator, "strangers used more");
+    }
+
+    #[test]
+    fn generator_that_waited_while_nodes_ran_is_unclear() {
+        for name in [CheckName::Generator, CheckName::Schedule, CheckName::ReceiveLag] {
+            let of = |nodes, strangers, waited| cause(name, &samples(nodes, strangers, waited));
+            assert_eq!(of([1.2; 2], [0.0; 2], 0.6), Cause::Unclear);
+            assert_eq!(of([1.2; 2], [0.0; 2], 0.0), Cause::Generator, "it lacked no CPU");
+            assert_eq!(of([0.2; 2], [0.0; 2], 0.6), Cause::Generator, "too little");
+            assert_eq!(of([0.4; 2], [1.2; 2], 0.6), Cause::Generator, "strangers used more");
+        }
+        assert_eq!(cause(CheckName::Errors, &samples([1.2; 2], [0.0; 2], 0.6)), Cause::System);
+    }
+
+    #[test]
+    fn full_disk_is_unclear_if_the_nodes_wrote_what_vanished() {
+        let of = |free: &[f64], written: f64| {
+            let mut observed = samples([0.1; 2], [0.0; 2], 0.0);
+            let mib = |free: &f64| free * f64::from(1 << 20);
+            let free: Vec<f64> = free.iter().map(mib).collect();
+            observed.machine.columns.insert(Column::DiskFree, free);
+            let written = vec![0.0, written * f64::from(1 << 20)];
+            observed.nodes[1].columns.insert(Column::DiskWritten, written);
+            let verdict = machine::disk(&observed.machine, None);
+            let mut check = Check::new(CheckName::Disk, verdict);
+            by_writes(&mut check, &[&observed]);
+            check.cause()
+        };
+        assert_eq!(of(&[500.0, 300.0, 10.0], 450.0), Cause::Unclear);
+        assert_eq!(of(&[500.0, 300.0, 10.0], 100.0), Cause::Machine, "somebody else's");
+        assert_eq!(of(&[40.0, 10.0], 30.0), Cause::Machine, "full from the beginning");
+    }
+}

@@ -1,0 +1,296 @@
+//! Decides which rounds of a run are repeated because the machine spoilt them.
+//!
+//! A neighbour that spoils one round in three leaves a run too few rounds to judge. So a run gets a further round for
+//! each that the machine spoilt, up to half as many as the study asks for. Which rounds these are follows from
+//! checks of the machine alone, never from a figure: else a run could go on until it pleases. A repeated
+//! round holds all systems of its comparison, so that no system gets a second try alone. The spoilt
+//! trials stay in the record, and stay not valid.
+//!
+//! A generator that stood still (`timers`) repeats no round, unless the machine's own checks failed too: nothing
+//! shows then that the system did not cause it.
+//!
+//! Not here: running trials, how a round is ordered (`plan`), rounds that a gate adds by scatter (`stats::gate`).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::check::{Cause, CheckName};
+use crate::plan::{self, Trial};
+use crate::record::{Record, TrialRecord};
+use crate::study::Study;
+use crate::units::plural;
+
+/// A round of one workload and load that the machine spoilt, and that a further round stands in for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repeated {
+    /// The workload's name.
+    pub workload: String,
+    /// The load's name.
+    pub load: String,
+    /// The spoilt round, from 0.
+    pub round: u32,
+    /// The check that failed.
+    pub check: CheckName,
+}
+
+impl Repeated {
+    fn place(&self) -> (&str, &str) {
+        (&self.workload, &self.load)
+    }
+}
+
+/// Rounds that a run needs besides those that it has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExtraRounds {
+    /// The rounds that were spoilt, one for each further round.
+    pub repeats: Vec<Repeated>,
+    /// The trials of the further rounds.
+    pub order: Vec<Trial>,
+}
+
+/// Returns the most further rounds that one workload and load may have.
+pub fn extra_rounds_max(study: &Study) -> u32 {
+    study.trials.div_ceil(2)
+}
+
+/// Returns the rounds that a complete run repeats; `None` if it lacks trials, or repeats none.
+pub fn extra_rounds(record: &Record) -> Option<ExtraRounds> {
+    if !record.is_complete() {
+        return None;
+    }
+    let study = &record.header.study;
+    let known: Vec<&Repeated> = record.extended.iter().flat_map(|one| &one.repeats).collect();
+    let mut spoilt: Vec<Repeated> = record.trials.iter().filter_map(spoilt_by_machine).collect();
+    spoilt.sort_by(|a, b| (a.round, a.place()).cmp(&(b.round, b.place())));
+    spoilt.dedup_by(|a, b| a.round == b.round && a.place() == b.place());
+    let is_known =
+        |one: &Repeated| known.iter().any(|it| it.round == one.round && it.place() == one.place());
+    spoilt.retain(|one| !is_known(one));
+    let mut left: BTreeMap<(String, String), u32> = BTreeMap::new();
+    spoilt.retain(|one| {
+        let place = (one.workload.clone(), one.load.clone());
+        let left = left.entry(place).or_insert_with(|| {
+            let had = known.iter().filter(|it| it.place() == one.place()).count() as u32;
+            extra_rounds_max(study).saturating_sub(had)
+        });
+        let may = *left > 0;
+        *left = left.saturating_sub(1);
+        may
+    });
+    let order = further(study, record.header.seed, &record.header.order, &spoilt);
+    (!order.is_empty()).then_some(ExtraRounds { repeats: spoilt, order })
+}
+
+/// Returns whether the trials of a run are those of its plan, followed by those of the rounds that it repeated.
+pub fn follows_plan(record: &Record) -> bool {
+    let header = &record.header;
+    let mut order = plan::plan(&header.study, header.seed);
+    for extended in &record.extended {
+        let more = further(&header.study, header.seed, &order, &extended.repeats);
+        order.extend(more);
+    }
+    order == header.order
+}
+
+/// Returns whether a trial's round was repeated because the machine spoilt it, so that the run does without it.
+pub fn is_repeated(record: &Record, trial: &TrialRecord) -> bool {
+    let is_it = |one: &Repeated| {
+        let of = &trial.trial;
+        (of.round, &*of.workload, &*of.load) == (one.round, &*one.workload, &*one.load)
+    };
+    trial.cause() == Some(Cause::Machine)
+        && record.extended.iter().flat_map(|one| &one.repeats).any(is_it)
+}
+
+/// Returns the rounds that stand in for spoilt ones, in a clause: `2 extra rounds under w/l: neighbours disturbed
+/// rounds 2 and 4`.
+pub fn texts(repeats: &[Repeated]) -> Vec<String> {
+    let mut places: BTreeMap<(&str, &str), BTreeMap<CheckName, Vec<u32>>> = BTreeMap::new();
+    for one in repeats {
+        let checks = places.entry(one.place()).or_default();
+        checks.entry(one.check).or_default().push(one.round.saturating_add(1));
+    }
+    let text = |((workload, load), checks): (_, BTreeMap<CheckName, Vec<u32>>)| {
+        let count = checks.values().map(|rounds| rounds.len() as u64).sum();
+        let why: Vec<String> = checks.iter().map(|(check, rounds)| why(*check, rounds)).collect();
+        format!("{} under {workload}/{load}: {}", plural(count, "extra round"), why.join("; "))
+    };
+    places.into_iter().map(text).collect()
+}
+
+fn why(check: CheckName, rounds: &[u32]) -> String {
+    let what = match check {
+        CheckName::Steal => "the hypervisor's other guests",
+        CheckName::Disk => "a full disk",
+        CheckName::Clock => "a stepped clock",
+        CheckName::Neighbours => "neighbours",
+        other => return format!("{other} failed in {}", listed(rounds)),
+    };
+    format!("{what} disturbed {}", listed(rounds))
+}
+
+/// `round 2`, `rounds 2, 3 and 4`.
+fn listed(rounds: &[u32]) -> String {
+    let words: Vec<String> = rounds.iter().map(u32::to_string).collect();
+    match &words[..] {
+        [one] => format!("round {one}"),
+        [first @ .., last] => format!("rounds {} and {last}", first.join(", ")),
+        [] => "no round".to_owned(),
+    }
+}
+
+fn spoilt_by_machine(trial: &TrialRecord) -> Option<Repeated> {
+    // A trial that a lost machine broke off is run again under its own number.
+    if trial.cause() != Some(Cause::Machine) || trial.outcome.is_broken_off() {
+        return None;
+    }
+    let by =
+        |check: &&crate::record::Check| check.verdict.failed() && check.cause() == Cause::Machine;
+    let check = trial.checks.iter().find(by)?.name;
+    let Trial { workload, load, round, .. } = trial.trial.clone();
+    Some(Repeated { workload, load, round, check })
+}
+
+fn further(study: &Study, seed: u64, order: &[Trial], repeats: &[Repeated]) -> Vec<Trial> {
+    let count = |workload: &str, load: &str| {
+        repeats.iter().filter(|one| one.place() == (workload, load)).count() as u32
+    };
+    plan::further(study, seed, order, count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Environment, FORMAT, RecordLine, RunExtended, RunHeader};
+    use crate::study::{self, testing};
+
+    /// A complete run of two systems under two loads in five rounds. `spoilt`: by trial, the checks that failed.
+    fn run(spoilt: &[(u32, &str)]) -> Record {
+        let text = "title: t\nsystems: {a: {kind: canary}, b: {kind: canary}}\n\
+                    workloads: {w: {mix: {put: 1}, keys: {count: 10}, loads: [x, y]}}\n\
+                    loads:\n  x: {clients: 1, stop: {after: 1s}}\n  y: {clients: 2, stop: {after: 1s}}\n\
+                    trials: 5\n";
+        let study = study::parse("t", "t.yaml", text, &testing::kinds()).expect("it is a study");
+        let header = RunHeader {
+            format: FORMAT,
+            bakeoff: String::new(),
+            bakeoff_sha256: None,
+            started: String::new(),
+            order: plan::plan(&study, 7),
+            study,
+            seed: 7,
+            environment: Environment::default(),
+            systems: Vec::new(),
+            gate: None,
+        };
+        let order = header.order.clone();
+        let mut record = Record {
+            header,
+            trials: Vec::new(),
+            resumed: Vec::new(),
+            extended: Vec::new(),
+            end: None,
+        };
+        order.iter().for_each(|trial| add(&mut record, trial, spoilt));
+        record
+    }
+
+    fn add(record: &mut Record, trial: &Trial, spoilt: &[(u32, &str)]) {
+        let failed = spoilt.iter().filter(|(number, _)| *number == trial.number);
+        let check = |(_, name): &(u32, &str)| serde_json::json!({"name": name, "verdict": {"verdict": "failed", "why": "so"}});
+        let line = serde_json::json!({
+            "line": "trial", "trial": trial, "started": "", "ready_after": 1.0, "targets": [],
+            "stages": [], "usage": [], "audits": [], "outcome": {"ended": "completed"},
+            "checks": failed.map(check).collect::<Vec<_>>(),
+        });
+        match RecordLine::parse(&line.to_string()) {
+            Ok(RecordLine::Trial(trial)) => record.trials.push(trial),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Runs further rounds, in which these trials are spoilt.
+    fn extend(record: &mut Record, more: ExtraRounds, spoilt: &[(u32, &str)]) {
+        let ExtraRounds { repeats, order } = more;
+        order.iter().for_each(|trial| add(record, trial, spoilt));
+        record.header.order.extend(order.iter().cloned());
+        let (trials, before) = (5, 5);
+        record.extended.push(RunExtended {
+            extended: String::new(),
+            trials,
+            before,
+            repeats,
+            order,
+        });
+    }
+
+    #[test]
+    fn round_with_a_spoilt_trial_is_repeated_for_all_systems() {
+        // Trials 0 and 1 are round 0 under x, 2 and 3 under y, 4 and 5 round 1 under x.
+        let mut record = run(&[(1, "neighbours"), (5, "steal")]);
+        let more = extra_rounds(&record).expect("rounds were spoilt");
+        assert_eq!(
+            texts(&more.repeats),
+            ["2 extra rounds under w/x: the hypervisor's other guests disturbed round 2; neighbours disturbed round 1"]
+                .map(str::to_owned)
+        );
+        let numbers: Vec<(u32, u32, &str)> =
+            more.order.iter().map(|one| (one.number, one.round, &*one.load)).collect();
+        assert_eq!(numbers, [(20, 5, "x"), (21, 5, "x"), (22, 6, "x"), (23, 6, "x")]);
+        let mut systems = [&*more.order[0].system, &*more.order[1].system];
+        systems.sort_unstable();
+        assert_eq!(systems, ["a", "b"]);
+        let longer = Study { trials: 7, ..record.header.study.clone() };
+        let planned = plan::plan(&longer, 7);
+        let same = |one: &&Trial| one.round == 5 && one.load == "x";
+        let planned: Vec<(&str, u64)> =
+            planned.iter().filter(same).map(|one| (&*one.system, one.seed)).collect();
+        let extra = more.order[..2].iter().map(|one| (&*one.system, one.seed));
+        assert_eq!(extra.collect::<Vec<_>>(), planned, "as if they had been planned");
+
+        // One of the further rounds is spoilt too: the third and last that may be.
+        extend(&mut record, more, &[(22, "neighbours")]);
+        assert!(follows_plan(&record) && is_repeated(&record, &record.trials[1]));
+        assert!(!is_repeated(&record, &record.trials[22]));
+        let more = extra_rounds(&record).expect("one was spoilt");
+        assert_eq!((more.repeats[0].round, more.order.len(), more.order[0].round), (6, 2, 7));
+        extend(&mut record, more, &[(24, "neighbours")]);
+        assert_eq!(extra_rounds(&record), None, "half as many, rounded up");
+        assert!(follows_plan(&record));
+        record.header.order[20].seed ^= 1;
+        assert!(!follows_plan(&record), "another order");
+    }
+
+    #[test]
+    fn only_the_machine_repeats_rounds() {
+        for check in ["timers", "generator", "schedule", "errors", "stationary", "answers", "keys"]
+        {
+            assert_eq!(extra_rounds(&run(&[(1, check)])), None, "{check}");
+        }
+        assert_eq!(extra_rounds(&run(&[])), None);
+        let wrong = run(&[(1, "neighbours"), (1, "answers")]);
+        assert_eq!(extra_rounds(&wrong), None, "it would hide a wrong answer");
+        let failed = run(&[(1, "neighbours"), (1, "errors")]);
+        assert!(extra_rounds(&failed).is_some(), "whatever else was amiss");
+        let mut incomplete = run(&[(1, "neighbours")]);
+        incomplete.trials.pop();
+        assert_eq!(extra_rounds(&incomplete), None, "first what is missing");
+        let mut unclear = run(&[(1, "disk")]);
+        assert!(extra_rounds(&unclear).is_some());
+        unclear.trials[1].checks[0].cause = Some(Cause::Unclear);
+        assert_eq!(extra_rounds(&unclear), None, "the nodes filled the disk");
+    }
+
+    #[test]
+    fn each_load_has_its_own_rounds() {
+        let spoilt: Vec<(u32, &str)> = (0..20).map(|number| (number, "neighbours")).collect();
+        let mut record = run(&spoilt);
+        let more = extra_rounds(&record).expect("all were spoilt");
+        let of = |load| more.repeats.iter().filter(|one| one.load == load).count();
+        assert_eq!((of("x"), of("y"), more.order.len()), (3, 3, 12));
+        extend(&mut record, more, &[]);
+        assert_eq!(extra_rounds(&record), None);
+        assert!(follows_plan(&record));
+    }
+}
