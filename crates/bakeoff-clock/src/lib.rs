@@ -14,16 +14,24 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
+/// The monotonic clock as of the kernel's last tick, up to 10 ms ago. It takes some 5 ns.
+#[inline]
+pub fn coarse() -> Duration {
+    since_zero(rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse))
+}
+
+fn since_zero(time: rustix::time::Timespec) -> Duration {
+    Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.clamp(0, 999_999_999) as u32)
+}
+
 /// CPU time that the calling thread has used so far, user and system.
 pub fn thread_cpu() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.clamp(0, 999_999_999) as u32)
+    since_zero(rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime))
 }
 
 /// CPU time that this process has used so far, user and system, all threads.
 pub fn process_cpu() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.clamp(0, 999_999_999) as u32)
+    since_zero(rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime))
 }
 
 /// A moment of a load, told ahead where it is known ahead.

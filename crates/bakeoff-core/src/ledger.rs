@@ -16,13 +16,14 @@
 //!
 //! Not here: who shares a ledger between threads (the engine).
 
-use std::num::NonZeroU32;
+pub mod audited;
+
 use std::time::Duration;
 
 use crate::staleness::{Ended, StaleBy, Superseded};
 
 /// Default number of writes of unknown outcome that a key remembers.
-const UNKNOWN_MAX: u32 = 64;
+const UNKNOWN_MAX: u16 = 64;
 
 /// The history of one key, in 24 bytes, so that two with their locks share a line of a CPU's cache: operations wait for
 /// it. What few keys have is elsewhere.
@@ -32,17 +33,20 @@ pub struct KeyHistory {
     newest: u32,
     /// Sequence number of the newest write acknowledged; 0 is none.
     acknowledged: u32,
-    /// The one open write, if it is a put; `None` too where [`Rare::open`] has any. It is the newest, and under way:
-    /// another one that begins takes it along.
-    lone: Option<NonZeroU32>,
-    unknown_max: u32,
+    /// When a write was last acknowledged, in milliseconds since the ledger began.
+    acknowledged_at: u32,
+    /// Most puts of unknown outcome that are remembered.
+    unknown_max: u16,
+    /// True if the newest write is the one open write, and a put. False if [`Rare::open`] has any: another write that
+    /// begins moves it there.
+    is_lone: bool,
     rare: Option<Box<Rare>>,
 }
 
 /// The part of a history that few keys have.
 #[derive(Debug, Clone, Default)]
 struct Rare {
-    /// The open writes, by sequence number, unless there is a [lone put](KeyHistory::lone). It keeps its memory: writes
+    /// The open writes, by sequence number, unless there is a [lone put](KeyHistory::is_lone). It keeps its memory: writes
     /// will overlap again.
     open: Vec<Open>,
     /// The greatest end of an acknowledged delete; 0 is none. See [`Open::ended`].
@@ -67,8 +71,8 @@ struct Open {
 impl Open {
     /// A put that is under way.
     #[inline]
-    fn put(sequence: NonZeroU32) -> Self {
-        Self { sequence: sequence.get(), write: Write::Put, ended: None }
+    fn put(sequence: u32) -> Self {
+        Self { sequence, write: Write::Put, ended: None }
     }
 }
 
@@ -119,10 +123,10 @@ struct Unknown {
 }
 
 impl Unknown {
-    fn add(&mut self, sequence: u32, write: Write, max: u32) {
+    fn add(&mut self, sequence: u32, write: Write, max: u16) {
         match write {
             Write::Delete => self.delete = true,
-            Write::Put if self.puts.len() < max as usize => {
+            Write::Put if self.puts.len() < usize::from(max) => {
                 let place = self.puts.partition_point(|&one| one < sequence);
                 self.puts.insert(place, sequence);
             }
@@ -192,9 +196,16 @@ impl Default for KeyHistory {
 }
 
 impl KeyHistory {
-    /// An empty history that remembers so many writes of unknown outcome.
-    pub fn new(unknown_max: u32) -> Self {
-        Self { newest: 0, acknowledged: 0, lone: None, unknown_max, rare: None }
+    /// Creates an empty history that remembers up to `unknown_max` puts of unknown outcome.
+    pub fn new(unknown_max: u16) -> Self {
+        Self {
+            newest: 0,
+            acknowledged: 0,
+            acknowledged_at: 0,
+            unknown_max,
+            is_lone: false,
+            rare: None,
+        }
     }
 
     /// The same, which remembers when the last `ring_max` writes superseded others, so that it can
@@ -209,12 +220,11 @@ impl KeyHistory {
     pub fn begin(&mut self, write: Write) -> u32 {
         self.newest = self.newest.wrapping_add(1);
         let sequence = self.newest;
-        let is_lone = write == Write::Put
-            && self.lone.is_none()
-            && self.rare.as_ref().is_none_or(|rare| rare.open.is_empty());
-        match NonZeroU32::new(sequence).filter(|_| is_lone) {
-            lone @ Some(_) => self.lone = lone,
-            None => self.begin_among(Open { sequence, write, ended: None }),
+        let is_alone = !self.is_lone && self.rare.as_ref().is_none_or(|rare| rare.open.is_empty());
+        if write == Write::Put && is_alone {
+            self.is_lone = true;
+        } else {
+            self.begin_among(Open { sequence, write, ended: None });
         }
         sequence
     }
@@ -222,7 +232,9 @@ impl KeyHistory {
     /// Begins a write that is not the only open one, or is no put.
     fn begin_among(&mut self, open: Open) {
         let rare = self.rare.get_or_insert_default();
-        rare.open.extend(self.lone.take().map(Open::put));
+        if std::mem::take(&mut self.is_lone) {
+            rare.open.push(Open::put(open.sequence.wrapping_sub(1)));
+        }
         rare.open.push(open);
     }
 
@@ -246,8 +258,8 @@ impl KeyHistory {
     fn acknowledge(&mut self, sequence: u32, write: Write, at: impl FnOnce() -> Duration) {
         let ended = self.newest;
         self.acknowledged = self.acknowledged.max(sequence);
-        if self.is_lone(sequence) {
-            self.lone = None;
+        if self.has_lone(sequence) {
+            self.is_lone = false;
         }
         if let Some(rare) = &mut self.rare {
             rare.acknowledge(sequence, write, ended);
@@ -258,27 +270,45 @@ impl KeyHistory {
         }
     }
 
+    /// Notes when a write was acknowledged, in milliseconds since the ledger began.
+    #[inline]
+    pub fn acknowledged_at(&mut self, at_ms: u32) {
+        self.acknowledged_at = at_ms;
+    }
+
+    /// Returns when a write was last acknowledged, in milliseconds since the ledger began; `None` if none was.
+    pub fn last_acknowledged(&self) -> Option<u32> {
+        self.has_acknowledged().then_some(self.acknowledged_at)
+    }
+
     /// The open writes, by sequence number.
     #[inline]
     fn open(&self) -> impl Iterator<Item = Open> {
         let more = self.rare.iter().flat_map(|rare| rare.open.iter().copied());
-        self.lone.map(Open::put).into_iter().chain(more)
+        self.lone().into_iter().chain(more)
     }
 
     #[inline]
     fn find(&self, sequence: u32) -> Option<Open> {
-        let lone = self.lone.filter(|_| self.is_lone(sequence)).map(Open::put);
-        lone.or_else(|| self.rare.as_ref()?.find(sequence))
+        self.lone()
+            .filter(|lone| lone.sequence == sequence)
+            .or_else(|| self.rare.as_ref()?.find(sequence))
+    }
+
+    /// Returns the lone put.
+    #[inline]
+    fn lone(&self) -> Option<Open> {
+        self.is_lone.then(|| Open::put(self.newest))
     }
 
     #[inline]
-    fn is_lone(&self, sequence: u32) -> bool {
-        self.lone.is_some_and(|lone| lone.get() == sequence)
+    fn has_lone(&self, sequence: u32) -> bool {
+        self.is_lone && self.newest == sequence
     }
 
     fn remove(&mut self, sequence: u32) {
-        if self.is_lone(sequence) {
-            self.lone = None;
+        if self.has_lone(sequence) {
+            self.is_lone = false;
         }
         if let Some(rare) = &mut self.rare {
             rare.open.retain(|open| open.sequence != sequence);

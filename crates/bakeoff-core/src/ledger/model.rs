@@ -48,7 +48,7 @@ struct Register {
 }
 
 impl Register {
-    fn new(unknown_max: u32) -> Self {
+    fn new(unknown_max: u16) -> Self {
         let history = KeyHistory::new(unknown_max).measuring_staleness(4);
         Self { history, now: 0, holds: 0, written: Vec::new(), reads: Vec::new() }
     }

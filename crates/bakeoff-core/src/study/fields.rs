@@ -183,7 +183,8 @@ pub(super) static STUDY: Table = Table {
             "audit-keys",
             COUNT,
             "10000",
-            "How many acknowledged keys an audit reads back: all of them up to here, else a sample.",
+            "How many acknowledged keys an audit reads back: all of them up to here, else the most recent ones \
+             for one half and an even sample for the other.",
         ),
         maybe(
             "audit",

@@ -43,7 +43,7 @@ pub(crate) enum Order {
     Stage(Box<StageOrder>),
     /// Tells how many of its keys have acknowledged writes.
     Acknowledged,
-    /// Reads back its acknowledged keys, or a seeded sample of so many.
+    /// Reads back its acknowledged keys: the most recent ones and a seeded sample if they are more than `keys_max`.
     ReadBack { to: To, keys_max: u64, seed: u64 },
     /// Drives its share of a load of requests, from the moment that it will be told.
     Http(Box<HttpOrder>),

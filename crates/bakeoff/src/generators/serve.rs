@@ -277,7 +277,7 @@ fn read_back(
         interrupted: &stop,
         generators: None,
     };
-    let acknowledged = auditor.sample(keys.keyed.ledger.acknowledged());
+    let acknowledged = auditor.choose(keys.keyed.ledger.acknowledged());
     let asked = acknowledged.len() as u64;
     let claimed = keys.keyed.ledger.claiming_fully(&acknowledged);
     if asked == 0 {

@@ -9,14 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bakeoff_core::check::{Audit, Verdict};
+use bakeoff_core::ledger::audited::{self, AcknowledgedKey};
 use bakeoff_core::record::{Acknowledged, Guarantees};
 use bakeoff_core::study::ReadConsistency;
 use bakeoff_core::units::count_text;
 use bakeoff_engine::works::keyed::{Findings, Keyed, Reading, Source};
 use bakeoff_engine::{Drive, EngineError};
-use rand::SeedableRng as _;
-use rand::seq::SliceRandom as _;
-use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::cluster::Ready;
 use crate::generators::drive::{GeneratorError, Generators};
@@ -30,7 +28,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) struct Auditor<'a> {
     pub(crate) system: &'a dyn System,
     pub(crate) keyed: &'a Arc<Keyed>,
-    /// The most keys that are read back; of more a sample is.
+    /// Most keys to read back. If there are more, the recently acknowledged ones and a sample are read.
     pub(crate) keys_max: u64,
     /// Seeds the sample.
     pub(crate) seed: u64,
@@ -65,7 +63,7 @@ impl Auditor<'_> {
         let ledger = &self.keyed.ledger;
         let keys = ledger.acknowledged();
         let acknowledged = keys.len() as u64 * ledger.stride();
-        let keys = self.sample(keys);
+        let keys = self.choose(keys);
         let asked = keys.len() as u64;
         let mut audit = Audit { acknowledged, ..Audit::new(when, Verdict::Passed) };
         if asked == 0 {
@@ -137,14 +135,9 @@ impl Auditor<'_> {
         })
     }
 
-    /// Returns the keys, or a seeded sample where there are too many, in their order.
-    pub(crate) fn sample(&self, mut keys: Vec<u64>) -> Vec<u64> {
-        if keys.len() as u64 > self.keys_max {
-            let mut rng = Xoshiro256PlusPlus::seed_from_u64(self.seed);
-            keys = keys.partial_shuffle(&mut rng, self.keys_max as usize).0.to_vec();
-            keys.sort_unstable();
-        }
-        keys
+    /// Returns the keys to read back: see [`audited::choose`].
+    pub(crate) fn choose(&self, keys: Vec<AcknowledgedKey>) -> Vec<u64> {
+        audited::choose(keys, self.keys_max, self.seed)
     }
 
     /// Reads these keys back, each once.

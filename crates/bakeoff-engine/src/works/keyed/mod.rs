@@ -390,6 +390,9 @@ impl KvWork {
             && let Some(mut history) = self.keyed.ledger.history(pending.key)
         {
             history.end(pending.sequence, outcome, || self.keyed.ledger.time());
+            if outcome == WriteOutcome::Acknowledged {
+                history.acknowledged_at(self.keyed.ledger.time_ms());
+            }
         }
     }
 

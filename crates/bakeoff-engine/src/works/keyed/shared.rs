@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bakeoff_core::ledger::KeyHistory;
+use bakeoff_core::ledger::audited::AcknowledgedKey;
 use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::study::{ValueSizes, Workload};
 use bakeoff_core::workload::{KeySpace, PROOF_SIZE, Values, mix64};
@@ -22,7 +23,7 @@ const MOMENTS_OF_A_KEY: std::ops::RangeInclusive<u64> = 16..=4096;
 /// How many writes of unknown outcome are remembered, all keys together: 16 MiB of them,
 const UNKNOWN_ALL: u64 = 1 << 22;
 /// and how many of each key, at the least and at the most.
-const UNKNOWN_OF_A_KEY: std::ops::RangeInclusive<u64> = 64..=65_536;
+const UNKNOWN_OF_A_KEY: std::ops::RangeInclusive<u64> = 64..=u16::MAX as u64;
 
 /// Whether the staleness of reads is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +50,8 @@ pub struct Ledger {
     share: LoadShare,
     /// The origin of its times.
     since: Instant,
+    /// The same by the coarse clock.
+    since_coarse: Duration,
 }
 
 impl Ledger {
@@ -61,20 +64,28 @@ impl Ledger {
             (all / tracked.max(1)).clamp(*of_a_key.start(), *of_a_key.end())
         };
         let moments = each(MOMENTS_ALL, MOMENTS_OF_A_KEY) as usize;
-        let unknown = each(UNKNOWN_ALL, UNKNOWN_OF_A_KEY) as u32;
+        let unknown = each(UNKNOWN_ALL, UNKNOWN_OF_A_KEY) as u16;
         let history = || match staleness {
             StalenessTracking::Measured => KeyHistory::new(unknown).measuring_staleness(moments),
             StalenessTracking::NotMeasured => KeyHistory::new(unknown),
         };
         let histories = (0..tracked).map(|_| Place(Mutex::new(history()))).collect();
         let (share, since) = (LoadShare::WHOLE, clock::now());
-        Self { stride, offset, histories, staleness, share, since }
+        let since_coarse = clock::coarse();
+        Self { stride, offset, histories, staleness, share, since, since_coarse }
     }
 
     /// The time, as histories take it. To be read while the key's history is locked, so that what is
     /// seen to come first has the earlier time.
     pub(super) fn time(&self) -> Duration {
         clock::now() - self.since
+    }
+
+    /// Milliseconds since the ledger began, in the kernel's coarse steps: the order of acknowledgements needs no more.
+    #[inline]
+    pub(super) fn time_ms(&self) -> u32 {
+        let since = clock::coarse().saturating_sub(self.since_coarse);
+        u32::try_from(since.as_millis()).unwrap_or(u32::MAX)
     }
 
     pub(super) fn history(&self, key: u64) -> Option<MutexGuard<'_, KeyHistory>> {
@@ -86,11 +97,15 @@ impl Ledger {
         Some(history.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The keys that must hold what was acknowledged, in order.
-    pub fn acknowledged(&self) -> Vec<u64> {
+    /// Returns the keys that must hold what was acknowledged, in order of their numbers.
+    pub fn acknowledged(&self) -> Vec<AcknowledgedKey> {
+        let acknowledged = |key| {
+            let at_ms = self.history(key)?.last_acknowledged()?;
+            Some(AcknowledgedKey { key, at_ms })
+        };
         (0..self.histories.len() as u64)
             .map(|place| place * self.stride + self.offset)
-            .filter(|&key| self.history(key).is_some_and(|history| history.has_acknowledged()))
+            .filter_map(acknowledged)
             .collect()
     }
 
