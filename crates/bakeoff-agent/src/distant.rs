@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bakeoff_core::record::durability::UnsafeSetting;
 use bakeoff_host::{
-    Distant, Ending, Exit, HostError, LimitsApplied, LogTail, NodeSpec, Process, Stopped,
+    Distant, Ending, Exit, HostError, LimitsApplied, LogTail, NodeSpec, Process, Stopped, SyncsSeen,
 };
 use rustix::process::Signal;
 use serde::de::DeserializeOwned;
@@ -75,6 +76,21 @@ impl Distant for RemoteServer {
 
     fn strays(&self) -> Vec<String> {
         self.ask(&Request::Strays { node: self.number }).unwrap_or_default()
+    }
+
+    fn begin_counting_syncs(&self) -> Result<(), String> {
+        let request = Request::CountSyncs { node: self.number };
+        self.agent.ask(&request).map_err(|error| error.to_string())
+    }
+
+    fn end_counting_syncs(&self) -> SyncsSeen {
+        let unseen = |error: AgentError| SyncsSeen::unseen(error.to_string());
+        self.agent.ask(&Request::SyncsCounted { node: self.number }).unwrap_or_else(unseen)
+    }
+
+    fn unsafe_settings(&self, known: &[UnsafeSetting]) -> Vec<String> {
+        let request = Request::UnsafeSettings { node: self.number, known: known.to_vec() };
+        self.ask(&request).unwrap_or_default()
     }
 
     fn signal(&self, signal: Signal) {

@@ -7,13 +7,14 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use bakeoff_core::record::durability::UnsafeSetting;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::order::LaunchOrder;
 
 /// The version of the protocol. It changes with every change of what is sent.
-pub const PROTOCOL: u32 = 5;
+pub const PROTOCOL: u32 = 6;
 
 /// The first note of an agent, of request 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -138,6 +139,23 @@ pub enum Request {
     Strays {
         /// Its number.
         node: u32,
+    },
+    /// Begins to count a server's syncs.
+    CountSyncs {
+        /// Its number.
+        node: u32,
+    },
+    /// Ends counting a server's syncs. Answers with the count.
+    SyncsCounted {
+        /// Its number.
+        node: u32,
+    },
+    /// Asks for the unsafe settings of a server's processes.
+    UnsafeSettings {
+        /// Its number.
+        node: u32,
+        /// The settings to look for.
+        known: Vec<UnsafeSetting>,
     },
     /// Asks for the last lines of a server's log.
     LogTail {

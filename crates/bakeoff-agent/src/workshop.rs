@@ -202,6 +202,16 @@ impl Workshop {
                 told(serde_json::to_value(self.node(node)?.listens_on()))
             }
             Request::Strays { node } => told(serde_json::to_value(self.node(node)?.strays())),
+            Request::CountSyncs { node } => {
+                self.node(node)?.begin_counting_syncs().map_err(AgentRefusal::new)?;
+                Ok(Value::Null)
+            }
+            Request::SyncsCounted { node } => {
+                told(serde_json::to_value(self.node(node)?.end_counting_syncs()))
+            }
+            Request::UnsafeSettings { node, known } => {
+                told(serde_json::to_value(self.node(node)?.unsafe_settings(&known)))
+            }
             Request::LogTail { node, lines } => {
                 let tail: LogTail = self.node(node)?.log_tail(lines.min(1000));
                 told(serde_json::to_value(tail))

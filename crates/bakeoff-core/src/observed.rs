@@ -146,6 +146,8 @@ pub enum PhaseName {
     Filling,
     /// The load, its warm-up included.
     Load,
+    /// Syncs are counted while a few writes are made.
+    CountingSyncs,
     /// The audit reads written keys.
     ReadingBack,
     /// Nodes are killed while a load goes on.
@@ -157,10 +159,11 @@ pub enum PhaseName {
 }
 
 impl PhaseName {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Starting,
         Self::Filling,
         Self::Load,
+        Self::CountingSyncs,
         Self::ReadingBack,
         Self::KillingUnderLoad,
         Self::KillingAndRestarting,
@@ -173,6 +176,7 @@ impl PhaseName {
             Self::Starting => "starting",
             Self::Filling => "filling",
             Self::Load => "load",
+            Self::CountingSyncs => "counting syncs",
             Self::ReadingBack => "reading back",
             Self::KillingUnderLoad => "killing under load",
             Self::KillingAndRestarting => "killing and restarting",

@@ -10,6 +10,7 @@
 
 mod bounds;
 pub mod chain;
+pub mod durability;
 mod header;
 mod system;
 mod trial;
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::plan::Trial;
 use crate::repeat::Repeated;
 
+pub use durability::{Durability, NodeSyncs};
 pub use header::{
     BaselineAppends, BaselineRoundTrips, Environment, Gate, Hardware, MachineBaseline, NetworkPath,
     PodLimits, RunHeader, RunMachine, RunPod,

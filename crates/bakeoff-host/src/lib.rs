@@ -40,6 +40,7 @@ mod server;
 mod shim;
 mod sockets;
 mod strangers;
+mod syncs;
 mod unprivileged;
 pub mod usage;
 mod warden;
@@ -67,6 +68,7 @@ pub use process::{Distant, Process, terminate_all};
 pub use ready::{Probe, await_ready};
 pub use seat::{MachineId, Seat};
 pub use server::Stopped;
+pub use syncs::SyncsSeen;
 
 /// One server process to run, described.
 #[derive(Debug, Clone, Default)]

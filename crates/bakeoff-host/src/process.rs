@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
 use bakeoff_core::log_findings::LevelWord;
+use bakeoff_core::record::durability::UnsafeSetting;
 use rustix::process::Signal;
 
 use super::child::Exit;
@@ -20,6 +21,7 @@ use super::ending::{Ending, Life};
 use super::error::LogTail;
 use super::seat::Seat;
 use super::server::{Server, Stopped};
+use super::syncs::SyncsSeen;
 use super::{HostError, LimitsApplied, NodeSpec};
 
 /// A server on another machine.
@@ -37,6 +39,15 @@ pub trait Distant: Send + Sync {
     fn listens_on(&self) -> Vec<SocketAddr>;
     /// Returns the daemons that it left running.
     fn strays(&self) -> Vec<String>;
+    /// Begins to count the syncs of its processes.
+    ///
+    /// # Errors
+    /// When they cannot be counted, in words.
+    fn begin_counting_syncs(&self) -> Result<(), String>;
+    /// Ends counting, and returns the count.
+    fn end_counting_syncs(&self) -> SyncsSeen;
+    /// Returns the unsafe settings in the command lines and environments of its processes.
+    fn unsafe_settings(&self, known: &[UnsafeSetting]) -> Vec<String>;
     /// Sends its group a signal.
     fn signal(&self, signal: Signal);
     /// Kills it with all that descends from it.
@@ -234,6 +245,35 @@ impl Process {
         match &self.0 {
             Inner::Here(server) => server.strays(),
             Inner::Elsewhere { server, .. } => server.strays(),
+        }
+    }
+
+    /// Begins to count the syncs of its processes, by tracing them. That slows it down until
+    /// [`Self::end_counting_syncs`].
+    ///
+    /// # Errors
+    /// When the kernel forbids it, in words.
+    pub fn begin_counting_syncs(&self) -> Result<(), String> {
+        match &self.0 {
+            Inner::Here(server) => server.begin_counting_syncs(),
+            Inner::Elsewhere { server, .. } => server.begin_counting_syncs(),
+        }
+    }
+
+    /// Ends counting, and returns the syncs that were seen.
+    pub fn end_counting_syncs(&self) -> SyncsSeen {
+        match &self.0 {
+            Inner::Here(server) => server.end_counting_syncs(),
+            Inner::Elsewhere { server, .. } => server.end_counting_syncs(),
+        }
+    }
+
+    /// Returns those of the known unsafe settings that its processes run with. Nothing else of their command lines and
+    /// environments is returned.
+    pub fn unsafe_settings(&self, known: &[UnsafeSetting]) -> Vec<String> {
+        match &self.0 {
+            Inner::Here(server) => server.unsafe_settings(known),
+            Inner::Elsewhere { server, .. } => server.unsafe_settings(known),
         }
     }
 

@@ -242,6 +242,20 @@ pub(super) fn sockets(pid: i32) -> Vec<u32> {
     files.filter_map(|entry| inode(entry.ok()?)).collect()
 }
 
+/// The arguments of a process; none where it is gone or somebody else's.
+pub(super) fn args(pid: i32) -> Vec<String> {
+    let text = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    text.split(|&byte| byte == 0).map(|arg| String::from_utf8_lossy(arg).into_owned()).collect()
+}
+
+/// The environment that a process was started with; empty where it is gone or somebody else's.
+pub(super) fn environment(pid: i32) -> Vec<(String, String)> {
+    let text = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let variables = text.split('\0').filter_map(|variable| variable.split_once('='));
+    variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
 /// Clock ticks in a second.
 pub(super) fn ticks_per_second() -> f64 {
     rustix::param::clock_ticks_per_second() as f64

@@ -5,6 +5,7 @@
 //! reaping it, since a process that was reaped gives its id, which names the group, away. A process that leaves both
 //! its group and its parents, as daemons do, is known by the node's mark in its environment.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -17,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
+use bakeoff_core::record::durability::{self, UnsafeSetting};
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +27,7 @@ use super::child::{Exit, end, peek};
 use super::ending::{Ending, EndingCause, Life};
 use super::error::LogTail;
 use super::private;
+use super::syncs::{SyncTracer, SyncsSeen};
 use super::{
     Confine, HostError, LimitsApplied, NodeSpec, before, disk, launcher, listening, logs, procfs,
     shim, unprivileged, warden, warden_line,
@@ -43,6 +46,8 @@ pub(super) struct Server {
     pid: Arc<AtomicI32>,
     state: Mutex<State>,
     life: Mutex<Life>,
+    /// Counts its syncs, while that is asked for.
+    tracer: Mutex<Option<SyncTracer>>,
     /// The value of the mark by which all that it starts is known.
     mark: String,
     /// Listeners at the ports that it is to find taken.
@@ -101,6 +106,7 @@ impl Server {
             pid: Arc::default(),
             state: Mutex::new(State::Ended(None)),
             life: Mutex::default(),
+            tracer: Mutex::default(),
             _held: held,
         };
         process.spawn()?;
@@ -253,6 +259,31 @@ impl Server {
             strays.iter().for_each(|(_, stat)| procfs::kill(stat));
             std::thread::sleep(STRAYS_PAUSE);
         }
+    }
+
+    /// Begins to count the syncs of its processes.
+    pub(super) fn begin_counting_syncs(&self) -> Result<(), String> {
+        let group = self.pid().ok_or("it does not run")?;
+        *self.tracer.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(SyncTracer::begin(group)?);
+        Ok(())
+    }
+
+    /// Ends counting, and returns the count.
+    pub(super) fn end_counting_syncs(&self) -> SyncsSeen {
+        let tracer = self.tracer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        tracer.map_or_else(|| SyncsSeen::unseen("its syncs were not counted"), SyncTracer::end)
+    }
+
+    /// Returns the unsafe settings in the command lines and environments of its processes.
+    pub(super) fn unsafe_settings(&self, known: &[UnsafeSetting]) -> Vec<String> {
+        let Some(group) = self.pid() else { return Vec::new() };
+        let of_process = |process: procfs::Stat| {
+            let (args, env) = (procfs::args(process.pid), procfs::environment(process.pid));
+            durability::unsafe_settings(known, &args, &env)
+        };
+        let found = procfs::family(group).into_iter().flat_map(of_process);
+        found.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     pub(super) fn ask_to_end(&self) {

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bakeoff_clock as clock;
+use bakeoff_core::record::durability::UnsafeSetting;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -89,6 +90,41 @@ fn a_daemon_is_told_of_and_ended_with_the_node_that_left_it() {
     process.kill9();
     assert!(!runs(pid), "{strays:?}");
     assert!(other.is_alive());
+}
+
+/// A wrapper's descendants count, as do writes to a file that was opened to be synchronous.
+#[test]
+fn syncs_of_all_descendants_are_counted_while_asked() {
+    let dir = TempDir::new().unwrap();
+    let script = "echo x > data; sync data; touch ready; while [ ! -e go ]; do sleep 0.01; done
+        (sync data; sync -d data); dd if=/dev/zero of=data bs=1 count=3 oflag=dsync
+        echo y > other; touch done; while :; do sync data; sleep 0.01; done";
+    let process = launch(sh(&dir, script)).unwrap();
+    let file = |name: &str| dir.path().join("node-1").join(name);
+    wait_for("the wrapper", || file("ready").exists());
+    process.begin_counting_syncs().unwrap();
+    std::fs::write(file("go"), "").unwrap();
+    wait_for("its syncs", || file("done").exists());
+    let seen = process.end_counting_syncs();
+    assert_eq!(seen.incomplete, None, "{:?} {:?}", process.exit(), process.log_tail(20));
+    // One more may end before the count does.
+    assert!((5..100).contains(&seen.syncs), "{seen:?}");
+    assert!(process.is_alive(), "tracing leaves it as it was");
+    assert!(process.end_counting_syncs().incomplete.is_some(), "nothing is counted any more");
+    process.begin_counting_syncs().unwrap();
+    drop(process);
+}
+
+#[test]
+fn unsafe_settings_of_a_wrapped_program_are_found_and_nothing_else() {
+    let dir = TempDir::new().unwrap();
+    // A wrapper that stays, and starts the server with a switch.
+    let mut spec = sh(&dir, "sh -c 'sleep 60; :' server --unsafe-no-fsync --password secret; :");
+    spec.env = vec![("ETCD_UNSAFE_NO_FSYNC".into(), "true".into())];
+    let process = launch(spec).unwrap();
+    let known = ["unsafe-no-fsync", "ETCD_UNSAFE_NO_FSYNC"].map(UnsafeSetting::on);
+    let both = ["`--unsafe-no-fsync`", "`ETCD_UNSAFE_NO_FSYNC=true`"];
+    wait_for("the server", || process.unsafe_settings(&known) == both);
 }
 
 #[test]

@@ -79,6 +79,10 @@ pub struct Guarantees {
     /// before it was said, and of systems that bakeoff did not start and configure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acknowledged_in: Option<Acknowledged>,
+    /// Place that it claimed, if a run's trials contradicted that; [`Self::acknowledged_in`] is then what is left of it.
+    /// Reports derive it: a record's first line is written before any trial.
+    #[serde(skip)]
+    pub claimed_in: Option<Acknowledged>,
     /// Freshness of reads, by how they are asked for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub freshness: BTreeMap<ReadConsistency, Freshness>,

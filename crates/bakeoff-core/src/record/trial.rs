@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::BaselineAppends;
+use super::{BaselineAppends, Durability};
 use crate::check::{Audit, Cause, CheckName, Verdict};
 use crate::log_findings::NodeLog;
 use crate::measurement::Measurement;
@@ -60,6 +60,9 @@ pub struct TrialRecord {
     pub audits: Vec<Audit>,
     /// Everything else that was checked.
     pub checks: Vec<Check>,
+    /// Syncs observed for acknowledged writes, of a system that claims disks; since format 3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub durability: Option<Durability>,
     /// Its end.
     pub outcome: TrialOutcome,
     /// Samples from its beginning to its end.

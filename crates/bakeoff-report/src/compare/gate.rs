@@ -23,6 +23,7 @@ use super::{
     Change, Compared, FailIf, FailIfOutcome, Section, Subject, same_memory, scale, unlike,
 };
 use crate::derive::comparison::Comparison;
+use crate::derive::durability;
 use crate::derive::judgement::{clients, subjects};
 use crate::model::contender::Contender;
 use crate::model::quantity::Quantity;
@@ -82,6 +83,7 @@ impl Compared {
     /// # Errors
     /// When the run is none, or its conditions cannot be read.
     pub fn gate(record: &Record) -> Result<Self, GateError> {
+        let record = &*durability::lowered(record);
         let asked = record.header.gate.as_ref().ok_or(GateError::NoGate)?;
         let comparisons = Comparison::all(record);
         let read = |text: &String| text.parse::<FailIf>().map_err(GateError::Condition);

@@ -15,3 +15,15 @@ pub(crate) fn acknowledged_words(place: Acknowledged) -> &'static str {
         Acknowledged::MajorityDisks => "on a majority's disks",
     }
 }
+
+/// Returns a place as a noun, to stand behind `claims`.
+pub(crate) fn claim_words(place: Acknowledged) -> &'static str {
+    match place {
+        Acknowledged::Memory => "one node's memory",
+        Acknowledged::PageCache => "the page cache of one node",
+        Acknowledged::Disk => "one node's disk",
+        Acknowledged::MajorityMemory => "the memory of a majority",
+        Acknowledged::MajorityPageCaches => "the page caches of a majority",
+        Acknowledged::MajorityDisks => "a majority's disks",
+    }
+}

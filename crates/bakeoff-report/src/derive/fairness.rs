@@ -25,6 +25,7 @@ mod limits;
 mod machines;
 mod parts;
 mod sheet;
+mod syncs;
 mod transport;
 
 pub use sheet::{Fact, Row, Sheet, Weight};
@@ -64,6 +65,7 @@ pub(crate) fn sheet(record: &Record, comparisons: &[Comparison]) -> Sheet {
     parts::rows(&sides).into_iter().for_each(&mut add);
     if !is_of_services(study) {
         add(acknowledged(study, &sides));
+        syncs::row(&sides).into_iter().for_each(|row| add((row, None)));
     }
     for asked in reads_asked(study) {
         add(reads(asked, &sides));
@@ -297,7 +299,14 @@ fn acknowledged(study: &Study, sides: &[Side<'_>]) -> (Row, Option<String>) {
         .is
         .acknowledged_in()
     {
-        Some(place) => Fact::Known(acknowledged_words(place).to_owned()),
+        Some(place) => Fact::Known(match side.is.guarantees.claimed_in {
+            None => acknowledged_words(place).to_owned(),
+            Some(claimed) => format!(
+                "observed {}, claimed {}",
+                acknowledged_words(place),
+                acknowledged_words(claimed)
+            ),
+        }),
         None if side.is.already_running => {
             Fact::Known(format!("{} (its settings are not known)", side.is.guarantees.acknowledged))
         }

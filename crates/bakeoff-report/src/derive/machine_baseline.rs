@@ -239,7 +239,7 @@ impl Limits {
 }
 
 fn is_disk(place: Acknowledged) -> bool {
-    matches!(place, Acknowledged::Disk | Acknowledged::MajorityDisks)
+    place.is_on_disk()
 }
 
 /// The rate between the two points around `clients`, on logarithmic axes; `None` beyond them.

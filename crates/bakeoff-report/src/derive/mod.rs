@@ -6,6 +6,7 @@ pub(crate) mod acknowledged;
 pub(crate) mod anomalies;
 pub(crate) mod churn;
 pub(crate) mod comparison;
+pub(crate) mod durability;
 pub mod fairness;
 pub(crate) mod findings;
 pub(crate) mod judgement;

@@ -7,7 +7,7 @@ use bakeoff_core::record::{MachineBaseline, Record, RunHeader};
 use super::sentences;
 use crate::derive::comparison::Comparison;
 use crate::derive::findings::{self, Finding};
-use crate::derive::{fairness, leader, machine_baseline, method};
+use crate::derive::{durability, fairness, leader, machine_baseline, method};
 
 /// All that a report shows, computed once from a record.
 #[derive(Debug, Clone)]
@@ -31,6 +31,7 @@ pub struct Report {
 impl Report {
     /// Computes everything. A record without trials yields a report that says so.
     pub fn new(record: &Record) -> Report {
+        let record = &*durability::lowered(record);
         let comparisons = Comparison::all(record);
         let mut sentences: Vec<String> =
             comparisons.iter().filter_map(Comparison::sentence).collect();
@@ -38,6 +39,7 @@ impl Report {
         findings.extend(findings::repeated(record));
         findings.extend(findings::beside_another(record));
         findings.extend(findings::degraded(record));
+        findings.extend(durability::findings(record));
         let fairness = fairness::sheet(record, &comparisons);
         let method = method::answers(record, &fairness);
         let unequal = fairness.findings.iter().cloned();

@@ -168,6 +168,7 @@ fn described(name: &str) -> SystemRecord {
             acknowledged: "when it is on the disks of a majority".to_owned(),
             reads: "linearizable, or stale from one node".to_owned(),
             acknowledged_in: Some(Acknowledged::MajorityDisks),
+            claimed_in: None,
             freshness: BTreeMap::from([
                 (ReadConsistency::Linearizable, Freshness::Linearizable),
                 (ReadConsistency::Stale, Freshness::NodeAsked),
@@ -225,6 +226,7 @@ pub(crate) trait Trials: AsRecord {
             generator_cpus: Vec::new(),
             found: None,
             baseline_appends: Vec::new(),
+            durability: None,
             machines: Vec::new(),
         });
         record.trials.last_mut().expect("it was just pushed")

@@ -18,7 +18,7 @@ use super::building::{Trials as _, closed, failing, measured, record, study, wor
 use super::{NARROW, PLAIN, full, millis, repeated};
 
 /// The one row with this name.
-fn row(report: &Report, what: &str) -> Row {
+pub(super) fn row(report: &Report, what: &str) -> Row {
     let sheet = report.fairness();
     let found: Vec<&Row> = sheet.rows.iter().filter(|row| row.what == what).collect();
     assert_eq!(found.len(), 1, "{what}: {:?}", sheet.rows);
@@ -27,13 +27,13 @@ fn row(report: &Report, what: &str) -> Row {
 }
 
 /// Returns what is read in the cells of a row.
-fn texts(row: &Row) -> Vec<&str> {
+pub(super) fn texts(row: &Row) -> Vec<&str> {
     row.cells.iter().map(Fact::text).collect()
 }
 
 /// Changes the second of two alike systems, and holds what the sheet then says against what is
 /// expected: the weight and the cells of a row, and the finding, if there is one.
-fn check(
+pub(super) fn check(
     change: impl FnOnce(&mut Record),
     what: &str,
     weight: Weight,

@@ -6,6 +6,7 @@ mod baseline;
 mod building;
 mod collapsing;
 mod compared;
+mod durability;
 mod fairness;
 mod html;
 mod large;

@@ -121,7 +121,8 @@ impl Given {
             "--first" => set(&mut self.first, address(text).map(Some)),
             "--sync" => match text {
                 "each" => set(&mut self.durability, Ok(Durability::SyncEachWrite)),
-                "none" => set(&mut self.durability, Ok(Durability::PageCache)),
+                // Only what it claims differs, which is not the program's affair.
+                "none" | "claimed" => set(&mut self.durability, Ok(Durability::PageCache)),
                 _ => Err(ValueProblem::Neither("each", "none")),
             },
             "--seed" => set(&mut faults.seed, text.parse().map_err(|_| ValueProblem::NoNumber)),

@@ -13,6 +13,7 @@ mod error;
 mod living;
 pub(crate) mod metrics;
 pub(crate) mod seating;
+pub(crate) mod syncs;
 pub(crate) mod topology;
 
 use std::net::{IpAddr, SocketAddr};
@@ -372,8 +373,7 @@ impl Ready {
         self.backends.iter().chain(std::iter::once(self)).chain(&self.frontends)
     }
 
-    /// The processes of all nodes, those of its parts among them; none for a system that ran
-    /// already.
+    /// The processes of all nodes, its parts' included; none for a system that ran already.
     pub(crate) fn processes(&self) -> impl Iterator<Item = &Process> {
         self.members().flat_map(|member| &member.processes)
     }

@@ -43,6 +43,9 @@ pub(crate) struct Declaration {
     pub(crate) hooks: Hooks,
     /// The words by which its log names levels, besides those that are common (`[error]`, `level=warn`, `ERROR`).
     pub(crate) level_words: &'static [LevelWord],
+    /// Settings that switch syncs off, by name and unsafe values in lower case, as arguments and environment variables
+    /// have them. A running server that has one loses its claim of disks.
+    pub(crate) unsafe_settings: &'static [(&'static str, &'static [&'static str])],
     /// Its place in a Kubernetes cluster; `None` where no manifests are written for it.
     pub(crate) in_kubernetes: Option<InKubernetes>,
 }
@@ -61,10 +64,14 @@ impl Declaration {
             health: None,
             hooks: Hooks::default(),
             level_words: &[],
+            unsafe_settings: &[],
             in_kubernetes: None,
         }
     }
 }
+
+/// Values of a flag that is unsafe when it is on; empty without a value.
+pub(crate) const ON: &[&str] = &["", "true", "t", "1"];
 
 /// Where the program of a kind comes from.
 #[derive(Debug, Clone, Copy)]

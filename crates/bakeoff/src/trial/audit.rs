@@ -285,7 +285,7 @@ mod tests {
             acknowledged: "when it is there".into(),
             reads: String::new(),
             acknowledged_in,
-            freshness: Default::default(),
+            ..Guarantees::default()
         };
         let verdict = |found, guaranteed| after_a_kill(found, &guarantees(guaranteed)).verdict;
         let Verdict::NotChecked(why) = verdict(found(7, 0, 0), Some(Acknowledged::Memory)) else {

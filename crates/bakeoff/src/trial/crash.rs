@@ -64,6 +64,13 @@ fn again(workload: &Workload) -> Option<Workload> {
     Some(writes)
 }
 
+/// The puts of a workload that can be made again; `None` where there are none.
+pub(crate) fn puts_again(workload: &Workload) -> Option<Workload> {
+    let mut puts = again(workload)?;
+    puts.mix.retain(|&operation, _| operation == Operation::Put);
+    Some(puts)
+}
+
 /// Writes for a while and kills all nodes meanwhile; tells what was under way, or why nothing was.
 pub(crate) fn under_load(
     of: &Writes<'_>,

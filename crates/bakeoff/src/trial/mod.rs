@@ -6,6 +6,7 @@ pub(crate) mod affinity;
 pub(crate) mod audit;
 pub(crate) mod baseline;
 pub(crate) mod crash;
+pub(crate) mod durability;
 pub(crate) mod load;
 pub(crate) mod neighbours;
 pub(crate) mod routes;
@@ -138,6 +139,7 @@ pub(crate) fn begun(trial: &Trial, started: String) -> TrialRecord {
         generator_cpus: Vec::new(),
         found: None,
         baseline_appends: Vec::new(),
+        durability: None,
         machines: Vec::new(),
     }
 }
@@ -494,6 +496,23 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let interrupted = self.context.interrupted;
         let seed = trial.seed;
         let keys_max = self.context.study.audit_keys;
+        let writes = crash::Writes {
+            system,
+            nodes: nodes.to_write_to(),
+            keyed,
+            workload,
+            load,
+            clients: load.clients_on(&trial.system).last().copied().unwrap_or(1),
+            threads: self.context.threads,
+            seed,
+            generators,
+        };
+        let guarantees = &contender.record.guarantees;
+        if guarantees.claims_disks() {
+            self.phase(PhaseName::CountingSyncs);
+            self.record.durability =
+                durability::observe(&writes, &cluster, guarantees, interrupted);
+        }
         let auditor = Auditor { system, keyed, keys_max, seed, interrupted, generators };
         self.phase(PhaseName::ReadingBack);
         self.record.audits.push(auditor.judge(&cluster, "after the load"));
@@ -506,17 +525,6 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let kill = self.context.study.kill.unwrap_or(system.kind().kill);
         let killed = if kill == Kill::UnderLoad {
             self.phase(PhaseName::KillingUnderLoad);
-            let writes = crash::Writes {
-                system,
-                nodes: nodes.to_write_to(),
-                keyed,
-                workload,
-                load,
-                clients: load.clients_on(&trial.system).last().copied().unwrap_or(1),
-                threads: self.context.threads,
-                seed,
-                generators,
-            };
             Some(crash::under_load(&writes, &cluster, interrupted))
         } else {
             self.phase(PhaseName::KillingAndRestarting);
@@ -534,7 +542,6 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let cluster = cluster.restart(interrupted)?;
         self.phase(PhaseName::ReadingBack);
         let audit = Audit { under_load, at_rest_because, ..auditor.judge(&cluster, when) };
-        let guarantees = &contender.record.guarantees;
         self.record.audits.push(audit::after_a_kill(audit, guarantees));
         verdicts::expect_answers(&self.record.audits, &mut self.record.checks);
         if interrupted.load(Ordering::Relaxed) { Err(Ended::Interrupted) } else { Ok(cluster) }

@@ -29,8 +29,11 @@ fn one_system_against_itself_differs_in_its_options_and_in_nothing_else() {
         .filter(|row| row["what"] != "answers waited in the generator")
         .map(|row| (text(&row["what"]), text(&row["weight"])))
         .collect();
-    let expected =
-        [("a write is acknowledged", "decides"), ("settings that depart from defaults", "matters")];
+    let expected = [
+        ("a write is acknowledged", "decides"),
+        ("syncs observed", "matters"),
+        ("settings that depart from defaults", "matters"),
+    ];
     assert_eq!(differing, expected, "{rows:#?}");
     let cells = &row("a write is acknowledged")["cells"];
     assert_eq!(text(&cells[0]), "on one node's disk");

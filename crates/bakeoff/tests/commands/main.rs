@@ -15,6 +15,7 @@ mod clusters;
 mod compare;
 mod conditions;
 mod diagnostics;
+mod durability;
 mod engine;
 mod fairness;
 mod gate;

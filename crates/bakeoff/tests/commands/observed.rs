@@ -28,6 +28,7 @@ fn a_trial_is_watched_from_its_beginning_to_its_end() {
         "starting",
         "filling",
         "load",
+        "counting syncs",
         "reading back",
         "killing and restarting",
         "reading back",

@@ -9,6 +9,7 @@ mod access_gateway;
 mod cache;
 mod contract;
 mod dbtester;
+mod durability;
 mod ingress;
 mod kubernetes;
 mod machine;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         contract::tests(&skipped),
         access_gateway::tests(&skipped),
         dbtester::tests(&skipped),
+        durability::tests(&skipped),
         ingress::tests(&skipped),
         kubernetes::tests(&skipped),
         machine::tests(&skipped),

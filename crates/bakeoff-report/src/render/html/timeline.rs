@@ -407,6 +407,7 @@ fn marks(svg: &mut Svg, x: &Axis, events: &[Event], bottom: f64) {
 fn short_name(name: &str) -> &str {
     match PhaseName::read(name) {
         Some(PhaseName::KillingAndRestarting) => "kill",
+        Some(PhaseName::CountingSyncs) => "sync",
         Some(PhaseName::ReadingBack) => "read",
         Some(PhaseName::Starting) => "start",
         Some(PhaseName::Filling) => "fill",

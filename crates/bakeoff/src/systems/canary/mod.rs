@@ -45,8 +45,8 @@ const SLOW_NODE: &str = "slow-node";
 const OPTIONS: &[KindOption] = &[
     KindOption {
         name: "sync",
-        form: OptionForm::Word(&["each", "none"]),
-        meaning: "whether the log is synced before a write is acknowledged",
+        form: OptionForm::Word(&["each", "none", "claimed"]),
+        meaning: "whether the log is synced before a write is acknowledged; `claimed`: it says so, and is not",
     },
     share("lose", "share of writes acknowledged and forgotten"),
     share("lose-on-restart", "share of writes that are gone after a restart"),
@@ -92,6 +92,7 @@ impl System for Canary {
         Declaration {
             guarantees: GuaranteeRules { guarantees, freshness },
             clients: Clients { http: true, ..Clients::default() },
+            unsafe_settings: &[("sync", &["none"])],
             ..Declaration::new(
                 Kind {
                     operations: Operation::KEY_VALUE,

@@ -29,7 +29,7 @@ use bakeoff_wire::ProtocolError;
 use bakeoff_wire::grpc::{Client, Status};
 
 use self::session::EtcdSession;
-use super::declaration::{Clients, Declaration, GuaranteeRules, Origin};
+use super::declaration::{Clients, Declaration, GuaranteeRules, ON, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
 use super::{
     ASKED, Access, Asked, ClientToken, ClusterStatus, Description, KvLoad, Login, NotReady, System,
@@ -91,6 +91,8 @@ impl System for Etcd {
         Declaration {
             guarantees: GuaranteeRules { guarantees, freshness },
             clients: Clients { alpn: &[b"h2"], ..Clients::default() },
+            // etcd takes every flag as a variable too.
+            unsafe_settings: &[("unsafe-no-fsync", ON), ("ETCD_UNSAFE_NO_FSYNC", ON)],
             ..Declaration::new(
                 Kind {
                     operations: OPERATIONS,

@@ -100,6 +100,11 @@ impl System for PostgreSql {
     fn declares(&self) -> Declaration {
         Declaration {
             guarantees: GuaranteeRules { guarantees, ..GuaranteeRules::default() },
+            unsafe_settings: &[
+                ("fsync", &["off", "false", "no", "0"]),
+                ("synchronous_commit", &["off", "false", "no", "0"]),
+                ("F", &[""]),
+            ],
             ..Declaration::new(
                 Kind { options: OPTIONS, nodes_max: 5, ..Kind::new("postgresql") },
                 Origin::Recipe(&recipe::RECIPE),

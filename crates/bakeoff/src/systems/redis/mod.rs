@@ -101,6 +101,7 @@ impl System for Redis {
             guarantees: GuaranteeRules { guarantees, freshness: |_, _| Freshness::Linearizable },
             level_words: LEVEL_WORDS,
             hooks: Hooks { carried: Some(CarriedMemory { give, take }), ..Hooks::default() },
+            unsafe_settings: &[("appendfsync", &["no", "everysec"]), ("appendonly", &["no"])],
             ..Declaration::new(
                 Kind {
                     operations: Operation::KEY_VALUE,

@@ -82,6 +82,7 @@ impl System for ZooKeeper {
     fn declares(&self) -> Declaration {
         Declaration {
             guarantees: GuaranteeRules { guarantees, freshness },
+            unsafe_settings: &[("zookeeper.forceSync", &["no"])],
             ..Declaration::new(
                 Kind {
                     operations: Operation::CONDITIONAL,

@@ -1,0 +1,65 @@
+//! Tests of how a report shows observed syncs, and lowers a claim that they contradict.
+
+use bakeoff_core::record::{Acknowledged, Durability, NodeSyncs, Record};
+use bakeoff_report::Report;
+use bakeoff_report::fairness::Weight;
+
+use super::fairness::{check, row, texts};
+use super::{NARROW, full, repeated};
+
+/// The probe of a trial: 50 writes, and these syncs of one node.
+fn probe(syncs: u64, unsafe_settings: &[&str]) -> Option<Durability> {
+    let node = vec![NodeSyncs { name: "zookeeper-1".into(), syncs }];
+    let seen = Durability::judged(Acknowledged::Disk, 50, 1, vec![node]);
+    Some(seen.with_unsafe_settings(unsafe_settings.iter().map(|one| (*one).into()).collect()))
+}
+
+#[test]
+fn observed_syncs_lower_a_claim_of_disks() {
+    let observed = |record: &mut Record| {
+        record.trials.iter_mut().for_each(|trial| trial.durability = probe(50, &[]));
+        // One of its trials is enough.
+        let second = record.trials.iter().position(|one| one.trial.system == "zookeeper").unwrap();
+        record.trials[second].durability = probe(0, &["`-Dzookeeper.forceSync=no` on zookeeper-1"]);
+    };
+    let mut record = repeated();
+    observed(&mut record);
+    let report = Report::new(&record);
+    let why =
+        "ran with `-Dzookeeper.forceSync=no` on zookeeper-1: 0 syncs for 50 acknowledged writes";
+    let finding = format!("zookeeper claims a majority's disks for acknowledged writes, but {why}");
+    assert_eq!(report.findings()[0], finding);
+    let seen = row(&report, "syncs observed");
+    assert_eq!(seen.weight, Weight::Decides);
+    assert_eq!(texts(&seen), ["by a majority for each write", why]);
+    let unequal = "acknowledged writes are not equally safe: etcd acknowledges a write on a majority's \
+                   disks; zookeeper acknowledges a write in the page caches of a majority; a power cut \
+                   may take what zookeeper acknowledged";
+    check(
+        observed,
+        "a write is acknowledged",
+        Weight::Decides,
+        [
+            "on a majority's disks",
+            "observed in the page caches of a majority, claimed on a majority's disks",
+        ],
+        Some(unequal),
+    );
+    let text = full(&report, &NARROW);
+    assert!(text.contains("durability not as claimed"), "{text}");
+}
+
+#[test]
+fn unchecked_syncs_are_unknown_and_lower_nothing() {
+    check(
+        |record| {
+            record.trials.iter_mut().for_each(|trial| trial.durability = probe(50, &[]));
+            let why = "the kernel forbids tracing it";
+            record.trials[0].durability = Some(Durability::not_checked(why));
+        },
+        "syncs observed",
+        Weight::Unknown,
+        ["not checked: the kernel forbids tracing it", "by a majority for each write"],
+        None,
+    );
+}
