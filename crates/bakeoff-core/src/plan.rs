@@ -18,6 +18,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 
 use crate::study::{Arrivals, Load, Stop, Study};
+use crate::units::{plural, rate_text};
 
 use williams::Williams;
 
@@ -132,5 +133,43 @@ pub fn load_kind(load: &Load) -> &'static str {
     match load.arrivals {
         Arrivals::Closed => "closed",
         Arrivals::Constant { .. } | Arrivals::Poisson { .. } => "open",
+    }
+}
+
+/// Names a load in a few words: `closed load, 16 clients`, `open load, 1,000/s`. A search is `open load`, since
+/// each of its tries has a rate of its own.
+pub fn load_text(load: &Load) -> String {
+    let kind = load_kind(load);
+    match (load.arrivals.rate(), &load.find) {
+        (_, Some(_)) => format!("{kind} load"),
+        (Some(rate), None) => format!("{kind} load, {}", rate_text(rate)),
+        (None, None) => {
+            let own = load.clients_for.values().flatten();
+            let clients: Vec<u32> = load.clients.iter().chain(own).copied().collect();
+            format!("{kind} load, {}", clients_text(&clients))
+        }
+    }
+}
+
+/// Words the clients of a load's stages: `64 clients`, `1 to 100 clients`.
+pub fn clients_text(stages: &[u32]) -> String {
+    let least = stages.iter().min().copied().unwrap_or_default();
+    let most = stages.iter().max().copied().unwrap_or_default();
+    match least == most {
+        true => plural(most.into(), "client"),
+        false => format!("{least} to {most} clients"),
+    }
+}
+
+/// Forecasts the operations of a trial, or of one stage of a sweep; `None` if a system's speed decides it.
+pub fn forecast(load: &Load) -> Option<u64> {
+    let stages = load.clients.len().max(1) as u64;
+    match (load.stop, load.arrivals.rate()) {
+        _ if load.find.is_some() => None,
+        (Stop::Operations(count), _) => Some(count / stages),
+        (Stop::After(time), Some(rate)) => {
+            Some((rate * time.as_secs_f64() / stages as f64).round() as u64)
+        }
+        (Stop::After(_), None) => None,
     }
 }

@@ -66,6 +66,15 @@ pub fn sample_min(quantile: f64) -> u64 {
     (BEYOND_MIN / rarer - 1e-6).ceil() as u64
 }
 
+/// High percentiles that may decide, the highest first.
+pub const TAILS: [(&str, f64); 4] = [("p99", 0.99), ("p95", 0.95), ("p90", 0.9), ("p50", 0.5)];
+
+/// Returns the highest of [`TAILS`] that this number of operations supports; the lowest if none is supported.
+pub fn tail(operations: u64) -> (&'static str, f64) {
+    let supported = TAILS.into_iter().find(|(_, quantile)| operations >= sample_min(*quantile));
+    supported.unwrap_or(TAILS[TAILS.len() - 1])
+}
+
 /// A distribution of operations.
 #[derive(Debug, Clone)]
 pub struct Ranked<'a> {
@@ -322,6 +331,13 @@ mod tests {
 
     fn ranked(successes: Latencies, waits: Latencies, failures: u64) -> Ranked<'static> {
         Ranked::new(Cow::Owned(successes), Cow::Owned(waits), failures)
+    }
+
+    #[test]
+    fn tail_is_the_highest_percentile_that_the_operations_support() {
+        let tails = [0, 19, 20, 99, 100, 199, 200, 999, 1000, 1_000_000].map(|n| tail(n).0);
+        let expected = ["p50", "p50", "p50", "p50", "p90", "p90", "p95", "p95", "p99", "p99"];
+        assert_eq!(tails, expected);
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub mod samples;
 mod sentence;
 mod student;
 
-pub use sentence::{Comparing, Contender, sentence, sentence_of_rates};
+pub use sentence::{Comparing, Contender, Counted, NotCompared, Scene, Tail, TailFound, sentence};
 
 use std::fmt;
 

@@ -1,11 +1,20 @@
 //! The sentence that compares the systems of one workload and load.
 //!
-//! Not here: whether they differ (`judge`), which figures there are (`report`).
+//! A claim carries its conditions: what favours the better system besides its product stands in the same
+//! clause.
+//!
+//! Not here: whether they differ (`judge`), which figures and conditions there are (`report`).
+
+mod tail;
+
+use std::fmt;
 
 use super::judge::{Finding, TestResult};
 use super::rounds::Withheld;
 use super::{and, interval_text, middle, min_detectable_text, ratio_text};
 use crate::units::{figure_text, trials_text};
+
+pub use tail::{Tail, TailFound};
 
 /// One system under one workload and load, as the sentence sees it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -14,9 +23,9 @@ pub struct Contender {
     pub name: String,
     /// Mean throughput of each valid trial, per second.
     pub rates: Vec<f64>,
-    /// Median over its valid trials of the 99th percentile of response time, as text.
-    pub p99: Option<String>,
-    /// Caveats wherever it is called better: errors, failed audits.
+    /// A high percentile of its response time: `p99 response time 20.5 ms`. It stands where nothing is compared.
+    pub tail: Option<String>,
+    /// Caveats in any case: errors, untrue answers, time without success.
     pub caveats: Vec<String>,
     /// Which of its trials failed through its own doing, and how: `3 of etcd's 7 trials failed an audit`.
     pub failed: Option<String>,
@@ -27,7 +36,7 @@ pub struct Contender {
 }
 
 /// Judgement of two systems' throughput. All of it is of the same rounds: those in which both are valid.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Comparing {
     /// The first by the second.
     pub answer: TestResult,
@@ -39,6 +48,52 @@ pub struct Comparing {
     pub withheld: Option<Withheld>,
     /// Both medians with failed trials taken as having done nothing.
     pub worst: Option<(f64, f64)>,
+    /// Conditions that favour the better one, as clauses about `it`.
+    pub conditions: Vec<String>,
+    /// How a high percentile of response time compares, if it was judged.
+    pub tail: Option<Tail>,
+}
+
+/// Reason why two systems were not compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotCompared {
+    /// Fewer than [`super::TRIALS_MIN`] rounds.
+    TooFew,
+    /// Another reason, as a clause.
+    Because(String),
+}
+
+impl fmt::Display for NotCompared {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooFew => to.write_str("too few to call a difference"),
+            Self::Because(why) => write!(to, "not compared: {why}"),
+        }
+    }
+}
+
+/// Subject of a sentence.
+#[derive(Debug, Clone)]
+pub struct Scene<'a> {
+    /// The figure that is compared.
+    pub counted: Counted<'a>,
+    /// `create/steady`.
+    pub place: &'a str,
+    /// The kind of load: `closed load, 64 clients`.
+    pub load: &'a str,
+    /// Whether operations are due at a rate that the systems do not set.
+    pub open: bool,
+    /// Clauses about response times, where these decide.
+    pub deciding: Vec<String>,
+}
+
+/// The figure that a sentence compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counted<'a> {
+    /// Operations per second: `puts`.
+    PerSecond(&'a str),
+    /// The highest rate that keeps this objective: `p99 < 50ms`.
+    HighestRate(&'a str),
 }
 
 /// Claim for the first of two.
@@ -68,57 +123,86 @@ impl Comparing {
             answer: self.answer.turned(),
             medians: turn(self.medians),
             worst: self.worst.map(turn),
+            tail: self.tail.map(Tail::turned),
             ..self
         }
     }
 }
 
-/// The sentence about one workload and load.
-///
-/// `operations` is what is counted (`puts`), `place` where (`create/steady`), `open` whether the
-/// load was open. `judged` tells of two contenders, by their places, how their throughput compares;
-/// `None` means too few trials. Contenders that are `left_out` are named with their reason and never
-/// ranked. Of the rest the one with the most differences in its favour, and of several the one with the
-/// highest median, is compared with each of the others. Each comparison's ratio, interval, medians and
-/// claim are of the same rounds. In an open load that all kept up with, throughput is what was offered and
-/// shows no difference, so none is looked for. Caveats and failures stand in the same sentence.
-pub fn sentence(
-    operations: &str,
-    place: &str,
-    open: bool,
-    contenders: &[Contender],
-    judged: &dyn Fn(usize, usize) -> Option<Comparing>,
-) -> String {
-    let what = What {
-        figure: format!("{operations} per second under {place}"),
-        verb: "did",
-        unit: "",
-        as_the: "",
-    };
-    wording(&what, open, contenders, judged)
+/// A clause, and what qualifies it.
+struct Clause {
+    text: String,
+    but: Vec<String>,
 }
 
-/// The sentence about the highest rates that keep an objective (`p99 < 50ms`): `rates` of contenders
-/// are those.
-pub fn sentence_of_rates(
-    objective: &str,
-    place: &str,
-    contenders: &[Contender],
-    judged: &dyn Fn(usize, usize) -> Option<Comparing>,
-) -> String {
-    let what = What {
-        figure: format!("highest rate that keeps {objective} under {place}"),
-        verb: "had",
-        unit: "/s",
-        as_the: "as the ",
+impl Clause {
+    fn plain(text: String) -> Self {
+        Self { text, but: Vec::new() }
+    }
+}
+
+impl fmt::Display for Clause {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.but.as_slice() {
+            [] => to.write_str(&self.text),
+            but => write!(to, "{}, but {}", self.text, and(but)),
+        }
+    }
+}
+
+type Judged<'a> = dyn Fn(usize, usize) -> Result<Comparing, NotCompared> + 'a;
+
+/// The sentence about one workload and load.
+///
+/// `judged` tells of two contenders, by their places, how their throughput compares. Contenders that are
+/// `left_out` are named with their reason and never ranked. Of the rest the one with the most differences
+/// in its favour, and of several the one with the highest median, is compared with each of the others.
+/// Each comparison's ratio, interval, medians and claim are of the same rounds, and a claim names the
+/// conditions that favour its winner. In an open load that all kept up with, throughput is what was
+/// offered and shows no difference, so none is looked for. Caveats and failures stand in the first clause.
+pub fn sentence(scene: &Scene<'_>, contenders: &[Contender], judged: &Judged<'_>) -> String {
+    let what = What::new(scene);
+    let takes_part =
+        |(_, one): &(usize, &Contender)| one.left_out.is_none() && !one.rates.is_empty();
+    let ranked: Vec<(usize, &Contender)> =
+        contenders.iter().enumerate().filter(takes_part).collect();
+    let all: Vec<&Contender> = ranked.iter().map(|(_, one)| *one).collect();
+    let mut clauses = match all.as_slice() {
+        [] => {
+            vec![Clause::plain(format!("nothing can be said of {}{}", what.the(), what.full()))]
+        }
+        [only] => {
+            let mut clauses = vec![Clause::plain(did(&all, &what, true))];
+            clauses.extend(only.tail.clone().map(Clause::plain));
+            if contenders.len() == 1 {
+                clauses.push(Clause::plain("one system: nothing is compared".to_owned()));
+            }
+            clauses
+        }
+        all if scene.open && all.iter().all(|one| one.kept_up) => {
+            let deciding = scene.deciding.iter().cloned().map(Clause::plain);
+            std::iter::once(Clause::plain(kept_up(all, &what))).chain(deciding).collect()
+        }
+        _ => compared(ranked, &what, judged),
     };
-    wording(&what, false, contenders, judged)
+    let mut caveats: Vec<String> = all.iter().flat_map(|one| one.caveats.clone()).collect();
+    caveats.extend(all.iter().filter_map(|one| one.failed.clone()));
+    // A claim that has it as a condition says it already.
+    caveats.retain(|caveat| !clauses.iter().any(|clause| clause.to_string().contains(caveat)));
+    if let Some(first) = clauses.first_mut() {
+        first.but.extend(caveats);
+    }
+    let left_out = contenders.iter().filter_map(|one| one.left_out.clone());
+    let clauses = clauses.iter().map(Clause::to_string).chain(left_out);
+    clauses.collect::<Vec<_>>().join("; ")
 }
 
 /// Subject of a comparison, in words.
-struct What {
+struct What<'a> {
     /// `puts per second under create/steady`.
     figure: String,
+    /// `closed load, 64 clients`.
+    load: &'a str,
     /// `did`.
     verb: &'static str,
     /// Behind each number.
@@ -127,84 +211,82 @@ struct What {
     as_the: &'static str,
 }
 
-fn wording(
-    what: &What,
-    open: bool,
-    contenders: &[Contender],
-    judged: &dyn Fn(usize, usize) -> Option<Comparing>,
-) -> String {
-    let takes_part =
-        |(_, one): &(usize, &Contender)| one.left_out.is_none() && !one.rates.is_empty();
-    let ranked: Vec<(usize, &Contender)> =
-        contenders.iter().enumerate().filter(takes_part).collect();
-    let all: Vec<&Contender> = ranked.iter().map(|(_, one)| *one).collect();
-    let mut clauses = match all.as_slice() {
-        [] => vec![format!("nothing can be said of {}{}", what.the(), what.figure)],
-        [_] => vec![did(&all, what, true)],
-        all if open && all.iter().all(|one| one.kept_up) => vec![kept_up(all, &what.figure)],
-        _ => compared(ranked, what, judged),
-    };
-    let p99: Vec<String> =
-        all.iter().filter_map(|one| Some(format!("{} {}", one.name, one.p99.as_ref()?))).collect();
-    if !p99.is_empty() {
-        clauses.push(format!("p99 response time: {}", p99.join(", ")));
+impl<'a> What<'a> {
+    fn new(scene: &Scene<'a>) -> Self {
+        let (place, load) = (scene.place, scene.load);
+        match scene.counted {
+            Counted::PerSecond(operations) => Self {
+                figure: format!("{operations} per second under {place}"),
+                load,
+                verb: "did",
+                unit: "",
+                as_the: "",
+            },
+            Counted::HighestRate(objective) => Self {
+                figure: format!("highest rate that keeps {objective} under {place}"),
+                load,
+                verb: "had",
+                unit: "/s",
+                as_the: "as the ",
+            },
+        }
     }
-    let mut caveats: Vec<String> = all.iter().flat_map(|one| one.caveats.clone()).collect();
-    caveats.extend(all.iter().filter_map(|one| one.failed.clone()));
-    if !caveats.is_empty() {
-        // Right behind the claim that it qualifies.
-        clauses.insert(1, format!("but {}", and(&caveats)));
-    }
-    clauses.extend(contenders.iter().filter_map(|one| one.left_out.clone()));
-    clauses.join("; ")
-}
 
-impl What {
     fn the(&self) -> &'static str {
         self.as_the.strip_prefix("as ").unwrap_or_default()
     }
+
+    /// The figure with the kind of load.
+    fn full(&self) -> String {
+        format!("{} ({})", self.figure, self.load)
+    }
 }
 
-fn kept_up(all: &[&Contender], what: &str) -> String {
+fn kept_up(all: &[&Contender], what: &What<'_>) -> String {
     let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
     let rates: Vec<String> = all.iter().map(|one| median(one)).collect();
     format!(
-        "{} kept up with what was offered: {} {what} {}",
+        "{} kept up with what was offered: {} {} {}",
         and(&names),
         and(&rates),
+        what.full(),
         in_trials(all)
     )
 }
 
 /// The clauses that compare the best with each other.
-fn compared(
-    ranked: Vec<(usize, &Contender)>,
-    what: &What,
-    judged: &dyn Fn(usize, usize) -> Option<Comparing>,
-) -> Vec<String> {
+fn compared(ranked: Vec<(usize, &Contender)>, what: &What<'_>, judged: &Judged<'_>) -> Vec<Clause> {
     let (best_place, best) = the_best(&ranked, judged);
-    let others: Vec<(&Contender, Option<Comparing>)> =
+    let others: Vec<(&Contender, Result<Comparing, NotCompared>)> =
         others(&ranked, best_place).map(|(place, one)| (one, judged(best_place, place))).collect();
-    if others.iter().all(|(_, comparing)| comparing.is_none()) {
+    if let Some(why) = not_compared(&others) {
         let in_order: Vec<&Contender> = ranked.iter().map(|(_, one)| *one).collect();
-        return vec![format!("{}: too few to call a difference", did(&in_order, what, true))];
+        let did = did(&in_order, what, true);
+        let once = in_order.iter().all(|one| one.rates.len() == 1);
+        return vec![Clause::plain(match why {
+            NotCompared::TooFew if once => {
+                format!("{did}: one trial per system, nothing is compared")
+            }
+            why => format!("{did}: {why}"),
+        })];
     }
+    let tail = tail::clause(best, &others);
     let higher: Vec<(&Contender, Comparing)> = others
         .iter()
-        .filter_map(|(other, comparing)| Some((*other, (*comparing)?)))
+        .filter_map(|(other, comparing)| Some((*other, comparing.clone().ok()?)))
         .filter(|(_, comparing)| comparing.claim() == Claim::Higher)
         .collect();
     let mut clauses = Vec::new();
     // What is of the same rounds is told together.
     let mut told: Vec<(&Contender, Comparing)> = Vec::new();
-    for one in &higher {
+    for one in higher {
         let alike = |other: &Comparing| {
             other.rounds == one.1.rounds && other.medians.0.to_bits() == one.1.medians.0.to_bits()
         };
         if !told.is_empty() && !told.iter().all(|(_, other)| alike(other)) {
             clauses.push(sustained(best, &std::mem::take(&mut told), what, clauses.is_empty()));
         }
-        told.push(*one);
+        told.push(one);
     }
     if !told.is_empty() {
         clauses.push(sustained(best, &told, what, clauses.is_empty()));
@@ -212,24 +294,33 @@ fn compared(
     for (other, comparing) in others {
         let is_first = clauses.is_empty();
         let under = match is_first {
-            true => format!(" in {}{}", what.the(), what.figure),
+            true => format!(" in {}{}", what.the(), what.full()),
             false => String::new(),
         };
-        clauses.push(match comparing.map(|comparing| (comparing.claim(), comparing)) {
-            None => {
-                format!("{}: too few to call a difference", did(&[best, other], what, is_first))
+        let comparing = match comparing {
+            Ok(comparing) => comparing,
+            Err(why) => {
+                let did = did(&[best, other], what, is_first);
+                clauses.push(Clause::plain(format!("{did}: {why}")));
+                continue;
             }
-            Some((Claim::Higher, _)) => continue,
-            Some((Claim::Lower, comparing)) => {
-                sustained(other, &[(best, comparing.turned())], what, is_first)
-            }
-            Some((Claim::NoneShown, comparing)) => no_difference(best, other, &under, comparing),
-            Some((Claim::Withheld(why), comparing)) => {
-                withheld((best, other), &under, comparing, why)
-            }
+        };
+        clauses.push(match comparing.claim() {
+            Claim::Higher => continue,
+            Claim::Lower => sustained(other, &[(best, comparing.turned())], what, is_first),
+            Claim::NoneShown => Clause::plain(no_difference(best, other, &under, &comparing)),
+            Claim::Withheld(why) => Clause::plain(withheld((best, other), &under, &comparing, why)),
         });
     }
+    clauses.extend(tail.map(Clause::plain));
     clauses
+}
+
+/// Returns the first reason if no pair was compared.
+fn not_compared(others: &[(&Contender, Result<Comparing, NotCompared>)]) -> Option<NotCompared> {
+    let reasons: Option<Vec<&NotCompared>> =
+        others.iter().map(|(_, comparing)| comparing.as_ref().err()).collect();
+    reasons?.first().map(|why| (*why).clone())
 }
 
 /// All but the one at this place, the highest median first.
@@ -246,14 +337,11 @@ fn others<'a>(
 /// The one with the most claims for it less those against it. Of several it is the one whose median is
 /// the higher in most pairs, each over the rounds that the pair shares; of several of these the one with
 /// the highest median of all its trials.
-fn the_best<'a>(
-    ranked: &[(usize, &'a Contender)],
-    judged: &dyn Fn(usize, usize) -> Option<Comparing>,
-) -> (usize, &'a Contender) {
+fn the_best<'a>(ranked: &[(usize, &'a Contender)], judged: &Judged<'_>) -> (usize, &'a Contender) {
     let net = |at: usize| -> (i32, i32) {
         let mut sum = (0, 0);
         for &(other, _) in ranked.iter().filter(|(place, _)| *place != at) {
-            let Some(comparing) = judged(at, other) else { continue };
+            let Ok(comparing) = judged(at, other) else { continue };
             sum.0 += match comparing.claim() {
                 Claim::Higher => 1,
                 Claim::Lower => -1,
@@ -275,14 +363,15 @@ fn the_best<'a>(
     *ranked.iter().max_by(better).expect("there are at least two")
 }
 
-/// `etcd sustained 1.74 times zookeeper's puts per second under create/steady (95 % interval 1.61 to
-/// 1.88, 7 trials each; medians 5,100 and 2,930)`; `whole`: of what was not said before.
+/// `etcd sustained 1.74 times zookeeper's puts per second under create/steady (closed load, 64 clients; 95 %
+/// interval 1.61 to 1.88, 7 trials each; medians 5,100 and 2,930)`; `whole`: what was compared was not said
+/// before.
 fn sustained(
     best: &Contender,
     apart: &[(&Contender, Comparing)],
-    what: &What,
+    what: &What<'_>,
     whole: bool,
-) -> String {
+) -> Clause {
     let rounds = apart.first().map_or(0, |(_, comparing)| comparing.rounds);
     let mut all = vec![best];
     all.extend(apart.iter().map(|(other, _)| *other));
@@ -308,13 +397,39 @@ fn sustained(
         }
     };
     let medians = and(&medians);
-    let figure = if whole { format!(" {}", what.figure) } else { String::new() };
-    format!("{} sustained {times}{figure} ({intervals}, {trials}; medians {medians})", best.name)
+    let (figure, load) = match whole {
+        true => (format!(" {}", what.figure), format!("{}; ", what.load)),
+        false => (String::new(), String::new()),
+    };
+    let text = format!(
+        "{} sustained {times}{figure} ({load}{intervals}, {trials}; medians {medians})",
+        best.name
+    );
+    Clause { text, but: conditions(apart) }
+}
+
+/// The conditions of a claim over several, each once; `(unlike consul)` stands behind those that do not hold
+/// against all.
+fn conditions(apart: &[(&Contender, Comparing)]) -> Vec<String> {
+    let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (other, comparing) in apart {
+        for condition in &comparing.conditions {
+            match found.iter_mut().find(|(same, _)| same == condition) {
+                Some((_, unlike)) => unlike.push(&other.name),
+                None => found.push((condition, vec![&other.name])),
+            }
+        }
+    }
+    let text = |(condition, unlike): (&str, Vec<&str>)| match unlike.len() == apart.len() {
+        true => condition.to_owned(),
+        false => format!("{condition} (unlike {})", and(&unlike)),
+    };
+    found.into_iter().map(text).collect()
 }
 
 /// `no difference shown between etcd and zookeeper in puts per second under create/steady; a
 /// difference of more than 6.0 % would have been detected (5 trials each; medians 5,100 and 5,080)`.
-fn no_difference(best: &Contender, other: &Contender, under: &str, of: Comparing) -> String {
+fn no_difference(best: &Contender, other: &Contender, under: &str, of: &Comparing) -> String {
     let seen = match of.answer.finding {
         Finding::NoneShown { min_detectable } => min_detectable_text(min_detectable),
         Finding::Higher | Finding::Lower => String::new(),
@@ -332,7 +447,8 @@ fn no_difference(best: &Contender, other: &Contender, under: &str, of: Comparing
 /// `etcd is not said to be better than zookeeper in puts per second under create/steady, though its median
 /// is 1.05 times the other's in the 4 rounds with valid trials of both (95 % interval 1.04 to 1.06; medians
 /// 5,250 and 5,000): with its 3 failed trials taken as 0 the medians are 5,100 and 5,000`.
-fn withheld(both: (&Contender, &Contender), under: &str, of: Comparing, why: Withheld) -> String {
+fn withheld(both: (&Contender, &Contender), under: &str, of: &Comparing, why: Withheld) -> String {
+    let of = of.clone();
     let first_is_higher = of.answer.finding == Finding::Higher;
     let ((higher, other), of) =
         if first_is_higher { (both, of) } else { ((both.1, both.0), of.turned()) };
@@ -376,7 +492,7 @@ fn rounds_text(all: &[&Contender], rounds: usize) -> String {
 
 /// `etcd did 2,921 and zookeeper 3,115 puts per second under create/best in 1 trial each`; `whole`:
 /// what it is that they did was not said before.
-fn did(all: &[&Contender], what: &What, whole: bool) -> String {
+fn did(all: &[&Contender], what: &What<'_>, whole: bool) -> String {
     let each: Vec<String> = (0..)
         .zip(all)
         .map(|(place, one)| {
@@ -384,7 +500,7 @@ fn did(all: &[&Contender], what: &What, whole: bool) -> String {
             format!("{}{did} {}{}", one.name, median(one), what.unit)
         })
         .collect();
-    let figure = if whole { format!(" {}{}", what.as_the, what.figure) } else { String::new() };
+    let figure = if whole { format!(" {}{}", what.as_the, what.full()) } else { String::new() };
     format!("{}{figure} {}", and(&each), in_trials(all))
 }
 

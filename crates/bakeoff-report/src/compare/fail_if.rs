@@ -246,7 +246,8 @@ impl FailIf {
     pub(super) fn ask(&self, compared: &Compared) -> FailIfOutcome {
         let (mut proven, mut unclear) = (Vec::new(), Vec::new());
         let mut any = false;
-        for (place, change) in compared.changes() {
+        for (section, change) in compared.changes() {
+            let (place, load) = (&section.place, &section.load);
             if change.quantity != self.quantity || !self.is_about(place, &change.system) {
                 continue;
             }
@@ -262,7 +263,7 @@ impl FailIf {
                 continue;
             };
             let seen = format!(
-                "{at}: {} ({} interval {} to {})",
+                "{at}: {} ({load}; {} interval {} to {})",
                 self.signed(change.change().unwrap_or_default()),
                 compared.confidence_text(),
                 self.signed(low),

@@ -12,9 +12,9 @@ use std::fmt;
 use bakeoff_core::check::Cause;
 use bakeoff_core::condition::Misread;
 use bakeoff_core::record::{Gate, Record, SystemRecord, TrialRecord};
-use bakeoff_core::stats::Figure;
 use bakeoff_core::stats::gate::{self, LEVEL, Shortfall};
 use bakeoff_core::stats::judge::{self, Correction, Question, Scale, Trials};
+use bakeoff_core::stats::{Figure, and};
 use bakeoff_core::study::BUILDS;
 use bakeoff_core::units::{share_text, trials_text};
 
@@ -23,6 +23,7 @@ use super::{
     Change, Compared, FailIf, FailIfOutcome, Section, Subject, same_memory, scale, unlike,
 };
 use crate::derive::comparison::Comparison;
+use crate::derive::conditions::lesser_guarantees;
 use crate::derive::durability;
 use crate::derive::judgement::{clients, subjects};
 use crate::model::contender::Contender;
@@ -102,6 +103,7 @@ impl Compared {
             sections.push(Section {
                 place: one.place(),
                 load_kind: bakeoff_core::plan::load_kind(&one.load),
+                load: one.load_text(),
                 family: 0,
                 changes,
             });
@@ -132,6 +134,7 @@ impl Compared {
             outcomes: Vec::new(),
             gate: Some(asked.clone()),
             own_failures: record.trials.iter().any(failed_by_itself),
+            weaker: weaker(&comparisons),
             shortfall: lacking.into_iter().max_by_key(|lacks| lacks.rounds),
         };
         compared.outcomes =
@@ -183,12 +186,33 @@ impl Compared {
                 "nobody can tell: nothing that is asked is proven of the new build of {system}, and it \
                  is not ruled out that it lost {detect}"
             ),
-            Passed::Yes => format!(
-                "pass: nothing that is asked is proven of the new build of {system}, and that it lost \
-                 {detect} is ruled out"
-            ),
+            Passed::Yes => {
+                let but = match self.weaker.as_slice() {
+                    [] => String::new(),
+                    weaker => format!(", but {}", and(weaker)),
+                };
+                format!(
+                    "pass: nothing that is asked is proven of the new build of {system}, and that it \
+                     lost {detect} is ruled out{but}"
+                )
+            }
         })
     }
+}
+
+/// Returns the guarantees and checks that favour the new build, as clauses.
+fn weaker(comparisons: &[Comparison]) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for of in comparisons {
+        let [base, new] = BUILDS.map(|name| of.contenders.iter().find(|one| one.system == name));
+        let (Some(base), Some(new)) = (base, new) else { continue };
+        for one in lesser_guarantees(new, base, of, "the new build") {
+            if !found.contains(&one) {
+                found.push(one);
+            }
+        }
+    }
+    found
 }
 
 /// Returns the quantity that a load was run for.
@@ -322,6 +346,7 @@ fn differences(record: &Record, comparisons: &[Comparison]) -> Vec<String> {
     if !changed.is_empty() {
         found.push(format!("base and new differ: {}", changed.join(", ")));
     }
+    found.extend(weaker(comparisons));
     found.extend(
         comparisons.iter().flat_map(crate::derive::findings::findings).map(|finding| finding.text),
     );

@@ -22,6 +22,7 @@ use bakeoff_core::stats::judge::{self, Correction, Finding, Question, Scale, Tes
 use bakeoff_core::stats::{Figure, Summary, TRIALS_MIN};
 use serde_json::Value;
 
+use crate::derive::conditions::lesser_guarantees;
 use crate::derive::judgement::{JUDGED, clients, label, subjects};
 use crate::derive::nodes;
 use crate::model::contender::Contender;
@@ -54,6 +55,8 @@ pub struct Compared {
     gate: Option<Gate>,
     /// Whether trials of a gate are not valid for another reason than the machine.
     own_failures: bool,
+    /// Guarantees and checks that favour the new one, as clauses.
+    weaker: Vec<String>,
     /// Rounds that it lacks.
     shortfall: Option<Shortfall>,
 }
@@ -63,6 +66,8 @@ pub struct Compared {
 struct Section {
     place: String,
     load_kind: &'static str,
+    /// `closed load, 64 clients`.
+    load: String,
     family: usize,
     changes: Vec<Change>,
 }
@@ -93,16 +98,27 @@ impl Compared {
         let (before, after) = (Contest::all(base), Contest::all(new));
         let between = Between::new(base, new, known);
         let mut sections = Vec::new();
+        let mut weaker: Vec<String> = Vec::new();
         for ours in &after {
             let Some(theirs) = before.iter().find(|one| one.place() == ours.place()) else {
                 continue;
             };
             sections.push(Section::new(theirs, ours, &between, conditions));
+            for new in &ours.contenders {
+                let base = theirs.contenders.iter().find(|one| one.system == new.system);
+                let name = format!("{} in the new run", new.system);
+                weaker
+                    .extend(base.iter().flat_map(|base| lesser_guarantees(new, base, ours, &name)));
+            }
         }
+        weaker.sort_unstable();
+        weaker.dedup();
+        let mut found = differences(["base run", "new run"], base, new, &before, &after);
+        found.splice(0..0, weaker.iter().cloned());
         let mut compared = Self {
             base: named(base),
             new: named(new),
-            differences: differences(["base run", "new run"], base, new, &before, &after),
+            differences: found,
             runs: between.runs(),
             unproven: match between {
                 Between::Unknown(why) => Some(why),
@@ -112,6 +128,7 @@ impl Compared {
             outcomes: Vec::new(),
             gate: None,
             own_failures: false,
+            weaker,
             shortfall: None,
         };
         compared.outcomes =
@@ -141,10 +158,10 @@ impl Compared {
         }
     }
 
-    fn changes(&self) -> impl Iterator<Item = (&str, &Change)> {
+    fn changes(&self) -> impl Iterator<Item = (&Section, &Change)> {
         self.sections
             .iter()
-            .flat_map(|section| section.changes.iter().map(|change| (&*section.place, change)))
+            .flat_map(|section| section.changes.iter().map(move |change| (section, change)))
     }
 }
 
@@ -235,7 +252,8 @@ impl Section {
             }
             change.answer = answer;
         }
-        Self { place, load_kind: bakeoff_core::plan::load_kind(&new.load), family, changes }
+        let load_kind = bakeoff_core::plan::load_kind(&new.load);
+        Self { place, load_kind, load: new.load_text(), family, changes }
     }
 }
 

@@ -116,6 +116,7 @@ pub fn json(compared: &Compared) -> Value {
         value!({
             "place": section.place,
             "load_kind": section.load_kind,
+            "load_text": section.load,
             "corrected_for": section.family,
             "changes": section.changes.iter().map(change).collect::<Vec<_>>(),
         })
@@ -209,7 +210,7 @@ fn table(compared: &Compared, section: &Section) -> Table {
         family => format!("{sure} intervals corrected for {family} comparisons"),
     };
     Table {
-        title: Some(format!("{}, {} load; {corrected}", section.place, section.load_kind)),
+        title: Some(format!("{}, {}; {corrected}", section.place, section.load)),
         corner: String::new(),
         labels: section
             .changes

@@ -5,18 +5,19 @@
 use std::ops::Deref;
 
 use bakeoff_core::check::Cause;
-use bakeoff_core::measurement::ErrorKind;
+use bakeoff_core::measurement::{ErrorKind, STOOD_STILL_MIN};
 use bakeoff_core::record::Record;
-use bakeoff_core::stats::{self, Figure};
+use bakeoff_core::stats::{self, Comparing, Counted, Figure, NotCompared, Scene};
 use bakeoff_core::units::{share_text, trials_text};
 use bakeoff_core::workload::mix64;
 
-use crate::derive::judgement::{Judgement, LedBy};
+use crate::derive::conditions;
+use crate::derive::judgement::{self, Judgement, LedBy};
 use crate::derive::machine_baseline::Limits;
 use crate::derive::position::Position;
 use crate::model::contender::Contender;
 use crate::model::contest::Contest;
-use crate::model::quantity::{Point, Quantity};
+use crate::model::quantity::Quantity;
 use crate::model::trial::TrialFigures;
 
 /// All systems under one workload and one load, and what follows from their trials.
@@ -39,8 +40,6 @@ impl Deref for Comparison {
         &self.contest
     }
 }
-
-const P99: Quantity = Quantity::Response(Point::P99);
 
 impl Comparison {
     /// Returns every workload under each of its loads, in the study's order, judged.
@@ -72,22 +71,55 @@ impl Comparison {
         let contenders = self.contenders.iter();
         let contenders: Vec<_> =
             contenders.map(|one| for_the_sentence(one, self, compared, &place)).collect();
-        let judged = |a: usize, b: usize| {
-            let (a, b) = (&self.contenders[a].system, &self.contenders[b].system);
-            let of_this = self
-                .judgements
-                .iter()
-                .filter(|one| one.quantity == compared && one.stage.is_none());
-            of_this.filter_map(|one| one.comparing(a, b)).next()
+        let find = self.load.find.as_ref().map(|find| find.text());
+        let scene = Scene {
+            counted: match &find {
+                Some(objective) => Counted::HighestRate(objective),
+                None => Counted::PerSecond(self.counted()),
+            },
+            place: &place,
+            load: &self.load_text(),
+            open: self.is_open() && find.is_none(),
+            deciding: self.deciding(),
         };
-        let wording = match &self.load.find {
-            Some(find) => stats::sentence_of_rates(&find.text(), &place, &contenders, &judged),
-            None => stats::sentence(self.counted(), &place, self.is_open(), &contenders, &judged),
-        };
+        let judged = |a: usize, b: usize| self.comparing(a, b);
+        let wording = stats::sentence(&scene, &contenders, &judged);
         Some(match self.of_these_servers() {
             Some(limited) => format!("{wording}; {limited}"),
             None => wording,
         })
+    }
+
+    /// Returns how two contenders compare, by their places; with a high percentile's verdict if neither stood
+    /// still: in a closed load that hides from it.
+    fn comparing(&self, a: usize, b: usize) -> Result<Comparing, NotCompared> {
+        let (a, b) = (&self.contenders[a], &self.contenders[b]);
+        let compared = self.compared();
+        let of_pair = |quantity: Quantity| {
+            self.judgements.iter().find_map(|one| {
+                let turned = !one.is_of(&a.system, &b.system)?;
+                (one.quantity == quantity && one.stage.is_none()).then_some((one, turned))
+            })
+        };
+        let still = [a, b].into_iter().any(|one| one.stood_still() >= STOOD_STILL_MIN);
+        let tail = of_pair(Quantity::Response(self.tail(None))).filter(|_| !still);
+        let (judgement, turned) = of_pair(compared).ok_or(NotCompared::TooFew)?;
+        let comparing = judgement.comparing(tail.map(|(one, _)| one))?;
+        Ok(if turned { comparing.turned() } else { comparing })
+    }
+
+    /// Returns the clauses about response times if these decide: every declared difference, or each pair's
+    /// verdict if none is.
+    fn deciding(&self) -> Vec<String> {
+        let decides =
+            |one: &&Judgement| one.leading && matches!(one.quantity, Quantity::Response(_));
+        let leading: Vec<&Judgement> = self.judgements.iter().filter(decides).collect();
+        let declared: Vec<String> =
+            leading.iter().filter(|one| one.claims()).map(|one| one.words()).collect();
+        match declared.is_empty() {
+            true => leading.iter().map(|one| one.words()).collect(),
+            false => declared,
+        }
     }
 }
 
@@ -104,11 +136,11 @@ fn judged(of: &Contest, seed: u64) -> Vec<Judgement> {
     let for_what = match of.load.find {
         Some(_) => LedBy::HighestRate,
         None if open && ranked.iter().all(|one| one.valid().all(TrialFigures::kept_up)) => {
-            LedBy::Response
+            LedBy::Response(of.tail(None))
         }
         None => LedBy::Throughput,
     };
-    Judgement::all(&ranked, for_what, &of.load, seed)
+    Judgement::all(&ranked, for_what, of, seed)
 }
 
 /// Returns what the sentence must know of it; `of` is where, and `compared` what it compares.
@@ -130,11 +162,15 @@ fn for_the_sentence(
         let kinds = if of.workload.request().is_some() { "wrong" } else { "wrong or stale" };
         caveats.push(format!("{name} gave {kinds} answers"));
     }
+    if one.stood_still() >= STOOD_STILL_MIN {
+        caveats.push(conditions::stood_still(name, one.stood_still()));
+    }
+    let high = Quantity::Response(of.tail(None));
     // Over the stages of a sweep it would mix few clients' with many's.
-    let p99 = match one.shown(P99) {
+    let tail = match one.shown(high) {
         Figure::Absent => None,
-        _ if of.load.clients.len() > 1 => None,
-        figure => Some(P99.text(figure)),
+        _ if of.load.clients.len() > 1 || one.stood_still() >= STOOD_STILL_MIN => None,
+        figure => Some(format!("{} {}", judgement::what(high), high.text(figure))),
     };
     stats::Contender {
         name: name.clone(),
@@ -145,7 +181,7 @@ fn for_the_sentence(
         left_out: one.left_out(place, rates.is_empty()),
         failed: own_failures(one),
         rates,
-        p99,
+        tail,
         caveats,
     }
 }

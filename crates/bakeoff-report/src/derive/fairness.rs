@@ -17,7 +17,7 @@ use bakeoff_core::study::{
 };
 use bakeoff_core::units::{ByteCount, count_text, share_text};
 
-use crate::derive::acknowledged::acknowledged_words;
+use crate::derive::acknowledged::{acknowledged_words, medium};
 use crate::derive::comparison::Comparison;
 use crate::model::contender::Contender;
 
@@ -191,14 +191,14 @@ fn started(study: &Study, sides: &[Side<'_>]) -> (Row, Option<String>) {
 }
 
 /// Returns how many nodes may fail without the system failing; `None` when that is not known.
-fn survives(side: &Side<'_>) -> Option<u32> {
-    if side.is.already_running {
+pub(crate) fn survives(is: &SystemRecord) -> Option<u32> {
+    if is.already_running {
         return None;
     }
     // On a storage of its own making, any one node of its own is enough.
-    match parts::storage(side.is) {
-        None => outlives(side.is),
-        Some(storage) => Some(outlives(storage)?.min(side.is.nodes.saturating_sub(1))),
+    match parts::storage(is) {
+        None => outlives(is),
+        Some(storage) => Some(outlives(storage)?.min(is.nodes.saturating_sub(1))),
     }
 }
 
@@ -227,7 +227,7 @@ fn nodes(study: &Study, sides: &[Side<'_>]) -> (Row, Option<String>) {
     }
     let (mut row, _) = plain("nodes", sides, Weight::Matters, |side| {
         let nodes = side.is.nodes;
-        match survives(side) {
+        match survives(side.is) {
             _ if side.is.already_running => {
                 let endpoints = if nodes == 1 { "endpoint" } else { "endpoints" };
                 format!("{nodes} {endpoints} given; how many nodes fail unnoticed is {UNKNOWN}")
@@ -238,13 +238,13 @@ fn nodes(study: &Study, sides: &[Side<'_>]) -> (Row, Option<String>) {
             Some(failures) => format!("{nodes}, survive the failure of {failures}"),
         }
     });
-    let known: Vec<&Side<'_>> = sides.iter().filter(|side| survives(side).is_some()).collect();
-    if alike(known.iter().map(|side| survives(side))) {
+    let known: Vec<&Side<'_>> = sides.iter().filter(|side| survives(side.is).is_some()).collect();
+    if alike(known.iter().map(|side| survives(side.is))) {
         return (row, None);
     }
     row.weight = Weight::Decides;
     let stated = |side: &&Side<'_>| {
-        let failures = match survives(side) {
+        let failures = match survives(side.is) {
             None | Some(0) => "survives no failure of a node".to_owned(),
             Some(1) => "survives the failure of one node".to_owned(),
             Some(failures) => format!("survives the failure of {} nodes", number_word(failures)),
@@ -283,15 +283,6 @@ fn number_word(number: u32) -> String {
     const WORDS: [&str; 10] =
         ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
     WORDS.get(number as usize).map_or_else(|| number.to_string(), |word| (*word).to_owned())
-}
-
-/// Ranks the place of acknowledged writes: 0 outlives nothing, 1 the program's end, 2 a power cut.
-fn medium(place: Acknowledged) -> u8 {
-    match place {
-        Acknowledged::Memory | Acknowledged::MajorityMemory => 0,
-        Acknowledged::PageCache | Acknowledged::MajorityPageCaches => 1,
-        Acknowledged::Disk | Acknowledged::MajorityDisks => 2,
-    }
 }
 
 fn acknowledged(study: &Study, sides: &[Side<'_>]) -> (Row, Option<String>) {

@@ -2,7 +2,8 @@
 //!
 //! The family is kept small: what the load was run for leads it (throughput, or the 99th percentile
 //! of response time where all that was offered was done, or the highest rate that keeps an objective),
-//! then come the median and the 99th percentile of response time, and what the servers used. Of a
+//! then come the median and the 99th percentile of response time, and what the servers used. With too few
+//! operations for a p99 the highest percentile that they support takes its place, for all systems alike. Of a
 //! sweep these percentiles are judged stage by stage, and the throughput too: those of all stages
 //! together would mix what few clients had to wait for with what many had. Where a
 //! rate was looked for each system has figures of its own one, so response times are not compared.
@@ -10,19 +11,22 @@
 //!
 //! Not here: the statistics (`stats::judge`), tables of it (`tables`).
 
-use bakeoff_core::check::Cause;
+use bakeoff_core::check::{Cause, LAG_MATTERS_BELOW};
 use bakeoff_core::stats::judge::{self, Correction, Finding, Question, Scale, TestResult, Trials};
 use bakeoff_core::stats::rounds::{Better, Rounds, Withheld, Yield, medians};
 use bakeoff_core::stats::{
-    Comparing, Figure, interval_text, least_text, min_detectable_text, ratio_text,
+    Comparing, Figure, NotCompared, Tail, TailFound, and, interval_text, least_text,
+    min_detectable_text, ratio_text,
 };
 use bakeoff_core::study::Load;
 use bakeoff_core::units::plural;
 use bakeoff_core::workload::mix64;
 
+use crate::derive::conditions::{self, Condition};
 use crate::derive::nodes;
 use crate::derive::not_comparable::NotComparable;
 use crate::model::contender::Contender;
+use crate::model::contest::Contest;
 use crate::model::quantity::{Point, Quantity};
 use crate::model::trial::TrialFigures;
 
@@ -36,13 +40,16 @@ pub(crate) const JUDGED: [Quantity; 6] = [
     Quantity::MemorySum,
 ];
 
+/// Why a difference of response times below 1 ms is not claimed.
+const BELOW_LAG: &str = "the difference is as small as the generator's receive lag";
+
 /// Purpose of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LedBy {
     /// To see how much is done.
     Throughput,
-    /// All that was offered was done, so that throughput is what was offered: to see how soon.
-    Response,
+    /// All that was offered was done, so that throughput is what was offered: to see how soon, at this point.
+    Response(Point),
     /// To find the highest rate.
     HighestRate,
 }
@@ -51,7 +58,7 @@ impl LedBy {
     fn quantity(self) -> Quantity {
         match self {
             Self::Throughput => Quantity::ThroughputMean,
-            Self::Response => Quantity::Response(Point::P99),
+            Self::Response(point) => Quantity::Response(point),
             Self::HighestRate => Quantity::HighestRate,
         }
     }
@@ -94,6 +101,10 @@ pub(crate) struct Judgement {
     pub(crate) worst: Option<(f64, f64)>,
     /// Its verdict.
     pub(crate) verdict: JudgedAs,
+    /// The kind of load that it is of: `closed load, 64 clients`.
+    pub(crate) load: String,
+    /// Conditions that favour the better one of a declared difference.
+    pub(crate) conditions: Vec<Condition>,
     /// Whether a leading claim holds at 5 % for all workloads and loads of the report together; `None`
     /// of what is no claim, or does not lead.
     pub(crate) in_report: Option<bool>,
@@ -119,6 +130,8 @@ pub(crate) enum JudgedAs {
         /// Why it is not claimed.
         why: Withheld,
     },
+    /// A difference below 1 ms that is as small as the receive lag of the generator.
+    BelowLag,
     /// Fewer than [`bakeoff_core::stats::TRIALS_MIN`] rounds.
     TooFew,
     /// It was not looked for, because of this.
@@ -130,22 +143,34 @@ impl Judgement {
     pub(crate) fn all(
         contenders: &[&Contender],
         led_by: LedBy,
-        load: &Load,
+        of: &Contest,
         seed: u64,
     ) -> Vec<Self> {
+        let load = &of.load;
         // Operations were due at one rate, whether or not a system kept up.
         let open = load.arrivals.rate().is_some() && load.find.is_none();
         let mut judgements = Vec::new();
         let (mut questions, mut all_rounds) = (Vec::new(), Vec::new());
         let leading = led_by.quantity();
-        let kept_up = led_by == LedBy::Response;
+        let kept_up = matches!(led_by, LedBy::Response(_));
         let known = |quantity: &Quantity| {
             led_by.takes(*quantity)
                 && contenders.iter().any(|one| one.shown(*quantity) != Figure::Absent)
         };
         let stages = load.clients.len();
-        let subjects = |quantity| subjects(quantity, stages);
-        for (quantity, stage) in JUDGED.into_iter().filter(known).flat_map(subjects) {
+        let all = JUDGED.into_iter().filter(known).flat_map(|quantity| subjects(quantity, stages));
+        let mut subjects: Vec<(Quantity, Option<usize>)> = Vec::new();
+        for (quantity, stage) in all {
+            let quantity = match quantity {
+                Quantity::Response(Point::P99) => Quantity::Response(of.tail(stage)),
+                other => other,
+            };
+            // The highest percentile may be the median, which is judged already.
+            if !subjects.contains(&(quantity, stage)) {
+                subjects.push((quantity, stage));
+            }
+        }
+        for (quantity, stage) in subjects {
             let leads = quantity == leading && stage.is_none();
             for (place, a) in contenders.iter().enumerate() {
                 for b in &contenders[place + 1..] {
@@ -196,6 +221,8 @@ impl Judgement {
                         worst: worst.flatten(),
                         in_report: None,
                         verdict: why.map_or(JudgedAs::TooFew, JudgedAs::NotJudged),
+                        load: of.load_text(),
+                        conditions: Vec::new(),
                     });
                 }
             }
@@ -218,6 +245,16 @@ impl Judgement {
                     }
                 };
             judgement.answer = Some(answer);
+            let named = |name: &str| contenders.iter().find(|one| one.system == name);
+            let (Some(a), Some(b)) = (named(&judgement.a), named(&judgement.b)) else { continue };
+            if judgement.claims() && judgement.is_below_lag(a, b) {
+                judgement.verdict = JudgedAs::BelowLag;
+            }
+            judgement.conditions = match judgement.winner() {
+                Some(winner) if winner == a.system => conditions::favouring(a, b, of),
+                Some(_) => conditions::favouring(b, a, of),
+                None => Vec::new(),
+            };
         }
         judgements
     }
@@ -225,6 +262,35 @@ impl Judgement {
     /// Returns whether it declares a difference.
     pub(crate) fn claims(&self) -> bool {
         matches!(self.verdict, JudgedAs::Higher | JudgedAs::Lower)
+    }
+
+    /// Returns the better one of a declared difference.
+    pub(crate) fn winner(&self) -> Option<&str> {
+        let more = better(self.quantity) == Better::More;
+        match self.verdict {
+            JudgedAs::Higher => Some(if more { &self.a } else { &self.b }),
+            JudgedAs::Lower => Some(if more { &self.b } else { &self.a }),
+            _ => None,
+        }
+    }
+
+    /// Returns the other one of a declared difference.
+    pub(crate) fn loser(&self) -> Option<&str> {
+        let winner = self.winner()?;
+        Some(if winner == self.a { &self.b } else { &self.a })
+    }
+
+    /// Returns true if response times below 1 ms differ by no more than answers waited in the generator.
+    fn is_below_lag(&self, a: &Contender, b: &Contender) -> bool {
+        let lag = |one: &Contender| one.shown(Quantity::ReceiveLag(Point::P99)).value();
+        let lag = [a, b].into_iter().filter_map(lag).fold(0.0, f64::max);
+        let (Some(ours), Some(theirs)) = (self.medians.0.value(), self.medians.1.value()) else {
+            return false;
+        };
+        let below = LAG_MATTERS_BELOW.as_secs_f64() * 1e3;
+        matches!(self.quantity, Quantity::Response(_))
+            && ours.min(theirs) < below
+            && (ours - theirs).abs() <= lag
     }
 
     /// Finds which leading claims of a report hold with all its leading questions as one family.
@@ -241,21 +307,35 @@ impl Judgement {
         }
     }
 
-    /// The same seen from `a`: what the sentence asks for.
-    pub(crate) fn comparing(&self, a: &str, b: &str) -> Option<Comparing> {
-        let comparing = Comparing {
-            answer: self.answer?,
+    /// The same for the sentence; `tail` is the pair's judgement of a high percentile.
+    pub(crate) fn comparing(&self, tail: Option<&Self>) -> Result<Comparing, NotCompared> {
+        let medians = self.medians.0.value().zip(self.medians.1.value());
+        let (Some(answer), Some(medians)) = (self.answer, medians) else {
+            return Err(match &self.verdict {
+                JudgedAs::NotJudged(why) => NotCompared::Because(why.to_string()),
+                _ => NotCompared::TooFew,
+            });
+        };
+        let winner = self.winner().unwrap_or_default();
+        Ok(Comparing {
+            answer,
             rounds: self.rounds,
-            medians: (self.medians.0.value()?, self.medians.1.value()?),
+            medians,
             withheld: match self.verdict {
                 JudgedAs::Withheld { why, .. } => Some(why),
                 _ => None,
             },
             worst: self.worst,
-        };
+            conditions: self.conditions.iter().map(|one| one.of_it(winner)).collect(),
+            tail: tail.and_then(Self::tail),
+        })
+    }
+
+    /// Returns whether it is about these two, and whether they stand in this order.
+    pub(crate) fn is_of(&self, a: &str, b: &str) -> Option<bool> {
         match () {
-            () if self.a == a && self.b == b => Some(comparing),
-            () if self.a == b && self.b == a => Some(comparing.turned()),
+            () if self.a == a && self.b == b => Some(true),
+            () if self.a == b && self.b == a => Some(false),
             () => None,
         }
     }
@@ -281,7 +361,7 @@ impl Judgement {
             JudgedAs::Higher => "higher".to_owned(),
             JudgedAs::Lower => "lower".to_owned(),
             JudgedAs::NoneShown { .. } => "none shown".to_owned(),
-            JudgedAs::Withheld { .. } => "not claimed".to_owned(),
+            JudgedAs::Withheld { .. } | JudgedAs::BelowLag => "not claimed".to_owned(),
             JudgedAs::TooFew => "too few".to_owned(),
             JudgedAs::NotJudged(_) => "not judged".to_owned(),
         }
@@ -301,14 +381,24 @@ impl Judgement {
         let trials = format!("{} trials each", self.rounds);
         let claim = |high: &str, low: &str, answer: TestResult| {
             let (ratio, interval) = (ratio_text(answer.ratio), interval_text(answer.interval));
+            let (load, medians) = (&self.load, self.medians_text(high == self.a));
             format!(
-                "{high}'s {what} was {ratio} times {low}'s (95 % interval {interval}, {trials})"
+                "{high}'s {what} was {ratio} times {low}'s ({load}; 95 % interval {interval}, \
+                 {trials}; medians {medians})"
             )
         };
         let (a, b) = (&self.a, &self.b);
         match (&self.verdict, self.answer) {
-            (JudgedAs::Higher, Some(answer)) => claim(a, b, answer),
-            (JudgedAs::Lower, Some(answer)) => claim(b, a, answer.turned()),
+            (JudgedAs::Higher, Some(answer)) => self.qualified(claim(a, b, answer)),
+            (JudgedAs::Lower, Some(answer)) => self.qualified(claim(b, a, answer.turned())),
+            (JudgedAs::BelowLag, _) => {
+                let medians = self.medians_text(true);
+                format!(
+                    "{what} of {a} and {b} ({}; {trials}; medians {medians}): not claimed: \
+                     {BELOW_LAG}",
+                    self.load
+                )
+            }
             (JudgedAs::Withheld { higher, why }, Some(answer)) => {
                 let better = if *higher == (better(self.quantity) == Better::More) { a } else { b };
                 let seen = if *higher { claim(a, b, answer) } else { claim(b, a, answer.turned()) };
@@ -324,13 +414,53 @@ impl Judgement {
                 };
                 format!("{seen}, and {better} is not said to be better: {why}")
             }
-            (JudgedAs::NotJudged(why), _) => format!("{what} of {a} and {b} not judged: {why}"),
+            (JudgedAs::NotJudged(why), _) => {
+                format!("{what} of {a} and {b} ({}) not judged: {why}", self.load)
+            }
             (JudgedAs::NoneShown { min_detectable }, _) => {
                 let seen = min_detectable_text(*min_detectable);
-                format!("no difference shown between {a} and {b} in {what}; {seen} ({trials})")
+                let (load, medians) = (&self.load, self.medians_text(true));
+                format!(
+                    "no difference shown between {a} and {b} in {what} ({load}); {seen} ({trials}; \
+                     medians {medians})"
+                )
             }
-            _ => format!("{what} of {a} and {b}: too few trials to call a difference"),
+            _ => format!(
+                "{what} of {a} and {b} ({}): too few trials to call a difference",
+                self.load
+            ),
         }
+    }
+
+    /// A claim with the conditions that favour its winner.
+    fn qualified(&self, claim: String) -> String {
+        let Some(winner) = self.winner().filter(|_| !self.conditions.is_empty()) else {
+            return claim;
+        };
+        let conditions: Vec<String> =
+            self.conditions.iter().map(|condition| condition.named(winner)).collect();
+        format!("{claim}, but {}", and(&conditions))
+    }
+
+    /// `20.5 ms and 41.0 ms`: both medians, the first's or the second's first.
+    fn medians_text(&self, first: bool) -> String {
+        let text = |figure| self.quantity.short(figure);
+        let (a, b) = (text(self.medians.0), text(self.medians.1));
+        if first { format!("{a} and {b}") } else { format!("{b} and {a}") }
+    }
+
+    /// How this high percentile of response time compares, for the sentence that begins with `a`'s throughput.
+    pub(crate) fn tail(&self) -> Option<Tail> {
+        let found = match self.verdict {
+            JudgedAs::Higher => TailFound::Higher,
+            JudgedAs::Lower => TailFound::Lower,
+            JudgedAs::NoneShown { .. } => TailFound::NoneShown,
+            JudgedAs::BelowLag => TailFound::NotClaimed(BELOW_LAG.to_owned()),
+            JudgedAs::Withheld { .. } | JudgedAs::TooFew | JudgedAs::NotJudged(_) => return None,
+        };
+        let text = |figure| self.quantity.short(figure);
+        let medians = (text(self.medians.0), text(self.medians.1));
+        Some(Tail { name: self.what(), found, medians })
     }
 
     /// Returns whether it is about the same figure, of the same stage.
@@ -362,7 +492,7 @@ impl Judgement {
             JudgedAs::Higher => "higher",
             JudgedAs::Lower => "lower",
             JudgedAs::NoneShown { .. } => "none-shown",
-            JudgedAs::Withheld { .. } => "not-claimed",
+            JudgedAs::Withheld { .. } | JudgedAs::BelowLag => "not-claimed",
             JudgedAs::TooFew => "too-few",
             JudgedAs::NotJudged(_) => "not-judged",
         }
@@ -382,8 +512,7 @@ pub(crate) fn what(quantity: Quantity) -> String {
     match quantity {
         Quantity::HighestRate => "highest rate that keeps the objective".to_owned(),
         Quantity::ThroughputMean => "throughput".to_owned(),
-        Quantity::Response(Point::P50) => "p50 response time".to_owned(),
-        Quantity::Response(Point::P99) => "p99 response time".to_owned(),
+        Quantity::Response(point) => format!("{} response time", point.name()),
         Quantity::CpuPerOperation => "servers' CPU time per operation".to_owned(),
         Quantity::MemorySum => "servers' memory".to_owned(),
         other => other.label(),

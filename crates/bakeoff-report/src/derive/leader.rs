@@ -1,24 +1,31 @@
-//! Which system is best under a workload and load, as far as that is proven, and the run in a sentence.
+//! Which systems are proven better under a workload and load, and the run in a few lines.
 //!
-//! Not here: the judgements (`judgement`), each load's own sentence (`comparison`).
+//! Not here: the judgements (`judgement`), groups (`ranking`), each load's own sentence (`comparison`).
 
+use bakeoff_core::plan::load_kind;
 use bakeoff_core::stats::and;
+use bakeoff_core::units::share_text;
 
-use super::judgement::{JudgedAs, Judgement, better};
+use super::conditions::{self, Condition};
+use super::judgement::{self, JudgedAs, Judgement};
+use super::ranking::Ranking;
 use crate::derive::comparison::Comparison;
 use crate::model::quantity::Quantity;
-use bakeoff_core::stats::rounds::Better;
 
-/// So many systems still fit into one load's own sentence.
+/// Systems that still fit into one load's own sentence.
 const IN_A_SENTENCE: usize = 3;
-/// So many places are named; of more the count is told.
+/// Places that are named; of more the number is given.
 const NAMED: usize = 3;
+/// Lines of a run's summary.
+const LINES: usize = 6;
 
 /// The best system, as far as that is proven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Leader<'a> {
-    /// Proven better than each other system that is ranked.
+    /// Proven better than each other system that is ranked, under conditions that do not favour it.
     Proven(&'a str),
+    /// Proven better than each other system that is ranked, under conditions that favour it.
+    Unequal(&'a str),
     /// No system is proven better than all others.
     NotShown,
     /// Nothing was compared.
@@ -30,75 +37,172 @@ pub(crate) fn deciding(of: &Comparison) -> Quantity {
     of.judgements.iter().find(|one| one.leading).map_or_else(|| of.compared(), |one| one.quantity)
 }
 
+fn leading(of: &Comparison) -> impl Iterator<Item = &Judgement> {
+    of.judgements.iter().filter(|one| one.leading)
+}
+
 /// Returns the system that is best by the deciding figure.
 pub(crate) fn leader(of: &Comparison) -> Leader<'_> {
-    let leading = || of.judgements.iter().filter(|one| one.leading);
-    if leading().all(|one| one.answer.is_none()) {
+    if leading(of).all(|one| one.answer.is_none()) {
         return Leader::NotJudged;
     }
     let wins = |name: &str| {
-        let mut own = leading().filter(|one| one.a == name || one.b == name).peekable();
-        own.peek().is_some() && own.all(|one| beats(one, name))
+        let mut own = leading(of).filter(|one| one.a == name || one.b == name).peekable();
+        own.peek().is_some() && own.all(|one| one.winner() == Some(name))
     };
-    let best = of.contenders.iter().find(|one| wins(&one.system));
-    best.map_or(Leader::NotShown, |one| Leader::Proven(&one.system))
-}
-
-/// Returns whether a judgement proves this one of its two systems better.
-fn beats(of: &Judgement, name: &str) -> bool {
-    let more = better(of.quantity) == Better::More;
-    match of.verdict {
-        JudgedAs::Higher => (of.a == name) == more,
-        JudgedAs::Lower => (of.b == name) == more,
-        _ => false,
+    let Some(best) = of.contenders.iter().find(|one| wins(&one.system)) else {
+        return Leader::NotShown;
+    };
+    let mut won = leading(of).filter(|one| one.winner() == Some(&best.system));
+    match won.all(|one| one.conditions.is_empty()) {
+        true => Leader::Proven(&best.system),
+        false => Leader::Unequal(&best.system),
     }
 }
 
-/// Returns a whole run in a sentence without its full stop; `None` where nothing was run.
-pub(crate) fn summary(of: &[Comparison]) -> Option<String> {
+/// Ranks the systems by the deciding figure; `None` if nothing was compared.
+pub(crate) fn ranking(of: &Comparison) -> Option<Ranking<'_>> {
+    if leading(of).all(|one| one.answer.is_none()) {
+        return None;
+    }
+    let is_ranked = |name: &str| leading(of).any(|one| one.a == name || one.b == name);
+    let systems = of.contenders.iter().map(|one| one.system.as_str());
+    let systems: Vec<&str> = systems.filter(|name| is_ranked(name)).collect();
+    let beats = |one: &str, other: &str| {
+        leading(of).any(|pair| pair.winner() == Some(one) && pair.loser() == Some(other))
+    };
+    Some(Ranking::new(&systems, beats))
+}
+
+/// Returns the conditions that favour winners, as clauses with their names.
+pub(crate) fn unequal(of: &Comparison) -> Vec<String> {
+    let claim = |one: &'_ Judgement| -> Option<(String, String, Vec<Condition>)> {
+        Some((one.winner()?.to_owned(), one.loser()?.to_owned(), one.conditions.clone()))
+    };
+    let claims: Vec<_> = leading(of).filter_map(claim).collect();
+    let claims: Vec<(&str, &str, &[Condition])> =
+        claims.iter().map(|(one, other, found)| (&**one, &**other, &**found)).collect();
+    conditions::together(&claims)
+}
+
+/// Returns a whole run in lines without their full stops; none if nothing was run. One workload and load with few
+/// systems has its own sentence. Of others come first the failures, then the order of the systems under each.
+pub(crate) fn summary(of: &[Comparison]) -> Vec<String> {
     let run: Vec<&Comparison> = of.iter().filter(|one| one.was_run()).collect();
     if let [only] = run[..]
         && only.contenders.len() <= IN_A_SENTENCE
     {
-        return only.sentence();
+        return only.sentence().into_iter().collect();
     }
-    if run.is_empty() {
-        return None;
-    }
-    let (mut best, mut not_shown, mut not_judged) = (Vec::new(), Vec::new(), Vec::new());
+    let failures: Vec<String> = run.iter().flat_map(|one| failed(one)).collect();
+    let mut found: Vec<(String, Vec<&Comparison>)> = Vec::new();
     for one in &run {
-        match leader(one) {
-            Leader::Proven(name) => {
-                match best.iter_mut().find(|(same, _): &&mut (&str, Vec<String>)| *same == name) {
-                    Some((_, places)) => places.push(one.place()),
-                    None => best.push((name, vec![one.place()])),
-                }
-            }
-            Leader::NotShown => not_shown.push(one.place()),
-            Leader::NotJudged => not_judged.push(one.place()),
+        let text = order(one, &run);
+        match found.iter_mut().find(|(same, _)| *same == text) {
+            Some((_, places)) => places.push(one),
+            None => found.push((text, vec![one])),
         }
     }
-    let all = run.len();
-    let mut clauses: Vec<String> = best
-        .iter()
-        .map(|(name, places)| format!("{name} is best under {}", counted(places, all)))
-        .collect();
-    if !not_shown.is_empty() {
-        clauses.push(format!("under {} no system is shown to be best", counted(&not_shown, all)));
+    let line = |(text, places): (String, Vec<&Comparison>)| match places.len() == run.len() {
+        true if places.len() > NAMED => format!("all {} workloads and loads: {text}", run.len()),
+        _ => format!("{}: {text}", named(&places, run.len())),
+    };
+    let mut lines: Vec<String> = Vec::new();
+    if !failures.is_empty() {
+        let more = failures.len().saturating_sub(NAMED);
+        let mut told = failures[..failures.len() - more].join("; ");
+        if more > 0 {
+            told += &format!("; and {more} more");
+        }
+        lines.push(told);
     }
-    if !not_judged.is_empty() {
-        let places = counted(&not_judged, all);
-        clauses.push(format!("under {places} there are too few valid trials or systems to judge"));
+    lines.extend(found.into_iter().map(line));
+    let more = lines.len().saturating_sub(LINES);
+    if more > 0 {
+        lines.truncate(LINES);
+        lines.push(format!("{more} more results stand in the table"));
     }
-    Some(clauses.join("; "))
+    lines
 }
 
-/// Returns a few places by name, of many how many they are.
-fn counted(places: &[String], all: usize) -> String {
-    let names: Vec<&str> = places.iter().map(String::as_str).collect();
-    match places.len() {
-        count if count <= NAMED => and(&names),
-        count if count == all => format!("all {all} workloads and loads"),
-        count => format!("{count} of {all} workloads and loads"),
+/// Returns the order of the systems under a workload and load, or why there is none.
+fn order(of: &Comparison, run: &[&Comparison]) -> String {
+    let by = judgement::what(deciding(of));
+    match ranking(of) {
+        Some(ranking @ Ranking::NoneShown) => format!("{ranking} in {by}"),
+        Some(ranking) => match unequal(of).as_slice() {
+            [] => format!("by {by} {ranking}"),
+            conditions => format!("by {by} {ranking}, but {}", and(conditions)),
+        },
+        None => not_judged(of, run),
+    }
+}
+
+/// Returns why nothing is compared under a workload and load.
+fn not_judged(of: &Comparison, run: &[&Comparison]) -> String {
+    let place = of.place();
+    let once = |one: &Comparison| one.contenders.iter().all(|of| of.trials.len() <= 1);
+    let several = run.iter().any(|one| one.contenders.len() > 1);
+    let ranked = of.contenders.iter().filter(|one| one.left_out(&place, false).is_none()).count();
+    let refused = leading(of).find_map(|one| match &one.verdict {
+        JudgedAs::NotJudged(why) => Some(why.to_string()),
+        _ => None,
+    });
+    match (ranked, refused) {
+        _ if several && run.iter().all(|one| once(one)) => {
+            "one trial per system, nothing is compared".to_owned()
+        }
+        _ if of.contenders.len() == 1 => "one system, nothing is compared".to_owned(),
+        (0, _) => "no system has a valid trial, nothing is compared".to_owned(),
+        (1, _) => "one system alone can be ranked, nothing is compared".to_owned(),
+        (_, Some(why)) => format!("{} not compared: {why}", judgement::what(deciding(of))),
+        (_, None) if once(of) => "one trial per system, nothing is compared".to_owned(),
+        (_, None) => "too few rounds with valid trials of both to call a difference".to_owned(),
+    }
+}
+
+/// Returns which systems failed much of their work, whatever can be compared: `greets-again failed 50.0 % of its
+/// requests under granted/as-published (closed load, 32 clients)`.
+fn failed(of: &Comparison) -> Vec<String> {
+    let what = if of.workload.request().is_some() { "requests" } else { of.counted() };
+    let place = of.place_and_load();
+    let mut found = Vec::new();
+    for one in &of.contenders {
+        let name = &one.system;
+        if let Some(share) = one.errors_worth_saying() {
+            let how = match one.failed() {
+                "failed" => "failed",
+                _ => "failed or dropped",
+            };
+            found.push(format!("{name} {how} {} of its {what} under {place}", share_text(share)));
+        }
+        let audits = one.audits_failed();
+        if audits > 0 {
+            let all = one.trials.len();
+            found
+                .push(format!("{name} failed the audit in {audits} of {all} trials under {place}"));
+        }
+    }
+    found
+}
+
+/// Returns a few places with their loads; of many the number and the kinds of load.
+fn named(places: &[&Comparison], all: usize) -> String {
+    let kinds = || places.iter().map(|one| load_kind(&one.load));
+    if places.len() > NAMED {
+        let kinds = match (kinds().any(|one| one == "closed"), kinds().any(|one| one == "open")) {
+            (true, true) => "closed and open loads",
+            (true, false) => "closed loads",
+            _ => "open loads",
+        };
+        return format!("{} of {all} workloads and loads ({kinds})", places.len());
+    }
+    let first = places.first().map(|one| one.load_text()).unwrap_or_default();
+    match places.iter().all(|one| one.load_text() == first) {
+        true => {
+            let names: Vec<String> = places.iter().map(|one| one.place()).collect();
+            format!("{} ({first})", and(&names))
+        }
+        false => and(&places.iter().map(|one| one.place_and_load()).collect::<Vec<_>>()),
     }
 }

@@ -1,19 +1,25 @@
-//! The matrix of a report's first screen: systems against workloads and loads.
+//! The tables of a report's first screen: systems against workloads and loads, and what else counts there.
 //!
 //! Not here: which system is best (`leader`), the tables of a single load (`tables`).
 
 use bakeoff_core::units::share_text;
 
 use super::table::{Cell, Column, Table};
+use super::tables::shown;
 use crate::derive::comparison::Comparison;
-use crate::derive::leader::{Leader, deciding, leader};
+use crate::derive::judgement;
+use crate::derive::leader::{Leader, deciding, leader, ranking};
+use crate::derive::ranking::Ranking;
 use crate::document::report::Report;
 use crate::model::contender::Contender;
 use crate::model::quantity::{Point, Quantity};
 
 /// Explains the mark of the best.
-pub(crate) const LEGEND: &str = "* best: proven better than each other system that is ranked (95 %, \
-                                 corrected for all comparisons of its row's load)";
+pub(crate) const LEGEND: &str = "* best: proven better than each other system that is ranked, under equal \
+                                 conditions (95 %, corrected for all comparisons of its row's load)";
+/// Explains the order if conditions favour the first.
+pub(crate) const UNEQUAL: &str = "fastest under unequal conditions: proven better than each other system that is \
+                                  ranked, with conditions that favour it";
 
 /// Returns the deciding figure of each system under each workload and load.
 pub(crate) fn matrix(report: &Report) -> Table {
@@ -29,13 +35,85 @@ pub(crate) fn matrix(report: &Report) -> Table {
         head: vec![system.name.clone()],
         cells: rows.iter().map(|one| cell(one, &system.name)).collect(),
     });
-    let best = (report.header.study.systems.len() > 1)
-        .then(|| Column { head: vec!["best".to_owned()], cells: rows.iter().map(best).collect() });
+    let order = (report.header.study.systems.len() > 1).then(|| Column {
+        head: vec!["order".to_owned()],
+        cells: rows.iter().map(order).collect(),
+    });
+    let (title, labels) = labels("deciding figure", &rows.iter().collect::<Vec<_>>());
     Table {
-        title: None,
+        title: Some(title),
         corner: if alike { first } else { String::new() },
-        labels: rows.iter().map(|one| one.place()).collect(),
-        groups: decides.into_iter().chain(systems).chain(best).map(|column| vec![column]).collect(),
+        labels,
+        groups: decides
+            .into_iter()
+            .chain(systems)
+            .chain(order)
+            .map(|column| vec![column])
+            .collect(),
+    }
+}
+
+/// Returns throughput, a high percentile, CPU time and errors of each system under each workload and load: what the
+/// deciding figure alone would hide.
+pub(crate) fn key_figures(run: &[&Comparison]) -> Table {
+    let rows: Vec<(&Comparison, &Contender)> = run
+        .iter()
+        .flat_map(|of| of.contenders.iter().map(move |one| (*of, one)))
+        .filter(|(_, one)| !one.trials.is_empty())
+        .collect();
+    let column = |head: &str, cell: &dyn Fn(&Comparison, &Contender) -> Cell| Column {
+        head: vec![head.to_owned()],
+        cells: rows
+            .iter()
+            .map(|(of, one)| if one.valid_count() == 0 { Cell::NotValid } else { cell(of, one) })
+            .collect(),
+    };
+    let figure = |one: &Contender, quantity: Quantity| {
+        shown(one.shown(quantity), |figure| quantity.short(figure))
+    };
+    let tails: Vec<Point> = run.iter().map(|of| of.tail(None)).collect();
+    let same = tails.first().filter(|first| tails.iter().all(|one| one == *first));
+    let (title, places) = labels("key figures", run);
+    let label = |(of, one): &(&Comparison, &Contender)| {
+        let place = run.iter().position(|other| std::ptr::eq(*other, *of));
+        let place = place.and_then(|place| places.get(place)).cloned().unwrap_or_default();
+        format!("{place} {}", one.system)
+    };
+    let columns = [
+        column("throughput /s", &|_, one| figure(one, Quantity::ThroughputMean)),
+        column(
+            &same.map_or("high percentile".to_owned(), |point| point.name().to_owned()),
+            &|of, one| {
+                let point = of.tail(None);
+                match (figure(one, Quantity::Response(point)), same) {
+                    (Cell::Text(text), None) => format!("{}: {text}", point.name()).into(),
+                    (cell, _) => cell,
+                }
+            },
+        ),
+        column("CPU per operation", &|_, one| figure(one, Quantity::CpuPerOperation)),
+        column("errors", &|_, one| {
+            let share = one.error_share().filter(|&share| share > 0.0);
+            share.map_or_else(|| "none".to_owned(), share_text).into()
+        }),
+    ];
+    Table {
+        title: Some(title),
+        corner: String::new(),
+        labels: rows.iter().map(label).collect(),
+        groups: columns.map(|column| vec![column]).into(),
+    }
+}
+
+/// Returns the title of a table with the load if all rows have the same, and the label of each row.
+fn labels(what: &str, rows: &[&Comparison]) -> (String, Vec<String>) {
+    let first = rows.first().map(|one| one.load_text());
+    match rows.iter().all(|one| Some(one.load_text()) == first) {
+        true => {
+            let title = first.map_or_else(|| what.to_owned(), |load| format!("{what}, {load}"));
+            (title, rows.iter().map(|one| one.place()).collect())
+        }
+        false => (what.to_owned(), rows.iter().map(|one| one.place_and_load()).collect()),
     }
 }
 
@@ -48,22 +126,30 @@ pub(crate) fn has_best(of: &Table) -> bool {
         .any(|cell| matches!(cell, Cell::Best(_)))
 }
 
+/// Returns whether any system is fastest under unequal conditions.
+pub(crate) fn has_unequal(report: &Report) -> bool {
+    report.comparisons.iter().any(|one| matches!(leader(one), Leader::Unequal(_)))
+}
+
 /// Returns a deciding figure's name.
 fn name(quantity: Quantity) -> String {
     match quantity {
-        Quantity::Response(Point::P99) => "p99 response time".to_owned(),
+        Quantity::Response(_) => judgement::what(quantity),
         Quantity::HighestRate => "highest rate /s".to_owned(),
         other => other.label(),
     }
 }
 
-/// Returns who is best, as far as that is proven.
-fn best(of: &Comparison) -> Cell {
-    match leader(of) {
+/// Returns the order of the systems, as far as it is proven.
+fn order(of: &Comparison) -> Cell {
+    match (leader(of), ranking(of)) {
         _ if !of.was_run() => Cell::NotRun,
-        Leader::Proven(name) => name.into(),
-        Leader::NotShown => Cell::NotShown,
-        Leader::NotJudged => Cell::NotJudged,
+        (Leader::NotJudged, _) | (_, None) => Cell::NotJudged,
+        (Leader::Unequal(name), Some(order)) => {
+            format!("{order} ({name} fastest under unequal conditions)").into()
+        }
+        (_, Some(Ranking::NoneShown)) => Cell::NotShown,
+        (_, Some(order)) => order.to_string().into(),
     }
 }
 

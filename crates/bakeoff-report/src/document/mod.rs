@@ -1,6 +1,6 @@
 //! A report's content, before it has a form: one document of blocks.
 //!
-//! The first screen answers at a glance: a sentence, a matrix, warnings by cause. What explains it is
+//! The first screen answers at a glance: a few sentences, a matrix, key figures, warnings by cause. What explains it is
 //! folded away, and every form decides what folding means: HTML and Markdown fold, a terminal leaves
 //! out.
 //!
@@ -86,19 +86,21 @@ pub(crate) fn blocks(report: &Report, wide: bool) -> Vec<Block> {
 
 /// Returns the first screen.
 pub(crate) fn first(report: &Report) -> Vec<Block> {
-    let mut blocks = vec![Block::Text(
-        Tone::Strong,
-        sentences::summary(&report.header.study, report.summary.as_deref()),
-    )];
+    let lines = sentences::summary(&report.header.study, &report.summary).into_iter();
+    let mut blocks: Vec<Block> = lines.map(|line| Block::Text(Tone::Strong, line)).collect();
     let run: Vec<_> = report.comparisons.iter().filter(|one| one.was_run()).collect();
     if !run.is_empty() {
         let matrix = matrix::matrix(report);
         let legend = matrix::has_best(&matrix).then(|| matrix::LEGEND.to_owned());
         blocks.push(Block::Table(matrix));
-        blocks.extend(legend.map(|text| Block::Text(Tone::Faint, text)));
+        let unequal = matrix::has_unequal(report).then(|| matrix::UNEQUAL.to_owned());
+        blocks.extend(legend.into_iter().chain(unequal).map(|text| Block::Text(Tone::Faint, text)));
     }
     if let [only] = run[..] {
         blocks.push(Block::Short(vec![Block::Table(tables::short(only))]));
+    }
+    if run.len() > 1 {
+        blocks.push(Block::Table(matrix::key_figures(&run)));
     }
     let together = sentences::together(&report.comparisons);
     blocks.extend(together.map(|text| Block::Text(Tone::Faint, text)));

@@ -21,8 +21,8 @@ pub struct Report {
     pub(crate) comparisons: Vec<Comparison>,
     pub(crate) sentences: Vec<String>,
     pub(crate) sentence: String,
-    /// The run in a sentence, where anything was run.
-    pub(crate) summary: Option<String>,
+    /// The run in a few lines; none if nothing was run.
+    pub(crate) summary: Vec<String>,
     pub(crate) findings: Vec<Finding>,
     pub(crate) fairness: fairness::Sheet,
     pub(crate) method: Vec<method::Assessment>,
@@ -68,9 +68,9 @@ impl Report {
         &self.sentence
     }
 
-    /// Returns the whole run in one sentence, with the scale, if the study was scaled.
-    pub fn summary(&self) -> String {
-        sentences::summary(&self.header.study, self.summary.as_deref())
+    /// Returns the whole run in a few sentences, with the scale, if the study was scaled.
+    pub fn summary(&self) -> Vec<String> {
+        sentences::summary(&self.header.study, &self.summary)
     }
 
     /// Returns warnings to read before any figure: an incomplete run, differences between the

@@ -27,14 +27,17 @@ pub(crate) fn found(study: &Study, sentences: &[String]) -> Vec<String> {
     scale.into_iter().chain(nothing).chain(sentences).collect()
 }
 
-/// Returns the run in a sentence.
-/// `summary`: what the comparisons found, without a full stop; `None` where nothing was measured.
-pub(crate) fn summary(study: &Study, summary: Option<&str>) -> String {
-    let found = summary.unwrap_or("nothing was measured");
-    match scale(study) {
+/// Returns the run in a few sentences, the scale in the first.
+/// `summary`: what the comparisons found, without full stops; empty if nothing was measured.
+pub(crate) fn summary(study: &Study, summary: &[String]) -> Vec<String> {
+    let nothing = ["nothing was measured".to_owned()];
+    let found = if summary.is_empty() { &nothing[..] } else { summary };
+    let mut scale = scale(study);
+    let line = |found: &String| match scale.take() {
         Some(scale) => format!("With counts {scale}: {found}."),
         None => format!("{found}."),
-    }
+    };
+    found.iter().map(line).collect()
 }
 
 /// Returns how many workloads and loads have something judged: each is a family of comparisons.

@@ -4,7 +4,6 @@
 
 use bakeoff_core::check::Verdict;
 use bakeoff_core::measurement::ErrorKind;
-use bakeoff_core::plan;
 use bakeoff_core::search::Tried;
 use bakeoff_core::stats::Figure;
 use bakeoff_core::study::Operation;
@@ -49,24 +48,27 @@ impl Row {
         }
     }
 
-    /// Returns whether it is looked at first; what decides stands above already.
-    fn is_short(&self, deciding: Quantity) -> bool {
+    /// Returns whether it is looked at first; what decides stands above already. `tail` is the high percentile that
+    /// the sample supports.
+    fn is_short(&self, deciding: Quantity, tail: Point) -> bool {
         match self {
             Self::HitsAndMisses | Self::Audits | Self::Trials => true,
             Self::Spread(quantity) => *quantity == deciding,
             Self::Of(quantity) => {
+                let is_tail = *quantity == Quantity::Response(tail);
                 *quantity != deciding
-                    && matches!(
-                        quantity,
-                        Quantity::ThroughputMean
-                            | Quantity::Response(Point::P50 | Point::P99 | Point::P999)
-                            | Quantity::Errors
-                            | Quantity::CarriedOver
-                            | Quantity::EndedLate
-                            | Quantity::StaleReads
-                            | Quantity::CpuPerOperation
-                            | Quantity::MemorySum
-                    )
+                    && (is_tail
+                        || matches!(
+                            quantity,
+                            Quantity::ThroughputMean
+                                | Quantity::Response(Point::P50 | Point::P99 | Point::P999)
+                                | Quantity::Errors
+                                | Quantity::CarriedOver
+                                | Quantity::EndedLate
+                                | Quantity::StaleReads
+                                | Quantity::CpuPerOperation
+                                | Quantity::MemorySum
+                        ))
             }
             Self::HighestRate(_) | Self::Requests => false,
         }
@@ -212,7 +214,7 @@ pub(crate) fn main(of: &Comparison, wide: bool) -> Table {
         columns
     };
     Table {
-        title: None,
+        title: Some(format!("figures, {}", of.load_text())),
         corner: String::new(),
         labels: rows.iter().map(Row::label).collect(),
         groups: of.contenders.iter().map(group).collect(),
@@ -221,14 +223,14 @@ pub(crate) fn main(of: &Comparison, wide: bool) -> Table {
 
 /// Returns the side-by-side table with the rows that are looked at first.
 pub(crate) fn short(of: &Comparison) -> Table {
-    let deciding = deciding(of);
-    let rows: Vec<Row> = rows(of).into_iter().filter(|row| row.is_short(deciding)).collect();
+    let (deciding, tail) = (deciding(of), of.tail(None));
+    let rows: Vec<Row> = rows(of).into_iter().filter(|row| row.is_short(deciding, tail)).collect();
     let column = |one: &Contender| Column {
         head: vec![one.system.clone()],
         cells: rows.iter().map(|row| row.ours(one, false)).collect(),
     };
     Table {
-        title: None,
+        title: Some(format!("more figures, {}", of.load_text())),
         corner: String::new(),
         labels: rows.iter().map(Row::label).collect(),
         groups: of.contenders.iter().map(|one| vec![column(one)]).collect(),
@@ -399,7 +401,7 @@ pub(crate) fn judgements(of: &Comparison) -> Option<Table> {
         ]
     };
     Some(Table {
-        title: Some(format!("ratios of medians, {corrected}, {} load", plan::load_kind(&of.load))),
+        title: Some(format!("ratios of medians, {corrected}, {}", of.load_text())),
         corner: String::new(),
         labels: subjects.iter().map(|subject| subject.label()).collect(),
         groups: pairs.iter().map(group).collect(),
@@ -457,7 +459,7 @@ pub(crate) fn operations(of: &Comparison) -> Option<Table> {
         columns
     };
     Some(Table {
-        title: Some(format!("by operation, {} load", plan::load_kind(&of.load))),
+        title: Some(format!("by operation, {}", of.load_text())),
         corner: String::new(),
         labels: rows.iter().map(|(_, _, label)| label.clone()).collect(),
         groups: of.contenders.iter().map(group).collect(),
@@ -502,7 +504,8 @@ pub(crate) fn tries(of: &Comparison) -> Option<Table> {
     };
     Some(Table {
         title: Some(format!(
-            "rates tried in each system's first valid trial; to be kept: {}",
+            "rates tried in each system's first valid trial, {}; to be kept: {}",
+            of.load_text(),
             find.text()
         )),
         corner: "try".to_owned(),
@@ -564,10 +567,7 @@ pub(crate) fn stages(of: &Comparison) -> Option<Table> {
         .chain(limit("loopback /s", Limits::loopback))
         .collect();
     Some(Table {
-        title: Some(format!(
-            "by stage, {} load: throughput, response time",
-            plan::load_kind(&of.load)
-        )),
+        title: Some(format!("by stage, {}: throughput, response time", of.load_text())),
         corner: "clients".to_owned(),
         labels: stages.iter().map(|(clients, _)| clients.to_string()).collect(),
         groups: of

@@ -11,7 +11,7 @@ use std::fmt;
 use bakeoff_core::check::{CheckName, Verdict};
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::plan;
-use bakeoff_core::record::{Record, TrialRecord};
+use bakeoff_core::record::{Record, SystemRecord, TrialRecord};
 use bakeoff_core::search::{ABRUPT, Found, Tried, far_below};
 use bakeoff_core::stats::{self, Figure, Summary};
 use bakeoff_core::study::{Load, Operation, Workload};
@@ -30,6 +30,8 @@ const MOSTLY_ERRORS: f64 = 0.5;
 #[derive(Debug, Clone)]
 pub(crate) struct Contender {
     pub(crate) system: String,
+    /// What the run recorded of it: guarantees, nodes, parts.
+    pub(crate) is: SystemRecord,
     /// Its place in the study, which is drawn alike everywhere.
     pub(crate) look: usize,
     /// Trials that the run was to have.
@@ -101,6 +103,12 @@ impl Contender {
         combined(quantity, self.valid().map(figure))
     }
 
+    /// Returns the fewest operations of its valid trials, or of a stage of them; `None` if nothing is known.
+    pub(crate) fn operations_min(&self, stage: Option<usize>) -> Option<u64> {
+        let count = |trial: &TrialFigures| trial.of_stage(Quantity::Requests, stage).value();
+        self.valid().filter_map(count).map(|count| count as u64).min()
+    }
+
     /// The part of all operations that failed: of its valid trials, or of all where none is valid.
     pub(crate) fn error_share(&self) -> Option<f64> {
         let all = self.valid_count() == 0;
@@ -136,6 +144,23 @@ impl Contender {
         if any { "failed or were dropped" } else { "failed" }
     }
 
+    /// Returns the mean share of the window in which nothing succeeded, over its valid trials.
+    pub(crate) fn stood_still(&self) -> f64 {
+        let sum: f64 = self.valid().map(|trial| trial.anomalies.stood_still).sum();
+        sum / self.valid_count().max(1) as f64
+    }
+
+    /// Returns how far the writes of its valid trials were read back.
+    pub(crate) fn audited(&self) -> Audited {
+        let audits = || self.valid().flat_map(|trial| &trial.verdicts.audits);
+        let lacking = self.valid().any(|trial| trial.verdicts.audits.is_empty());
+        match (audits().any(|audit| audit.verdict.passed()), lacking) {
+            (false, _) => Audited::No,
+            (true, false) if audits().all(|audit| audit.verdict.passed()) => Audited::Fully,
+            (true, _) => Audited::Partly,
+        }
+    }
+
     /// Returns how many of its trials failed an audit.
     pub(crate) fn audits_failed(&self) -> usize {
         let failed =
@@ -168,6 +193,17 @@ impl Contender {
         }
         no_rate.then(|| format!("{name} has no rate, as nothing was measured"))
     }
+}
+
+/// How far acknowledged writes were read back. The order is that of certainty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Audited {
+    /// No audit was made.
+    No,
+    /// Some audits were made, not all.
+    Partly,
+    /// Every audit of every trial was made.
+    Fully,
 }
 
 /// The figures of several trials as one.
@@ -224,6 +260,13 @@ pub(super) fn contender(
     notes.dedup();
     Contender {
         system: system.to_owned(),
+        is: record
+            .header
+            .systems
+            .iter()
+            .find(|one| one.name == system)
+            .cloned()
+            .unwrap_or_default(),
         look,
         contradicted: contradicted::by(record, system, workload, load),
         far_below: found_far_below(record.trials.iter().filter(|one| here(&one.trial)), load),

@@ -3,12 +3,14 @@
 //! Not here: one system's (`contender`), how they compare (`derive::comparison`), words (`words`), rows
 //! and columns (`tables`).
 
+use bakeoff_core::plan;
+use bakeoff_core::ranked;
 use bakeoff_core::record::Record;
 use bakeoff_core::stats;
 use bakeoff_core::study::{Clusters, Load, Operation, Study, System, Workload};
 
 use crate::model::contender::{Contender, contender};
-use crate::model::quantity::Quantity;
+use crate::model::quantity::{Point, Quantity};
 
 /// All systems under one workload and one load.
 #[derive(Debug, Clone)]
@@ -46,6 +48,24 @@ impl Contest {
     /// `create/steady`.
     pub(crate) fn place(&self) -> String {
         format!("{}/{}", self.workload.name, self.load.name)
+    }
+
+    /// Names the kind of load: `closed load, 64 clients`.
+    pub(crate) fn load_text(&self) -> String {
+        plan::load_text(&self.load)
+    }
+
+    /// `create/steady (closed load, 64 clients)`.
+    pub(crate) fn place_and_load(&self) -> String {
+        format!("{} ({})", self.place(), self.load_text())
+    }
+
+    /// Returns the highest percentile that every valid trial of every system supports: p99, or a lower one with
+    /// fewer operations. It follows from the number of operations and never from their latencies.
+    pub(crate) fn tail(&self, stage: Option<usize>) -> Point {
+        let fewest = self.contenders.iter().filter_map(|one| one.operations_min(stage)).min();
+        let name = fewest.map_or("p99", |operations| ranked::tail(operations).0);
+        Point::ALL.into_iter().find(|point| point.name() == name).unwrap_or(Point::P99)
     }
 
     pub(crate) fn is_open(&self) -> bool {

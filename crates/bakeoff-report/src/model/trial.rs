@@ -87,6 +87,8 @@ pub(crate) struct TrialErrors {
 pub(crate) struct Anomalies {
     /// The longest time in which nothing succeeded, where it is worth saying.
     pub(crate) stall: Option<Stall>,
+    /// The share of the window in which nothing succeeded, 0 to 1.
+    pub(crate) stood_still: f64,
     /// Nodes that answered much later than the others.
     pub(crate) slow_nodes: Vec<SlowNode>,
     /// Latencies of one kind of operation that have two modes.
@@ -143,6 +145,7 @@ impl TrialFigures {
             },
             anomalies: Anomalies {
                 stall: whole.as_ref().and_then(|whole| anomalies::stall(record, whole)),
+                stood_still: whole.as_ref().and_then(Measurement::stood_still).unwrap_or(0.0),
                 // Nodes that only write and nodes that only read are not to be compared.
                 slow_nodes: whole
                     .as_ref()

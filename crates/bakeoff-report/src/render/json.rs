@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::derive::comparison::Comparison;
 use crate::derive::judgement::{JudgedAs, Judgement};
+use crate::derive::leader::{Leader, leader, ranking};
 use crate::derive::method::Assessment;
 use crate::derive::position::Position;
 use crate::derive::{findings, log_findings, machine_baseline, staleness};
@@ -35,6 +36,7 @@ pub fn json(report: &Report) -> Value {
         "title": words::title(study),
         "study": study.name,
         "scale": study.scale,
+        "summary": report.summary(),
         "sentence": report.sentence,
         "sentences": report.sentences,
         "families": sentences::families(&report.comparisons),
@@ -60,13 +62,22 @@ fn demand(of: &Assessment) -> Value {
 }
 
 fn comparison(of: &Comparison) -> Value {
+    let (best, unequal) = match leader(of) {
+        Leader::Proven(name) => (Some(name), None),
+        Leader::Unequal(name) => (None, Some(name)),
+        Leader::NotShown | Leader::NotJudged => (None, None),
+    };
     json!({
         "workload": of.workload.name,
         "load": of.load.name,
         "load_kind": plan::load_kind(&of.load),
+        "load_text": of.load_text(),
         "workload_asked": of.workload,
         "load_asked": of.load,
         "sentence": of.sentence(),
+        "order": ranking(of).map(|order| order.to_string()),
+        "best": best,
+        "fastest_under_unequal_conditions": unequal,
         "findings": findings::findings(of).into_iter().map(|one| one.text).collect::<Vec<_>>(),
         "order_effect": of.position.as_ref().map(Position::json),
         "judgements": of.judgements.iter().map(judgement).collect::<Vec<_>>(),
@@ -96,6 +107,9 @@ fn judgement(of: &Judgement) -> Value {
         "rounds": of.rounds,
         "corrected_for": of.family,
         "verdict": of.verdict_name(),
+        "conditions": of.winner().map_or_else(Vec::new, |winner| {
+            of.conditions.iter().map(|one| one.json(winner)).collect()
+        }),
         "holds_in_whole_report": of.in_report,
         "p_value_alone": of.answer.map(|answer| answer.p_value),
         "medians_at_worst": of.worst.map(|(a, b)| {

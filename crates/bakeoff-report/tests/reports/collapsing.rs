@@ -103,10 +103,11 @@ fn the_sentence_says_what_failed_and_what_follows_at_worst() {
     assert_eq!(judgement["rounds"], 4);
     assert!(
         wording.starts_with(
-            "quick is not said to be better than slow in puts per second under create/steady, though \
+            "quick is not said to be better than slow in puts per second under create/steady (closed \
+             load, 4 clients), though \
              its median is 1.100 times the other's in the 4 rounds with valid trials of both (95 % \
              interval 1.097 to 1.10; medians 1,101 and 1,001): with failed trials (3 of quick) taken \
-             as 0 the medians are 1,100 and 1,001; but 3 of quick's 7 trials failed through its own \
+             as 0 the medians are 1,100 and 1,001, but 3 of quick's 7 trials failed through its own \
              doing (errors: 38 % of operations failed, …)"
         ),
         "{wording}"

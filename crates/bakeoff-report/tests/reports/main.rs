@@ -6,8 +6,10 @@ mod baseline;
 mod building;
 mod collapsing;
 mod compared;
+mod conditions;
 mod durability;
 mod fairness;
+mod headline;
 mod html;
 mod large;
 mod method;
@@ -257,7 +259,8 @@ fn first_screen_fits_a_screen_and_says_how_to_see_the_rest() {
     let text = report::terminal(&report, &PLAIN, Extent::Glance);
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines.len() < 60, "{} lines", lines.len());
-    let summary = lines.iter().position(|line| *line == report.summary()).expect("the sentence");
+    let first = &report.summary()[0];
+    let summary = lines.iter().position(|line| line == first).expect("the sentence");
     assert!(summary < 5, "the sentence is line {summary}");
     assert!(text.contains("by cause\n! "), "{text}");
     assert!(lines.last().expect("a line").starts_with("`--all` shows"), "{text}");
@@ -293,7 +296,7 @@ fn best_is_marked_where_it_is_proven_and_nowhere_else() {
             .collect::<Vec<_>>()
             .join(" ")
     };
-    assert_eq!(cell(&repeated(), " create/steady"), "create/steady 497 * 283 etcd");
+    assert_eq!(cell(&repeated(), " create/steady"), "create/steady 497 * 283 etcd > zookeeper");
     let mut alike = repeated();
     for trial in &mut alike.trials {
         let rate = 400 + u64::from(trial.trial.round) * 10;

@@ -83,8 +83,7 @@ fn systems_are_compared_by_the_highest_rate_and_not_by_their_times_there() {
     let record = searched([&rates([400.0, 410.0, 405.0]), &rates([800.0, 790.0, 810.0])]);
     let report = Report::new(&record);
     let sentence = report.sentence();
-    let wording =
-        "times old's highest rate that keeps p99 < 50ms and errors < 1% under pages/limit (95 %";
+    let wording = "times old's highest rate that keeps p99 < 50ms and errors < 1% under pages/limit (open load; 95 %";
     assert!(sentence.starts_with("new sustained 1.98 "), "{sentence}");
     assert!(sentence.contains(wording) && sentence.contains("medians 800 and 405"), "{sentence}");
     let json = report::json(&report);

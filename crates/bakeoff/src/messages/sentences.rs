@@ -5,12 +5,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use bakeoff_core::ranked::Percentile;
+use bakeoff_core::plan;
+use bakeoff_core::ranked::{self, Percentile};
 use bakeoff_core::record::{TrialOutcome, TrialRecord};
 use bakeoff_core::search::Found;
 use bakeoff_core::stats::gate as rounds;
-use bakeoff_core::study::Study;
-use bakeoff_core::units::{count_text, rate_text, share_text, trials_text};
+use bakeoff_core::study::{Load, Study};
+use bakeoff_core::units::{count_text, plural, rate_text, share_text, trials_text};
 use bakeoff_engine::Live;
 
 use crate::event::{GateExtended, GateStarted, Resumed};
@@ -32,7 +33,33 @@ pub(super) fn run_started(study: &Study, seed: u64, trials: usize, folder: &Path
     } else {
         format!(" (scaled to {} of the study's counts)", study.scale)
     };
-    format!("{}{scale}: {}, seed {seed}, in {}", study.title, trials_text(trials), folder.display())
+    let mut text = format!(
+        "{}{scale}: {}, seed {seed}, in {}",
+        study.title,
+        trials_text(trials),
+        folder.display()
+    );
+    for line in study.loads.iter().filter_map(few_operations) {
+        text.push('\n');
+        text.push_str(&line);
+    }
+    text
+}
+
+/// Returns which percentile of response time is judged under a load that has too few operations for a p99. Those of a
+/// closed load that lasts for a time are unknown beforehand.
+fn few_operations(load: &Load) -> Option<String> {
+    let operations = plan::forecast(load)?;
+    let (name, _) = ranked::tail(operations);
+    let (highest, quantile) = ranked::TAILS[0];
+    (name != highest).then(|| {
+        format!(
+            "load {}: about {} a trial: {name} takes the place of {highest}, which needs {}",
+            load.name,
+            plural(operations, "operation"),
+            count_text(ranked::sample_min(quantile))
+        )
+    })
 }
 
 /// Returns with what a run goes on.
@@ -147,4 +174,29 @@ fn short(text: &str) -> String {
     let mut characters = text.chars();
     let start: String = characters.by_ref().take(160).collect();
     if characters.next().is_some() { format!("{start}…") } else { start }
+}
+
+#[cfg(test)]
+mod tests {
+    use bakeoff_core::study;
+
+    use super::*;
+    use crate::systems::kinds;
+
+    #[test]
+    fn percentile_that_takes_the_place_of_p99_is_said_beforehand() {
+        let text = |rate: &str| {
+            let load = format!("{{rate: {rate}, clients: 4, stop: {{after: 40s}}}}");
+            let study = format!(
+                "title: T\nsystems: {{a: {{kind: canary}}}}\nworkloads: {{w: {{mix: {{put: 1}}, keys: \
+                 {{count: 9, size: 16}}, values: {{size: 64}}}}}}\nloads: {{slow: {load}}}\ntrials: 3\n"
+            );
+            let study = study::parse("t", "t.yaml", &study, &kinds()).expect("it is a study");
+            run_started(&study, 7, 3, Path::new("/runs/1"))
+        };
+        let expected = "T: 3 trials, seed 7, in /runs/1\nload slow: about 200 operations a trial: p95 takes \
+                        the place of p99, which needs 1,000";
+        assert_eq!(text("5/s"), expected);
+        assert!(!text("50/s").contains("p99"));
+    }
 }

@@ -78,8 +78,7 @@ fn search_compares_systems_by_their_highest_kept_rate() {
         }
     }
     let sentence = text(&comparison["sentence"]);
-    let output =
-        "times slow's highest rate that keeps p90 < 600ms under reads/limit (95 % interval";
+    let output = "times slow's highest rate that keeps p90 < 600ms under reads/limit (open load; 95 % interval";
     if run.ran.code == Some(0) {
         assert!(
             sentence.starts_with("quick sustained ") && sentence.contains(output),

@@ -11,21 +11,37 @@ fn did(name: &str, rates: &[f64]) -> Contender {
 }
 
 /// The sentence of contenders whose trials are of rounds in this order.
-fn wording(operations: &str, place: &str, open: bool, contenders: &[Contender]) -> String {
-    sentence(operations, place, open, contenders, &|a, b| compare(&contenders[a], &contenders[b]))
+fn wording(scene: &Scene<'_>, contenders: &[Contender]) -> String {
+    sentence(scene, contenders, &|a, b| compare(&contenders[a], &contenders[b]))
+}
+
+/// A closed load of puts.
+fn closed() -> Scene<'static> {
+    Scene {
+        counted: Counted::PerSecond("puts"),
+        place: "create/steady",
+        load: "closed load, 64 clients",
+        open: false,
+        deciding: Vec::new(),
+    }
 }
 
 /// Two contenders whose trials are of the same rounds, in order.
-fn compare(a: &Contender, b: &Contender) -> Option<Comparing> {
+fn compare(a: &Contender, b: &Contender) -> Result<Comparing, NotCompared> {
     let rounds: Vec<(f64, f64)> = a.rates.iter().copied().zip(b.rates.iter().copied()).collect();
-    let medians = rounds::medians(&rounds)?;
+    let medians = rounds::medians(&rounds).ok_or(NotCompared::TooFew)?;
     let count = rounds.len();
-    let answer = alone(&Trials::ByRound(rounds), Scale::Ratio, 0.05)?;
-    Some(Comparing { answer, rounds: count, medians, withheld: None, worst: None })
+    let answer = alone(&Trials::ByRound(rounds), Scale::Ratio, 0.05).ok_or(NotCompared::TooFew)?;
+    Ok(comparing(answer, count, medians))
+}
+
+fn comparing(answer: TestResult, rounds: usize, medians: (f64, f64)) -> Comparing {
+    let (conditions, tail) = (Vec::new(), None);
+    Comparing { answer, rounds, medians, withheld: None, worst: None, conditions, tail }
 }
 
 fn check(contenders: &[Contender], expected: &str) {
-    assert_eq!(wording("puts", "create/steady", false, contenders), expected);
+    assert_eq!(wording(&closed(), contenders), expected);
 }
 
 const HIGH: &[f64] = &[5200.0, 5000.0, 5100.0];
@@ -35,24 +51,25 @@ const LOW: &[f64] = &[2900.0, 3000.0, 2950.0];
 fn difference_shows_its_interval_and_none_its_minimum_detectable_effect() {
     check(
         &[did("zookeeper", LOW), did("etcd", HIGH)],
-        "etcd sustained 1.73 times zookeeper's puts per second under create/steady (95 % \
-         interval 1.58 to 1.89, 3 trials each; medians 5,100 and 2,950)",
+        "etcd sustained 1.73 times zookeeper's puts per second under create/steady (closed \
+         load, 64 clients; 95 % interval 1.58 to 1.89, 3 trials each; medians 5,100 and 2,950)",
     );
     check(
         &[did("etcd", HIGH), did("zookeeper", &[5150.0, 5900.0, 5800.0])],
-        "no difference shown between zookeeper and etcd in puts per second under create/steady; \
+        "no difference shown between zookeeper and etcd in puts per second under create/steady \
+         (closed load, 64 clients); \
          only more than 3.11 times would have been detected (3 trials each; medians 5,800 and \
          5,100)",
     );
     check(
         &[did("etcd", &[2921.0]), did("zookeeper", &[3115.0])],
-        "etcd did 2,921 and zookeeper 3,115 puts per second under create/steady in 1 trial \
-         each: too few to call a difference",
+        "etcd did 2,921 and zookeeper 3,115 puts per second under create/steady (closed \
+         load, 64 clients) in 1 trial each: one trial per system, nothing is compared",
     );
     check(
         &[did("etcd", HIGH), did("zookeeper", &[3115.0])],
-        "etcd did 5,100 and zookeeper 3,115 puts per second under create/steady in 3 and 1 \
-         trials: too few to call a difference",
+        "etcd did 5,100 and zookeeper 3,115 puts per second under create/steady (closed \
+         load, 64 clients) in 3 and 1 trials: too few to call a difference",
     );
 }
 
@@ -60,34 +77,41 @@ fn difference_shows_its_interval_and_none_its_minimum_detectable_effect() {
 fn highest_rates_are_compared_in_words_of_their_own() {
     let check = |contenders: &[Contender], expected: &str| {
         let judged = |a: usize, b: usize| compare(&contenders[a], &contenders[b]);
-        let wording = sentence_of_rates("p99 < 50ms", "pages/limit", contenders, &judged);
+        let scene = Scene {
+            counted: Counted::HighestRate("p99 < 50ms"),
+            place: "pages/limit",
+            load: "open load",
+            ..closed()
+        };
+        let wording = sentence(&scene, contenders, &judged);
         assert_eq!(wording, expected);
     };
     check(
         &[did("old", LOW), did("new", HIGH)],
-        "new sustained 1.73 times old's highest rate that keeps p99 < 50ms under pages/limit (95 % \
-         interval 1.58 to 1.89, 3 trials each; medians 5,100 and 2,950)",
+        "new sustained 1.73 times old's highest rate that keeps p99 < 50ms under pages/limit (open \
+         load; 95 % interval 1.58 to 1.89, 3 trials each; medians 5,100 and 2,950)",
     );
     check(
         &[did("old", HIGH), did("new", &[5150.0, 5900.0, 5800.0])],
         "no difference shown between new and old in the highest rate that keeps p99 < 50ms under \
-         pages/limit; only more than 3.11 times would have been detected (3 trials each; medians \
+         pages/limit (open load); only more than 3.11 times would have been detected (3 trials each; medians \
          5,800 and 5,100)",
     );
     check(
         &[did("old", &[2921.0]), did("new", &[3115.0])],
         "old had 2,921/s and new 3,115/s as the highest rate that keeps p99 < 50ms under pages/limit \
-         in 1 trial each: too few to call a difference",
+         (open load) in 1 trial each: one trial per system, nothing is compared",
     );
     check(
         &[did("old", &[2921.0])],
-        "old had 2,921/s as the highest rate that keeps p99 < 50ms under pages/limit in 1 trial",
+        "old had 2,921/s as the highest rate that keeps p99 < 50ms under pages/limit (open load) in 1 trial; \
+         one system: nothing is compared",
     );
     let out = "new kept its objective under pages/limit at no rate";
     check(
         &[Contender { left_out: Some(out.into()), ..did("new", &[0.0]) }],
         &format!(
-            "nothing can be said of the highest rate that keeps p99 < 50ms under pages/limit; {out}"
+            "nothing can be said of the highest rate that keeps p99 < 50ms under pages/limit (open load); {out}"
         ),
     );
 }
@@ -96,21 +120,21 @@ fn highest_rates_are_compared_in_words_of_their_own() {
 fn the_best_is_compared_with_each_of_the_others() {
     check(
         &[did("consul", &[1000.0; 3]), did("etcd", HIGH), did("zookeeper", &[5150.0; 3])],
-        "zookeeper sustained 5.15 times consul's puts per second under create/steady (95 % \
-         interval 5.13 to 5.17, 3 trials each; medians 5,150 and 1,000); no difference shown \
+        "zookeeper sustained 5.15 times consul's puts per second under create/steady (closed \
+         load, 64 clients; 95 % interval 5.13 to 5.17, 3 trials each; medians 5,150 and 1,000); no difference shown \
          between zookeeper and etcd; a difference of more than 28 % would have been detected (3 \
          trials each; medians 5,150 and 5,100)",
     );
     check(
         &[did("consul", &[1000.0; 3]), did("etcd", HIGH), did("zookeeper", LOW)],
         "etcd sustained 1.73 times zookeeper's (1.58 to 1.89) and 5.10 times consul's (4.86 to \
-         5.35) puts per second under create/steady (95 % intervals, 3 trials each; medians \
+         5.35) puts per second under create/steady (closed load, 64 clients; 95 % intervals, 3 trials each; medians \
          5,100, 2,950 and 1,000)",
     );
     check(
         &[did("consul", &[1000.0]), did("etcd", HIGH), did("zookeeper", LOW)],
-        "etcd sustained 1.73 times zookeeper's puts per second under create/steady (95 % \
-         interval 1.58 to 1.89, 3 trials each; medians 5,100 and 2,950); etcd did 5,100 and \
+        "etcd sustained 1.73 times zookeeper's puts per second under create/steady (closed \
+         load, 64 clients; 95 % interval 1.58 to 1.89, 3 trials each; medians 5,100 and 2,950); etcd did 5,100 and \
          consul 1,000 in 3 and 1 trials: too few to call a difference",
     );
 }
@@ -120,21 +144,101 @@ fn rounds_in_which_one_had_no_valid_trial_are_not_counted() {
     let both = [did("etcd", &[5200.0, 5000.0, 5100.0, 5100.0]), did("zookeeper", LOW)];
     check(
         &both,
-        "etcd sustained 1.73 times zookeeper's puts per second under create/steady (95 % \
-         interval 1.58 to 1.89, 3 rounds with valid trials of both; medians 5,100 and 2,950)",
+        "etcd sustained 1.73 times zookeeper's puts per second under create/steady (closed \
+         load, 64 clients; 95 % interval 1.58 to 1.89, 3 rounds with valid trials of both; medians 5,100 and 2,950)",
     );
 }
 
 #[test]
-fn errors_are_said_in_the_sentence_that_calls_a_system_better() {
+fn errors_are_said_in_the_clause_that_calls_a_system_better() {
     let caveats = vec!["5.2 % of etcd's operations failed".to_owned()];
-    let etcd = Contender { caveats, p99: Some("12.0 ms".into()), ..did("etcd", HIGH) };
+    let etcd = Contender { caveats, ..did("etcd", HIGH) };
     check(
         &[etcd, did("zookeeper", LOW)],
-        "etcd sustained 1.73 times zookeeper's puts per second under create/steady (95 % \
-         interval 1.58 to 1.89, 3 trials each; medians 5,100 and 2,950); but 5.2 % of etcd's \
-         operations failed; p99 response time: etcd 12.0 ms",
+        "etcd sustained 1.73 times zookeeper's puts per second under create/steady (closed load, 64 \
+         clients; 95 % interval 1.58 to 1.89, 3 trials each; medians 5,100 and 2,950), but 5.2 % of \
+         etcd's operations failed",
     );
+}
+
+/// The sentence of contenders whose pairs have these conditions and verdicts besides.
+fn conditional(
+    contenders: &[Contender],
+    of: impl Fn(&str, &str) -> (Vec<String>, Option<Tail>),
+) -> String {
+    sentence(&closed(), contenders, &|a, b| {
+        let (a, b) = (&contenders[a], &contenders[b]);
+        let (conditions, tail) = of(&a.name, &b.name);
+        Ok(Comparing { conditions, tail, ..compare(a, b)? })
+    })
+}
+
+#[test]
+fn claim_carries_its_conditions() {
+    let disk = "it acknowledges writes before they are on disk".to_owned();
+    let all = [did("consul", &[1000.0; 3]), did("redis", HIGH), did("etcd", LOW)];
+    assert_eq!(
+        conditional(&all[1..], |_, _| (vec![disk.clone()], None)),
+        "redis sustained 1.73 times etcd's puts per second under create/steady (closed load, 64 \
+         clients; 95 % interval 1.58 to 1.89, 3 trials each; medians 5,100 and 2,950), but it \
+         acknowledges writes before they are on disk"
+    );
+    let unlike = |a: &str, b: &str| match (a, b) {
+        (_, "etcd") | ("etcd", _) => (vec![disk.clone(), "it is alone".to_owned()], None),
+        _ => (vec![disk.clone()], None),
+    };
+    let wording = conditional(&all, unlike);
+    let expected = "medians 5,100, 2,950 and 1,000), but it acknowledges writes before they are on \
+                    disk and it is alone (unlike etcd)";
+    assert!(wording.ends_with(expected), "{wording}");
+    // A caveat that is a condition already is said once.
+    let failed = "0.9 % of redis's operations failed".to_owned();
+    let redis = Contender { caveats: vec![failed.clone()], ..did("redis", HIGH) };
+    let both = [redis, did("etcd", LOW)];
+    let wording = conditional(&both, |_, _| (vec![failed.clone()], None));
+    assert_eq!(wording.matches("0.9 %").count(), 1, "{wording}");
+    // What shows no difference has no winner to qualify.
+    let alike = [did("redis", HIGH), did("etcd", &[5150.0, 5000.0, 5120.0])];
+    let wording = conditional(&alike, |_, _| (vec![disk.clone()], None));
+    assert!(wording.starts_with("no difference shown") && !wording.contains("but"), "{wording}");
+}
+
+#[test]
+fn response_times_have_a_verdict_of_their_own() {
+    let tail = |found: TailFound| {
+        let medians = ("20.5 ms".to_owned(), "41.0 ms".to_owned());
+        Some(Tail { name: "p99 response time".to_owned(), found, medians })
+    };
+    let all = [did("etcd", HIGH), did("zookeeper", LOW), did("consul", &[1000.0; 3])];
+    let two = |found: &TailFound| {
+        let turned = |a: &str| if a == "etcd" { tail(found.clone()) } else { None };
+        let wording = conditional(&all[..2], |a, _| (Vec::new(), turned(a)));
+        wording.rsplit("; ").next().unwrap_or_default().to_owned()
+    };
+    assert_eq!(
+        two(&TailFound::Lower),
+        "etcd's p99 response time was lower (20.5 ms against 41.0 ms)"
+    );
+    assert_eq!(
+        two(&TailFound::Higher),
+        "etcd's p99 response time was higher (20.5 ms against 41.0 ms)"
+    );
+    let none = "etcd's p99 response time showed no difference (20.5 ms and 41.0 ms)";
+    assert_eq!(two(&TailFound::NoneShown), none);
+    let lag = TailFound::NotClaimed("too little".to_owned());
+    assert_eq!(
+        two(&lag),
+        "etcd's p99 response time is not claimed to differ (20.5 ms and 41.0 ms): too little"
+    );
+    let wording = conditional(&all, |_, b| match b {
+        "zookeeper" => (Vec::new(), tail(TailFound::Lower)),
+        _ => (Vec::new(), tail(TailFound::NoneShown)),
+    });
+    let expected = "; etcd's p99 response time was lower than zookeeper's (20.5 ms against 41.0 ms) \
+                    and showed no difference to consul's (20.5 ms and 41.0 ms)";
+    assert!(wording.ends_with(expected), "{wording}");
+    // What was not judged is not said.
+    assert!(!conditional(&all, |_, _| (Vec::new(), None)).contains("p99"));
 }
 
 #[test]
@@ -143,13 +247,13 @@ fn a_system_without_a_valid_trial_is_named_and_not_ranked() {
     let consul = Contender { left_out: why, ..did("consul", &[9e9]) };
     check(
         &[did("etcd", &[2921.0]), consul.clone()],
-        "etcd did 2,921 puts per second under create/steady in 1 trial; consul has no valid \
-         trial (it was interrupted)",
+        "etcd did 2,921 puts per second under create/steady (closed load, 64 clients) in 1 trial; \
+         consul has no valid trial (it was interrupted)",
     );
     check(
         &[consul],
-        "nothing can be said of puts per second under create/steady; consul has no valid trial \
-         (it was interrupted)",
+        "nothing can be said of puts per second under create/steady (closed load, 64 clients); \
+         consul has no valid trial (it was interrupted)",
     );
 }
 
@@ -157,10 +261,19 @@ fn a_system_without_a_valid_trial_is_named_and_not_ranked() {
 fn an_open_load_that_all_kept_up_with_shows_no_difference_in_throughput() {
     let kept_up = |name, rates| Contender { kept_up: true, ..did(name, rates) };
     let both = [kept_up("etcd", &[1000.0; 3]), kept_up("zookeeper", &[999.0; 3])];
+    let deciding = vec!["zookeeper's p99 response time was 2.00 times etcd's".to_owned()];
+    let scene = Scene {
+        counted: Counted::PerSecond("operations"),
+        place: "mixed/open",
+        load: "open load, 1,000/s",
+        open: true,
+        deciding,
+    };
     assert_eq!(
-        wording("operations", "mixed/open", true, &both),
+        wording(&scene, &both),
         "etcd and zookeeper kept up with what was offered: 1,000 and 999 operations per second \
-         under mixed/open in 3 trials each"
+         under mixed/open (open load, 1,000/s) in 3 trials each; zookeeper's p99 response time was \
+         2.00 times etcd's"
     );
 }
 
@@ -206,11 +319,12 @@ proptest! {
         let judged = |a: usize, b: usize| {
             let of = pair(a, b);
             let trials = Trials::ByRound(of.valid());
-            let answer = alone(&trials, Scale::Ratio, 0.05)?;
-            let medians = rounds::medians(&of.valid())?;
+            let answer = alone(&trials, Scale::Ratio, 0.05).ok_or(NotCompared::TooFew)?;
+            let medians = rounds::medians(&of.valid()).ok_or(NotCompared::TooFew)?;
             let withheld = of.withheld(&answer, Scale::Ratio, Better::More);
             let worst = of.worst_medians(Better::More);
-            Some(Comparing { answer, rounds: of.valid().len(), medians, withheld, worst })
+            let comparing = comparing(answer, of.valid().len(), medians);
+            Ok(Comparing { withheld, worst, ..comparing })
         };
         let contenders: Vec<Contender> = names.iter().enumerate().map(|(place, name)| {
             let valid = seed.iter().filter_map(|round| match yielded(place, round) {
@@ -219,7 +333,7 @@ proptest! {
             });
             did(name, &valid.collect::<Vec<_>>())
         }).collect();
-        let wording = sentence("puts", "create/steady", false, &contenders, &judged);
+        let wording = sentence(&closed(), &contenders, &judged);
         let claims = claimed(&wording, &names);
         for &(a, b) in &claims {
             let comparing = judged(a, b).expect("a claim rests on trials");
@@ -235,17 +349,17 @@ proptest! {
                 let not_better = format!("{first} is not said to be better than {second}");
                 if wording.contains(&no_difference) {
                     let claim = judged(a, b).map(|one| one.claim());
-                    prop_assert_eq!(claim, Some(Claim::NoneShown), "{}", &wording);
+                    prop_assert_eq!(claim, Ok(Claim::NoneShown), "{}", &wording);
                 }
                 if wording.contains(&not_better) {
                     let of = judged(a, b).map(|one| (one.withheld.is_some(), one.answer.finding));
-                    prop_assert_eq!(of, Some((true, Finding::Higher)), "{}", &wording);
+                    prop_assert_eq!(of, Ok((true, Finding::Higher)), "{}", &wording);
                 }
             }
         }
         // The one that the others are compared with is nobody's loser, unless all are somebody's.
         let loses = |a: usize| (0..names.len()).any(|b| b != a
-            && judged(a, b).is_some_and(|one| one.claim() == Claim::Lower));
+            && judged(a, b).is_ok_and(|one| one.claim() == Claim::Lower));
         if let Some(&(best, _)) = claims.first() {
             prop_assert!(!loses(best) || (0..names.len()).all(loses), "{}", &wording);
         }

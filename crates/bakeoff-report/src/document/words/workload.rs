@@ -52,10 +52,12 @@ fn load(study: &Study, load: &Load) -> String {
     let own = |system: &&System| load.clients_on(&system.name) != load.clients.as_slice();
     let (own, general): (Vec<&System>, Vec<&System>) = study.systems.iter().partition(own);
     if !general.is_empty() {
-        parts.push(clients(&load.clients));
+        parts.push(plan::clients_text(&load.clients));
     }
     parts.extend(
-        own.iter().map(|one| format!("{} for {}", clients(load.clients_on(&one.name)), one.name)),
+        own.iter().map(|one| {
+            format!("{} for {}", plan::clients_text(load.clients_on(&one.name)), one.name)
+        }),
     );
     if load.in_flight > 1 {
         parts.push(format!("{} operations in flight each", load.in_flight));
@@ -66,18 +68,6 @@ fn load(study: &Study, load: &Load) -> String {
         Stop::Operations(count) => format!("{} operations", count_text(count)),
     });
     parts.join(", ")
-}
-
-fn clients(stages: &[u32]) -> String {
-    match stages {
-        [1] => "1 client".to_owned(),
-        [only] => format!("{only} clients"),
-        stages => {
-            let least = stages.iter().min().copied().unwrap_or_default();
-            let most = stages.iter().max().copied().unwrap_or_default();
-            format!("{least} to {most} clients")
-        }
-    }
 }
 
 /// Describes in a line what clients do.

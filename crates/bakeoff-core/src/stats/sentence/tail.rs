@@ -1,0 +1,74 @@
+//! The clause about a high percentile of response time: each pair's own verdict.
+//!
+//! Not here: whether it was judged (`report`), the rest of the sentence (`sentence`).
+
+use super::super::and;
+use super::{Comparing, Contender, NotCompared};
+
+/// Judgement of a high percentile of two systems' response times.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tail {
+    /// `p99 response time`.
+    pub name: String,
+    /// What was found of the first.
+    pub found: TailFound,
+    /// Both medians, as texts.
+    pub medians: (String, String),
+}
+
+/// What was found of the first of two systems' response times.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TailFound {
+    /// It is shorter.
+    Lower,
+    /// It is longer.
+    Higher,
+    /// No difference is shown.
+    NoneShown,
+    /// A difference is seen and not claimed, for this reason.
+    NotClaimed(String),
+}
+
+impl Tail {
+    pub(super) fn turned(self) -> Self {
+        let found = match self.found {
+            TailFound::Lower => TailFound::Higher,
+            TailFound::Higher => TailFound::Lower,
+            other => other,
+        };
+        Self { found, medians: (self.medians.1, self.medians.0), ..self }
+    }
+
+    /// `was lower than zookeeper's (20.5 ms against 41.0 ms)`; `alone`: the other one needs no name.
+    fn text(&self, other: &str, alone: bool) -> String {
+        let other = |word: &str| match alone {
+            true => String::new(),
+            false => format!(" {word} {other}'s"),
+        };
+        let (a, b) = &self.medians;
+        match &self.found {
+            TailFound::Lower => format!("was lower{} ({a} against {b})", other("than")),
+            TailFound::Higher => format!("was higher{} ({a} against {b})", other("than")),
+            TailFound::NoneShown => format!("showed no difference{} ({a} and {b})", other("to")),
+            TailFound::NotClaimed(why) => {
+                format!("is not claimed to differ{} ({a} and {b}): {why}", other("from"))
+            }
+        }
+    }
+}
+
+/// `etcd's p99 response time was lower (20.5 ms against 41.0 ms)`; `None` if no pair's was judged.
+pub(super) fn clause(
+    best: &Contender,
+    others: &[(&Contender, Result<Comparing, NotCompared>)],
+) -> Option<String> {
+    let judged = |(other, comparing): &(&Contender, Result<Comparing, NotCompared>)| {
+        let tail = comparing.as_ref().ok()?.tail.clone()?;
+        let text = tail.text(&other.name, others.len() == 1);
+        Some((tail.name, text))
+    };
+    let texts: Vec<(String, String)> = others.iter().filter_map(judged).collect();
+    let (name, _) = texts.first()?;
+    let each: Vec<&str> = texts.iter().map(|(_, text)| text.as_str()).collect();
+    Some(format!("{}'s {name} {}", best.name, and(&each)))
+}

@@ -1,0 +1,250 @@
+//! Differences between two systems, besides the product, that favour the better one: a claim carries them.
+//!
+//! Durability, replication, freshness and verification are what a system was asked to do for the same
+//! operations. Failures and time without success are what it left undone. Only differences that favour the
+//! winner are conditions of its claim: one that also syncs more needs no excuse.
+//!
+//! Not here: all differences of a run (`fairness`), the sentence (`bakeoff_core::stats`).
+
+use bakeoff_core::measurement::STOOD_STILL_MIN;
+use bakeoff_core::record::{Acknowledged, Freshness, SystemRecord};
+use bakeoff_core::stats::and;
+use bakeoff_core::units::share_text;
+use serde_json::{Value, json};
+
+use crate::derive::acknowledged::{acknowledged_words, medium, of_majority};
+use crate::derive::fairness::survives;
+use crate::model::contender::{Audited, Contender};
+use crate::model::contest::Contest;
+
+/// Failures that exceed the other system's by more than this share of all operations qualify a claim. It is a
+/// tenth of what a p99.9 leaves out, since failures that come at once may replace the slowest operations.
+const FAILED_MORE: f64 = 0.0001;
+
+/// One difference that favours a system.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Condition {
+    /// It acknowledges writes in a less safe place.
+    Durability { own: Acknowledged, other: Acknowledged },
+    /// It is not known where it keeps acknowledged writes; of the other it is.
+    UnknownDurability,
+    /// It has fewer nodes and survives fewer failures.
+    Nodes { own: u32, other: u32 },
+    /// Fewer of its nodes may fail.
+    Failures,
+    /// Its reads may be stale, the other's may not.
+    StaleReads,
+    /// It is not known whether its reads may be stale; of the other it is.
+    UnknownReads,
+    /// Fewer of its writes were read back.
+    Audits(Audited),
+    /// It failed more of its operations: this share.
+    Failed { share: f64, how: &'static str },
+    /// It stood still for more of the window: this share.
+    StoodStill(f64),
+}
+
+/// Where acknowledged writes are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Durability {
+    /// The place that the system claims.
+    claimed: Option<Acknowledged>,
+    /// Whether the run saw it sync less than that takes.
+    syncs_less: bool,
+}
+
+impl Durability {
+    /// Returns what is claimed and observed of a contender. Everything here asks this function alone.
+    fn of(one: &Contender) -> Self {
+        Self { claimed: one.is.acknowledged_in(), syncs_less: false }
+    }
+
+    /// Returns the place that may be relied on: memory if the system syncs less than it claims.
+    pub(crate) fn kept(self) -> Option<Acknowledged> {
+        let claimed = self.claimed?;
+        Some(match (self.syncs_less, of_majority(claimed)) {
+            (false, _) => claimed,
+            (true, true) => Acknowledged::MajorityMemory,
+            (true, false) => Acknowledged::Memory,
+        })
+    }
+}
+
+impl Condition {
+    /// Returns its clause, with the system named: `redis acknowledges writes before they are on disk`.
+    pub(crate) fn named(&self, system: &str) -> String {
+        self.clause(system, &format!("{system}'s"), system)
+    }
+
+    /// Returns its clause for a sentence whose subject is the system: `it acknowledges …`.
+    pub(crate) fn of_it(&self, system: &str) -> String {
+        self.clause("it", "its", system)
+    }
+
+    fn clause(&self, it: &str, its: &str, name: &str) -> String {
+        match self {
+            Self::Durability { own, other } => {
+                let replicas_alike = of_majority(*own) == of_majority(*other);
+                match medium(*other) {
+                    2 if replicas_alike => {
+                        format!("{it} acknowledges writes before they are on disk")
+                    }
+                    _ => format!(
+                        "{it} acknowledges writes {}, not {}",
+                        acknowledged_words(*own),
+                        acknowledged_words(*other)
+                    ),
+                }
+            }
+            Self::UnknownDurability => {
+                format!("where {it} keeps acknowledged writes is not known")
+            }
+            Self::Nodes { own, other } => match own {
+                1 => format!("{it} is one node against {other}"),
+                own => format!("{it} is {own} nodes against {other}"),
+            },
+            Self::Failures => format!("{it} survives fewer failures of nodes"),
+            Self::StaleReads => format!("{its} reads may be stale"),
+            Self::UnknownReads => format!("how fresh {its} reads are is not known"),
+            Self::Audits(Audited::No) => format!("{its} writes were not read back"),
+            Self::Audits(_) => format!("not all of {its} audits were made"),
+            Self::Failed { share, how } => {
+                format!("{} of {name}'s operations {how}", share_text(*share))
+            }
+            Self::StoodStill(share) => stood_still(name, *share),
+        }
+    }
+
+    /// Its name in JSON.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Durability { .. } | Self::UnknownDurability => "durability",
+            Self::Nodes { .. } | Self::Failures => "replication",
+            Self::StaleReads | Self::UnknownReads => "freshness",
+            Self::Audits(_) => "verification",
+            Self::Failed { .. } => "failures",
+            Self::StoodStill(_) => "stood-still",
+        }
+    }
+
+    /// The same for programs.
+    pub(crate) fn json(&self, system: &str) -> Value {
+        json!({"favours": system, "by": self.name(), "words": self.named(system)})
+    }
+}
+
+/// `pulse stood still for 10 % of the window`.
+pub(crate) fn stood_still(name: &str, share: f64) -> String {
+    format!("{name} stood still for {} of the window", share_text(share))
+}
+
+/// Returns the differences that favour `winner` over `loser` in this contest.
+///
+/// What systems do with data matters where clients read or write data, and not for services. Durability and
+/// audits matter where clients write.
+pub(crate) fn favouring(winner: &Contender, loser: &Contender, of: &Contest) -> Vec<Condition> {
+    let mut found = Vec::new();
+    if of.workload.request().is_none() {
+        found.extend(of_guarantees(&winner.is, &loser.is, of));
+        if of.writes() {
+            let kept = [winner, loser].map(|one| Durability::of(one).kept());
+            // That one node has no majority is said with the nodes.
+            let alone = found.iter().any(|one| matches!(one, Condition::Nodes { own: 1, .. }));
+            let places = durability(kept[0], kept[1], alone);
+            if places.is_some() {
+                found.retain(|one| *one != Condition::Failures);
+            }
+            found.splice(0..0, places);
+            let (own, other) = (winner.audited(), loser.audited());
+            found.extend((own < other).then_some(Condition::Audits(own)));
+        }
+    }
+    let share = |one: &Contender| one.error_share().unwrap_or(0.0);
+    if share(winner) - share(loser) > FAILED_MORE {
+        let (share, how) = (share(winner), winner.failed());
+        found.push(Condition::Failed { share, how });
+    }
+    if winner.stood_still() - loser.stood_still() >= STOOD_STILL_MIN {
+        found.push(Condition::StoodStill(winner.stood_still()));
+    }
+    found
+}
+
+/// `alone`: only the medium counts.
+fn durability(
+    own: Option<Acknowledged>,
+    other: Option<Acknowledged>,
+    alone: bool,
+) -> Option<Condition> {
+    let (own, other) = match (own, other) {
+        (Some(own), Some(other)) => (own, other),
+        (None, Some(_)) => return Some(Condition::UnknownDurability),
+        (_, None) => return None,
+    };
+    let fewer = !alone && !of_majority(own) && of_majority(other);
+    let less = medium(own) < medium(other) || fewer;
+    less.then_some(Condition::Durability { own, other })
+}
+
+fn of_guarantees(own: &SystemRecord, other: &SystemRecord, of: &Contest) -> Vec<Condition> {
+    let mut found = Vec::new();
+    if let (Some(ours), Some(theirs)) = (survives(own), survives(other))
+        && ours < theirs
+    {
+        if own.nodes < other.nodes {
+            found.push(Condition::Nodes { own: own.nodes, other: other.nodes });
+        } else if of.writes() {
+            found.push(Condition::Failures);
+        }
+    }
+    if of.reads() {
+        let may_be_stale = |is: &SystemRecord| {
+            let freshness = is.guarantees.freshness.get(&of.workload.reads)?;
+            let is_only = is.nodes == 1 && !is.already_running;
+            Some(*freshness == Freshness::NodeAsked && !is_only)
+        };
+        match (may_be_stale(own), may_be_stale(other)) {
+            (Some(true), Some(false)) => found.push(Condition::StaleReads),
+            (None, Some(_)) => found.push(Condition::UnknownReads),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Returns the guarantees and checks that favour a new build or run over its base, as clauses about `name`. What it
+/// failed and how long it stood still are figures of their own.
+pub(crate) fn lesser_guarantees(
+    new: &Contender,
+    base: &Contender,
+    of: &Contest,
+    name: &str,
+) -> Vec<String> {
+    let is_figure =
+        |one: &Condition| matches!(one, Condition::Failed { .. } | Condition::StoodStill(_));
+    let found = favouring(new, base, of).into_iter().filter(|one| !is_figure(one));
+    found.map(|one| one.named(name)).collect()
+}
+
+/// Joins conditions of several claims: `redis acknowledges …`, and `(unlike etcd)` behind those that do not
+/// hold against all that a system beats. Each claim is the winner, the loser and the conditions.
+pub(crate) fn together(claims: &[(&str, &str, &[Condition])]) -> Vec<String> {
+    let mut found: Vec<(&str, String, Vec<&str>)> = Vec::new();
+    for (winner, loser, conditions) in claims {
+        for condition in *conditions {
+            let text = condition.named(winner);
+            match found.iter_mut().find(|(who, same, _)| who == winner && *same == text) {
+                Some((_, _, unlike)) => unlike.push(loser),
+                None => found.push((winner, text, vec![loser])),
+            }
+        }
+    }
+    let text = |(winner, text, unlike): (&str, String, Vec<&str>)| {
+        let beaten = claims.iter().filter(|(who, ..)| *who == winner).count();
+        match unlike.len() == beaten {
+            true => text,
+            false => format!("{text} (unlike {})", and(&unlike)),
+        }
+    };
+    found.into_iter().map(text).collect()
+}

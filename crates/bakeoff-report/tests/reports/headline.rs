@@ -1,0 +1,162 @@
+//! Tests of a report's first lines: what was proven, what is certain though nothing was compared, and why not.
+
+use std::time::Duration;
+
+use bakeoff_core::measurement::{ErrorKind, Measurement};
+use bakeoff_core::record::Record;
+use bakeoff_core::study::{Arrivals, HttpRequest, Load, Operation, Payload, Stop};
+use bakeoff_report::{self as report, Extent, Report};
+
+use super::PLAIN;
+use super::building::{Trials as _, closed, failing, measured, record, study, workload};
+
+fn glance(record: &Record) -> String {
+    report::terminal(&Report::new(record), &PLAIN, Extent::Glance)
+}
+
+/// Requests of these systems under two closed loads, in so many rounds; `rate` by system, load and round.
+fn gateways(systems: &[&str], rounds: u32, rate: impl Fn(&str, &str, u64) -> u64) -> Record {
+    let busy = closed("busy", &[32], Stop::After(Duration::from_secs(4)));
+    let more = closed("more", &[64], Stop::After(Duration::from_secs(4)));
+    let mut work = workload("h1", &[(Operation::Request, 1)], "busy");
+    work.loads.push("more".to_owned());
+    work.payload = Payload::Request(HttpRequest::default());
+    let mut study = study(systems, work, busy, rounds);
+    study.loads.push(more);
+    let mut record = record(study);
+    for planned in record.header.order.clone() {
+        let rate = rate(&planned.system, &planned.load, u64::from(planned.round));
+        let of = measured("request", rate, Duration::from_secs(4), Duration::from_millis(2));
+        let clients = if planned.load == "busy" { 32 } else { 64 };
+        // Trials are run in the planned order, whatever a test asks of a system.
+        record.run(&planned.system, vec![(clients, of)]);
+    }
+    record
+}
+
+/// The four gateways: the first two are alike, and so are the last two.
+fn four(rounds: u32) -> Record {
+    gateways(&["nginx", "caddy", "haproxy", "traefik"], rounds, |system, _, round| {
+        let noise = 10 * ((round * 7 + system.len() as u64) % 3);
+        match system {
+            "nginx" | "haproxy" => 900 + noise,
+            _ => 300 + noise,
+        }
+    })
+}
+
+#[test]
+fn headline_ranks_in_groups_and_keeps_what_else_counts() {
+    let record = four(5);
+    let report = Report::new(&record);
+    let line = "h1/busy (closed load, 32 clients) and h1/more (closed load, 64 clients): by throughput \
+                nginx, haproxy > caddy, traefik.";
+    assert_eq!(report.summary(), [line]);
+    let text = glance(&record);
+    assert!(text.lines().any(|one| one == line), "{text}");
+    let row =
+        text.lines().find(|one| one.starts_with(" h1/busy (closed load, 32 clients) ")).unwrap();
+    assert!(row.ends_with(" nginx, haproxy > caddy, traefik"), "{row}");
+    let head = text.lines().find(|one| one.contains("CPU per operation")).expect("key figures");
+    let columns = ["throughput /s", "p99", "CPU per operation", "errors"];
+    assert!(columns.iter().all(|column| head.contains(column)), "{head}");
+    let row = " h1/more (closed load, 64 clients) traefik ";
+    assert!(text.lines().any(|one| one.starts_with(row) && one.ends_with(" none")), "{text}");
+    let json = report::json(&report);
+    assert_eq!(json["comparisons"][0]["order"], "nginx, haproxy > caddy, traefik");
+    assert_eq!(json["summary"][0], line);
+}
+
+#[test]
+fn what_is_certain_is_said_though_nothing_is_compared() {
+    let mut record = gateways(&["pooled", "greets-again"], 1, |_, _, _| 500);
+    for trial in &mut record.trials {
+        if trial.trial.system == "greets-again" && trial.trial.load == "busy" {
+            let of = &mut trial.stages[0].measurement;
+            let failures = of.verified();
+            *of = failing(of.clone(), "request", ErrorKind::Timeout, failures);
+        }
+    }
+    let expected = [
+        "greets-again failed 50.0 % of its requests under h1/busy (closed load, 32 clients).",
+        "h1/busy (closed load, 32 clients) and h1/more (closed load, 64 clients): one trial per \
+         system, nothing is compared.",
+    ];
+    assert_eq!(Report::new(&record).summary(), expected);
+    let text = glance(&record);
+    let row = text.lines().find(|one| one.contains("h1/more (closed load, 64 clients)  ")).unwrap();
+    assert!(row.contains(" 488 "), "its medians: {row}");
+}
+
+#[test]
+fn one_system_is_said_to_be_one() {
+    let load = closed("steady", &[64], Stop::After(Duration::from_secs(4)));
+    let mut record =
+        record(study(&["etcd"], workload("create", &[(Operation::Put, 1)], "steady"), load, 3));
+    for _ in 0..3 {
+        let puts = measured("put", 500, Duration::from_secs(4), Duration::from_millis(2));
+        record.run("etcd", vec![(64, puts)]);
+    }
+    let expected = "etcd did 488 puts per second under create/steady (closed load, 64 clients) in 3 \
+                    trials; p99 response time 20.5 ms; one system: nothing is compared.";
+    assert_eq!(Report::new(&record).summary(), [expected]);
+}
+
+/// Two systems that keep up with so many operations a second for four seconds, one twice as soon.
+fn offered(rate: u64) -> Record {
+    let load = Load {
+        arrivals: Arrivals::Constant { rate: rate as f64 },
+        ..closed("slow", &[16], Stop::After(Duration::from_secs(4)))
+    };
+    let create = workload("certificates", &[(Operation::Put, 1)], "slow");
+    let mut record = record(study(&["openbao", "vault"], create, load, 3));
+    let of = |milliseconds: u64, nth: u64| -> Measurement {
+        let took = Duration::from_micros(1000 * milliseconds + 10 * nth);
+        measured("put", rate, Duration::from_secs(4), took)
+    };
+    for round in 0..3 {
+        record.run("openbao", vec![(16, of(20, round))]);
+        record.run("vault", vec![(16, of(40, round))]);
+    }
+    record
+}
+
+#[test]
+fn highest_supported_percentile_decides() {
+    for (rate, operations, point) in
+        [(300, 1170, "p99"), (60, 234, "p95"), (40, 156, "p90"), (10, 39, "p50")]
+    {
+        let record = offered(rate);
+        let json = report::json(&Report::new(&record));
+        let comparison = &json["comparisons"][0];
+        let seen = comparison["systems"][0]["figures"]["requests"]["median"].as_u64();
+        assert_eq!(seen, Some(operations));
+        let leading: Vec<_> = comparison["judgements"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|one| one["leading"] == true)
+            .collect();
+        assert_eq!(leading.len(), 1, "{leading:?}");
+        assert_eq!(leading[0]["quantity"], format!("response_{point}_ms"));
+        assert_eq!(leading[0]["verdict"], "lower");
+        let sentence = comparison["sentence"].as_str().unwrap();
+        let claim = format!(
+            "(open load, {rate}/s) in 3 trials each; vault's {point} response time was 2.00 times \
+             openbao's (open load, {rate}/s; 95 % interval "
+        );
+        assert!(sentence.contains(&claim), "{sentence}");
+        let text = glance(&record);
+        assert!(text.contains(&format!(" {point} response time ")), "{text}");
+        assert!(text.contains("openbao > vault"), "{text}");
+    }
+}
+
+#[test]
+fn too_few_operations_for_any_percentile_are_the_named_cause() {
+    let record = offered(4);
+    let sentence = Report::new(&record).sentence().to_owned();
+    let cause = "p50 response time of openbao and vault (open load, 4/s) not judged: openbao had a \
+                 trial with too few: 16 of 20 operations";
+    assert!(sentence.contains(cause), "{sentence}");
+}
