@@ -55,7 +55,7 @@ pub(crate) struct Durability {
 
 impl Durability {
     /// Returns what is claimed and observed of a contender. Everything here asks this function alone.
-    fn of(one: &Contender) -> Self {
+    fn known(one: &Contender) -> Self {
         Self { claimed: one.is.acknowledged_in(), syncs_less: false }
     }
 
@@ -147,7 +147,7 @@ pub(crate) fn favouring(winner: &Contender, loser: &Contender, of: &Contest) -> 
     if of.workload.request().is_none() {
         found.extend(of_guarantees(&winner.is, &loser.is, of));
         if of.writes() {
-            let kept = [winner, loser].map(|one| Durability::of(one).kept());
+            let kept = [winner, loser].map(|one| Durability::known(one).kept());
             // That one node has no majority is said with the nodes.
             let alone = found.iter().any(|one| matches!(one, Condition::Nodes { own: 1, .. }));
             let places = durability(kept[0], kept[1], alone);

@@ -81,9 +81,8 @@ mod tests {
     /// Ranks `a` to `d` by these proven pairs.
     #[track_caller]
     fn check(proven: &[(&str, &str)], expected: &str) {
-        let ranking = Ranking::new(&["a", "b", "c", "d"], |one, other| {
-            proven.iter().any(|pair| *pair == (one, other))
-        });
+        let ranking =
+            Ranking::new(&["a", "b", "c", "d"], |one, other| proven.contains(&(one, other)));
         assert_eq!(ranking.to_string(), expected);
     }
 

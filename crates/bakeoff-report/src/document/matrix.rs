@@ -145,9 +145,7 @@ fn order(of: &Comparison) -> Cell {
     match (leader(of), ranking(of)) {
         _ if !of.was_run() => Cell::NotRun,
         (Leader::NotJudged, _) | (_, None) => Cell::NotJudged,
-        (Leader::Unequal(name), Some(order)) => {
-            format!("{order} ({name} fastest under unequal conditions)").into()
-        }
+        (Leader::Unequal(_), Some(order)) => format!("{order} (unequal conditions)").into(),
         (_, Some(Ranking::NoneShown)) => Cell::NotShown,
         (_, Some(order)) => order.to_string().into(),
     }

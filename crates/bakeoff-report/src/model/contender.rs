@@ -30,7 +30,7 @@ const MOSTLY_ERRORS: f64 = 0.5;
 #[derive(Debug, Clone)]
 pub(crate) struct Contender {
     pub(crate) system: String,
-    /// What the run recorded of it: guarantees, nodes, parts.
+    /// Its guarantees, nodes and parts, as recorded.
     pub(crate) is: SystemRecord,
     /// Its place in the study, which is drawn alike everywhere.
     pub(crate) look: usize,

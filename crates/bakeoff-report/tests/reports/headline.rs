@@ -68,7 +68,7 @@ fn headline_ranks_in_groups_and_keeps_what_else_counts() {
 }
 
 #[test]
-fn what_is_certain_is_said_though_nothing_is_compared() {
+fn failures_are_said_though_nothing_is_compared() {
     let mut record = gateways(&["pooled", "greets-again"], 1, |_, _, _| 500);
     for trial in &mut record.trials {
         if trial.trial.system == "greets-again" && trial.trial.load == "busy" {

@@ -10,13 +10,13 @@ use super::{Comparing, Contender, NotCompared};
 pub struct Tail {
     /// `p99 response time`.
     pub name: String,
-    /// What was found of the first.
+    /// Verdict on the first.
     pub found: TailFound,
     /// Both medians, as texts.
     pub medians: (String, String),
 }
 
-/// What was found of the first of two systems' response times.
+/// Verdict on the first of two systems' response times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TailFound {
     /// It is shorter.

@@ -1,0 +1,175 @@
+//! A judgement in words: clauses that stand alone, cells of tables, the names of verdicts.
+//!
+//! Not here: judging (`judgement`), the sentence of a whole load (`bakeoff_core::stats`).
+
+use bakeoff_core::stats::judge::TestResult;
+use bakeoff_core::stats::rounds::{Better, Withheld};
+use bakeoff_core::stats::{
+    Tail, TailFound, and, interval_text, least_text, min_detectable_text, ratio_text,
+};
+use bakeoff_core::units::plural;
+
+use super::{JudgedAs, Judgement, better, label, what};
+
+/// Why a difference of response times below 1 ms is not claimed.
+const BELOW_LAG: &str = "the difference is as small as the generator's receive lag";
+
+impl Judgement {
+    /// Returns the ratio, where there is one.
+    pub(crate) fn ratio(&self) -> Option<String> {
+        self.answer.map(|answer| ratio_text(answer.ratio))
+    }
+
+    /// Returns the interval that the verdict is made by.
+    pub(crate) fn interval(&self) -> Option<String> {
+        self.answer.map(|answer| interval_text(answer.interval))
+    }
+
+    /// Returns the bootstrap interval of this ratio alone.
+    pub(crate) fn bootstrap(&self) -> Option<String> {
+        self.bootstrap.map(interval_text)
+    }
+
+    /// The verdict in two words.
+    pub(crate) fn found(&self) -> String {
+        match &self.verdict {
+            JudgedAs::Higher => "higher".to_owned(),
+            JudgedAs::Lower => "lower".to_owned(),
+            JudgedAs::NoneShown { .. } => "none shown".to_owned(),
+            JudgedAs::Withheld { .. } | JudgedAs::BelowLag => "not claimed".to_owned(),
+            JudgedAs::TooFew => "too few".to_owned(),
+            JudgedAs::NotJudged(_) => "not judged".to_owned(),
+        }
+    }
+
+    /// Returns the minimum detectable effect, where no difference is shown.
+    pub(crate) fn min_detectable(&self) -> Option<String> {
+        match self.verdict {
+            JudgedAs::NoneShown { min_detectable } => Some(least_text(min_detectable)),
+            _ => None,
+        }
+    }
+
+    /// The verdict as a clause that stands alone.
+    pub(crate) fn words(&self) -> String {
+        let what = self.what();
+        let trials = format!("{} trials each", self.rounds);
+        let claim = |high: &str, low: &str, answer: TestResult| {
+            let (ratio, interval) = (ratio_text(answer.ratio), interval_text(answer.interval));
+            let (load, medians) = (&self.load, self.medians_text(high == self.a));
+            format!(
+                "{high}'s {what} was {ratio} times {low}'s ({load}; 95 % interval {interval}, \
+                 {trials}; medians {medians})"
+            )
+        };
+        let (a, b) = (&self.a, &self.b);
+        match (&self.verdict, self.answer) {
+            (JudgedAs::Higher, Some(answer)) => self.qualified(claim(a, b, answer)),
+            (JudgedAs::Lower, Some(answer)) => self.qualified(claim(b, a, answer.turned())),
+            (JudgedAs::BelowLag, _) => {
+                let medians = self.medians_text(true);
+                format!(
+                    "{what} of {a} and {b} ({}; {trials}; medians {medians}): not claimed: \
+                     {BELOW_LAG}",
+                    self.load
+                )
+            }
+            (JudgedAs::Withheld { higher, why }, Some(answer)) => {
+                let better = if *higher == (better(self.quantity) == Better::More) { a } else { b };
+                let seen = if *higher { claim(a, b, answer) } else { claim(b, a, answer.turned()) };
+                let why = match why {
+                    Withheld::Failed(1) => "1 trial failed through its own doing".to_owned(),
+                    Withheld::Failed(trials) => {
+                        format!("{trials} trials failed through its own doing")
+                    }
+                    Withheld::Unclear(_) => {
+                        "with what was measured in the trials that were not steady it is not shown"
+                            .to_owned()
+                    }
+                };
+                format!("{seen}, and {better} is not said to be better: {why}")
+            }
+            (JudgedAs::NotJudged(why), _) => {
+                format!("{what} of {a} and {b} ({}) not judged: {why}", self.load)
+            }
+            (JudgedAs::NoneShown { min_detectable }, _) => {
+                let seen = min_detectable_text(*min_detectable);
+                let (load, medians) = (&self.load, self.medians_text(true));
+                format!(
+                    "no difference shown between {a} and {b} in {what} ({load}); {seen} ({trials}; \
+                     medians {medians})"
+                )
+            }
+            _ => format!(
+                "{what} of {a} and {b} ({}): too few trials to call a difference",
+                self.load
+            ),
+        }
+    }
+
+    /// A claim with the conditions that favour its winner.
+    fn qualified(&self, claim: String) -> String {
+        let Some(winner) = self.winner().filter(|_| !self.conditions.is_empty()) else {
+            return claim;
+        };
+        let conditions: Vec<String> =
+            self.conditions.iter().map(|condition| condition.named(winner)).collect();
+        format!("{claim}, but {}", and(&conditions))
+    }
+
+    /// `20.5 ms and 41.0 ms`: both medians, the first's or the second's first.
+    fn medians_text(&self, first: bool) -> String {
+        let text = |figure| self.quantity.short(figure);
+        let (a, b) = (text(self.medians.0), text(self.medians.1));
+        if first { format!("{a} and {b}") } else { format!("{b} and {a}") }
+    }
+
+    /// How this high percentile of response time compares, for the sentence that begins with `a`'s throughput.
+    pub(crate) fn tail(&self) -> Option<Tail> {
+        let found = match self.verdict {
+            JudgedAs::Higher => TailFound::Higher,
+            JudgedAs::Lower => TailFound::Lower,
+            JudgedAs::NoneShown { .. } => TailFound::NoneShown,
+            JudgedAs::BelowLag => TailFound::NotClaimed(BELOW_LAG.to_owned()),
+            JudgedAs::Withheld { .. } | JudgedAs::TooFew | JudgedAs::NotJudged(_) => return None,
+        };
+        let text = |figure| self.quantity.short(figure);
+        let medians = (text(self.medians.0), text(self.medians.1));
+        Some(Tail { name: self.what(), found, medians })
+    }
+
+    /// Returns whether it is about the same figure, of the same stage.
+    pub(crate) fn is_about_what(&self, other: &Self) -> bool {
+        (self.quantity, self.stage) == (other.quantity, other.stage)
+    }
+
+    /// Returns the compared figure in words: `p99 response time with 64 clients`.
+    pub(crate) fn what(&self) -> String {
+        match self.stage {
+            None => what(self.quantity),
+            Some(_) => format!("{} with {}", what(self.quantity), self.clients_text()),
+        }
+    }
+
+    /// Returns the compared figure as the label of a row.
+    pub(crate) fn label(&self) -> String {
+        label(self.quantity, self.stage.map(|_| self.clients))
+    }
+
+    /// The clients of its stage.
+    fn clients_text(&self) -> String {
+        plural(self.clients.into(), "client")
+    }
+
+    /// The verdict in JSON.
+    pub(crate) fn verdict_name(&self) -> &'static str {
+        match self.verdict {
+            JudgedAs::Higher => "higher",
+            JudgedAs::Lower => "lower",
+            JudgedAs::NoneShown { .. } => "none-shown",
+            JudgedAs::Withheld { .. } | JudgedAs::BelowLag => "not-claimed",
+            JudgedAs::TooFew => "too-few",
+            JudgedAs::NotJudged(_) => "not-judged",
+        }
+    }
+}
