@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bakeoff_core::check::Verdict;
 use bakeoff_core::measurement::{ErrorKind, Measurement, Silence};
-use bakeoff_core::record::{Acknowledged, Freshness, Record};
+use bakeoff_core::record::{Acknowledged, Freshness, Gate, Record};
 use bakeoff_core::study::{HttpRequest, Operation, Payload, ReadConsistency, Stop};
 use bakeoff_report::compare::{self, Compared};
 use bakeoff_report::reproduce::Reproduction;
@@ -301,4 +301,28 @@ fn conditions_against_some_systems_alone_say_which() {
     assert!(report.sentence().contains(condition), "{}", report.sentence());
     let glance = report::terminal(&report, &PLAIN, Extent::Glance);
     assert!(glance.contains("redis > nats > etcd (unequal conditions)"), "{glance}");
+}
+
+#[test]
+fn gate_that_passes_a_build_says_what_it_guarantees_less() {
+    let load = closed("steady", &[16], Stop::After(Duration::from_secs(4)));
+    let work = workload("work", &[(Operation::Put, 1)], "steady");
+    let mut record = record(study(&["base", "new"], work, load, 8));
+    for round in 0..8 {
+        record.run("base", vec![(16, put(300 + round, 4, millis(4)))]);
+        record.run("new", vec![(16, put(500 + round, 4, millis(2)))]);
+    }
+    let fail_if = vec!["throughput < -5%".to_owned()];
+    let system = "etcd".to_owned();
+    record.header.gate = Some(Gate { system, fail_if, detect: 0.05, trials_max: None });
+    let text =
+        |record: &Record| compare::terminal(&Compared::gate(record).expect("it is a gate"), &PLAIN);
+    let words = "but the new build acknowledges writes before they are on disk";
+    assert!(
+        text(&record).contains("\npass: ") && !text(&record).contains(words),
+        "{}",
+        text(&record)
+    );
+    record.header.systems[1].guarantees.acknowledged_in = Some(Acknowledged::MajorityPageCaches);
+    assert!(text(&record).contains(&format!("is ruled out, {words}.")), "{}", text(&record));
 }
