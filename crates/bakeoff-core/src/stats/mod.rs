@@ -205,14 +205,20 @@ pub fn interval_text((low, high): (f64, f64)) -> String {
 pub fn min_detectable_text(ratio: f64) -> String {
     match ratio {
         ratio if ratio <= 2.0 => {
-            format!("a difference of more than {} would have been detected", least_text(ratio))
+            format!(
+                "a difference of more than {} would have been detected{AS_EVEN}",
+                least_text(ratio)
+            )
         }
         ratio if ratio <= FEW_FROM => {
-            format!("only more than {} would have been detected", least_text(ratio))
+            format!("only more than {} would have been detected{AS_EVEN}", least_text(ratio))
         }
         _ => "too few trials: not even a tenfold difference would have been detected".to_owned(),
     }
 }
+
+/// The condition of a minimum detectable effect: trials that did not happen to be slow cannot know of slow ones.
+const AS_EVEN: &str = " if all trials scatter as these do";
 
 /// A minimum detectable effect beyond this ratio says that there are too few trials, and nothing of the systems.
 const FEW_FROM: f64 = 10.0;

@@ -428,7 +428,7 @@ fn conditions(apart: &[(&Contender, Comparing)]) -> Vec<String> {
 }
 
 /// `no difference shown between etcd and zookeeper in puts per second under create/steady; a
-/// difference of more than 6.0 % would have been detected (5 trials each; medians 5,100 and 5,080)`.
+/// difference of more than 6.0 % would have been detected if all trials scatter as these do (5 trials each; medians 5,100 and 5,080)`.
 fn no_difference(best: &Contender, other: &Contender, under: &str, of: &Comparing) -> String {
     let seen = match of.answer.finding {
         Finding::NoneShown { min_detectable } => min_detectable_text(min_detectable),
