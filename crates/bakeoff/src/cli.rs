@@ -459,7 +459,7 @@ pub(crate) struct BuildArgs {
 #[derive(Debug, Args)]
 pub(crate) struct GateDemands {
     /// The changes that stop the merge when they are proven: `[WORKLOAD/LOAD] [SYSTEM:] throughput < -5%`, `p99 > +10%`,
-    /// errors, cpu, memory [default: what each load was run for is worse, or errors > +1%]
+    /// errors, cpu, memory [default: the figure each load was run for is worse by more than 1 %, or errors > +0%]
     #[arg(long, value_name = "CONDITION", allow_hyphen_values = true)]
     pub(crate) fail_if: Vec<FailIf>,
     /// The loss that must not pass unnoticed: it is found, or nobody can tell [default: 5%]

@@ -1,6 +1,7 @@
 //! Decides how many rounds a gate takes, and judges an interval by a limit.
 //!
-//! A gate stops a merge when a figure is proven to be worse. It may be wrong in one merge of a thousand.
+//! A gate stops a merge when a figure is proven to be worse by more than [`MARGIN`]: where a compiler happens to
+//! place code and data moves figures by up to 1 %. It may be wrong in one merge of a thousand.
 //! It finds a loss of [`DETECT`] in nine of ten merges that bring one. How many rounds that takes follows from
 //! how much figures scatter, which nobody knows beforehand. So a gate begins with the rounds that suffice at
 //! a scatter of [`SCATTER`], looks at the scatter of those it has, and goes on while they are too few
@@ -11,18 +12,20 @@
 //! Not here: the test itself (`judge`), which figures are asked (`report::compare`).
 
 use super::judge::LEADING_SHARE;
-use super::{TRIALS_MIN, student};
+use super::{TRIALS_MIN, middle, student};
 
 /// The probability of stopping a merge that changed nothing, over all that a gate asks.
 pub const FALSE_STOPS: f64 = 0.001;
 /// The loss that must not pass unnoticed, as a part of the base's figure.
 pub const DETECT: f64 = 0.05;
+/// The loss that stops no merge by default, as a part of the base's figure.
+pub const MARGIN: f64 = 0.01;
 /// Scatter of a figure from trial to trial, as a share of it, where nothing else is known.
 pub const SCATTER: f64 = 0.015;
 /// The level at which a gate's family is judged: both sides, of which one stops a merge. The other half
 /// pays for rounds that are chosen by the scatter that was seen.
 pub const LEVEL: f64 = FALSE_STOPS;
-/// Default of the most rounds that may follow from the scatter. They find [`DETECT`] up to a scatter of some 13 %.
+/// Default of the most rounds that may follow from the scatter. They find [`DETECT`] up to a scatter of some 10 %.
 pub const EXTENDED_MAX: u32 = 400;
 /// More rounds are not proposed.
 pub const ROUNDS_MAX: u32 = 1000;
@@ -30,6 +33,39 @@ pub const ROUNDS_MAX: u32 = 1000;
 const NO_ANSWER: f64 = 0.05;
 /// Degrees of freedom from which Student's distribution is the normal one.
 const NORMAL: f64 = 1e4;
+
+/// A trial is slow if it is this many spreads below the others; a normal one is so once in millions.
+const SLOW_SPREADS: f64 = 5.0;
+/// The median of absolute deviations of normal figures, by their standard deviation.
+const MAD_OF_NORMAL: f64 = 0.6745;
+/// The probability with which a share of slow trials that is excluded would have shown one.
+const SLOW_SEEN: f64 = 0.95;
+
+/// The losses that a gate tells from each other, as parts of the base's figure.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Losses {
+    /// Must not pass unnoticed.
+    pub detect: f64,
+    /// Stops no merge.
+    pub margin: f64,
+}
+
+impl Losses {
+    /// Returns the losses of a gate without conditions: the margin is [`MARGIN`], or half of `detect` if that is less.
+    pub fn by_default(detect: f64) -> Self {
+        Self { detect, margin: MARGIN.min(detect / 2.0) }
+    }
+
+    /// Returns the losses of a gate with this number of conditions of its user.
+    pub fn asked(detect: f64, conditions: usize) -> Self {
+        if conditions == 0 { Self::by_default(detect) } else { Self::exact(detect) }
+    }
+
+    /// Returns the losses of a gate with conditions of its user, which are exact: the margin is 0.
+    pub fn exact(detect: f64) -> Self {
+        Self { detect, margin: 0.0 }
+    }
+}
 
 /// Where an interval lies, seen from a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,12 +95,12 @@ pub fn lies((low, high): (f64, f64), below: bool, limit: f64, slack: f64) -> Lie
 /// Returns how many rounds answer whether there is a loss of `detect` in nineteen of twenty merges, with this
 /// scatter from trial to trial and so many leading questions; an even number, so that each build goes
 /// first as often as the other.
-pub fn rounds(detect: f64, scatter: f64, leading: usize) -> u32 {
+pub fn rounds(losses: Losses, scatter: f64, leading: usize) -> u32 {
     // More rounds always do better, so the fewest that suffice are found by halving.
     let (mut low, mut high) = (TRIALS_MIN as u32 / 2 + 1, ROUNDS_MAX / 2);
     while low < high {
         let middle = low.midpoint(high);
-        match suffice(2 * middle, detect, scatter, leading) {
+        match suffice(2 * middle, losses, scatter, leading) {
             true => high = middle,
             false => low = middle + 1,
         }
@@ -73,13 +109,14 @@ pub fn rounds(detect: f64, scatter: f64, leading: usize) -> u32 {
 }
 
 /// Returns whether so many rounds answer whether there is a loss of `detect`, as [`rounds`] asks.
-fn suffice(rounds: u32, detect: f64, scatter: f64, leading: usize) -> bool {
+fn suffice(rounds: u32, losses: Losses, scatter: f64, leading: usize) -> bool {
     let leading = leading.max(1) as f64;
     let reach = student::critical(2.0 * NO_ANSWER / leading, NORMAL);
     let freedom = f64::from(rounds - 1);
     let critical = student::critical(LEVEL * LEADING_SHARE / leading, freedom);
     // Two trials make a round's difference.
-    let difference = -(1.0 - detect).ln() / (scatter * 2.0_f64.sqrt());
+    let apart = (-losses.margin).ln_1p() - (-losses.detect).ln_1p();
+    let difference = apart / (scatter * 2.0_f64.sqrt());
     student::detectable(critical, freedom, reach) <= difference * f64::from(rounds).sqrt()
 }
 
@@ -94,14 +131,14 @@ pub struct Shortfall {
 
 /// Returns the rounds that are lacking to find a loss of `detect`, from differences of logarithms and the number
 /// of leading questions. `None` with at most [`TRIALS_MIN`] rounds, and where there are enough.
-pub fn shortfall(differences: &[f64], detect: f64, leading: usize) -> Option<Shortfall> {
+pub fn shortfall(differences: &[f64], losses: Losses, leading: usize) -> Option<Shortfall> {
     let valid = differences.len();
     let scatter = scatter(differences).filter(|_| valid > TRIALS_MIN)?;
-    if suffice(valid as u32, detect, scatter, leading) {
+    if suffice(valid as u32, losses, scatter, leading) {
         return None;
     }
     // Never none, where not even the most would suffice.
-    let rounds = (rounds(detect, scatter, leading) as usize).saturating_sub(valid).max(1) as u32;
+    let rounds = (rounds(losses, scatter, leading) as usize).saturating_sub(valid).max(1) as u32;
     Some(Shortfall { rounds, scatter })
 }
 
@@ -123,9 +160,74 @@ pub fn scatter(differences: &[f64]) -> Option<f64> {
     (differences.len() > 1).then(|| (squares / (count - 1.0) / 2.0).sqrt())
 }
 
+/// Trials of the new build that are far below its others, where those of the base do not explain them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SlowTrials {
+    /// Number of slow trials of the new build, at least 1.
+    pub new: usize,
+    /// Number of slow trials of the base.
+    pub base: usize,
+    /// Loss in the slowest round, as a part of the base's figure in that round.
+    pub worst: f64,
+}
+
+/// Returns the slow trials of the new build, from its gains in logarithms, round by round; negative ones are losses.
+///
+/// A trial is slow if its round lies below the rounds' median by more than `detect` and by more than five times their
+/// spread, which is taken from the median of absolute deviations. A slow trial of the base puts its round as
+/// far above. `None` if the base has slow trials too, and the new build does not have more by two standard errors.
+pub fn slow_trials(gains: &[f64], detect: f64) -> Option<SlowTrials> {
+    let middle_of = |values: &mut dyn Iterator<Item = f64>| {
+        let mut sorted: Vec<f64> = values.collect();
+        sorted.sort_unstable_by(f64::total_cmp);
+        (!sorted.is_empty()).then(|| middle(&sorted))
+    };
+    let centre = middle_of(&mut gains.iter().copied())?;
+    let deviation = middle_of(&mut gains.iter().map(|gain| (gain - centre).abs()))?;
+    let far = (SLOW_SPREADS * deviation / MAD_OF_NORMAL).max(-(-detect).ln_1p());
+    let new = gains.iter().filter(|&&gain| centre - gain > far).count();
+    let base = gains.iter().filter(|&&gain| gain - centre > far).count();
+    let more = new as f64 - base as f64;
+    let unexplained = base == 0 || more > 2.0 * ((new + base) as f64).sqrt();
+    let worst = -gains.iter().copied().fold(0.0, f64::min).exp_m1();
+    (new > 0 && unexplained).then_some(SlowTrials { new, base, worst })
+}
+
+/// Returns the share of slow trials, 0 to 1, that a build can have without one among `trials` in one gate of twenty.
+pub fn unseen_share(trials: usize) -> f64 {
+    1.0 - (1.0 - SLOW_SEEN).powf(1.0 / trials.max(1) as f64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const LOSSES: Losses = Losses { detect: DETECT, margin: MARGIN };
+
+    #[test]
+    fn slow_trial_of_the_new_build_alone_is_reported() {
+        let even = [0.01, -0.01, 0.005, -0.005, 0.0, 0.012];
+        let with = |more: &[f64]| slow_trials(&[&even[..], more].concat(), DETECT);
+        assert_eq!(with(&[]), None);
+        assert_eq!(with(&[-0.04]), None, "less than the loss that is looked for");
+        let slow = with(&[0.5_f64.ln()]).unwrap();
+        assert_eq!((slow.new, slow.base), (1, 0));
+        assert!((slow.worst - 0.5).abs() < 1e-12);
+        assert_eq!(with(&[-0.7, 0.7]), None, "the machine does it to both");
+        assert_eq!(with(&[0.7]), None, "only the base is slow");
+        let noisy: Vec<f64> = (0..12).map(|at| 0.1 * f64::from(at % 5 - 2)).collect();
+        assert_eq!(slow_trials(&[&noisy[..], &[-0.4]].concat(), DETECT), None);
+        assert_eq!(slow_trials(&[], DETECT), None);
+    }
+
+    #[test]
+    fn share_of_slow_trials_that_can_stay_unseen_falls_with_their_number() {
+        for (trials, expected) in [(1, 0.95), (7, 0.348), (14, 0.193), (59, 0.0495)] {
+            let share = unseen_share(trials);
+            assert!((share - expected).abs() < 5e-4, "{trials}: {share}");
+            assert!(((1.0 - share).powi(trials as i32) - 0.05).abs() < 1e-12);
+        }
+    }
 
     #[test]
     fn an_interval_lies_beyond_a_limit_within_it_or_across() {
@@ -144,25 +246,26 @@ mod tests {
 
     #[test]
     fn more_is_needed_for_less_and_with_more_scatter_or_more_questions() {
-        let default = rounds(DETECT, SCATTER, 1);
-        assert_eq!(default, 10);
-        assert!(rounds(0.02, SCATTER, 1) > 2 * default);
-        assert!(rounds(DETECT, 0.03, 1) >= 2 * default);
-        assert!(rounds(DETECT, SCATTER, 4) > default && rounds(DETECT, SCATTER, 4) < 2 * default);
-        assert_eq!(rounds(1e-4, 1.0, 1), ROUNDS_MAX);
-        assert!(rounds(0.5, 1e-6, 1) >= TRIALS_MIN as u32);
+        let default = rounds(LOSSES, SCATTER, 1);
+        assert_eq!(default, 14);
+        assert_eq!(rounds(Losses::exact(DETECT), SCATTER, 1), 10);
+        assert!(rounds(Losses::by_default(0.02), SCATTER, 1) > 2 * default);
+        assert!(rounds(LOSSES, 0.03, 1) >= 2 * default);
+        assert!(rounds(LOSSES, SCATTER, 4) > default && rounds(LOSSES, SCATTER, 4) < 2 * default);
+        assert_eq!(rounds(Losses::by_default(1e-4), 1.0, 1), ROUNDS_MAX);
+        assert!(rounds(Losses::by_default(0.5), 1e-6, 1) >= TRIALS_MIN as u32);
     }
 
     #[test]
     fn rounds_are_added_until_they_suffice_or_cannot() {
         let quiet: Vec<f64> = (0..20).map(|at| 0.01 * f64::from(at % 2)).collect();
-        assert_eq!(shortfall(&quiet, DETECT, 1), None);
+        assert_eq!(shortfall(&quiet, LOSSES, 1), None);
         let noisy: Vec<f64> = (0..12).map(|at| 0.1 * f64::from(at % 2)).collect();
-        let lacks = shortfall(&noisy, DETECT, 1).unwrap();
+        let lacks = shortfall(&noisy, LOSSES, 1).unwrap();
         let spread = 0.1 / 2.0 * (12.0_f64 / 11.0 / 2.0).sqrt();
         assert!((lacks.scatter - spread).abs() < 1e-12, "{lacks:?}");
-        assert_eq!(lacks.rounds + 12, rounds(DETECT, spread, 1));
-        assert_eq!(shortfall(&noisy[..3], DETECT, 1), None, "too few to know their scatter");
+        assert_eq!(lacks.rounds + 12, rounds(LOSSES, spread, 1));
+        assert_eq!(shortfall(&noisy[..3], LOSSES, 1), None, "too few to know their scatter");
         assert_eq!(extended(12, 31, 100), Some(44));
         assert_eq!(extended(12, 0, 100), None);
         assert_eq!(extended(12, 120, 100), Some(100), "by the scatter of a few rounds");

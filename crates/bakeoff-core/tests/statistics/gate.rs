@@ -6,11 +6,12 @@
 #![allow(clippy::disallowed_macros, reason = "a table for the documentation is printed")]
 
 use bakeoff_core::stats::gate::{
-    DETECT, EXTENDED_MAX, FALSE_STOPS, LEVEL, Lies, SCATTER, extended, lies, rounds, shortfall,
+    DETECT, EXTENDED_MAX, FALSE_STOPS, LEVEL, Lies, Losses, SCATTER, extended, lies, rounds,
+    shortfall, slow_trials, unseen_share,
 };
 use bakeoff_core::stats::judge::{Correction, Question, Scale, Trials, judge_at};
 use rand::{RngExt as _, SeedableRng as _};
-use rand_distr::{Distribution as _, StandardNormal};
+use rand_distr::{Distribution as _, Poisson, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// Merges on a machine.
@@ -28,6 +29,25 @@ struct Machine {
 
 const QUIET: Machine = Machine { scatter: SCATTER, drift: 0.0, tails: false, places: 1 };
 
+/// A merge's effect on throughput.
+#[derive(Debug, Clone, Copy)]
+struct Merge {
+    /// The new build's ordinary throughput by the base's.
+    ratio: f64,
+    /// Standard deviation of further differences from build to build, as by memory layout.
+    layout: f64,
+    /// Share of the new build's trials that run at half speed.
+    halved: f64,
+    /// The losses that the gate tells apart.
+    losses: Losses,
+}
+
+impl Merge {
+    fn new(ratio: f64) -> Self {
+        Self { ratio, layout: 0.0, halved: 0.0, losses: Losses::by_default(DETECT) }
+    }
+}
+
 impl Machine {
     /// Figures of new and of base in one round, where new does `ratio` of what base does.
     fn round(self, ratio: f64, rng: &mut Xoshiro256PlusPlus) -> (f64, f64) {
@@ -41,18 +61,24 @@ impl Machine {
     }
 
     /// The rounds of one merge for each place, as many as `bakeoff gate` runs.
-    fn merge(self, ratio: f64, rng: &mut Xoshiro256PlusPlus) -> Vec<Vec<(f64, f64)>> {
-        let mut run = rounds(DETECT, SCATTER, self.places);
+    fn merge(self, merge: Merge, rng: &mut Xoshiro256PlusPlus) -> Vec<Vec<(f64, f64)>> {
+        let noise: f64 = StandardNormal.sample(rng);
+        let ratio = merge.ratio * (merge.layout * noise).exp();
+        let losses = merge.losses;
+        let mut run = rounds(losses, SCATTER, self.places);
         let mut places = vec![Vec::new(); self.places];
         loop {
             for place in &mut places {
                 let missing = run as usize - place.len();
-                place.extend((0..missing).map(|_| self.round(ratio, rng)));
+                place.extend((0..missing).map(|_| {
+                    let halved = rng.random_range(0.0..1.0) < merge.halved;
+                    self.round(if halved { 0.5 * ratio } else { ratio }, rng)
+                }));
             }
             let lacks = places.iter().filter_map(|place| {
                 let differences: Vec<f64> =
                     place.iter().map(|(new, base): &(f64, f64)| (new / base).ln()).collect();
-                shortfall(&differences, DETECT, self.places)
+                shortfall(&differences, losses, self.places)
             });
             let missing = lacks.map(|lacks| lacks.rounds).max().unwrap_or(0);
             match extended(run, missing, EXTENDED_MAX) {
@@ -74,12 +100,15 @@ struct Gated {
     rounds: f64,
 }
 
-fn gated(machine: Machine, ratio: f64, merges: usize) -> Gated {
+fn gated(machine: Machine, merge: Merge, merges: usize) -> Gated {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(20 + machine.places as u64);
     let (mut stopped, mut unclear, mut rounds) = (0, 0, 0);
     for _ in 0..merges {
         let mut family = Vec::new();
-        for place in machine.merge(ratio, &mut rng) {
+        let mut slow = false;
+        for place in machine.merge(merge, &mut rng) {
+            let gains: Vec<f64> = place.iter().map(|(new, base)| (new / base).ln()).collect();
+            slow |= slow_trials(&gains, DETECT).is_some();
             // Nothing failed.
             let errors = Trials::ByRound(vec![(0.0, 0.0); place.len()]);
             rounds += place.len();
@@ -93,13 +122,15 @@ fn gated(machine: Machine, ratio: f64, merges: usize) -> Gated {
             .step_by(2)
             .map(|answer| {
                 let (low, high) = answer.expect("there are enough rounds").interval;
-                lies((low - 1.0, high - 1.0), true, 0.0, DETECT)
+                let Losses { detect, margin } = merge.losses;
+                lies((low - 1.0, high - 1.0), true, -margin, detect - margin)
             })
             .collect();
         let errors = answers[1].expect("there are enough rounds").interval;
-        assert_eq!(lies(errors, false, 0.01, 0.001), Lies::Within);
-        stopped += usize::from(found.contains(&Lies::Beyond));
-        unclear += usize::from(!found.contains(&Lies::Beyond) && found.contains(&Lies::Across));
+        assert_eq!(lies(errors, false, 0.0, 0.001), Lies::Within);
+        let stops = found.contains(&Lies::Beyond);
+        stopped += usize::from(stops);
+        unclear += usize::from(!stops && (slow || found.contains(&Lies::Across)));
     }
     let share = |count: usize| count as f64 / merges as f64;
     let rounds = share(rounds) / machine.places as f64;
@@ -122,8 +153,8 @@ fn a_merge_that_changes_nothing_is_stopped_once_in_a_thousand() {
     ];
     // Each machine has a sequence of random numbers of its own, so that they can be had at once.
     let gates = std::thread::scope(|scope| {
-        let begun =
-            machines.map(|(machine, merges)| scope.spawn(move || gated(machine, 1.0, merges)));
+        let begun = machines
+            .map(|(machine, merges)| scope.spawn(move || gated(machine, Merge::new(1.0), merges)));
         begun.map(|gate| gate.join().expect("no merge panics"))
     });
     for ((machine, merges), gated) in machines.into_iter().zip(gates) {
@@ -144,7 +175,8 @@ fn a_loss_of_a_twentieth_is_found_in_nine_of_ten() {
         Machine { scatter: 0.11, ..QUIET },
         Machine { tails: true, ..QUIET },
     ] {
-        let gated = gated(machine, 1.0 - DETECT, if machine.scatter > 0.1 { 300 } else { 1_000 });
+        let less = Merge::new(1.0 - DETECT);
+        let gated = gated(machine, less, if machine.scatter > 0.1 { 300 } else { 1_000 });
         print("5 % less", machine, gated);
         assert!(gated.stopped >= 0.9, "{machine:?}: {gated:?}");
         let caught = gated.stopped + gated.unclear;
@@ -155,7 +187,7 @@ fn a_loss_of_a_twentieth_is_found_in_nine_of_ten() {
 /// Where figures scatter so much that no allowed number of rounds suffices, nobody waits for them.
 #[test]
 fn a_machine_too_noisy_for_the_question_is_not_kept_busy() {
-    let gated = gated(Machine { scatter: 0.5, ..QUIET }, 1.0, 1_000);
+    let gated = gated(Machine { scatter: 0.5, ..QUIET }, Merge::new(1.0), 1_000);
     assert!(gated.rounds < 20.0, "{gated:?}");
     assert!(gated.unclear > 0.99, "{gated:?}");
 }
@@ -163,8 +195,113 @@ fn a_machine_too_noisy_for_the_question_is_not_kept_busy() {
 #[test]
 fn where_nothing_changed_somebody_can_tell() {
     for places in [1, 4, 12] {
-        let gated = gated(Machine { places, ..QUIET }, 1.0, 8_000 / places);
+        let gated = gated(Machine { places, ..QUIET }, Merge::new(1.0), 8_000 / places);
         assert!(gated.unclear <= 0.06, "{places}: {gated:?}");
+    }
+}
+
+/// Builds that differ in memory layout alone. A gate without a margin stopped a quarter of them.
+#[test]
+fn builds_that_differ_in_layout_alone_are_not_stopped() {
+    let even = Machine { scatter: 0.003, ..QUIET };
+    let layout = Merge { layout: 0.01, ..Merge::new(1.0) };
+    let exact = Merge { losses: Losses::exact(DETECT), ..layout };
+    for (what, machine, merge, least, most) in [
+        ("differs by N(0, 1 %), margin 0", even, exact, 0.2, 0.4),
+        ("differs by N(0, 1 %)", even, layout, 0.0, 0.12),
+        ("0.5 % less", even, Merge::new(0.995), 0.0, 0.001),
+        ("1 % less", even, Merge::new(0.99), 0.0, 0.002),
+        ("1 % less", QUIET, Merge::new(0.99), 0.0, 0.002),
+        ("2 % less", even, Merge::new(0.98), 0.9, 1.0),
+    ] {
+        let gated = gated(machine, merge, 4_000);
+        print(what, machine, gated);
+        assert!((least..=most).contains(&gated.stopped), "{what}: {gated:?}");
+    }
+}
+
+/// A build that is slow now and then passes only if none of its trials is slow, and what is printed of the
+/// share that stays unseen is true.
+#[test]
+fn build_that_is_slow_now_and_then_does_not_pass_silently() {
+    for halved in [0.1, 0.2, 0.4] {
+        let merge = Merge { halved, ..Merge::new(1.0) };
+        let gated = gated(QUIET, merge, 4_000);
+        let passed = 1.0 - gated.stopped - gated.unclear;
+        print(&format!("{:.0} % of trials at half speed", halved * 100.0), QUIET, gated);
+        println!("passed: {:.1} %", passed * 100.0);
+        let first = rounds(Losses::by_default(DETECT), SCATTER, 1);
+        let none_slow = (1.0 - halved).powi(i32::try_from(first).unwrap());
+        assert!(passed <= none_slow + 0.02, "{halved}: {gated:?}");
+        if halved >= unseen_share(first as usize) {
+            assert!(passed <= 0.05 + 0.01, "{halved}: {gated:?}");
+        }
+    }
+}
+
+/// Failures of a trial as a share: of so many operations, each fails with this probability.
+fn failed(share: f64, operations: f64, rng: &mut Xoshiro256PlusPlus) -> f64 {
+    let failures: f64 = match share * operations {
+        0.0 => 0.0,
+        mean => Poisson::new(mean).expect("it is finite").sample(rng),
+    };
+    failures / operations
+}
+
+/// The shares of gates that stop for errors, and that nobody can tell of: those of base and new fail with these
+/// probabilities, in the trials that fail at all.
+fn stopped_for_errors(base: f64, new: f64, failing: f64) -> (f64, f64) {
+    const GATES: usize = 4_000;
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(31);
+    let (mut stopped, mut unclear) = (0, 0);
+    for _ in 0..GATES {
+        let rounds = rounds(Losses::by_default(DETECT), SCATTER, 1);
+        let mut of = |share: f64| {
+            let fails = rng.random_range(0.0..1.0) < failing;
+            failed(if fails { share } else { 0.0 }, 10_000.0, &mut rng)
+        };
+        let errors = (0..rounds).map(|_| (of(new), of(base))).collect();
+        let even = (0..rounds).map(|_| (1.0, 1.0)).collect();
+        let family = [(even, true, Scale::Ratio), (errors, false, Scale::Points)].map(
+            |(trials, leading, scale)| Question { trials: Trials::ByRound(trials), leading, scale },
+        );
+        let interval = judge_at(&family, Correction::AtOnce, LEVEL)[1].expect("enough").interval;
+        match lies(interval, false, 0.0, 0.001) {
+            Lies::Beyond => stopped += 1,
+            Lies::Across => unclear += 1,
+            Lies::Within => {}
+        }
+    }
+    (stopped as f64 / GATES as f64, unclear as f64 / GATES as f64)
+}
+
+/// `errors > +1%` let 0.9 % of new failures pass.
+#[test]
+fn more_failures_than_noise_stop_a_merge_and_a_single_one_does_not() {
+    println!("| base fails | new fails | trials that fail | stopped | nobody can tell |");
+    println!("| --- | --- | --- | --- | --- |");
+    for (base, new, failing, stops, passes) in [
+        (0.0, 0.009, 1.0, (1.0, 1.0), 0.0),
+        (0.0, 0.001, 1.0, (0.9, 1.0), 0.0),
+        (0.0, 0.09, 0.1, (0.0, 0.01), 0.25),
+        (0.0, 1e-5, 1.0, (0.0, 0.001), 1.0),
+        (1e-5, 1e-5, 1.0, (0.0, 0.001), 1.0),
+        (0.001, 0.001, 1.0, (0.0, 0.001), 0.9),
+        (0.001, 0.001, 0.2, (0.0, 0.001), 0.5),
+    ] {
+        let (stopped, unclear) = stopped_for_errors(base, new, failing);
+        let passed = 1.0 - stopped - unclear;
+        println!(
+            "| {} % | {} % | {:.0} % | {:.2} % | {:.1} % |",
+            base * 100.0,
+            new * 100.0,
+            failing * 100.0,
+            stopped * 100.0,
+            unclear * 100.0
+        );
+        assert!((stops.0..=stops.1).contains(&stopped), "{base} {new} {failing}: {stopped}");
+        let holds = if passes < 0.5 { passed <= passes } else { passed >= passes };
+        assert!(holds, "{base} {new} {failing}: {passed}");
     }
 }
 

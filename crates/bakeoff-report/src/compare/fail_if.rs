@@ -2,7 +2,7 @@
 //! +10%`.
 //!
 //! A condition is met only when that is proven: when the whole interval of the change is beyond the
-//! limit. It is not met when the whole interval is on the other side. Else nobody can tell.
+//! limit. It is not met when the whole interval is on the other side. Otherwise the outcome is unknown.
 //!
 //! Not here: conditions on the figures of one load (`condition`), and the exit code.
 
@@ -13,9 +13,11 @@ use std::str::FromStr;
 use bakeoff_core::condition::{Misread, split, trimmed};
 use bakeoff_core::stats::gate::{self, Lies};
 use bakeoff_core::stats::judge::Scale;
+use bakeoff_core::stats::rounds::Better;
 use bakeoff_core::units::{self, count_text, figure_text, plural};
 
 use super::{Compared, scale};
+use crate::derive::judgement::better;
 use crate::model::quantity::{Point, Quantity};
 
 const METRICS: &str = "the figures are throughput; p50, p90, p95, p99, p99.9, mean and max, each \
@@ -33,6 +35,8 @@ pub struct FailIf {
     below: bool,
     /// A part of the base's figure; of all operations for errors.
     limit: f64,
+    /// Part of a gate's loss that the limit already allows; 0 for a condition of the user.
+    margin: f64,
 }
 
 /// The outcome of a condition. The texts name where, and what was seen.
@@ -40,7 +44,7 @@ pub struct FailIf {
 pub enum FailIfOutcome {
     /// It is proven, here.
     Proven(Vec<String>),
-    /// It is proven nowhere, and here nobody can tell.
+    /// It is proven nowhere, and here it is not ruled out.
     CannotTell(Vec<String>),
     /// It is proven that it does not hold.
     HoldsNot,
@@ -82,6 +86,7 @@ impl FromStr for FailIf {
             quantity,
             below,
             limit,
+            margin: 0.0,
         })
     }
 }
@@ -193,13 +198,20 @@ fn percent(text: &str) -> Result<f64, PartError> {
 }
 
 impl FailIf {
-    /// Returns whether this figure is worse at this place at all: what a gate asks where nothing is given.
-    pub(super) fn worse(place: &str, quantity: Quantity) -> Self {
-        let below = matches!(quantity, Quantity::HighestRate | Quantity::ThroughputMean);
-        let (figure, what) = (quantity.label(), if below { "lower" } else { "higher" });
-        let text = format!("{place}: {figure} is {what}");
+    /// Returns a gate's default condition: this figure is worse at this place, by more than `margin`.
+    pub(super) fn worse(place: &str, quantity: Quantity, margin: f64) -> Self {
+        let below = better(quantity) == Better::More;
+        let (what, sign) = if below { ("lower", -1.0) } else { ("higher", 1.0) };
+        let by = figure_text(margin * 100.0);
+        let text = format!("{place}: {} is {what} by more than {by} %", quantity.label());
         let place = Some((place.to_owned(), 0..0));
-        Self { raw: text.clone(), text, place, system: None, quantity, below, limit: 0.0 }
+        let limit = sign * margin;
+        Self { raw: text.clone(), text, place, system: None, quantity, below, limit, margin }
+    }
+
+    /// Returns whether it speaks of a figure that became worse.
+    fn is_of_a_loss(&self) -> bool {
+        self.below == (better(self.quantity) == Better::More)
     }
 
     pub(super) fn quantity(&self) -> Quantity {
@@ -269,10 +281,14 @@ impl FailIf {
                 self.signed(low),
                 self.signed(high)
             );
-            let slack = compared.slack(scale(self.quantity));
+            let slack = compared.slack(scale(self.quantity)) - self.margin;
+            let slow = change.slow_text().filter(|_| self.is_of_a_loss());
             match gate::lies((low, high), self.below, self.limit, slack) {
                 Lies::Beyond => proven.push(seen),
-                Lies::Within => {}
+                Lies::Within => unclear.extend(slow.map(|slow| format!("{seen}; {slow}"))),
+                Lies::Across if slow.is_some() => {
+                    unclear.extend(slow.map(|slow| format!("{seen}; {slow}")));
+                }
                 Lies::Across => unclear.push(match change.trials_to_tell {
                     Some(trials) => {
                         format!("{seen}; it takes about {trials} trials of each to tell")

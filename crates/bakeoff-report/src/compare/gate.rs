@@ -2,8 +2,8 @@
 //!
 //! Rounds pair them, so what a slow quarter of an hour did to both cancels, and both ran on one machine
 //! within the same hour. Only what is asked is judged, at a level at which a merge that changes nothing is
-//! stopped once in a thousand; all other figures are in the run's report. Where nothing is given, what
-//! each load was run for must not be worse, and no more of the operations may fail.
+//! stopped once in a thousand; all other figures are in the run's report. Without conditions, the figure that
+//! each load was run for must not be worse by more than a margin, and no more of the operations may fail.
 //!
 //! Not here: the level and the number of rounds (`stats::gate`), the study (`study::gate`).
 
@@ -12,8 +12,9 @@ use std::fmt;
 use bakeoff_core::check::Cause;
 use bakeoff_core::condition::Misread;
 use bakeoff_core::record::{Gate, Record, SystemRecord, TrialRecord};
-use bakeoff_core::stats::gate::{self, LEVEL, Shortfall};
+use bakeoff_core::stats::gate::{self, LEVEL, Losses, Shortfall, SlowTrials};
 use bakeoff_core::stats::judge::{self, Correction, Question, Scale, Trials};
+use bakeoff_core::stats::rounds::Better;
 use bakeoff_core::stats::{Figure, and};
 use bakeoff_core::study::BUILDS;
 use bakeoff_core::units::{share_text, trials_text};
@@ -25,7 +26,7 @@ use super::{
 use crate::derive::comparison::Comparison;
 use crate::derive::conditions::lesser_guarantees;
 use crate::derive::durability;
-use crate::derive::judgement::{clients, subjects};
+use crate::derive::judgement::{better, clients, subjects};
 use crate::model::contender::Contender;
 use crate::model::quantity::Quantity;
 
@@ -33,8 +34,8 @@ use crate::model::quantity::Quantity;
 pub(super) const CONFIDENCE: &str = "99.9 %";
 /// By what share of the operations errors may exceed their limit and need not be ruled out.
 pub(super) const ERRORS_SLACK: f64 = 0.001;
-/// The condition on errors where none is given.
-const MORE_ERRORS: &str = "errors > +1%";
+/// The default condition on errors: more of the new build's operations fail, by more than noise.
+const MORE_ERRORS: &str = "errors > +0%";
 
 /// The outcome of a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +46,7 @@ pub enum Passed {
     No,
     /// Trials failed through a build's own doing: neither can be said.
     NotValid,
-    /// Nobody can tell.
+    /// No condition is proven, and a loss is not ruled out.
     CannotTell,
 }
 
@@ -87,12 +88,13 @@ impl Compared {
         let record = &*durability::lowered(record);
         let asked = record.header.gate.as_ref().ok_or(GateError::NoGate)?;
         let comparisons = Comparison::all(record);
+        let losses = Losses::asked(asked.detect, asked.fail_if.len());
         let read = |text: &String| text.parse::<FailIf>().map_err(GateError::Condition);
         let conditions: Vec<FailIf> = match asked.fail_if.is_empty() {
             false => asked.fail_if.iter().map(read).collect::<Result<_, _>>()?,
             true => comparisons
                 .iter()
-                .map(|one| FailIf::worse(&one.place(), leading(one)))
+                .map(|one| FailIf::worse(&one.place(), leading(one), losses.margin))
                 .chain([read(&MORE_ERRORS.to_owned())?])
                 .collect(),
         };
@@ -118,7 +120,9 @@ impl Compared {
             if answer.is_none() && change.why_not.is_none() {
                 change.why_not = Some(NotJudged::TooFewRounds(question.trials.counts().0));
             }
-            let lacks = shortfall(question, change.quantity, asked.detect, leading);
+            let gains = gains(question, change.quantity);
+            let lacks = gains.as_ref().and_then(|gains| gate::shortfall(gains, losses, leading));
+            change.slow = gains.and_then(|gains| gate::slow_trials(&gains, losses.detect));
             change.trials_to_tell =
                 lacks.map(|lacks| lacks.rounds + question.trials.counts().0 as u32);
             lacking.extend(lacks);
@@ -135,6 +139,7 @@ impl Compared {
             gate: Some(asked.clone()),
             own_failures: record.trials.iter().any(failed_by_itself),
             weaker: weaker(&comparisons),
+            fewest_rounds: fewest_rounds(&questions),
             shortfall: lacking.into_iter().max_by_key(|lacks| lacks.rounds),
         };
         compared.outcomes =
@@ -180,24 +185,67 @@ impl Compared {
                 format!("stop: proven of the new build of {system}: {}", proven.join("; "))
             }
             Passed::NotValid => format!(
-                "stop: trials of {system} are not valid through its own doing, and tell of no merge"
+                "stop: {system} itself made trials not valid, so they cannot judge the new build"
             ),
-            Passed::CannotTell => format!(
-                "nobody can tell: nothing that is asked is proven of the new build of {system}, and it \
-                 is not ruled out that it lost {detect}"
-            ),
-            Passed::Yes => {
-                let but = match self.weaker.as_slice() {
-                    [] => String::new(),
-                    weaker => format!(", but {}", and(weaker)),
+            Passed::CannotTell => {
+                let why = match self.changes().find_map(|(_, change)| change.slow_text()) {
+                    Some(slow) => slow,
+                    None => format!("a loss of {detect} is still possible"),
                 };
                 format!(
-                    "pass: nothing that is asked is proven of the new build of {system}, and that it \
-                     lost {detect} is ruled out{but}"
+                    "inconclusive: no condition is proven for the new build of {system}, but {why}"
                 )
+            }
+            Passed::Yes => {
+                let mut text =
+                    format!("pass: no condition is proven for the new build of {system}");
+                if let Some(rounds) = self.fewest_rounds {
+                    text += &format!(
+                        ", and a loss of {detect} in its ordinary trials is ruled out; {}",
+                        unseen_text(rounds)
+                    );
+                }
+                if !self.weaker.is_empty() {
+                    text += &format!("; but {}", and(&self.weaker));
+                }
+                text
             }
         })
     }
+
+    /// Returns the share of slow trials, 0 to 1, that the new build can have without one among its trials. `None` if
+    /// this is no gate, if nothing was judged, or if there were slow trials.
+    pub(crate) fn unseen_share(&self) -> Option<f64> {
+        let any_slow = self.changes().any(|(_, change)| change.slow.is_some());
+        self.fewest_rounds.filter(|_| !any_slow).map(gate::unseen_share)
+    }
+}
+
+/// Returns the fewest rounds of any question about a ratio that was judged.
+fn fewest_rounds(questions: &[Question]) -> Option<usize> {
+    let ratios = questions.iter().filter(|one| one.scale == Scale::Ratio);
+    ratios.filter(|one| !one.trials.too_few()).map(|one| one.trials.counts().0).min()
+}
+
+/// `14 trials of each: a build that is slow in fewer than 20 % of its trials could have passed unseen`.
+fn unseen_text(rounds: usize) -> String {
+    let percent = (gate::unseen_share(rounds) * 100.0).ceil();
+    format!(
+        "{rounds} trials of each: a build that is slow in fewer than {percent} % of its trials could have \
+         passed unseen"
+    )
+}
+
+/// `1 of its 14 trials was slow (by up to 50 %, and none of the base's)`.
+pub(super) fn slow_text(slow: &SlowTrials, trials: usize) -> String {
+    let SlowTrials { new, base, worst } = *slow;
+    let were = if new == 1 { "was" } else { "were" };
+    let others = if base == 0 { "none".to_owned() } else { base.to_string() };
+    format!(
+        "{new} of its {} {were} slow (worse by up to {:.0} %, and {others} of the base's)",
+        trials_text(trials),
+        worst * 100.0
+    )
 }
 
 /// Returns the guarantees and checks that favour the new build, as clauses.
@@ -269,6 +317,7 @@ fn changes(
             answer: None,
             why_not,
             trials_to_tell: None,
+            slow: None,
         });
     }
     changes
@@ -302,19 +351,15 @@ fn rounds(
     Ok(rounds)
 }
 
-/// Returns the rounds that one question lacks; `None` of a share, of which no scatter of logarithms is known.
-fn shortfall(
-    question: &Question,
-    quantity: Quantity,
-    detect: f64,
-    leading: usize,
-) -> Option<Shortfall> {
+/// Returns the new build's gains in logarithms, round by round: losses are negative, whichever figure is the
+/// better one. `None` of shares, which may be 0.
+fn gains(question: &Question, quantity: Quantity) -> Option<Vec<f64>> {
     let Trials::ByRound(rounds) = &question.trials else { return None };
     if scale(quantity) == Scale::Points {
         return None;
     }
-    let differences: Vec<f64> = rounds.iter().map(|(new, base)| (new / base).ln()).collect();
-    gate::shortfall(&differences, detect, leading)
+    let sign = if better(quantity) == Better::More { 1.0 } else { -1.0 };
+    Some(rounds.iter().map(|(new, base)| sign * (new / base).ln()).collect())
 }
 
 /// `etcd 3.6.1, program given: /tmp/etcd`.

@@ -17,7 +17,7 @@ mod render;
 mod runs;
 
 use bakeoff_core::record::{Gate, Record};
-use bakeoff_core::stats::gate::Shortfall;
+use bakeoff_core::stats::gate::{Shortfall, SlowTrials};
 use bakeoff_core::stats::judge::{self, Correction, Finding, Question, Scale, TestResult, Trials};
 use bakeoff_core::stats::{Figure, Summary, TRIALS_MIN};
 use serde_json::Value;
@@ -57,6 +57,8 @@ pub struct Compared {
     own_failures: bool,
     /// Guarantees and checks that favour the new one, as clauses.
     weaker: Vec<String>,
+    /// Fewest rounds of a judged ratio of a gate.
+    fewest_rounds: Option<usize>,
     /// Rounds that it lacks.
     shortfall: Option<Shortfall>,
 }
@@ -89,6 +91,8 @@ struct Change {
     why_not: Option<NotJudged>,
     /// So many trials would tell what these do not; of a gate.
     trials_to_tell: Option<u32>,
+    /// Slow trials of a gate's new build that the base's do not explain.
+    slow: Option<SlowTrials>,
 }
 
 impl Compared {
@@ -129,6 +133,7 @@ impl Compared {
             gate: None,
             own_failures: false,
             weaker,
+            fewest_rounds: None,
             shortfall: None,
         };
         compared.outcomes =
@@ -238,6 +243,7 @@ impl Section {
                     answer: None,
                     why_not,
                     trials_to_tell: None,
+                    slow: None,
                 });
             }
         }
@@ -329,6 +335,11 @@ impl Change {
             Scale::Ratio => value - 1.0,
             Scale::Points => value,
         }
+    }
+
+    /// Returns the slow trials of a gate's new build in words.
+    fn slow_text(&self) -> Option<String> {
+        self.slow.as_ref().map(|slow| gate::slow_text(slow, self.new.trials))
     }
 
     fn verdict(&self) -> &'static str {

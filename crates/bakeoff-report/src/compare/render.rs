@@ -130,6 +130,7 @@ pub fn json(compared: &Compared) -> Value {
             "system": gate.system,
             "false_stops": FALSE_STOPS,
             "detect": gate.detect,
+            "slow_share_unseen": compared.unseen_share(),
             "verdict": compared.verdict(),
         })),
         "runs_known": compared.runs,
@@ -152,6 +153,7 @@ fn change(of: &Change) -> Value {
         "interval": of.interval().map(|(low, high)| [low, high]),
         "verdict": of.verdict().replace(' ', "-"),
         "would_have_seen": of.min_detectable(),
+        "slow_trials": of.slow.map(|slow| slow.new),
         "not_judged_because": of.why_not.as_ref().map(NotJudged::to_string),
     })
 }

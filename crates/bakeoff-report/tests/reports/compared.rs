@@ -318,7 +318,14 @@ fn a_gate_stops_a_loss_and_lets_pass_what_ruled_one_out() {
     assert!(text.contains("stop: proven of the new build of etcd: create/steady: "), "{text}");
     assert!(text.contains("99.9 % interval"), "{text}");
     let text = gated(&gate(1.0, 10, &[]), Passed::Yes);
-    assert!(text.contains("pass: nothing that is asked is proven"), "{text}");
+    assert!(
+        text.contains(
+            "pass: no condition is proven for the new build of etcd, and a loss of 5.0 % in its ordinary \
+             trials is ruled out; 10 trials of each: a build that is slow in fewer than 26 % of its trials \
+             could have passed unseen"
+        ),
+        "{text}"
+    );
     gated(&gate(1.1, 10, &[]), Passed::Yes);
     // Too few rounds cannot tell.
     gated(&gate(1.0, 3, &[]), Passed::CannotTell);
@@ -329,6 +336,67 @@ fn a_gate_stops_a_loss_and_lets_pass_what_ruled_one_out() {
     gated(&gate(0.7, 10, &["create/steady etcd: throughput < -20%"]), Passed::No);
     gated(&gate(0.93, 10, &["errors > 1%"]), Passed::Yes);
     assert!(Compared::gate(&repeated()).is_err());
+}
+
+#[test]
+fn slow_trial_of_the_new_build_does_not_pass_a_gate_silently() {
+    use compare::Passed;
+    let halved = |mut record: Record, system: &str, at: u32| {
+        let of = |one: &&mut bakeoff_core::record::TrialRecord| {
+            one.trial.system == system && one.trial.round == at
+        };
+        let trial = record.trials.iter_mut().find(of).unwrap();
+        trial.stages[0].measurement = put(1600, 4, millis(2));
+        record
+    };
+    let record = halved(gate(1.0, 60, &[]), "new", 7);
+    let text = gated(&record, Passed::CannotTell);
+    let slow = "1 of its 60 trials was slow (worse by up to 21 %, and none of the base's)";
+    assert!(
+        text.contains(&format!(
+            "inconclusive: no condition is proven for the new build of etcd, but {slow}"
+        )),
+        "{text}"
+    );
+    assert_eq!(text.matches(slow).count(), 2, "the condition names it too: {text}");
+    let json = compare::json(&Compared::gate(&record).unwrap());
+    assert_eq!(json["gate"]["slow_share_unseen"], Value::Null);
+    assert_eq!(json["comparisons"][0]["changes"][0]["slow_trials"], 1);
+    // The machine that slows both builds is no fault of the new one, and a slow base is none either.
+    gated(&halved(record, "base", 12), Passed::Yes);
+    gated(&halved(gate(1.0, 60, &[]), "base", 12), Passed::Yes);
+}
+
+#[test]
+fn gate_lets_a_loss_below_its_margin_pass_unless_a_condition_forbids_it() {
+    use compare::Passed;
+    let exact = "throughput < 0%";
+    gated(&gate(0.993, 200, &[]), Passed::Yes);
+    gated(&gate(0.993, 200, &[exact]), Passed::No);
+    let text = gated(&gate(0.97, 60, &[]), Passed::No);
+    assert!(text.contains("throughput mean /s is lower by more than 1.00 %: proven"), "{text}");
+}
+
+#[test]
+fn gate_stops_for_more_errors_than_noise() {
+    use bakeoff_core::measurement::ErrorKind;
+    use compare::Passed;
+    let failing = |every: u32, errors: u64| {
+        let mut record = gate(1.0, 14, &[]);
+        for trial in &mut record.trials {
+            if trial.trial.system == "new" && trial.trial.round % every == 0 {
+                let operation = trial.stages[0].measurement.operations.values_mut().next().unwrap();
+                operation.errors.entry(ErrorKind::Refused).or_default().count = errors;
+            }
+        }
+        record
+    };
+    // Some 8,000 operations in each trial: 0.9 % of them, and one in 112,000.
+    let text = gated(&failing(1, 72), Passed::No);
+    assert!(text.contains("errors > +0%: proven"), "{text}");
+    gated(&failing(100, 1), Passed::Yes);
+    // As many failures in one trial as in all of the others may be chance, and do not pass.
+    gated(&failing(100, 72), Passed::CannotTell);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use bakeoff_clock as clock;
 use bakeoff_clock::wall::utc_now;
 use bakeoff_core::plan;
 use bakeoff_core::record::{self, RecordLine, RunExtended};
-use bakeoff_core::stats::gate::{self as rounds, Shortfall};
+use bakeoff_core::stats::gate::{self as rounds, Losses, Shortfall};
 use bakeoff_core::study::{Build, Study};
 use bakeoff_report::ci::{Case, CaseOutcome};
 use bakeoff_report::compare::{self, Compared, Passed};
@@ -172,7 +172,8 @@ fn asked(study: &str, args: &GateArgs) -> Result<(Study, record::Gate), Failure>
     let detect = args.demands.detect.unwrap_or(rounds::DETECT);
     let leading = args.demands.fail_if.len().max(1) * places.len();
     let trials_max = args.demands.max_trials.unwrap_or(rounds::EXTENDED_MAX);
-    let enough = rounds::rounds(detect, rounds::SCATTER, leading);
+    let losses = Losses::asked(detect, args.demands.fail_if.len());
+    let enough = rounds::rounds(losses, rounds::SCATTER, leading);
     study.trials = args.demands.trials.unwrap_or_else(|| enough.min(trials_max));
     let fail_if = args.demands.fail_if.iter().map(ToString::to_string).collect();
     let trials_max = args.demands.trials.is_none().then_some(trials_max);

@@ -9,7 +9,7 @@ use bakeoff_core::plan;
 use bakeoff_core::ranked::{self, Percentile};
 use bakeoff_core::record::{TrialOutcome, TrialRecord};
 use bakeoff_core::search::Found;
-use bakeoff_core::stats::gate as rounds;
+use bakeoff_core::stats::gate::{self as rounds, Losses};
 use bakeoff_core::study::{Load, Study};
 use bakeoff_core::units::{count_text, plural, rate_text, share_text, trials_text};
 use bakeoff_engine::Live;
@@ -87,7 +87,7 @@ pub(super) fn gate_started(started: &GateStarted<'_>) -> String {
         trials,
         left_text(*takes),
         share_text(gate.detect),
-        scatter_text(gate.detect, study),
+        scatter_text(Losses::asked(gate.detect, gate.fail_if.len()), study),
     );
     if let Some(most) = gate.trials_max.filter(|&most| most > study.trials) {
         let longest = takes.mul_f64(f64::from(most) / f64::from(study.trials));
@@ -113,10 +113,10 @@ pub(super) fn gate_extended(extended: &GateExtended<'_>) -> String {
 }
 
 /// Returns how much figures may scatter for a gate's trials to be enough, in percent.
-fn scatter_text(detect: f64, study: &Study) -> String {
+fn scatter_text(losses: Losses, study: &Study) -> String {
     let places: usize = study.workloads.iter().map(|one| one.loads.len()).sum();
     let enough =
-        |tenths: &u32| rounds::rounds(detect, f64::from(*tenths) / 1000.0, places) <= study.trials;
+        |tenths: &u32| rounds::rounds(losses, f64::from(*tenths) / 1000.0, places) <= study.trials;
     let most = (1..1000).take_while(enough).last().unwrap_or(0);
     if most == 0 { "less than 0.1 %".to_owned() } else { share_text(f64::from(most) / 1000.0) }
 }
