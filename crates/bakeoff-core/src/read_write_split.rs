@@ -7,7 +7,39 @@
 //! Not here: driving the halves (the binary).
 
 use crate::plan::Stage;
-use crate::study::{Arrivals, Stop, Workload};
+use crate::study::{Arrivals, Load, Operation, Stop, Workload};
+
+/// The operations that a half of a split load consists of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Side {
+    /// Those that write keys.
+    Writes,
+    /// All others.
+    Reads,
+}
+
+impl Side {
+    /// Both, in the order of [`halves`].
+    pub const BOTH: [Self; 2] = [Self::Writes, Self::Reads];
+
+    /// Returns its name: `writes`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Writes => "writes",
+            Self::Reads => "reads",
+        }
+    }
+
+    /// Returns whether an operation is one of its.
+    pub fn has(self, operation: Operation) -> bool {
+        operation.writes() == (self == Self::Writes)
+    }
+}
+
+/// Returns whether a load drives a workload's writes and reads as two loads, each at its own speed.
+pub fn is_split(workload: &Workload, load: &Load) -> bool {
+    load.targets.is_split() && can_split(workload)
+}
 
 /// One half of a split load.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,13 +69,13 @@ pub fn halves(
     arrivals: Arrivals,
     threads: u32,
 ) -> Option<[Half; 2]> {
-    let of = |writes: bool| {
+    let of = |side: Side| {
         let mut half = workload.clone();
-        half.mix.retain(|operation, _| operation.writes() == writes);
+        half.mix.retain(|&operation, _| side.has(operation));
         let weight: u64 = half.mix.values().map(|&weight| u64::from(weight)).sum();
         (half, weight)
     };
-    let ((writing, writes), (reading, reads)) = (of(true), of(false));
+    let ((writing, writes), (reading, reads)) = (of(Side::Writes), of(Side::Reads));
     if writes == 0 || reads == 0 {
         return None;
     }

@@ -453,6 +453,33 @@ mod tests {
     }
 
     #[test]
+    fn pages_that_processes_share_count_once() {
+        const TEXT: f64 = 16.0 * 1024.0 * 1024.0;
+        let dir = TempDir::new().unwrap();
+        // The second and third shell are forked from the first, and write nothing of its text.
+        let script = "text=$(head -c 16777216 /dev/zero | tr '\\0' x); \
+                      (sleep 60; :) & (sleep 60; :) & wait";
+        let process = launch(sh(&dir, script)).unwrap();
+        let mut family = Family::new(process.pid_cell(), Kinship::Node);
+        let mut census = Census::default();
+        let mut resident = 0.0;
+        wait_for("three shells with the text", || {
+            let leaders = vec![family.pid.load(std::sync::atomic::Ordering::Acquire)];
+            census.take(&mut [&mut family], leaders);
+            let sample = family.sample(false);
+            let is_it = |(column, _): &&(Column, f64)| *column == Column::Resident;
+            resident = sample.iter().find(is_it).map_or(0.0, |(_, bytes)| *bytes);
+            family.pids().len() == 5 && resident > 3.0 * TEXT
+        });
+        let Some(once) = family.proportional() else {
+            return; // a kernel without `smaps_rollup`
+        };
+        let once = once as f64;
+        assert!(once >= TEXT, "{once} bytes do not hold the text");
+        assert!(once < 0.6 * resident, "{once} of {resident}: shared pages count once");
+    }
+
+    #[test]
     fn time_of_many_short_lived_children_is_their_nodes() {
         let dir = TempDir::new().unwrap();
         // Each subshell burns some milliseconds and ends; then the shell tells what its children used.

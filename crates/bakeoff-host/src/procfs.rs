@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_pages_count_for_a_part() {
+    fn process_that_is_gone_has_no_proportional_memory() {
         let us = std::process::id() as i32;
         let resident = stat(us).unwrap().rss_pages * rustix::param::page_size() as u64;
         if let Some(Proportional { own, .. }) = proportional(us) {

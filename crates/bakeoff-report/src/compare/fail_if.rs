@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::str::FromStr;
 
 use bakeoff_core::condition::{Misread, split, trimmed};
+use bakeoff_core::read_write_split::Side;
 use bakeoff_core::stats::gate::{self, Lies};
 use bakeoff_core::stats::judge::Scale;
 use bakeoff_core::stats::rounds::Better;
@@ -21,7 +22,8 @@ use crate::derive::judgement::better;
 use crate::model::quantity::{Point, Quantity};
 
 const METRICS: &str = "the figures are throughput; p50, p90, p95, p99, p99.9, mean and max, each \
-                       also as `service p99`; errors, cpu, memory";
+                       also as `service p99`; errors, cpu, memory; of a read/write split `writes \
+                       throughput`, `reads p99` and the like";
 
 /// A limit on the change of one figure.
 #[derive(Debug, Clone, PartialEq)]
@@ -175,6 +177,14 @@ fn quantity(text: &str) -> Result<Quantity, PartError> {
         ["errors"] => Some(Quantity::ErrorShare),
         ["cpu"] => Some(Quantity::CpuPerOperation),
         ["memory"] => Some(Quantity::MemorySum),
+        ["writes", "throughput" | "rate"] => Some(Quantity::ThroughputOf(Side::Writes)),
+        ["reads", "throughput" | "rate"] => Some(Quantity::ThroughputOf(Side::Reads)),
+        ["writes", name @ ("p50" | "p99")] => {
+            point(name).map(|point| Quantity::ResponseOf(Side::Writes, point))
+        }
+        ["reads", name @ ("p50" | "p99")] => {
+            point(name).map(|point| Quantity::ResponseOf(Side::Reads, point))
+        }
         [name] | ["response", name] => point(name).map(Quantity::Response),
         ["service", name] => point(name).map(Quantity::Service),
         _ => None,

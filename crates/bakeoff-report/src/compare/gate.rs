@@ -27,6 +27,7 @@ use crate::derive::comparison::Comparison;
 use crate::derive::conditions::lesser_guarantees;
 use crate::derive::durability;
 use crate::derive::judgement::{better, clients, subjects};
+use crate::derive::leader::deciding;
 use crate::model::contender::Contender;
 use crate::model::quantity::Quantity;
 
@@ -94,7 +95,10 @@ impl Compared {
             false => asked.fail_if.iter().map(read).collect::<Result<_, _>>()?,
             true => comparisons
                 .iter()
-                .map(|one| FailIf::worse(&one.place(), leading(one), losses.margin))
+                .flat_map(|one| {
+                    let worse = |quantity| FailIf::worse(&one.place(), quantity, losses.margin);
+                    deciding(one).into_iter().map(worse)
+                })
                 .chain([read(&MORE_ERRORS.to_owned())?])
                 .collect(),
         };
@@ -263,12 +267,6 @@ fn weaker(comparisons: &[Comparison]) -> Vec<String> {
     found
 }
 
-/// Returns the quantity that a load was run for.
-fn leading(of: &Comparison) -> Quantity {
-    let leading = of.judgements.iter().find(|one| one.leading);
-    leading.map_or_else(|| of.compared(), |one| one.quantity)
-}
-
 /// Returns whether a trial is not valid for another reason than a disturbed machine or generator.
 fn failed_by_itself(trial: &TrialRecord) -> bool {
     matches!(trial.cause(), Some(Cause::System | Cause::User | Cause::Unclear))
@@ -293,7 +291,11 @@ fn changes(
     for (quantity, stage) in asked.iter().flat_map(|&quantity| subjects(quantity, stages)) {
         let scale = scale(quantity);
         let subject = Subject { quantity, stage, scale };
-        let pairs = same_memory(quantity, base, new).and_then(|()| rounds(new, base, subject));
+        let mixed = (of.is_split() && quantity.mixes_halves()).then_some(NotJudged::MixesHalves);
+        let pairs = match mixed {
+            Some(why) => Err(why),
+            None => same_memory(quantity, base, new).and_then(|()| rounds(new, base, subject)),
+        };
         let (pairs, why_not) = match pairs {
             Ok(pairs) => (pairs, None),
             Err(why) => (Vec::new(), Some(why)),

@@ -191,9 +191,15 @@ impl Section {
             quantities.dedup();
             // Each run's times are those at its own rate.
             quantities.retain(|quantity| {
-                let at_own_rate = matches!(quantity, Quantity::Response(_));
+                let at_own_rate = matches!(
+                    quantity,
+                    Quantity::Response(_) | Quantity::ResponseOf(..) | Quantity::ThroughputOf(_)
+                );
                 asked.contains(quantity) || compared != Quantity::HighestRate || !at_own_rate
             });
+            // Sums over halves that run at their own speeds are refused where they are asked for.
+            let split = new.is_split() || base.is_split();
+            quantities.retain(|one| asked.contains(one) || !split || !one.mixes_halves());
             let stages = base_load.clients.len().max(new_load.clients.len());
             let subjects = quantities.into_iter().flat_map(|quantity| subjects(quantity, stages));
             for (quantity, stage) in subjects {
@@ -207,7 +213,8 @@ impl Section {
                 let with = stage.map(|stage| {
                     (clients(base_load, theirs, stage), clients(new_load, ours, stage))
                 });
-                let figures = same_clients(with)
+                let figures = refuse_mixed(split && quantity.mixes_halves())
+                    .and_then(|()| same_clients(with))
                     .and_then(|()| same_memory(quantity, theirs, ours))
                     .and_then(|()| figures(theirs, subject, Side::BaseRun))
                     .and_then(|base| Ok((figures(ours, subject, Side::NewRun)?, base)));
@@ -228,7 +235,10 @@ impl Section {
                 };
                 // What is asked for leads; where nothing is, what the load was run for does.
                 let leading = match conditions {
-                    [] => quantity == compared && stage.is_none(),
+                    [] => {
+                        let halves = matches!(quantity, Quantity::ThroughputOf(_));
+                        (quantity == compared || halves) && stage.is_none()
+                    }
                     _ => asked.contains(&quantity),
                 };
                 questions.push(Question { trials, leading, scale });
@@ -275,6 +285,11 @@ struct Subject {
     /// The stage of a sweep, by its place; all together where there is none.
     stage: Option<usize>,
     scale: Scale,
+}
+
+/// Refuses a figure that mixes writes and reads that ran at their own speeds.
+fn refuse_mixed(mixes_halves: bool) -> Result<(), NotJudged> {
+    if mixes_halves { Err(NotJudged::MixesHalves) } else { Ok(()) }
 }
 
 /// Refuses a stage that had other clients in the base run than in the new one.

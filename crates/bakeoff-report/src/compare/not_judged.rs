@@ -58,6 +58,8 @@ pub(super) enum NotJudged {
     TooFewTrials { base: usize, new: usize },
     /// This number of rounds with valid trials of both does not suffice.
     TooFewRounds(usize),
+    /// Writes and reads ran at their own speeds, and this figure mixes them.
+    MixesHalves,
     /// Nothing can be proven of any change.
     Unproven(Unproven),
     /// This number of the known runs have the figure, which does not suffice.
@@ -85,6 +87,10 @@ impl fmt::Display for NotJudged {
             Self::TooFewRounds(rounds) => {
                 write!(to, "too few rounds with valid trials of both: {rounds}")
             }
+            Self::MixesHalves => to.write_str(
+                "writes and reads ran at their own speeds, and it mixes them; `writes throughput`, \
+                 `reads throughput`, `writes p99` and `reads p99` are compared",
+            ),
             Self::Unproven(why) => why.fmt(to),
             Self::InFewRuns(runs) => {
                 let why = Unproven::TooFewRuns(runs);

@@ -6,6 +6,7 @@ use std::ops::Deref;
 
 use bakeoff_core::check::Cause;
 use bakeoff_core::measurement::{ErrorKind, STOOD_STILL_MIN};
+use bakeoff_core::read_write_split::Side;
 use bakeoff_core::record::Record;
 use bakeoff_core::stats::{self, Comparing, Counted, Figure, NotCompared, Scene};
 use bakeoff_core::units::{share_text, trials_text};
@@ -17,7 +18,7 @@ use crate::derive::machine_baseline::Limits;
 use crate::derive::position::Position;
 use crate::model::contender::Contender;
 use crate::model::contest::Contest;
-use crate::model::quantity::Quantity;
+use crate::model::quantity::{Point, Quantity};
 use crate::model::trial::TrialFigures;
 
 /// All systems under one workload and one load, and what follows from their trials.
@@ -66,35 +67,65 @@ impl Comparison {
         if !self.was_run() {
             return None;
         }
-        let place = self.place();
-        let compared = self.compared();
-        let contenders = self.contenders.iter();
-        let contenders: Vec<_> =
-            contenders.map(|one| for_the_sentence(one, self, compared, &place)).collect();
-        let find = self.load.find.as_ref().map(|find| find.text());
-        let scene = Scene {
-            counted: match &find {
-                Some(objective) => Counted::HighestRate(objective),
-                None => Counted::PerSecond(self.counted()),
-            },
-            place: &place,
-            load: &self.load_text(),
-            open: self.is_open() && find.is_none(),
-            deciding: self.deciding(),
+        let wording = match self.compared() {
+            Quantity::ThroughputOf(_) => {
+                let halves = Side::BOTH.map(|side| self.wording(Quantity::ThroughputOf(side)));
+                halves.join("; ")
+            }
+            compared => self.wording(compared),
         };
-        let judged = |a: usize, b: usize| self.comparing(a, b);
-        let wording = stats::sentence(&scene, &contenders, &judged);
         Some(match self.of_these_servers() {
             Some(limited) => format!("{wording}; {limited}"),
             None => wording,
         })
     }
 
-    /// Returns how two contenders compare, by their places; with a high percentile's verdict if neither stood
-    /// still: in a closed load that hides from it.
-    fn comparing(&self, a: usize, b: usize) -> Result<Comparing, NotCompared> {
-        let (a, b) = (&self.contenders[a], &self.contenders[b]);
-        let compared = self.compared();
+    /// Returns how the systems compare by one figure, in words.
+    fn wording(&self, compared: Quantity) -> String {
+        let place = self.place();
+        let said = |one: &Contender| for_the_sentence(one, self, compared, &place);
+        // The clause about the writes has named the systems that are left out, and the caveats.
+        let again = compared == Quantity::ThroughputOf(Side::Reads);
+        let shown: Vec<&Contender> =
+            self.contenders.iter().filter(|one| !again || said(one).left_out.is_none()).collect();
+        let mut contenders: Vec<_> = shown.iter().map(|one| said(one)).collect();
+        if again {
+            for one in &mut contenders {
+                (one.caveats, one.failed) = (Vec::new(), None);
+            }
+        }
+        let find = self.load.find.as_ref().map(|find| find.text());
+        let scene = Scene {
+            counted: match (&find, compared) {
+                (Some(objective), _) => Counted::HighestRate(objective),
+                (None, Quantity::ThroughputOf(side)) => Counted::PerSecond(side.name()),
+                (None, _) => Counted::PerSecond(self.counted()),
+            },
+            place: &place,
+            load: &self.load_text(),
+            open: self.is_open() && find.is_none(),
+            deciding: self.deciding(compared),
+        };
+        let judged = |a: usize, b: usize| self.comparing(compared, shown[a], shown[b]);
+        stats::sentence(&scene, &contenders, &judged)
+    }
+
+    /// Returns the high response time that stands beside a figure.
+    fn tail_beside(&self, compared: Quantity) -> Quantity {
+        match compared {
+            Quantity::ThroughputOf(side) => Quantity::ResponseOf(side, Point::P99),
+            _ => Quantity::Response(self.tail(None)),
+        }
+    }
+
+    /// Returns how two contenders compare by a figure; with a high percentile's verdict if neither stood still: in a
+    /// closed load that hides from it.
+    fn comparing(
+        &self,
+        compared: Quantity,
+        a: &Contender,
+        b: &Contender,
+    ) -> Result<Comparing, NotCompared> {
         let of_pair = |quantity: Quantity| {
             self.judgements.iter().find_map(|one| {
                 let turned = !one.is_of(&a.system, &b.system)?;
@@ -102,17 +133,22 @@ impl Comparison {
             })
         };
         let still = [a, b].into_iter().any(|one| one.stood_still() >= STOOD_STILL_MIN);
-        let tail = of_pair(Quantity::Response(self.tail(None))).filter(|_| !still);
+        let tail = of_pair(self.tail_beside(compared)).filter(|_| !still);
         let (judgement, turned) = of_pair(compared).ok_or(NotCompared::TooFew)?;
         let comparing = judgement.comparing(tail.map(|(one, _)| one))?;
         Ok(if turned { comparing.turned() } else { comparing })
     }
 
     /// Returns the clauses about response times if these decide: every declared difference, or each pair's
-    /// verdict if none is.
-    fn deciding(&self) -> Vec<String> {
-        let decides =
-            |one: &&Judgement| one.leading && matches!(one.quantity, Quantity::Response(_));
+    /// verdict if none is. `compared`: the throughput that they stand beside.
+    fn deciding(&self, compared: Quantity) -> Vec<String> {
+        let decides = |one: &&Judgement| match (one.quantity, compared) {
+            (Quantity::ResponseOf(side, _), Quantity::ThroughputOf(of)) => {
+                one.leading && side == of
+            }
+            (Quantity::Response(_), _) => one.leading,
+            _ => false,
+        };
         let leading: Vec<&Judgement> = self.judgements.iter().filter(decides).collect();
         let declared: Vec<String> =
             leading.iter().filter(|one| one.claims()).map(|one| one.words()).collect();
@@ -133,12 +169,13 @@ fn judged(of: &Contest, seed: u64) -> Vec<Judgement> {
         .iter()
         .filter(|one| has_rate(one) && one.left_out(&place, false).is_none())
         .collect();
-    let for_what = match of.load.find {
-        Some(_) => LedBy::HighestRate,
-        None if open && ranked.iter().all(|one| one.valid().all(TrialFigures::kept_up)) => {
-            LedBy::Response(of.tail(None))
-        }
-        None => LedBy::Throughput,
+    let kept_up = open && ranked.iter().all(|one| one.valid().all(TrialFigures::kept_up));
+    let for_what = match (&of.load.find, of.is_split(), kept_up) {
+        (Some(_), _, _) => LedBy::HighestRate,
+        (None, true, true) => LedBy::HalvesResponse,
+        (None, true, false) => LedBy::HalvesThroughput,
+        (None, false, true) => LedBy::Response(of.tail(None)),
+        (None, false, false) => LedBy::Throughput,
     };
     Judgement::all(&ranked, for_what, of, seed)
 }
@@ -165,7 +202,7 @@ fn for_the_sentence(
     if one.stood_still() >= STOOD_STILL_MIN {
         caveats.push(conditions::stood_still(name, one.stood_still()));
     }
-    let high = Quantity::Response(of.tail(None));
+    let high = of.tail_beside(compared);
     // Over the stages of a sweep it would mix few clients' with many's.
     let tail = match one.shown(high) {
         Figure::Absent => None,
@@ -175,7 +212,7 @@ fn for_the_sentence(
     stats::Contender {
         name: name.clone(),
         kept_up: of.is_open()
-            && compared == Quantity::ThroughputMean
+            && matches!(compared, Quantity::ThroughputMean | Quantity::ThroughputOf(_))
             && !rates.is_empty()
             && one.valid().all(TrialFigures::kept_up),
         left_out: one.left_out(place, rates.is_empty()),

@@ -5,7 +5,9 @@
 //! then come the median and the 99th percentile of response time, and what the servers used. With too few
 //! operations for a p99 the highest percentile that they support takes its place, for all systems alike. Of a
 //! sweep these percentiles are judged stage by stage, and the throughput too: those of all stages
-//! together would mix what few clients had to wait for with what many had. Where a
+//! together would mix what few clients had to wait for with what many had. If writes and reads go to nodes of
+//! their own, each half has a throughput and a 99th percentile, and their sum is not compared: its parts depend
+//! on how fast each half happened to be. Where a
 //! rate was looked for each system has figures of its own one, so response times are not compared.
 //! Systems that are left out of the ranking are not in it.
 //!
@@ -14,6 +16,7 @@
 mod words;
 
 use bakeoff_core::check::{Cause, LAG_MATTERS_BELOW};
+use bakeoff_core::read_write_split::Side;
 use bakeoff_core::stats::judge::{self, Correction, Finding, Question, Scale, TestResult, Trials};
 use bakeoff_core::stats::rounds::{Better, Rounds, Withheld, Yield, medians};
 use bakeoff_core::stats::{Comparing, Figure, NotCompared};
@@ -30,11 +33,15 @@ use crate::model::quantity::{Point, Quantity};
 use crate::model::trial::TrialFigures;
 
 /// Quantities that are judged, the leading one first where it leads.
-pub(crate) const JUDGED: [Quantity; 6] = [
+pub(crate) const JUDGED: [Quantity; 10] = [
     Quantity::HighestRate,
     Quantity::ThroughputMean,
     Quantity::Response(Point::P50),
     Quantity::Response(Point::P99),
+    Quantity::ThroughputOf(Side::Writes),
+    Quantity::ThroughputOf(Side::Reads),
+    Quantity::ResponseOf(Side::Writes, Point::P99),
+    Quantity::ResponseOf(Side::Reads, Point::P99),
     Quantity::CpuPerOperation,
     Quantity::MemorySum,
 ];
@@ -48,21 +55,36 @@ pub(crate) enum LedBy {
     Response(Point),
     /// To find the highest rate.
     HighestRate,
+    /// To see how many writes and how many reads are done, each at their own speed.
+    HalvesThroughput,
+    /// All writes and reads that were offered were done: to see how soon each.
+    HalvesResponse,
 }
 
 impl LedBy {
-    fn quantity(self) -> Quantity {
+    /// Returns whether the load was run for a figure.
+    fn leads(self, quantity: Quantity) -> bool {
         match self {
-            Self::Throughput => Quantity::ThroughputMean,
-            Self::Response(point) => Quantity::Response(point),
-            Self::HighestRate => Quantity::HighestRate,
+            Self::Throughput => quantity == Quantity::ThroughputMean,
+            Self::Response(point) => quantity == Quantity::Response(point),
+            Self::HighestRate => quantity == Quantity::HighestRate,
+            Self::HalvesThroughput => matches!(quantity, Quantity::ThroughputOf(_)),
+            Self::HalvesResponse => matches!(quantity, Quantity::ResponseOf(_, Point::P99)),
         }
     }
 
     /// Returns whether a figure is compared at all.
     fn takes(self, quantity: Quantity) -> bool {
-        let of_the_load = matches!(quantity, Quantity::ThroughputMean | Quantity::Response(_));
-        self != Self::HighestRate || !of_the_load
+        let of_a_half = matches!(quantity, Quantity::ThroughputOf(_) | Quantity::ResponseOf(..));
+        match self {
+            Self::Throughput | Self::Response(_) => true,
+            Self::HighestRate => !of_a_half && !quantity.mixes_halves(),
+            // The shares of writes and reads follow from their speeds, and CPU time follows from the shares.
+            Self::HalvesThroughput => {
+                !quantity.mixes_halves() && quantity != Quantity::CpuPerOperation
+            }
+            Self::HalvesResponse => !quantity.mixes_halves(),
+        }
     }
 }
 
@@ -147,8 +169,7 @@ impl Judgement {
         let open = load.arrivals.rate().is_some() && load.find.is_none();
         let mut judgements = Vec::new();
         let (mut questions, mut all_rounds) = (Vec::new(), Vec::new());
-        let leading = led_by.quantity();
-        let kept_up = matches!(led_by, LedBy::Response(_));
+        let kept_up = matches!(led_by, LedBy::Response(_) | LedBy::HalvesResponse);
         let known = |quantity: &Quantity| {
             led_by.takes(*quantity)
                 && contenders.iter().any(|one| one.shown(*quantity) != Figure::Absent)
@@ -167,15 +188,17 @@ impl Judgement {
             }
         }
         for (quantity, stage) in subjects {
-            let leads = quantity == leading && stage.is_none();
+            let leads = led_by.leads(quantity) && stage.is_none();
             for (place, a) in contenders.iter().enumerate() {
                 for b in &contenders[place + 1..] {
                     let refused = match quantity {
                         _ if stage.is_some_and(|stage| differ(load, a, b, stage).is_some()) => {
                             stage.and_then(|stage| differ(load, a, b, stage))
                         }
-                        Quantity::ThroughputMean if kept_up => Some(NotComparable::BothKeptUp),
-                        Quantity::Response(_) if open => behind(a, b),
+                        Quantity::ThroughputMean | Quantity::ThroughputOf(_) if kept_up => {
+                            Some(NotComparable::BothKeptUp)
+                        }
+                        Quantity::Response(_) | Quantity::ResponseOf(..) if open => behind(a, b),
                         Quantity::CpuPerOperation | Quantity::MemorySum => {
                             let memory = nodes::other_memory(quantity, a, b);
                             nodes::of_other_things(a, b).or(memory.map(NotComparable::OtherMemory))
@@ -351,6 +374,10 @@ pub(crate) fn what(quantity: Quantity) -> String {
         Quantity::HighestRate => "highest rate that keeps the objective".to_owned(),
         Quantity::ThroughputMean => "throughput".to_owned(),
         Quantity::Response(point) => format!("{} response time", point.name()),
+        Quantity::ThroughputOf(side) => format!("throughput of {}", side.name()),
+        Quantity::ResponseOf(side, point) => {
+            format!("{} response time of {}", point.name(), side.name())
+        }
         Quantity::CpuPerOperation => "servers' CPU time per operation".to_owned(),
         Quantity::MemorySum => "servers' memory".to_owned(),
         other => other.label(),
@@ -362,8 +389,10 @@ pub(crate) fn what(quantity: Quantity) -> String {
 pub(crate) fn subjects(quantity: Quantity, stages: usize) -> Vec<(Quantity, Option<usize>)> {
     let by_stage = (0..stages).map(|stage| (quantity, Some(stage)));
     match quantity {
-        Quantity::Response(_) | Quantity::Service(_) if stages > 1 => by_stage.collect(),
-        Quantity::ThroughputMean if stages > 1 => {
+        Quantity::Response(_) | Quantity::ResponseOf(..) | Quantity::Service(_) if stages > 1 => {
+            by_stage.collect()
+        }
+        Quantity::ThroughputMean | Quantity::ThroughputOf(_) if stages > 1 => {
             std::iter::once((quantity, None)).chain(by_stage).collect()
         }
         _ => vec![(quantity, None)],
@@ -391,7 +420,9 @@ fn behind(a: &Contender, b: &Contender) -> Option<NotComparable> {
 /// Returns which of two figures is better.
 pub(crate) fn better(quantity: Quantity) -> Better {
     match quantity {
-        Quantity::HighestRate | Quantity::ThroughputMean => Better::More,
+        Quantity::HighestRate | Quantity::ThroughputMean | Quantity::ThroughputOf(_) => {
+            Better::More
+        }
         _ => Better::Less,
     }
 }

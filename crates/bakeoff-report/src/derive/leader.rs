@@ -3,6 +3,7 @@
 //! Not here: the judgements (`judgement`), groups (`ranking`), each load's own sentence (`comparison`).
 
 use bakeoff_core::plan::load_kind;
+use bakeoff_core::read_write_split::Side;
 use bakeoff_core::stats::and;
 use bakeoff_core::units::share_text;
 
@@ -32,9 +33,16 @@ pub(crate) enum Leader<'a> {
     NotJudged,
 }
 
-/// Returns the figure that decides.
-pub(crate) fn deciding(of: &Comparison) -> Quantity {
-    of.judgements.iter().find(|one| one.leading).map_or_else(|| of.compared(), |one| one.quantity)
+/// Returns the figures that decide: one, or those of the writes and of the reads of a split load.
+pub(crate) fn deciding(of: &Comparison) -> Vec<Quantity> {
+    let mut leading: Vec<Quantity> =
+        of.judgements.iter().filter(|one| one.leading).map(|one| one.quantity).collect();
+    leading.dedup();
+    match of.compared() {
+        _ if !leading.is_empty() => leading,
+        Quantity::ThroughputOf(_) => Side::BOTH.map(Quantity::ThroughputOf).to_vec(),
+        compared => vec![compared],
+    }
 }
 
 fn leading(of: &Comparison) -> impl Iterator<Item = &Judgement> {
@@ -60,18 +68,30 @@ pub(crate) fn leader(of: &Comparison) -> Leader<'_> {
     }
 }
 
-/// Ranks the systems by the deciding figure; `None` if nothing was compared.
-pub(crate) fn ranking(of: &Comparison) -> Option<Ranking<'_>> {
-    if leading(of).all(|one| one.answer.is_none()) {
+/// Ranks the systems by a deciding figure; `None` if nothing was compared by it.
+fn ranking(of: &Comparison, by: Quantity) -> Option<Ranking<'_>> {
+    let leading = || leading(of).filter(|one| one.quantity == by);
+    if leading().all(|one| one.answer.is_none()) {
         return None;
     }
-    let is_ranked = |name: &str| leading(of).any(|one| one.a == name || one.b == name);
+    let is_ranked = |name: &str| leading().any(|one| one.a == name || one.b == name);
     let systems = of.contenders.iter().map(|one| one.system.as_str());
     let systems: Vec<&str> = systems.filter(|name| is_ranked(name)).collect();
     let beats = |one: &str, other: &str| {
-        leading(of).any(|pair| pair.winner() == Some(one) && pair.loser() == Some(other))
+        leading().any(|pair| pair.winner() == Some(one) && pair.loser() == Some(other))
     };
     Some(Ranking::new(&systems, beats))
+}
+
+/// Ranks the systems by each deciding figure by which anything was compared.
+pub(crate) fn rankings(of: &Comparison) -> Vec<Ranking<'_>> {
+    deciding(of).into_iter().filter_map(|quantity| ranking(of, quantity)).collect()
+}
+
+/// Returns the rankings of a workload and load as one text; `None` if nothing was compared.
+pub(crate) fn rankings_text(of: &Comparison) -> Option<String> {
+    let texts: Vec<String> = rankings(of).iter().map(ToString::to_string).collect();
+    (!texts.is_empty()).then(|| texts.join("; "))
 }
 
 /// Returns the conditions that favour winners, as clauses with their names.
@@ -127,15 +147,26 @@ pub(crate) fn summary(of: &[Comparison]) -> Vec<String> {
 
 /// Returns the order of the systems under a workload and load, or why there is none.
 fn order(of: &Comparison, run: &[&Comparison]) -> String {
-    let by = judgement::what(deciding(of));
-    match ranking(of) {
-        Some(ranking @ Ranking::NoneShown) => format!("{ranking} in {by}"),
-        Some(ranking) => match unequal(of).as_slice() {
-            [] => format!("by {by} {ranking}"),
-            conditions => format!("by {by} {ranking}, but {}", and(conditions)),
-        },
-        None => not_judged(of, run),
+    let by = |quantity: Quantity| {
+        let what = judgement::what(quantity);
+        match ranking(of, quantity)? {
+            ranking @ Ranking::NoneShown => Some(format!("{ranking} in {what}")),
+            ranking => Some(format!("by {what} {ranking}")),
+        }
+    };
+    let orders: Vec<String> = deciding(of).into_iter().filter_map(by).collect();
+    if orders.is_empty() {
+        return not_judged(of, run);
     }
+    let conditions = unequal(of);
+    let but =
+        if conditions.is_empty() { String::new() } else { format!(", but {}", and(&conditions)) };
+    format!("{}{but}", orders.join("; "))
+}
+
+/// Names the figures that decide.
+fn deciding_text(of: &Comparison) -> String {
+    and(&deciding(of).into_iter().map(judgement::what).collect::<Vec<_>>())
 }
 
 /// Returns why nothing is compared under a workload and load.
@@ -155,7 +186,7 @@ fn not_judged(of: &Comparison, run: &[&Comparison]) -> String {
         _ if of.contenders.len() == 1 => "one system, nothing is compared".to_owned(),
         (0, _) => "no system has a valid trial, nothing is compared".to_owned(),
         (1, _) => "one system alone can be ranked, nothing is compared".to_owned(),
-        (_, Some(why)) => format!("{} not compared: {why}", judgement::what(deciding(of))),
+        (_, Some(why)) => format!("{} not compared: {why}", deciding_text(of)),
         (_, None) if once(of) => "one trial per system, nothing is compared".to_owned(),
         (_, None) => "too few rounds with valid trials of both to call a difference".to_owned(),
     }

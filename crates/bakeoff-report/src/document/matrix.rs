@@ -8,7 +8,7 @@ use super::table::{Cell, Column, Table};
 use super::tables::shown;
 use crate::derive::comparison::Comparison;
 use crate::derive::judgement;
-use crate::derive::leader::{Leader, deciding, leader, ranking};
+use crate::derive::leader::{Leader, deciding, leader, rankings, rankings_text};
 use crate::derive::ranking::Ranking;
 use crate::document::report::Report;
 use crate::model::contender::Contender;
@@ -24,7 +24,7 @@ pub(crate) const UNEQUAL: &str = "fastest under unequal conditions: proven bette
 /// Returns the deciding figure of each system under each workload and load.
 pub(crate) fn matrix(report: &Report) -> Table {
     let rows = &report.comparisons;
-    let heading = |of: &Comparison| name(deciding(of));
+    let heading = |of: &Comparison| joined(deciding(of).into_iter().map(name));
     let first = rows.first().map(heading).unwrap_or_default();
     let alike = rows.iter().all(|one| heading(one) == first);
     let decides = (!alike).then(|| Column {
@@ -131,6 +131,11 @@ pub(crate) fn has_unequal(report: &Report) -> bool {
     report.comparisons.iter().any(|one| matches!(leader(one), Leader::Unequal(_)))
 }
 
+/// Returns the texts of several deciding figures as one.
+fn joined(texts: impl Iterator<Item = String>) -> String {
+    texts.collect::<Vec<_>>().join("; ")
+}
+
 /// Returns a deciding figure's name.
 fn name(quantity: Quantity) -> String {
     match quantity {
@@ -140,14 +145,14 @@ fn name(quantity: Quantity) -> String {
     }
 }
 
-/// Returns the order of the systems, as far as it is proven.
+/// Returns the order of the systems, as far as it is proven, by each deciding figure.
 fn order(of: &Comparison) -> Cell {
-    match (leader(of), ranking(of)) {
+    match (leader(of), rankings_text(of)) {
         _ if !of.was_run() => Cell::NotRun,
         (Leader::NotJudged, _) | (_, None) => Cell::NotJudged,
         (Leader::Unequal(_), Some(order)) => format!("{order} (unequal conditions)").into(),
-        (_, Some(Ranking::NoneShown)) => Cell::NotShown,
-        (_, Some(order)) => order.to_string().into(),
+        _ if rankings(of).iter().all(|one| *one == Ranking::NoneShown) => Cell::NotShown,
+        (_, Some(order)) => order.into(),
     }
 }
 
@@ -162,8 +167,8 @@ fn cell(of: &Comparison, system: &str) -> Cell {
     if one.valid_count() == 0 {
         return Cell::NotValid;
     }
-    let quantity = deciding(of);
-    let figure = quantity.short(one.shown(quantity));
+    let figures = deciding(of).into_iter().map(|quantity| quantity.short(one.shown(quantity)));
+    let figure = joined(figures);
     let figure = match one.errors_worth_saying() {
         Some(share) => format!("{figure} ({} errors)", share_text(share)),
         None => figure,

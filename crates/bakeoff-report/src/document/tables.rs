@@ -4,6 +4,7 @@
 
 use bakeoff_core::check::Verdict;
 use bakeoff_core::measurement::ErrorKind;
+use bakeoff_core::read_write_split::Side;
 use bakeoff_core::search::Tried;
 use bakeoff_core::stats::Figure;
 use bakeoff_core::study::Operation;
@@ -50,18 +51,20 @@ impl Row {
 
     /// Returns whether it is looked at first; what decides stands above already. `tail` is the high percentile that
     /// the sample supports.
-    fn is_short(&self, deciding: Quantity, tail: Point) -> bool {
+    fn is_short(&self, deciding: &[Quantity], tail: Point) -> bool {
         match self {
             Self::HitsAndMisses | Self::Audits | Self::Trials => true,
-            Self::Spread(quantity) => *quantity == deciding,
+            Self::Spread(quantity) => deciding.contains(quantity),
             Self::Of(quantity) => {
                 let is_tail = *quantity == Quantity::Response(tail);
-                *quantity != deciding
+                !deciding.contains(quantity)
                     && (is_tail
                         || matches!(
                             quantity,
                             Quantity::ThroughputMean
                                 | Quantity::Response(Point::P50 | Point::P99 | Point::P999)
+                                | Quantity::ThroughputOf(_)
+                                | Quantity::ResponseOf(..)
                                 | Quantity::Errors
                                 | Quantity::CarriedOver
                                 | Quantity::EndedLate
@@ -224,7 +227,10 @@ pub(crate) fn main(of: &Comparison, wide: bool) -> Table {
 /// Returns the side-by-side table with the rows that are looked at first.
 pub(crate) fn short(of: &Comparison) -> Table {
     let (deciding, tail) = (deciding(of), of.tail(None));
-    let rows: Vec<Row> = rows(of).into_iter().filter(|row| row.is_short(deciding, tail)).collect();
+    // Sums over writes and reads that run at their own speeds say little of either.
+    let mixes = |row: &Row| matches!(row, Row::Of(quantity) if quantity.mixes_halves());
+    let rows = rows(of).into_iter().filter(|row| row.is_short(&deciding, tail));
+    let rows: Vec<Row> = rows.filter(|row| !of.is_split() || !mixes(row)).collect();
     let column = |one: &Contender| Column {
         head: vec![one.system.clone()],
         cells: rows.iter().map(|row| row.ours(one, false)).collect(),
@@ -263,6 +269,13 @@ fn rows(of: &Comparison) -> Vec<Row> {
     }
     if slow_start {
         rows.push(Row::Of(Quantity::ReadyAfter));
+    }
+    for side in Side::BOTH.into_iter().filter(|_| of.is_split()) {
+        rows.push(Row::Of(Quantity::ThroughputOf(side)));
+        if repeated {
+            rows.push(Row::Spread(Quantity::ThroughputOf(side)));
+        }
+        rows.extend([Point::P50, Point::P99].map(|at| Row::Of(Quantity::ResponseOf(side, at))));
     }
     rows.extend([
         Row::Of(Quantity::Seconds),

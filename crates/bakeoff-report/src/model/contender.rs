@@ -277,7 +277,7 @@ pub(super) fn contender(
             .filter(|record| here(&record.trial))
             .map(|trial| {
                 let asked = record.header.study.systems.iter().find(|one| one.name == system);
-                TrialFigures::new(trial, load, asked)
+                TrialFigures::new(trial, workload, load, asked)
             })
             .collect(),
         published: published()

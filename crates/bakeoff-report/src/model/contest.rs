@@ -5,6 +5,7 @@
 
 use bakeoff_core::plan;
 use bakeoff_core::ranked;
+use bakeoff_core::read_write_split::{self, Side};
 use bakeoff_core::record::Record;
 use bakeoff_core::stats;
 use bakeoff_core::study::{Clusters, Load, Operation, Study, System, Workload};
@@ -76,8 +77,14 @@ impl Contest {
     pub(crate) fn compared(&self) -> Quantity {
         match self.load.find {
             Some(_) => Quantity::HighestRate,
+            None if self.is_split() => Quantity::ThroughputOf(Side::Writes),
             None => Quantity::ThroughputMean,
         }
+    }
+
+    /// Returns whether writes and reads are two loads, each at its own speed.
+    pub(crate) fn is_split(&self) -> bool {
+        read_write_split::is_split(&self.workload, &self.load)
     }
 
     /// `puts` where clients do nothing else, or `operations`.

@@ -15,10 +15,12 @@ use bakeoff_core::memory::MemoryOf;
 use bakeoff_core::observed::Column;
 use bakeoff_core::observed::GENERATOR;
 use bakeoff_core::ranked::{Ranked, sample_min};
+use bakeoff_core::read_write_split::Side;
 use bakeoff_core::record::{StageRecord, TrialRecord, Usage};
 use bakeoff_core::search::Found;
 use bakeoff_core::staleness::{Age, Staleness};
 use bakeoff_core::stats::Figure;
+use bakeoff_core::study::Workload;
 
 use crate::model::quantity::{Point, Quantity};
 use crate::model::throttling;
@@ -69,6 +71,26 @@ pub(crate) fn of_stage(stage: &StageRecord) -> Figures {
     let mut figures = of_operation(&stage.measurement.total());
     figures.insert(Quantity::ThroughputMean, stage.measurement.throughput().into());
     figures.insert(Quantity::Seconds, count_seconds(&stage.measurement));
+    figures
+}
+
+/// Figures of the writes and of the reads of a load that is split between them.
+pub(crate) fn of_halves(workload: &Workload, measured: &Measurement) -> Figures {
+    let seconds = measured.window.as_secs_f64();
+    let mut figures = Figures::new();
+    for side in Side::BOTH {
+        let mut half = OperationFigures::default();
+        let operations = workload.mix.keys().filter(|&&operation| side.has(operation));
+        operations
+            .filter_map(|operation| measured.operations.get(operation.name()))
+            .for_each(|operation| half.merge(operation));
+        let rate = (seconds > 0.0).then(|| half.verified_in_window as f64 / seconds);
+        figures.insert(Quantity::ThroughputOf(side), rate.into());
+        figures.insert(Quantity::RequestsOf(side), count(half.verified + half.error_count()));
+        for point in [Point::P50, Point::P99] {
+            figures.insert(Quantity::ResponseOf(side, point), point.read(&half.responses()));
+        }
+    }
     figures
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::ranked::{Percentile, Ranked, too_few_text};
+use bakeoff_core::read_write_split::Side;
 use bakeoff_core::stats::Figure;
 use bakeoff_core::study::Metric;
 use bakeoff_core::units::{ByteCount, count_text, figure_text, latency_text, share_text};
@@ -116,6 +117,12 @@ pub(crate) enum Quantity {
     ThroughputMin,
     /// From due to done, of all operations that were due: those that failed rank last.
     Response(Point),
+    /// Throughput of a half of a load whose writes and reads run at their own speeds.
+    ThroughputOf(Side),
+    /// Response time of such a half, of all its operations that were due.
+    ResponseOf(Side, Point),
+    /// Successes and failures of such a half.
+    RequestsOf(Side),
     /// From due to done, of verified successes alone.
     OfSuccesses(Point),
     /// From sent to done, of all operations that were sent, likewise.
@@ -221,6 +228,11 @@ impl Quantity {
             Self::ThroughputMean => "throughput mean /s",
             Self::ThroughputMin => "throughput min /s",
             Self::Response(point) => return format!("response time {}", point.words().0),
+            Self::ThroughputOf(side) => return format!("{}: throughput mean /s", side.name()),
+            Self::ResponseOf(side, point) => {
+                return format!("{}: response time {}", side.name(), point.words().0);
+            }
+            Self::RequestsOf(side) => return format!("{}: requests", side.name()),
             Self::OfSuccesses(point) => {
                 return format!("response time {} of successes", point.words().0);
             }
@@ -275,6 +287,13 @@ impl Quantity {
             Self::ThroughputMean => "throughput_mean_per_second",
             Self::ThroughputMin => "throughput_min_per_second",
             Self::Response(point) => return format!("response_{}_ms", point.words().1),
+            Self::ThroughputOf(side) => {
+                return format!("{}_throughput_mean_per_second", side.name());
+            }
+            Self::ResponseOf(side, point) => {
+                return format!("{}_response_{}_ms", side.name(), point.words().1);
+            }
+            Self::RequestsOf(side) => return format!("{}_requests", side.name()),
             Self::OfSuccesses(point) => {
                 return format!("response_of_successes_{}_ms", point.words().1);
             }
@@ -330,14 +349,30 @@ impl Quantity {
         }
     }
 
+    /// Returns whether it adds up or mixes operations of a split load, whose halves run at their own speeds, so that
+    /// it depends on how many of each there happened to be.
+    pub(crate) fn mixes_halves(self) -> bool {
+        matches!(
+            self,
+            Self::ThroughputMax
+                | Self::ThroughputMean
+                | Self::ThroughputMin
+                | Self::Response(_)
+                | Self::OfSuccesses(_)
+                | Self::Service(_)
+        )
+    }
+
     fn unit(self) -> Unit {
         match self {
             Self::ReadyAfter | Self::Seconds | Self::Disconnected => Unit::Seconds,
             Self::HighestRate
             | Self::ThroughputMax
             | Self::ThroughputMean
-            | Self::ThroughputMin => Unit::PerSecond,
+            | Self::ThroughputMin
+            | Self::ThroughputOf(_) => Unit::PerSecond,
             Self::Response(_)
+            | Self::ResponseOf(..)
             | Self::OfSuccesses(_)
             | Self::Service(_)
             | Self::ScheduleLag(_)

@@ -8,11 +8,12 @@ use bakeoff_core::check::{Audit, Cause};
 use bakeoff_core::log_findings::NodeLog;
 use bakeoff_core::measurement::{ErrorKind, ErrorText, Errors, Example, Measurement};
 use bakeoff_core::memory::MemoryOf;
+use bakeoff_core::read_write_split::{self, Side};
 use bakeoff_core::record::{Check, StageRecord, TrialOutcome, TrialRecord};
 use bakeoff_core::search::{Found, Tried};
 use bakeoff_core::staleness::Staleness;
 use bakeoff_core::stats::Figure;
-use bakeoff_core::study::{Load, System};
+use bakeoff_core::study::{Load, System, Workload};
 
 use crate::model::anomalies::{self, Bimodal, Lasted, SlowNode, Stall};
 use crate::model::churn::{self, Often};
@@ -114,7 +115,13 @@ pub(crate) struct Servers {
 }
 
 impl TrialFigures {
-    pub(crate) fn new(record: &TrialRecord, load: &Load, system: Option<&System>) -> Self {
+    pub(crate) fn new(
+        record: &TrialRecord,
+        workload: &Workload,
+        load: &Load,
+        system: Option<&System>,
+    ) -> Self {
+        let split = read_write_split::is_split(workload, load).then_some(workload);
         let whole = record.measurement();
         let total = whole.as_ref().map(Measurement::total);
         let mut invalid_because = record.invalid_because();
@@ -132,7 +139,7 @@ impl TrialFigures {
                 interrupted: record.outcome == TrialOutcome::Interrupted,
                 keys_exhausted: whole.as_ref().is_some_and(|whole| whole.keys_exhausted),
             },
-            measured: Measured::new(record, whole.as_ref()),
+            measured: Measured::new(record, whole.as_ref(), split),
             verdicts: Verdicts { audits: record.audits.clone(), checks: record.checks.clone() },
             errors: TrialErrors {
                 examples: whole.as_ref().map_or_else(Vec::new, examples),
@@ -188,8 +195,14 @@ impl TrialFigures {
 
     /// Returns whether what was due was done in time.
     pub(crate) fn kept_up(&self) -> bool {
-        let in_time = self.number_of(Quantity::ThroughputMean) * self.number_of(Quantity::Seconds);
-        in_time >= KEPT_UP * self.number_of(Quantity::Requests)
+        let seconds = self.number_of(Quantity::Seconds);
+        let in_time = |rate: Quantity, requests: Quantity| {
+            self.number_of(rate) * seconds >= KEPT_UP * self.number_of(requests)
+        };
+        in_time(Quantity::ThroughputMean, Quantity::Requests)
+            && Side::BOTH
+                .into_iter()
+                .all(|side| in_time(Quantity::ThroughputOf(side), Quantity::RequestsOf(side)))
     }
 
     /// Returns whether more than 1 % of what was due was answered after the window or never sent, besides what
@@ -209,14 +222,22 @@ impl TrialFigures {
 }
 
 impl Measured {
-    fn new(record: &TrialRecord, whole: Option<&Measurement>) -> Self {
+    /// `split` is the workload if the load drives its writes and reads as two loads.
+    fn new(record: &TrialRecord, whole: Option<&Measurement>, split: Option<&Workload>) -> Self {
         let each = |whole: &Measurement| {
             let one = |(name, operation)| (String::clone(name), figures::of_operation(operation));
             whole.operations.iter().map(one).collect()
         };
-        let stage = |stage: &StageRecord| (stage.clients, figures::of_stage(stage));
+        let with_halves = |mut figures: Figures, of: &Measurement| {
+            figures.extend(split.iter().flat_map(|workload| figures::of_halves(workload, of)));
+            figures
+        };
+        let stage = |stage: &StageRecord| {
+            (stage.clients, with_halves(figures::of_stage(stage), &stage.measurement))
+        };
+        let of_trial = |whole: &Measurement| with_halves(figures::of_trial(record, whole), whole);
         Self {
-            figures: whole.map_or_else(Figures::new, |whole| figures::of_trial(record, whole)),
+            figures: whole.map_or_else(Figures::new, of_trial),
             operations: whole.map_or_else(BTreeMap::new, each),
             stages: record.figured().iter().map(stage).collect(),
             tries: record.stages.iter().filter_map(tried).collect(),

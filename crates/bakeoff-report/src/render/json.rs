@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::derive::comparison::Comparison;
 use crate::derive::judgement::{JudgedAs, Judgement};
-use crate::derive::leader::{Leader, leader, ranking};
+use crate::derive::leader::{Leader, leader, rankings_text};
 use crate::derive::method::Assessment;
 use crate::derive::position::Position;
 use crate::derive::{findings, log_findings, machine_baseline, staleness};
@@ -75,7 +75,7 @@ fn comparison(of: &Comparison) -> Value {
         "workload_asked": of.workload,
         "load_asked": of.load,
         "sentence": of.sentence(),
-        "order": ranking(of).map(|order| order.to_string()),
+        "order": rankings_text(of),
         "best": best,
         "fastest_under_unequal_conditions": unequal,
         "findings": findings::findings(of).into_iter().map(|one| one.text).collect::<Vec<_>>(),

@@ -17,6 +17,7 @@ mod noticed;
 mod old_records;
 mod reached;
 mod searched;
+mod split;
 
 use std::collections::BTreeMap;
 use std::path::Path;

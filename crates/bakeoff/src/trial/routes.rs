@@ -28,7 +28,7 @@ impl Routes {
         load: &Load,
     ) -> Result<Self, NoTargets> {
         let targets = |writes| cluster.targets(load.targets.choose(writes));
-        if load.targets.is_split() && read_write_split::can_split(workload) {
+        if read_write_split::is_split(workload, load) {
             return Ok(Self::Split { writes: targets(true)?, reads: targets(false)? });
         }
         targets(workload.writes()).map(Self::Same)
