@@ -60,13 +60,13 @@ pub(super) struct Client<W: Work> {
     /// Whether its last attempt to connect was turned down, and not just unanswered.
     pub(super) refused: bool,
     pub(super) last_sent: Instant,
-    /// What became of its operations since measuring began.
+    /// Outcomes of its operations since measuring began.
     pub(super) seen: Seen,
     /// Bytes received on its connection since an answer was complete.
     pub(super) held: usize,
 }
 
-/// What became of a client's operations since measuring began.
+/// Outcomes of a client's operations since measuring began.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Seen {
     /// True if one succeeded within the window.

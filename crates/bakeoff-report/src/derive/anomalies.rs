@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use bakeoff_core::measurement::SILENCE_MIN;
 use bakeoff_core::stats::and;
 use bakeoff_core::units::{count_text, latency_text, share_text, trials_text};
 
@@ -45,11 +46,15 @@ impl Bimodal {
     }
 }
 
-/// Its longest stall.
+/// Returns a sentence about its longest stall. Stalls shorter than [`SILENCE_MIN`] are reported if more than half of its
+/// trials have them.
 pub(crate) fn stalls(of: &Contender, place: &str) -> Option<String> {
     let stalls = || of.trials.iter().filter_map(|trial| Some((trial, trial.anomalies.stall?)));
     let (trial, longest) = stalls().max_by_key(|(_, stall)| stall.length)?;
     let (count, run) = (stalls().count(), trials_text(of.trials.len()));
+    if longest.length < SILENCE_MIN && count * 2 <= of.trials.len() {
+        return None;
+    }
     let (name, text, number) = (&of.system, longest.text(), trial.number);
     let longest = if count > 1 { ", the longest" } else { "" };
     Some(format!(

@@ -353,7 +353,8 @@ impl Page {
 /// `2.00 s (1.0 to 3.0 s)`.
 fn stall_text(silence: &Silence) -> String {
     let Silence { from, seconds } = silence;
-    format!("{seconds:.2} s ({from:.1} to {:.1} s)", from + seconds)
+    let length = Duration::try_from_secs_f64(*seconds).unwrap_or_default();
+    format!("{} (from {from:.2} s on)", latency_text(length))
 }
 
 /// The quantiles of a row of steps.
