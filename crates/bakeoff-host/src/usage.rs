@@ -74,21 +74,21 @@ fn around(node: &Series, from: f64, to: f64) -> Option<Usage> {
 
 /// The servers of one machine.
 #[derive(Debug, Clone, Copy)]
-pub struct Servers<'a> {
+pub struct MachineServers<'a> {
     /// The machine's samples.
     pub observed: &'a Observed,
     /// Names of its servers; `None` if all processes but the generator are servers.
     pub names: Option<&'a [String]>,
 }
 
-impl Servers<'_> {
+impl MachineServers<'_> {
     fn has(&self, node: &Series) -> bool {
         self.names.map_or(node.name != GENERATOR, |names| names.contains(&node.name))
     }
 }
 
 /// Returns the most memory that all servers held at one moment of the windows.
-pub fn memory(machines: &[Servers<'_>], windows: &[(f64, f64)]) -> Option<NodesMemory> {
+pub fn memory(machines: &[MachineServers<'_>], windows: &[(f64, f64)]) -> Option<NodesMemory> {
     let windows: Vec<(f64, f64)> = windows.iter().map(|&(from, to)| (from, to + AT_ONCE)).collect();
     let mut nodes: Vec<NodeReadings<'_>> = Vec::new();
     for machine in machines {

@@ -345,8 +345,8 @@ fn notes(outcome: &Outcome, server: &Server) -> Vec<String> {
             format!("; p99 of the successes alone: {}", latency_text(p99))
         });
         notes.push(format!(
-            "{} of {} requests to `{address}` failed and are in the latencies, as in vault-benchmark: \
-             {}{successes}",
+            "{} of {} requests to `{address}` failed: {}; the latencies include them, as in \
+             vault-benchmark{successes}",
             count_text(failed),
             count_text(all),
             kinds.join(", ")

@@ -110,14 +110,6 @@ fn no_success(stages: &[StageRecord]) -> Option<String> {
 pub fn unserved(measurement: &Measurement) -> Option<String> {
     let Measurement { unserved_clients, clients_with_work, clients_without_success, .. } =
         *measurement;
-    if clients_without_success * 2 > clients_with_work {
-        return Some(format!(
-            "{} of {} clients completed nothing within the window of {}: load for longer, or with fewer clients",
-            count_text(clients_without_success),
-            count_text(clients_with_work),
-            latency_text(measurement.window)
-        ));
-    }
     let nodes = &measurement.targets;
     let failing = nodes.iter().find(|node| node.verified == 0 && node.errors >= NODE_ERRORS_MIN);
     if let Some(node) = failing.filter(|_| nodes.iter().any(|node| node.verified > 0)) {
@@ -132,10 +124,18 @@ pub fn unserved(measurement: &Measurement) -> Option<String> {
         0 => String::new(),
         all => format!(" of {}", count_text(all)),
     };
-    (unserved_clients > 0).then(|| {
-        format!(
+    if unserved_clients > 0 {
+        return Some(format!(
             "{}{of} clients had only failures: the figures describe the other clients",
             count_text(unserved_clients)
+        ));
+    }
+    (clients_without_success * 2 > clients_with_work).then(|| {
+        format!(
+            "{} of {} clients completed nothing within the window of {}: load for longer, or with fewer clients",
+            count_text(clients_without_success),
+            count_text(clients_with_work),
+            latency_text(measurement.window)
         )
     })
 }

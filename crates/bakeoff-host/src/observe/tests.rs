@@ -207,7 +207,7 @@ fn memory_taken_within_a_short_window_is_read_within_it() {
     });
     sampler.phase(PhaseName::Stopping);
     let observed = sampler.stop();
-    let servers = crate::usage::Servers { observed: &observed, names: None };
+    let servers = crate::usage::MachineServers { observed: &observed, names: None };
     let memory = crate::usage::memory(&[servers], &[(from, to + 1.0)]).unwrap();
     assert!(memory.sum_max_bytes > HELD_KB as u64 * 1000, "{memory:?} {:?}", observed.memory);
     assert!(observed.nodes.iter().all(|one| !one.columns.contains_key(&Column::Proportional)));

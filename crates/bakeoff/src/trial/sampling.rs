@@ -18,7 +18,7 @@ use bakeoff_core::record::{Check, MachineTrial, TrialRecord, Usage};
 use bakeoff_core::study::{self, Load, Study};
 use bakeoff_engine::moments::MomentSender;
 use bakeoff_host::observe::{Sampler, Watched};
-use bakeoff_host::usage::{self, Servers};
+use bakeoff_host::usage::{self, MachineServers};
 use bakeoff_host::{Process, machine};
 
 use super::neighbours;
@@ -156,7 +156,7 @@ impl Sampled {
         let windows = windows(load, &record);
         if let Some((from, to)) = load_phase(observed) {
             record.usage = usage::summarize(observed, &windows, (from, to));
-            record.memory = usage::memory(&[Servers { observed, names: None }], &windows);
+            record.memory = usage::memory(&[MachineServers { observed, names: None }], &windows);
             let cpus = machine::cpus_online().unwrap_or(0);
             let steal = if shared_machine {
                 Verdict::NotChecked(neighbours::TOLD.to_owned())
@@ -233,9 +233,9 @@ impl Sampled {
     /// Returns the most memory that all servers held at one moment, those of other machines and those that tell
     /// it by metrics.
     fn memory_elsewhere(&self, windows: &[(f64, f64)]) -> Option<NodesMemory> {
-        let mut servers: Vec<Servers<'_>> = self.machines.iter().map(servers_of).collect();
+        let mut servers: Vec<MachineServers<'_>> = self.machines.iter().map(servers_of).collect();
         // The coordinator runs no server of such a run; it asks for metrics.
-        servers.push(Servers { observed: &self.observed, names: Some(&[]) });
+        servers.push(MachineServers { observed: &self.observed, names: Some(&[]) });
         usage::memory(&servers, windows)
     }
 
@@ -297,8 +297,8 @@ impl Sampled {
     }
 }
 
-fn servers_of(machine: &MachineTrial) -> Servers<'_> {
-    Servers { observed: &machine.observed, names: Some(&machine.servers) }
+fn servers_of(machine: &MachineTrial) -> MachineServers<'_> {
+    MachineServers { observed: &machine.observed, names: Some(&machine.servers) }
 }
 
 /// Returns from when to when the load lasted; `None` where there was none.

@@ -449,7 +449,7 @@ pub(crate) static ROWS: &[Row] = &[
             by: "`ulimit -n 24` before a server that 40 clients connect to",
             how: How::Descriptors,
         },
-        expectations: &[Expected::Check("successes", " of 40 clients got nothing but failures")],
+        expectations: &[Expected::Check("successes", " of 40 clients had only failures")],
     },
     Row {
         fault: "a peer floods",

@@ -573,7 +573,7 @@ fn standbys_are_named(_: &Path) {
         assert!((18..=21).contains(&requests), "{requests} in 0.5 s at 40/s");
         assert_eq!(metrics["success"], 0.0);
         assert_eq!(metrics["error_counts"], json!({ name: requests }), "{metrics}");
-        assert_eq!(metrics["latencies"]["50th"], Value::Null, "a refusal is not fast");
+        assert!(metrics["latencies"]["50th"].is_number(), "as in vault-benchmark: {metrics}");
         ran.complains(&[&format!("failed: {requests} × {name}")]);
     }
     // A set-up that a standby refuses for good ends with its name.

@@ -437,7 +437,11 @@ fn a_wrong_token_is_said(vault: &Vault) {
     let refused = all_with(&ran, 403);
     says(&ran, &format!("  {refused} secrets were not written"));
     says(&ran, "Non-2xx or 3xx responses: ");
-    says(&ran, "Requests/sec:      0.00");
+    assert!(
+        ran.stderr.contains("successes alone: 0.00 requests/sec, no latency"),
+        "{}",
+        ran.stderr
+    );
     assert_eq!(vault.numbers("closed"), BTreeSet::new());
     let printed = [ran.stdout, ran.stderr].concat();
     assert!(!printed.contains("wrong-token"), "{printed}");

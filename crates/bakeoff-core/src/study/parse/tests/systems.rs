@@ -93,7 +93,7 @@ error: `sync` cannot be `every`
   |
 3 |   one: {kind: canary, options: {sync: every}}
   |                                       ^^^^^
-hint: known words: `each` and `none`
+hint: known words: `each`, `none` and `claimed`
 ",
     );
     check(
