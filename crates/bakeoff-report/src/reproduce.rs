@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use crate::compare::differences;
 use crate::derive::comparison::Comparison;
+use crate::derive::durability;
 use crate::derive::judgement::{JudgedAs, Judgement};
 use crate::model::contest::Contest;
 
@@ -70,6 +71,7 @@ pub struct Reproduction {
 impl Reproduction {
     /// Asks `here` about each claim of `there`.
     pub fn new(there: &Record, here: &Record) -> Self {
+        let (there, here) = (&*durability::lowered(there), &*durability::lowered(here));
         let (theirs, ours) = (Comparison::all(there), Comparison::all(here));
         let mut claims = Vec::new();
         for their in &theirs {

@@ -23,6 +23,7 @@ use bakeoff_core::stats::{Figure, Summary, TRIALS_MIN};
 use serde_json::Value;
 
 use crate::derive::conditions::lesser_guarantees;
+use crate::derive::durability;
 use crate::derive::judgement::{JUDGED, clients, label, subjects};
 use crate::derive::nodes;
 use crate::model::contender::Contender;
@@ -99,6 +100,7 @@ impl Compared {
     /// Compares `new` with `base`, and asks the conditions. `known` are further runs; those of the
     /// base's study on the same machine tell how far runs lie apart.
     pub fn new(base: &Record, new: &Record, known: &[Record], conditions: &[FailIf]) -> Self {
+        let (base, new) = (&*durability::lowered(base), &*durability::lowered(new));
         let (before, after) = (Contest::all(base), Contest::all(new));
         let between = Between::new(base, new, known);
         let mut sections = Vec::new();

@@ -44,32 +44,6 @@ pub(crate) enum Condition {
     StoodStill(f64),
 }
 
-/// Where acknowledged writes are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Durability {
-    /// The place that the system claims.
-    claimed: Option<Acknowledged>,
-    /// Whether the run saw it sync less than that takes.
-    syncs_less: bool,
-}
-
-impl Durability {
-    /// Returns what is claimed and observed of a contender. Everything here asks this function alone.
-    fn known(one: &Contender) -> Self {
-        Self { claimed: one.is.acknowledged_in(), syncs_less: false }
-    }
-
-    /// Returns the place that may be relied on: memory if the system syncs less than it claims.
-    pub(crate) fn kept(self) -> Option<Acknowledged> {
-        let claimed = self.claimed?;
-        Some(match (self.syncs_less, of_majority(claimed)) {
-            (false, _) => claimed,
-            (true, true) => Acknowledged::MajorityMemory,
-            (true, false) => Acknowledged::Memory,
-        })
-    }
-}
-
 impl Condition {
     /// Returns its clause, with the system named: `redis acknowledges writes before they are on disk`.
     pub(crate) fn named(&self, system: &str) -> String {
@@ -147,7 +121,7 @@ pub(crate) fn favouring(winner: &Contender, loser: &Contender, of: &Contest) -> 
     if of.workload.request().is_none() {
         found.extend(of_guarantees(&winner.is, &loser.is, of));
         if of.writes() {
-            let kept = [winner, loser].map(|one| Durability::known(one).kept());
+            let kept = [winner, loser].map(|one| one.is.acknowledged_in());
             // That one node has no majority is said with the nodes.
             let alone = found.iter().any(|one| matches!(one, Condition::Nodes { own: 1, .. }));
             let places = durability(kept[0], kept[1], alone);

@@ -2,10 +2,12 @@
 
 use bakeoff_core::record::{Acknowledged, Durability, NodeSyncs, Record};
 use bakeoff_report::Report;
+use bakeoff_report::compare::{self, Compared};
 use bakeoff_report::fairness::Weight;
+use bakeoff_report::reproduce::Reproduction;
 
 use super::fairness::{check, row, texts};
-use super::{NARROW, full, repeated};
+use super::{NARROW, PLAIN, full, repeated};
 
 /// The probe of a trial: 50 writes, and these syncs of one node.
 fn probe(syncs: u64, unsafe_settings: &[&str]) -> Option<Durability> {
@@ -62,4 +64,19 @@ fn unchecked_syncs_are_unknown_and_lower_nothing() {
         ["not checked: the kernel forbids tracing it", "by a majority for each write"],
         None,
     );
+}
+
+#[test]
+fn compared_and_replicated_claims_rest_on_what_was_observed() {
+    let honest = repeated();
+    let mut cheats = honest.clone();
+    cheats.header.started = "2026-11-22T20:24:50Z".to_owned();
+    for trial in cheats.trials.iter_mut().filter(|trial| trial.trial.system == "etcd") {
+        trial.durability = probe(0, &[]);
+    }
+    let compared = compare::terminal(&Compared::new(&honest, &cheats, &[], &[]), &PLAIN);
+    let words = "etcd in the new run acknowledges writes before they are on disk";
+    assert!(compared.contains(words), "{compared}");
+    let claim = &Reproduction::new(&cheats, &honest).claims[0].claim;
+    assert!(claim.ends_with(", but etcd acknowledges writes before they are on disk"), "{claim}");
 }
