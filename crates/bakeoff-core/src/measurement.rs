@@ -322,18 +322,20 @@ impl Measurement {
     /// Takes all silences of the load, in order of time. Keeps the longest stalls, and silences that conditions know.
     pub fn keep_silences(&mut self, all: Vec<Silence>) {
         self.silences = all;
-        self.sum_stalls();
-        let least = self.stall_min().min(SILENCE_MIN).as_secs_f64();
+        let stall_min = self.sum_stalls();
+        let least = stall_min.min(SILENCE_MIN).as_secs_f64();
         self.silences.retain(|silence| silence.seconds >= least);
         longest(&mut self.silences);
     }
 
-    /// Sums the stalls up again, after other silences were recorded.
-    fn sum_stalls(&mut self) {
-        let least = self.stall_min().as_secs_f64();
+    /// Sums the stalls up again, after other silences were recorded. Returns the length of the shortest possible one.
+    fn sum_stalls(&mut self) -> Duration {
+        let stall_min = self.stall_min();
+        let least = stall_min.as_secs_f64();
         let lengths = self.silences.iter().map(|silence| silence.seconds);
         let seconds: f64 = lengths.filter(|&seconds| seconds >= least).sum();
         self.stalled_for = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        stall_min
     }
 
     /// Returns how long the longest silence was; zero where none was as long as [`SILENCE_MIN`].

@@ -21,8 +21,8 @@ const STEAL_MIN: f64 = 0.1;
 pub const NEIGHBOURS_MAX: f64 = 0.05;
 /// and this one where systems are only compared within a round, in which they share their neighbours.
 pub const NEIGHBOURS_MAX_COMPARED: f64 = 0.1;
-/// Strangers may use so many CPUs whatever the systems use, if that is no more than their share of all: so much
-/// runs on a quiet machine of many CPUs.
+/// CPUs that strangers may use beside idle systems, within their share of all CPUs. A quiet machine with many CPUs
+/// runs as much in the background.
 pub const NEIGHBOURS_FREE: f64 = 0.5;
 /// Number of commands that are named.
 const COMMANDS_SHOWN: usize = 3;

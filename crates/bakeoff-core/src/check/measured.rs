@@ -39,9 +39,6 @@ pub fn measured(load: &Load, trial: &TrialRecord, observed: Option<&Observed>) -
 fn searched(load: &Load, trial: &TrialRecord) -> Vec<Check> {
     let stages = &trial.stages;
     let tries = || stages.iter().filter_map(|stage| stage.tried.as_ref());
-    let check = |name: CheckName, failed: Option<String>| {
-        Check::new(name, failed.map_or(Verdict::Passed, Verdict::Failed))
-    };
     let bound = match trial.found {
         Some(Found::Rate(rate)) => Tried::broken_above(tries(), rate),
         Some(Found::Nothing(_) | Found::Unsteady(_) | Found::OutOfTime(_)) => tries().next_back(),
@@ -83,6 +80,11 @@ fn searched(load: &Load, trial: &TrialRecord) -> Vec<Check> {
         Check::new(CheckName::Stationary, steady),
     ]);
     checks
+}
+
+/// Returns a check that failed if there is a reason, and else passed.
+fn check(name: CheckName, failed: Option<String>) -> Check {
+    Check::new(name, failed.map_or(Verdict::Passed, Verdict::Failed))
 }
 
 /// Returns that nothing succeeded from some moment on until the load's end, where that is so.
@@ -150,9 +152,6 @@ fn keys_exhausted(stages: &[StageRecord]) -> Option<String> {
 fn loaded(load: &Load, stages: &[StageRecord], observed: Option<&Observed>) -> Vec<Check> {
     let all = || stages.iter().map(|stage| &stage.measurement);
     let open = plan::load_kind(load) == "open";
-    let check = |name: CheckName, failed: Option<String>| {
-        Check::new(name, failed.map_or(Verdict::Passed, Verdict::Failed))
-    };
     let busy = all().find_map(generator_busy);
     let generator = busy.or_else(|| starved(load, stages, observed?));
     let mut checks = vec![

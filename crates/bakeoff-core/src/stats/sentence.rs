@@ -154,7 +154,7 @@ type Judged<'a> = dyn Fn(usize, usize) -> Result<Comparing, NotCompared> + 'a;
 
 /// The sentence about one workload and load.
 ///
-/// `judged` tells of two contenders, by their places, how their throughput compares. Contenders that are
+/// `judged` compares the throughput of two contenders, given by their places. Contenders that are
 /// `left_out` are named with their reason and never ranked. Of the rest the one with the most differences
 /// in its favour, and of several the one with the highest median, is compared with each of the others.
 /// Each comparison's ratio, interval, medians and claim are of the same rounds, and a claim names the

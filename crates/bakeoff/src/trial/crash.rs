@@ -22,7 +22,7 @@ use bakeoff_engine::{Connections, Drive, EngineError, Seconds};
 
 use crate::cluster::Ready;
 use crate::generators::drive::{GeneratorError, Generators};
-use crate::generators::order::{NEWEST, StageOrder};
+use crate::generators::order::{NEWEST, StageOrder, To};
 use crate::systems::{Access, KvLoad, System};
 
 /// How long clients write before the kill: so long, and up to so much longer, by the trial's seed, so
@@ -48,6 +48,30 @@ pub(crate) struct Writes<'a> {
     pub(crate) seed: u64,
     /// The generators on other machines, where the run has places.
     pub(crate) generators: Option<Generators<'a>>,
+}
+
+impl Writes<'_> {
+    /// Returns an order for the generators on other machines: a closed load of these writes without warm-up, which is
+    /// stopped before its end.
+    pub(super) fn order(&self, workload: &Workload, seed: u64, to: To) -> StageOrder {
+        StageOrder {
+            workload: workload.clone(),
+            load: Load {
+                warmup: Duration::ZERO,
+                timeout: self.load.timeout.min(TIMEOUT),
+                keep_alive: true,
+                ..self.load.clone()
+            },
+            clients: self.clients,
+            stop: Stop::After(LONGEST),
+            arrivals: Arrivals::Closed,
+            first_ticket: 0,
+            seed,
+            reading: NEWEST,
+            to,
+            reads_to: None,
+        }
+    }
 }
 
 /// The writes of a workload that can be made again: keys that are written once are chosen evenly.
@@ -158,24 +182,7 @@ fn shared(
         cluster.kill9();
         NotUnderLoad::NotDrivenElsewhere(error)
     })?;
-    let load = Load {
-        warmup: Duration::ZERO,
-        timeout: of.load.timeout.min(TIMEOUT),
-        keep_alive: true,
-        ..of.load.clone()
-    };
-    let order = StageOrder {
-        workload: workload.clone(),
-        load,
-        clients: of.clients,
-        stop: Stop::After(LONGEST),
-        arrivals: Arrivals::Closed,
-        first_ticket: 0,
-        seed,
-        reading: NEWEST,
-        to,
-        reads_to: None,
-    };
+    let order = of.order(workload, seed, to);
     let (enough, begun) = (&AtomicBool::new(false), &OnceLock::new());
     let (driven, under_way, after_ms) = std::thread::scope(|scope| {
         let writing = scope.spawn(|| {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bakeoff_clock as clock;
 use bakeoff_core::record::durability::Durability;
 use bakeoff_core::record::{Acknowledged, Guarantees};
-use bakeoff_core::study::{Arrivals, Load, Stop};
+use bakeoff_core::study::{Load, Stop};
 use bakeoff_core::workload::mix64;
 use bakeoff_engine::Drive;
 use bakeoff_engine::works::keyed::Source;
@@ -93,24 +93,10 @@ fn write(of: &Writes<'_>, clients: u32, interrupted: &AtomicBool) -> Result<u64,
             let to = generators
                 .to(of.system, of.nodes, of.load.tls_resumption)
                 .map_err(|error| error.to_string())?;
-            let order = StageOrder {
-                workload: workload.clone(),
-                load: Load {
-                    warmup: Duration::ZERO,
-                    timeout: TIMEOUT,
-                    keep_alive: true,
-                    in_flight: 1,
-                    ..of.load.clone()
-                },
-                clients,
-                stop: Stop::Operations(WRITES),
-                arrivals: Arrivals::Closed,
-                first_ticket: 0,
-                seed,
-                reading: NEWEST,
-                to,
-                reads_to: None,
-            };
+            let order = of.order(workload, seed, to);
+            let load = Load { timeout: TIMEOUT, in_flight: 1, ..order.load };
+            let stop = Stop::Operations(WRITES);
+            let order = StageOrder { load, clients, stop, ..order };
             let driven = generators.stage(&order, enough, &mut |_| {}, &mut |_| {});
             driven.map(|driven| driven.measurement.verified()).map_err(|error| error.to_string())
         }

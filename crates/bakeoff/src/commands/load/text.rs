@@ -92,9 +92,9 @@ impl Page {
             self.line(None, &format!("  {text}"));
         }
         let errors = part.errors();
-        let lost = part.measurement.connection_errors.count;
-        if errors.is_empty() && lost > 0 {
-            let lost = plural(lost, "connection");
+        let lost = &part.measurement.connection_errors;
+        if errors.is_empty() && lost.count > 0 {
+            let lost = plural(lost.count, "connection");
             self.alarm(&format!(
                 "Errors: no request failed, but {lost} broke or could not be opened"
             ));
@@ -127,7 +127,6 @@ impl Page {
                 .map_or_else(String::new, |share| format!(": {} of the window", percent(share)));
             self.alarm(&format!("Stalled: nothing succeeded for {shown}{more}{share}"));
         }
-        let lost = &part.measurement.connection_errors;
         if lost.count > 0 {
             self.line(None, &format!("Connections lost or refused: {}", count_text(lost.count)));
             if let Some(example) = lost.examples.first() {
