@@ -17,7 +17,7 @@ mod stalls;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -152,6 +152,16 @@ pub struct Measurement {
     /// Of these, clients that had no success within the window.
     #[serde(default, skip_serializing_if = "units::is_zero")]
     pub clients_without_success: u64,
+    /// Operations that were sent again because the server had not processed them: it refused them, or closed a kept
+    /// connection before it answered. Their times begin when they were first due.
+    #[serde(default, skip_serializing_if = "units::is_zero")]
+    pub reissued: u64,
+    /// Kept connections that the server closed while nothing was under way on them.
+    #[serde(default, skip_serializing_if = "units::is_zero")]
+    pub closed_idle: u64,
+    /// Deviations from HTTP that were met and read over, in words: `folded header fields`.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub oddities: BTreeSet<String>,
     /// Connections that were lost or could not be had again, by what was seen.
     pub connection_errors: Errors,
     /// TLS handshakes of the clients, those before the load began and of its warm-up among them.
@@ -180,6 +190,9 @@ pub struct Measurement {
     /// CPU time that bakeoff itself used during the window, user and system.
     #[serde(with = "units::duration")]
     pub generator_cpu: Duration,
+    /// Time for which a CPU limit of its cgroup held the generator back during the load.
+    #[serde(default, with = "units::duration", skip_serializing_if = "Duration::is_zero")]
+    pub generator_throttled: Duration,
     /// Threads that the generator worked with.
     pub generator_threads: u32,
     /// Which share of a CPU the busiest of them used while the load ran, 0 to 1; waiting without
@@ -470,17 +483,39 @@ impl Measurement {
         self.unserved_clients += other.unserved_clients;
         self.clients_with_work += other.clients_with_work;
         self.clients_without_success += other.clients_without_success;
+        self.reissued += other.reissued;
+        self.closed_idle += other.closed_idle;
+        self.oddities.extend(other.oddities.iter().cloned());
         self.connection_errors.count += other.connection_errors.count;
         self.connection_errors.examples.extend(other.connection_errors.examples.iter().cloned());
         self.connection_errors.examples.truncate(EXAMPLES_MAX);
         self.schedule_lag.merge(&other.schedule_lag);
         self.timer_lag.merge(&other.timer_lag);
         self.receive_lag.merge(&other.receive_lag);
+        self.generator_throttled += other.generator_throttled;
         self.generator_busiest = self.generator_busiest.max(other.generator_busiest);
         self.bytes_sent += other.bytes_sent;
         self.bytes_received += other.bytes_received;
         self.interrupted |= other.interrupted;
         self.keys_exhausted |= other.keys_exhausted;
+    }
+
+    /// Returns what was met on the way that is no failure, a sentence each without a full stop.
+    pub fn notes_on_the_network(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.reissued > 0 {
+            let requests = units::plural(self.reissued, "request");
+            notes.push(format!("Sent again, as the server had not processed them: {requests}"));
+        }
+        if self.closed_idle > 0 {
+            let connections = units::plural(self.closed_idle, "connection");
+            notes.push(format!("Closed by the server between two requests: {connections}"));
+        }
+        let odd: Vec<&str> = self.oddities.iter().map(String::as_str).collect();
+        if !odd.is_empty() {
+            notes.push(format!("The server sends responses with {}", odd.join(", and with ")));
+        }
+        notes
     }
 
     /// Says of the only node that was asked what is told of each of several.

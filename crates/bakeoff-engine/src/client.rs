@@ -25,19 +25,34 @@ pub(super) enum Slot {
     Free {
         since: Instant,
     },
-    /// An operation is due at `due`, and its connection was begun at `sent`.
-    Dialing {
-        due: Instant,
-        sent: Instant,
-    },
+    /// An operation waits for its connection.
+    Waiting(Waiting),
     Busy(Flight),
 }
 
+/// An operation that goes out as soon as the client's connection takes it.
+#[derive(Clone, Copy)]
+pub(super) struct Waiting {
+    pub(super) due: Instant,
+    /// When its connection was begun, or when it was first sent.
+    pub(super) sent: Instant,
+    /// Its number, if it was sent before.
+    pub(super) again: Option<u64>,
+    /// How often it was sent.
+    pub(super) tries: u8,
+}
+
 /// An operation under way.
+#[derive(Clone, Copy)]
 pub(super) struct Flight {
     /// Which of [`Work::operations`].
     pub(super) operation: usize,
+    /// How often it was sent.
+    pub(super) tries: u8,
+    /// Its number among those of the load.
+    pub(super) ticket: u64,
     pub(super) due: Instant,
+    /// When it was first sent.
     pub(super) sent: Instant,
 }
 
@@ -57,9 +72,15 @@ pub(super) struct Client<W: Work> {
     /// When the connection was lost, until there is a new one.
     pub(super) lost_at: Option<Instant>,
     pub(super) backoff: Duration,
+    /// How often the server has turned it away since it was last served.
+    pub(super) turned_away: u32,
     /// Whether its last attempt to connect was turned down, and not just unanswered.
     pub(super) refused: bool,
     pub(super) last_sent: Instant,
+    /// Whether an operation was answered on its connection.
+    pub(super) has_answered: bool,
+    /// When bytes last came on its connection.
+    pub(super) heard_at: Instant,
     /// Outcomes of its operations since measuring began.
     pub(super) seen: Seen,
     /// Bytes received on its connection since an answer was complete.
@@ -147,8 +168,11 @@ impl<W: Work> Client<W> {
             idle: false,
             lost_at: None,
             backoff: BACKOFF_MIN,
+            turned_away: 0,
             refused: false,
             last_sent: now,
+            has_answered: false,
+            heard_at: now,
             seen: Seen::default(),
             held: 0,
         }
@@ -169,7 +193,12 @@ impl<W: Work> Client<W> {
         if self.refused { ErrorKind::Refused } else { ErrorKind::Timeout }
     }
 
-    /// Returns whether nothing is under way.
+    /// Returns whether nothing is under way on its connection.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.slots.iter().any(|slot| matches!(slot, Slot::Busy(_)))
+    }
+
+    /// Returns whether nothing is under way, and nothing waits for a connection.
     pub(super) fn is_quiet(&self) -> bool {
         self.slots.iter().all(|slot| matches!(slot, Slot::Free { .. }))
     }

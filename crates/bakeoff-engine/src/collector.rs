@@ -52,6 +52,8 @@ pub(super) struct Slice {
     pub(super) unserved_clients: u64,
     pub(super) clients_with_work: u64,
     pub(super) clients_without_success: u64,
+    pub(super) reissued: u64,
+    pub(super) closed_idle: u64,
     pub(super) warmup_operations: u64,
     pub(super) carried_over: u64,
     pub(super) bytes_sent: u64,
@@ -86,6 +88,8 @@ impl Slice {
             unserved_clients: 0,
             clients_with_work: 0,
             clients_without_success: 0,
+            reissued: 0,
+            closed_idle: 0,
             warmup_operations: 0,
             carried_over: 0,
             bytes_sent: 0,
@@ -114,6 +118,7 @@ impl Slice {
         self.disconnected = Duration::ZERO;
         self.unserved_clients = 0;
         (self.clients_with_work, self.clients_without_success) = (0, 0);
+        (self.reissued, self.closed_idle) = (0, 0);
         self.warmup_operations = 0;
         self.carried_over = 0;
         (self.bytes_sent, self.bytes_received) = (0, 0);
@@ -247,6 +252,8 @@ impl Collector {
         measurement.unserved_clients += slice.unserved_clients;
         measurement.clients_with_work += slice.clients_with_work;
         measurement.clients_without_success += slice.clients_without_success;
+        measurement.reissued += slice.reissued;
+        measurement.closed_idle += slice.closed_idle;
         measurement.warmup_operations += slice.warmup_operations;
         measurement.carried_over += slice.carried_over;
         measurement.bytes_sent += slice.bytes_sent;

@@ -68,7 +68,10 @@ impl From<EngineError> for LoadError {
         match error {
             EngineError::Interrupted => Self::Interrupted,
             EngineError::Unreachable { .. } => Self::Unreachable(error.to_string()),
-            EngineError::Io(_) | EngineError::NoClients => Self::Machine(error.to_string()),
+            EngineError::Io(_)
+            | EngineError::NoClients
+            | EngineError::NoPorts(_)
+            | EngineError::HoldsTooMuch => Self::Machine(error.to_string()),
         }
     }
 }

@@ -13,6 +13,7 @@ mod collector;
 mod error;
 pub mod moments;
 pub mod open_files;
+mod own_limits;
 pub mod routes;
 pub mod timer;
 pub mod tls;
@@ -38,6 +39,7 @@ use bakeoff_core::measurement::{Measurement, SENT_MAX, TARGETS_MAX, TargetFigure
 use bakeoff_core::schedule::{LoadShare, OpenSchedule, RateProfile, Spacing, counted, span_of};
 use bakeoff_core::staleness::Staleness;
 use bakeoff_core::study::Stop;
+use bakeoff_core::units::ByteCount;
 
 pub use bakeoff_clock as clock;
 pub use collector::Live;
@@ -142,6 +144,10 @@ pub enum EngineError {
     },
     /// There are fewer clients than generators.
     NoClients,
+    /// This machine has no port left to connect from: the reason, with a hint.
+    NoPorts(String),
+    /// Answers that are to be looked at as a whole need more memory than there is for them.
+    HoldsTooMuch,
     /// The user asked for the end before the load began.
     Interrupted,
     /// The machine refused a socket, a thread or a timer.
@@ -160,6 +166,13 @@ impl std::fmt::Display for EngineError {
             Self::Unreachable { address, what } => {
                 write!(to, "could not connect a client to `{address}`: {what}")
             }
+            Self::NoPorts(why) => to.write_str(why),
+            Self::HoldsTooMuch => write!(
+                to,
+                "answers that are verified as a whole hold more than {} of the generator's memory: use fewer clients, or \
+                 do not verify them",
+                ByteCount(HELD_MAX as u64)
+            ),
             Self::NoClients => write!(to, "there are fewer clients than generators"),
             Self::Interrupted => write!(to, "interrupted before the load began"),
             Self::Io(error) => write!(to, "the load generator failed: {error}"),
@@ -171,7 +184,11 @@ impl std::error::Error for EngineError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io(error) => Some(error),
-            Self::Unreachable { .. } | Self::NoClients | Self::Interrupted => None,
+            Self::Unreachable { .. }
+            | Self::NoClients
+            | Self::NoPorts(_)
+            | Self::HoldsTooMuch
+            | Self::Interrupted => None,
         }
     }
 }
@@ -455,6 +472,7 @@ fn collect(
     let window = Window::new(start, drive.warmup, drive.stop);
     drive.moments.iter().for_each(|moments| moments.begins(&window));
     let cpu_before = clock::process_cpu();
+    let throttled_before = own_limits::throttled();
     let mut seen = (start, cpu_before);
     for start in starts {
         start.send(window).ok()?;
@@ -480,6 +498,7 @@ fn collect(
     }
     drive.moments.iter().for_each(|moments| moments.ended(&window));
     let mut measurement = collector.finish(&window, shortest(drive));
+    measurement.generator_throttled = own_limits::throttled().saturating_sub(throttled_before);
     measurement.generator_cpu = clock::process_cpu().saturating_sub(cpu_before);
     Some(measurement)
 }

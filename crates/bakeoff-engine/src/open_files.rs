@@ -7,8 +7,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::LoadError;
 
-/// Open files of a generator besides connections, generously: polls, timers, logs, pipes and the like.
-pub const OTHER_FILES: u64 = 200;
+/// Open files of a generator besides connections: polls, timers, logs, pipes and the like.
+pub const OTHER_FILES: u64 = 50;
 
 /// Returns how many CPUs this process may run on.
 pub fn cpus() -> u32 {

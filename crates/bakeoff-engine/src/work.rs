@@ -48,6 +48,35 @@ pub trait Session {
     fn keep_alive(&mut self, out: &mut Vec<u8>) {
         let _ = out;
     }
+
+    /// Returns true if it drops bodies as they come, so that an incomplete answer holds no memory.
+    fn drops_bodies(&self) -> bool {
+        false
+    }
+}
+
+/// The fate of an operation whose kept connection the server closed before any byte of an answer came.
+///
+/// Servers close connections that were idle for a while, or that have served many requests. A request may be on its
+/// way at that moment (RFC 9112 section 9.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IdleClose {
+    /// The protocol knows no such closing: the connection broke.
+    Broken,
+    /// It failed. Doing it twice might change something.
+    Failed,
+    /// It is sent again on the next connection.
+    Reissued,
+}
+
+impl IdleClose {
+    /// Returns what becomes of a request with this method: idempotent ones are sent again (RFC 9110 section 9.2.2).
+    pub fn of_method(method: &str) -> Self {
+        match method {
+            "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE" => Self::Reissued,
+            _ => Self::Failed,
+        }
+    }
 }
 
 /// An operation that was sent.
@@ -111,12 +140,19 @@ pub struct Failure {
     pub what: String,
     /// How old what was read is, where it was not allowed to be.
     pub seen: Seen,
+    /// True if the server has certainly not processed the operation.
+    pub is_unprocessed: bool,
 }
 
 impl Failure {
     /// Makes a failure of a kind, with what was seen in words.
     pub fn new(kind: ErrorKind, what: String) -> Self {
-        Self { kind, what, seen: Seen::default() }
+        Self { kind, what, seen: Seen::default(), is_unprocessed: false }
+    }
+
+    /// Makes a failure of an operation that the server has certainly not processed.
+    pub fn unprocessed(what: String) -> Self {
+        Self { is_unprocessed: true, ..Self::new(ErrorKind::Reset, what) }
     }
 }
 
@@ -138,6 +174,11 @@ pub(crate) trait Work: Send {
 
     /// The names of its operations; tables have one row each.
     fn operations(&self) -> Vec<String>;
+
+    /// Returns true if a load may begin though the server turns some of its clients away. They count as unserved.
+    fn begins_short(&self) -> bool {
+        false
+    }
 
     /// Returns whether it tells how old what was read is.
     fn judges_age(&self) -> bool {
@@ -186,6 +227,12 @@ pub(crate) trait Work: Send {
     ) -> Result<(), ProtocolError> {
         let _ = (session, pendings, done);
         Ok(())
+    }
+
+    /// Returns what becomes of an operation whose kept connection the server closed before it answered.
+    fn after_idle_close(&self, session: &Self::Session, pending: &Self::Pending) -> IdleClose {
+        let _ = (session, pending);
+        IdleClose::Broken
     }
 
     /// An operation ended without an answer.

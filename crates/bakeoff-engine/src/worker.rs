@@ -4,7 +4,7 @@
 //! schedule and the stop that are passed in; plain and TLS only in the link; protocols only in the
 //! session. Where a moment matters the clock is read there and the reading handed on.
 //!
-//! Not here: connections that come and go (`connecting`), what is due at each node in an open load
+//! Not here: connecting before the load begins (`greeting`), connections that come and go (`connecting`), what is due at each node in an open load
 //! (`lanes`), when the next operation is due and whether there is one (`pacing`), how late the loop
 //! itself is (`lateness`) and what CPU time it takes (`effort`), counting what came of operations
 //! (`recorder`), adding up what workers measured (`collector`), what an operation is (`work`).
@@ -12,6 +12,7 @@
 mod connecting;
 mod due;
 mod effort;
+mod greeting;
 mod held;
 mod lanes;
 mod lateness;
@@ -27,8 +28,9 @@ use bakeoff_core::ledger::WriteOutcome;
 use bakeoff_core::measurement::ErrorKind;
 use mio::{Events, Poll, Token};
 
-use super::client::{Client, Connection, Flight, Slot};
+use super::client::{Client, Connection, Flight, Slot, Waiting};
 use super::collector::Slice;
+use super::tls::refusal;
 use super::transport::Target;
 use super::work::{Done, Failure, NotIssued, OperationTiming, Session as _, Tag, Work};
 use super::{Connections, EngineError, Window, aged, clock, told_apart};
@@ -44,11 +46,11 @@ use recorder::{Failed, Recorder};
 const SCAN_EVERY: Duration = Duration::from_millis(10);
 /// And how often at most: `epoll_wait` counts in milliseconds.
 const SCAN_MIN: Duration = Duration::from_millis(1);
-/// How long all clients together may take to connect before the load begins.
-const CONNECT_WITHIN: Duration = Duration::from_secs(20);
 /// How long operations under way may take to end once the user has asked for the end.
 const INTERRUPT_GRACE: Duration = Duration::from_secs(1);
 const READ_BUFFER_SIZE: usize = 64 << 10;
+/// How often an operation is sent that the server does not process.
+const TRIES_MAX: u8 = 8;
 const TIMER: Token = Token(usize::MAX);
 
 /// State that all workers of a load share.
@@ -91,6 +93,10 @@ pub(super) struct Worker<'a, W: Work> {
     clients: Vec<Client<W>>,
     pacing: Pacing<'a>,
     recorder: Recorder<'a>,
+    /// Why the load cannot go on, for want of something that this machine should have.
+    wants: Option<EngineError>,
+    /// Whether one side will not speak TLS with the other, which no further try changes.
+    refused_tls: bool,
     /// Whether the load has begun: clients that connect before that wait for it.
     begun_load: bool,
     buffer: Vec<u8>,
@@ -127,43 +133,14 @@ impl<'a, W: Work> Worker<'a, W> {
             part,
             shared,
             poll,
+            wants: None,
+            refused_tls: false,
             begun_load: false,
             buffer: vec![0; READ_BUFFER_SIZE],
             spare: Vec::new(),
             done: Vec::new(),
             held,
         })
-    }
-
-    /// Connects all clients that keep a connection. An error names the node that could not be had.
-    pub(super) fn connect(&mut self) -> Result<(), EngineError> {
-        if self.part.connections == Connections::OneEach {
-            for client in &mut self.clients {
-                client.connection = Connection::Resting;
-            }
-            return Ok(());
-        }
-        let give_up_at = clock::now() + CONNECT_WITHIN;
-        let mut events = Events::with_capacity(1024);
-        loop {
-            let now = clock::now();
-            self.look_after_connections(now);
-            let waiting = self.clients.iter().find(|client| !client.is_up());
-            let Some(waiting) = waiting else { return Ok(()) };
-            if self.shared.interrupted.load(Ordering::Relaxed) {
-                return Err(EngineError::Interrupted);
-            }
-            if now > give_up_at {
-                let seen = &self.recorder.slice.connection_errors.examples;
-                let what = seen.first().map_or("no answer", |example| &example.what).to_owned();
-                let address = self.shared.targets[waiting.node].address;
-                return Err(EngineError::Unreachable { address, what });
-            }
-            self.poll.poll(&mut events, Some(SCAN_EVERY)).or_else(ignore_interrupt)?;
-            for event in &events {
-                self.on_event(event.token(), event.is_read_closed());
-            }
-        }
     }
 
     /// Works until the load is over and nothing is under way.
@@ -241,14 +218,16 @@ impl<'a, W: Work> Worker<'a, W> {
                     break;
                 }
             }
-            if self.is_over(now) && self.clients.iter().all(Client::is_quiet) {
+            let ended = self.is_over(now) && self.clients.iter().all(Client::is_quiet);
+            if ended || self.wants.is_some() {
                 break;
             }
             now = clock::now();
         }
         let aborted = self.shared.aborted.load(Ordering::Relaxed);
+        let ended = self.wants.take().map_or(Ok(()), Err);
         self.finish(interrupted_at.is_some() || aborted, effort.busy.unwrap_or_default());
-        Ok(())
+        ended
     }
 
     /// Returns whether an operation that was due at `due` may still be sent. One of an open load that only
@@ -319,7 +298,7 @@ impl<'a, W: Work> Worker<'a, W> {
             self.recorder.slice.bytes_sent += std::mem::take(&mut link.handed_on);
             link.return_memory(&mut self.spare);
             if let Err(error) = flushed {
-                self.lose(index, ErrorKind::Reset, error.to_string());
+                self.lose_unless_answered(index, &error);
             }
         }
     }
@@ -344,7 +323,8 @@ impl<'a, W: Work> Worker<'a, W> {
                 Ok(Some(count)) => count,
                 Ok(None) => return read_at,
                 Err(error) => {
-                    self.lose(index, ErrorKind::Reset, error.to_string());
+                    self.refused_tls |= refusal::of_io(&error).is_some();
+                    self.end_connection(index, refusal::io_text(&error));
                     return read_at;
                 }
             };
@@ -370,21 +350,29 @@ impl<'a, W: Work> Worker<'a, W> {
             let last = count < self.buffer.len() && link.short_read_is_last() && !ended;
             // An operation's own connection ends with it, whatever the peer thinks.
             let ending = session.is_ending() || self.part.connections == Connections::OneEach;
-            let held = &mut self.clients[index].held;
-            let fits = self.held.count(held, count, !self.done.is_empty());
+            let kept = if session.drops_bodies() { 0 } else { count };
+            let client = &mut self.clients[index];
+            client.has_answered |= !self.done.is_empty();
+            if count > 0 {
+                client.heard_at = now;
+            }
+            if !self.held.count(&mut client.held, kept, !self.done.is_empty()) {
+                self.shared.aborted.store(true, Ordering::Relaxed);
+                self.wants = Some(EngineError::HoldsTooMuch);
+            }
             self.record_done(index, now);
-            if let Err(error) = received.and(fits) {
+            if let Err(error) = received {
                 // A server that dies in the middle of an answer breaks no protocol.
                 let kind = if count == 0 { ErrorKind::Reset } else { ErrorKind::Protocol };
                 self.lose(index, kind, error.to_string());
                 return read_at;
             }
-            if ending && self.clients[index].is_quiet() {
+            if ending && self.clients[index].is_idle() {
                 self.reconnect(index);
                 return read_at;
             }
             if count == 0 {
-                self.lose(index, ErrorKind::Reset, "the server closed the connection".into());
+                self.end_connection(index, "the server closed the connection".into());
                 return read_at;
             }
             if last {
@@ -409,10 +397,17 @@ impl<'a, W: Work> Worker<'a, W> {
     #[inline]
     fn record_one(&mut self, index: usize, Done { tag, result }: Done, now: Instant) {
         let client = &mut self.clients[index];
-        let Slot::Busy(Flight { operation, due, sent }) = client.slots[tag as usize] else {
-            return;
-        };
-        self.work.answered(client.number, &OperationTiming { due, sent, done: now });
+        let Slot::Busy(flight) = client.slots[tag as usize] else { return };
+        let Flight { operation, due, sent, .. } = flight;
+        if let Err(failure) = &result
+            && failure.is_unprocessed
+            && flight.tries < TRIES_MAX
+        {
+            return self.reissue(index, tag as usize, flight, now);
+        }
+        if !result.as_ref().is_err_and(|failure| failure.is_unprocessed) {
+            self.work.answered(client.number, &OperationTiming { due, sent, done: now });
+        }
         self.free(index, tag as usize, now);
         let late = now.saturating_duration_since(sent);
         match result {
@@ -422,11 +417,10 @@ impl<'a, W: Work> Worker<'a, W> {
                     self.recorder.count_age(node, success.seen);
                 }
                 let what = &|| format!("answered after {late:.2?}, later than the timeout");
-                self.count_timeout(index, &Flight { operation, due, sent }, now, what);
+                self.count_timeout(index, &flight, now, what);
             }
             Ok(success) => {
                 let client = &mut self.clients[index];
-                let flight = Flight { operation, due, sent };
                 let begins_more = !self.pacing.exhausted;
                 let node = client.node;
                 let in_window =
@@ -434,7 +428,7 @@ impl<'a, W: Work> Worker<'a, W> {
                 client.seen.success_in_window |= in_window;
                 client.seen.success |= now >= self.recorder.window.measure;
             }
-            Err(Failure { kind, what, seen }) => {
+            Err(Failure { kind, what, seen, .. }) => {
                 let node = self.clients[index].node;
                 self.note_failure(index, due, now);
                 if due >= self.recorder.window.measure {
@@ -476,15 +470,11 @@ impl<'a, W: Work> Worker<'a, W> {
         }
         let lane = self.pacing.is_open().then_some(client.lane);
         let mut now = now;
-        for tag in 0..client.slots.len() {
-            let since = match self.clients[index].slots[tag] {
-                Slot::Free { since } => since,
-                Slot::Dialing { due, sent } if !rests => {
-                    self.send(index, tag as Tag, due, sent);
-                    continue;
-                }
-                _ => continue,
-            };
+        if !rests && !self.send_waiting(index) {
+            return;
+        }
+        for tag in 0..self.clients[index].slots.len() {
+            let Slot::Free { since } = self.clients[index].slots[tag] else { continue };
             let due = match lane.map(|lane| &mut self.pacing.lanes[lane]) {
                 None if since <= now => since,
                 None => continue, // it rests
@@ -512,6 +502,19 @@ impl<'a, W: Work> Worker<'a, W> {
         }
     }
 
+    /// Sends a client's operations that waited for its connection. `false`: it takes no more now.
+    #[inline]
+    fn send_waiting(&mut self, index: usize) -> bool {
+        for tag in 0..self.clients[index].slots.len() {
+            if let Slot::Waiting(waiting) = self.clients[index].slots[tag]
+                && !self.send(index, tag as Tag, waiting)
+            {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Begins an operation that is due: sends it, or notes that it waits for its own connection.
     /// `false`: there is none to begin.
     fn begin(
@@ -532,9 +535,10 @@ impl<'a, W: Work> Worker<'a, W> {
         if !left {
             return false;
         }
+        let waiting = Waiting { due, sent: now, again: None, tries: 0 };
         if matches!(self.clients[index].connection, Connection::Resting) {
-            self.clients[index].slots[tag as usize] = Slot::Dialing { due, sent: now };
-        } else if !self.send(index, tag, due, now) {
+            self.clients[index].slots[tag as usize] = Slot::Waiting(waiting);
+        } else if !self.send(index, tag, waiting) {
             return false;
         }
         if let Some(lane) = lane {
@@ -549,34 +553,26 @@ impl<'a, W: Work> Worker<'a, W> {
         true
     }
 
-    /// Notes when an operation went out. Once one had to wait for a free client, the gaps are the
-    /// system's doing, and no more are sampled.
-    fn sample_sent(&mut self, lane: usize, now: Instant) {
-        if self.pacing.lanes[lane].starved {
-            self.part.sample_sent = 0;
-            return;
-        }
-        let since = now.saturating_duration_since(self.recorder.window.measure);
-        self.recorder.slice.sent.push(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
-        self.part.sample_sent -= 1;
-    }
-
     /// Sends an operation. `false`: none was sent.
-    fn send(&mut self, index: usize, tag: Tag, due: Instant, sent: Instant) -> bool {
-        let ticket = self.pacing.take_ticket(&mut self.work);
+    fn send(&mut self, index: usize, tag: Tag, waiting: Waiting) -> bool {
+        let Waiting { due, sent, again, tries } = waiting;
+        let ticket = again.unwrap_or_else(|| self.pacing.take_ticket(&mut self.work));
         let client = &mut self.clients[index];
         let Connection::Up { link, session } = &mut client.connection else { return false };
         link.borrow_memory(&mut self.spare);
         match self.work.issue(session, client.number, tag, ticket, &mut link.out) {
             Ok(issued) => {
                 client.pendings[tag as usize] = Some(issued.pending);
-                let operation = issued.operation;
-                client.slots[tag as usize] = Slot::Busy(Flight { operation, due, sent });
+                let (operation, tries) = (issued.operation, tries + 1);
+                let flight = Flight { operation, tries, ticket, due, sent };
+                client.slots[tag as usize] = Slot::Busy(flight);
                 client.last_sent = sent;
                 true
             }
             Err(NotIssued::Busy) => {
-                self.pacing.spare_ticket = Some(ticket);
+                if again.is_none() {
+                    self.pacing.spare_ticket = Some(ticket);
+                }
                 false
             }
             Err(NotIssued::Exhausted) => {

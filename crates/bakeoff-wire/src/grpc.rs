@@ -80,6 +80,8 @@ pub struct Status<'a> {
     pub code: u32,
     /// The server's words, percent-decoded; or ours, when the server gave no status.
     pub message: Cow<'a, str>,
+    /// True if the server has certainly not processed the call (RFC 9113 section 8.7).
+    pub is_unprocessed: bool,
 }
 
 impl fmt::Display for Status<'_> {
@@ -161,6 +163,11 @@ impl Client {
     /// Returns how many more calls can be made now.
     pub fn capacity(&self) -> usize {
         self.connection.capacity()
+    }
+
+    /// Returns true if the server has said how many calls it takes at once.
+    pub fn is_settled(&self) -> bool {
+        self.connection.is_settled()
     }
 
     /// Returns how many calls are in flight.
@@ -299,7 +306,7 @@ impl Client {
 }
 
 fn failed(code: u32, message: &str) -> Status<'_> {
-    Status { code, message: Cow::Borrowed(message) }
+    Status { code, message: Cow::Borrowed(message), is_unprocessed: false }
 }
 
 /// The status that the server ended a call with.
@@ -336,6 +343,7 @@ fn status<'a>(code: &[u8], fields: Headers<'a>) -> Status<'a> {
         Some(code) if code != code::OK => Status {
             code,
             message: percent_decoded(fields.get(b"grpc-message").unwrap_or_default()),
+            is_unprocessed: false,
         },
         _ => failed(code::UNKNOWN, "a grpc-status that is no code"),
     }
@@ -351,7 +359,8 @@ fn without_status(http_status: u16) -> Status<'static> {
         429 | 502 | 503 | 504 => code::UNAVAILABLE,
         _ => code::UNKNOWN,
     };
-    Status { code, message: Cow::Owned(format!("HTTP status {http_status} and no grpc-status")) }
+    let message = Cow::Owned(format!("HTTP status {http_status} and no grpc-status"));
+    Status { code, message, is_unprocessed: false }
 }
 
 /// The mapping of RST_STREAM's codes in PROTOCOL-HTTP2.md, section Errors.
@@ -363,7 +372,8 @@ fn reset(http2_code: u32) -> Status<'static> {
         http2::code::INADEQUATE_SECURITY => code::PERMISSION_DENIED,
         _ => code::INTERNAL,
     };
-    Status { code, message: Cow::Owned(format!("stream reset with HTTP/2 code {http2_code}")) }
+    let message = Cow::Owned(format!("stream reset with HTTP/2 code {http2_code}"));
+    Status { code, message, is_unprocessed: http2_code == http2::code::REFUSED_STREAM }
 }
 
 /// Decodes %XX; what is not valid stays as it is, as PROTOCOL-HTTP2.md asks.

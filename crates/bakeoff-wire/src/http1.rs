@@ -3,8 +3,8 @@
 //! A response that lies whole in the input, with its length stated, is handed out from where it
 //! lies: nothing is copied or allocated. Anything else is gathered in buffers that are kept. A head
 //! that is byte for byte the one before it means the same and is not parsed again: servers repeat
-//! themselves until their clock's next second. Where the RFC lets a client guess what a dubious
-//! message meant, this one refuses: a measurement must not rest on a guess.
+//! themselves until their clock's next second. A message that breaks a rule and still has one meaning is
+//! read, and its [`Oddity`] is kept; where a client would have to guess, this one refuses.
 //!
 //! Requests go out one at a time, or as a batch that was rendered together (pipelining, section
 //! 9.3.2), which is for users who ask for it: many servers and proxies answer it badly.
@@ -12,15 +12,23 @@
 //! Not here: trailers (read and dropped), protocol upgrades, transfer codings other than chunked,
 //! content codings (a body is what was sent).
 
+mod chunks;
 mod head;
+mod oddity;
 
 use std::io::Write as _;
 
-use self::head::{Framing, Head, end_of_head, parse};
+use self::chunks::{CHUNK_START, Chunk};
+use self::head::{Framing, Head, end_of_head, not_http, parse};
+pub use self::oddity::{Oddities, Oddity};
 use crate::{Busy, ProtocolError};
 
 /// Buffers above this many bytes are given back after the response.
 const KEPT_BUFFER: usize = 1 << 20;
+/// Heads above this many bytes are an [`Oddity`]: many clients refuse them.
+const USUAL_HEAD: usize = 64 << 10;
+/// Bytes of an unexpected answer that an error quotes.
+const QUOTED: usize = 120;
 
 /// Limits on the peer's heads and bodies.
 #[derive(Debug, Clone)]
@@ -29,11 +37,13 @@ pub struct Limits {
     pub max_head: usize,
     /// Bytes of a body.
     pub max_body: usize,
+    /// Bytes of a body that are kept. Those beyond are counted and dropped.
+    pub kept_body: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_head: 64 << 10, max_body: 16 << 20 }
+        Self { max_head: 1 << 20, max_body: 16 << 20, kept_body: 16 << 20 }
     }
 }
 
@@ -61,8 +71,12 @@ pub struct Response<'a> {
     pub status: u16,
     /// The header fields.
     pub headers: Headers<'a>,
-    /// The body, without its transfer coding.
+    /// The body, without its transfer coding, as far as it is [kept](Limits::kept_body).
     pub body: &'a [u8],
+    /// Bytes of the whole body.
+    pub length: usize,
+    /// Deviations from the protocol that were met since the last response.
+    pub oddities: Oddities,
     /// Whether another request can be sent on this connection.
     pub keep_alive: bool,
 }
@@ -85,6 +99,11 @@ impl<'a> Headers<'a> {
         self.head.split(|byte| *byte == b'\n').skip(1).filter_map(|line| {
             let colon = line.iter().position(|byte| *byte == b':')?;
             let (name, value) = line.split_at_checked(colon)?;
+            let name = match name.first() {
+                // The rest of a folded field.
+                Some(b' ' | b'\t') => return None,
+                _ => name.trim_ascii_end(),
+            };
             Some((str::from_utf8(name).ok()?, value.get(1..)?.trim_ascii()))
         })
     }
@@ -105,6 +124,9 @@ pub struct Connection {
     /// The head of the response, as far as it has arrived, unless it was dealt with in place.
     head: Vec<u8>,
     body: Vec<u8>,
+    /// Bytes of the body so far, dropped ones included.
+    length: usize,
+    oddities: Oddities,
     /// The last head that was dealt with in place, and what it said; empty when there is none.
     known_text: Vec<u8>,
     known: Head,
@@ -124,41 +146,6 @@ enum Phase {
     Failed,
 }
 
-/// The place in a chunked body (RFC 9112 section 7.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Chunk {
-    /// In the size, after so many digits.
-    Size {
-        digits: u8,
-        size: usize,
-    },
-    /// After the size, in an extension: so many bytes of it so far.
-    Extension {
-        size: usize,
-        length: usize,
-    },
-    /// After the CR of the size's line.
-    SizeEnd {
-        size: usize,
-    },
-    Data {
-        left: usize,
-    },
-    DataCr,
-    DataLf,
-    /// At the beginning of a trailer's line, or within one; so many bytes of trailers so far.
-    TrailerStart {
-        length: usize,
-    },
-    Trailer {
-        length: usize,
-    },
-    /// After the CR of the empty line that ends it all.
-    End,
-}
-
-const CHUNK_START: Chunk = Chunk::Size { digits: 0, size: 0 };
-
 impl Connection {
     /// A connection on which nothing has been asked.
     pub fn new(limits: Limits) -> Self {
@@ -171,8 +158,15 @@ impl Connection {
             holding: false,
             head: Vec::new(),
             body: Vec::new(),
+            length: 0,
+            oddities: Oddities::default(),
             known_text: Vec::new(),
-            known: Head { status: 0, framing: Framing::UntilClose, keep_alive: false },
+            known: Head {
+                status: 0,
+                framing: Framing::UntilClose,
+                keep_alive: false,
+                oddities: Oddities::default(),
+            },
         }
     }
 
@@ -332,7 +326,7 @@ impl Connection {
                 Phase::Head => rest = self.receive_head(rest, out, on)?,
                 Phase::Length(missing) => {
                     let (taken, after) = rest.split_at(missing.min(rest.len()));
-                    self.body.extend_from_slice(taken);
+                    self.gather(taken);
                     rest = after;
                     self.phase = Phase::Length(missing - taken.len());
                     if missing == taken.len() {
@@ -348,16 +342,11 @@ impl Connection {
                     }
                 }
                 Phase::UntilClose => {
-                    self.check_body(self.body.len() + rest.len())?;
-                    self.body.extend_from_slice(rest);
+                    self.check_body(self.length + rest.len())?;
+                    self.gather(rest);
                     rest = &[];
                 }
-                Phase::Idle => {
-                    return Err(ProtocolError::new(format!(
-                        "{} bytes after the body: it is longer than its Content-Length, or they answer no request",
-                        rest.len()
-                    )));
-                }
+                Phase::Idle => rest = self.without_line_breaks(rest).map_err(unasked)?,
                 Phase::Over | Phase::Failed => {
                     return Err(ProtocolError::new(format!(
                         "{} bytes after the last response",
@@ -378,6 +367,9 @@ impl Connection {
         on: &mut dyn FnMut(Response<'_>),
     ) -> Result<&'i [u8], ProtocolError> {
         if self.head.is_empty() {
+            if matches!(input.first(), Some(b'\r' | b'\n')) {
+                return Ok(self.without_line_breaks(input).unwrap_or_else(|rest| rest));
+            }
             let is_known = !self.known_text.is_empty() && input.starts_with(&self.known_text);
             let parsed = if is_known {
                 Some((self.known_text.len(), Ok(self.known)))
@@ -397,13 +389,18 @@ impl Connection {
                     self.check_body(length)?;
                     if let Some((body, rest)) = rest.split_at_checked(length) {
                         if !is_known {
+                            if text.len() > USUAL_HEAD {
+                                self.oddities |= Oddity::LargeHead;
+                            }
                             self.known_text.clear();
                             self.known_text.extend_from_slice(text);
                             self.known = head;
                         }
                         let keep_alive = self.end(&head);
                         let headers = Headers { head: text };
-                        on(Response { status: head.status, headers, body, keep_alive });
+                        let oddities = self.take_oddities(&head);
+                        let status = head.status;
+                        on(Response { status, headers, body, length, oddities, keep_alive });
                         return Ok(rest);
                     }
                 }
@@ -419,7 +416,7 @@ impl Connection {
         self.head.extend_from_slice(taken);
         let beginning = self.head.get(..7).unwrap_or(&self.head);
         if !b"HTTP/1.".starts_with(beginning) {
-            return Err(ProtocolError::new("what came is not HTTP/1"));
+            return Err(not_http(&self.head));
         }
         let end = end_of_head(&self.head, before);
         if end.unwrap_or(self.head.len()) > self.limits.max_head {
@@ -462,6 +459,33 @@ impl Connection {
         Ok(())
     }
 
+    /// Takes the oddities of a response that is complete.
+    #[inline]
+    fn take_oddities(&mut self, head: &Head) -> Oddities {
+        let mut oddities = std::mem::take(&mut self.oddities);
+        oddities |= head.oddities;
+        oddities
+    }
+
+    /// Skips line breaks between two responses, which some servers send after a body. `Err`: what follows is no line
+    /// break, or there is none.
+    #[cold]
+    fn without_line_breaks<'i>(&mut self, input: &'i [u8]) -> Result<&'i [u8], &'i [u8]> {
+        let breaks = input.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+        let rest = input.get(breaks..).unwrap_or_default();
+        if breaks > 0 {
+            self.oddities |= Oddity::LineBreaksBetween;
+        }
+        if rest.is_empty() { Ok(rest) } else { Err(rest) }
+    }
+
+    /// Takes a piece of the body, and keeps it as far as there is room.
+    fn gather(&mut self, piece: &[u8]) {
+        self.length += piece.len();
+        let room = self.limits.kept_body.saturating_sub(self.body.len());
+        self.body.extend_from_slice(piece.get(..room).unwrap_or(piece));
+    }
+
     /// The head is in `self.head`; the body begins.
     fn begin_body(
         &mut self,
@@ -469,6 +493,10 @@ impl Connection {
         on: &mut dyn FnMut(Response<'_>),
     ) -> Result<(), ProtocolError> {
         self.body.clear();
+        self.length = 0;
+        if self.head.len() > USUAL_HEAD {
+            self.oddities |= Oddity::LargeHead;
+        }
         match head.framing {
             Framing::Length(length) => {
                 self.check_body(length)?;
@@ -502,8 +530,9 @@ impl Connection {
         let (_, head) = parse(&buffer, self.is_head)?;
         let head = head?;
         let keep_alive = self.end(&head);
-        let headers = Headers { head: &buffer };
-        on(Response { status: head.status, headers, body: &self.body, keep_alive });
+        let (status, headers) = (head.status, Headers { head: &buffer });
+        let (length, oddities) = (self.length, self.take_oddities(&head));
+        on(Response { status, headers, body: &self.body, length, oddities, keep_alive });
         if self.body.capacity() > KEPT_BUFFER {
             self.body = Vec::new();
         }
@@ -511,91 +540,20 @@ impl Connection {
         self.head.clear();
         Ok(())
     }
+}
 
-    /// Takes as much of a chunked body as there is. Returns where it stands then, `None` when at
-    /// its end, and what comes after.
-    fn receive_chunks<'i>(
-        &mut self,
-        mut chunk: Chunk,
-        mut rest: &'i [u8],
-    ) -> Result<(Option<Chunk>, &'i [u8]), ProtocolError> {
-        let max_head = self.limits.max_head;
-        while let Some((&byte, after)) = rest.split_first() {
-            if let Chunk::Data { left } = chunk {
-                let (taken, after) = rest.split_at(left.min(rest.len()));
-                self.body.extend_from_slice(taken);
-                rest = after;
-                chunk = match left - taken.len() {
-                    0 => Chunk::DataCr,
-                    left => Chunk::Data { left },
-                };
-                continue;
-            }
-            rest = after;
-            chunk = match (chunk, byte) {
-                (Chunk::Size { digits, size }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
-                    let digit = char::from(byte).to_digit(16).unwrap_or(0) as usize;
-                    if digits >= 12 {
-                        return Err(ProtocolError::new("a chunk size of more than 12 digits"));
-                    }
-                    // Twelve digits have 48 bits.
-                    let size = (size << 4) | digit;
-                    Chunk::Size { digits: digits + 1, size }
-                }
-                (Chunk::Size { digits: 0, .. }, _) => {
-                    return Err(ProtocolError::new("a chunk without a size"));
-                }
-                (Chunk::Size { size, .. } | Chunk::Extension { size, .. }, b'\r') => {
-                    Chunk::SizeEnd { size }
-                }
-                (Chunk::Size { size, .. }, b';' | b' ' | b'\t') => {
-                    Chunk::Extension { size, length: 1 }
-                }
-                (Chunk::Size { .. }, _) => {
-                    return Err(ProtocolError::new("a chunk size that is no number"));
-                }
-                (Chunk::Extension { .. }, b'\n') => {
-                    return Err(ProtocolError::new("a line feed in a chunk extension"));
-                }
-                (Chunk::Extension { size, length }, _) if length < max_head => {
-                    Chunk::Extension { size, length: length + 1 }
-                }
-                (Chunk::Extension { .. }, _) => {
-                    return Err(ProtocolError::new(format!(
-                        "a chunk extension of more than {max_head} bytes"
-                    )));
-                }
-                (Chunk::SizeEnd { size: 0 }, b'\n') => Chunk::TrailerStart { length: 0 },
-                (Chunk::SizeEnd { size }, b'\n') => {
-                    self.check_body(self.body.len().saturating_add(size))?;
-                    Chunk::Data { left: size }
-                }
-                (Chunk::DataCr, b'\r') => Chunk::DataLf,
-                (Chunk::DataLf, b'\n') => CHUNK_START,
-                (Chunk::DataCr | Chunk::DataLf, _) => {
-                    return Err(ProtocolError::new("a chunk longer than its size"));
-                }
-                (Chunk::TrailerStart { .. }, b'\r') => Chunk::End,
-                (Chunk::Trailer { length }, b'\n') => Chunk::TrailerStart { length: length + 1 },
-                (Chunk::TrailerStart { length } | Chunk::Trailer { length }, _)
-                    if length < max_head =>
-                {
-                    Chunk::Trailer { length: length + 1 }
-                }
-                (Chunk::TrailerStart { .. } | Chunk::Trailer { .. }, _) => {
-                    return Err(ProtocolError::new(format!(
-                        "trailers of more than {max_head} bytes"
-                    )));
-                }
-                (Chunk::End, b'\n') => return Ok((None, rest)),
-                (Chunk::SizeEnd { .. } | Chunk::End, _) => {
-                    return Err(ProtocolError::new("a carriage return without a line feed"));
-                }
-                (Chunk::Data { .. }, _) => chunk,
-            };
-        }
-        Ok((Some(chunk), rest))
+/// Describes bytes that came while no request was open. A server that turns a connection away says so there.
+#[cold]
+fn unasked(bytes: &[u8]) -> ProtocolError {
+    if bytes.starts_with(b"HTTP/1.") {
+        let line = bytes.split(|byte| *byte == b'\r' || *byte == b'\n').next().unwrap_or(bytes);
+        let line = line.get(..QUOTED).unwrap_or(line).escape_ascii();
+        return ProtocolError::new(format!("an answer that nobody asked for: `{line}`"));
     }
+    let count = bytes.len();
+    ProtocolError::new(format!(
+        "{count} bytes after the body: it is longer than its Content-Length, or they answer no request"
+    ))
 }
 
 #[cfg(test)]

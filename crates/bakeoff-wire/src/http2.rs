@@ -59,6 +59,8 @@ pub struct Settings {
     pub max_streams: u32,
     /// The largest response body taken, in bytes.
     pub max_body: usize,
+    /// Bytes of a body that are kept. Those beyond are counted and dropped.
+    pub kept_body: usize,
     /// The largest header list taken, in bytes, counted as in RFC 9113 section 6.5.2.
     pub max_header_list: u32,
     /// Bytes of all responses together that the peer may send ahead.
@@ -70,6 +72,7 @@ impl Default for Settings {
         Self {
             max_streams: 128,
             max_body: 16 << 20,
+            kept_body: 16 << 20,
             max_header_list: 64 << 10,
             connection_window: 32 << 20,
         }
@@ -131,8 +134,10 @@ pub struct Response<'a> {
     pub status: u16,
     /// The header fields, pseudo-header included.
     pub headers: Headers<'a>,
-    /// The body; empty where it was handed out in pieces.
+    /// The body, as far as it is [kept](Settings::kept_body); empty where it was handed out in pieces.
     pub body: &'a [u8],
+    /// Bytes of the whole body.
+    pub length: usize,
     /// The fields after the body; none if the header fields were the stream's end.
     pub trailers: Headers<'a>,
 }
@@ -255,6 +260,11 @@ impl Connection {
         let numbers = numbers.saturating_sub(self.streams.len() as u32);
         let allowed = self.peer_max_streams.min(self.settings.max_streams);
         allowed.saturating_sub(self.active).min(numbers) as usize
+    }
+
+    /// Returns true if the peer's SETTINGS have come: how many streams it allows is known.
+    pub fn is_settled(&self) -> bool {
+        self.peer_settings_seen
     }
 
     /// Returns how many streams are open.

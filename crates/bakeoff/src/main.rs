@@ -19,16 +19,23 @@ mod trial;
 
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use std::{io, thread};
 
+use bakeoff_clock as clock;
 use clap::{CommandFactory as _, Parser as _};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag;
+use signal_hook::iterator::Signals;
+use signal_hook::low_level;
 
 use crate::cli::{Cli, Command};
 use crate::commands::run_folder;
 use crate::failure::Failure;
 use crate::messages::Messages;
+
+/// Signals that come within this time are one request to end.
+const ONE_REQUEST: Duration = Duration::from_secs(1);
 
 /// Allocates in the portable binary: musl's own allocator serves all threads under one lock.
 #[cfg(feature = "portable")]
@@ -58,6 +65,12 @@ fn main() -> ExitCode {
 
 /// Says why a command failed, and how it ended.
 fn ended(done: Result<ExitCode, Failure>) -> ExitCode {
+    let done = match messages::output_failed() {
+        Some(why) if done.is_ok() => {
+            Err(Failure::machine(format!("standard output could not be written: {why}")))
+        }
+        _ => done,
+    };
     done.unwrap_or_else(|failure| {
         messages::failure(&failure.to_string());
         ExitCode::from(failure.exit_code())
@@ -122,14 +135,23 @@ fn obey(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The first signal asks for the end, a second of the same kind gets it at once: then the kernel
-/// and the warden stop the servers.
+/// The first signal asks for the end, one that comes later gets it at once: then the kernel and the warden stop the
+/// servers. `timeout` sends its signal twice, to the process and to its group: what comes within a second is one request.
 fn catch_signals() -> Result<Arc<AtomicBool>, Failure> {
+    let fail = |error: io::Error| Failure::machine(format!("cannot catch signals: {error}"));
     let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        flag::register_conditional_shutdown(signal, 130, interrupted.clone())
-            .and_then(|_| flag::register(signal, interrupted.clone()))
-            .map_err(|error| Failure::machine(format!("cannot catch signals: {error}")))?;
-    }
+    let asked = interrupted.clone();
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(fail)?;
+    let listen = move || {
+        let mut first = None;
+        for _ in signals.forever() {
+            asked.store(true, Ordering::Relaxed);
+            let now = clock::now();
+            if now > *first.get_or_insert(now) + ONE_REQUEST {
+                low_level::exit(130);
+            }
+        }
+    };
+    thread::Builder::new().name("signals".to_owned()).spawn(listen).map_err(fail)?;
     Ok(interrupted)
 }

@@ -303,12 +303,26 @@ impl Console for Messages {
     }
 }
 
-/// Prints what was asked for, to standard output.
+/// Why standard output took no more, if that was the case.
+static OUTPUT_FAILED: OnceLock<String> = OnceLock::new();
+
+/// Prints what was asked for, to standard output. [`output_failed`] says whether that worked.
 pub(crate) fn output(text: &str) {
     let mut out = io::stdout().lock();
     let text = safe(text);
     let newline = if text.ends_with('\n') { "" } else { "\n" };
-    write!(out, "{text}{newline}").and_then(|()| out.flush()).ok();
+    match write!(out, "{text}{newline}").and_then(|()| out.flush()) {
+        // A reader such as `head` has had enough.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            OUTPUT_FAILED.set(error.to_string()).ok();
+        }
+        _ => {}
+    }
+}
+
+/// Returns why not all that was asked for could be printed, if that is so.
+pub(crate) fn output_failed() -> Option<&'static str> {
+    OUTPUT_FAILED.get().map(String::as_str)
 }
 
 /// Tells, where nothing is under way, of something that went wrong and does not end the command.

@@ -24,6 +24,7 @@ use bakeoff_core::study::Stop;
 use bakeoff_core::units::latency_text;
 use bakeoff_engine::LoadError;
 use bakeoff_engine::tls::TlsOptions;
+use bakeoff_engine::work::IdleClose;
 use bakeoff_engine::works::http::{Answers, Expect, Plan, Protocol, Request, ThinkTime, Url};
 use bakeoff_engine::{Connections, Drive};
 
@@ -163,15 +164,25 @@ fn plan(options: &Options, request: Request) -> Result<Plan, LoadError> {
         false => Protocol::One,
     };
     Ok(Plan {
-        requests: vec![request],
         protocol,
         follow_redirects: options.follow_redirects,
         // hey looks at no certificate, and its users' servers often have none that is good.
         tls: TlsOptions { insecure: true, ..TlsOptions::default() },
         capture: capture(options),
+        idle_close: as_go,
         pace: options.rate.map(|rate| pace(rate, options.workers)),
         proxy,
+        ..Plan::new(vec![request])
     })
+}
+
+/// Returns what Go's client, and hey with it, does with a request whose kept connection was closed: `shouldRetryRequest`
+/// and `isReplayable` in `net/http`.
+fn as_go(method: &str) -> IdleClose {
+    match method {
+        "GET" | "HEAD" | "OPTIONS" | "TRACE" => IdleClose::Reissued,
+        _ => IdleClose::Failed,
+    }
 }
 
 /// Returns how many answers each thread keeps. Which of them sends how many of a counted load's requests is

@@ -10,6 +10,7 @@ use std::fmt;
 use std::io;
 
 use bakeoff_engine::LoadError;
+use bakeoff_engine::tls::refusal;
 use serde_json::Value;
 
 /// Kinds of trouble.
@@ -214,13 +215,8 @@ impl Trouble {
     /// Names what a socket said.
     pub(super) fn of_io(error: &io::Error, address: &str) -> Self {
         let new = |kind, what: String| Self::new(kind, what);
-        if let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-            let what = match tls {
-                rustls::Error::InvalidCertificate(_) => {
-                    format!("the certificate of `{address}` is not trusted: {tls}")
-                }
-                _ => format!("no agreement on TLS with `{address}`: {tls}"),
-            };
+        if let Some(tls) = refusal::of_io(error) {
+            let what = format!("no agreement on TLS with `{address}`: {}", refusal::text(tls));
             let mut trouble = new(Kind::Tls, what);
             if matches!(tls, rustls::Error::InvalidMessage(_)) {
                 trouble.hint = Some("does it speak TLS on this port? without, write `http://`");

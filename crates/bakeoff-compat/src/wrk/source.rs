@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bakeoff_core::measurement::ErrorKind;
-use bakeoff_engine::work::{Failure, NotIssued};
-use bakeoff_engine::works::http::{Batch, Judged, Response, Source};
+use bakeoff_engine::work::{Failure, IdleClose, NotIssued};
+use bakeoff_engine::works::http::{Batch, Body, Judged, Response, Source};
 use mlua::LuaString;
 
 use super::pipeline;
@@ -121,6 +121,11 @@ impl LuaSource {
 }
 
 impl Source for LuaSource {
+    /// A script says only after its first answer whether it looks at bodies.
+    fn reads_bodies(&self) -> bool {
+        self.shape.responds
+    }
+
     fn operations(&self) -> Vec<String> {
         vec!["request".to_owned()]
     }
@@ -129,7 +134,7 @@ impl Source for LuaSource {
         let responses = self.shape.pipeline;
         if !self.shape.dynamic && !self.failed && !self.thread.is_stopped() {
             out.extend_from_slice(&self.unchanging);
-            return Ok(Batch { operation: 0, responses, is_head: is_head(&self.unchanging) });
+            return Ok(batch(responses, &self.unchanging));
         }
         if self.failed || self.thread.is_stopped() {
             return Err(NotIssued::Abort);
@@ -143,10 +148,10 @@ impl Source for LuaSource {
             return Err(self.fail(error));
         }
         out.extend_from_slice(&bytes);
-        Ok(Batch { operation: 0, responses, is_head: is_head(&bytes) })
+        Ok(batch(responses, &bytes))
     }
 
-    fn judge(&mut self, _: usize, status: u16, _: &[u8]) -> Result<(), Failure> {
+    fn judge(&mut self, _: usize, status: u16, _: Body<'_>) -> Result<(), Failure> {
         if GOOD.contains(&status) {
             return Ok(());
         }
@@ -166,7 +171,7 @@ impl Source for LuaSource {
                 self.fail(error);
             }
         }
-        self.judge(operation, response.status, response.body).into()
+        self.judge(operation, response.status, Body::default()).into()
     }
 
     /// Called for each answer, and in the beginning for each that could be under way: all of a
@@ -204,8 +209,10 @@ fn begins_a_request(bytes: &[u8]) -> bool {
     line.ends_with(b" HTTP/1.1") || line.ends_with(b" HTTP/1.0")
 }
 
-fn is_head(bytes: &[u8]) -> bool {
-    bytes.starts_with(b"HEAD ")
+/// Describes requests that were appended. wrk sends none twice: a connection that is closed is a read error.
+fn batch(responses: u32, bytes: &[u8]) -> Batch {
+    let is_head = bytes.starts_with(b"HEAD ");
+    Batch { operation: 0, responses, is_head, idle_close: IdleClose::Broken }
 }
 
 #[cfg(test)]

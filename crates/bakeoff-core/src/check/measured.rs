@@ -15,7 +15,8 @@ use crate::units::{count_text, figure_text, latency_text, rate_text};
 
 use super::stationary::stationary;
 use super::{
-    CheckName, Verdict, answers_waited, generator_busy, generator_stalled, schedule_lagged,
+    CheckName, Verdict, answers_waited, generator_busy, generator_stalled, generator_throttled,
+    schedule_lagged,
 };
 
 /// Failures at a node without a success that show that it served no client.
@@ -152,7 +153,7 @@ fn keys_exhausted(stages: &[StageRecord]) -> Option<String> {
 fn loaded(load: &Load, stages: &[StageRecord], observed: Option<&Observed>) -> Vec<Check> {
     let all = || stages.iter().map(|stage| &stage.measurement);
     let open = plan::load_kind(load) == "open";
-    let busy = all().find_map(generator_busy);
+    let busy = all().find_map(generator_busy).or_else(|| all().find_map(generator_throttled));
     let generator = busy.or_else(|| starved(load, stages, observed?));
     let mut checks = vec![
         check(CheckName::Generator, generator),

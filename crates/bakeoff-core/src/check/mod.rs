@@ -34,6 +34,9 @@ pub const SCHEDULE_LAG_SHARE_MAX: f64 = 0.1;
 /// [`STALL_MIN`](crate::measurement::STALL_MIN) on: more than one in a thousand operations met it
 /// above that, and the p99.9 is the generator's.
 pub const STALLED_SHARE_MAX: f64 = 0.001;
+/// A CPU limit may hold the generator back for this share of the window; the kernel does so for tens of milliseconds at a
+/// time.
+pub const THROTTLED_SHARE_MAX: f64 = 0.001;
 /// Answers may wait behind others in the generator for this share of the median response time before a
 /// median below [`LAG_MATTERS_BELOW`] is said to be the generator's, too.
 pub const LAG_SHARE_MAX: f64 = 0.1;
@@ -42,7 +45,8 @@ pub const LAG_MATTERS_BELOW: Duration = Duration::from_millis(1);
 
 /// Returns why a load says more of the generator than of the server; empty when it does not.
 pub fn generator_limits(measurement: &Measurement) -> Vec<String> {
-    let limits = [generator_busy, schedule_lagged, generator_stalled, answers_waited];
+    let limits =
+        [generator_busy, generator_throttled, schedule_lagged, generator_stalled, answers_waited];
     limits.into_iter().filter_map(|limit| limit(measurement)).collect()
 }
 
@@ -54,6 +58,19 @@ pub fn generator_busy(measurement: &Measurement) -> Option<String> {
             "the generator's busiest thread used {} % of its CPU: the server might do more, or \
              answer sooner",
             figure_text(measurement.generator_busiest * 100.0)
+        )
+    })
+}
+
+/// Returns whether a CPU limit held the generator back for long enough to be seen in the percentiles.
+pub fn generator_throttled(measurement: &Measurement) -> Option<String> {
+    let share = measurement.generator_throttled.as_secs_f64() / measurement.window.as_secs_f64();
+    (share > THROTTLED_SHARE_MAX).then(|| {
+        format!(
+            "a CPU limit held the generator back for {} of {}: give it more CPU (`cpu.max` of its cgroup, `limits.cpu` of \
+             its pod)",
+            latency_text(measurement.generator_throttled),
+            latency_text(measurement.window)
         )
     })
 }

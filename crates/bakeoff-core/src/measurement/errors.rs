@@ -17,6 +17,9 @@ pub enum ErrorKind {
     Refused,
     /// The connection broke while the operation was under way.
     Reset,
+    /// The server closed a kept connection before any byte of the answer came, and the operation is none that may be
+    /// sent twice.
+    Closed,
     /// No answer came in time.
     Timeout,
     /// The answer broke the protocol's rules.
@@ -34,9 +37,10 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Every kind, in the order of tables.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Refused,
         Self::Reset,
+        Self::Closed,
         Self::Timeout,
         Self::Protocol,
         Self::Status,
@@ -68,6 +72,7 @@ impl ErrorKind {
         match self {
             Self::Refused => "refused",
             Self::Reset => "reset",
+            Self::Closed => "closed",
             Self::Timeout => "timeout",
             Self::Protocol => "protocol",
             Self::Status => "status",

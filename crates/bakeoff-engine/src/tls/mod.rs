@@ -7,6 +7,8 @@
 //! Not here: certificates for servers that are started (`authority`).
 
 mod authority;
+pub mod refusal;
+mod verify;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,18 +17,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bakeoff_core::study::Tls;
-use rustls::client::Resumption;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{
-    ClientConfig, ConfigBuilder, DigitallySignedStruct, RootCertStore, SignatureScheme,
-    WantsVerifier,
-};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
 
 use serde::{Deserialize, Serialize};
 
+use self::verify::{AnyCertificate, Verifier};
 use crate::LoadError;
 
 pub use authority::{Authority, CaPem, Identity, LOOPBACK};
@@ -197,12 +196,16 @@ impl TlsOptions {
         let builder = builder()?;
         let provider = builder.crypto_provider().clone();
         let builder = if self.insecure {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+            let schemes = provider.signature_verification_algorithms.supported_schemes();
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(schemes)))
         } else {
             let mut roots = RootCertStore::empty();
+            let mut given = Vec::new();
             if let Some(ca) = &self.ca {
-                for certificate in ca.certificates()? {
-                    roots.add(certificate).map_err(|error| ca.unusable(&error.to_string()))?;
+                given = ca.certificates()?;
+                for certificate in &given {
+                    let added = roots.add(certificate.clone());
+                    added.map_err(|error| ca.unusable(&refusal::text(&error)))?;
                 }
             } else if otherwise == Trust::Machine {
                 // Machines have certificates among theirs that cannot be used; those are left out.
@@ -220,7 +223,14 @@ impl TlsOptions {
                     "give `tls: {ca: FILE}`, or `tls: {insecure: true}` to trust anybody",
                 ));
             }
-            builder.with_root_certificates(roots)
+            let paths =
+                WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+                    .build()
+                    .map_err(|error| {
+                        LoadError::Machine(format!("TLS cannot be set up: {error}"))
+                    })?;
+            let verifier = Verifier::new(given, paths, &provider);
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
         };
         let mut config = match &self.cert {
             None => builder.with_no_client_auth(),
@@ -267,45 +277,4 @@ fn builder() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, LoadError> {
     ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| LoadError::Machine(format!("TLS cannot be set up: {error}")))
-}
-
-/// Trusts any certificate, as `insecure: true` asks for; signatures are still verified.
-#[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }

@@ -2,18 +2,25 @@
 //!
 //! Not here: what goes over them (`worker`), the bytes (`transport`).
 
-use std::time::Instant;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use bakeoff_core::ledger::WriteOutcome;
 use bakeoff_core::measurement::{ErrorKind, Example, SILENCE_MIN};
 use mio::{Interest, Token};
 
-use super::super::client::{BACKOFF_MAX, BACKOFF_MIN, Connection, Flight, Slot};
+use super::super::client::{BACKOFF_MAX, BACKOFF_MIN, Connection, Flight, Slot, Waiting};
+use super::super::own_limits::ports_exhausted;
+use super::super::tls::refusal;
 use super::super::transport::Link;
-use super::super::work::{Session as _, Tag, Work};
-use super::super::{Connections, clock};
+use super::super::work::{IdleClose, Session as _, Tag, Work};
+use super::super::{Connections, EngineError, clock};
 use super::Worker;
 use super::recorder::Failed;
+
+/// How long a connection that is kept may take to come about, TLS included: a server may have many to greet.
+const CONNECT_WITHIN: Duration = Duration::from_secs(20);
 
 impl<W: Work> Worker<'_, W> {
     /// Returns whether the peer has accepted; says what a new connection says first as soon as it has.
@@ -51,8 +58,8 @@ impl<W: Work> Worker<'_, W> {
         if let Connection::Greeting { link, session, .. } = connection {
             client.connection = Connection::Up { link, session };
         }
-        client.backoff = BACKOFF_MIN;
         client.refused = false;
+        client.has_answered = false;
         if let Some(lost_at) = client.lost_at.take() {
             self.recorder.slice.disconnected += self.recorder.window.overlap(lost_at, now);
         }
@@ -94,10 +101,21 @@ impl<W: Work> Worker<'_, W> {
         });
         match link {
             Ok(link) => {
-                let deadline = clock::now() + self.part.timeout;
+                // What an operation of its own connection waits for is limited as a whole.
+                let within = match self.part.connections {
+                    Connections::Kept => self.part.timeout.max(CONNECT_WITHIN),
+                    Connections::OneEach => self.part.timeout,
+                };
+                let deadline = clock::now() + within;
                 client.connection = Connection::Connecting { link, session, deadline };
             }
-            Err(error) => self.lose(index, ErrorKind::Refused, error.to_string()),
+            Err(error) => {
+                if let Some(why) = ports_exhausted(&error) {
+                    self.shared.aborted.store(true, Ordering::Relaxed);
+                    self.wants = Some(EngineError::NoPorts(why));
+                }
+                self.lose(index, ErrorKind::Refused, error.to_string());
+            }
         }
     }
 
@@ -109,6 +127,12 @@ impl<W: Work> Worker<'_, W> {
                 match &self.clients[index].slots[tag] {
                     Slot::Busy(flight) if now > flight.sent + timeout => {
                         self.time_out(index, tag, now);
+                    }
+                    // A connection that is begun has a limit of its own.
+                    Slot::Waiting(waiting)
+                        if waiting.again.is_some() && now > waiting.sent + timeout =>
+                    {
+                        self.time_out_waiting(index, tag, now);
                     }
                     // A closed client that has no connection has an operation due all the same.
                     Slot::Free { since }
@@ -149,6 +173,35 @@ impl<W: Work> Worker<'_, W> {
         }
     }
 
+    /// Counts an operation that was to be sent again, and that no connection took in time.
+    fn time_out_waiting(&mut self, index: usize, tag: usize, now: Instant) {
+        let client = &mut self.clients[index];
+        let slot = std::mem::replace(&mut client.slots[tag], Slot::Free { since: now });
+        let (Slot::Waiting(waiting), node) = (slot, client.node) else { return };
+        self.note_failure(index, waiting.due, now);
+        self.count_waiting_lost(waiting, (node, ErrorKind::Timeout), now, &|| {
+            "the server did not take the operation again in time".to_owned()
+        });
+    }
+
+    /// Counts an operation that waited for a connection in vain.
+    fn count_waiting_lost(
+        &mut self,
+        waiting: Waiting,
+        (node, kind): (usize, ErrorKind),
+        now: Instant,
+        what: &dyn Fn() -> String,
+    ) {
+        let ticket = match waiting.again {
+            Some(ticket) => ticket,
+            None => self.pacing.take_ticket(&mut self.work),
+        };
+        if let Some(operation) = self.work.skip(node, ticket) {
+            let failed = Failed { operation, due: waiting.due, node, kind };
+            self.recorder.count_failure(failed, now, what);
+        }
+    }
+
     /// Counts an operation that was not answered in time, or later than that.
     pub(super) fn count_timeout(
         &mut self,
@@ -157,7 +210,7 @@ impl<W: Work> Worker<'_, W> {
         now: Instant,
         what: &dyn Fn() -> String,
     ) {
-        let (node, &Flight { operation, due, sent }) = (self.clients[index].node, flight);
+        let (node, &Flight { operation, due, sent, .. }) = (self.clients[index].node, flight);
         self.note_failure(index, due, now);
         let failed = Failed { operation, due, node, kind: ErrorKind::Timeout };
         self.recorder.count_failure(failed, now, what);
@@ -223,61 +276,63 @@ impl<W: Work> Worker<'_, W> {
         }
     }
 
-    /// The connection is gone, or never came about: what was under way has failed; connect again,
+    /// The peer takes nothing more. It may have answered before it was asked in full, as servers do that refuse a body.
+    #[cold]
+    pub(super) fn lose_unless_answered(&mut self, index: usize, error: &io::Error) {
+        self.read(index, true);
+        if self.clients[index].link().is_some() {
+            self.end_connection(index, refusal::io_text(error));
+        }
+    }
+
+    /// The peer has ended a connection. That breaks nothing if it had served it and nothing was under way.
+    pub(super) fn end_connection(&mut self, index: usize, why: String) {
+        let client = &self.clients[index];
+        if client.is_up() && client.has_answered && client.is_idle() {
+            self.recorder.slice.closed_idle += 1;
+            self.reconnect(index);
+        } else {
+            self.lose(index, ErrorKind::Reset, why);
+        }
+    }
+
+    /// The connection is gone, or never came about: what was under way has failed or is sent again; connect again,
     /// soon at first and then ever later.
     pub(super) fn lose(&mut self, index: usize, kind: ErrorKind, why: String) {
         let now = clock::now();
         let client = &mut self.clients[index];
         self.held.release(&mut client.held);
         let was_up = client.is_up();
-        client.refused = !was_up && kind != ErrorKind::Timeout;
-        let node = client.node;
-        let retry_at = if was_up { now } else { now + client.backoff };
-        if !was_up {
+        // A server that accepts and then hangs up is to be left alone for a while, too.
+        let turned_away = !was_up || (!client.has_answered && client.is_idle());
+        client.refused = turned_away && kind != ErrorKind::Timeout;
+        let retry_at = if turned_away { now + client.backoff } else { now };
+        if turned_away {
+            client.turned_away += 1;
             client.backoff = (client.backoff * 2).min(BACKOFF_MAX);
+        } else {
+            (client.turned_away, client.backoff) = (0, BACKOFF_MIN);
         }
-        client.connection = match self.part.connections {
+        let next = match self.part.connections {
             Connections::OneEach => Connection::Resting,
             Connections::Kept => {
                 client.lost_at.get_or_insert(now);
                 Connection::Down { retry_at }
             }
         };
+        let lost = std::mem::replace(&mut client.connection, next);
+        let mut is_closed_idle = false;
         for tag in 0..client.slots.len() {
-            let client = &mut self.clients[index];
-            let slot = &mut client.slots[tag];
-            if matches!(slot, Slot::Free { .. }) {
-                continue;
-            }
-            let lost = std::mem::replace(slot, Slot::Free { since: now });
-            if let Some(pending) = client.pendings[tag].take() {
-                self.work.give_up(pending, WriteOutcome::Unknown);
-            }
-            if let Slot::Busy(Flight { due, .. }) | Slot::Dialing { due, .. } = lost {
-                self.note_failure(index, due, now);
-            }
-            match lost {
-                Slot::Busy(flight) => {
-                    let kind = if kind == ErrorKind::Protocol { kind } else { ErrorKind::Reset };
-                    let what = &|| why.clone();
-                    let Flight { operation, due, .. } = flight;
-                    self.recorder.count_failure(Failed { operation, due, node, kind }, now, what);
-                }
-                Slot::Dialing { due, .. } => {
-                    let kind = if kind == ErrorKind::Timeout { kind } else { ErrorKind::Refused };
-                    let ticket = self.pacing.take_ticket(&mut self.work);
-                    if let Some(operation) = self.work.skip(node, ticket) {
-                        let failed = Failed { operation, due, node, kind };
-                        self.recorder.count_failure(failed, now, &|| why.clone());
-                    }
-                }
-                Slot::Free { .. } => {}
-            }
+            is_closed_idle |= self.lose_slot(index, tag, &lost, (kind, &why), now);
+        }
+        if is_closed_idle {
+            self.recorder.slice.closed_idle += 1;
+            return self.begin_to_connect(index);
         }
         let errors = &mut self.recorder.slice.connection_errors;
         errors.count += 1;
         if errors.examples.len() < bakeoff_core::measurement::EXAMPLES_MAX {
-            let node = self.shared.targets[node].address.to_string();
+            let node = self.shared.targets[self.clients[index].node].address.to_string();
             let at_seconds = self.recorder.window.seconds_at(now);
             let mut example = Example { at_seconds, node, what: why };
             example.cut();
@@ -285,10 +340,80 @@ impl<W: Work> Worker<'_, W> {
         }
     }
 
-    /// The connection has done its work, or the peer ended it as announced: nothing failed, connect
+    /// Counts the operation of a client whose connection was lost, or has it sent again. Returns true if it is sent
+    /// again because the server closed the connection while it was idle.
+    fn lose_slot(
+        &mut self,
+        index: usize,
+        tag: usize,
+        lost: &Connection<W::Session>,
+        (kind, why): (ErrorKind, &str),
+        now: Instant,
+    ) -> bool {
+        let is_over = self.is_over(now);
+        let client = &mut self.clients[index];
+        let node = client.node;
+        let slot = std::mem::replace(&mut client.slots[tag], Slot::Free { since: now });
+        let pending = client.pendings[tag].take();
+        match slot {
+            Slot::Free { since } => client.slots[tag] = Slot::Free { since },
+            // It goes on waiting, as what is due to a client without a connection does.
+            Slot::Waiting(waiting) if waiting.again.is_some() && !is_over => {
+                self.clients[index].slots[tag] = Slot::Waiting(waiting);
+            }
+            Slot::Waiting(waiting) => {
+                let kind = if kind == ErrorKind::Timeout { kind } else { ErrorKind::Refused };
+                self.note_failure(index, waiting.due, now);
+                let waited = now.saturating_duration_since(waiting.due);
+                self.count_waiting_lost(waiting, (node, kind), now, &|| match waiting.again {
+                    Some(_) => format!("no connection for {waited:.2?}: {why}"),
+                    None => why.to_owned(),
+                });
+            }
+            Slot::Busy(flight) => {
+                let unheard = client.has_answered && client.heard_at <= flight.sent;
+                let close = match (lost, &pending) {
+                    (Connection::Up { session, .. }, Some(pending))
+                        if unheard && kind == ErrorKind::Reset =>
+                    {
+                        self.work.after_idle_close(session, pending)
+                    }
+                    _ => IdleClose::Broken,
+                };
+                if let Some(pending) = pending {
+                    self.work.give_up(pending, WriteOutcome::Unknown);
+                }
+                let kind = match (close, kind) {
+                    (IdleClose::Reissued, _) => {
+                        self.reissue(index, tag, flight, now);
+                        return true;
+                    }
+                    (IdleClose::Failed, _) => ErrorKind::Closed,
+                    (IdleClose::Broken, ErrorKind::Protocol) => kind,
+                    (IdleClose::Broken, _) => ErrorKind::Reset,
+                };
+                let Flight { operation, due, .. } = flight;
+                self.note_failure(index, due, now);
+                let failed = Failed { operation, due, node, kind };
+                self.recorder.count_failure(failed, now, &|| why.to_owned());
+            }
+        }
+        false
+    }
+
+    /// Has an operation that the server has not processed sent again, as soon as a connection takes it.
+    pub(super) fn reissue(&mut self, index: usize, tag: usize, flight: Flight, now: Instant) {
+        let Flight { due, sent, ticket, tries, .. } = flight;
+        let again = Waiting { due, sent, again: Some(ticket), tries };
+        self.clients[index].slots[tag] = Slot::Waiting(again);
+        self.recorder.slice.reissued += u64::from(self.recorder.measures(due, now));
+    }
+
+    /// The connection has done its work, or the peer ended it between two operations: nothing failed, connect
     /// again at once, or with the next operation.
     pub(super) fn reconnect(&mut self, index: usize) {
         self.held.release(&mut self.clients[index].held);
+        let waits = !self.clients[index].is_quiet();
         match self.part.connections {
             Connections::OneEach => {
                 let client = &mut self.clients[index];
@@ -297,6 +422,9 @@ impl<W: Work> Worker<'_, W> {
                     session.close(&mut link.out);
                     link.flush().ok(); // a peer that is gone needs no farewell
                     self.recorder.slice.bytes_sent += link.handed_on;
+                }
+                if waits {
+                    self.begin_to_connect(index);
                 }
             }
             Connections::Kept => {

@@ -110,6 +110,18 @@ impl<W: Work> Worker<'_, W> {
         }
     }
 
+    /// Notes when an operation went out. Once one had to wait for a free client, the gaps are the
+    /// system's doing, and no more are sampled.
+    pub(super) fn sample_sent(&mut self, lane: usize, now: Instant) {
+        if self.pacing.lanes[lane].starved {
+            self.part.sample_sent = 0;
+            return;
+        }
+        let since = now.saturating_duration_since(self.recorder.window.measure);
+        self.recorder.slice.sent.push(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
+        self.part.sample_sent -= 1;
+    }
+
     /// Goes on with clients of a closed load that have rested.
     pub(super) fn wake_resting(&mut self) {
         while let Some(&Reverse((until, index))) = self.pacing.resting.peek() {

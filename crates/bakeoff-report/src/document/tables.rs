@@ -320,11 +320,8 @@ fn rows(of: &Comparison) -> Vec<Row> {
             rows.push(Row::Of(quantity));
         }
     }
-    for quantity in [Quantity::CarriedOver, Quantity::EndedLate] {
-        if known(quantity) {
-            rows.push(Row::Of(quantity));
-        }
-    }
+    let apart = [Quantity::CarriedOver, Quantity::EndedLate].into_iter();
+    rows.extend(apart.filter(|&quantity| known(quantity)).map(Row::Of));
     if known(Quantity::Hits) {
         rows.push(Row::HitsAndMisses);
     }
@@ -333,7 +330,12 @@ fn rows(of: &Comparison) -> Vec<Row> {
     {
         rows.push(Row::Of(Quantity::StaleReads));
     }
-    for quantity in [Quantity::ConnectionErrors, Quantity::Disconnected] {
+    for quantity in [
+        Quantity::Reissued,
+        Quantity::ClosedIdle,
+        Quantity::ConnectionErrors,
+        Quantity::Disconnected,
+    ] {
         if any(quantity) {
             rows.push(Row::Of(quantity));
         }

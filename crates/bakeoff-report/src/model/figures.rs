@@ -166,6 +166,8 @@ pub(crate) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
     ]);
     let apart =
         [(Quantity::CarriedOver, whole.carried_over), (Quantity::EndedLate, whole.ended_late())];
+    let met = [(Quantity::Reissued, whole.reissued), (Quantity::ClosedIdle, whole.closed_idle)];
+    figures.extend(met.into_iter().filter(|(_, of)| *of > 0).map(|(what, of)| (what, count(of))));
     let within = whole.verified_in_window() as f64;
     for (quantity, of) in apart {
         if of as f64 > ACCOUNTED_FROM * within {

@@ -153,6 +153,10 @@ pub(crate) enum Quantity {
     StaleShare,
     /// For how long what stale reads returned had been superseded, as far as that is known exactly.
     StaleAge(Point),
+    /// Operations that were sent again because the server had not processed them.
+    Reissued,
+    /// Kept connections that the server closed between two operations.
+    ClosedIdle,
     /// Connections that were lost or could not be had again.
     ConnectionErrors,
     /// Time without a connection, all clients added up.
@@ -252,6 +256,8 @@ impl Quantity {
             Self::StaleReads => "stale reads (allowed)",
             Self::StaleShare => "stale reads (allowed), share",
             Self::StaleAge(point) => return format!("staleness of reads {}", point.words().0),
+            Self::Reissued => "sent again, not processed before",
+            Self::ClosedIdle => "connections closed while idle",
             Self::ConnectionErrors => "connections lost",
             Self::Disconnected => "client time disconnected",
             Self::CpuNodeMax => "server CPU max, one node",
@@ -311,6 +317,8 @@ impl Quantity {
             Self::StaleReads => "old_reads",
             Self::StaleShare => "stale_share",
             Self::StaleAge(point) => return format!("stale_age_{}_ms", point.words().1),
+            Self::Reissued => "requests_reissued",
+            Self::ClosedIdle => "connections_closed_idle",
             Self::ConnectionErrors => "connections_lost",
             Self::Disconnected => "disconnected_seconds",
             Self::CpuNodeMax => "server_cpu_max_of_one_node_percent",
@@ -342,6 +350,8 @@ impl Quantity {
             | Self::Hits
             | Self::Misses
             | Self::StaleReads
+            | Self::Reissued
+            | Self::ClosedIdle
             | Self::ConnectionErrors
             | Self::Disconnected
             | Self::Beyond => Combined::Sum,

@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 
 fn outcome<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, Vec<u8>, bool) {
     let mut connection =
-        Connection::new(Settings { max_streams: 5, max_body: 30_000, ..Settings::default() });
+        Connection::new(Settings { max_streams: 5, max_body: 30_000, kept_body: 20_000, ..Settings::default() });
     let mut out = Vec::new();
     connection.open(&mut out);
     let get = connection.prepare(&[(":method", "GET"), ("a", "b")]);

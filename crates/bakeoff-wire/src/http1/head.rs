@@ -4,10 +4,13 @@
 
 use std::mem::MaybeUninit;
 
+use super::oddity::{Oddities, Oddity};
 use crate::ProtocolError;
 
-/// Fields that a response may have.
-pub(super) const MAX_FIELDS: usize = 96;
+/// Fields that most responses have at most; room for so many is on the stack.
+pub(super) const USUAL_FIELDS: usize = 96;
+/// Fields that a response may have. A head of 1 MiB has no room for many more.
+const MAX_FIELDS: usize = 100_000;
 
 /// The fields of a head that matter here.
 #[derive(Debug, Clone, Copy)]
@@ -15,6 +18,7 @@ pub(super) struct Head {
     pub(super) status: u16,
     pub(super) framing: Framing,
     pub(super) keep_alive: bool,
+    pub(super) oddities: Oddities,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,22 +35,83 @@ pub(super) type Parsed = (usize, Result<Head, ProtocolError>);
 ///
 /// # Errors
 /// When it is not whole or not a head.
+#[inline]
 pub(super) fn parse(input: &[u8], is_head: bool) -> Result<Parsed, ProtocolError> {
     // The parser itself would skip blank lines in front.
     if !input.starts_with(b"HTTP/1.") {
-        return Err(ProtocolError::new("what came is not HTTP/1"));
+        return Err(not_http(input));
     }
+    let mut fields = [const { MaybeUninit::uninit() }; USUAL_FIELDS];
+    let strict = httparse::ParserConfig::default();
+    match parse_as(&strict, input, is_head, &mut fields) {
+        Err(error) => parse_tolerantly(input, is_head, error),
+        Ok(None) => Err(ProtocolError::new("a malformed head: it ends too early")),
+        Ok(Some(parsed)) => Ok(parsed),
+    }
+}
+
+/// Reads a head as a parser is set up; `None` if it is not whole.
+#[inline]
+fn parse_as<'b>(
+    config: &httparse::ParserConfig,
+    input: &'b [u8],
+    is_head: bool,
+    fields: &mut [MaybeUninit<httparse::Header<'b>>],
+) -> Result<Option<Parsed>, httparse::Error> {
     let mut response = httparse::Response::new(&mut []);
-    let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
-    let length = httparse::ParserConfig::default()
-        .parse_response_with_uninit_headers(&mut response, input, &mut fields)
-        .map_err(|error| format!("a malformed head: {error}"))?;
-    let httparse::Status::Complete(length) = length else {
-        return Err(ProtocolError::new("a malformed head: it ends too early"));
-    };
+    let parsed = config.parse_response_with_uninit_headers(&mut response, input, fields)?;
+    let httparse::Status::Complete(length) = parsed else { return Ok(None) };
     let status = response.code.unwrap_or(0);
     let head = read_head(status, response.version == Some(1), is_head, response.headers);
-    Ok((length, head))
+    Ok(Some((length, head)))
+}
+
+/// Reads a head that breaks the rules in a way that leaves no doubt.
+#[cold]
+fn parse_tolerantly(
+    input: &[u8],
+    is_head: bool,
+    error: httparse::Error,
+) -> Result<Parsed, ProtocolError> {
+    let malformed = |error| Err(ProtocolError::new(format!("a malformed head: {error}")));
+    let many = error == httparse::Error::TooManyHeaders;
+    if !many && error != httparse::Error::HeaderName {
+        return malformed(error);
+    }
+    let lines = input.iter().filter(|&&byte| byte == b'\n').count();
+    let mut fields = Vec::new();
+    for (folded, blanks) in [(false, false), (true, false), (false, true), (true, true)] {
+        let mut config = httparse::ParserConfig::default();
+        config.allow_obsolete_multiline_headers_in_responses(folded);
+        config.allow_spaces_after_header_name_in_responses(blanks);
+        fields.clear();
+        fields.resize_with(lines.min(MAX_FIELDS), MaybeUninit::uninit);
+        let Ok(Some((length, mut head))) = parse_as(&config, input, is_head, &mut fields) else {
+            continue;
+        };
+        if let Ok(head) = &mut head {
+            let met = [
+                (many, Oddity::ManyFields),
+                (folded, Oddity::FoldedField),
+                (blanks, Oddity::BlankBeforeColon),
+            ];
+            met.into_iter().filter(|(met, _)| *met).for_each(|(_, odd)| head.oddities |= odd);
+        }
+        return Ok((length, head));
+    }
+    malformed(error)
+}
+
+/// Describes bytes that are no HTTP/1 response.
+#[cold]
+pub(super) fn not_http(input: &[u8]) -> ProtocolError {
+    match input {
+        // A record of the kind alert (RFC 8446 section 5.1).
+        [0x15] | [0x15, 0x03, ..] => {
+            ProtocolError::new("what came is a TLS alert: this port may speak TLS, try https://")
+        }
+        _ => ProtocolError::new("what came is not HTTP/1"),
+    }
 }
 
 /// Returns where the body ends (RFC 9112 section 6.3), and whether the connection goes on (section 9.3).
@@ -62,16 +127,25 @@ fn read_head(
     let mut length = None;
     let mut chunked = None;
     let mut keep_alive = is_1_1;
+    let mut oddities = Oddities::default();
     for field in fields {
         // By length first: most fields are none of these.
         match field.name.len() {
             14 if field.name.eq_ignore_ascii_case("content-length") => {
-                if length.is_some() {
-                    return Err(ProtocolError::new("two fields content-length"));
+                let stated = content_length(field.value)?;
+                match length {
+                    None => length = Some(stated),
+                    Some(before) if before == stated => oddities |= Oddity::RepeatedLength,
+                    Some(_) => {
+                        return Err(ProtocolError::new("two different fields content-length"));
+                    }
                 }
-                length = Some(content_length(field.value)?);
             }
             17 if field.name.eq_ignore_ascii_case("transfer-encoding") => {
+                if field.value.eq_ignore_ascii_case(b"identity") {
+                    oddities |= Oddity::IdentityCoding;
+                    continue;
+                }
                 if chunked.is_some() || !field.value.eq_ignore_ascii_case(b"chunked") {
                     return Err(ProtocolError::new("a transfer-encoding other than chunked"));
                 }
@@ -93,7 +167,8 @@ fn read_head(
     let framing = match (length, chunked) {
         _ if is_head || matches!(status, 100..200 | 204 | 304) => Framing::Length(0),
         (Some(_), Some(())) => {
-            return Err(ProtocolError::new("both content-length and transfer-encoding"));
+            oddities |= Oddity::LengthBesideChunks;
+            Framing::Chunked
         }
         (None, Some(())) => Framing::Chunked,
         (Some(length), None) => Framing::Length(length),
@@ -102,10 +177,22 @@ fn read_head(
             Framing::UntilClose
         }
     };
-    Ok(Head { status, framing, keep_alive })
+    Ok(Head { status, framing, keep_alive, oddities })
 }
 
+/// Reads a length. A list of equal lengths is one of them (RFC 9110 section 8.6).
 fn content_length(value: &[u8]) -> Result<usize, ProtocolError> {
+    let mut lengths = value.split(|byte| *byte == b',').map(|one| number(one.trim_ascii()));
+    let first = lengths.next().unwrap_or(Ok(0))?;
+    for other in lengths {
+        if other? != first {
+            return Err(ProtocolError::new("two different lengths in content-length"));
+        }
+    }
+    Ok(first)
+}
+
+fn number(value: &[u8]) -> Result<usize, ProtocolError> {
     let mut length = 0usize;
     if value.is_empty() || value.len() > 15 {
         return Err(ProtocolError::new("a content-length that is no number"));

@@ -84,7 +84,7 @@ impl Connection {
     fn spill(&mut self, input: &[u8]) {
         while let Some(id) = self.borrowers.pop() {
             if let Some(at) = self.place(id) {
-                self.streams[at].spill(input);
+                self.streams[at].spill(input, self.settings.kept_body);
             }
         }
     }
@@ -175,7 +175,8 @@ impl Connection {
             return Err(ProtocolError::new("http2: more data than the stream's window"));
         }
         let (start, end) = content;
-        if !stream.in_pieces && stream.body_len() + (end - start) > self.settings.max_body {
+        stream.length += end - start;
+        if !stream.in_pieces && stream.length > self.settings.max_body {
             return self.malformed(at, "a body larger than the limit", out, on);
         }
         if start < end {
@@ -189,12 +190,12 @@ impl Connection {
                     put_rst_stream(out, frame.stream, code::CANCEL);
                     return Ok(());
                 }
-            } else if stream.body_len() == 0 {
+            } else if stream.length == end - start {
                 stream.borrowed = content;
                 self.borrowers.push(frame.stream);
             } else {
-                stream.spill(input);
-                stream.body.extend_from_slice(input.get(start..end).unwrap_or_default());
+                stream.spill(input, self.settings.kept_body);
+                stream.keep(input.get(start..end).unwrap_or_default(), self.settings.kept_body);
             }
         }
         if frame.flags & END_STREAM != 0 {
@@ -319,7 +320,7 @@ impl Connection {
             stream.is_head || stream.in_pieces || stream.status == 204 || stream.status == 304;
         if !bodiless && let Some(length) = stream.headers.view().get(b"content-length") {
             let length = std::str::from_utf8(length).ok().and_then(|text| text.parse().ok());
-            if length != Some(body.len()) {
+            if length != Some(stream.length) {
                 return self.malformed(at, "a body of another size than content-length", out, on);
             }
         }
@@ -327,6 +328,7 @@ impl Connection {
             status: stream.status,
             headers: stream.headers.view(),
             body,
+            length: stream.length,
             trailers: stream.trailers.view(),
         };
         let id = stream.id;

@@ -22,6 +22,8 @@ pub(super) struct Stream {
     pub(super) headers: HeaderBlock,
     pub(super) trailers: HeaderBlock,
     pub(super) body: Vec<u8>,
+    /// Bytes of the body so far, dropped ones included.
+    pub(super) length: usize,
     /// The body lies here in the input instead, as start and end; (0, 0) if it does not.
     pub(super) borrowed: (usize, usize),
     /// Bytes of DATA since the stream's window was last replenished.
@@ -29,13 +31,16 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn body_len(&self) -> usize {
-        self.body.len() + self.borrowed.1 - self.borrowed.0
+    /// Keeps a body that lies in `input`, which is about to go away. `kept`: bytes of a body that are kept at most.
+    pub(super) fn spill(&mut self, input: &[u8], kept: usize) {
+        let (start, end) = std::mem::take(&mut self.borrowed);
+        self.keep(input.get(start..end).unwrap_or_default(), kept);
     }
 
-    pub(super) fn spill(&mut self, input: &[u8]) {
-        let (start, end) = std::mem::take(&mut self.borrowed);
-        self.body.extend_from_slice(input.get(start..end).unwrap_or_default());
+    /// Keeps a piece of the body as far as there is room.
+    pub(super) fn keep(&mut self, piece: &[u8], kept: usize) {
+        let room = kept.saturating_sub(self.body.len());
+        self.body.extend_from_slice(piece.get(..room).unwrap_or(piece));
     }
 
     pub(super) fn reuse(&mut self, id: u32, send_window: u32, is_head: bool) {
@@ -45,6 +50,7 @@ impl Stream {
         self.send_window = i64::from(send_window);
         self.status = 0;
         self.received = 0;
+        self.length = 0;
         self.borrowed = (0, 0);
         self.unsent_at = 0;
         self.unsent.clear();

@@ -78,6 +78,9 @@ pub(crate) struct RequestArgs {
     /// A file with the body of each request
     #[arg(long, value_name = "FILE", conflicts_with = "targets", help_heading = "Requests")]
     pub(crate) body_file: Option<PathBuf>,
+    /// Send the body in chunks, without its length (HTTP/1.1)
+    #[arg(long, conflicts_with = "http2", help_heading = "Requests")]
+    pub(crate) chunked: bool,
     /// Statuses that are a success: `200`, `2xx`, `200-299,404` [default: 200-399]
     #[arg(long, value_name = "STATUSES", help_heading = "Requests")]
     pub(crate) expect_status: Option<String>,
@@ -165,7 +168,10 @@ pub(crate) struct ConnectionArgs {
     /// A new connection for each request
     #[arg(long, help_heading = "Connection")]
     pub(crate) no_keepalive: bool,
-    /// Trust certificates that this authority signed, a PEM file [default: this machine's trust]
+    /// Connect to ADDRESS:PORT instead of a URL's own HOST:PORT; may be given several times
+    #[arg(long, value_name = "HOST:PORT:ADDRESS:PORT", help_heading = "Connection")]
+    pub(crate) connect_to: Vec<String>,
+    /// Trust this certificate and those that it signed, a PEM file [default: this machine's trust]
     #[arg(long, value_name = "FILE", conflicts_with = "insecure", help_heading = "Connection")]
     pub(crate) ca: Option<PathBuf>,
     /// Show this certificate, a PEM file that may hold the key too

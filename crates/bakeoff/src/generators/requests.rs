@@ -10,7 +10,7 @@ use std::time::Duration;
 use bakeoff_core::schedule::{LoadShare, RateProfile, Spacing};
 use bakeoff_core::study::Stop;
 use bakeoff_engine::tls::TlsTexts;
-use bakeoff_engine::works::http::{Expect, Plan, Protocol, Request, Url};
+use bakeoff_engine::works::http::{Detour, Expect, Plan, Protocol, Request, Url};
 use bakeoff_engine::{Connections, Drive, LoadError, Seconds};
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +20,7 @@ pub(crate) struct HttpOrder {
     requests: Vec<RequestOrder>,
     http2: bool,
     tls: TlsTexts,
+    detours: Vec<Detour>,
     /// Clients of all generators together.
     pub(crate) clients: u32,
     in_flight: u32,
@@ -43,6 +44,7 @@ struct RequestOrder {
     url: Url,
     headers: Vec<(String, String)>,
     body: Vec<u8>,
+    chunked: bool,
     weight: u32,
     expect: Expect,
     has_words: bool,
@@ -79,6 +81,7 @@ impl HttpOrder {
             url: Url { user: None, ..request.url.clone() }, // it is in a header
             headers: request.headers.clone(),
             body: request.body.clone(),
+            chunked: request.chunked,
             weight: request.weight,
             expect: request.expect.clone(),
             has_words: request.words.is_some(),
@@ -87,6 +90,7 @@ impl HttpOrder {
             requests: plan.requests.iter().map(request).collect(),
             http2: plan.protocol == Protocol::Two,
             tls: plan.tls.read()?,
+            detours: plan.detours.clone(),
             clients: drive.clients,
             in_flight: drive.in_flight,
             one_each: drive.connections == Connections::OneEach,
@@ -114,6 +118,7 @@ impl HttpOrder {
                 method: order.method.clone(),
                 headers: order.headers.clone(),
                 body: order.body.clone(),
+                chunked: order.chunked,
                 weight: order.weight,
                 expect: order.expect.clone(),
                 ..Request::get(order.url.clone())
@@ -124,13 +129,10 @@ impl HttpOrder {
             request
         };
         Plan {
-            requests: self.requests.iter().map(request).collect(),
             protocol: if self.http2 { Protocol::Two } else { Protocol::One },
-            follow_redirects: false,
             tls: self.tls.clone().options(),
-            capture: 0,
-            pace: None,
-            proxy: None,
+            detours: self.detours.clone(),
+            ..Plan::new(self.requests.iter().map(request).collect())
         }
     }
 

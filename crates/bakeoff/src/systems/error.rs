@@ -10,6 +10,7 @@ use std::fmt;
 use std::io;
 
 use bakeoff_core::units;
+use bakeoff_engine::tls::refusal;
 
 use super::Access;
 
@@ -67,10 +68,13 @@ impl SystemError {
 impl fmt::Display for SystemError {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreachable { node, authority, source } => match node == authority {
-                true => write!(to, "`{node}`: {source}"),
-                false => write!(to, "`{node}` at {authority}: {source}"),
-            },
+            Self::Unreachable { node, authority, source } => {
+                let seen = refusal::io_text(source);
+                match node == authority {
+                    true => write!(to, "`{node}`: {seen}"),
+                    false => write!(to, "`{node}` at {authority}: {seen}"),
+                }
+            }
             Self::Answered { node, answer } => {
                 write!(to, "`{node}`: {}", units::server_text(answer))
             }

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
 use bakeoff_core::study;
+use bakeoff_engine::tls::refusal::{self, Wording};
 use bakeoff_engine::transport::TlsTarget;
 use bakeoff_engine::{asking, routes, tls};
 use bakeoff_wire::ProtocolError;
-use rustls::AlertDescription;
 use rustls::pki_types::ServerName;
 
 use super::{Access, NotReady, SystemError};
@@ -168,52 +168,11 @@ fn shake_hands(node: &Access) -> Result<Option<rustls::ClientConnection>, Handsh
     let session = asking::shake_hands(&mut socket, tls, PATIENCE);
     session.map(Some).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidData => {
-            let hint = hint(error.get_ref().and_then(|inner| inner.downcast_ref()));
+            let hint = refusal::hint(refusal::of_io(&error), Wording::Study);
             HandshakeError::Refused(at(error), hint)
         }
         _ => not_there(error),
     })
-}
-
-/// Returns what to try where TLS was refused for this reason.
-pub(super) fn hint(why: Option<&rustls::Error>) -> &'static str {
-    use rustls::CertificateError as Fault;
-    match why {
-        Some(rustls::Error::InvalidCertificate(fault)) => match fault {
-            Fault::Expired | Fault::ExpiredContext { .. } => {
-                "its certificate has expired: renew it, or look at this machine's clock"
-            }
-            Fault::NotValidYet | Fault::NotValidYetContext { .. } => {
-                "its certificate is not valid yet: look at this machine's clock"
-            }
-            Fault::NotValidForName | Fault::NotValidForNameContext { .. } => {
-                "write the endpoint with a name that its certificate has"
-            }
-            Fault::UnknownIssuer => {
-                "give the authority that signed its certificate as `ca` in the study's `tls`"
-            }
-            _ => {
-                "its certificate has to be signed by the `ca` of the study's `tls`, for the name that the endpoint has"
-            }
-        },
-        Some(rustls::Error::AlertReceived(alert)) => match alert {
-            // Servers written in Go say so of a certificate that is missing.
-            AlertDescription::CertificateRequired | AlertDescription::BadCertificate => {
-                "it demands a certificate of its clients: give `cert` and `key` in the study's `tls`"
-            }
-            AlertDescription::UnknownCA => {
-                "it does not trust who signed the `cert` of the study's `tls`"
-            }
-            AlertDescription::NoApplicationProtocol => {
-                "it speaks none of the protocols that this kind is spoken to with: look at the endpoint's port"
-            }
-            _ => "it refused the client: its own log tells why",
-        },
-        Some(rustls::Error::InvalidMessage(_)) => {
-            "it does not speak TLS there: write the endpoint with `http://`, or look at its port"
-        }
-        _ => "look at the endpoint with `openssl s_client -connect HOST:PORT`",
-    }
 }
 
 trait Stream: Read + Write {}

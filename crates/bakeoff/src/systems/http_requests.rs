@@ -17,9 +17,9 @@ use bakeoff_core::study::{HttpRequest, Operation, Rows, Workload};
 use bakeoff_core::template::{self, Template, Word, WordValues};
 use bakeoff_core::units;
 use bakeoff_engine::transport::Target;
-use bakeoff_engine::work::{Failure, NotIssued};
+use bakeoff_engine::work::{Failure, IdleClose, NotIssued};
 use bakeoff_engine::works::http::{
-    Batch, HeaderList, Judged, OwnFields, Protocol, Response, Source, Stream, StreamResponse,
+    Batch, Body, HeaderList, Judged, OwnFields, Protocol, Response, Source, Stream, StreamResponse,
     drive_sources, is_allowed_in_http2,
 };
 use bakeoff_engine::works::keyed;
@@ -295,17 +295,21 @@ impl Asking {
     fn judge_answer<'h, F: Iterator<Item = (&'h [u8], &'h [u8])>>(
         &self,
         place: usize,
-        (status, body): (u16, &[u8]),
+        (status, body): (u16, Body<'_>),
         fields: impl Fn() -> F,
     ) -> Result<(), Failure> {
         match self.source.operations()[place] {
-            Operation::Denied => denied(status, body),
+            Operation::Denied => denied(status, body.bytes),
             _ => answered(&self.requests.request, status, body, fields),
         }
     }
 }
 
 impl Source for Asking {
+    fn reads_bodies(&self) -> bool {
+        self.requests.request.contains.is_some()
+    }
+
     fn operations(&self) -> Vec<String> {
         let operations = self.source.operations().iter();
         operations.map(|operation| operation.name().to_owned()).collect()
@@ -344,7 +348,9 @@ impl Source for Asking {
         }
         out.extend_from_slice(b"\r\n");
         out.extend_from_slice(body);
-        Ok(Batch { operation: place, responses: 1, is_head: request.method == "HEAD" })
+        let is_head = request.method == "HEAD";
+        let idle_close = IdleClose::of_method(&request.method);
+        Ok(Batch { operation: place, responses: 1, is_head, idle_close })
     }
 
     fn header_lists(&self, node: usize) -> Vec<Option<HeaderList>> {
@@ -377,15 +383,17 @@ impl Source for Asking {
             path: requests.path.plain().is_none().then_some(path),
             fields: OwnFields { bytes: fields, ends: field_ends },
             body: requests.body(&values, body),
+            idle_close: IdleClose::of_method(&requests.request.method),
         })
     }
 
-    fn judge(&mut self, place: usize, status: u16, body: &[u8]) -> Result<(), Failure> {
+    fn judge(&mut self, place: usize, status: u16, body: Body<'_>) -> Result<(), Failure> {
         self.judge_answer(place, (status, body), std::iter::empty)
     }
 
     fn response(&mut self, place: usize, response: &Response<'_>) -> Judged {
-        let (status, body, headers) = (response.status, response.body, response.headers);
+        let (status, headers) = (response.status, response.headers);
+        let body = Body { bytes: response.body, length: response.length };
         let fields = || headers.iter().map(|(name, value)| (name.as_bytes(), value));
         self.judge_answer(place, (status, body), fields).into()
     }
@@ -395,7 +403,8 @@ impl Source for Asking {
         place: usize,
         response: &StreamResponse<'_>,
     ) -> Result<(), Failure> {
-        let (status, body, headers) = (response.status, response.body, response.headers);
+        let (status, headers) = (response.status, response.headers);
+        let body = Body { bytes: response.body, length: response.length };
         self.judge_answer(place, (status, body), || headers.iter())
     }
 
@@ -408,11 +417,11 @@ impl Source for Asking {
 fn answered<'h, F: Iterator<Item = (&'h [u8], &'h [u8])>>(
     expected: &HttpRequest,
     status: u16,
-    body: &[u8],
+    body: Body<'_>,
     fields: impl Fn() -> F,
 ) -> Result<(), Failure> {
     if !expected.statuses.has(status) {
-        return Err(Failure::new(ErrorKind::Status, super::http_status_text(status, body)));
+        return Err(Failure::new(ErrorKind::Status, super::http_status_text(status, body.bytes)));
     }
     for (name, value) in &expected.expected_headers {
         let is_it = |(found, _): &(&[u8], _)| found.eq_ignore_ascii_case(name.as_bytes());
@@ -422,12 +431,12 @@ fn answered<'h, F: Iterator<Item = (&'h [u8], &'h [u8])>>(
             return Err(wrong_header(status, (name, value), seen));
         }
     }
-    let size = body.len() as u64;
+    let size = body.length as u64;
     if let Some(wanted) = expected.body_size.filter(|&wanted| wanted != size) {
         let what = format!("{status} with a body of {size} bytes, where {wanted} are right");
         return Err(Failure::new(ErrorKind::WrongValue, what));
     }
-    let holds = |text: &String| memchr::memmem::find(body, text.as_bytes()).is_some();
+    let holds = |text: &String| memchr::memmem::find(body.bytes, text.as_bytes()).is_some();
     if let Some(text) = expected.contains.as_ref().filter(|&text| !holds(text)) {
         let what = format!("{status} with a body that does not hold `{text}`");
         return Err(Failure::new(ErrorKind::WrongValue, what));

@@ -103,6 +103,10 @@ impl<M: Mapping> Session for HttpSession<M> {
 }
 
 impl<M: Mapping> KvSession for HttpSession<M> {
+    fn may_close_idle(&self) -> bool {
+        true
+    }
+
     fn only_one(&mut self) {
         self.rest_of_head.extend_from_slice(b"Connection: close\r\n");
     }

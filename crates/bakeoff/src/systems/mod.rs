@@ -95,6 +95,7 @@ use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::secrets;
 use bakeoff_core::study::{self, Kind, Operation, OptionForm, Workload};
 use bakeoff_core::units::{self, ByteCount};
+use bakeoff_engine::tls::refusal::{self, Wording};
 use bakeoff_engine::together::Together;
 use bakeoff_engine::transport::{Target, TlsTarget};
 use bakeoff_engine::works::keyed::{self, Keyed, KvSession, KvWork, Reading, Source};
@@ -484,7 +485,7 @@ impl From<SystemError> for NotReady {
         match &seen {
             SystemError::Unreachable { source, .. } => match source.get_ref() {
                 Some(inner) if inner.is::<rustls::Error>() => Self::Never {
-                    hint: exchange::hint(inner.downcast_ref()).to_owned(),
+                    hint: refusal::hint(inner.downcast_ref(), Wording::Study).to_owned(),
                     seen: seen.to_string(),
                 },
                 Some(inner) if inner.is::<ProtocolError>() => {

@@ -21,8 +21,7 @@ use bakeoff_core::record::{BaselineAppends, BaselineRoundTrips, MachineBaseline}
 use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::study::{Stop, Study};
 use bakeoff_core::units::parse_duration;
-use bakeoff_engine::tls::TlsOptions;
-use bakeoff_engine::works::http::{self, Plan, Protocol, Request, Url};
+use bakeoff_engine::works::http::{self, Plan, Request, Url};
 use bakeoff_engine::{Connections, Drive, Seconds};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{self as host, Host, NodeSpec, Probe, Process, disk, private};
@@ -276,15 +275,7 @@ fn plan(server: &Process) -> Result<Plan, Failure> {
     })?;
     let url = Url::parse(&format!("http://{address}/health"))
         .map_err(|what| Failure::machine(format!("the baseline's own address: {what}")))?;
-    Ok(Plan {
-        requests: vec![Request::get(url)],
-        protocol: Protocol::One,
-        follow_redirects: false,
-        tls: TlsOptions::default(),
-        capture: 0,
-        pace: None,
-        proxy: None,
-    })
+    Ok(Plan::new(vec![Request::get(url)]))
 }
 
 /// One number of clients; `None` when not every request was answered as it ought to be.

@@ -7,9 +7,10 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::hostile::{Behaviour, Hostile};
+use crate::support::http2::{Http2, Ways};
 use crate::support::schema::Schemas;
 use crate::support::{Ran, bakeoff};
 
@@ -81,6 +82,67 @@ fn silent_servers_time_out() {
     }
 }
 
+/// Returns the errors by kind, and how many requests were sent again.
+fn outcome(server: &Hostile, more: &[&str]) -> (Value, u64) {
+    let (result, _) = load(server, more);
+    assert!(count(&result["requests"]) > 8, "{result:#}");
+    (result["errors"].clone(), count(&result["reissued"]))
+}
+
+#[test]
+fn request_that_met_the_end_of_a_kept_connection_is_sent_again_if_it_may_be() {
+    let server = Hostile::start(Behaviour::ClosesKept);
+    let (errors, reissued) = outcome(&server, &[]);
+    assert_eq!((&errors, reissued > 0), (&json!({}), true), "{reissued}");
+    let (errors, reissued) = outcome(&server, &["--method", "POST"]);
+    assert_eq!((count(&errors["closed"]) > 0, reissued), (true, 0), "{errors}");
+    assert_eq!(errors.as_object().map(serde_json::Map::len), Some(1), "{errors}");
+}
+
+#[test]
+fn answer_before_the_end_of_a_body_is_an_answer() {
+    let server = Hostile::start(Behaviour::RefusesBodies);
+    let body = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(body.path(), vec![b'x'; 4 << 20]).unwrap();
+    let body = body.path().display().to_string();
+    let (errors, _) = outcome(&server, &["--method", "POST", "--body-file", &body]);
+    let (answered, all) = (count(&errors["status"]), errors.as_object().unwrap().values());
+    let all: u64 = all.map(count).sum();
+    // The kernel drops what was received if a reset overtakes it.
+    assert!(answered * 10 >= all * 9, "{errors}");
+}
+
+#[test]
+fn clients_that_are_turned_away_say_why_and_do_not_hammer() {
+    let server = Hostile::start(Behaviour::TurnsAway);
+    let (result, _) = load(&server, &[]);
+    let seen = format!("{} {}", result["error_examples"], result["connection_errors"]);
+    assert!(seen.contains("429"), "{result:#}");
+    assert_eq!((count(&result["verified"]), &result["valid"]), (0, &Value::Bool(false)));
+}
+
+#[test]
+fn streams_that_a_server_has_not_processed_are_sent_again() {
+    let run = |ways: Ways| {
+        let server = Http2::start(ways);
+        let mut command = bakeoff();
+        command.args(["load", &format!("http://{}/", server.address), "--http2", "--json"]);
+        command.args(["--clients", "4", "--in-flight", "8", "--requests", "2000"]);
+        let ran = Ran::run(&mut command);
+        let result: Value = serde_json::from_str(&ran.stdout).unwrap();
+        assert_eq!(result["errors"], json!({}), "{ways:?}: {result:#}");
+        assert_eq!(count(&result["verified"]), 2000, "{ways:?}");
+        (count(&result["reissued"]), server.connections())
+    };
+    let (reissued, connections) = run(Ways { goes_away_after: Some(100), ..Ways::default() });
+    assert!(reissued > 0 && connections >= 20, "{reissued} {connections}");
+    let (reissued, _) = run(Ways { refuses_each: Some(10), ..Ways::default() });
+    assert!(reissued >= 200, "{reissued}");
+    // Known from the server's SETTINGS, before the first request.
+    let (reissued, _) = run(Ways { streams_max: Some(1), ..Ways::default() });
+    assert_eq!(reissued, 0);
+}
+
 #[test]
 fn error_statuses_are_counted_and_their_rate_is_not_one_of_successes() {
     let result = fails(Behaviour::Errors, &["status"], &[]);
@@ -124,7 +186,11 @@ fn surplus_bytes_after_a_body_show_beside_errors_of_none() {
     command.args(["load", &server.url(), "--clients", "4", "--for", "1s", "--timeout", "500ms"]);
     let ran = Ran::run(&mut command);
     assert!(ran.stdout.contains("Connections lost or refused: "), "{}", ran.stdout);
-    assert!(ran.stdout.contains("bytes after the body: it is longer than"), "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains("an answer that nobody asked for: `HTTP/1.1 200 OK`"),
+        "{}",
+        ran.stdout
+    );
     assert!(!ran.stdout.contains("Errors: none"), "{}", ran.stdout);
 }
 

@@ -83,7 +83,7 @@ fn load_with_more_clients_than_open_files_ends_with_5() {
     limited.args(["-c", "ulimit -n 64; exec \"$0\" load \"$@\""]).arg(bakeoff().get_program());
     limited.args([&canary.url("/health"), "-c", "100", "--json"]).stdin(Stdio::null());
     let ran = Ran::run(&mut limited).ends_with(5).complains(&[
-        "100 clients need 300 open files, and this process may have 64",
+        "100 clients need 150 open files, and this process may have 64",
         "hint: raise the limit (`ulimit -Hn`), or use fewer clients",
     ]);
     assert_eq!(ran.stdout, "");

@@ -42,6 +42,13 @@ pub(crate) enum Behaviour {
     BadChunks,
     /// A right answer and one that nobody asked for.
     AnswersTwice,
+    /// A right answer to the first request of a connection; at the second the connection is closed, as by a server
+    /// that had closed it as idle when the request was on its way.
+    ClosesKept,
+    /// 413, and the end, once a head has come: the body is not read.
+    RefusesBodies,
+    /// 429 as soon as there is a connection, and the end.
+    TurnsAway,
     /// A right answer: for the test of these tests.
     Honest,
 }
@@ -139,6 +146,10 @@ fn serve(
     if behaviour == Behaviour::ClosesAtOnce {
         return Ok(());
     }
+    if behaviour == Behaviour::TurnsAway {
+        return socket.write_all(b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\n\r\n");
+    }
+    let mut requests = 0;
     let mut input = Vec::new();
     loop {
         if behaviour == Behaviour::Resets {
@@ -149,7 +160,13 @@ fn serve(
             return Ok(());
         }
         stop.requests.fetch_add(1, Ordering::SeqCst);
+        requests += 1;
         match behaviour {
+            Behaviour::ClosesKept if requests > 1 => return Ok(()),
+            Behaviour::RefusesBodies => {
+                let refused = b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+                return socket.write_all(refused);
+            }
             Behaviour::ClosesAtOnce | Behaviour::ClosesUnanswered | Behaviour::Resets => {
                 return Ok(());
             }
@@ -203,7 +220,7 @@ fn serve(
                 let answer = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello".repeat(2);
                 socket.write_all(answer.as_bytes())?;
             }
-            Behaviour::Honest => {
+            Behaviour::Honest | Behaviour::ClosesKept | Behaviour::TurnsAway => {
                 socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")?;
             }
         }

@@ -6,18 +6,44 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// The first bytes of a client (RFC 9113 section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Types of frames (section 6).
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+/// The code of a stream that was not processed (section 7).
+const REFUSED_STREAM: u32 = 7;
+/// The setting of how many streams may be open (section 6.5.2).
+const MAX_CONCURRENT_STREAMS: u16 = 3;
 /// Flags of theirs.
 const END_STREAM: u8 = 1;
 const ACK: u8 = 1;
 const END_HEADERS: u8 = 4;
+
+/// The ways of a server.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ways {
+    /// It waits for so many requests on a connection before it answers them.
+    pub(crate) together: usize,
+    /// It says that so many streams may be open, and refuses those beyond.
+    pub(crate) streams_max: Option<u32>,
+    /// It refuses each so-many-th stream.
+    pub(crate) refuses_each: Option<u64>,
+    /// It says GOAWAY with so many requests of a connection, and processes none of those after it.
+    pub(crate) goes_away_after: Option<u64>,
+}
+
+impl Default for Ways {
+    fn default() -> Self {
+        Self { together: 1, streams_max: None, refuses_each: None, goes_away_after: None }
+    }
+}
 
 /// A running server. Its threads end with the test.
 pub(crate) struct Http2 {
@@ -29,6 +55,11 @@ pub(crate) struct Http2 {
 impl Http2 {
     /// Starts one that waits for so many requests on a connection before it answers them.
     pub(crate) fn answering_together(together: usize) -> Self {
+        Self::start(Ways { together, ..Ways::default() })
+    }
+
+    /// Starts one.
+    pub(crate) fn start(ways: Ways) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback port is to be had");
         let address = listener.local_addr().expect("it is bound");
         let (connections, requests) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
@@ -36,7 +67,7 @@ impl Http2 {
         std::thread::spawn(move || {
             for socket in listener.incoming().flatten() {
                 let (opened, seen) = (opened.clone(), seen.clone());
-                std::thread::spawn(move || serve(socket, together, &opened, &seen));
+                std::thread::spawn(move || serve(socket, ways, &opened, &seen));
             }
         });
         Self { address, connections, requests }
@@ -80,7 +111,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 
 fn serve(
     mut socket: TcpStream,
-    together: usize,
+    ways: Ways,
     opened: &AtomicU64,
     seen: &AtomicU64,
 ) -> io::Result<()> {
@@ -91,8 +122,16 @@ fn serve(
         return Ok(());
     }
     opened.fetch_add(1, Ordering::SeqCst);
-    socket.write_all(&frame(SETTINGS, 0, 0, &[]))?;
+    let mut settings = Vec::new();
+    if let Some(most) = ways.streams_max {
+        settings.extend(MAX_CONCURRENT_STREAMS.to_be_bytes());
+        settings.extend(most.to_be_bytes());
+    }
+    // Clients that do not wait for it have sent by then.
+    std::thread::sleep(Duration::from_millis(20));
+    socket.write_all(&frame(SETTINGS, 0, 0, &settings))?;
     let mut waiting = Vec::new();
+    let (mut taken, mut is_going) = (0, false);
     loop {
         let mut head = [0; 9];
         socket.read_exact(&mut head)?;
@@ -104,13 +143,25 @@ fn serve(
         match kind {
             SETTINGS if flags & ACK == 0 => socket.write_all(&frame(SETTINGS, ACK, 0, &[]))?,
             PING if flags & ACK == 0 => socket.write_all(&frame(PING, ACK, 0, &payload))?,
-            HEADERS | DATA if flags & END_STREAM > 0 => {
-                seen.fetch_add(1, Ordering::SeqCst);
+            HEADERS | DATA if flags & END_STREAM > 0 && !is_going => {
+                let number = seen.fetch_add(1, Ordering::SeqCst) + 1;
+                let full = ways.streams_max.is_some_and(|most| waiting.len() >= most as usize);
+                if full || ways.refuses_each.is_some_and(|each| number.is_multiple_of(each)) {
+                    let refused = REFUSED_STREAM.to_be_bytes();
+                    socket.write_all(&frame(RST_STREAM, 0, stream, &refused))?;
+                    continue;
+                }
+                taken += 1;
                 waiting.push(stream);
+                if ways.goes_away_after == Some(taken) {
+                    is_going = true;
+                    let last = [stream.to_be_bytes(), [0; 4]].concat();
+                    socket.write_all(&frame(GOAWAY, 0, 0, &last))?;
+                }
             }
             _ => {}
         }
-        if waiting.len() == together {
+        if waiting.len() >= ways.together || (is_going && !waiting.is_empty()) {
             let mut out = Vec::new();
             for stream in waiting.drain(..) {
                 // `:status: 200` is entry 8 of HPACK's static table, and the name `content-type` entry 31.

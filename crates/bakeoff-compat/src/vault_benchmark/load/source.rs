@@ -5,8 +5,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use bakeoff_engine::work::{Failure, NotIssued, OperationTiming};
-use bakeoff_engine::works::http::{Batch, HeaderList, OwnFields, Source, Stream};
+use bakeoff_engine::work::{Failure, IdleClose, NotIssued, OperationTiming};
+use bakeoff_engine::works::http::{Batch, Body, HeaderList, OwnFields, Source, Stream};
 
 use super::counts::{Counts, TestCounts};
 use super::{Plan, Server};
@@ -74,9 +74,19 @@ impl TestSource {
     }
 }
 
+impl TestSource {
+    fn idle_close(&self, test: usize) -> IdleClose {
+        IdleClose::of_method(self.plan.tests[test].template.method)
+    }
+}
+
 impl Source for TestSource {
     fn is_timed(&self) -> bool {
         true
+    }
+
+    fn reads_bodies(&self) -> bool {
+        self.plan.tests.iter().any(|test| test.template.holds.is_some())
     }
 
     fn operations(&self) -> Vec<String> {
@@ -94,7 +104,8 @@ impl Source for TestSource {
         let (test, draw) = self.plan.draw(ticket);
         let body = self.templates.messages[test].write(&draw, out);
         self.counts.sent(test, body);
-        Ok(Batch { operation: test, responses: 1, is_head: false })
+        let idle_close = self.idle_close(test);
+        Ok(Batch { operation: test, responses: 1, is_head: false, idle_close })
     }
 
     fn header_lists(&self, _: usize) -> Vec<Option<HeaderList>> {
@@ -110,14 +121,15 @@ impl Source for TestSource {
         self.body.clear();
         body.write(&draw, &mut self.body);
         self.counts.sent(test, self.body.len());
+        let idle_close = self.idle_close(test);
         let (path, body) = (Some(&self.path[..]), &self.body[..]);
-        Ok(Stream { operation: test, path, fields: OwnFields::default(), body })
+        Ok(Stream { operation: test, path, fields: OwnFields::default(), body, idle_close })
     }
 
     #[inline]
-    fn judge(&mut self, test: usize, status: u16, body: &[u8]) -> Result<(), Failure> {
-        self.counts.answer(test, status, body.len());
-        self.plan.judge(test, status, body)
+    fn judge(&mut self, test: usize, status: u16, body: Body<'_>) -> Result<(), Failure> {
+        self.counts.answer(test, status, body.length);
+        self.plan.judge(test, status, body.bytes)
     }
 
     fn skip(&mut self, _: usize, ticket: u64) -> Option<usize> {

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use bakeoff_wire::http1::Oddities;
+
 use crate::work::OperationTiming;
 
 /// How often the rate of a thread is sampled: as often as wrk does.
@@ -21,6 +23,8 @@ pub struct Answers {
     pub body_bytes: u64,
     /// Responses a second of one thread, in each tenth of a second of each thread.
     pub rates: Vec<f64>,
+    /// Deviations from the protocol that were met and read over.
+    pub oddities: Oddities,
     /// Single results, as far as they were asked for, in the order in which each thread saw them.
     pub results: Vec<SingleResult>,
 }
@@ -61,6 +65,7 @@ pub(super) struct Tally {
     timed: usize,
     since_sample: u64,
     sampled_at: Option<Instant>,
+    oddities: Oddities,
 }
 
 impl Tally {
@@ -81,6 +86,7 @@ impl Tally {
             timed: 0,
             since_sample: 0,
             sampled_at: None,
+            oddities: Oddities::default(),
         }
     }
 
@@ -102,6 +108,12 @@ impl Tally {
         if self.measuring {
             self.bytes_received += bytes as u64;
         }
+    }
+
+    /// Remembers deviations from the protocol.
+    #[inline]
+    pub(super) fn met(&mut self, oddities: Oddities) {
+        self.oddities |= oddities;
     }
 
     /// A response is complete.
@@ -174,6 +186,7 @@ impl Tally {
         }
         all.bytes_received += self.bytes_received;
         all.body_bytes += self.body_bytes;
+        all.oddities |= self.oddities;
         all.rates.append(&mut self.rates);
         all.results.append(&mut self.results);
     }

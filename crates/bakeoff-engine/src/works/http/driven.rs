@@ -15,13 +15,14 @@ use super::one::{OneConnection, Receiving};
 use super::source::Source;
 use super::streams::Streams;
 use crate::work::{
-    Done, Issued, NotIssued, OperationTiming, Pendings, Session, Success, Tag, Work,
+    Done, IdleClose, Issued, NotIssued, OperationTiming, Pendings, Session, Success, Tag, Work,
 };
 use crate::{Connections, Drive};
 
 /// One connection of a client, to a node.
 pub(crate) struct HttpSession {
     node: usize,
+    drops_bodies: bool,
     speaks: Speaks,
 }
 
@@ -38,8 +39,17 @@ impl Session for HttpSession {
         }
     }
 
+    /// How many requests the server takes at once is known before the first is sent.
     fn is_open(&self) -> bool {
-        true
+        match &self.speaks {
+            Speaks::One(_) => true,
+            Speaks::Two(streams) => streams.is_settled(),
+        }
+    }
+
+    #[inline]
+    fn drops_bodies(&self) -> bool {
+        self.drops_bodies
     }
 
     #[inline]
@@ -130,10 +140,14 @@ impl HttpWork {
 
 impl Work for HttpWork {
     type Session = HttpSession;
-    type Pending = ();
+    type Pending = IdleClose;
 
     fn operations(&self) -> Vec<String> {
         self.source.operations()
+    }
+
+    fn begins_short(&self) -> bool {
+        true
     }
 
     #[inline]
@@ -143,14 +157,16 @@ impl Work for HttpWork {
     }
 
     fn session(&mut self, _: u32, node: usize) -> Box<HttpSession> {
+        let reads = self.source.reads_bodies();
         let speaks = match self.protocol {
-            Protocol::One => Speaks::One(OneConnection::new()),
+            Protocol::One => Speaks::One(OneConnection::new(reads)),
             Protocol::Two => {
                 let lists = self.source.header_lists(node);
-                Speaks::Two(Box::new(Streams::new(self.in_flight, &lists, self.keep_alive)))
+                let streams = Streams::new(self.in_flight, &lists, self.keep_alive, reads);
+                Speaks::Two(Box::new(streams))
             }
         };
-        Box::new(HttpSession { node, speaks })
+        Box::new(HttpSession { node, drops_bodies: !reads, speaks })
     }
 
     #[inline]
@@ -161,7 +177,7 @@ impl Work for HttpWork {
         tag: Tag,
         ticket: u64,
         out: &mut Vec<u8>,
-    ) -> Result<Issued<()>, NotIssued> {
+    ) -> Result<Issued<IdleClose>, NotIssued> {
         match &mut session.speaks {
             Speaks::One(one) => {
                 one.issue(&mut *self.source, (client, session.node), tag, ticket, out)
@@ -169,11 +185,15 @@ impl Work for HttpWork {
             Speaks::Two(streams) if !streams.is_free() => Err(NotIssued::Busy),
             Speaks::Two(streams) => {
                 let stream = self.source.stream(client, session.node, ticket)?;
-                let operation = stream.operation;
+                let (operation, pending) = (stream.operation, stream.idle_close);
                 streams.send(tag, &stream, out)?;
-                Ok(Issued { operation, pending: () })
+                Ok(Issued { operation, pending })
             }
         }
+    }
+
+    fn after_idle_close(&self, _: &HttpSession, pending: &IdleClose) -> IdleClose {
+        *pending
     }
 
     fn skip(&mut self, node: usize, ticket: u64) -> Option<usize> {
@@ -186,7 +206,7 @@ impl Work for HttpWork {
         session: &mut HttpSession,
         input: &[u8],
         out: &mut Vec<u8>,
-        pendings: &mut impl Pendings<()>,
+        pendings: &mut impl Pendings<IdleClose>,
         done: &mut Vec<Done>,
     ) -> Result<(), ProtocolError> {
         self.received(input.len());
@@ -208,10 +228,16 @@ impl Work for HttpWork {
                     let (status, bytes, result) = match became {
                         Ok(response) => {
                             let judged = source.stream_response(operation, response);
-                            (response.status, response.body.len(), judged)
+                            (response.status, response.length, judged)
                         }
                         Err(failure) => (0, 0, Err(failure)),
                     };
+                    // What the server has not processed comes again.
+                    if result.as_ref().is_err_and(|failure| failure.is_unprocessed) {
+                        pendings.take(tag);
+                        done.push(Done { tag, result: result.map(|()| Success::default()) });
+                        return;
+                    }
                     tally.answer(status, bytes);
                     if pendings.take(tag).is_some() {
                         if *is_timed {
@@ -227,7 +253,7 @@ impl Work for HttpWork {
     fn receive_end(
         &mut self,
         session: &mut HttpSession,
-        pendings: &mut impl Pendings<()>,
+        pendings: &mut impl Pendings<IdleClose>,
         done: &mut Vec<Done>,
     ) -> Result<(), ProtocolError> {
         self.received(0);

@@ -9,6 +9,7 @@ use bakeoff_core::statuses::Statuses;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::source::Body;
 use crate::work::Failure;
 
 /// Conditions for a response to count as a success.
@@ -81,13 +82,13 @@ impl ExpectBody {
 impl Expect {
     /// Judges a response.
     #[inline]
-    pub fn judge(&self, status: u16, body: &[u8]) -> Result<(), Failure> {
+    pub fn judge(&self, status: u16, body: Body<'_>) -> Result<(), Failure> {
         if !self.statuses.has(status) {
-            return Err(unexpected(status, body));
+            return Err(unexpected(status, body.bytes));
         }
         match &self.body {
             None => Ok(()),
-            Some(expected) => expected.judge(body),
+            Some(expected) => expected.judge(body.bytes),
         }
     }
 }
@@ -152,7 +153,8 @@ mod tests {
         let judge = |expect: &str, body: &str| {
             let expect =
                 Expect { body: Some(ExpectBody::parse(expect).unwrap()), ..Expect::default() };
-            expect.judge(200, body.as_bytes()).map_err(|failure| failure.kind)
+            let body = Body { bytes: body.as_bytes(), length: body.len() };
+            expect.judge(200, body).map_err(|failure| failure.kind)
         };
         assert_eq!(judge(&format!("sha256:{of_abc}"), "abc"), Ok(()));
         assert_eq!(judge(&format!("sha256:{of_abc}"), "abd"), Err(ErrorKind::WrongValue));
@@ -166,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_status_that_is_not_expected_is_a_failure_that_shows_what_came() {
-        let failure = Expect::default().judge(503, b"no\n").unwrap_err();
+        let failure = Expect::default().judge(503, Body { bytes: b"no\n", length: 3 }).unwrap_err();
         assert_eq!((failure.kind, &*failure.what), (ErrorKind::Status, "status 503: `no\\n`"));
     }
 }

@@ -6,15 +6,19 @@ use std::time::{Duration, Instant};
 use bakeoff_wire::http1::Response;
 
 use super::request::Request;
-use super::source::{Batch, HeaderList, Judged, OwnFields, RedirectError, Source, Stream};
+use super::source::{
+    Batch, Body, HeaderList, Judged, OwnFields, RedirectError, Source, Stream, judge_response,
+};
 use super::url::Url;
-use crate::work::{Failure, NotIssued};
+use crate::work::{Failure, IdleClose, NotIssued};
 
 /// Requests, and the order in which each server is asked for them.
 pub(super) struct Requests {
     pub(super) all: Vec<Request>,
     /// Their HTTP/1.1 messages, and whether they are HEAD requests.
     pub(super) rendered: Vec<(Vec<u8>, bool)>,
+    /// Tells what becomes of each if the server closes the connection before it answers.
+    pub(super) idle_closes: Vec<IdleClose>,
     /// For each server places in `all`, over and over.
     pub(super) orders: Vec<Vec<usize>>,
     /// The server of each node: clients are spread over nodes, and a server may be several.
@@ -72,6 +76,11 @@ impl Requests {
             .collect()
     }
 
+    /// Returns true if the body of a response is looked at.
+    pub(super) fn read_bodies(&self) -> bool {
+        self.all.iter().any(|request| request.expect.body.is_some())
+    }
+
     /// Returns how long `client` of a closed load waits before its next request.
     pub(super) fn pause(&self, client: u32, now: Instant) -> Duration {
         self.pace.as_ref().map_or(Duration::ZERO, |pace| pace(client, now))
@@ -114,6 +123,10 @@ impl Fixed {
 }
 
 impl Source for Fixed {
+    fn reads_bodies(&self) -> bool {
+        self.requests.read_bodies()
+    }
+
     fn operations(&self) -> Vec<String> {
         self.requests.operations()
     }
@@ -129,7 +142,8 @@ impl Source for Fixed {
         let place = self.order.next(&self.requests, node, ticket);
         let (message, is_head) = &self.requests.rendered[place];
         out.extend_from_slice(message);
-        Ok(Batch { operation: place, responses: 1, is_head: *is_head })
+        let idle_close = self.requests.idle_closes[place];
+        Ok(Batch { operation: place, responses: 1, is_head: *is_head, idle_close })
     }
 
     fn header_lists(&self, node: usize) -> Vec<Option<HeaderList>> {
@@ -139,12 +153,13 @@ impl Source for Fixed {
     #[inline]
     fn stream(&mut self, _: u32, node: usize, ticket: u64) -> Result<Stream<'_>, NotIssued> {
         let operation = self.order.next(&self.requests, node, ticket);
-        let body = &self.requests.all[operation].body;
-        Ok(Stream { operation, path: None, fields: OwnFields::default(), body })
+        let (body, idle_close) =
+            (&self.requests.all[operation].body, self.requests.idle_closes[operation]);
+        Ok(Stream { operation, path: None, fields: OwnFields::default(), body, idle_close })
     }
 
     #[inline]
-    fn judge(&mut self, operation: usize, status: u16, body: &[u8]) -> Result<(), Failure> {
+    fn judge(&mut self, operation: usize, status: u16, body: Body<'_>) -> Result<(), Failure> {
         self.requests.all[operation].expect.judge(status, body)
     }
 
@@ -156,7 +171,7 @@ impl Source for Fixed {
         {
             return Judged::Redirect;
         }
-        self.judge(operation, response.status, response.body).into()
+        judge_response(self, operation, response)
     }
 
     fn follow(
@@ -194,19 +209,16 @@ impl Source for Fixed {
 /// request's path (RFC 3986 section 5.2, without removing dots, which servers do).
 fn redirect(from: &Url, location: &str) -> Result<String, RedirectError> {
     let location = location.split_once('#').map_or(location, |(before, _)| before);
+    // A reference without a scheme has that of the request (RFC 3986 section 4.2).
+    let with_scheme = location.starts_with("//").then(|| format!("{}:{location}", from.scheme()));
+    let location = with_scheme.as_deref().unwrap_or(location);
     if location.contains("://") {
         let to = Url::parse(location).map_err(RedirectError::NoUrl)?;
         if (to.tls, &to.host, to.port) != (from.tls, &from.host, from.port) {
-            return Err(RedirectError::Elsewhere(Some(format!(
-                "{}://{}",
-                to.scheme(),
-                to.authority
-            ))));
+            let server = format!("{}://{}", to.scheme(), to.authority);
+            return Err(RedirectError::Elsewhere(server));
         }
         return Ok(to.target);
-    }
-    if location.starts_with("//") {
-        return Err(RedirectError::Elsewhere(None));
     }
     if location.chars().any(|c| c.is_whitespace() || c.is_control()) {
         return Err(RedirectError::Unsendable);
@@ -257,6 +269,7 @@ mod tests {
         check("http://a:1", Ok("/"));
         check("http://a:2/x", Err("a redirect to another server, `http://a:2`"));
         check("https://a:1/x", Err("a redirect to another server, `https://a:1`"));
-        check("//b/x", Err("a redirect to another server"));
+        check("//a:1/x", Ok("/x"));
+        check("//b/x", Err("a redirect to another server, `http://b`"));
     }
 }

@@ -35,18 +35,29 @@ pub use request::{
     HeaderError, METHODS, MethodError, Request, check_headers, is_allowed_in_http2, parse_header,
     parse_method,
 };
-pub use servers::{locate, tls_target};
-pub use source::{Batch, HeaderList, Judged, OwnFields, RedirectError, Source, Stream};
+pub use servers::{Detour, locate, tls_target};
+pub use source::{Batch, Body, HeaderList, Judged, OwnFields, RedirectError, Source, Stream};
 pub use url::{Url, UrlError};
 pub use words::{RequestWords, UnknownWord};
 
 use crate::tls::TlsOptions;
 use crate::together::Together;
 use crate::transport::Target;
+use crate::work::IdleClose;
 use crate::{Connections, Drive, EngineError, Live, LoadError};
 use driven::HttpWork;
 use fixed::{Fixed, Requests, deal};
 use worded::Worded;
+
+/// Bytes of a body that is looked at, over either version of HTTP.
+const BODY_MAX: usize = 1 << 30;
+/// Bytes that are kept of a body that nobody looks at, for the text of a failure.
+const BODY_BEGINNING: usize = 16 << 10;
+
+/// Returns how many bytes of a body are taken and how many are kept at most.
+fn body_limits(reads_bodies: bool) -> (usize, usize) {
+    if reads_bodies { (BODY_MAX, BODY_MAX) } else { (usize::MAX, BODY_BEGINNING) }
+}
 
 /// The version of HTTP to speak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,10 +81,14 @@ pub struct Plan {
     pub tls: TlsOptions,
     /// How many single results each thread keeps.
     pub capture: u64,
+    /// Returns what becomes of a request with this method if the server closes its connection before it answers.
+    pub idle_close: fn(&str) -> IdleClose,
     /// Holds clients of a closed load back.
     pub pace: Option<ThinkTime>,
     /// Where to connect to instead of the URLs' own servers: a proxy that takes whole URLs.
     pub proxy: Option<Url>,
+    /// Where to connect to instead of some servers, whose names stay.
+    pub detours: Vec<Detour>,
 }
 
 /// The results of a load.
@@ -93,6 +108,21 @@ pub struct Ready {
 }
 
 impl Plan {
+    /// Returns a plan of these requests over HTTP/1.1, as a server on this machine is asked.
+    pub fn new(requests: Vec<Request>) -> Self {
+        Self {
+            requests,
+            protocol: Protocol::One,
+            follow_redirects: false,
+            tls: TlsOptions::default(),
+            capture: 0,
+            idle_close: IdleClose::of_method,
+            pace: None,
+            proxy: None,
+            detours: Vec::new(),
+        }
+    }
+
     /// Resolves names and sees that each server accepts a connection, so that what cannot work
     /// fails at once and says why.
     pub fn ready(self, keep_alive: bool) -> Result<Ready, LoadError> {
@@ -112,7 +142,7 @@ impl Plan {
         }
         let any_tls = servers.iter().any(|(url, _)| url.tls);
         let config = any_tls.then(|| self.tls.config(self.protocol)).transpose()?;
-        let located = servers.iter().map(|(url, _)| locate(url, config.as_ref()));
+        let located = servers.iter().map(|(url, _)| locate(url, config.as_ref(), &self.detours));
         let located = located.collect::<Result<Vec<_>, _>>()?;
         let orders = (0..servers.len()).map(|server| {
             let here: Vec<usize> =
@@ -121,15 +151,20 @@ impl Plan {
             deal(&weights).into_iter().map(|dealt| here[dealt]).collect()
         });
         let weights: Vec<u32> = servers.iter().map(|(_, weight)| *weight).collect();
-        let server_of = deal(&weights);
+        // A server's clients are spread over its addresses.
+        let turns = located.iter().map(Vec::len).max().unwrap_or(1);
+        let dealt = deal(&weights);
+        let server_of: Vec<usize> = std::iter::repeat_n(dealt, turns).flatten().collect();
         let rendered = self.requests.iter().map(|request| {
             let mut bytes = Vec::new();
             let whole = self.proxy.is_some().then(|| request.url.shown());
             request.write_http1(whole.as_deref(), keep_alive, &mut bytes);
             (bytes, request.is_head())
         });
+        let idle_closes = self.requests.iter().map(|request| (self.idle_close)(&request.method));
         let requests = Requests {
             rendered: rendered.collect(),
+            idle_closes: idle_closes.collect(),
             orders: orders.collect(),
             server_of: server_of.clone(),
             keep_alive,
@@ -138,7 +173,13 @@ impl Plan {
             pace: self.pace.clone(),
             all: self.requests.clone(),
         };
-        let targets = server_of.into_iter().map(|server| located[server].clone()).collect();
+        let mut taken = vec![0; located.len()];
+        let targets = server_of.into_iter().map(|server| {
+            let addresses = &located[server];
+            taken[server] += 1;
+            addresses[(taken[server] - 1) % addresses.len()].clone()
+        });
+        let targets = targets.collect();
         drop(servers);
         Ok(Ready { requests: Arc::new(requests), targets, plan: self })
     }
@@ -248,7 +289,9 @@ fn drive_works(
 ) -> Result<(HttpOutcome, u64), EngineError> {
     let answers = Arc::new(Mutex::new(Answers::default()));
     let work = |share| works(share, answers.clone());
-    let (measurement, next) = crate::drive(targets, drive, together, work, interrupted, progress)?;
+    let driven = crate::drive(targets, drive, together, work, interrupted, progress)?;
+    let (mut measurement, next) = driven;
     let answers = std::mem::take(&mut *answers.lock().unwrap_or_else(PoisonError::into_inner));
+    measurement.oddities = answers.oddities.iter().map(|odd| odd.text().to_owned()).collect();
     Ok((HttpOutcome { measurement, answers }, next))
 }

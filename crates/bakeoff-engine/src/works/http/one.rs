@@ -6,14 +6,12 @@ use bakeoff_core::measurement::ErrorKind;
 use bakeoff_wire::http1::{Connection, Limits, Response};
 
 use super::answers::Tally;
+use super::body_limits;
 use super::source::{Judged, RedirectError, Source};
-use crate::work::{Done, Failure, Issued, NotIssued, Pendings, Success, Tag};
+use crate::work::{Done, Failure, IdleClose, Issued, NotIssued, Pendings, Success, Tag};
 
 /// Redirects that are followed for one request: what Go's client and browsers settle on.
 const HOPS_MAX: u8 = 10;
-/// Bytes of a response's body that are taken at most.
-const BODY_MAX: usize = 1 << 30;
-
 /// One connection, with the request or the pipelined requests that are under way on it.
 pub(super) struct OneConnection {
     pub(super) connection: Connection,
@@ -27,9 +25,11 @@ pub(super) struct OneConnection {
 }
 
 impl OneConnection {
-    pub(super) fn new() -> Self {
+    /// Makes a connection. `reads_bodies`: they are kept.
+    pub(super) fn new(reads_bodies: bool) -> Self {
+        let (max_body, kept_body) = body_limits(reads_bodies);
         Self {
-            connection: Connection::new(Limits { max_body: BODY_MAX, ..Limits::default() }),
+            connection: Connection::new(Limits { max_body, kept_body, ..Limits::default() }),
             operation: 0,
             unissued: 0,
             next_tag: 0,
@@ -47,10 +47,10 @@ impl OneConnection {
         tag: Tag,
         ticket: u64,
         out: &mut Vec<u8>,
-    ) -> Result<Issued<()>, NotIssued> {
+    ) -> Result<Issued<IdleClose>, NotIssued> {
         if self.unissued > 0 {
             self.unissued -= 1;
-            return Ok(Issued { operation: self.operation, pending: () });
+            return Ok(Issued { operation: self.operation, pending: IdleClose::Broken });
         }
         if !self.connection.is_ready() || self.ending {
             return Err(NotIssued::Busy);
@@ -62,7 +62,8 @@ impl OneConnection {
         self.operation = batch.operation;
         self.unissued = batch.responses - 1;
         self.next_tag = tag;
-        Ok(Issued { operation: batch.operation, pending: () })
+        let pending = if batch.responses == 1 { batch.idle_close } else { IdleClose::Broken };
+        Ok(Issued { operation: batch.operation, pending })
     }
 
     /// The connection, and what takes its responses.
@@ -112,7 +113,7 @@ pub(super) struct Delivery<'a, P> {
     pub(super) followed: Option<bool>,
 }
 
-impl<P: Pendings<()>> Delivery<'_, P> {
+impl<P: Pendings<IdleClose>> Delivery<'_, P> {
     #[inline]
     pub(super) fn take(&mut self, response: &Response<'_>) {
         *self.ending |= !response.keep_alive || !self.to.keep_alive;
@@ -125,7 +126,8 @@ impl<P: Pendings<()>> Delivery<'_, P> {
             },
         };
         *self.hops = 0;
-        self.to.tally.answer(response.status, response.body.len());
+        self.to.tally.answer(response.status, response.length);
+        self.to.tally.met(response.oddities);
         let tag = *self.next_tag;
         *self.next_tag += 1;
         if self.pendings.take(tag).is_some() {

@@ -6,7 +6,7 @@ use bakeoff_core::template::Template;
 
 use super::expect::Expect;
 use super::url::Url;
-use super::words::{Message, MessageBody, RequestWords, values};
+use super::words::{Framing, Message, MessageBody, RequestWords, values};
 
 /// A request that is asked for again and again.
 #[derive(Clone)]
@@ -21,6 +21,8 @@ pub struct Request {
     pub headers: Vec<(String, String)>,
     /// Its body; empty for none.
     pub body: Vec<u8>,
+    /// True if the body goes out in chunks over HTTP/1.1, without its length.
+    pub chunked: bool,
     /// How often it is asked for, compared with the others.
     pub weight: u32,
     /// Conditions on its response.
@@ -41,6 +43,7 @@ impl Request {
             url,
             headers: Vec::new(),
             body: Vec::new(),
+            chunked: false,
             weight: 1,
             expect: Expect::default(),
             words: None,
@@ -87,15 +90,19 @@ impl Request {
                 header(name, self.header_value(place));
             }
         }
-        let wants_length =
-            !self.body.is_empty() || matches!(&*self.method, "POST" | "PUT" | "PATCH");
+        let has_length = matches!(&*self.method, "POST" | "PUT" | "PATCH");
+        let framing = match self.body.is_empty() {
+            false if self.chunked => Framing::Chunks,
+            true if !has_length => Framing::NoBody,
+            _ => Framing::Length,
+        };
         let closes = !keep_alive && !self.has("connection");
         let body = match words.and_then(|words| words.body.clone()) {
             Some(template) => MessageBody::Words(template),
             None => MessageBody::Fixed(self.body.clone()),
         };
         let tail = if closes { "Connection: close\r\n\r\n" } else { "\r\n" };
-        Message { head, wants_length, tail, body }
+        Message { head, framing, tail, body }
     }
 
     fn header_value(&self, place: usize) -> Template {
@@ -278,6 +285,17 @@ mod tests {
             "POST /b HTTP/1.1\r\nHOST: x\r\nuser-agent: y\r\nConnection: z\r\n\
              Content-Length: 4\r\n\r\nbody"
         );
+    }
+
+    #[test]
+    fn a_body_may_go_out_in_chunks() {
+        let mut request = Request::get(Url::parse("http://a/").unwrap());
+        (request.body, request.chunked) = (vec![b'x'; (16 << 10) + 2], true);
+        let sent = text(&request, true);
+        let (head, body) = sent.split_once("\r\n\r\n").unwrap();
+        assert!(head.ends_with("\r\nTransfer-Encoding: chunked"), "{head}");
+        let whole = "x".repeat(16 << 10);
+        assert_eq!(body, format!("4000\r\n{whole}\r\n2\r\nxx\r\n0\r\n\r\n"));
     }
 
     #[test]

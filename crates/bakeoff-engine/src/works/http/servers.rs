@@ -5,13 +5,16 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use rustls::{AlertDescription, ClientConfig};
+use serde::{Deserialize, Serialize};
 
 use super::Protocol;
 use super::url::Url;
 use crate::LoadError;
 use crate::asking::shake_hands;
+use crate::own_limits::ports_exhausted;
+use crate::tls::refusal::{self, Wording};
 use crate::tls::{TlsOptions, Trust};
 use crate::transport::{Target, TlsTarget};
 
@@ -42,46 +45,108 @@ impl TlsOptions {
     }
 }
 
-/// Returns where the server of a URL listens: the first of its addresses that accepts a connection.
-pub fn locate(url: &Url, tls: Option<&Arc<ClientConfig>>) -> Result<Target, LoadError> {
+/// Returns where the server of a URL listens: all of its addresses that accept a connection.
+///
+/// # Errors
+/// When none does, or the first that does will not speak as it is to be spoken to.
+pub fn locate(
+    url: &Url,
+    tls: Option<&Arc<ClientConfig>>,
+    detours: &[Detour],
+) -> Result<Vec<Target>, LoadError> {
     let authority = format!("{}://{}", url.scheme(), url.authority);
-    let addresses: Vec<SocketAddr> = (&*url.host, url.port)
+    let detour = detours.iter().find(|one| one.is_for(url));
+    let (host, port) = detour.map_or((&*url.host, url.port), |one| (&*one.to.0, one.to.1));
+    let addresses: Vec<SocketAddr> = (host, port)
         .to_socket_addrs()
         .map_err(|error| {
             LoadError::Unreachable(format!(
-                "`{}` of `{authority}` has no address: {error}\nhint: is the name right?",
-                url.host
+                "`{host}` of `{authority}` has no address: {error}\nhint: is the name right?"
             ))
         })?
         .collect();
     let mut seen = io::Error::other("the name has no address");
+    let mut targets: Vec<Target> = Vec::new();
     for address in addresses {
+        if targets.iter().any(|known| known.address == address) {
+            continue;
+        }
         match TcpStream::connect_timeout(&address, CONNECT_WITHIN) {
             Ok(socket) => {
                 let tls = tls.filter(|_| url.tls).map(|config| tls_target(&url.host, config));
                 let target = Target { address, tls: tls.transpose()? };
-                if let Some(tls) = &target.tls {
-                    let agreed =
-                        agreed_protocol(socket, tls).map_err(|error| no_tls(&authority, &error))?;
-                    let wants_http2 = tls.config.alpn_protocols.iter().any(|name| name == H2);
-                    if wants_http2 && agreed.as_deref() != Some(H2) {
-                        return Err(LoadError::Unreachable(format!(
-                            "`{authority}` does not offer HTTP/2 over TLS\nhint: leave HTTP/2 out \
-                             to load it over HTTP/1.1"
-                        )));
-                    }
+                if targets.is_empty() {
+                    check_protocol(socket, &target, &authority)?;
                 }
-                return Ok(target);
+                targets.push(target);
             }
             Err(error) => {
+                if let Some(why) = ports_exhausted(&error) {
+                    return Err(LoadError::Machine(why));
+                }
                 seen = io::Error::new(error.kind(), format!("{address}: {error}"));
             }
         }
     }
-    Err(LoadError::Unreachable(format!(
-        "could not connect to `{authority}`: {seen}\nhint: is the server running, and does it \
-         listen there?"
-    )))
+    if targets.is_empty() {
+        return Err(LoadError::Unreachable(format!(
+            "could not connect to `{authority}`: {seen}\nhint: is the server running, and does it \
+             listen there?"
+        )));
+    }
+    Ok(targets)
+}
+
+/// A server that is connected to elsewhere than its URL says, as curl's `--connect-to` does it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Detour {
+    /// Host and port of the URL; `None` stands for any.
+    from: (Option<String>, Option<u16>),
+    /// Where its connections go instead.
+    to: (String, u16),
+}
+
+impl Detour {
+    /// Reads `HOST:PORT:ADDR:PORT`, where the first two may be empty and an address of IPv6 stands in brackets.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (host, rest) = host_of(text)?;
+        let (port, rest) = rest.split_once(':')?;
+        let (to, to_port) = host_of(rest)?;
+        let port = if port.is_empty() { None } else { Some(port.parse().ok()?) };
+        let to_port = to_port.parse().ok().filter(|port| *port > 0)?;
+        let host = (!host.is_empty()).then(|| host.to_owned());
+        (!to.is_empty()).then(|| Self { from: (host, port), to: (to.to_owned(), to_port) })
+    }
+
+    fn is_for(&self, url: &Url) -> bool {
+        let (host, port) = &self.from;
+        host.as_ref().is_none_or(|host| host.eq_ignore_ascii_case(&url.host))
+            && port.is_none_or(|port| port == url.port)
+    }
+}
+
+/// Takes a host off the beginning of a text, and the colon after it.
+fn host_of(text: &str) -> Option<(&str, &str)> {
+    match text.strip_prefix('[') {
+        Some(rest) => {
+            let (host, rest) = rest.split_once(']')?;
+            Some((host, rest.strip_prefix(':')?))
+        }
+        None => text.split_once(':'),
+    }
+}
+
+/// Sees that a server will speak TLS, and HTTP/2 where that is asked for.
+fn check_protocol(socket: TcpStream, target: &Target, authority: &str) -> Result<(), LoadError> {
+    let Some(tls) = &target.tls else { return Ok(()) };
+    let agreed = agreed_protocol(socket, tls).map_err(|error| no_tls(authority, &error))?;
+    let wants_http2 = tls.config.alpn_protocols.iter().any(|name| name == H2);
+    if wants_http2 && agreed.as_deref() != Some(H2) {
+        return Err(LoadError::Unreachable(format!(
+            "`{authority}` does not offer HTTP/2 over TLS\nhint: leave HTTP/2 out to load it over HTTP/1.1"
+        )));
+    }
+    Ok(())
 }
 
 /// Does TLS's handshake once, so that a certificate that nobody trusts is told before the load.
@@ -92,22 +157,19 @@ fn agreed_protocol(mut socket: TcpStream, tls: &TlsTarget) -> io::Result<Option<
 }
 
 fn no_tls(authority: &str, error: &io::Error) -> LoadError {
-    let hint = match error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>()) {
-        Some(rustls::Error::InvalidCertificate(_)) => {
-            "`--ca FILE` trusts whom that authority has signed, `--insecure` anybody"
-        }
-        Some(rustls::Error::InvalidMessage(_)) => "does it speak TLS on this port?",
-        // Servers written in Go say so of a certificate that is missing.
-        Some(rustls::Error::AlertReceived(
-            AlertDescription::CertificateRequired | AlertDescription::BadCertificate,
-        )) => "it demands a certificate of its clients: `--cert FILE` and `--key FILE` show one",
-        Some(rustls::Error::AlertReceived(AlertDescription::UnknownCA)) => {
-            "it does not trust who signed the certificate of `--cert`"
-        }
-        _ => "does it want a certificate (`--cert`), or speak TLS at all?",
+    let (what, hint) = match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => (
+            format!("it said nothing for {CONNECT_WITHIN:?}"),
+            "the server may be overloaded, or may not speak TLS on this port",
+        ),
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => (
+            "it closed the connection during the handshake".to_owned(),
+            "it may not speak TLS on this port: try `http://`",
+        ),
+        _ => (refusal::io_text(error), refusal::hint(refusal::of_io(error), Wording::Options)),
     };
     LoadError::Unreachable(format!(
-        "could not agree on TLS with `{authority}`: {error}\nhint: {hint}"
+        "could not agree on TLS with `{authority}`: {what}\nhint: {hint}"
     ))
 }
 
@@ -117,4 +179,22 @@ pub fn tls_target(host: &str, config: &Arc<ClientConfig>) -> Result<TlsTarget, L
         LoadError::Input(format!("`{host}` is no name that a certificate could have"), None)
     })?;
     Ok(TlsTarget { name, config: config.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_led_elsewhere_by_host_and_port() {
+        let url = |text| Url::parse(text).unwrap();
+        let detour = Detour::parse("a.example:80:127.0.0.1:8080").unwrap();
+        assert!(detour.is_for(&url("http://A.example/")) && !detour.is_for(&url("http://b/")));
+        assert!(!detour.is_for(&url("https://a.example/")));
+        assert_eq!(Detour::parse("::[::1]:9").unwrap().to, ("::1".to_owned(), 9));
+        assert!(Detour::parse("::h:9").unwrap().is_for(&url("http://b/")));
+        for wrong in ["", "a", "a:1", "a:1:b", "a:x:b:2", "a:1::2", "a:1:b:0", "[::1:1:b:2"] {
+            assert_eq!(Detour::parse(wrong), None, "{wrong}");
+        }
+    }
 }

@@ -6,11 +6,12 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use bakeoff_core::measurement::ErrorKind;
 use bakeoff_wire::http1::Response;
 use bakeoff_wire::http2;
 
 use super::url::UrlError;
-use crate::work::{Failure, NotIssued, OperationTiming};
+use crate::work::{Failure, IdleClose, NotIssued, OperationTiming};
 
 /// Reason why a redirect is not followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,8 +26,8 @@ pub enum RedirectError {
     NotUtf8,
     /// Its Location is no URL.
     NoUrl(UrlError),
-    /// It leads to another server: scheme and authority, where the Location has both.
-    Elsewhere(Option<String>),
+    /// It leads to another server: scheme and authority.
+    Elsewhere(String),
     /// Its Location holds what a request cannot.
     Unsendable,
 }
@@ -39,8 +40,7 @@ impl fmt::Display for RedirectError {
             Self::ConnectionEnds => to.write_str("a redirect on a connection that ends"),
             Self::NotUtf8 => to.write_str("a location that is not UTF-8"),
             Self::NoUrl(error) => write!(to, "a location that is no URL: {error}"),
-            Self::Elsewhere(Some(server)) => write!(to, "a redirect to another server, `{server}`"),
-            Self::Elsewhere(None) => to.write_str("a redirect to another server"),
+            Self::Elsewhere(server) => write!(to, "a redirect to another server, `{server}`"),
             Self::Unsendable => to.write_str("a location that cannot be sent"),
         }
     }
@@ -64,6 +64,8 @@ pub struct Batch {
     pub responses: u32,
     /// Whether the responses have no bodies.
     pub is_head: bool,
+    /// Tells what becomes of them if the server closes the connection before it answers.
+    pub idle_close: IdleClose,
 }
 
 /// Header fields of an HTTP/2 request, pseudo-headers first, names in lower case.
@@ -100,6 +102,17 @@ pub struct Stream<'a> {
     pub fields: OwnFields<'a>,
     /// Its body; empty for none.
     pub body: &'a [u8],
+    /// Tells what becomes of it if the server closes the connection before it answers.
+    pub idle_close: IdleClose,
+}
+
+/// The body of a response.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Body<'a> {
+    /// The body; only its beginning if the source [reads no bodies](Source::reads_bodies).
+    pub bytes: &'a [u8],
+    /// Bytes of the whole body.
+    pub length: usize,
 }
 
 /// The verdict on a response.
@@ -122,12 +135,42 @@ impl From<Result<(), Failure>> for Judged {
     }
 }
 
+/// Judges status and body of an HTTP/1.1 response.
+#[inline]
+pub(super) fn judge_response<S: Source + ?Sized>(
+    source: &mut S,
+    operation: usize,
+    response: &Response<'_>,
+) -> Judged {
+    let body = Body { bytes: response.body, length: response.length };
+    let judged = source.judge(operation, response.status, body);
+    let judged =
+        judged.map_err(|failure| compressed(failure, response.headers.get("content-encoding")));
+    judged.into()
+}
+
+/// Says so of a body that is not what was expected, and is compressed.
+#[cold]
+fn compressed(mut failure: Failure, coding: Option<&[u8]>) -> Failure {
+    if failure.kind == ErrorKind::WrongValue
+        && let Some(coding) = coding.filter(|coding| !coding.eq_ignore_ascii_case(b"identity"))
+    {
+        let coding = coding.escape_ascii();
+        let hint = "`Accept-Encoding: identity` asks for it as it is";
+        failure.what = format!("the body is compressed ({coding}): {hint}; {}", failure.what);
+    }
+    failure
+}
+
 /// Where one worker's requests come from, and where its responses go.
 pub trait Source: Send {
     /// Returns whether [`Self::answered`] wants to be told.
     fn is_timed(&self) -> bool {
         false
     }
+
+    /// Returns true if it looks at bodies beyond their beginning. Those of other sources are counted and dropped.
+    fn reads_bodies(&self) -> bool;
 
     /// The names of its operations; tables have one row each.
     fn operations(&self) -> Vec<String>;
@@ -156,12 +199,12 @@ pub trait Source: Send {
     }
 
     /// Judges an answer.
-    fn judge(&mut self, operation: usize, status: u16, body: &[u8]) -> Result<(), Failure>;
+    fn judge(&mut self, operation: usize, status: u16, body: Body<'_>) -> Result<(), Failure>;
 
     /// Judges a whole HTTP/1.1 response, for a source that looks at more than status and body.
     #[inline]
     fn response(&mut self, operation: usize, response: &Response<'_>) -> Judged {
-        self.judge(operation, response.status, response.body).into()
+        judge_response(self, operation, response)
     }
 
     /// Judges a whole HTTP/2 response, for a source that looks at more than status and body.
@@ -171,7 +214,9 @@ pub trait Source: Send {
         operation: usize,
         response: &http2::Response<'_>,
     ) -> Result<(), Failure> {
-        self.judge(operation, response.status, response.body)
+        let body = Body { bytes: response.body, length: response.length };
+        let judged = self.judge(operation, response.status, body);
+        judged.map_err(|failure| compressed(failure, response.headers.get(b"content-encoding")))
     }
 
     /// Appends the request that follows a redirect; only called where [`Self::response`] finds one.

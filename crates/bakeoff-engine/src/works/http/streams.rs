@@ -4,9 +4,10 @@
 
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_wire::ProtocolError;
-use bakeoff_wire::http2::{Connection, Event, HeadersId, Response, Settings, StreamId};
+use bakeoff_wire::http2::{Connection, Event, HeadersId, Response, Settings, StreamId, code};
 use smallvec::SmallVec;
 
+use super::body_limits;
 use super::source::{HeaderList, Stream};
 use crate::work::{Failure, NotIssued, Tag};
 
@@ -26,8 +27,15 @@ type Became<'a> = Result<&'a Response<'a>, Failure>;
 
 impl Streams {
     /// Makes a connection for so many requests under way, whose operations have these header lists.
-    pub(super) fn new(in_flight: u32, lists: &[Option<HeaderList>], keep_alive: bool) -> Self {
-        let settings = Settings { max_streams: in_flight, ..Settings::default() };
+    pub(super) fn new(
+        in_flight: u32,
+        lists: &[Option<HeaderList>],
+        keep_alive: bool,
+        reads_bodies: bool,
+    ) -> Self {
+        let (max_body, kept_body) = body_limits(reads_bodies);
+        let settings =
+            Settings { max_streams: in_flight, max_body, kept_body, ..Settings::default() };
         let mut connection = Connection::new(settings);
         let mut prepare = |list: &HeaderList| {
             let list: Vec<_> = list.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
@@ -80,6 +88,10 @@ impl Streams {
             let became = match &event {
                 Event::Response(response) => Ok(response),
                 Event::Piece { .. } => unreachable!("no response is asked for in pieces"),
+                // RFC 9113 sections 6.8 and 8.7: after a GOAWAY, too.
+                Event::Reset { code: code::REFUSED_STREAM } => {
+                    Err(Failure::unprocessed("the server refused the stream".to_owned()))
+                }
                 Event::Reset { code } => {
                     failure(ErrorKind::Reset, format!("the server reset the stream, code {code}"))
                 }
@@ -92,6 +104,11 @@ impl Streams {
     /// Appends what a client says first.
     pub(super) fn open(&mut self, out: &mut Vec<u8>) {
         self.connection.open(out);
+    }
+
+    /// Returns whether the server has said how many requests it takes at once.
+    pub(super) fn is_settled(&self) -> bool {
+        self.connection.is_settled()
     }
 
     /// Returns whether no further request can be sent.

@@ -9,7 +9,7 @@ use bakeoff_core::template::{self, Template};
 
 use super::fixed::{Order, Requests};
 use super::request::Request;
-use super::source::{Batch, HeaderList, OwnFields, Source, Stream};
+use super::source::{Batch, Body, HeaderList, OwnFields, Source, Stream};
 use super::words::{HEAD_SALT, HEADERS_SALT, Message, RequestWords, UnknownWord, values};
 use crate::work::{Failure, NotIssued};
 
@@ -81,6 +81,10 @@ impl Worded {
 }
 
 impl Source for Worded {
+    fn reads_bodies(&self) -> bool {
+        self.requests.read_bodies()
+    }
+
     fn operations(&self) -> Vec<String> {
         self.requests.operations()
     }
@@ -95,7 +99,8 @@ impl Source for Worded {
         let operation = self.order.next(&self.requests, node, ticket);
         self.messages[operation].write(&values(client, ticket, self.seed), &mut self.body, out);
         let is_head = self.requests.all[operation].is_head();
-        Ok(Batch { operation, responses: 1, is_head })
+        let idle_close = self.requests.idle_closes[operation];
+        Ok(Batch { operation, responses: 1, is_head, idle_close })
     }
 
     fn header_lists(&self, node: usize) -> Vec<Option<HeaderList>> {
@@ -130,10 +135,11 @@ impl Source for Worded {
             path: target.is_some().then_some(path),
             fields: OwnFields { bytes: fields, ends: field_ends },
             body: messages[operation].body.bytes(&values, body),
+            idle_close: requests.idle_closes[operation],
         })
     }
 
-    fn judge(&mut self, operation: usize, status: u16, body: &[u8]) -> Result<(), Failure> {
+    fn judge(&mut self, operation: usize, status: u16, body: Body<'_>) -> Result<(), Failure> {
         self.requests.all[operation].expect.judge(status, body)
     }
 
@@ -149,6 +155,7 @@ impl Source for Worded {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::work::IdleClose;
     use crate::works::http::{Url, parse_header};
 
     fn request(url: &str, header: &str, body: &[u8]) -> Request {
@@ -218,6 +225,7 @@ mod tests {
             rendered: Vec::new(),
             orders: vec![vec![0]],
             server_of: vec![0],
+            idle_closes: vec![IdleClose::Reissued],
             keep_alive: true,
             follow_redirects: false,
             by_proxy: false,

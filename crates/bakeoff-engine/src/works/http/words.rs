@@ -46,12 +46,26 @@ impl RequestWords {
 pub(super) struct Message {
     /// From the method to the last of the user's headers.
     pub(super) head: Template,
-    /// Whether it says how long its body is.
-    pub(super) wants_length: bool,
+    /// How it says where its body ends.
+    pub(super) framing: Framing,
     /// The head's end.
     pub(super) tail: &'static str,
     pub(super) body: MessageBody,
 }
+
+/// How a message says where its body ends (RFC 9112 section 6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// There is none.
+    NoBody,
+    /// By its length.
+    Length,
+    /// In chunks, the last of which is empty.
+    Chunks,
+}
+
+/// Bytes of one chunk of a body.
+const CHUNK_SIZE: usize = 16 << 10;
 
 /// A message's body.
 pub(super) enum MessageBody {
@@ -78,11 +92,22 @@ impl Message {
     pub(super) fn write(&self, values: &WordValues<'_>, room: &mut Vec<u8>, out: &mut Vec<u8>) {
         self.head.write(values, HEAD_SALT, template::verbatim, out);
         let body = self.body.bytes(values, room);
-        if self.wants_length {
-            let _ = write!(out, "Content-Length: {}\r\n", body.len()); // writing into a vector cannot fail
-        }
+        // Writing into a vector cannot fail.
+        let _ = match self.framing {
+            Framing::NoBody => Ok(()),
+            Framing::Length => write!(out, "Content-Length: {}\r\n", body.len()),
+            Framing::Chunks => write!(out, "Transfer-Encoding: chunked\r\n"),
+        };
         out.extend_from_slice(self.tail.as_bytes());
-        out.extend_from_slice(body);
+        if self.framing != Framing::Chunks {
+            return out.extend_from_slice(body);
+        }
+        for chunk in body.chunks(CHUNK_SIZE) {
+            let _ = write!(out, "{:x}\r\n", chunk.len());
+            out.extend_from_slice(chunk);
+            out.extend_from_slice(b"\r\n");
+        }
+        out.extend_from_slice(b"0\r\n\r\n");
     }
 }
 

@@ -89,6 +89,10 @@ impl KvWork {
     /// Judges an answer, and finds out whether the operation has another request.
     pub(super) fn step(&mut self, mut pending: Pending, answer: Answer<'_>) -> Step {
         match (pending.halves, answer) {
+            (_, Answer::Unprocessed(what)) => {
+                self.end_write(&pending, WriteOutcome::NotSent);
+                Step::Done(Err(Failure::unprocessed(what)))
+            }
             (Halves::One, answer) => Step::Done(self.judge(&pending, answer)),
             (_, Answer::Failed(kind, what)) => {
                 self.end_write(&pending, WriteOutcome::Unknown);

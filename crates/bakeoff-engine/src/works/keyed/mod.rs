@@ -34,7 +34,9 @@ use self::source::FINDINGS_EXAMPLES_MAX;
 pub use self::source::{Findings, Source};
 use crate::together::Together;
 use crate::transport::Target;
-use crate::work::{Done, Failure, Issued, NotIssued, Pendings, Session, Success, Tag, Work};
+use crate::work::{
+    Done, Failure, IdleClose, Issued, NotIssued, Pendings, Session, Success, Tag, Work,
+};
 use crate::{Drive, EngineError, Live};
 
 /// One operation, for a system's session to put into bytes.
@@ -85,6 +87,8 @@ pub enum Answer<'a> {
     Missing,
     /// The names of a `list`, with or without their directory.
     Names(&'a mut dyn Iterator<Item = &'a [u8]>),
+    /// The system has certainly not processed it: it may be sent again.
+    Unprocessed(String),
     /// The system could not, would not, or answered what it must not.
     Failed(ErrorKind, String),
 }
@@ -93,6 +97,11 @@ pub enum Answer<'a> {
 pub trait KvSession: Session + Send {
     /// The connection is for one operation: says so to the peer, where the protocol has a way.
     fn only_one(&mut self) {}
+
+    /// Returns true if servers close connections of this protocol between two operations, as those of HTTP do.
+    fn may_close_idle(&self) -> bool {
+        false
+    }
 
     /// Appends the bytes of an operation. `false`: the session takes no more at the moment.
     fn request(&mut self, tag: Tag, request: &Request<'_>, out: &mut Vec<u8>) -> bool;
@@ -301,6 +310,16 @@ impl Work for KvWork {
                 done.push(Done { tag, result });
             }
         })
+    }
+
+    fn after_idle_close(&self, session: &dyn KvSession, pending: &Pending) -> IdleClose {
+        match pending.operation {
+            _ if !session.may_close_idle() => IdleClose::Broken,
+            Operation::Get | Operation::List | Operation::Scan | Operation::Decrypt => {
+                IdleClose::Reissued
+            }
+            _ => IdleClose::Failed,
+        }
     }
 
     fn give_up(&mut self, pending: Pending, outcome: WriteOutcome) {

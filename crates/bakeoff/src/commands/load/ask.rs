@@ -12,9 +12,9 @@ use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::schedule::{RateProfile, Spacing};
 use bakeoff_core::search::least_rate;
 use bakeoff_core::study::Stop;
-use bakeoff_core::units::count_text;
+use bakeoff_core::units::{count_text, harmless};
 use bakeoff_engine::tls::{Pem, TlsOptions};
-use bakeoff_engine::works::http::{Plan, Protocol, Request};
+use bakeoff_engine::works::http::{Detour, Plan, Protocol, Request};
 use bakeoff_engine::{Connections, Drive, Seconds};
 
 use super::requests;
@@ -71,9 +71,7 @@ pub(super) fn read(args: &LoadArgs) -> Result<Asked, Failure> {
     };
     let drive = drive(args, &course)?;
     let plan = Plan {
-        requests,
         protocol: if args.connection.http2 { Protocol::Two } else { Protocol::One },
-        follow_redirects: false,
         tls: TlsOptions {
             ca: args.connection.ca.clone().map(Pem::File),
             // A PEM file may hold both.
@@ -83,9 +81,8 @@ pub(super) fn read(args: &LoadArgs) -> Result<Asked, Failure> {
             }),
             insecure: args.connection.insecure,
         },
-        capture: 0,
-        pace: None,
-        proxy: None,
+        detours: detours(&args.connection.connect_to)?,
+        ..Plan::new(requests)
     };
     let settings = Settings {
         requests: plan.requests.iter().map(request_shown).collect(),
@@ -99,6 +96,19 @@ pub(super) fn read(args: &LoadArgs) -> Result<Asked, Failure> {
     let fail_if = conditions("--fail-if", &args.result.fail_if)?;
     check_samples(&settings, &fail_if)?;
     Ok(Asked { plan, settings, fail_if, warnings })
+}
+
+/// Reads where connections to some servers go instead.
+fn detours(texts: &[String]) -> Result<Vec<Detour>, Failure> {
+    let read = |text: &String| {
+        Detour::parse(text).ok_or_else(|| {
+            bad(
+                format!("`--connect-to {}` is not `HOST:PORT:ADDRESS:PORT`", harmless(text)),
+                "`--connect-to example.com:443:127.0.0.1:8443`; the first two may be empty",
+            )
+        })
+    };
+    texts.iter().map(read).collect()
 }
 
 /// A percentile that the load has too few requests for would be found unknown, after the load's time.

@@ -127,6 +127,9 @@ impl Page {
                 .map_or_else(String::new, |share| format!(": {} of the window", percent(share)));
             self.alarm(&format!("Stalled: nothing succeeded for {shown}{more}{share}"));
         }
+        for note in part.measurement.notes_on_the_network() {
+            self.line(None, &note);
+        }
         if lost.count > 0 {
             self.line(None, &format!("Connections lost or refused: {}", count_text(lost.count)));
             if let Some(example) = lost.examples.first() {

@@ -240,8 +240,9 @@ impl Session for EtcdSession {
         self.client.open(out);
     }
 
+    /// How many calls the server takes at once is known before the first is sent.
     fn is_open(&self) -> bool {
-        true
+        self.client.is_settled()
     }
 
     fn is_ending(&self) -> bool {
@@ -301,7 +302,14 @@ impl KvSession for EtcdSession {
                     if let (Some(watcher), Asked::WatchedPut) = (watcher.as_mut(), asked) {
                         watcher.forget(tag);
                     }
-                    return on(tag, Answer::Failed(ErrorKind::Status, status.to_string()));
+                    let what = status.to_string();
+                    return on(
+                        tag,
+                        match status.is_unprocessed {
+                            true => Answer::Unprocessed(what),
+                            false => Answer::Failed(ErrorKind::Status, what),
+                        },
+                    );
                 }
             };
             if asked == Asked::WatchedPut {

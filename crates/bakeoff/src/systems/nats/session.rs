@@ -467,7 +467,7 @@ mod tests {
                 Answer::Missing => "missing".to_owned(),
                 Answer::Names(names) => names.map(text).collect::<Vec<_>>().join(" "),
                 Answer::Failed(_, what) => what,
-                Answer::Versioned(..) | Answer::Conflict | Answer::Pairs(_) => "another".to_owned(),
+                _ => "another".to_owned(),
             };
             seen.push(format!("{tag} {answer}"));
         };

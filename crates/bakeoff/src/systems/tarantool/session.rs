@@ -204,9 +204,7 @@ mod tests {
                     format!("{tag} {}", names.join(" "))
                 }
                 Answer::Failed(kind, what) => format!("{tag} {kind:?}: {what}"),
-                Answer::Versioned(..) | Answer::Conflict | Answer::Pairs(_) => {
-                    format!("{tag} another")
-                }
+                _ => format!("{tag} another"),
             });
         })?;
         Ok(seen)

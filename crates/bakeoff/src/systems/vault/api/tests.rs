@@ -38,7 +38,7 @@ fn answer(versioned: bool, operation: Operation, status: u16, body: &str) -> Str
                 format!("names {}", names.map(utf8).collect::<Vec<_>>().join(" "))
             }
             Answer::Failed(kind, what) => format!("{}: {what}", kind.name()),
-            Answer::Versioned(..) | Answer::Conflict | Answer::Pairs(_) => "another".to_owned(),
+            _ => "another".to_owned(),
         };
     });
     seen
