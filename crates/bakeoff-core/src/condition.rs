@@ -234,6 +234,8 @@ enum LimitError {
     Missing(Metric),
     /// It is no quantity of the figure's unit.
     Unreadable(Unreadable),
+    /// It is a number alone, and the figure is a latency.
+    NoUnit(f64),
     /// It is shorter than the shortest silence that is known.
     ShortSilence,
     /// It is no number of errors.
@@ -252,6 +254,10 @@ impl fmt::Display for LimitError {
                 };
                 write!(to, "no limit stands behind the comparison: write `{example}`")
             }
+            Self::NoUnit(number) => write!(
+                to,
+                "`{number}` is not a duration; it has no unit; did you mean `{number}ms`?"
+            ),
             Self::Unreadable(error) => error.fmt(to),
             Self::ShortSilence => {
                 let least = latency_text(SILENCE_MIN);
@@ -269,7 +275,7 @@ impl std::error::Error for LimitError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Unreadable(error) => Some(error),
-            Self::Missing(_) | Self::ShortSilence | Self::NoCount(_) => None,
+            Self::Missing(_) | Self::NoUnit(_) | Self::ShortSilence | Self::NoCount(_) => None,
         }
     }
 }
@@ -339,6 +345,12 @@ fn limit(metric: Metric, text: &str) -> Result<Limit, LimitError> {
     let text = text.trim();
     if text.is_empty() {
         return Err(LimitError::Missing(metric));
+    }
+    if let (Metric::Latency(..), Ok(number)) = (metric, text.parse::<f64>())
+        && number.is_finite()
+        && number >= 0.0
+    {
+        return Err(LimitError::NoUnit(number));
     }
     Ok(match metric {
         Metric::Latency(which, point) => Limit::Latency(which, point, units::parse_duration(text)?),

@@ -191,9 +191,7 @@ impl<'a> Search<'a> {
 
     /// The best cached program, and those found broken on the way to it.
     ///
-    /// Without a version asked for it is, of what is there, what the first of the sources would have delivered:
-    /// fetching another version some time does not change what such a study runs. With one it is
-    /// the newest that matches.
+    /// It is the newest that matches what was asked for; of equal ones that of the first source.
     pub(super) fn in_cache(&self, look: Look) -> (Option<Installed>, Vec<(Entry, Damage)>) {
         let rank = |entry: &Entry| {
             let at = |source: &Source| source.slug() == entry.manifest.source_kind;
@@ -214,7 +212,7 @@ impl<'a> Search<'a> {
         entries.sort_by(|a, b| {
             let newest = newer(&b.manifest.version, &a.manifest.version);
             let first = rank(a).cmp(&rank(b));
-            if self.wanted.is_some() { newest.then(first) } else { first.then(newest) }
+            newest.then(first)
         });
         let mut broken = Vec::new();
         for entry in entries {

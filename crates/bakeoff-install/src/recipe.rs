@@ -338,3 +338,65 @@ impl Source {
         }
     }
 }
+
+impl Recipe {
+    /// Returns the versions that its sources list, if a version is older than all of them.
+    pub fn newer_than(&self, version: &str) -> Option<String> {
+        let listed = self.sources.iter().flat_map(|source| match source {
+            Source::Archive { versions, .. }
+            | Source::GoModule { versions, .. }
+            | Source::GoLibrary { versions, .. }
+            | Source::GoPrograms { versions, .. }
+            | Source::Maven { versions, .. } => *versions,
+            _ => &[],
+        });
+        // Patches of one minor version are maintained together.
+        let minor = |version: &str| -> Option<(u32, u32)> {
+            let mut numbers = version.split('.').map(|part| part.parse().ok());
+            Some((numbers.next()??, numbers.next()??))
+        };
+        let own = minor(version)?;
+        let mut newer: Vec<(u32, u32, &str)> = Vec::new();
+        for listed in listed {
+            let (major, of) = minor(listed)?;
+            if (major, of) <= own {
+                return None;
+            }
+            newer.push((major, of, listed));
+        }
+        newer.sort_unstable();
+        newer.dedup();
+        let names: Vec<&str> = newer.iter().rev().map(|(_, _, version)| *version).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod version_tests {
+    use super::*;
+    use crate::{Algorithm, Member};
+
+    #[test]
+    fn version_below_all_that_are_listed_is_outdated() {
+        let recipe = Recipe {
+            system: "x",
+            shape: Shape::Binary { executable: "x", version_args: &[] },
+            sources: &[
+                Source::Archive {
+                    url: "",
+                    checksums: "",
+                    algorithm: Algorithm::Sha256,
+                    member: Member::File(""),
+                    versions: &["3.6.16", "3.7.3", "3.5.33"],
+                    pins: &[],
+                },
+                Source::GoModule { module: "", package: "", versions: &["3.7.3"], takes: "" },
+            ],
+        };
+        let newer = |version| recipe.newer_than(version);
+        assert_eq!(newer("3.4.23").as_deref(), Some("3.7.3, 3.6.16, 3.5.33"));
+        for fine in ["3.5.1", "3.6.0", "4.0", "unknown"] {
+            assert_eq!(newer(fine), None, "{fine}");
+        }
+    }
+}

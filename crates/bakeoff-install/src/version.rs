@@ -29,6 +29,8 @@ impl FromStr for VersionRequest {
     fn from_str(text: &str) -> Result<Self, NotAVersion> {
         let bare = text.trim();
         let bare = bare.strip_prefix('v').unwrap_or(bare);
+        // `3.6.x` is how people say `3.6`.
+        let bare = [".x", ".X", ".*"].iter().find_map(|any| bare.strip_suffix(any)).unwrap_or(bare);
         // The version becomes part of paths, URLs and arguments, so little is let through.
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '~');
         let starts_well = bare.starts_with(|c: char| c.is_ascii_digit());

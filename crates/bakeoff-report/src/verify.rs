@@ -116,6 +116,22 @@ fn trials(record: &Record) -> Verified {
             faults.push(format!("trial {} is none of the order", name.number + 1));
         }
     }
+    let machines: Vec<&str> = header.environment.machines.iter().map(|one| &*one.name).collect();
+    for trial in record.trials.iter().filter(|trial| !trial.stages.is_empty()) {
+        let used: Vec<&str> = trial.machines.iter().map(|one| &*one.name).collect();
+        if used != machines {
+            let text = |names: &[&str]| match names {
+                [] => "the coordinator alone".to_owned(),
+                names => names.join(", "),
+            };
+            faults.push(format!(
+                "trial {} ran on {}, and the run on {}",
+                trial.trial.number + 1,
+                text(&used),
+                text(&machines)
+            ));
+        }
+    }
     let (done, all) = (record.trials.len(), header.order.len());
     let seed = header.seed;
     Verified::of_faults(

@@ -67,7 +67,10 @@ pub(crate) enum Command {
         name: Option<String>,
     },
     /// List the systems: where each comes from, what it can do, what it guarantees
-    Systems,
+    Systems {
+        /// The system to show alone
+        name: Option<String>,
+    },
     /// Fetch a system's program into bakeoff's cache, without root
     Install {
         /// etcd, etcd@3.6, consul@1.20.1, …

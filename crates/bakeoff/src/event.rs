@@ -29,6 +29,8 @@ pub(crate) trait Reporter {
 pub(crate) enum Event<'a> {
     /// A program is looked for, fetched or built: a line of the installer's.
     Installing { line: &'a str },
+    /// A system is older than all versions of it that bakeoff's sources list.
+    Outdated { system: &'a str, version: &'a str, newer: &'a str },
     /// A system that runs already is asked who it is.
     SystemAsked { system: &'a str, endpoints: &'a str },
     /// A system's servers are started, outside of a trial.
@@ -78,7 +80,7 @@ pub(crate) enum Event<'a> {
     /// A machine of the run is lost, and with it so many trials that are missing.
     MachineLost { why: &'a str, left: usize },
     /// No further trial follows. `resume` goes on with what is missing.
-    RunFinished { complete: bool, resume: &'a str, folder: &'a Path },
+    RunFinished { complete: bool, resume: &'a str, folder: &'a Path, on: Option<&'a Path> },
 }
 
 /// A gate that begins, and the time that its first trials may take.

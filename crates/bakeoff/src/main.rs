@@ -108,7 +108,7 @@ fn obey(
         Command::Gate(args) => return commands::gate::run(args, messages, interrupted),
         Command::Compare(args) => return commands::compare::run(args),
         Command::Studies { name } => commands::catalogue::studies(name.as_deref())?,
-        Command::Systems => commands::catalogue::systems()?,
+        Command::Systems { name } => commands::catalogue::systems(name.as_deref())?,
         Command::Manifests(args) => commands::manifests::write(args)?,
         Command::Install { systems } => {
             commands::catalogue::install(systems, messages, interrupted)?

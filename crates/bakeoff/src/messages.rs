@@ -221,6 +221,10 @@ impl Reporter for Messages {
     fn report(&mut self, event: &Event<'_>) {
         match event {
             Event::Installing { line } => self.line(line),
+            Event::Outdated { system, version, newer } => self.complain(&format!(
+                "`{system}` is version {version}, which is older than all that are maintained ({newer}); a study's \
+                 `version` asks for one of them"
+            )),
             Event::SystemAsked { system, endpoints } => {
                 self.line(&format!("{system}: asking {endpoints}"));
             }
@@ -276,12 +280,14 @@ impl Reporter for Messages {
                 if *left == 1 { "is" } else { "are" }
             )),
             Event::TrialFinished { record, left } => self.trial_finished(record, *left),
-            Event::RunFinished { complete, resume, folder } => {
+            Event::RunFinished { complete, resume, folder, on } => {
                 self.finish();
                 if !complete {
+                    let on = on.map(|file| format!(" --on {}", file.display()));
                     self.line(&format!(
-                        "hint: `bakeoff {resume} --resume {}` goes on with what is missing",
-                        folder.display()
+                        "hint: `bakeoff {resume} --resume {}{}` goes on with what is missing",
+                        folder.display(),
+                        on.unwrap_or_default()
                     ));
                 }
             }

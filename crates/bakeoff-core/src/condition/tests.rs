@@ -177,7 +177,7 @@ fn points_at_the_wrong_word() {
     let check = |text, expected: &str| check(text, &some(), expected);
     check(
         "p99 > 20",
-        "`20` is not a duration; it has no unit; did you mean `20s`?\n  p99 > 20\n        ^^",
+        "`20` is not a duration; it has no unit; did you mean `20ms`?\n  p99 > 20\n        ^^",
     );
     let figures = |name: &str, hint: &str| format!("`{name}` is no figure; {hint}{METRICS}");
     check(

@@ -264,7 +264,12 @@ pub(super) static SYSTEM: Table = Table {
             "Where its nodes tell CPU and memory in Prometheus' text format, for a system with `endpoints`: of the \
              servers themselves, or of node exporters beside them. Each is asked once a second.",
         ),
-        maybe("tls", Form::Table(&TLS), "{ca: ca.pem}", "How `https://` endpoints are verified."),
+        maybe(
+            "tls",
+            Form::Table(&TLS),
+            "{ca: ca.pem}",
+            "How `https://` endpoints, or a `process` that speaks TLS, are verified.",
+        ),
         maybe(
             "credentials",
             Form::Table(&CREDENTIALS),

@@ -119,7 +119,7 @@ impl Pem {
         let name = self.name();
         LoadError::input(
             format!("`{name}` cannot be used for TLS: {why}"),
-            "PEM files are expected",
+            "a PEM file is expected; a certificate and its key belong together",
         )
     }
 }
@@ -236,7 +236,7 @@ impl TlsOptions {
             None => builder.with_no_client_auth(),
             Some((cert, key)) => builder
                 .with_client_auth_cert(cert.certificates()?, key.key()?)
-                .map_err(|error| key.unusable(&error.to_string()))?,
+                .map_err(|error| key.unusable(&refusal::text(&error)))?,
         };
         config.alpn_protocols = alpn.iter().map(|protocol| protocol.to_vec()).collect();
         Ok(Arc::new(config))

@@ -47,6 +47,7 @@ pub fn text(error: &Error) -> String {
             "the server speaks no version or cipher of TLS that bakeoff has (TLS 1.2 and 1.3)"
                 .to_owned()
         }
+        Error::InconsistentKeys(_) => "the key is not that of the certificate".to_owned(),
         Error::NoApplicationProtocol => {
             "the server offers none of the protocols asked for".to_owned()
         }

@@ -324,7 +324,15 @@ impl FailIf {
 
 /// `+3.2 %`, `-12 %`; of shares `+3.2 points`.
 pub(super) fn signed(change: f64, scale: Scale) -> String {
-    let sign = if change < 0.0 { "-" } else { "+" };
+    // What rounds to nothing has no sign, and what grew a hundredfold and more is a factor.
+    if scale == Scale::Ratio && change >= 100.0 {
+        return format!("to {} times", figure_text(change + 1.0));
+    }
+    let sign = match change {
+        change if (change * 1000.0).round() == 0.0 => "",
+        change if change < 0.0 => "-",
+        _ => "+",
+    };
     let unit = match scale {
         Scale::Ratio => "%",
         Scale::Points => "points",
@@ -332,8 +340,7 @@ pub(super) fn signed(change: f64, scale: Scale) -> String {
     let size = change.abs() * 100.0;
     let text = match size {
         size if size < 10.0 => format!("{size:.1}"),
-        size if size < 1e9 => count_text(size.round() as u64),
-        size => figure_text(size),
+        size => count_text(size.round() as u64),
     };
     format!("{sign}{text} {unit}")
 }

@@ -9,6 +9,7 @@ mod workload;
 pub(crate) use audits::audits;
 pub(crate) use workload::{heading, workload};
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bakeoff_core::check::CheckName;
@@ -187,9 +188,17 @@ fn product(of: &SystemRecord) -> String {
 /// So long the cell of a fact may be in a line; settings may be thousands of characters.
 const FACT_MAX: usize = 120;
 
+/// So long the differences may be that are shown in full: they are what a reader looks for.
+const DIFFERENCES_MAX: usize = 400;
+
 /// Returns the beginning of a text that is too long for a line, cut between its parts.
 pub(crate) fn brief(text: &str) -> Option<String> {
-    let (end, _) = text.char_indices().nth(FACT_MAX)?;
+    cut(text, FACT_MAX)
+}
+
+/// Returns the beginning of a text of more characters than `most`, cut between its parts.
+fn cut(text: &str, most: usize) -> Option<String> {
+    let (end, _) = text.char_indices().nth(most)?;
     let part = text[..end].rfind([',', ';']).unwrap_or(end);
     Some(format!("{}, …", &text[..part]))
 }
@@ -197,8 +206,26 @@ pub(crate) fn brief(text: &str) -> Option<String> {
 /// `transport: etcd: TLS 1.3; zookeeper: plain TCP`.
 pub(crate) fn fairness_row(row: &Row, systems: &[String]) -> String {
     let groups = row.groups(systems);
+    // What all have in common says nothing of the differences, and hides them where it is long.
+    let parts: Vec<BTreeSet<&str>> =
+        groups.iter().map(|(cell, _)| cell.split(", ").collect()).collect();
+    let is_common = |part: &str| parts.len() > 1 && parts.iter().all(|all| all.contains(part));
+    let shown = |cell: &str| {
+        if brief(cell).is_none() {
+            return cell.to_owned();
+        }
+        let (common, own): (Vec<&str>, Vec<&str>) =
+            cell.split(", ").partition(|part| is_common(part));
+        let differences = own.join(", ");
+        let differences = cut(&differences, DIFFERENCES_MAX).unwrap_or(differences);
+        match (common.len(), own.is_empty()) {
+            (0, _) => differences,
+            (same, true) => format!("nothing else than the {same} that all have"),
+            (same, false) => format!("{differences}, and {same} that all have"),
+        }
+    };
     let cells: Vec<String> =
-        groups.iter().map(|(cell, names)| format!("{}: {}", and(names), in_brief(cell))).collect();
+        groups.iter().map(|(cell, names)| format!("{}: {}", and(names), shown(cell))).collect();
     format!("{}: {}", row.what, cells.join("; "))
 }
 

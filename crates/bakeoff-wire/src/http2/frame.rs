@@ -83,7 +83,7 @@ impl<'a> Frame<'a> {
 /// The payload's length, at the beginning of a frame.
 pub(super) fn frame_length(header: &[u8]) -> Result<usize, ProtocolError> {
     if header.starts_with(b"HTTP/1.") {
-        return Err(ProtocolError::new("http2: the peer speaks HTTP/1"));
+        return Err(ProtocolError::new("http2: the server speaks HTTP/1 there, leave HTTP/2 out"));
     }
     let length = match header {
         &[a, b, c, ..] => u32::from_be_bytes([0, a, b, c]),

@@ -94,6 +94,7 @@ pub(crate) struct RequestArgs {
 pub(crate) struct ClientArgs {
     /// Clients [default: 64, or 256 where there is a rate; no more than requests]
     #[arg(long, short, value_name = "N", value_parser = clients, help_heading = "Load")]
+    #[arg(aliases = ["concurrency", "connections", "vus", "users"])]
     pub(crate) clients: Option<u32>,
     /// Threads of the load generator [default: one a core, no more than clients]
     #[arg(long, short, value_name = "N", help_heading = "Load")]
@@ -101,7 +102,7 @@ pub(crate) struct ClientArgs {
     pub(crate) threads: Option<u32>,
     /// How long to measure, or each step of it [default: 10s; 5s for each rate of `--find-max`]
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
-    #[arg(help_heading = "Load")]
+    #[arg(aliases = ["duration", "time"], short_alias = 'd', help_heading = "Load")]
     pub(crate) time: Option<Duration>,
     /// Stop after so many requests rather than after a time
     #[arg(long, short = 'n', value_name = "N", value_parser = requests, help_heading = "Load")]
@@ -132,7 +133,7 @@ pub(crate) struct ClientArgs {
 pub(crate) struct OpenLoadArgs {
     /// Open load: requests are due at this rate, whoever is free; with `--find-max` the first rate
     #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Open load")]
-    #[arg(conflicts_with_all = ["ramp", "steps"])]
+    #[arg(aliases = ["qps", "rps"], short_alias = 'q', conflicts_with_all = ["ramp", "steps"])]
     pub(crate) rate: Option<f64>,
     /// From one rate to another, evenly over `--for`
     #[arg(long, value_name = "FROM..TO", value_parser = ramp, help_heading = "Open load")]

@@ -7,7 +7,7 @@ use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{Encryption, Guarantees, PartRecord, SystemRecord};
 use bakeoff_core::study::{self, CredentialForm, Study, Tier};
 use bakeoff_host::ports::Allocator;
-use bakeoff_install::{self as install, Cache, Installed, Seal, VersionRequest};
+use bakeoff_install::{self as install, Cache, Installed, Program, Seal, VersionRequest};
 
 use crate::cluster;
 use crate::cluster::seating::Seating;
@@ -177,7 +177,12 @@ fn component<'a>(
             let own = asked.program.as_deref().map(Path::new);
             let cache = Cache::from_environment()?;
             let progress = &mut |line: &str| reporter.report(&Event::Installing { line });
-            Some(install::install(recipe, wanted.as_ref(), own, &cache, progress, stop)?)
+            let found = install::install(recipe, wanted.as_ref(), own, &cache, progress, stop)?;
+            if let Some(newer) = recipe.newer_than(&found.version) {
+                let (system, version) = (&*asked.name, &*found.version);
+                reporter.report(&Event::Outdated { system, version, newer: &newer });
+            }
+            Some(found)
         }
     };
     let sealed = program.as_ref().map(Seal::take).transpose();
@@ -193,7 +198,12 @@ fn note_program(record: &mut SystemRecord, program: Option<&Installed>) {
         Some(installed) => {
             // A command need not say which version it is.
             record.version = Some(installed.version.clone()).filter(|version| !version.is_empty());
-            record.source = Some(installed.source.clone());
+            record.source = Some(match &installed.program {
+                Program::Java { java_version, .. } => {
+                    format!("{}, run by {java_version}", installed.source)
+                }
+                _ => installed.source.clone(),
+            });
             record.sha256 = Some(installed.sha256.clone());
             record.date.clone_from(&installed.date);
         }

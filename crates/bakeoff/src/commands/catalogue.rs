@@ -40,11 +40,18 @@ pub(crate) fn studies(name: Option<&str>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Lists the systems.
-pub(crate) fn systems() -> Result<(), Failure> {
+/// Lists the systems, or shows the one of this name.
+pub(crate) fn systems(name: Option<&str>) -> Result<(), Failure> {
     let cache = Cache::from_environment()?;
+    let asked = |system: &&&dyn System| name.is_none_or(|name| system.kind().name == name);
     let texts: Vec<String> =
-        systems::registry().iter().map(|system| describe(*system, &cache)).collect();
+        systems::registry().iter().filter(asked).map(|system| describe(*system, &cache)).collect();
+    if let (Some(name), []) = (name, &texts[..]) {
+        let known: Vec<&str> =
+            systems::registry().iter().map(|system| system.kind().name).collect();
+        let hint = study::suggest(name, known.iter().copied(), "there are");
+        return Err(Failure::input(format!("there is no system `{name}`"), hint));
+    }
     messages::output(&texts.join("\n"));
     Ok(())
 }

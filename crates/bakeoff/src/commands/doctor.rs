@@ -19,6 +19,7 @@ use bakeoff_core::units::{ByteCount, latency_text, plural};
 use bakeoff_install::{Runtime, RuntimeFound, RuntimeMissing};
 
 use super::catalogue::{self, MISSING};
+use super::run::refusals::homeless;
 use crate::failure::Failure;
 use crate::generators::order::{Order, duty};
 use crate::machines::describe::{DiskTold, MachineTold};
@@ -69,10 +70,18 @@ pub(crate) fn machines(
     drop(pods);
     let looks: Vec<Look> = cluster.into_iter().chain(looks).collect();
     let lacking = looks.iter().filter(|look| !look.missing.is_empty()).count();
+    let homeless: Vec<_> = match places.kubernetes {
+        None => studies.iter().filter_map(|(_, study)| homeless(study, &places)).collect(),
+        Some(_) => Vec::new(),
+    };
     let (here, complete) = catalogue::looked_at(&studies)?;
     let mut text = looks.into_iter().map(Look::text).collect::<Vec<_>>().join("\n");
     let _ = write!(text, "\nPrograms on this machine, which sends them:\n{here}");
+    for (what, hint) in &homeless {
+        let _ = write!(text, "\n{what}\n  hint: {hint}");
+    }
     text.push_str(&match (lacking, complete) {
+        _ if !homeless.is_empty() => String::new(),
         (0, true) => "\nNothing is missing.".to_owned(),
         (0, false) => "\n`bakeoff run` fetches by itself what bakeoff can fetch.".to_owned(),
         _ if places.kubernetes.is_some() && places.machines.is_empty() => {
@@ -84,7 +93,8 @@ pub(crate) fn machines(
         }
     });
     messages::output(&text);
-    Ok(if lacking == 0 && complete { ExitCode::SUCCESS } else { ExitCode::from(MISSING) })
+    let lacks_nothing = lacking == 0 && complete && homeless.is_empty();
+    Ok(if lacks_nothing { ExitCode::SUCCESS } else { ExitCode::from(MISSING) })
 }
 
 /// A machine as it was found.

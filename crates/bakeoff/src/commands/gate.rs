@@ -88,7 +88,8 @@ fn judged(
         (folder, complete) = runner.go_on(&path, args.trust)?;
     }
     let (resume, path) = ("gate", &*folder.path);
-    reporter.report(&Event::RunFinished { complete, resume, folder: path });
+    let on = args.options.on.as_deref();
+    reporter.report(&Event::RunFinished { complete, resume, folder: path, on });
     conclude(path, args, cases)
 }
 

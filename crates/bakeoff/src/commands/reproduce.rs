@@ -59,7 +59,8 @@ pub(crate) fn run(
     let mut runner = Runner { options: &options, places: None, reporter, interrupted };
     let (seed, order) = runner::order(&study, options.seed);
     let (folder, complete) = runner.begin(study, seed, order, None)?;
-    reporter.report(&Event::RunFinished { complete, resume: "run", folder: &folder.path });
+    let (folder_path, on) = (&*folder.path, options.on.as_deref());
+    reporter.report(&Event::RunFinished { complete, resume: "run", folder: folder_path, on });
     let rendering = Rendering::new(run_folder::read(&folder.path)?.0);
     let page = rendering.write_all(&folder.path)?;
     let found = Reproduction::new(&there, rendering.record());

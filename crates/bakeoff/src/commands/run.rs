@@ -37,7 +37,8 @@ pub(crate) fn run(
         }
         (None, None) => unreachable!("clap asks for one of them"),
     };
-    reporter.report(&Event::RunFinished { complete, resume: "run", folder: &folder.path });
+    let (folder_path, on) = (&*folder.path, args.options.on.as_deref());
+    reporter.report(&Event::RunFinished { complete, resume: "run", folder: folder_path, on });
     conclude(&folder, args.json, args.all)
 }
 

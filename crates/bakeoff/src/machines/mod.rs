@@ -259,11 +259,6 @@ impl Machines {
         Some(format!("{}{why}", lost.to_string().lines().next().unwrap_or_default()))
     }
 
-    /// Returns the names of the machines, in their order.
-    pub(crate) fn names(&self) -> Vec<&str> {
-        self.places.machines.iter().map(|machine| &*machine.name).collect()
-    }
-
     /// Returns the machine of a seat.
     fn at(&self, seat: Seat) -> Option<&Machine> {
         match seat.machine {

@@ -9,6 +9,7 @@ pub(crate) mod crash;
 pub(crate) mod durability;
 pub(crate) mod load;
 pub(crate) mod neighbours;
+pub(crate) mod rights;
 pub(crate) mod routes;
 pub(crate) mod sampling;
 pub(crate) mod split_load;
@@ -162,6 +163,16 @@ impl Ended {
         let text = error.to_string();
         let headline = text.lines().next().unwrap_or_default().to_owned();
         Self::Failed(Failed { headline, text })
+    }
+
+    /// Puts what happened before in front.
+    fn after(self, before: Option<String>) -> Self {
+        match (self, before) {
+            (Self::Failed(Failed { text, .. }), Some(before)) => {
+                Self::failed(format!("{before}\n{text}"))
+            }
+            (ended, _) => ended,
+        }
     }
 }
 
@@ -378,7 +389,21 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         clear()?;
         let ended = self.measure(cluster);
         let cleared = clear();
-        ended.and(cleared)
+        match (ended, cleared) {
+            // What the servers said comes first, and what they left behind after it.
+            (Ok(()), Err(left)) => Err(left.after(self.first_error())),
+            (Err(Ended::Failed(why)), Err(left)) => Err(left.after(Some(why.text))),
+            (ended, _) => ended,
+        }
+    }
+
+    /// Returns the first error of the load, in the servers' words.
+    fn first_error(&self) -> Option<String> {
+        let mut stages = self.record.stages.iter().map(|stage| &stage.measurement);
+        stages.find_map(|measurement| {
+            let (kind, example) = measurement.error_examples().next()?;
+            Some(format!("{}: {}: {}", example.node, kind.name(), example.what))
+        })
     }
 
     /// Starts the system's servers without data.

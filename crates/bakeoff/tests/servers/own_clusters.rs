@@ -315,7 +315,7 @@ fn final_answers_are_final(_: &Case) {
         &at("https", tls, &format!(", tls: {{ca: {ca}}}")),
         4,
         &[
-            "received fatal alert: ",
+            "the server refused the handshake: ",
             "hint: it demands a certificate of its clients: give `cert` and `key`",
         ],
     );

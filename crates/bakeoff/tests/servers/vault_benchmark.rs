@@ -479,7 +479,16 @@ fn names_what_keeps_a_server_from_serving(program: &Path) {
     let address = format!("https://127.0.0.1:{tls_port}");
     over_tls(&address, Some("ca.pem"), 0, &["benchmark complete"]);
     for ca in [Some("other.pem"), None] {
-        over_tls(&address, ca, 4, &["the certificate of", "is not trusted", "-ca_pem_file"]);
+        over_tls(
+            &address,
+            ca,
+            4,
+            &[
+                "its certificate is signed by nobody who is trusted",
+                "is not trusted",
+                "-ca_pem_file",
+            ],
+        );
     }
     over_tls(&format!("https://127.0.0.1:{port}"), None, 4, &["TLS", "without, write `http://`"]);
     over_tls(&address, Some("absent.pem"), 2, &["absent.pem"]);

@@ -281,7 +281,11 @@ fn in_flight<'w>(
         let what = format!("system `{}` cannot have {in_flight} operations in flight", system.name);
         let client = format!("a client of kind `{}`", kind.name);
         let client = if streams { "a client over HTTP/2" } else { &client };
-        let hint = format!("{client} has at most {most}; add clients");
+        let more = match most {
+            1 if kind.takes_requests() => "; write `http2: true` in its request, or add clients",
+            _ => "; add clients",
+        };
+        let hint = format!("{client} has at most {most}{more}");
         sink.hint(&read.in_flight_at, what, hint);
     }
 }

@@ -166,7 +166,11 @@ pub(super) fn tls(
     scope: Scope<'_>,
 ) -> Option<Tls> {
     let tls = fields.table(sink, "tls")?;
-    if endpoints.is_some_and(|endpoints| !endpoints.iter().any(|endpoint| endpoint.tls)) {
+    // A command's server speaks TLS if it says so.
+    let is_process = fields.gives("process") && !fields.gives("endpoints");
+    if !is_process
+        && endpoints.is_some_and(|endpoints| !endpoints.iter().any(|endpoint| endpoint.tls))
+    {
         let what = format!("{} has `tls` and no `https://` endpoint", fields.what);
         sink.hint(&tls.at, what, "write `https://` before the endpoints, or leave `tls` out");
     }

@@ -95,7 +95,10 @@ impl Expect {
 
 #[cold]
 fn unexpected(status: u16, body: &[u8]) -> Failure {
-    Failure::new(ErrorKind::Status, format!("status {status}{}", beginning(body)))
+    // NGINX, Go and Envoy say so of plain text on a port of TLS.
+    let is_tls_port = status == 400 && contains(&body[..body.len().min(1000)], b"HTTPS");
+    let hint = if is_tls_port { " (this port speaks TLS: try `https://`)" } else { "" };
+    Failure::new(ErrorKind::Status, format!("status {status}{hint}{}", beginning(body)))
 }
 
 impl ExpectBody {

@@ -42,7 +42,8 @@ pub(super) fn run(
     let (seed, order) = runner::order(&study, args.options.seed);
     let mut runner = Runner { options: &args.options, places, reporter, interrupted };
     let (folder, complete) = runner.begin(study, seed, order, None)?;
-    reporter.report(&Event::RunFinished { complete, resume: "run", folder: &folder.path });
+    let (folder_path, on) = (&*folder.path, args.options.on.as_deref());
+    reporter.report(&Event::RunFinished { complete, resume: "run", folder: folder_path, on });
     let code = run::conclude(&folder, false, false)?;
     let (record, _) = run_folder::read(&folder.path)?;
     for planned in &databases {

@@ -91,6 +91,12 @@ impl SearchResult {
             Found::NoLimit(rate) => {
                 (true, vec![format!("every rate kept {objective}, up to {}", rate_text(rate))])
             }
+            Found::Nothing(_) if self.tries.iter().all(Try::is_void) => {
+                let why = self.tries.last().map(|one| one.disturbed_by.join("; "));
+                let line = "no answer: the generator or the machine was in the way at every rate, so that nothing is \
+                            known of the server";
+                (false, [Some(line.to_owned()), why].into_iter().flatten().collect())
+            }
             Found::Nothing(rate) => {
                 let mut lines =
                     vec![format!("no rate keeps {objective}, down to {}", rate_text(rate))];

@@ -6,6 +6,7 @@
 //!
 //! Not here: the same as JSON (`json`), the curve of `--find-max` (`curve`), the bars of its seconds (`timeline`).
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bakeoff_core::check;
@@ -107,7 +108,11 @@ impl Page {
         }
         for (kind, count) in errors {
             self.line(None, &format!("  {}: {}", kind.name(), count_text(count)));
+            let mut shown = BTreeSet::new();
             for example in part.examples(kind, EXAMPLES_SHOWN) {
+                if !shown.insert(&example.what) {
+                    continue;
+                }
                 let (at, node) = (example.at_seconds, &example.node);
                 self.dim(&format!("    after {at:.2} s, {node}: {}", example.what));
             }

@@ -2,12 +2,13 @@
 //!
 //! Not here: mistakes of a study (`bakeoff_core::study`), a gate's flags (`commands::gate`).
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use bakeoff_core::places::Places;
+use bakeoff_core::places::{Machine, Places, Reach};
 use bakeoff_core::plan::Trial;
-use bakeoff_core::record::{Environment, FORMAT, RunHeader, SystemRecord, TrialRecord};
+use bakeoff_core::record::{Environment, FORMAT, Record, RunHeader, RunMachine, SystemRecord};
 use bakeoff_core::study::Study;
 use bakeoff_core::units::ranges_text;
 use bakeoff_host::ports::Allocator;
@@ -130,27 +131,78 @@ pub(super) fn check_ports(
     Ok(())
 }
 
-/// Refuses machines that are not those that earlier trials of a run used.
+/// Refuses machines that are not those on which a run began: their names, addresses and CPUs.
 pub(super) fn refuse_other_machines(
-    trials: &[TrialRecord],
+    record: &Record,
     machines: Option<&Arc<Machines>>,
     folder: &RunFolder,
 ) -> Result<(), Failure> {
-    let now = machines.map(|machines| machines.names()).unwrap_or_default();
-    let measured = trials.iter().filter(|trial| !trial.stages.is_empty());
-    let mut then = measured.map(|trial| trial.machines.iter().map(|one| &*one.name).collect());
-    let Some(other) = then.find(|then: &Vec<&str>| *then != now) else { return Ok(()) };
-    let text = |names: &[&str]| match names {
+    let then = &record.header.environment.machines;
+    let now: &[Machine] = machines.map_or(&[], |machines| &machines.places.machines);
+    // Pods are made anew for each run, and have new addresses.
+    let is_same = |then: &RunMachine, now: &Machine| {
+        let same_place =
+            matches!(now.reach, Reach::Pod { .. }) || then.address == now.address.to_string();
+        then.name == now.name && then.cpus == now.cpus && same_place
+    };
+    if then.len() == now.len() && then.iter().zip(now).all(|(then, now)| is_same(then, now)) {
+        return Ok(());
+    }
+    let text = |(name, address, cpus): (&str, String, &[u32])| match cpus {
+        [] => format!("{name} ({address})"),
+        cpus => format!("{name} ({address}, CPUs {})", ranges_text(cpus)),
+    };
+    let all = |machines: Vec<String>| match machines.as_slice() {
         [] => "this machine alone".to_owned(),
-        names => names.join(", "),
+        several => several.join(", "),
     };
-    let hint = match other.is_empty() {
+    let before = then.iter().map(|one| text((&one.name, one.address.clone(), &one.cpus)));
+    let after = now.iter().map(|one| text((&one.name, one.address.to_string(), &one.cpus)));
+    let hint = match then.is_empty() {
         true => "resume it without `--on`",
-        false => "resume it with `--on` and the places file that it was begun with",
+        false => "resume it with `--on FILE`, where FILE is the places file that it was begun with",
     };
-    let what =
-        format!("`{}` ran on {}, not on {}", folder.path.display(), text(&other), text(&now));
+    let what = format!(
+        "`{}` runs on {}, not on {}",
+        folder.path.display(),
+        all(before.collect()),
+        all(after.collect())
+    );
     Err(Failure::input(what, hint))
+}
+
+/// Refuses a study for which the machines of a places file are not enough: servers of a role that none takes.
+pub(crate) fn refuse_homeless(study: &Study, places: &Places) -> Result<(), Failure> {
+    match homeless(study, places) {
+        None => Ok(()),
+        Some((what, hint)) => Err(Failure::input(what, hint)),
+    }
+}
+
+/// Returns which servers of a study no machine takes, and what to try.
+pub(crate) fn homeless(study: &Study, places: &Places) -> Option<(String, String)> {
+    let started = || study.systems.iter().filter(|system| system.is_started());
+    for system in started() {
+        for (role, one) in systems::by_role(system) {
+            if !places.servers_of(role, &one.kind).is_empty() {
+                continue;
+            }
+            let roles = started().flat_map(systems::by_role).map(|(role, _)| role);
+            let roles: BTreeSet<String> = roles.map(|role| format!("`{role}`")).collect();
+            let roles = roles.into_iter().collect::<Vec<_>>().join(", ");
+            return Some((
+                format!(
+                    "no machine of the places file takes the servers of role `{role}` of system `{}`",
+                    system.name
+                ),
+                format!(
+                    "say `servers: true` of a machine, or name roles that study `{}` has: {roles}",
+                    study.name
+                ),
+            ));
+        }
+    }
+    None
 }
 
 /// Refuses machines without room for servers' data.

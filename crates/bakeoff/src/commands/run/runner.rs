@@ -32,7 +32,7 @@ use crate::failure::Failure;
 use crate::machines::{self, Machines};
 use crate::progress::Progress;
 use crate::trial::baseline::{self, BaselineOrder, Generator};
-use crate::trial::{self, TrialContext};
+use crate::trial::{self, TrialContext, rights};
 
 /// Returns the seed of a run, a fresh one where none is given, and the order that follows from it.
 pub(crate) fn order(study: &Study, seed: Option<u64>) -> (u64, Vec<Trial>) {
@@ -90,6 +90,9 @@ impl Runner<'_> {
         }
         prepared.environment.shared_machine =
             self.options.shared_machine || environment::is_machine_shared();
+        if machines.is_none() {
+            rights::check(&study, &prepared.contenders, self.interrupted)?;
+        }
         if let Some(machines) = &machines {
             contenders::send_programs(&prepared.contenders, machines)?;
             let described = machines.describe(threads)?;
@@ -128,6 +131,9 @@ impl Runner<'_> {
             Some(places) => places,
             None => machines::read_places(path, Purpose::Run)?,
         };
+        if places.kubernetes.is_none() {
+            refusals::refuse_homeless(study, &places)?;
+        }
         refusals::refuse_pins(study, &places)?;
         let base_port = self.options.ports.base_port;
         let name: String =
@@ -158,7 +164,7 @@ impl Runner<'_> {
         let (study, trials) = (&header.study, header.order.len() + more);
         let threads = header.environment.generator_threads;
         let machines = self.reach(study)?;
-        refusals::refuse_other_machines(&record.trials, machines.as_ref(), &folder)?;
+        refusals::refuse_other_machines(&record, machines.as_ref(), &folder)?;
         let here = self.prepare(study, &folder, (&missing, threads), machines.as_ref())?;
         refusals::refuse_changes(header, &here.environment, &here.contenders, &folder)?;
         let prepared = Prepared { environment: header.environment.clone(), ..here };

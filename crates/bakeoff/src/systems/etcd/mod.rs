@@ -11,6 +11,7 @@ pub(crate) mod recipe;
 mod session;
 #[cfg(test)]
 mod tests;
+mod user;
 mod watcher;
 
 use std::sync::Arc;

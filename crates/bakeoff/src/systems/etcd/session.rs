@@ -12,7 +12,9 @@ use bakeoff_wire::http2::Settings;
 use smallvec::SmallVec;
 
 use super::super::{Access, ClientToken};
+use super::TOKEN_GONE;
 use super::messages;
+use super::user::{Standing, User};
 use super::watcher::{WatchEnd, Watcher};
 
 /// One connection to an etcd node; calls are streams of it.
@@ -34,6 +36,8 @@ pub(crate) struct EtcdSession {
     watch: MethodId,
     /// The client's own lease, once it has one.
     lease: Option<u64>,
+    /// The client's user, where the study names one.
+    user: Option<Box<User>>,
 }
 
 /// The question of a call.
@@ -72,7 +76,11 @@ impl EtcdSession {
         let max_streams = in_flight.saturating_add(1);
         let settings = Settings { max_streams, ..Settings::default() };
         let tls = node.target.tls.is_some();
-        let token = node.memory.get::<ClientToken>();
+        let user = User::new(&node.memory).map(Box::new);
+        let token = match &user {
+            Some(user) => user.token.clone(),
+            None => node.memory.get::<ClientToken>(),
+        };
         let metadata = token.as_deref().map(messages::metadata);
         let mut client = Client::with_settings(&node.authority, tls, metadata.as_slice(), settings);
         Self {
@@ -88,6 +96,7 @@ impl EtcdSession {
             lease: None,
             watcher: None,
             stranded: Vec::new(),
+            user,
         }
     }
 
@@ -238,15 +247,25 @@ impl EtcdSession {
 impl Session for EtcdSession {
     fn open(&mut self, out: &mut Vec<u8>) {
         self.client.open(out);
+        if let Some(user) = self.user.as_deref().filter(|user| user.is(Standing::SigningIn)) {
+            let method = self.client.method(messages::AUTHENTICATE);
+            with_message(|message| {
+                messages::write_authenticate(&user.login.user, &user.login.password, message);
+                // A connection that has said nothing yet takes a call.
+                self.client.call(method, message, out).ok();
+            });
+        }
     }
 
     /// How many calls the server takes at once is known before the first is sent.
     fn is_open(&self) -> bool {
-        self.client.is_settled()
+        let signing_in = self.user.as_deref().is_some_and(|user| !user.is(Standing::SignedIn));
+        self.client.is_settled() && !signing_in
     }
 
     fn is_ending(&self) -> bool {
-        self.client.going_away().is_some()
+        let is_over = self.user.as_deref().is_some_and(|user| user.is(Standing::Over));
+        self.client.going_away().is_some() || is_over
     }
 
     fn abandon(&mut self, tag: Tag, out: &mut Vec<u8>) -> bool {
@@ -279,7 +298,10 @@ impl KvSession for EtcdSession {
             let what = "the watcher was given up after an event that did not come".to_owned();
             on(tag, Answer::Failed(ErrorKind::Status, what));
         }
-        let Self { client, calls, lease, watcher, .. } = self;
+        if let Some(user) = self.user.as_deref_mut().filter(|user| user.is(Standing::SigningIn)) {
+            return user.receive(&mut self.client, input, out);
+        }
+        let Self { client, calls, lease, watcher, user, .. } = self;
         let mut first = SmallVec::<[Tag; 1]>::new();
         let mut watch_end = None;
         let received = client.receive_replies(input, out, &mut |call, reply| {
@@ -303,9 +325,15 @@ impl KvSession for EtcdSession {
                         watcher.forget(tag);
                     }
                     let what = status.to_string();
+                    // Nodes look at the token before they do anything.
+                    let forgotten = user.as_deref_mut().filter(|_| what.contains(TOKEN_GONE));
+                    let is_unprocessed = status.is_unprocessed || forgotten.is_some();
+                    if let Some(user) = forgotten {
+                        user.forget_token();
+                    }
                     return on(
                         tag,
-                        match status.is_unprocessed {
+                        match is_unprocessed {
                             true => Answer::Unprocessed(what),
                             false => Answer::Failed(ErrorKind::Status, what),
                         },

@@ -16,17 +16,23 @@ mod words;
 
 use bakeoff_core::record::Setting;
 use bakeoff_core::study::{self, Kind, Operation, Role, Tier};
+use bakeoff_engine::LoadError;
+use bakeoff_engine::tls::{Authority, CaPem, TlsOptions, Trust, client_config};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec, Seat};
 use bakeoff_install::Installed;
 
+use super::carried::Trusted;
 use super::declaration::{Declaration, Origin};
 use super::exchange;
 use super::http_session::ask;
 use super::http_status_text;
-use super::{ASKED, Access, Asked, ClusterStatus, Description, Memory, NotReady, System, setting};
+use super::{
+    ASKED, Access, Asked, ClusterStatus, Description, Memory, NotReady, System, SystemError,
+    setting,
+};
 use crate::environment;
-use words::{CLIENT, Diagnostic, Meaning, Place, written};
+use words::{CLIENT, Diagnostic, IdentityFile, Meaning, Place, written};
 
 /// The system for the registry.
 pub(crate) const SYSTEM: &dyn System = &Process;
@@ -65,21 +71,42 @@ impl System for Process {
         let installed = asked.installed()?;
         let memory = Memory::default();
         memory.keep(Readiness(process.ready.clone()));
+        let made = |error: LoadError| unsound(error.to_string());
+        let (tls, authority) = match &asked.system.tls {
+            Some(tls) => {
+                let texts = TlsOptions::from(tls).read().map_err(made)?;
+                memory.keep(Trusted { texts, otherwise: Trust::Machine });
+                (Some(client_config(Some(tls), Trust::Machine, &[]).map_err(made)?), None)
+            }
+            None if wants_identity(asked.system, process) => {
+                let authority = Authority::new().map_err(made)?;
+                memory.keep(CaPem(authority.ca_pem()));
+                (Some(authority.client_config(&[]).map_err(made)?), Some(authority))
+            }
+            None => (None, None),
+        };
         let mut nodes = Vec::new();
         for (name, seat) in asked.seated() {
-            nodes.push(node(asked, process, installed, (name, seat), ports)?);
+            let mut node = node(asked, process, installed, (name, seat), ports)?;
+            if let Some(authority) = &authority {
+                node.files.extend(identity_files(authority, seat).map_err(made)?);
+            }
+            nodes.push(node);
         }
-        Ok(Description { nodes, settings: settings(process), memory, ..Description::default() })
+        let settings = settings(process);
+        Ok(Description { nodes, settings, memory, tls, ..Description::default() })
     }
 
     fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
         for node in nodes {
             let ready = node.memory.get::<Readiness>().ok_or("it was not started here")?;
+            // Some show a certificate of their own until they have read their configuration.
+            let not_yet = |why: SystemError| NotReady::NotYet(why.to_string());
             let Some(path) = &ready.0 else {
-                exchange::handshake(node)?;
+                exchange::handshake(node).map_err(|why| not_yet(why.seen()))?;
                 continue;
             };
-            let (status, body) = ask(node, "GET", path)?;
+            let (status, body) = ask(node, "GET", path).map_err(not_yet)?;
             if !(200..300).contains(&status) {
                 let reply = http_status_text(status, body.as_bytes());
                 return Err(format!("`GET {path}` of `{}` was answered {reply}", node.name).into());
@@ -127,6 +154,7 @@ fn node(
         Meaning::Dir => dir.display().to_string(),
         Meaning::Here => here.display().to_string(),
         Meaning::Node => name.clone(),
+        Meaning::Identity(file) => dir.join(file.path()).display().to_string(),
         Meaning::Part { role, node } => {
             let part = asked.neighbour(role).map_or(&[][..], |part| &part.nodes);
             let addresses: Vec<&str> = part.iter().map(|node| &*node.authority).collect();
@@ -169,6 +197,35 @@ fn node(
         name: name.clone(),
         ..NodeSpec::default()
     })
+}
+
+/// Returns true if a word asks for a certificate that bakeoff makes.
+fn wants_identity(system: &study::System, process: &study::Process) -> bool {
+    let mut wants = false;
+    for (_, text, place) in texts(process) {
+        // That it is sound was found when the study was read.
+        let _ = written(text, system, place, &mut |meaning: Meaning| {
+            wants |= matches!(meaning, Meaning::Identity(_));
+            String::new()
+        });
+    }
+    wants
+}
+
+/// Makes a node's certificate and its key, in all forms.
+fn identity_files(authority: &Authority, seat: Seat) -> Result<Vec<NodeFile>, LoadError> {
+    let identity = authority.server_at(seat.address)?;
+    let file = |file: IdentityFile| {
+        let (mode, text) = match file {
+            IdentityFile::Certificate => (FileMode::Readable, identity.cert_pem.clone()),
+            IdentityFile::Key => (FileMode::Private, identity.key_pem.clone()),
+            IdentityFile::Both => {
+                (FileMode::Private, format!("{}{}", identity.cert_pem, identity.key_pem))
+            }
+        };
+        NodeFile { path: file.path().into(), contents: text.into_bytes(), mode }
+    };
+    Ok(IdentityFile::ALL.map(file).into())
 }
 
 /// All texts in which words may stand, each with what it is called and where it stands.
@@ -221,6 +278,12 @@ fn sound(system: &study::System) -> Result<(), Diagnostic> {
         return diagnostic(
             "its command does not begin with a program",
             "the first word is a path, or a name to be found on `PATH`; other words may hold `{here}`",
+        );
+    }
+    if system.tls.is_some() && wants_identity(system, process) {
+        return diagnostic(
+            "it has `tls`, and `{cert}` or `{key}` asks for a certificate that bakeoff makes",
+            "leave out `tls`: clients trust the certificates that bakeoff makes",
         );
     }
     let mut listens = false;

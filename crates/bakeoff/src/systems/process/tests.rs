@@ -108,3 +108,22 @@ fn refuses_an_unsound_command_before_it_is_run() {
     own.files.clear();
     assert_eq!(sound(&asked(own, 1)), Ok(()));
 }
+
+#[test]
+fn certificate_is_made_where_a_word_asks_for_one() {
+    let plain = described(&asked(process(&["sh", "{port}"]), 1)).unwrap();
+    assert!(plain.tls.is_none() && plain.nodes[0].files.is_empty());
+    let system = asked(process(&["sh", "{port}", "{cert}", "{cert-and-key}"]), 2);
+    let described = described(&system).unwrap();
+    assert!(described.tls.is_some() && described.memory.get::<CaPem>().is_some());
+    for node in &described.nodes {
+        let args: Vec<String> = node.args.iter().map(|arg| arg.display().to_string()).collect();
+        assert_eq!(args[1], format!("/nowhere/{}/tls/certificate.pem", node.name));
+        let private = node.files.iter().filter(|file| file.mode == FileMode::Private);
+        let private: Vec<_> = private.map(|file| file.path.display().to_string()).collect();
+        assert_eq!(private, ["tls/key.pem", "tls/both.pem"]);
+    }
+    let tls = Some(study::Tls { insecure: true, ..study::Tls::default() });
+    let (what, _) = sound(&study::System { tls, ..system }).unwrap_err();
+    assert!(what.starts_with("it has `tls`"), "{what}");
+}

@@ -31,8 +31,32 @@ pub(super) enum Meaning {
     Node,
     /// The folder that bakeoff was started in.
     Here,
+    /// The PEM file of a certificate that bakeoff makes for the node, of its key, or of both.
+    Identity(IdentityFile),
     /// The addresses of a part's nodes, or that of one of them, counted from 0.
     Part { role: &'static str, node: Option<usize> },
+}
+
+/// The files of a node's certificate, which bakeoff makes where a word asks for one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IdentityFile {
+    Certificate,
+    Key,
+    /// The certificate, and the key after it: HAProxy's form.
+    Both,
+}
+
+impl IdentityFile {
+    pub(super) const ALL: [Self; 3] = [Self::Certificate, Self::Key, Self::Both];
+
+    /// Returns its path in the node's folder.
+    pub(super) fn path(self) -> &'static str {
+        match self {
+            Self::Certificate => "tls/certificate.pem",
+            Self::Key => "tls/key.pem",
+            Self::Both => "tls/both.pem",
+        }
+    }
 }
 
 /// Where a text stands, which decides what a word is that is not known.
@@ -107,6 +131,9 @@ fn meaning(word: &str, system: &study::System) -> Result<Option<Meaning>, Diagno
         ("dir", None) => Meaning::Dir,
         ("node", None) => Meaning::Node,
         ("here", None) => Meaning::Here,
+        ("cert", None) => Meaning::Identity(IdentityFile::Certificate),
+        ("key", None) => Meaning::Identity(IdentityFile::Key),
+        ("cert-and-key", None) => Meaning::Identity(IdentityFile::Both),
         ("port", None) => Meaning::Port(CLIENT.to_owned()),
         ("port", Some(purpose)) if !purpose.is_empty() => Meaning::Port(purpose.to_owned()),
         ("port", Some(_)) => {
@@ -138,13 +165,22 @@ fn meaning(word: &str, system: &study::System) -> Result<Option<Meaning>, Diagno
     }))
 }
 
+/// The words that every command may have.
+const WORDS: [&str; 9] = [
+    "{address}",
+    "{port}",
+    "{port:NAME}",
+    "{dir}",
+    "{node}",
+    "{here}",
+    "{cert}",
+    "{key}",
+    "{cert-and-key}",
+];
+
 fn unknown(word: &str, system: &study::System) -> Diagnostic {
     let parts = system.parts.keys().map(|role| format!("{{{role}}}"));
-    let known: Vec<String> = ["{address}", "{port}", "{port:NAME}", "{dir}", "{node}", "{here}"]
-        .map(str::to_owned)
-        .into_iter()
-        .chain(parts)
-        .collect();
+    let known: Vec<String> = WORDS.map(str::to_owned).into_iter().chain(parts).collect();
     let written = format!("{{{word}}}");
     let hint = suggest(&written, known.iter().map(String::as_str), "there are");
     (
@@ -172,6 +208,7 @@ mod tests {
             Meaning::Address => "<address>".into(),
             Meaning::Dir => "<dir>".into(),
             Meaning::Node => "<node>".into(),
+            Meaning::Identity(file) => file.path().to_owned(),
             Meaning::Here => "<here>".into(),
             Meaning::Part { role, node } => format!("<{role} {node:?}>"),
         }
