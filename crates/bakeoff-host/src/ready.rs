@@ -31,11 +31,17 @@ pub enum Probe {
 
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+/// How often a server that was killed and gives up when it is started again is started once more, as a supervisor
+/// would: its peers or what it stands on may not be there yet.
+const RESTARTS_MAX: u32 = 3;
+/// The pause before that.
+const RESTART_PAUSE: Duration = Duration::from_millis(500);
 
 /// Asks `probe` until it says ready, and returns how long that took.
 ///
-/// Fails at once when a process ends or the probe says that waiting does not help, and within a pause when `stop` is set. A probe must have a
-/// timeout of its own: while it runs, nothing else is looked at.
+/// Fails at once when a process ends or the probe says that waiting does not help, and within a pause when `stop` is
+/// set. A process that was killed and started again may give up [`RESTARTS_MAX`] times. A probe must have a timeout of
+/// its own: while it runs, nothing else is looked at.
 pub fn await_ready(
     processes: &[Process],
     within: Duration,
@@ -43,11 +49,18 @@ pub fn await_ready(
     mut probe: impl FnMut() -> Probe,
 ) -> Result<Duration, HostError> {
     let began = clock::now();
-    let mut pause = FIRST_PAUSE;
+    let (mut pause, mut restarts) = (FIRST_PAUSE, 0);
     loop {
         // In this order: a server that died may have left its port to one that answers for it.
         let answer = probe();
         if let Some((dead, ending)) = processes.iter().find_map(|p| Some((p, p.ending()?))) {
+            let may_restart = dead.life() == Life::StartedAgain && restarts < RESTARTS_MAX;
+            if may_restart && !stop.load(Ordering::Relaxed) {
+                restarts += 1;
+                std::thread::sleep(RESTART_PAUSE);
+                dead.restart()?;
+                continue;
+            }
             return Err(HostError::Died {
                 node: dead.name().to_owned(),
                 after: began.elapsed(),

@@ -109,6 +109,13 @@ impl Drop for SyncTracer {
     }
 }
 
+/// Returns true if a thread has ended, or is about to.
+fn is_ending(thread: i32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{thread}/stat")) else { return true };
+    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+    state.is_none_or(|state| matches!(state, 'Z' | 'X'))
+}
+
 /// Returns the thread that traces a process or thread; `None` if there is none.
 fn tracer_of(pid: i32) -> Option<i32> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
@@ -201,6 +208,8 @@ impl Tracing {
                     Err(Errno::EPERM) if tracer_of(thread) == Some(gettid().as_raw()) => {
                         _ = (self.known.insert(thread), self.pending.insert(thread));
                     }
+                    // The kernel says so of one that is ending, too (`ptrace_attach`).
+                    Err(Errno::EPERM) if is_ending(thread) => {}
                     Err(error) => return Err(format!("the kernel forbids tracing it: {error}")),
                 }
             }

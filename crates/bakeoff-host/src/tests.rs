@@ -181,6 +181,36 @@ fn a_node_that_is_never_ready_is_reported_with_what_was_seen_last() {
 }
 
 #[test]
+fn a_node_that_gives_up_after_it_was_killed_is_started_once_more() {
+    let dir = TempDir::new().unwrap();
+    // It gives up the second time and the third, and each time from the seventh on.
+    let script = "n=$(cat starts 2>/dev/null || echo 0); echo $((n + 1)) > starts
+        case $n in 1|2|6|7|8|9) exit 1;; esac; touch runs; exec sleep 100";
+    let nodes = [launch(sh(&dir, script)).unwrap()];
+    let folder = dir.path().join("node-1");
+    let starts = || std::fs::read_to_string(folder.join("starts")).unwrap_or_default();
+    let stop = AtomicBool::new(false);
+    let ready = || match folder.join("runs").exists() {
+        true => Probe::Ready,
+        false => Probe::NotYet(String::new()),
+    };
+    let again = || {
+        std::fs::remove_file(folder.join("runs")).ok();
+        nodes[0].restart().unwrap();
+        await_ready(&nodes, LONG, &stop, ready)
+    };
+    await_ready(&nodes, LONG, &stop, ready).unwrap();
+    again().unwrap();
+    assert_eq!(starts().trim(), "4");
+    for _ in 0..2 {
+        again().unwrap();
+    }
+    let given_up = again().unwrap_err().to_string();
+    assert!(given_up.contains("after it was started again"), "{given_up}");
+    assert_eq!(starts().trim(), "10");
+}
+
+#[test]
 fn waiting_ends_when_ready_and_when_the_user_stops_it() {
     let dir = TempDir::new().unwrap();
     let nodes = [launch(sh(&dir, "exec sleep 60")).unwrap()];

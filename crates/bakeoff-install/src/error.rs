@@ -177,11 +177,11 @@ impl fmt::Display for InstallError {
             InstallError::Java { system, needed, seen } => {
                 write!(f, "{system} needs a Java runtime, version {needed} or newer, and none was found")?;
                 write!(f, "\n  looked: {seen}")?;
-                write!(f, "\nhint: `{JAVA_REMEDY}`, or set JAVA_HOME")
+                write!(f, "\nhint: set JAVA_HOME, or as root `{JAVA_REMEDY}`")
             }
             InstallError::Node { system, needed, seen } => {
                 write!(f, "{system} needs Node.js, version {needed} or newer, and none was found")?;
-                write!(f, "\n  looked: {seen}\nhint: `{NODE_REMEDY}`")
+                write!(f, "\n  looked: {seen}\nhint: put `node` on PATH, or as root `{NODE_REMEDY}`")
             }
             InstallError::NoSource { system, wanted, tried, hints } => {
                 write!(f, "no source could deliver {system}")?;

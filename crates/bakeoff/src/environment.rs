@@ -5,11 +5,13 @@
 
 use std::fmt;
 use std::fs;
+use std::net::{SocketAddr, ToSocketAddrs as _, UdpSocket};
 use std::path::Path;
 use std::sync::OnceLock;
 
 use bakeoff_core::record::Environment;
 use bakeoff_core::secrets;
+use bakeoff_core::study::{Study, System};
 use bakeoff_engine::open_files;
 use bakeoff_host::beside::Presence;
 use bakeoff_host::{disk, hardware};
@@ -62,6 +64,15 @@ pub(crate) fn memory_bytes() -> u64 {
     field_of("/proc/meminfo", "MemTotal")
         .and_then(|text| text.trim_end_matches(" kB").parse::<u64>().ok())
         .map_or(0, |kib| kib * 1024)
+}
+
+/// Returns true if an endpoint of a system that runs already is this machine's.
+pub(crate) fn is_loaded_here(study: &Study) -> bool {
+    // Only an address of its own can be bound.
+    let is_own = |address: SocketAddr| UdpSocket::bind((address.ip(), 0)).is_ok();
+    let endpoints = study.systems.iter().flat_map(System::endpoints);
+    let mut found = endpoints.filter_map(|one| (&*one.host, one.port).to_socket_addrs().ok());
+    found.any(|mut addresses| addresses.any(is_own))
 }
 
 /// Describes the machine, and measures the disk that holds `dir`.

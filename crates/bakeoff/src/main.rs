@@ -143,11 +143,15 @@ fn catch_signals() -> Result<Arc<AtomicBool>, Failure> {
     let asked = interrupted.clone();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(fail)?;
     let listen = move || {
-        let mut first = None;
+        let mut last = None;
         for _ in signals.forever() {
-            asked.store(true, Ordering::Relaxed);
             let now = clock::now();
-            if now > *first.get_or_insert(now) + ONE_REQUEST {
+            if last.is_some_and(|last| now < last + ONE_REQUEST) {
+                continue;
+            }
+            last = Some(now);
+            // Whoever takes the request itself counts further ones, too.
+            if asked.swap(true, Ordering::Relaxed) {
                 low_level::exit(130);
             }
         }

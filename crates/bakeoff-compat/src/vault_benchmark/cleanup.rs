@@ -73,6 +73,10 @@ impl Ledger {
                 Ok(()) => {}
                 Err(trouble) => {
                     left.push(made);
+                    // A server that does not answer is not waited for once for each thing.
+                    if matches!(trouble.kind, Kind::Silent | Kind::Unreachable) {
+                        left.extend(self.0.drain(..).rev());
+                    }
                     if trouble.kind != Kind::Interrupted {
                         troubles.push(trouble);
                     }

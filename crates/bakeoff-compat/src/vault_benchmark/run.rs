@@ -12,7 +12,10 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-use bakeoff_core::units::{count_text, latency_text};
+use bakeoff_core::check;
+use bakeoff_core::measurement::{ErrorKind, Measurement};
+use bakeoff_core::study::ERRORS_MAX;
+use bakeoff_core::units::{count_text, figure_text, latency_text};
 use bakeoff_engine::LoadError;
 use bakeoff_engine::tls::{Pem, PemText};
 use serde_json::json;
@@ -140,7 +143,7 @@ impl Run<'_> {
         notes.iter().flatten().for_each(|note| self.messages.complain(note));
         Ok(if self.interrupts.count() > 0 {
             ExitCode::from(LoadError::Interrupted.exit_code())
-        } else if !clean || outcomes.iter().any(|outcome| outcome.measurement.verified() == 0) {
+        } else if !clean || outcomes.iter().any(|outcome| !is_valid(&outcome.measurement)) {
             ExitCode::from(NOT_VALID)
         } else {
             ExitCode::SUCCESS
@@ -344,15 +347,41 @@ fn notes(outcome: &Outcome, server: &Server) -> Vec<String> {
         let successes = p99.map_or_else(String::new, |p99| {
             format!("; p99 of the successes alone: {}", latency_text(p99))
         });
+        let first = measured.error_examples().find(|(kind, _)| *kind != ErrorKind::Dropped);
+        let first = first.map_or_else(String::new, |(_, example)| {
+            format!("; the first, after {:.1} s: {}", example.at_seconds, example.what)
+        });
         notes.push(format!(
             "{} of {} requests to `{address}` failed: {}; the latencies include them, as in \
-             vault-benchmark{successes}",
+             vault-benchmark{successes}{first}",
             count_text(failed),
             count_text(all),
             kinds.join(", ")
         ));
     }
+    if let Some(why) = check::gave_out(measured) {
+        notes.push(format!("`{address}`: {why}"));
+    } else if let Some(share) = measured.stood_still() {
+        let longest = measured.stalled().map(|silence| silence.seconds).fold(0.0, f64::max);
+        notes.push(format!(
+            "`{address}` stood still for {} % of the time: nothing succeeded for up to {}",
+            figure_text(share * 100.0),
+            latency_text(Duration::from_secs_f64(longest))
+        ));
+    }
+    notes.extend(
+        measured.notes_on_the_network().into_iter().map(|note| format!("`{address}`: {note}")),
+    );
     notes
+}
+
+/// Returns true if a result can be used: as for `bakeoff load`, whatever vault-benchmark makes of it.
+fn is_valid(measurement: &Measurement) -> bool {
+    let failed = measurement.failed_count() as f64;
+    let all = failed + measurement.verified() as f64;
+    measurement.verified() > 0
+        && check::gave_out(measurement).is_none()
+        && failed <= ERRORS_MAX * all
 }
 
 fn tests_text(count: usize) -> String {

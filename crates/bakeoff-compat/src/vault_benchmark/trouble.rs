@@ -237,7 +237,7 @@ impl Trouble {
 }
 
 /// Returns the `errors` of an answer's body, or its beginning, on one line.
-fn message(body: &[u8]) -> String {
+pub(super) fn message(body: &[u8]) -> String {
     const SHOWN: usize = 300;
     let parsed: Option<Value> = serde_json::from_slice(body).ok();
     let errors = parsed.as_ref().and_then(|parsed| parsed.get("errors")?.as_array());

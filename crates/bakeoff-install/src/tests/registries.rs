@@ -24,7 +24,12 @@ fn an_npm_package_comes_as_locked_and_is_run_by_the_machines_node() {
     assert!(matches!(error, InstallError::Node { needed: 18, .. }), "{error}");
     script(&world.bin(), "node", "#!/bin/sh\necho v16.1.0\n");
     let error = install(None).unwrap_err().to_string();
-    assert!(error.contains("is Node.js 16.1.0\nhint: `apt-get install nodejs npm`"), "{error}");
+    assert!(
+        error.contains(
+            "is Node.js 16.1.0\nhint: put `node` on PATH, or as root `apt-get install nodejs npm`"
+        ),
+        "{error}"
+    );
     script(&world.bin(), "node", "#!/bin/sh\necho v18.20.4\n");
     let error = install(None).unwrap_err().to_string();
     assert!(

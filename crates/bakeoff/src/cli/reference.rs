@@ -34,7 +34,9 @@ fn document() -> String {
         section(command, command.get_name(), &mut text);
     }
     text.push_str("\n## Exit codes\n\n| code | meaning |\n| --- | --- |\n");
-    for line in EXIT_CODES.lines().skip(1) {
+    // A line that begins further in goes on with the one before.
+    let rows = EXIT_CODES.lines().skip(1).collect::<Vec<_>>().join("\n").replace("\n       ", " ");
+    for line in rows.lines() {
         let (code, meaning) = line.trim().split_once(' ').expect("a code and its meaning");
         writeln!(text, "| {code} | {} |", meaning.trim()).expect("text takes text");
     }

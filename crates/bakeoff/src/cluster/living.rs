@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use bakeoff_core::units::plural;
 use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::routes;
 
@@ -33,8 +34,9 @@ pub(crate) fn clear(system: &dyn System, nodes: &[Access], keys_max: u64) -> Res
         Some(command) => format!("once it answers, remove them with `{command}`"),
         None => format!("once it answers, remove what begins with `{KEY_PREFIX}`"),
     };
+    let keys = plural(keys_max, "key");
     Err(Failure::unreachable(format!(
-        "up to {keys_max} keys of bakeoff's may be left on the cluster, whose names begin with `{KEY_PREFIX}`: no \
+        "up to {keys} of bakeoff's may be left on the cluster, whose names begin with `{KEY_PREFIX}`: no \
          node removed them\n  {}\nhint: {by_hand}",
         reasons.join("\n  ")
     )))

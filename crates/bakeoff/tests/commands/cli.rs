@@ -320,6 +320,8 @@ fn ctrl_c_keeps_the_record_and_leaves_nothing_running() {
         std::thread::sleep(Duration::from_secs(3));
         let asked = Instant::now();
         run.signal(signal);
+        // `timeout` sends its signal to the process and to its group: that is one request.
+        run.signal(signal);
         let (code, out) = run.ends_within(Duration::from_secs(15));
         assert_eq!(code, Some(130), "{}", run.stderr());
         assert!(asked.elapsed() < Duration::from_secs(10), "it took {:?}", asked.elapsed());
@@ -344,11 +346,28 @@ fn ctrl_c_keeps_the_record_and_leaves_nothing_running() {
 #[test]
 fn a_second_ctrl_c_ends_it_at_once() {
     let mut run = UnderWay::start(LONG);
+    // A study that does not end by itself when it is asked to has the second signal.
     run.signal(Signal::INT);
+    std::thread::sleep(Duration::from_millis(1100));
     run.signal(Signal::INT);
     let (code, _) = run.ends_within(Duration::from_secs(5));
     assert_eq!(code, Some(130));
     crate::support::nothing_runs_in(run.bench.path());
+}
+
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    for arguments in [&["studies"][..], &["systems", "canary"], &["history", "--json"]] {
+        let output = bakeoff().args(arguments).stdout(full()).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(5), "{arguments:?}: {stderr}");
+        assert!(stderr.contains("standard output could not be written"), "{stderr}");
+    }
+    // Whoever reads the beginning alone has had enough.
+    let mut child = bakeoff().arg("systems").stdout(std::process::Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 #[test]

@@ -408,7 +408,7 @@ fn bad_input_ends_with_2_and_says_where() {
     };
     bad(&["ftp://a/"], &["`ftp` is not a scheme"]);
     bad(&[url, "-c", "10", "-n", "5"], &["10 clients cannot share 5 requests", "hint: "]);
-    bad(&[url, "--fail-if", "p99 > 20"], &["did you mean `20s`?", "\n        ^^"]);
+    bad(&[url, "--fail-if", "p99 > 20"], &["did you mean `20ms`?", "\n        ^^"]);
     bad(&[url, "--arrivals", "poisson"], &["--rate"]);
     let few = [url, "--find-max", "--slo", "p99.9 < 20ms", "--rate", "50"];
     bad(&few, &["needs 10,000 requests, and the first try has 250", "hint: "]);

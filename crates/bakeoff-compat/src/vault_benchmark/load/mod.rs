@@ -33,6 +33,7 @@ use self::source::{Templates, TestSource};
 use super::client::TIMEOUT;
 use super::request::{Draw, Template};
 use super::server::Server;
+use super::trouble::message;
 
 /// A test, ready to be loaded.
 #[derive(Clone)]
@@ -126,7 +127,7 @@ impl Plan {
     #[inline]
     fn judge(&self, test: usize, status: u16, body: &[u8]) -> Result<(), Unexpected> {
         if !(200..300).contains(&status) {
-            return Err(refused(status));
+            return Err(refused(status, body));
         }
         match self.tests[test].template.holds {
             Some(text) if !contains(body, text.as_bytes()) => Err(wrong(status, text)),
@@ -140,8 +141,12 @@ fn contains(body: &[u8], part: &[u8]) -> bool {
 }
 
 #[cold]
-fn refused(status: u16) -> Unexpected {
-    Unexpected::new(ErrorKind::Status, status_text(status))
+fn refused(status: u16, body: &[u8]) -> Unexpected {
+    let what = match message(body) {
+        words if words.is_empty() => status_text(status),
+        words => format!("{}: {words}", status_text(status)),
+    };
+    Unexpected::new(ErrorKind::Status, what)
 }
 
 #[cold]

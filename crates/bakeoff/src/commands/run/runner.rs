@@ -252,7 +252,8 @@ impl Runner<'_> {
         if let Some(machines) = machines {
             refusals::check_space_elsewhere(study, machines)?;
         }
-        let environment = environment::describe(dir, threads, open_files, study.starts_any())?;
+        let shares = study.starts_any() || environment::is_loaded_here(study);
+        let environment = environment::describe(dir, threads, open_files, shares)?;
         refusals::check_space(study, environment.disk_free_bytes)?;
         Ok(Prepared { study, contenders, environment })
     }

@@ -200,7 +200,15 @@ impl System for Consul {
     }
 
     fn removal(&self, node: &Access) -> Option<String> {
-        Some(format!("consul kv delete -http-addr={} -recurse {KEY_PREFIX}", node.authority))
+        let (scheme, trusts) = match node.target.tls {
+            Some(_) => ("https", " -ca-file=FILE"),
+            None => ("http", ""),
+        };
+        let token = node.memory.get::<ClientToken>().map_or("", |_| " -token-file=FILE");
+        let authority = &node.authority;
+        Some(format!(
+            "consul kv delete -http-addr={scheme}://{authority}{trusts}{token} -recurse {KEY_PREFIX}"
+        ))
     }
 
     fn clear(&self, node: &Access) -> Result<(), SystemError> {

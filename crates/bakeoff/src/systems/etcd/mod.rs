@@ -185,7 +185,16 @@ impl System for Etcd {
     }
 
     fn removal(&self, node: &Access) -> Option<String> {
-        Some(format!("etcdctl --endpoints={} del --prefix {KEY_PREFIX}", node.authority))
+        let (scheme, trusts) = match node.target.tls {
+            Some(_) => ("https", " --cacert=FILE"),
+            None => ("http", ""),
+        };
+        let login = node.memory.get::<Login>();
+        let user = login.map_or_else(String::new, |login| format!(" --user={}", login.user));
+        let authority = &node.authority;
+        Some(format!(
+            "etcdctl --endpoints={scheme}://{authority}{trusts}{user} del --prefix {KEY_PREFIX}"
+        ))
     }
 
     fn clear(&self, node: &Access) -> Result<(), SystemError> {

@@ -115,7 +115,7 @@ pub(in crate::systems) fn probe(nodes: &[Access]) -> Result<ClusterStatus, NotRe
     if reply.status == 403 && !ours {
         return never(
             format!("`{}` refuses the token that it is given", leader.name),
-            "it may have expired, or be another cluster's; set `VAULT_TOKEN` to one that is good",
+            "it may have expired, or be another cluster's; give one that is good in the study's `credentials`, or in `VAULT_TOKEN` where it names none",
         );
     }
     reply.success()?;
