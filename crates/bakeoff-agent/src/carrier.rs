@@ -14,7 +14,8 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use bakeoff_clock as clock;
@@ -49,7 +50,7 @@ pub enum Carrier {
     },
 }
 
-/// The executable that is sent.
+/// An executable that is sent to machines of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sent {
     /// Where it is on this machine.
@@ -88,7 +89,7 @@ impl Carrier {
     }
 
     /// Starts it, and brings the agent about on the other side. The agent has not been heard when this returns.
-    pub(crate) fn start(&self, machine: &str, sent: &Sent) -> Result<Carried, AgentError> {
+    pub(crate) fn start(&self, machine: &str, sent: &[Sent]) -> Result<Carried, AgentError> {
         let mut command = self.command(sent);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let program = self.program().to_owned();
@@ -102,7 +103,8 @@ impl Carrier {
         if self.is_scripted()
             && let Err(failure) = send(&mut carried, machine, sent)
         {
-            return Err(self.not_begun(failure.told(machine, &mut carried.child)));
+            let told = failure.told(machine, &mut carried.child, self.by_hand());
+            return Err(self.not_begun(told));
         }
         Ok(carried)
     }
@@ -119,11 +121,20 @@ impl Carrier {
     /// Returns the failure of a beginning in the words of this carrier.
     pub(crate) fn not_begun(&self, error: AgentError) -> AgentError {
         match (self, error) {
-            (Self::Kubectl { .. }, AgentError::NotBegun { machine, how, said }) => {
+            (Self::Kubectl { .. }, AgentError::NotBegun { machine, how, said, .. }) => {
                 AgentError::NotBegunInPod { machine, how, said }
             }
             (_, error) => error,
         }
+    }
+
+    /// Returns the command by which a user tries the same way by hand.
+    fn by_hand(&self) -> Option<String> {
+        let Self::Ssh { destination, arguments } = self else { return None };
+        let words = ["ssh", "-o", "BatchMode=yes"].into_iter();
+        let words = words.chain(arguments.iter().map(String::as_str));
+        let words: Vec<&str> = words.chain([&**destination, "uname", "-sm"]).collect();
+        Some(words.join(" "))
     }
 
     /// Returns whether a shell takes the executable on the other side.
@@ -135,10 +146,12 @@ impl Carrier {
         }
     }
 
-    fn command(&self, sent: &Sent) -> Command {
+    fn command(&self, sent: &[Sent]) -> Command {
         match self {
             Self::Child => {
-                let mut command = Command::new(&sent.path);
+                let own = own_machine();
+                let ours = sent.iter().find(|one| one.machine == own).unwrap_or(&sent[0]);
+                let mut command = Command::new(&ours.path);
                 command.arg("agent");
                 command
             }
@@ -164,20 +177,32 @@ impl Carrier {
     }
 }
 
-/// Returns the script that says what machine it is on, takes the executable where that is missing, and becomes
+/// Returns the script that says what machine it is on, takes that machine's executable where it is missing, and becomes
 /// the agent. It holds no single quote, so that it can be quoted by them.
-fn script(sent: &Sent) -> String {
-    let Sent { size, sha256, .. } = sent;
+fn script(sent: &[Sent]) -> String {
+    let cases: String = sent
+        .iter()
+        .map(|Sent { size, sha256, machine, .. }| {
+            format!("\"{machine}\") f=\"bakeoff-{sha256}\"; n={size} ;;\n")
+        })
+        .collect();
     format!(
         r#"umask 077
 d="${{XDG_CACHE_HOME:-$HOME/.cache}}/bakeoff/agents"
+if ! [ -r /proc/self/stat ] || ! [ -w /dev/null ]; then
+  echo "bakeoff needs /proc and /dev there, and one of them is missing" >&2; exit 1
+fi
+m="$(uname -s) $(uname -m)"
+case "$m" in
+{cases}*) echo "{FOUND}$m lacks"; exit 1 ;;
+esac
 mkdir -p "$d" 2>/dev/null && [ -w "$d" ] || d="$(mktemp -d)" || exit 1
-f="$d/bakeoff-{sha256}"
+f="$d/$f"
 if [ -x "$f" ]; then h=has; else h=lacks; fi
-echo "{FOUND}$(uname -s) $(uname -m) $h"
+echo "{FOUND}$m $h"
 if [ $h = lacks ]; then
   t="$f.$$"
-  if ! head -c {size} >"$t" || ! chmod 700 "$t" || ! mv -f "$t" "$f"; then
+  if ! head -c $n >"$t" || ! chmod 700 "$t" || ! mv -f "$t" "$f"; then
     rm -f "$t"; echo "bakeoff could not be kept in $d" >&2; exit 1
   fi
 fi
@@ -187,12 +212,18 @@ exec "$f" agent"#
 
 /// A failed beginning.
 enum NotSent {
-    Other { theirs: String, ours: String },
+    Other {
+        theirs: String,
+        ours: String,
+    },
     Io(io::Error, String),
+    /// Nothing came in time: how long was waited, and what came before.
+    Silent(String, String),
 }
 
 impl NotSent {
-    fn told(self, machine: &str, child: &mut Child) -> AgentError {
+    /// Returns the error of a machine; `by_hand`: the command by which a user tries the same way.
+    fn told(self, machine: &str, child: &mut Child, by_hand: Option<String>) -> AgentError {
         let machine = machine.to_owned();
         match self {
             Self::Other { theirs, ours } => {
@@ -202,22 +233,29 @@ impl NotSent {
             Self::Io(error, before) => {
                 let (how, said) = last_words(child, &error);
                 let said = format!("{before}{said}");
-                AgentError::NotBegun { machine, how, said }
+                AgentError::NotBegun { machine, how, said, by_hand }
+            }
+            Self::Silent(how, said) => {
+                end(child);
+                AgentError::NotBegun { machine, how, said, by_hand }
             }
         }
     }
 }
 
-/// Reads what the script found, and sends the executable where it is missing.
-fn send(carried: &mut Carried, machine: &str, sent: &Sent) -> Result<(), NotSent> {
+/// Reads what the script found, and sends the executable of that kind of machine where it is missing.
+fn send(carried: &mut Carried, machine: &str, sent: &[Sent]) -> Result<(), NotSent> {
     let mut before = String::new();
     // Reading has no timeout of its own: the carrier's end is what ends it.
     let (is_found, waits) = mpsc::channel::<()>();
     let silent = Pid::from_raw(carried.child.id() as i32);
+    let was_silent = Arc::new(AtomicBool::new(false));
+    let gave_up = was_silent.clone();
     std::thread::spawn(move || {
         if let Err(mpsc::RecvTimeoutError::Timeout) = waits.recv_timeout(FOUND_WITHIN)
             && let Some(silent) = silent
         {
+            gave_up.store(true, Ordering::Relaxed);
             // Nobody has reaped it: whoever reads has not come to its end.
             let _ = rustix::process::kill_process(silent, Signal::KILL);
         }
@@ -228,6 +266,10 @@ fn send(carried: &mut Carried, machine: &str, sent: &Sent) -> Result<(), NotSent
         let read = limited.read_until(b'\n', &mut line);
         let line = String::from_utf8_lossy(&line).into_owned();
         match read {
+            Ok(0) if was_silent.load(Ordering::Relaxed) => {
+                let why = format!("its shell said nothing within {FOUND_WITHIN:?}");
+                return Err(NotSent::Silent(why, before));
+            }
             Ok(0) => return Err(NotSent::Io(io::ErrorKind::UnexpectedEof.into(), before)),
             Err(error) => return Err(NotSent::Io(error, before)),
             Ok(_) => {}
@@ -243,9 +285,10 @@ fn send(carried: &mut Carried, machine: &str, sent: &Sent) -> Result<(), NotSent
     };
     drop(is_found);
     let (theirs, has) = found.rsplit_once(' ').unwrap_or((&found, ""));
-    if theirs != sent.machine {
-        return Err(NotSent::Other { theirs: theirs.to_owned(), ours: sent.machine.clone() });
-    }
+    let Some(sent) = sent.iter().find(|one| one.machine == theirs) else {
+        let ours: Vec<&str> = sent.iter().map(|one| &*one.machine).collect();
+        return Err(NotSent::Other { theirs: theirs.to_owned(), ours: ours.join(" and ") });
+    };
     if has != "has" {
         let failed = |error| NotSent::Io(error, before.clone());
         let file = File::open(&sent.path).map_err(failed)?;
@@ -308,18 +351,39 @@ pub(crate) fn shown(bytes: &[u8]) -> String {
 }
 
 impl Sent {
-    /// Takes an executable as it is, for machines like this one.
+    /// Takes an executable as it is, for machines of the kind that its header names.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When it cannot be read, or is no executable.
     pub fn read(path: &Path) -> io::Result<Self> {
         let size = path.metadata()?.len();
+        let mut header = Vec::new();
+        File::open(path)?.take(HEADER).read_to_end(&mut header)?;
+        let machine = machine_of(&header).ok_or_else(|| io::Error::other("it is no executable"))?;
         let sha256 = bakeoff_install::sha256_of(path)?;
-        let uname = rustix::system::uname();
-        let word = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
-        let machine = format!("{} {}", word(uname.sysname()), word(uname.machine()));
         Ok(Self { path: path.to_owned(), size, sha256, machine })
     }
+}
+
+/// Bytes of an executable's header, as far as the processor's number.
+const HEADER: u64 = 20;
+
+/// Returns the kind of machine that an ELF file is for: this one's, if its processor is none of those that we know.
+fn machine_of(header: &[u8]) -> Option<String> {
+    let number = header.starts_with(b"\x7fELF").then(|| header.get(18..20)).flatten()?;
+    // `EM_X86_64` and `EM_AARCH64` of `elf.h`.
+    Some(match number {
+        [62, 0] => "Linux x86_64".to_owned(),
+        [183, 0] => "Linux aarch64".to_owned(),
+        _ => own_machine(),
+    })
+}
+
+/// Returns the kind of this machine: `Linux x86_64`.
+pub fn own_machine() -> String {
+    let uname = rustix::system::uname();
+    let word = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
+    format!("{} {}", word(uname.sysname()), word(uname.machine()))
 }
 
 #[cfg(test)]
@@ -337,13 +401,13 @@ mod tests {
 
     #[test]
     fn the_script_can_stand_between_single_quotes() {
-        assert!(!script(&sent()).contains('\''));
+        assert!(!script(&[sent()]).contains('\''));
     }
 
     #[test]
     fn a_destination_cannot_be_taken_for_an_option() {
         let carrier = Carrier::Ssh { destination: "-oProxyCommand=x".into(), arguments: vec![] };
-        let command = carrier.command(&sent());
+        let command = carrier.command(&[sent()]);
         let args: Vec<_> = command.get_args().map(|arg| arg.to_string_lossy()).collect();
         let place = args.iter().position(|arg| arg == "-oProxyCommand=x").unwrap();
         assert_eq!(args[place - 1], "--");
@@ -362,7 +426,7 @@ mod tests {
             container: "agent".to_owned(),
             image_program: None,
         };
-        carrier.start("far", &sent()).err().unwrap().to_string()
+        carrier.start("far", &[sent()]).err().unwrap().to_string()
     }
 
     #[test]
@@ -375,17 +439,18 @@ mod tests {
     fn another_processor_is_refused_before_anything_is_sent() {
         let told =
             started("echo Welcome; echo 'bakeoff-finds Linux aarch64 lacks'; exec sleep 100");
-        let expected = "`far` is Linux aarch64, and this bakeoff runs on Linux x86_64";
+        let expected = "`far` is Linux aarch64, and bakeoff is at hand for Linux x86_64\nhint: ";
         assert!(told.starts_with(expected), "{told}");
-        assert!(told.contains("hint: "), "{told}");
+        assert!(told.contains("`agent: {aarch64: PATH}`"), "{told}");
     }
 
     #[test]
     fn the_script_takes_an_executable_once() {
         let home = tempfile::tempdir().unwrap();
         let agent = b"#!/bin/sh\necho \"agent $1 begins\"\n";
-        let mut sent = sent();
-        sent.size = agent.len() as u64;
+        let other = Sent { machine: "Linux riscv64".to_owned(), size: 1, ..sent() };
+        let own = Sent { machine: own_machine(), size: agent.len() as u64, ..sent() };
+        let sent = [other, own];
         for expected in ["lacks", "has"] {
             let mut child = Command::new("sh")
                 .args(["-c", &script(&sent)])
@@ -404,5 +469,34 @@ mod tests {
             assert!(lines[0].starts_with(FOUND) && lines[0].ends_with(expected), "{out}");
             assert_eq!(lines[1], "agent agent begins");
         }
+    }
+
+    #[test]
+    fn machine_that_nothing_is_for_is_told_and_keeps_nothing() {
+        let home = tempfile::tempdir().unwrap();
+        let other = Sent { machine: "Linux riscv64".to_owned(), ..sent() };
+        let mut command = Command::new("sh");
+        command.args(["-c", &script(&[other])]).env("HOME", home.path());
+        let out = command.env_remove("XDG_CACHE_HOME").stdin(Stdio::null()).output().unwrap();
+        assert_eq!(out.status.code(), Some(1));
+        let told = String::from_utf8(out.stdout).unwrap();
+        assert_eq!(told, format!("{FOUND}{} lacks\n", own_machine()));
+        assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn executable_says_which_machines_it_is_for() {
+        let of = |number: u8| {
+            let mut header = [0; HEADER as usize];
+            header[..4].copy_from_slice(b"\x7fELF");
+            header[18] = number;
+            machine_of(&header).unwrap()
+        };
+        assert_eq!([of(62), of(183), of(1)], ["Linux x86_64", "Linux aarch64", &own_machine()]);
+        for none in ["", "\x7fELF", "#!/bin/sh\nexec true #>"] {
+            assert_eq!(machine_of(none.as_bytes()), None);
+        }
+        let own = Sent::read(&std::env::current_exe().unwrap()).unwrap();
+        assert_eq!(own.machine, own_machine());
     }
 }

@@ -133,7 +133,7 @@ impl Agent {
     ///
     /// # Errors
     /// When it cannot be reached, is of another kind, or speaks another version.
-    pub fn begin(machine: &str, carrier: &Carrier, sent: &Sent) -> Result<Self, AgentError> {
+    pub fn begin(machine: &str, carrier: &Carrier, sent: &[Sent]) -> Result<Self, AgentError> {
         let carried = carrier.start(machine, sent)?;
         let (mut child, to, mut from) = (carried.child, carried.to, carried.from);
         let (told, hears) = mpsc::channel();
@@ -155,12 +155,14 @@ impl Agent {
                 drop(to);
                 let (how, said) = carrier::last_words(&mut child, &error);
                 let said = format!("{}{said}", carrier::shown(&before));
-                return Err(carrier.not_begun(AgentError::NotBegun { machine: name, how, said }));
+                let error = AgentError::NotBegun { machine: name, how, said, by_hand: None };
+                return Err(carrier.not_begun(error));
             }
             Err(_) => {
                 carrier::end(&mut child);
                 let how = format!("nothing was heard within {BEGIN_WITHIN:?}");
-                let error = AgentError::NotBegun { machine: name, how, said: String::new() };
+                let said = String::new();
+                let error = AgentError::NotBegun { machine: name, how, said, by_hand: None };
                 return Err(carrier.not_begun(error));
             }
         };

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::message::GONE_AFTER;
+
 /// Why an agent did not do what it was asked for, in its words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentRefusal {
@@ -41,6 +43,8 @@ pub enum AgentError {
         how: String,
         /// The last lines that came from there.
         said: String,
+        /// The command by which a user tries the same way; `None` if that is not to blame, but what was sent.
+        by_hand: Option<String>,
     },
     /// The same for a pod.
     NotBegunInPod {
@@ -66,7 +70,7 @@ pub enum AgentError {
         machine: String,
         /// `Linux aarch64`.
         theirs: String,
-        /// `Linux x86_64`.
+        /// Those that there is a bakeoff for: `Linux x86_64`.
         ours: String,
     },
     /// It speaks another version of the protocol.
@@ -107,7 +111,9 @@ impl AgentError {
     }
 
     pub(crate) fn silent(machine: &str, time: Duration) -> Self {
-        let why = format!("no answer within {time:?}");
+        let why = format!(
+            "no answer within {time:?}: its agent hangs or is stopped, or the way there is cut"
+        );
         Self::Lost { machine: machine.to_owned(), why }
     }
 
@@ -129,21 +135,26 @@ impl fmt::Display for AgentError {
                 to,
                 "`{program}` cannot be started: {why}\nhint: it has to be on `PATH` of this machine"
             ),
-            Self::NotBegun { machine, how, said } => {
+            Self::NotBegun { machine, how, said, by_hand } => {
                 write!(to, "no agent began on `{machine}`: {how}")?;
                 said.lines().try_for_each(|line| write!(to, "\n    | {line}"))?;
-                write!(
-                    to,
-                    "\nhint: try the same by hand, without a password: `ssh {machine} uname -sm`"
-                )
+                match by_hand {
+                    Some(command) => {
+                        write!(to, "\nhint: try the same by hand, without a password: `{command}`")
+                    }
+                    None => write!(
+                        to,
+                        "\nhint: see that what was sent is a bakeoff that runs there; `agent` of the places file names another"
+                    ),
+                }
             }
             Self::NotBegunInPod { machine, how, said } => {
                 write!(to, "no agent began in the pod `{machine}`: {how}")?;
                 said.lines().try_for_each(|line| write!(to, "\n    | {line}"))?;
                 write!(
                     to,
-                    "\nhint: its image needs `/bin/sh` and a C library that bakeoff runs with; with `agent-image` it needs \
-                     neither"
+                    "\nhint: its image needs `/bin/sh` and a C library that bakeoff, or `agent` of the places file, runs with; \
+                     with `agent-image` it needs neither"
                 )
             }
             Self::OtherBuild { machine, theirs, ours } => write!(
@@ -153,8 +164,9 @@ impl fmt::Display for AgentError {
             ),
             Self::OtherArchitecture { machine, theirs, ours } => write!(
                 to,
-                "`{machine}` is {theirs}, and this bakeoff runs on {ours}\nhint: name one that was built for it: \
-                 `agent: PATH` in the places file"
+                "`{machine}` is {theirs}, and bakeoff is at hand for {ours}\nhint: name one that was built for it in the \
+                 places file: `agent: {{{}: PATH}}`",
+                theirs.rsplit(' ').next().unwrap_or_default()
             ),
             Self::OtherProtocol { machine, theirs, ours } => write!(
                 to,
@@ -164,7 +176,9 @@ impl fmt::Display for AgentError {
             Self::Refused { machine, refusal } => write!(to, "on `{machine}`: {}", refusal.text),
             Self::Lost { machine, why } => write!(
                 to,
-                "`{machine}` is lost: {why}\nhint: what ran there has ended, as the connection has"
+                "`{machine}` is lost: {why}\nhint: see whether it is up and reached; if it is up, what ran there ends by itself \
+                 within {} s",
+                GONE_AFTER.as_secs()
             ),
             Self::Garbled { machine, why } => {
                 write!(to, "the agent on `{machine}` cannot be understood: {why}")

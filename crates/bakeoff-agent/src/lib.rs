@@ -24,7 +24,7 @@ mod tunnel;
 mod way;
 mod workshop;
 
-pub use carrier::{Carrier, Sent};
+pub use carrier::{Carrier, Sent, own_machine};
 pub use client::{Agent, Dialer, Exchange, Incoming};
 pub use clocks::{Offset, Origin};
 pub use error::{AgentError, AgentRefusal};

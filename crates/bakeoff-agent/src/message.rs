@@ -6,6 +6,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use bakeoff_core::record::durability::UnsafeSetting;
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,9 @@ use serde_json::Value;
 use super::order::LaunchOrder;
 
 /// The version of the protocol. It changes with every change of what is sent.
-pub const PROTOCOL: u32 = 6;
+pub const PROTOCOL: u32 = 7;
+/// After this silence of the coordinator, which asks every two seconds, an agent takes it to be gone.
+pub(crate) const GONE_AFTER: Duration = Duration::from_secs(30);
 
 /// The first note of an agent, of request 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,6 +32,8 @@ pub struct Hello {
     pub program: PathBuf,
     /// The name that the machine gives itself.
     pub host: String,
+    /// Its kind: `Linux x86_64`.
+    pub machine: String,
     /// The folder of programs that it can be sent.
     pub cache: PathBuf,
     /// Whether it is root.

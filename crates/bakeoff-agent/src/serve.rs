@@ -2,7 +2,7 @@
 //!
 //! Requests are few and long, so a thread each is the plainest way; the time is told at once, by the thread that
 //! reads. When the pipe closes, or nothing came over it for long, what was started ends and the folder goes; should
-//! the agent itself be killed, its host's warden sees to both.
+//! the agent itself be killed, or stay stopped, its host's warden sees to both.
 //!
 //! Not here: what requests do (`workshop`), how loads are driven (the binary).
 
@@ -19,11 +19,8 @@ use super::client::Incoming;
 use super::error::AgentRefusal;
 use super::frame::{Frame, Kind, PREAMBLE, read_json};
 use super::line::{Back, Line, Outlet, send};
-use super::message::{Hello, Request};
+use super::message::{GONE_AFTER, Hello, Request};
 use super::workshop::Workshop;
-
-/// After this silence of the coordinator, which asks every two seconds, it is gone.
-const GONE_AFTER: Duration = Duration::from_secs(30);
 
 /// The part of an agent beyond its host.
 pub trait Duties: Send + Sync + 'static {
@@ -47,6 +44,7 @@ pub fn serve(
     from: impl Read,
     to: impl Write + Send + 'static,
 ) -> io::Result<()> {
+    bakeoff_host::end_if_stopped();
     let to: Outlet = Arc::new(Mutex::new(to));
     to.lock().unwrap_or_else(PoisonError::into_inner).write_all(PREAMBLE)?;
     send(&to, &Frame { kind: Kind::Note, number: 0, body: serde_json::to_vec(hello)? })?;

@@ -25,7 +25,6 @@ use bakeoff_host::{
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::carrier::Sent;
 use super::client::Incoming;
 use super::clocks::Origin;
 use super::error::AgentRefusal;
@@ -431,7 +430,7 @@ fn is_whole(file: &FileStamp) -> bool {
     let Ok(found) = file.path.symlink_metadata() else { return false };
     found.is_file()
         && found.len() == file.size
-        && Sent::read(&file.path).is_ok_and(|seen| seen.sha256 == file.sha256)
+        && bakeoff_install::sha256_of(&file.path).is_ok_and(|seen| seen == file.sha256)
 }
 
 /// Takes a file that comes as data, and puts it in its place once it is whole.

@@ -23,11 +23,16 @@ pub struct Lane {
 }
 
 /// Deals clients and operations to threads: the lanes of each of them. `nodes` says of each place in
-/// the ring whose it is; places of one number are one node's. Clients take places in turn, so that
-/// with fewer clients than places the last ones have none, and the ring ends where the clients do.
+/// the ring whose it is; places of one number are one node's. Clients take places in turn. If they are fewer than
+/// the places and a node has none of them, it gets no operations, and the ring ends where the clients do.
 /// Each of up to `clients` threads has a client.
 pub fn deal(nodes: &[usize], clients: u32, threads: u32) -> Vec<Vec<Lane>> {
-    let ring = u32::try_from(nodes.len()).unwrap_or(u32::MAX).min(clients).max(1);
+    let served = &nodes[..nodes.len().min(clients as usize)];
+    let all = u32::try_from(nodes.len()).unwrap_or(u32::MAX).max(1);
+    let ring = match nodes.iter().all(|node| served.contains(node)) {
+        true => all,
+        false => all.min(clients).max(1),
+    };
     let threads = threads.clamp(1, clients.max(1));
     let mut dealt = vec![Vec::new(); threads as usize];
     let mut rank = 0;
@@ -130,6 +135,17 @@ mod tests {
         };
         assert_eq!(dues(first, 6), [0, 1, 3, 4, 5, 7]);
         assert_eq!(dues(second, 3), [2, 6, 10]);
+    }
+
+    #[test]
+    fn operations_keep_their_shares_with_fewer_clients_than_places() {
+        // Three of four are for the first, though two clients take the ring's first two places.
+        let dealt = deal(&[0, 1, 0, 0], 2, 1);
+        let places: Vec<(usize, &[u32], u32)> = dealt[0]
+            .iter()
+            .map(|lane| (lane.clients.len(), &*lane.turn.places, lane.turn.ring))
+            .collect();
+        assert_eq!(places, [(1, &[0, 2, 3][..], 4), (1, &[1][..], 4)]);
     }
 
     fn nodes() -> impl Strategy<Value = Vec<usize>> {

@@ -9,6 +9,8 @@
 //!
 //! Not here: who measures (the engine), how it is shown (`report`).
 
+mod addresses;
+mod delayed_ack;
 mod errors;
 mod operation;
 #[cfg(test)]
@@ -26,6 +28,8 @@ use crate::histogram::{HistogramError, Latencies};
 use crate::staleness::Staleness;
 use crate::units::{self, count_text};
 
+pub use addresses::UsedAddress;
+pub use delayed_ack::{DelayedAcks, PausedEnds};
 pub use errors::{EXAMPLES_MAX, ErrorKind, ErrorText, Errors, Example, TEXTS_MAX};
 pub use operation::{OperationFigures, Second, SecondFigures};
 pub use stalls::{GeneratorStall, STALL_MIN, STALLS_MAX, longest_stalls};
@@ -159,9 +163,15 @@ pub struct Measurement {
     /// Kept connections that the server closed while nothing was under way on them.
     #[serde(default, skip_serializing_if = "units::is_zero")]
     pub closed_idle: u64,
+    /// Answers whose last bytes came after a pause.
+    #[serde(default, skip_serializing_if = "PausedEnds::is_none")]
+    pub paused_ends: PausedEnds,
     /// Deviations from HTTP that were met and read over, in words: `folded header fields`.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub oddities: BTreeSet<String>,
+    /// Addresses that clients connected to, in the order in which they were first used.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<UsedAddress>,
     /// Connections that were lost or could not be had again, by what was seen.
     pub connection_errors: Errors,
     /// TLS handshakes of the clients, those before the load began and of its warm-up among them.
@@ -306,11 +316,14 @@ impl Measurement {
     }
 
     /// Returns the length from which on a silence is a stall: [`STALL_TIMES`] the median service time or the mean time
-    /// between two successes, whichever is longer.
+    /// between two successes, or twice the median of the slowest kind of operation, whichever is longest. All clients of
+    /// a closed load may wait for that kind at once.
     pub fn stall_min(&self) -> Duration {
-        let service = self.total().service.quantile(0.5).unwrap_or_default();
+        let median = |figures: &OperationFigures| figures.service.quantile(0.5).unwrap_or_default();
+        let slowest = self.operations.values().map(median).max().unwrap_or_default();
         let successes = u32::try_from(self.verified_in_window().max(1)).unwrap_or(u32::MAX);
-        (service.max(self.window / successes) * STALL_TIMES).max(SILENCE_RECORDED_MIN)
+        let usual = median(&self.total()).max(self.window / successes) * STALL_TIMES;
+        usual.max(slowest * 2).max(SILENCE_RECORDED_MIN)
     }
 
     /// Returns the stalls that a user should know: all if the system [stood still](Self::stood_still), else those of
@@ -485,7 +498,9 @@ impl Measurement {
         self.clients_without_success += other.clients_without_success;
         self.reissued += other.reissued;
         self.closed_idle += other.closed_idle;
+        self.paused_ends.merge(&other.paused_ends);
         self.oddities.extend(other.oddities.iter().cloned());
+        self.use_addresses(other.addresses.iter().cloned());
         self.connection_errors.count += other.connection_errors.count;
         self.connection_errors.examples.extend(other.connection_errors.examples.iter().cloned());
         self.connection_errors.examples.truncate(EXAMPLES_MAX);
@@ -502,7 +517,7 @@ impl Measurement {
 
     /// Returns what was met on the way that is no failure, a sentence each without a full stop.
     pub fn notes_on_the_network(&self) -> Vec<String> {
-        let mut notes = Vec::new();
+        let mut notes: Vec<String> = self.notes_on_names().collect();
         if self.reissued > 0 {
             let requests = units::plural(self.reissued, "request");
             notes.push(format!("Sent again, as the server had not processed them: {requests}"));
@@ -515,6 +530,7 @@ impl Measurement {
         if !odd.is_empty() {
             notes.push(format!("The server sends responses with {}", odd.join(", and with ")));
         }
+        notes.extend(self.delayed_acks().map(|found| found.text()));
         notes
     }
 

@@ -1,6 +1,6 @@
 //! The machines that a run uses: which take servers, which generate load, and how each is reached.
 //!
-//! Studies are free of places, and places of studies: the same file of machines serves any study.
+//! The same file of machines serves any study.
 //!
 //! Not here: reaching a machine (`bakeoff-agent`), which node gets which machine (the binary's `cluster::topology`).
 
@@ -9,7 +9,7 @@ mod kubernetes;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-pub use kubernetes::Kubernetes;
+pub use kubernetes::{Kubernetes, Toleration};
 
 use crate::study::{
     At, Diagnostic, DiagnosticSink, Diagnostics, PlacedEntry, PlacedNode, PlacedValue, suggest,
@@ -28,10 +28,19 @@ pub struct Places {
     pub kubernetes: Option<Kubernetes>,
     /// Further arguments for `ssh`.
     pub ssh: Vec<String>,
-    /// The executable that is sent to machines; this bakeoff's own where none is named.
-    pub agent: Option<String>,
+    /// The executables that are sent to machines; this bakeoff's own to those that none is named for.
+    pub agents: Vec<AgentFile>,
     /// How the coordinator connects to servers.
     pub tunnel: Tunnel,
+}
+
+/// An executable that is sent to the machines that it was built for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentFile {
+    /// The processor that the file of machines names for it, as `uname -m` does.
+    pub processor: Option<&'static str>,
+    /// Its path.
+    pub path: String,
 }
 
 /// How the coordinator connects to servers on other machines. A load never goes through a tunnel.
@@ -121,6 +130,9 @@ pub enum Purpose {
 const FIELDS: [&str; 5] = ["machines", "kubernetes", "ssh", "agent", "tunnel"];
 const MACHINE_FIELDS: [&str; 7] =
     ["here", "ssh", "address", "data", "servers", "generator", "cpus"];
+/// The names of processors, and the name that `uname -m` has for each.
+const PROCESSORS: [(&str, &str); 4] =
+    [("amd64", "x86_64"), ("arm64", "aarch64"), ("x86_64", "x86_64"), ("aarch64", "aarch64")];
 /// The kernel's own limit of CPUs in a set.
 const CPU_MAX: u32 = 1023;
 const EXAMPLE: &str = "machines: {db1: {ssh: db1, address: 10.0.0.1, servers: true}, gen1: {ssh: gen1, address: \
@@ -188,10 +200,7 @@ fn places(root: &PlacedNode, purpose: Purpose, sink: &mut DiagnosticSink<'_>) ->
     unknown_fields(entries, &FIELDS, "", sink);
     let field = |name: &str| entries.iter().find(|entry| entry.key == name);
     let ssh = field("ssh").map_or(Some(Vec::new()), |entry| texts(entry, sink));
-    let agent = match field("agent") {
-        None => Some(None),
-        Some(entry) => text(entry, "a path", sink).map(Some),
-    };
+    let agents = field("agent").map_or(Some(Vec::new()), |entry| agents(entry, sink));
     let tunnel = field("tunnel").map_or(Some(Tunnel::default()), |entry| tunnel(entry, sink));
     if let Some(entry) = field("kubernetes") {
         if field("machines").is_some() {
@@ -203,7 +212,7 @@ fn places(root: &PlacedNode, purpose: Purpose, sink: &mut DiagnosticSink<'_>) ->
             machines: Vec::new(),
             kubernetes,
             ssh: ssh?,
-            agent: agent?,
+            agents: agents?,
             tunnel: tunnel?,
         });
     }
@@ -213,7 +222,7 @@ fn places(root: &PlacedNode, purpose: Purpose, sink: &mut DiagnosticSink<'_>) ->
     };
     let at = machines.key_at.clone();
     let machines = read_machines(machines, sink)?;
-    let places = Places { machines, kubernetes: None, ssh: ssh?, agent: agent?, tunnel: tunnel? };
+    let places = Places { machines, kubernetes: None, ssh: ssh?, agents: agents?, tunnel: tunnel? };
     let takes_none = places.machines.iter().all(|machine| machine.servers == Takes::Nothing);
     if purpose == Purpose::Run && takes_none {
         sink.hint(&at, "no machine takes servers", "say `servers: true` of those that do");
@@ -222,6 +231,21 @@ fn places(root: &PlacedNode, purpose: Purpose, sink: &mut DiagnosticSink<'_>) ->
         sink.hint(&at, "no machine generates load", "say `generator: true` of those that do");
     }
     Some(places)
+}
+
+/// Reads `PATH`, or `{amd64: PATH, arm64: PATH}`.
+fn agents(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option<Vec<AgentFile>> {
+    let PlacedValue::Map(fields) = &entry.node.value else {
+        return Some(vec![AgentFile { processor: None, path: text(entry, "a path", sink)? }]);
+    };
+    let names: Vec<&str> = PROCESSORS.iter().map(|(name, _)| *name).collect();
+    unknown_fields(fields, &names, "`agent`", sink);
+    let one = |field: &PlacedEntry| {
+        let path = text(field, "a path", sink)?;
+        let known = PROCESSORS.iter().find(|(name, _)| *name == field.key)?;
+        Some(AgentFile { processor: Some(known.1), path })
+    };
+    fields.iter().map(one).collect()
 }
 
 fn tunnel(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option<Tunnel> {
@@ -493,6 +517,27 @@ ssh: [-F, hosts]
         for wrong in ["all", "[]", "4-2", "[-1]", "5000", "{a: 1}"] {
             let told = read(wrong).unwrap_err();
             assert!(told.contains("`cpus` must be the numbers of CPUs"), "{wrong}: {told}");
+        }
+    }
+
+    #[test]
+    fn agents_are_read_for_all_machines_or_by_processor() {
+        let read = |agent: &str| {
+            let places = Places::parse("p.yaml", &format!("{FILE}agent: {agent}\n"));
+            places.map(|places| places.agents).map_err(|why| why.to_string())
+        };
+        let of = |processor, path: &str| AgentFile { processor, path: path.to_owned() };
+        assert_eq!(read("/x").unwrap(), [of(None, "/x")]);
+        let both = [of(Some("x86_64"), "/x"), of(Some("aarch64"), "/y")];
+        assert_eq!(read("{amd64: /x, arm64: /y}").unwrap(), both);
+        assert_eq!(read("{x86_64: /x, aarch64: /y}").unwrap(), both);
+        for (wrong, wanted) in [
+            ("{arm: /x}", "unknown field `arm` in `agent`"),
+            ("{arm64: }", "`arm64` must be a path"),
+            ("[/x]", "`agent` must be a path"),
+        ] {
+            let told = read(wrong).unwrap_err();
+            assert!(told.contains(wanted), "{wrong}: {told}");
         }
     }
 

@@ -1,4 +1,5 @@
-//! Texts of a request whose words in braces differ from request to request: `/users/{key}`.
+//! Texts of a request whose words in braces differ from request to request: `/users/{key}`, and the table whose
+//! columns they may name.
 //!
 //! `{{key}}` is the text `{key}`, and what does not look like a word stays as it is, so that JSON can be
 //! written plainly: `{"id": {sequence}}`. `${key}` is left alone, for it is a variable of others. A study knows its
@@ -6,12 +7,14 @@
 //!
 //! Not here: words of a command or of its files, which stand for ports and folders.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::fmt;
 use std::io::Write as _;
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_xoshiro::SplitMix64;
+use serde::{Deserialize, Serialize};
 
 use crate::study::suggest;
 use crate::workload::mix64;
@@ -21,6 +24,9 @@ pub const RANDOM_MAX: usize = 1 << 16;
 
 /// The words that every request knows.
 const KNOWN: [&str; 4] = ["{key}", "{sequence}", "{client}", "{random:8}"];
+
+/// Follows a column's name and a colon if its value is to be escaped for JSON.
+const JSON: &str = "json";
 
 /// Characters that `{random:N}` draws from: they stand in paths, headers and JSON alike.
 const RANDOM_CHARACTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
@@ -53,6 +59,45 @@ pub enum Word {
     Random(usize),
     /// `{name}`: the value in this column of the row whose turn it is.
     Column(usize),
+    /// `{name:json}`: the same, escaped as the content of a string in JSON.
+    JsonColumn(usize),
+}
+
+/// Values that requests take row by row.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Table {
+    /// Names of the columns.
+    pub columns: Vec<String>,
+    /// Values of each row, as many as there are columns.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// Returns the row for the request with this number: requests take rows in turn. Empty if there is no row.
+    pub fn row(&self, sequence: u64) -> &[String] {
+        let rows = self.rows.len() as u64;
+        sequence.checked_rem(rows).map_or(&[], |place| &self.rows[place as usize])
+    }
+
+    /// Refuses a header that takes a value which would end the header's line.
+    ///
+    /// # Errors
+    /// Names the row and the column.
+    pub fn check_header(&self, name: &str, header: &Template) -> Result<(), String> {
+        for word in header.words() {
+            let Word::Column(place) = *word else { continue };
+            let breaks =
+                |row: &Vec<String>| row[place].bytes().any(|byte| byte < 0x20 || byte == 0x7f);
+            if let Some(row) = self.rows.iter().position(breaks) {
+                return Err(format!(
+                    "row {} of the table holds a line break or the like in `{}`, which header `{name}` takes",
+                    row + 1,
+                    self.columns[place]
+                ));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The meanings of all words in one request.
@@ -98,6 +143,12 @@ impl fmt::Display for TemplateError {
 impl std::error::Error for TemplateError {}
 
 impl TemplateError {
+    /// Returns the word with its braces.
+    pub fn word(&self) -> String {
+        let (Self::Unknown { word, .. } | Self::RandomLength(word)) = self;
+        format!("{{{word}}}")
+    }
+
     /// Returns how to mend it.
     pub fn hint(&self) -> String {
         match self {
@@ -116,10 +167,10 @@ impl Template {
         Self::scan(text, |_| true, |word| meaning(word, columns).map(Some))
     }
 
-    /// Reads a text in which only `{sequence}`, `{client}` and `{random:8}` are words, and `{{client}}` is the text
-    /// `{client}`. All else stays as it is; what looks like a word is returned beside it.
-    pub fn parse_known(text: &str) -> (Self, Vec<String>) {
-        let known = |word: &str| meaning(word, &[]).ok().filter(|word| *word != Word::Key);
+    /// Reads a text in which only `{sequence}`, `{client}`, `{random:8}` and these columns are words, and `{{client}}` is
+    /// the text `{client}`. All else stays as it is; what looks like a word is returned beside it.
+    pub fn parse_known(text: &str, columns: &[String]) -> (Self, Vec<String>) {
+        let known = |word: &str| meaning(word, columns).ok().filter(|word| *word != Word::Key);
         let mut unknown = Vec::new();
         let scanned = Self::scan(
             text,
@@ -234,12 +285,26 @@ impl Template {
                     });
                     out.extend(characters);
                 }
-                Part::Word(Word::Column(place)) => {
-                    escape(values.row.get(*place).map_or("", String::as_str), out);
+                Part::Word(Word::Column(place)) => escape(column(values.row, *place), out),
+                Part::Word(Word::JsonColumn(place)) => {
+                    escape(&json_content(column(values.row, *place)), out);
                 }
             }
         }
     }
+}
+
+fn column(row: &[String], place: usize) -> &str {
+    row.get(place).map_or("", String::as_str)
+}
+
+/// Returns a value as it stands between the quotes of a string in JSON (RFC 8259 section 7).
+fn json_content(value: &str) -> Cow<'_, str> {
+    if !value.bytes().any(|byte| byte < 0x20 || matches!(byte, b'"' | b'\\')) {
+        return Cow::Borrowed(value);
+    }
+    let quoted = serde_json::Value::from(value).to_string();
+    Cow::Owned(quoted[1..quoted.len() - 1].to_owned())
 }
 
 /// Appends a value as it is.
@@ -269,14 +334,20 @@ fn word_at(text: &str) -> Option<(&str, &str)> {
     let (word, after) = text.strip_prefix('{')?.split_once('}')?;
     let (name, number) = word.split_once(':').unwrap_or((word, "0"));
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    (is_word(name) && is_number).then_some((word, after))
+    (is_word(name) && (is_number || number == JSON)).then_some((word, after))
 }
 
 fn meaning(word: &str, columns: &[String]) -> Result<Word, TemplateError> {
-    if let Some(place) = columns.iter().position(|column| column == word) {
+    let place = |name: &str| columns.iter().position(|column| column == name);
+    if let Some(place) = place(word) {
         return Ok(Word::Column(place));
     }
     match word.split_once(':') {
+        Some((name, JSON)) => {
+            if let Some(place) = place(name) {
+                return Ok(Word::JsonColumn(place));
+            }
+        }
         None if word == "key" => return Ok(Word::Key),
         None if word == "sequence" => return Ok(Word::Sequence),
         None if word == "client" => return Ok(Word::Client),
@@ -323,6 +394,7 @@ mod tests {
             ("{\"id\": {sequence}, \"of\": {\"a\": {}}}", "{\"id\": 41, \"of\": {\"a\": {}}}"),
             ("{{key}} ${key} {a b} { key } {key", "{key} ${key} {a b} { key } {key"),
             ("/{user}/{Home.Page}", "/a%20b/%C3%A4%2F%3F"),
+            ("/{user:json}", "/a%20b"),
             ("", ""),
         ] {
             assert_eq!(written(text), expected, "{text}");
@@ -349,6 +421,8 @@ mod tests {
         assert!(kye.contains("`{kye}` stands for nothing"), "{kye}");
         assert!(kye.contains("did you mean `{key}`? `{{kye}}` is the text itself"), "{kye}");
         assert!(told("{usr}").contains("`{user}`"), "a column");
+        assert!(told("{usr:json}").contains("`{usr:json}` stands for nothing"));
+        assert!(told("{key:json}").contains("`{key:json}` stands for nothing"), "a number");
         for wrong in ["{random}", "{random:0}", "{random:65537}", "{random:99999999999999999999}"] {
             assert!(told(wrong).contains("1 to 65536 random characters"), "{wrong}");
         }
@@ -357,8 +431,9 @@ mod tests {
     #[test]
     fn unknown_words_are_text_where_they_may_be() {
         let check = |text: &str, expected: &str, unknown: &[&str]| {
-            let (template, seen) = Template::parse_known(text);
-            let values = WordValues { key: 7, sequence: 41, client: 3, seed: 1, row: &[] };
+            let (template, seen) = Template::parse_known(text, &["user".to_owned()]);
+            let row = ["a\"b\\c\nä\u{1}".to_owned()];
+            let values = WordValues { key: 7, sequence: 41, client: 3, seed: 1, row: &row };
             let mut out = Vec::new();
             template.write(&values, 0, verbatim, &mut out);
             assert_eq!(String::from_utf8(out).unwrap(), expected, "{text}");
@@ -370,12 +445,31 @@ mod tests {
         // Other languages' braces pass unchanged.
         check("{{name}} ${client} { a {b: {sequence}} }", "{{name}} ${client} { a {b: 41} }", &[]);
         check("{{{client}}}", "{{client}}", &[]);
+        check("{\"a\": \"{user:json}\"}", "{\"a\": \"a\\\"b\\\\c\\nä\\u0001\"}", &[]);
+        check("{{user:json}} {usr:json}", "{user:json} {usr:json}", &["{usr:json}"]);
+    }
+
+    #[test]
+    fn rows_are_taken_in_turn_and_those_that_end_a_header_are_named() {
+        let rows = ["a", "b\n"].map(|value| vec![value.to_owned()]);
+        let table = Table { columns: vec!["user".to_owned()], rows: rows.to_vec() };
+        assert_eq!((table.row(0), table.row(3)), (&rows[0][..], &rows[1][..]));
+        assert!(Table::default().row(3).is_empty());
+        let header = |text: &str| {
+            table.check_header("x-user", &Template::parse(text, &table.columns).unwrap())
+        };
+        let told = header("n {user}").unwrap_err();
+        assert!(
+            told.starts_with("row 2 of the table holds") && told.contains("`x-user`"),
+            "{told}"
+        );
+        assert_eq!(header("{user:json} {client}"), Ok(()), "escaped");
     }
 
     proptest! {
         #[test]
         fn no_text_makes_the_reader_panic(text in "[{}$a-c:0-9key\\PC]{0,40}") {
-            let (known, _) = Template::parse_known(&text);
+            let (known, _) = Template::parse_known(&text, &columns());
             prop_assert_eq!(known.plain().is_some(), known.words().next().is_none());
             if let Ok(template) = Template::parse(&text, &columns()) {
                 prop_assert_eq!(template.plain().is_some(), template.words().next().is_none());

@@ -333,7 +333,7 @@ mod tests {
         });
         let name = "127.0.0.1".try_into().unwrap();
         let config = authority.client_config(&[b"http/1.1"]).unwrap();
-        Target { address, tls: Some(TlsTarget { name, config }) }
+        Target { address, tls: Some(TlsTarget::new(name, config)) }
     }
 
     #[test]

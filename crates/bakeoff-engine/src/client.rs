@@ -25,6 +25,8 @@ pub(super) enum Slot {
     Free {
         since: Instant,
     },
+    /// Another connection of the client has its turn.
+    Elsewhere,
     /// An operation waits for its connection.
     Waiting(Waiting),
     Busy(Flight),
@@ -36,7 +38,7 @@ pub(super) struct Waiting {
     pub(super) due: Instant,
     /// When its connection was begun, or when it was first sent.
     pub(super) sent: Instant,
-    /// Its number, if it was sent before.
+    /// Its number, if it has one: it was sent before, or its number led it here.
     pub(super) again: Option<u64>,
     /// How often it was sent.
     pub(super) tries: u8,
@@ -105,6 +107,16 @@ impl Seen {
     pub(super) fn count_failure(&mut self, waited: Duration) {
         self.failures += 1;
         self.failed_after = self.failed_after.max(waited);
+    }
+
+    /// Adds the outcomes on another connection of the client.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            success_in_window: self.success_in_window || other.success_in_window,
+            success: self.success || other.success,
+            failures: self.failures + other.failures,
+            failed_after: self.failed_after.max(other.failed_after),
+        }
     }
 
     /// Returns true if the client had an operation.
@@ -193,6 +205,14 @@ impl<W: Work> Client<W> {
         if self.refused { ErrorKind::Refused } else { ErrorKind::Timeout }
     }
 
+    /// Notes that bytes came on its connection. Returns the pause since the bytes before them, if nothing was sent
+    /// between.
+    #[inline]
+    pub(super) fn hear(&mut self, now: Instant) -> Option<Duration> {
+        let before = std::mem::replace(&mut self.heard_at, now);
+        (before > self.last_sent).then(|| now.saturating_duration_since(before))
+    }
+
     /// Returns whether nothing is under way on its connection.
     pub(super) fn is_idle(&self) -> bool {
         !self.slots.iter().any(|slot| matches!(slot, Slot::Busy(_)))
@@ -200,7 +220,7 @@ impl<W: Work> Client<W> {
 
     /// Returns whether nothing is under way, and nothing waits for a connection.
     pub(super) fn is_quiet(&self) -> bool {
-        self.slots.iter().all(|slot| matches!(slot, Slot::Free { .. }))
+        self.slots.iter().all(|slot| matches!(slot, Slot::Free { .. } | Slot::Elsewhere))
     }
 
     /// The link and its session, once the peer has accepted.

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use bakeoff_core::histogram::{Latencies, PackedLatencies};
 use bakeoff_core::measurement::{
-    EXAMPLES_MAX, Errors, GeneratorStall, Handshakes, Measurement, OperationFigures, SENT_MAX,
-    SILENCE_MIN, SILENCE_RECORDED_MIN, Second, SecondFigures, Silence, TargetFigures,
-    longest_stalls,
+    EXAMPLES_MAX, Errors, GeneratorStall, Handshakes, Measurement, OperationFigures, PausedEnds,
+    SENT_MAX, SILENCE_MIN, SILENCE_RECORDED_MIN, Second, SecondFigures, Silence, TargetFigures,
+    UsedAddress, longest_stalls,
 };
 use bakeoff_core::ranked::{Percentile, Ranked};
 use bakeoff_core::staleness::Staleness;
@@ -38,6 +38,8 @@ pub(super) struct Slice {
     /// From when to when nothing succeeded though something was due.
     pub(super) silences: Vec<Span>,
     pub(super) handshakes: Handshakes,
+    /// Addresses that names have got.
+    pub(super) addresses: Vec<UsedAddress>,
     pub(super) schedule_lag: Latencies,
     /// When operations were sent, in nanoseconds since measuring began, as long as that is sampled.
     pub(super) sent: Vec<u64>,
@@ -54,6 +56,7 @@ pub(super) struct Slice {
     pub(super) clients_without_success: u64,
     pub(super) reissued: u64,
     pub(super) closed_idle: u64,
+    pub(super) paused_ends: PausedEnds,
     pub(super) warmup_operations: u64,
     pub(super) carried_over: u64,
     pub(super) bytes_sent: u64,
@@ -77,6 +80,7 @@ impl Slice {
             staleness: vec![Staleness::default(); aged],
             silences: Vec::new(),
             handshakes: Handshakes::default(),
+            addresses: Vec::new(),
             schedule_lag: Latencies::default(),
             sent: Vec::new(),
             timer_lag: Latencies::default(),
@@ -90,6 +94,7 @@ impl Slice {
             clients_without_success: 0,
             reissued: 0,
             closed_idle: 0,
+            paused_ends: PausedEnds::default(),
             warmup_operations: 0,
             carried_over: 0,
             bytes_sent: 0,
@@ -108,6 +113,7 @@ impl Slice {
         self.staleness.iter_mut().for_each(Staleness::clear);
         self.silences.clear();
         self.handshakes = Handshakes::default();
+        self.addresses.clear();
         self.schedule_lag.clear();
         self.sent.clear();
         self.timer_lag.clear();
@@ -119,6 +125,7 @@ impl Slice {
         self.unserved_clients = 0;
         (self.clients_with_work, self.clients_without_success) = (0, 0);
         (self.reissued, self.closed_idle) = (0, 0);
+        self.paused_ends = PausedEnds::default();
         self.warmup_operations = 0;
         self.carried_over = 0;
         (self.bytes_sent, self.bytes_received) = (0, 0);
@@ -240,6 +247,7 @@ impl Collector {
         self.silences[worker].append(&mut slice.silences);
         self.sent[worker].append(&mut slice.sent);
         measurement.handshakes.merge(&slice.handshakes);
+        measurement.use_addresses(slice.addresses.drain(..));
         self.stalls[worker].append(&mut slice.stalls);
         measurement.schedule_lag.merge(&slice.schedule_lag);
         measurement.timer_lag.merge(&slice.timer_lag);
@@ -254,6 +262,7 @@ impl Collector {
         measurement.clients_without_success += slice.clients_without_success;
         measurement.reissued += slice.reissued;
         measurement.closed_idle += slice.closed_idle;
+        measurement.paused_ends.merge(&slice.paused_ends);
         measurement.warmup_operations += slice.warmup_operations;
         measurement.carried_over += slice.carried_over;
         measurement.bytes_sent += slice.bytes_sent;

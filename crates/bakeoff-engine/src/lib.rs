@@ -11,14 +11,17 @@ mod batched;
 mod client;
 mod collector;
 mod error;
+mod lookup;
 pub mod moments;
 pub mod open_files;
 mod own_limits;
+pub mod peer;
 pub mod routes;
 pub mod timer;
 pub mod tls;
 pub mod together;
 pub mod transport;
+mod turns;
 pub mod work;
 mod worker;
 pub mod works;
@@ -28,7 +31,7 @@ mod tests;
 
 use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
@@ -45,9 +48,11 @@ pub use bakeoff_clock as clock;
 pub use collector::Live;
 use collector::{Collector, Message};
 pub use error::LoadError;
+use lookup::Lookups;
 use moments::MomentSender;
+use peer::{Address, Peer};
 use together::Together;
-use transport::Target;
+use turns::Turns;
 use work::Work;
 use worker::{Lane, Outlet, Part, Shared, Worker};
 
@@ -138,7 +143,7 @@ pub enum EngineError {
     /// A node could not be connected to before the load began.
     Unreachable {
         /// The node.
-        address: SocketAddr,
+        address: Address,
         /// The observation.
         what: String,
     },
@@ -248,12 +253,12 @@ impl Window {
 }
 
 /// Drives one stage of a load, which begins at the moment at which all loads of `together` do. Clients connect to
-/// `targets` in turn, and so do the operations of an open load go to them; `works` makes each worker's work;
+/// `peers` in turn, and so do the operations of an open load go to them; `works` makes each worker's work;
 /// `progress` is called each second. Returns what was measured and the number of the first operation not begun.
 ///
 /// The loop is compiled for each kind of work. Other crates ask for a load through `works`, so that it is compiled here.
 fn drive<W: Work>(
-    targets: &[Target],
+    peers: &[Peer],
     drive: &Drive,
     together: Option<&Together>,
     mut works: impl FnMut(LoadShare) -> W,
@@ -261,7 +266,7 @@ fn drive<W: Work>(
     progress: &mut dyn FnMut(&Live),
 ) -> Result<(Measurement, u64), EngineError> {
     let all = drive.threads.saturating_mul(drive.share.of).clamp(1, drive.clients);
-    let dealt = deal(&places(targets), drive.clients, all);
+    let dealt = deal(&places(peers), drive.clients, all);
     let own = own_threads(drive, dealt);
     let of = own.len() as u32;
     if own.is_empty() {
@@ -272,7 +277,8 @@ fn drive<W: Work>(
         begun: AtomicU64::new(0),
         aborted: AtomicBool::new(false),
         interrupted,
-        targets,
+        peers,
+        lookups: Lookups::new(peers),
     };
     let (to_collector, messages) = mpsc::channel();
     thread::scope(|scope| {
@@ -288,9 +294,10 @@ fn drive<W: Work>(
             let work = works(share);
             names = work.operations();
             judges_age = work.judges_age();
+            let turns = work.turns().filter(|_| drive.arrivals.is_none());
             let worker = Worker::new(
                 work,
-                part(drive, &dealt, LoadShare { index, of }),
+                part(drive, &dealt, turns, LoadShare { index, of }),
                 open_lanes(drive, dealt, &mut counts.into_iter()),
                 &shared,
                 Outlet { to_collector: to_collector.clone(), recycled },
@@ -306,9 +313,8 @@ fn drive<W: Work>(
             recycle.push(give_back);
         }
         drop(to_collector);
-        let staleness = if judges_age { aged(targets) } else { Vec::new() };
-        let collector =
-            Collector::new(names, told_apart(targets), staleness, recycle, drive.seconds);
+        let staleness = if judges_age { aged(peers) } else { Vec::new() };
+        let collector = Collector::new(names, told_apart(peers), staleness, recycle, drive.seconds);
         let collected = collect(drive, together, collector, &messages, &starts, progress);
         drop(starts);
         for worker in workers {
@@ -319,6 +325,9 @@ fn drive<W: Work>(
         }
         let mut measurement = collected.ok_or(EngineError::Interrupted)?;
         measurement.generator_threads = of;
+        let during_the_load = std::mem::take(&mut measurement.addresses);
+        measurement.use_addresses(peers.iter().map(|peer| lookup::used(&peer.address, None)));
+        measurement.use_addresses(during_the_load);
         Ok((measurement, shared.tickets.load(std::sync::atomic::Ordering::Relaxed)))
     })
 }
@@ -341,31 +350,29 @@ fn own_threads(drive: &Drive, dealt: Vec<Vec<lanes::Lane>>) -> Vec<Thread> {
 }
 
 /// A place for what each node answers. There is none where it would say nothing more than the whole.
-fn told_apart(targets: &[Target]) -> Vec<TargetFigures> {
-    let of = |target: &Target| TargetFigures {
-        node: target.address.to_string(),
-        ..TargetFigures::default()
-    };
-    let several = (2..=TARGETS_MAX).contains(&targets.len());
-    if several { targets.iter().map(of).collect() } else { Vec::new() }
+fn told_apart(peers: &[Peer]) -> Vec<TargetFigures> {
+    let of =
+        |peer: &Peer| TargetFigures { node: peer.address.to_string(), ..TargetFigures::default() };
+    let several = (2..=TARGETS_MAX).contains(&peers.len());
+    if several { peers.iter().map(of).collect() } else { Vec::new() }
 }
 
 /// A place for the staleness of each node; one for all where they are too many.
-fn aged(targets: &[Target]) -> Vec<Staleness> {
+fn aged(peers: &[Peer]) -> Vec<Staleness> {
     let of = |node: String| Staleness { node, ..Staleness::default() };
-    match targets.len() {
-        0..=TARGETS_MAX => targets.iter().map(|target| of(target.address.to_string())).collect(),
+    match peers.len() {
+        0..=TARGETS_MAX => peers.iter().map(|peer| of(peer.address.to_string())).collect(),
         many => vec![of(format!("all {many} nodes"))],
     }
 }
 
-/// Whose each target is: the first of those that are the same server.
-fn places(targets: &[Target]) -> Vec<usize> {
+/// Whose each peer is: the first of those that are the same server.
+fn places(peers: &[Peer]) -> Vec<usize> {
     let server =
-        |target: &Target| (target.address, target.tls.as_ref().map(|tls| tls.name.clone()));
+        |peer: &Peer| (peer.address.to_string(), peer.tls.as_ref().map(|tls| tls.name.clone()));
     let mut first = HashMap::new();
-    let place = |(place, target)| *first.entry(server(target)).or_insert(place);
-    targets.iter().enumerate().map(place).collect()
+    let place = |(place, peer)| *first.entry(server(peer)).or_insert(place);
+    peers.iter().enumerate().map(place).collect()
 }
 
 /// Returns how many measured operations each lane of an open load has that ends by a count, thread by thread:
@@ -393,15 +400,25 @@ fn shortest(drive: &Drive) -> Duration {
 const HELD_MAX: usize = if cfg!(test) { 8 << 20 } else { 2 << 30 };
 
 /// The part of a stage that falls to one worker.
-fn part(drive: &Drive, dealt: &[lanes::Lane], share: LoadShare) -> Part {
+fn part(drive: &Drive, dealt: &[lanes::Lane], turns: Option<Arc<Turns>>, share: LoadShare) -> Part {
     let of_lane = |(place, lane): (usize, &lanes::Lane)| {
         lane.clients.iter().map(move |&(client, node)| (client, node, place)).collect::<Vec<_>>()
     };
     let mut clients: Vec<_> = dealt.iter().enumerate().flat_map(of_lane).collect();
     clients.sort_unstable();
+    let mut per_client = 1;
+    if let Some(turns) = turns.as_ref().filter(|_| drive.connections == Connections::Kept) {
+        per_client = turns.servers();
+        let connections = |(client, _, lane)| {
+            (0..per_client).map(move |server| (client, turns.node(client, server), lane))
+        };
+        clients = clients.into_iter().flat_map(connections).collect();
+    }
     Part {
         worker: share.index as usize,
         clients,
+        per_client,
+        turns,
         in_flight: drive.in_flight,
         connections: drive.connections,
         spin: drive.spin,

@@ -161,13 +161,106 @@ fn operations_that_hang_since_the_warm_up_count_in_a_closed_load() {
         std::thread::sleep(Duration::from_secs(5));
         server.hangs.store(false, Ordering::Relaxed);
     });
-    assert_eq!(measured.errors_of(ErrorKind::Timeout), 2);
-    assert_eq!((measured.unserved_clients, measured.clients_with_work), (2, 6));
-    assert_eq!((measured.targets[2].verified, measured.targets[2].errors), (0, 2));
+    // Each client asks all three servers in turn, and waits for the one that hangs.
+    assert_eq!(measured.errors_of(ErrorKind::Timeout), 6);
+    assert_eq!((measured.unserved_clients, measured.clients_with_work), (6, 6));
+    assert_eq!((measured.targets[2].verified, measured.targets[2].errors), (0, 6));
     let longest = measured.total().unanswered.max();
     assert!(longest.is_some_and(|waited| waited >= Duration::from_secs(3)), "{longest:?}");
     let why = bakeoff_core::check::unserved(&measured).unwrap();
-    assert!(why.starts_with("2 of 6 clients had only failures"), "{why}");
+    assert!(why.starts_with("6 of 6 clients had only failures"), "{why}");
+}
+
+/// A server that takes this long for each answer.
+fn slow(takes: Duration) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let mut request = [0; 4096];
+                while stream.read(&mut request).is_ok_and(|count| count > 0) {
+                    std::thread::sleep(takes);
+                    if stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+/// Returns how often a quick server and a slow one were asked by this closed load, with these weights.
+fn asked(load: &Drive, weights: [u32; 2]) -> [u64; 2] {
+    let servers = [slow(Duration::ZERO), slow(Duration::from_millis(5))];
+    let request = |(address, weight): (SocketAddr, u32)| {
+        let url = Url::parse(&format!("http://{address}/")).unwrap();
+        Request { weight, ..Request::get(url) }
+    };
+    let requests: Vec<Request> = servers.into_iter().zip(weights).map(request).collect();
+    let names = [0, 1].map(|place| requests[place].name.clone());
+    let ready = plan(requests).ready(load.connections == Connections::Kept).unwrap();
+    let measured = ready.drive(load, &AtomicBool::new(false), &mut |_| {}).unwrap().measurement;
+    assert_eq!((measured.error_count(), measured.unserved_clients), (0, 0));
+    assert_eq!(measured.clients_with_work, u64::from(load.clients), "each counts once");
+    names.map(|name| measured.operations[&name].verified)
+}
+
+#[test]
+fn weights_hold_by_request_however_slow_a_server_is() {
+    let counted = |count| Drive {
+        clients: 7,
+        stop: Stop::Operations(count),
+        ..Drive::once(count, 7, 2, Duration::from_secs(10))
+    };
+    assert_eq!(asked(&counted(400), [3, 1]), [300, 100]);
+    assert_eq!(asked(&counted(300), [1, 2]), [100, 200]);
+    let each = Drive { connections: Connections::OneEach, ..counted(200) };
+    assert_eq!(asked(&each, [3, 1]), [150, 50]);
+    let timed = Drive {
+        warmup: Duration::from_millis(100),
+        stop: Stop::After(Duration::from_millis(700)),
+        ..counted(1)
+    };
+    let [quick, slow] = asked(&timed, [1, 2]);
+    // Operations are cut off at both ends of the window: at most one of each client.
+    assert!(slow > 50 && (2 * quick).abs_diff(slow) <= 4 * 7, "{quick} and {slow}");
+}
+
+#[test]
+fn server_that_refuses_keeps_its_share_of_a_closed_load() {
+    // It listens when it is looked for, and no longer when it is loaded.
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addresses = [slow(Duration::from_millis(1)), gone.local_addr().unwrap()];
+    let requests =
+        addresses.map(|address| Request::get(Url::parse(&format!("http://{address}/")).unwrap()));
+    let name = requests[0].name.clone();
+    let ready = plan(requests.to_vec()).ready(false).unwrap();
+    drop(gone);
+    let load = Drive {
+        clients: 4,
+        stop: Stop::Operations(40),
+        connections: Connections::OneEach,
+        ..Drive::once(40, 4, 2, Duration::from_secs(2))
+    };
+    let measured = ready.drive(&load, &AtomicBool::new(false), &mut |_| {}).unwrap().measurement;
+    assert_eq!(measured.operations[&name].verified, 20);
+    assert_eq!(measured.errors_of(ErrorKind::Refused), 20);
+    // The third of three whose connections are kept.
+    let kept = Drive {
+        clients: 6,
+        stop: Stop::After(Duration::from_secs(2)),
+        ..Drive::once(6, 6, 2, Duration::from_secs(5))
+    };
+    let measured = drive(&kept, |server| {
+        std::thread::sleep(Duration::from_millis(300));
+        server.go();
+    });
+    let asked = |place: usize| measured.targets[place].verified + measured.targets[place].errors;
+    let told = format!("{:?}", [0, 1, 2].map(asked));
+    assert!(measured.targets[2].errors >= 6 && measured.targets[0].errors == 0, "{told}");
+    assert!(asked(0).abs_diff(asked(2)) <= 6 && asked(1).abs_diff(asked(2)) <= 6, "{told}");
 }
 
 #[test]

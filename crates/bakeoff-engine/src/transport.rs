@@ -16,7 +16,9 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, HandshakeKind};
 
-/// Where a client connects to.
+use super::peer::Address;
+
+/// A node as it is asked outside of a load.
 #[derive(Debug, Clone)]
 pub struct Target {
     /// The node's address.
@@ -32,13 +34,35 @@ pub struct TlsTarget {
     pub name: ServerName<'static>,
     /// Whom to trust, and which protocols to offer.
     pub config: Arc<ClientConfig>,
+    /// When it begins.
+    pub begins: TlsBegins,
+}
+
+impl TlsTarget {
+    /// Speaks TLS from the first byte on.
+    pub fn new(name: ServerName<'static>, config: Arc<ClientConfig>) -> Self {
+        Self { name, config, begins: TlsBegins::AtOnce }
+    }
+}
+
+/// When two sides begin to speak TLS.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum TlsBegins {
+    /// With the first byte.
+    #[default]
+    AtOnce,
+    /// Once the server has greeted in plain text, as NATS does.
+    AfterGreeting,
 }
 
 /// A connection, or one on its way.
 pub struct Link {
-    /// The connection.
+    /// The connection; of a Unix domain socket, too (`peer`).
     pub stream: TcpStream,
+    is_tcp: bool,
     tls: Option<Box<ClientConnection>>,
+    /// TLS that begins once the server has greeted.
+    later: Option<Box<ClientConnection>>,
     /// Bytes that the session wants sent.
     pub out: Vec<u8>,
     sent: usize,
@@ -61,22 +85,34 @@ pub enum Agreed {
 
 impl Link {
     /// Begins to connect.
-    pub fn connect(target: &Target) -> io::Result<Self> {
-        let tls = match &target.tls {
-            None => None,
-            Some(TlsTarget { name, config }) => Some(Box::new(
-                ClientConnection::new(config.clone(), name.clone()).map_err(io::Error::other)?,
-            )),
-        };
-        let stream = TcpStream::connect(target.address)?;
+    pub fn connect(address: &Address, tls: Option<&TlsTarget>) -> io::Result<Self> {
         let to_agree = tls.is_some();
-        Ok(Self { stream, tls, out: Vec::new(), sent: 0, handed_on: 0, agreed: None, to_agree })
+        let (mut at_once, mut later) = (None, None);
+        if let Some(TlsTarget { name, config, begins }) = tls {
+            let session = ClientConnection::new(config.clone(), name.clone());
+            let place = if *begins == TlsBegins::AtOnce { &mut at_once } else { &mut later };
+            *place = Some(Box::new(session.map_err(io::Error::other)?));
+        }
+        Ok(Self {
+            stream: address.begin_to_connect()?,
+            is_tcp: !matches!(address, Address::Unix(_)),
+            tls: at_once,
+            later,
+            out: Vec::new(),
+            sent: 0,
+            handed_on: 0,
+            agreed: None,
+            to_agree,
+        })
     }
 
     /// Returns whether the connection came about; an error says why it did not.
     pub fn is_connected(&self) -> io::Result<bool> {
         if let Some(error) = self.stream.take_error()? {
             return Err(error);
+        }
+        if !self.is_tcp {
+            return Ok(true); // it was at once
         }
         match self.stream.peer_addr() {
             Ok(_) => {
@@ -191,6 +227,16 @@ impl Link {
     /// Returns whether there is nothing to agree on, or TLS was agreed on.
     pub fn is_agreed(&self) -> bool {
         !self.to_agree
+    }
+
+    /// Returns whether TLS is to begin once the server has greeted.
+    pub fn awaits_greeting(&self) -> bool {
+        self.later.is_some()
+    }
+
+    /// Begins TLS. Nothing more is sent or read in plain text.
+    pub fn begin_tls(&mut self) {
+        self.tls = self.later.take();
     }
 
     fn note_agreement(&mut self) {

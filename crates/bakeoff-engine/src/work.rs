@@ -4,12 +4,15 @@
 //! does, and judges the answers, so that a key-value load, a plain HTTP load and an audit share
 //! every line of the loop.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bakeoff_core::ledger::WriteOutcome;
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::staleness::Seen;
 use bakeoff_wire::ProtocolError;
+
+use crate::turns::Turns;
 
 /// Which of a client's operations under way; below the load's `in_flight`.
 pub type Tag = u32;
@@ -21,6 +24,11 @@ pub trait Session {
 
     /// Returns whether operations may be sent: greetings are done.
     fn is_open(&self) -> bool;
+
+    /// Returns whether TLS may begin, for a protocol whose server greets in plain text before it does.
+    fn begins_tls(&self) -> bool {
+        false
+    }
 
     /// Returns whether the peer has announced that it takes nothing more on this connection.
     fn is_ending(&self) -> bool {
@@ -178,6 +186,11 @@ pub(crate) trait Work: Send {
     /// Returns true if a load may begin though the server turns some of its clients away. They count as unserved.
     fn begins_short(&self) -> bool {
         false
+    }
+
+    /// Returns the servers that each client of a closed load asks in turn, if they are several.
+    fn turns(&self) -> Option<Arc<Turns>> {
+        None
     }
 
     /// Returns whether it tells how old what was read is.

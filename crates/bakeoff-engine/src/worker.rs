@@ -4,10 +4,10 @@
 //! schedule and the stop that are passed in; plain and TLS only in the link; protocols only in the
 //! session. Where a moment matters the clock is read there and the reading handed on.
 //!
-//! Not here: connecting before the load begins (`greeting`), connections that come and go (`connecting`), what is due at each node in an open load
-//! (`lanes`), when the next operation is due and whether there is one (`pacing`), how late the loop
-//! itself is (`lateness`) and what CPU time it takes (`effort`), counting what came of operations
-//! (`recorder`), adding up what workers measured (`collector`), what an operation is (`work`).
+//! Not here: connecting before the load begins (`greeting`), connections that come and go (`connecting`), what is due at
+//! each node in an open load (`lanes`), when the next operation is due and whether there is one (`pacing`), how late the
+//! loop itself is (`lateness`) and what CPU time it takes (`effort`), counting what came of operations (`recorder`),
+//! adding up what workers measured (`collector`), what an operation is (`work`).
 
 mod connecting;
 mod due;
@@ -18,9 +18,11 @@ mod lanes;
 mod lateness;
 mod pacing;
 mod recorder;
+mod turning;
 
 use std::cmp::Reverse;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -30,8 +32,10 @@ use mio::{Events, Poll, Token};
 
 use super::client::{Client, Connection, Flight, Slot, Waiting};
 use super::collector::Slice;
+use super::lookup::Lookups;
+use super::peer::Peer;
 use super::tls::refusal;
-use super::transport::Target;
+use super::turns::Turns;
 use super::work::{Done, Failure, NotIssued, OperationTiming, Session as _, Tag, Work};
 use super::{Connections, EngineError, Window, aged, clock, told_apart};
 use effort::Effort;
@@ -64,14 +68,19 @@ pub(super) struct Shared<'a> {
     /// The user has asked for the end.
     pub(super) interrupted: &'a AtomicBool,
     /// Where clients connect to, by node.
-    pub(super) targets: &'a [Target],
+    pub(super) peers: &'a [Peer],
+    pub(super) lookups: Lookups,
 }
 
 /// One worker's part of a load.
 pub(super) struct Part {
     pub(super) worker: usize,
-    /// Number, node and lane of each of its clients.
+    /// Number, node and lane of each of its clients, once for each of a client's connections.
     pub(super) clients: Vec<(u32, usize, usize)>,
+    /// Connections of each client.
+    pub(super) per_client: usize,
+    /// The servers that each client asks in turn, if they are several.
+    pub(super) turns: Option<Arc<Turns>>,
     pub(super) in_flight: u32,
     pub(super) connections: Connections,
     pub(super) spin: Duration,
@@ -92,7 +101,7 @@ pub(super) struct Worker<'a, W: Work> {
     poll: Poll,
     clients: Vec<Client<W>>,
     pacing: Pacing<'a>,
-    recorder: Recorder<'a>,
+    recorder: Recorder,
     /// Why the load cannot go on, for want of something that this machine should have.
     wants: Option<EngineError>,
     /// Whether one side will not speak TLS with the other, which no further try changes.
@@ -121,15 +130,15 @@ impl<'a, W: Work> Worker<'a, W> {
             .iter()
             .map(|&(number, node, lane)| Client::new(number, node, lane, part.in_flight, now));
         let operations = work.operations().len();
-        let targets = told_apart(shared.targets).len();
-        let aged = if work.judges_age() { aged(shared.targets).len() } else { 0 };
+        let targets = told_apart(shared.peers).len();
+        let aged = if work.judges_age() { aged(shared.peers).len() } else { 0 };
         let slice = Box::new(Slice::new(part.worker, operations, targets, aged));
-        let held = Held::new(part.held_max);
         Ok(Self {
             clients: clients.collect(),
             pacing: Pacing::new(&part, lanes, shared, poll.registry(), now)?,
-            recorder: Recorder::new(part.worker, shared.targets, slice, outlet, now),
+            recorder: Recorder::new(part.worker, shared.lookups.copy(), slice, outlet, now),
             work,
+            held: Held::new(part.held_max),
             part,
             shared,
             poll,
@@ -139,7 +148,6 @@ impl<'a, W: Work> Worker<'a, W> {
             buffer: vec![0; READ_BUFFER_SIZE],
             spare: Vec::new(),
             done: Vec::new(),
-            held,
         })
     }
 
@@ -149,20 +157,14 @@ impl<'a, W: Work> Worker<'a, W> {
         (0..self.pacing.lanes.len())
             .for_each(|lane| self.pacing.advance(lane, false, window.start));
         self.work.begin(window.start, window.measure);
-        for index in 0..self.clients.len() {
-            let client = &mut self.clients[index];
-            client.lost_at = client.lost_at.map(|_| window.start);
-            for slot in &mut client.slots {
-                *slot = Slot::Free { since: window.start };
-            }
-        }
+        self.begin_clients(window.start);
         let wait = window.start.saturating_duration_since(clock::now());
         std::thread::sleep(wait);
         self.begun_load = true;
         let mut effort = Effort::begin();
         for index in 0..self.clients.len() {
             let now = clock::now();
-            if !self.pacing.is_open() {
+            if !self.pacing.is_open() && self.begins_turns(index) {
                 // A closed client is due when its turn to begin has come.
                 (0..self.part.in_flight as usize).for_each(|tag| self.free(index, tag, now));
             }
@@ -252,13 +254,8 @@ impl<'a, W: Work> Worker<'a, W> {
             self.recorder.end(end, !self.pacing.exhausted);
         }
         let end = self.recorder.window.end.map_or(now, |end| end.min(now));
-        let length = end.saturating_duration_since(self.recorder.window.measure);
+        self.count_clients(end.saturating_duration_since(self.recorder.window.measure));
         for client in &mut self.clients {
-            let slice = &mut self.recorder.slice;
-            let seen = client.seen;
-            slice.unserved_clients += u64::from(seen.is_unserved(length));
-            slice.clients_with_work += u64::from(seen.had_work());
-            slice.clients_without_success += u64::from(seen.had_work() && !seen.success_in_window);
             if let Connection::Up { link, session } = &mut client.connection {
                 session.close(&mut link.out);
                 link.flush().ok(); // a peer that is gone needs no farewell
@@ -340,6 +337,9 @@ impl<'a, W: Work> Worker<'a, W> {
                 link.borrow_memory(&mut self.spare);
                 self.work.receive(session, input, &mut link.out, pendings, &mut self.done)
             };
+            if link.awaits_greeting() && session.begins_tls() {
+                link.begin_tls();
+            }
             if !self.done.is_empty() && !is_noted {
                 is_noted = true;
                 let Recorder { window, slice, .. } = &mut self.recorder;
@@ -353,8 +353,11 @@ impl<'a, W: Work> Worker<'a, W> {
             let kept = if session.drops_bodies() { 0 } else { count };
             let client = &mut self.clients[index];
             client.has_answered |= !self.done.is_empty();
-            if count > 0 {
-                client.heard_at = now;
+            if count > 0
+                && let Some(pause) = client.hear(now)
+                && !self.done.is_empty()
+            {
+                self.recorder.count_paused_end(pause, now);
             }
             if !self.held.count(&mut client.held, kept, !self.done.is_empty()) {
                 self.shared.aborted.store(true, Ordering::Relaxed);
@@ -464,15 +467,13 @@ impl<'a, W: Work> Worker<'a, W> {
     /// Gives every free slot of a client that is up an operation, as far as any is due.
     fn refill(&mut self, index: usize, now: Instant) {
         let client = &self.clients[index];
-        let rests = matches!(client.connection, Connection::Resting);
-        if !self.begun_load || !(rests || client.is_up()) {
-            return;
-        }
+        let (rests, is_up) = (matches!(client.connection, Connection::Resting), client.is_up());
         let lane = self.pacing.is_open().then_some(client.lane);
-        let mut now = now;
-        if !rests && !self.send_waiting(index) {
+        let takes = self.begun_load && (rests || is_up || self.passes_on());
+        if !takes || (is_up && !self.send_waiting(index)) {
             return;
         }
+        let mut now = now;
         for tag in 0..self.clients[index].slots.len() {
             let Slot::Free { since } = self.clients[index].slots[tag] else { continue };
             let due = match lane.map(|lane| &mut self.pacing.lanes[lane]) {
@@ -536,7 +537,9 @@ impl<'a, W: Work> Worker<'a, W> {
             return false;
         }
         let waiting = Waiting { due, sent: now, again: None, tries: 0 };
-        if matches!(self.clients[index].connection, Connection::Resting) {
+        if self.part.turns.is_some() {
+            self.take_turn(index, tag, waiting);
+        } else if matches!(self.clients[index].connection, Connection::Resting) {
             self.clients[index].slots[tag as usize] = Slot::Waiting(waiting);
         } else if !self.send(index, tag, waiting) {
             return false;

@@ -106,8 +106,15 @@ pub(super) fn remove_group(dir: &Path) -> io::Result<()> {
     line().note(warden_line::Leftover::Group(dir.to_owned()))
 }
 
+/// Has the warden kill this process, and so end all that it started, once it has been stopped (`SIGSTOP`) for 30 s. For
+/// an agent, before it launches anything: a stopped one does not see that its coordinator is gone.
+pub fn end_if_stopped() {
+    line().ends_if_stopped = true;
+}
+
 #[derive(Default)]
 struct Line {
+    ends_if_stopped: bool,
     warden: Option<(Child, ChildStdin)>,
     watched: BTreeMap<i32, u64>,
     leftovers: BTreeSet<warden_line::Leftover>,
@@ -150,7 +157,7 @@ impl Line {
             let _ = dead.kill();
             let _ = dead.wait();
         }
-        let (child, mut stdin) = start_warden()?;
+        let (child, mut stdin) = start_warden(self.ends_if_stopped)?;
         for (group, start_ticks) in &self.watched {
             stdin.write_all(format!("watch {group} {start_ticks}\n").as_bytes())?;
         }
@@ -162,9 +169,12 @@ impl Line {
     }
 }
 
-fn start_warden() -> io::Result<(Child, ChildStdin)> {
+fn start_warden(ends_if_stopped: bool) -> io::Result<(Child, ChildStdin)> {
     let mut command = ourselves();
     command.args([warden_line::COMMAND, &mark().1]);
+    if ends_if_stopped {
+        command.arg(warden_line::STOPPED_MAX.to_string());
+    }
     // Without our standard error a pipeline (`bakeoff … 2>&1 | less`) need not wait for it.
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     command.env_clear().current_dir("/");

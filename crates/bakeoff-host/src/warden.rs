@@ -1,4 +1,4 @@
-//! `bakeoff __warden`: kills every server once bakeoff is gone, however it went.
+//! `bakeoff __warden MARK [SECONDS]`: kills every server once bakeoff is gone, however it went.
 //!
 //! It reads lines from a pipe that only bakeoff holds: `watch GROUP START`, `forget GROUP`, `folder PATH`,
 //! `group PATH` and `keep folder PATH`, paths in hexadecimal. When the pipe closes, it kills the groups that are watched, and every process that carries
@@ -6,10 +6,12 @@
 //! their own. The parent-death signal (`shim`) reaches the server alone. Then it removes the folders of servers'
 //! data and the cgroups that are left: a bakeoff that ends by itself has done that before.
 //!
+//! With SECONDS it also kills a bakeoff that has been stopped for that long: an agent that hears nothing more.
+//!
 //! Ctrl-C and a signal to bakeoff's group do not take it along: it has a session of its own and
 //! ignores what asks it to end.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -33,6 +35,10 @@ pub(super) fn run(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let _ = rustix::thread::set_name(c"bakeoff-warden");
     if write_ready().is_err() {
         return ExitCode::FAILURE;
+    }
+    if let Some(seconds) = args.next().and_then(|text| text.to_str()?.parse().ok()) {
+        let mark = mark.clone();
+        std::thread::spawn(move || end_if_stopped(&mark, seconds));
     }
 
     let mut watched = std::collections::BTreeMap::<i32, u64>::new();
@@ -58,6 +64,21 @@ pub(super) fn run(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let all_ended = end_all(&watched, &marked);
     leftovers.iter().for_each(remove);
     if all_ended { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Kills the process of this mark once it has been stopped for so many seconds: then its pipe closes.
+fn end_if_stopped(mark: &OsStr, seconds: u32) {
+    let numbers = mark.to_str().and_then(|mark| mark.split_once('.'));
+    let (pid, start) = numbers.unwrap_or_default();
+    let (Ok(pid), Ok(start)) = (pid.parse(), start.parse::<u64>()) else { return };
+    let mut stopped = 0;
+    while let Some(stat) = procfs::stat(pid).filter(|stat| stat.start_ticks == start) {
+        stopped = if stat.state == b'T' { stopped + 1 } else { 0 };
+        if stopped > seconds {
+            procfs::kill(&stat);
+        }
+        std::thread::sleep(Duration::from_secs(1));
+    }
 }
 
 /// Kills what is left of servers. Returns whether nothing is left then.
@@ -123,8 +144,13 @@ pub(super) fn is_marked(stat: &Stat, marked: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::CommandExt as _;
+    use std::process::{Child, Command, Stdio};
+
+    use bakeoff_clock as clock;
+    use rustix::process::{Pid, Signal, kill_process};
 
     use super::*;
+    use crate::{launcher, warden_line};
 
     #[test]
     fn a_recycled_process_id_is_never_killed() {
@@ -137,5 +163,40 @@ mod tests {
         let found = [start, start + 1, start.wrapping_sub(1)].map(in_group_since);
         sleeper.kill().and_then(|()| sleeper.wait()).unwrap();
         assert_eq!(found, [true, false, false]);
+    }
+
+    /// Kills a test's processes, whatever becomes of the test.
+    struct Ended(Child);
+
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn process_that_stays_stopped_is_killed_for_an_agent_alone() {
+        let guarded = |seconds: &[&str]| {
+            let sleeper = Ended(Command::new("sleep").arg("60").spawn().unwrap());
+            let start = procfs::stat(sleeper.0.id() as i32).unwrap().start_ticks;
+            let mut warden = launcher::ourselves();
+            warden.args([warden_line::COMMAND, &format!("{}.{start}", sleeper.0.id())]);
+            // Its input stays open, as that of a stopped agent does.
+            warden.args(seconds).stdin(Stdio::piped()).stdout(Stdio::null());
+            (sleeper, Ended(warden.spawn().unwrap()))
+        };
+        let mut all = [guarded(&["1"]), guarded(&[]), guarded(&["1"])];
+        for (sleeper, _) in &all[..2] {
+            kill_process(Pid::from_child(&sleeper.0), Signal::STOP).unwrap();
+        }
+        let until = clock::now() + Duration::from_secs(20);
+        while all[0].0.0.try_wait().unwrap().is_none() {
+            assert!(clock::now() < until, "the stopped one lives");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        for (sleeper, _) in &mut all[1..] {
+            assert!(sleeper.0.try_wait().unwrap().is_none(), "one that is no agent, or runs");
+        }
     }
 }

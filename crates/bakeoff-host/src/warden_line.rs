@@ -9,6 +9,8 @@ use std::path::PathBuf;
 pub(super) const COMMAND: &str = "__warden";
 /// The line that it writes once nothing but its pipe ends it.
 pub(super) const READY: &str = "ready\n";
+/// The longest that an agent may stay stopped, in seconds.
+pub(super) const STOPPED_MAX: u32 = 30;
 /// Name of the environment variable that marks what bakeoff started.
 pub(super) const MARK: &str = "BAKEOFF_STARTED_BY";
 /// The same of the node that a process was started for.

@@ -174,6 +174,10 @@ pub(crate) struct RunArgs {
     /// executed
     #[arg(long, requires = "resume")]
     pub(crate) trust: bool,
+    /// When a machine is lost, wait until all are back and run the trial again, this often; never with fewer machines
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "on")]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub(crate) retry_lost: u32,
     /// Print the comparison as JSON on standard output, and nothing else there
     #[arg(long)]
     pub(crate) json: bool,

@@ -65,6 +65,8 @@ pub(crate) enum Event<'a> {
     TrialStarted(TrialStarted<'a>),
     /// The trial does something else from here on.
     PhaseStarted { name: &'a str },
+    /// Keys are written before a load: so many of them by now.
+    Filling { written: u64, keys: u64 },
     /// A trial's clients begin to work.
     LoadStarted { clients: u32 },
     /// They have worked for another second.
@@ -77,6 +79,8 @@ pub(crate) enum Event<'a> {
     GivenUp { system: &'a str, left: usize, why: &'a str },
     /// A trial has ended and those after it may take `left`.
     TrialFinished { record: &'a TrialRecord, left: Duration },
+    /// A machine that was lost cannot be reached yet, and is waited for.
+    MachineAwaited { why: &'a str },
     /// A machine of the run is lost, and with it so many trials that are missing.
     MachineLost { why: &'a str, left: usize },
     /// No further trial follows. `resume` goes on with what is missing.

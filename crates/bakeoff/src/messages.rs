@@ -267,6 +267,14 @@ impl Reporter for Messages {
             )),
             Event::TrialStarted(started) => self.trial_started(started),
             Event::PhaseStarted { name } => self.phase_started(name),
+            Event::Filling { written, keys } => {
+                let (written, keys) = (count_text(*written), count_text(*keys));
+                let message = format!("filling: {written} of {keys} keys are written");
+                match &self.bar {
+                    Some(bar) => bar.set_message(format!("{}: {message}", self.prefix)),
+                    None => self.line(&format!("      {message}")),
+                }
+            }
             Event::LoadStarted { clients } => self.loading(*clients, None),
             Event::Observed { clients, live } => self.loading(*clients, Some(live)),
             Event::RateTried { tried } => self.line(&format!("      {}", tried.text())),
@@ -274,6 +282,9 @@ impl Reporter for Messages {
             Event::GivenUp { system, left, why } => self.complain(&format!(
                 "`{system}` failed to start twice in the same way, and its other trials ({left}) are not tried: {why}"
             )),
+            Event::MachineAwaited { why } => {
+                self.line(&format!("waiting until all machines are back: {why}"));
+            }
             Event::MachineLost { why, left } => self.complain(&format!(
                 "the run ends, and {} of it {} missing: {why}",
                 plural(*left as u64, "trial"),

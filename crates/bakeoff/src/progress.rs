@@ -2,21 +2,29 @@
 //!
 //! The estimate learns: a trial is expected to take what trials of the same system, workload and
 //! load took; before there are any, what the study says it must, times how much longer others took
-//! than that.
+//! than that. The forecast before the start and the time left later are the same estimate.
 //!
 //! Not here: printing (`messages`), conclusions (the report: nothing here is one).
 
 use std::time::Duration;
 
 use bakeoff_core::plan::Trial;
-use bakeoff_core::record::TrialRecord;
+use bakeoff_core::record::{TrialOutcome, TrialRecord};
 use bakeoff_core::search::CONFIRM_TIMES;
 use bakeoff_core::stats;
-use bakeoff_core::study::{Load, Stop, Study};
+use bakeoff_core::study::{Clusters, Load, Stop, Study};
 use bakeoff_core::units::{figure_text, trials_text};
 
-/// Starting, reading back, killing, starting again and stopping, before any is known.
-const AROUND_A_LOAD: Duration = Duration::from_secs(5);
+use crate::systems;
+
+/// Starting, counting syncs, reading back, killing, starting again or stopping: each of them, before any is known.
+const PHASE: Duration = Duration::from_secs(2);
+/// The same of bakeoff's own server and of a study's commands, which start at once and hold little.
+const QUICK_PHASE: Duration = Duration::from_millis(80);
+/// Measuring the machine before the first trial.
+const BASELINE: Duration = Duration::from_secs(2);
+/// Measuring its disk again before a further round, before that is known.
+const BETWEEN_ROUNDS: Duration = Duration::from_millis(500);
 /// The usual number of rates that a search tries before its last.
 const TRIES: u32 = 15;
 /// Keys that are written in a second before a load, before any is known.
@@ -27,8 +35,12 @@ const COUNTED_LOAD: Duration = Duration::from_secs(10);
 /// The state of a run.
 pub(crate) struct Progress<'a> {
     study: &'a Study,
-    /// Trials that were run here, each with what it took.
+    /// Trials that were run here to their end, each with what it took.
     took: Vec<(Trial, Duration)>,
+    /// Time between two rounds, each time.
+    between: Vec<Duration>,
+    /// Systems whose other trials are skipped.
+    given_up: Vec<String>,
     /// Rates of valid trials, those of an earlier session among them.
     rates: Vec<(Trial, f64)>,
 }
@@ -36,15 +48,28 @@ pub(crate) struct Progress<'a> {
 impl<'a> Progress<'a> {
     /// A run that has these trials already.
     pub(crate) fn new(study: &'a Study, before: &[TrialRecord]) -> Self {
-        let mut progress = Self { study, took: Vec::new(), rates: Vec::new() };
+        let (between, given_up) = (Vec::new(), Vec::new());
+        let mut progress = Self { study, took: Vec::new(), between, given_up, rates: Vec::new() };
         before.iter().for_each(|record| progress.note_rate(record));
         progress
     }
 
-    /// A trial has ended.
+    /// A trial has ended. One that failed says nothing of how long others take.
     pub(crate) fn ended(&mut self, record: &TrialRecord, took: Duration) {
-        self.took.push((record.trial.clone(), took));
+        if record.outcome == TrialOutcome::Completed {
+            self.took.push((record.trial.clone(), took));
+        }
         self.note_rate(record);
+    }
+
+    /// A further round begins, and was prepared for so long.
+    pub(crate) fn round_begins(&mut self, took: Duration) {
+        self.between.push(took);
+    }
+
+    /// The other trials of a system are skipped.
+    pub(crate) fn gives_up(&mut self, system: &str) {
+        self.given_up.push(system.to_owned());
     }
 
     fn note_rate(&mut self, record: &TrialRecord) {
@@ -54,12 +79,31 @@ impl<'a> Progress<'a> {
         }
     }
 
+    /// Returns how long a run of these trials may take from its beginning.
+    pub(crate) fn whole(&self, trials: &[Trial]) -> Duration {
+        let baseline = if self.study.starts_any() { BASELINE } else { Duration::ZERO };
+        baseline + self.left(trials)
+    }
+
     /// Returns how long these trials may take, one after the other.
     pub(crate) fn left(&self, trials: &[Trial]) -> Duration {
-        trials.iter().map(|trial| self.expected(trial)).sum()
+        let rounds = trials.windows(2).filter(|pair| pair[0].round < pair[1].round).count() as u32;
+        let expected: Duration = trials.iter().map(|trial| self.expected(trial)).sum();
+        expected + self.between_rounds() * rounds
+    }
+
+    fn between_rounds(&self) -> Duration {
+        match u32::try_from(self.between.len()) {
+            Ok(count @ 1..) => self.between.iter().sum::<Duration>() / count,
+            _ if self.study.starts_any() => BETWEEN_ROUNDS,
+            _ => Duration::ZERO,
+        }
     }
 
     fn expected(&self, trial: &Trial) -> Duration {
+        if self.given_up.contains(&trial.system) {
+            return Duration::ZERO;
+        }
         let here = |other: &Trial| other.workload == trial.workload && other.load == trial.load;
         let same = |other: &Trial| here(other) && other.system == trial.system;
         let mean = |is: &dyn Fn(&Trial) -> bool| {
@@ -82,7 +126,32 @@ impl<'a> Progress<'a> {
         let workload = self.study.workloads.iter().find(|one| one.name == trial.workload);
         let keys = workload.filter(|one| one.fill).map_or(0, |one| one.keys.count);
         let filled = Duration::from_secs(keys / FILLED_PER_SECOND);
-        AROUND_A_LOAD + filled + load.map_or(COUNTED_LOAD, |load| loaded(load, &trial.system))
+        let loaded = load.map_or(COUNTED_LOAD, |load| loaded(load, &trial.system));
+        self.around_a_load(trial) + filled + loaded
+    }
+
+    /// Returns the time that a trial usually takes besides its fill and its load.
+    fn around_a_load(&self, trial: &Trial) -> Duration {
+        let Some(system) = self.study.systems.iter().find(|one| one.name == trial.system) else {
+            return Duration::ZERO;
+        };
+        let workload = self.study.workloads.iter().find(|one| one.name == trial.workload);
+        let started = system.is_started();
+        let start_and_stop = match self.study.clusters {
+            Clusters::Fresh if started => 2,
+            _ => 0,
+        };
+        let audits = match workload.is_some_and(|workload| workload.writes()) {
+            // Counting syncs, reading back, killing, starting again, reading back.
+            true if started => 5,
+            true => 1,
+            false => 0,
+        };
+        let kind = systems::by_kind(&system.kind);
+        let is_quick = kind.is_some_and(|kind| kind.declares().origin.recipe().is_none());
+        let phase = if is_quick { QUICK_PHASE } else { PHASE };
+        // Parts are started before and after it.
+        phase * (start_and_stop * (1 + system.parts.len() as u32) + audits)
     }
 
     /// Compares the systems under the workload and load of `trial` by now; `None` before
@@ -157,12 +226,30 @@ mod tests {
         study.loads[0].warmup = Duration::ZERO;
         let order = plan::plan(&study, 1);
         let mut progress = Progress::new(&study, &[]);
-        let nominal = AROUND_A_LOAD + Duration::from_secs(2);
-        assert_eq!(progress.left(&order), nominal * 4, "what the study says");
-        progress.ended(&record(&order[0], 10), Duration::from_secs(3));
-        assert_eq!(progress.left(&order[1..]), Duration::from_secs(9), "as the first");
-        progress.ended(&record(&order[1], 10), Duration::from_secs(5));
-        assert_eq!(progress.left(&order[2..]), Duration::from_secs(8), "one of each");
+        let nominal = QUICK_PHASE * 7 + Duration::from_secs(2);
+        assert_eq!(progress.left(&order), nominal * 4 + BETWEEN_ROUNDS, "what the study says");
+        assert_eq!(progress.whole(&order), progress.left(&order) + BASELINE, "the same estimate");
+        let failed = TrialOutcome::Failed("it did not start".to_owned());
+        let failed = TrialRecord { outcome: failed, ..record(&order[0], 0) };
+        progress.ended(&failed, Duration::from_millis(10));
+        assert_eq!(progress.left(&order), nominal * 4 + BETWEEN_ROUNDS, "it says nothing");
+        let second = Duration::from_secs(1);
+        progress.ended(&record(&order[0], 10), second * 3);
+        assert_eq!(progress.left(&order[1..]), second * 9 + BETWEEN_ROUNDS, "as the first");
+        progress.ended(&record(&order[1], 10), second * 5);
+        progress.round_begins(second * 2);
+        assert_eq!(progress.left(&order[2..]), second * 8, "one of each");
+        assert_eq!(progress.left(&order), second * 18, "the disk is measured once more");
+        progress.gives_up(&order[1].system);
+        assert_eq!(progress.left(&order[2..]), second * 3, "its trials are skipped");
+    }
+
+    #[test]
+    fn servers_that_are_audited_are_expected_to_take_longer() {
+        let study = load_study("quickstart").unwrap();
+        let trial = plan::plan(&study, 1).remove(0);
+        let progress = Progress::new(&study, &[]);
+        assert_eq!(progress.around_a_load(&trial), PHASE * 7, "start, stop, two audits and a kill");
     }
 
     #[test]
@@ -174,9 +261,11 @@ mod tests {
         study.loads.push(longer);
         let order = plan::plan(&study, 1);
         let mut progress = Progress::new(&study, &[]);
-        progress.ended(&record(&order[0], 10), Duration::from_secs(14));
+        let around = QUICK_PHASE * 7;
+        progress.ended(&record(&order[0], 10), (around + Duration::from_secs(2)) * 2);
         let other = Trial { load: "longer".into(), ..order[0].clone() };
-        assert_eq!(progress.left(&[other]), Duration::from_secs(42), "7 s took 14, so 21 take 42");
+        let twice = (around + Duration::from_secs(16)) * 2;
+        assert_eq!(progress.left(&[other]).as_millis(), twice.as_millis(), "as it took twice");
     }
 
     #[test]

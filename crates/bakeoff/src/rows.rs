@@ -10,20 +10,19 @@ use std::path::Path;
 
 use bakeoff_core::record::chain;
 use bakeoff_core::study::{Surroundings, TableError, TableFile};
-use bakeoff_core::template;
+use bakeoff_core::template::{self, Table};
 
 /// The largest file, in bytes: a load takes it into memory.
 const FILE_MAX: u64 = 256 << 20;
 /// The largest file of text, in bytes.
 const TEXT_MAX: u64 = 1 << 20;
 
-/// A table in memory.
+/// A file's table in memory.
 #[derive(Debug)]
 pub(crate) struct RowTable {
-    pub(crate) columns: Vec<String>,
-    /// Values of each row, as many as there are columns. There is a row at least.
-    pub(crate) rows: Vec<Vec<String>>,
-    /// In hexadecimal digits.
+    /// Has a row at least.
+    pub(crate) table: Table,
+    /// Of the file, in hexadecimal digits.
     pub(crate) sha256: String,
 }
 
@@ -112,12 +111,7 @@ impl RowTable {
         if rows.is_empty() {
             return Err(RowsError::NoRow);
         }
-        Ok(Self { columns, rows, sha256 })
-    }
-
-    /// Returns the row whose turn it is for a request.
-    pub(crate) fn row(&self, sequence: u64) -> &[String] {
-        &self.rows[(sequence % self.rows.len() as u64) as usize]
+        Ok(Self { table: Table { columns, rows }, sha256 })
     }
 }
 
@@ -126,8 +120,8 @@ pub(crate) struct ThisMachine;
 
 impl Surroundings for ThisMachine {
     fn table(&self, path: &str) -> Result<Option<TableFile>, TableError> {
-        let table = RowTable::read(path)?;
-        Ok(Some(TableFile { columns: table.columns, sha256: table.sha256 }))
+        let RowTable { table, sha256 } = RowTable::read(path)?;
+        Ok(Some(TableFile { columns: table.columns, sha256 }))
     }
 
     fn file(&self, path: &str) -> Result<(), io::Error> {
@@ -168,11 +162,11 @@ mod tests {
 
     #[test]
     fn rows_are_taken_in_turn() {
-        let table = read(b"user,page\nann,\"a \"\"b\"\"\"\nbob,c\n").unwrap();
+        let RowTable { table, sha256 } = read(b"user,page\nann,\"a \"\"b\"\"\"\nbob,c\n").unwrap();
         assert_eq!(table.columns, ["user", "page"]);
         assert_eq!(table.row(0), ["ann", "a \"b\""]);
         assert_eq!(table.row(3), ["bob", "c"]);
-        assert_eq!(table.sha256.len(), 64);
+        assert_eq!(sha256.len(), 64);
     }
 
     #[test]

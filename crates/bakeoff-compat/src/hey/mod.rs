@@ -275,6 +275,7 @@ fn conclude(
     }
     let failures = failures(options.output, measurement);
     failures.iter().for_each(|line| messages.complain(line));
+    measurement.delayed_acks().iter().for_each(|found| messages.complain(&found.text()));
     if measurement.interrupted {
         return ExitCode::from(LoadError::Interrupted.exit_code());
     }

@@ -31,8 +31,8 @@ use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::schedule::{RateProfile, Spacing};
 use bakeoff_core::study::Stop;
 use bakeoff_engine::LoadError;
+use bakeoff_engine::peer::{Address, Peer};
 use bakeoff_engine::tls::TlsOptions;
-use bakeoff_engine::transport::Target;
 use bakeoff_engine::works::http::{self, HttpOutcome, Protocol};
 use bakeoff_engine::{Connections, Drive, Seconds};
 use mlua::Lua;
@@ -143,7 +143,7 @@ impl Run {
     ) -> Result<ExitCode, LoadError> {
         let Self { options, main, sources, addresses, states, shape, fault } = self;
         bakeoff_engine::open_files::raise_for(options.connections)?;
-        let targets = targets(&options, &addresses)?;
+        let peers = peers(&options, &addresses)?;
         let drive = Drive {
             clients: options.connections,
             in_flight: shape.pipeline,
@@ -167,7 +167,7 @@ impl Run {
         messages.output(&output::heading(&options));
         let mut sources = sources.into_iter();
         let (outcome, _) = http::drive_sources(
-            (Protocol::One, &targets),
+            (Protocol::One, &peers),
             &drive,
             None,
             &mut |_| Box::new(sources.next().expect("there are as many sources as threads")),
@@ -180,6 +180,9 @@ impl Run {
         messages.output(&output::report(&figures, &options));
         for note in notes::notes(&options, &figures, dropped) {
             messages.step(&note);
+        }
+        if let Some(found) = outcome.measurement.delayed_acks() {
+            messages.step(&format!("note: {}", found.text()));
         }
         if main.defines("done") {
             main.done(&figures)?;
@@ -208,17 +211,18 @@ fn shape_of(script: &Script) -> Result<Shape, ScriptError> {
     })
 }
 
-/// Returns where each thread connects to. The engine gives clients to threads and to targets in the same
-/// turn, so that as many targets as threads give each thread its own. As with wrk, nobody's
-/// certificate is looked at.
-fn targets(options: &Options, addresses: &[SocketAddr]) -> Result<Vec<Target>, LoadError> {
+/// Returns where each thread connects to. The engine gives clients to threads and to peers in the same
+/// turn, so that as many peers as threads give each thread its own. As with wrk, nobody's
+/// certificate is looked at, and a name is looked up once.
+fn peers(options: &Options, addresses: &[SocketAddr]) -> Result<Vec<Peer>, LoadError> {
     let tls = if options.url.tls() {
         let anybody = TlsOptions { insecure: true, ..TlsOptions::default() };
         Some(http::tls_target(&options.url.host, &anybody.config(Protocol::One)?)?)
     } else {
         None
     };
-    Ok(addresses.iter().map(|&address| Target { address, tls: tls.clone() }).collect())
+    let peer = |&at: &SocketAddr| Peer { address: Address::Tcp(at), tls: tls.clone() };
+    Ok(addresses.iter().map(peer).collect())
 }
 
 /// Connects once more and returns why that fails.

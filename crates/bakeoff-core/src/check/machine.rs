@@ -191,9 +191,10 @@ fn shares<'a>(
 /// that had less than half of them are not told as most.
 fn commands(observed: &Observed, windows: &[(f64, f64)], strange: f64) -> String {
     let mut all: BTreeMap<&str, f64> = BTreeMap::new();
-    for (of, _) in shares(observed, windows).filter(|(_, share)| *share > 0.0) {
+    // A scan begins a moment before the window, and counts what was used until it ends.
+    for (of, share) in shares(observed, windows).filter(|(_, share)| *share > 0.0) {
         for command in &of.commands {
-            *all.entry(&command.name).or_default() += command.seconds;
+            *all.entry(&command.name).or_default() += command.seconds * share;
         }
     }
     let mut all: Vec<(&str, f64)> = all.into_iter().collect();
@@ -366,8 +367,8 @@ mod tests {
         check(of(1.5, 1.2, 0.21, 0.0, BusyBy::Cgroup), "passed"); // 4.5 % of two CPUs
         check(
             of(1.5, 0.9, 0.2, 0.0, BusyBy::SchedStat),
-            "failed: others used 20.0 % of this machine's CPU time, most of it `rustc` (3.00 s) and `ld` \
-             (0.25 s)",
+            "failed: others used 20.0 % of this machine's CPU time, most of it `rustc` (1.80 s) and `ld` \
+             (0.15 s)",
         );
         check(of(1.5, 1.1, 0.2, 0.15, BusyBy::Cgroup), "passed"); // the kernel had 0.15 of 0.2
         check(of(1.0, 1.1, 0.2, 0.0, BusyBy::Ticks), "not checked: this kernel tells");
@@ -378,12 +379,12 @@ mod tests {
         );
         check(
             of(1.9, 0.1, 0.2, 0.0, BusyBy::Cgroup),
-            "failed: others used 80.0 % of this machine's CPU time, of which was seen `rustc` (3.00 s) and",
+            "failed: others used 80.0 % of this machine's CPU time, of which was seen `rustc` (1.80 s) and",
         );
         let mut contained = ten_seconds(1.5, 0.9, 0.2, 0.0, BusyBy::Cgroup);
         contained.strangers[0].kernel_unseen = true;
         let Verdict::Failed(why) = neighbours(&contained, &[(2.0, 8.0)], 2, 0.05) else { panic!() };
-        assert!(why.ends_with("(0.25 s); the kernel's own threads, which cannot be seen from a container, count as others"), "{why}");
+        assert!(why.ends_with("(0.15 s); the kernel's own threads, which cannot be seen from a container, count as others"), "{why}");
         let observed = ten_seconds(2.0, 0.9, 0.2, 0.0, BusyBy::Cgroup);
         check(neighbours(&observed, &[(2.0, 2.05)], 2, 0.05), "passed"); // ticks
         check(neighbours(&observed, &[(2.0, 18.0)], 2, 0.05), "not checked"); // nothing is known of then

@@ -13,6 +13,7 @@ use crate::search::{Found, Tried};
 use crate::study::Load;
 use crate::units::{count_text, figure_text, latency_text, rate_text};
 
+use super::causes;
 use super::stationary::stationary;
 use super::{
     CheckName, Verdict, answers_waited, generator_busy, generator_stalled, generator_throttled,
@@ -220,11 +221,13 @@ fn failures(stages: &[StageRecord], errors_max: f64) -> Option<String> {
         let known = |&(kind, _): &(ErrorKind, &_)| kind != ErrorKind::Dropped;
         let first = all().flat_map(Measurement::error_examples).find(known);
         let first = first.map_or_else(String::new, |(kind, example)| {
+            let hint = causes::hint(&example.what).map(|hint| format!(" ({hint})"));
             format!(
-                "; the first, after {:.1} s: {}: {}",
+                "; the first, after {:.1} s: {}: {}{}",
                 example.at_seconds,
                 kind.name(),
-                example.what
+                example.what,
+                hint.unwrap_or_default()
             )
         });
         format!("{} % of operations failed{first}", figure_text(share * 100.0))

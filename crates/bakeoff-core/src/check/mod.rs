@@ -2,6 +2,7 @@
 //!
 //! Not here: what is sampled and read back (the binary).
 
+mod causes;
 pub mod explained;
 mod measured;
 mod name;

@@ -265,6 +265,21 @@ fn pausing(successes: u64, service: Duration, pause: f64) -> Measurement {
 }
 
 #[test]
+fn waiting_for_the_slowest_kind_of_operation_is_no_stall() {
+    let with_slow = |pause| {
+        let mut measured = pausing(60_000, Duration::from_millis(1), pause);
+        let mut slow = OperationFigures { verified: 600, ..Default::default() };
+        slow.service.record_many(Duration::from_millis(100), 600);
+        measured.operations.insert("scan".to_owned(), slow);
+        let pauses = measured.silences.clone();
+        measured.keep_silences(pauses);
+        measured.stood_still().is_some()
+    };
+    assert!(!with_slow(0.15), "all clients wait for it");
+    assert!(with_slow(0.25), "twice as long and more");
+}
+
+#[test]
 fn pauses_of_a_tenth_of_each_second_are_a_tenth_of_the_window() {
     let measured = pausing(60_000, Duration::from_micros(1500), 0.1);
     assert_eq!(measured.silences.len(), 10);

@@ -2,7 +2,7 @@
 //!
 //! Not here: making the pods (the binary's `machines::kubernetes`).
 
-use super::{text, unknown_fields};
+use super::{text, texts, unknown_fields};
 use crate::study::{DiagnosticSink, PlacedEntry, PlacedValue};
 
 /// The pods of a run.
@@ -30,6 +30,14 @@ pub struct Kubernetes {
     pub share_nodes: bool,
     /// Labels that nodes must have.
     pub node_selector: Vec<(String, String)>,
+    /// Taints of nodes that pods tolerate.
+    pub tolerations: Vec<Toleration>,
+    /// Secrets of the namespace with which images are pulled.
+    pub image_pull_secrets: Vec<String>,
+    /// The priority class of the pods.
+    pub priority_class: Option<String>,
+    /// Annotations of the pods.
+    pub annotations: Vec<(String, String)>,
     /// The class of the volumes for data, of their size; an `emptyDir` where none is named.
     pub storage_class: Option<String>,
     /// The size of such a volume.
@@ -40,7 +48,41 @@ pub struct Kubernetes {
     pub memory: Option<String>,
 }
 
-const FIELDS: [&str; 15] = [
+/// A taint that pods tolerate, as `kubectl taint` writes it: `dedicated=bench:NoSchedule`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Toleration {
+    /// The taint's key.
+    pub key: String,
+    /// Its value; `None` tolerates any.
+    pub value: Option<String>,
+    /// Its effect; `None` tolerates all.
+    pub effect: Option<String>,
+}
+
+impl Toleration {
+    /// Reads `KEY`, `KEY=VALUE`, `KEY:EFFECT` or `KEY=VALUE:EFFECT`.
+    fn parse(text: &str) -> Option<Self> {
+        let (taint, effect) = match text.split_once(':') {
+            None => (text, None),
+            Some((taint, effect)) => (taint, Some(effect)),
+        };
+        if effect.is_some_and(|effect| !EFFECTS.contains(&effect)) {
+            return None;
+        }
+        let (key, value) = match taint.split_once('=') {
+            None => (taint, None),
+            Some((key, value)) => (key, Some(value)),
+        };
+        (!key.is_empty()).then(|| Self {
+            key: key.to_owned(),
+            value: value.map(str::to_owned),
+            effect: effect.map(str::to_owned),
+        })
+    }
+}
+
+const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+const FIELDS: [&str; 19] = [
     "context",
     "namespace",
     "kubectl",
@@ -52,6 +94,10 @@ const FIELDS: [&str; 15] = [
     "image-pull",
     "share-nodes",
     "node-selector",
+    "tolerations",
+    "image-pull-secrets",
+    "priority-class",
+    "annotations",
     "storage-class",
     "storage",
     "cpu",
@@ -76,6 +122,7 @@ pub(super) fn read(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option
     let (context, kubectl, image) = (word("context"), word("kubectl"), word("image"));
     let (agent_image, namespace) = (word("agent-image"), word("namespace"));
     let (class, storage) = (word("storage-class"), word("storage"));
+    let priority = word("priority-class");
     let (cpu, memory, pull) = (word("cpu"), word("memory"), word("image-pull"));
     let mut count = |name: &str, usual: u32| match field(name) {
         None => Some(usual),
@@ -106,6 +153,15 @@ pub(super) fn read(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option
     };
     let selector = words("node-selector", "a mapping of labels");
     let images = words("images", "a mapping of kinds to images");
+    let annotations = words("annotations", "a mapping of annotations");
+    let mut several = |name: &str| field(name).map_or(Some(Vec::new()), |entry| texts(entry, sink));
+    let (tolerated, secrets) = (several("tolerations"), several("image-pull-secrets"));
+    let tolerations: Option<Vec<Toleration>> =
+        tolerated.and_then(|all| all.iter().map(|text| Toleration::parse(text)).collect());
+    if let (None, Some(entry)) = (&tolerations, field("tolerations")) {
+        let wanted = "a list of taints: `[dedicated=bench:NoSchedule]`";
+        sink.refuse(&entry.node.at, "tolerations", wanted, &entry.node.seen("a list"));
+    }
     for (name, amount, unit) in [("cpu", &cpu, "CPUs: `2`, `500m`"), ("memory", &memory, "`4Gi`")] {
         if let (Some(Some(text)), Some(entry)) = (amount, field(name))
             && quantity(text).is_none()
@@ -136,6 +192,10 @@ pub(super) fn read(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option
         pull,
         share_nodes: share_nodes?,
         node_selector: selector?,
+        tolerations: tolerations?,
+        image_pull_secrets: secrets?,
+        priority_class: priority?,
+        annotations: annotations?,
         storage_class: class?,
         storage: storage?.unwrap_or_else(|| "10Gi".to_owned()),
         cpu: cpu?,
@@ -193,7 +253,31 @@ fn mapping(
 
 #[cfg(test)]
 mod tests {
+    use super::Toleration;
     use crate::places::Places;
+
+    #[test]
+    fn demands_of_nodes_and_registries_are_read() {
+        let text = "kubernetes: {tolerations: ['dedicated=bench:NoSchedule', spot], image-pull-secrets: [ours], \
+                    priority-class: low, annotations: {team: storage}}";
+        let pods = Places::parse("p.yaml", text).unwrap().kubernetes.unwrap();
+        let bench = Toleration {
+            key: "dedicated".to_owned(),
+            value: Some("bench".to_owned()),
+            effect: Some("NoSchedule".to_owned()),
+        };
+        let spot = Toleration { key: "spot".to_owned(), value: None, effect: None };
+        assert_eq!(pods.tolerations, [bench, spot]);
+        assert_eq!(
+            (pods.image_pull_secrets, pods.priority_class),
+            (vec!["ours".to_owned()], Some("low".to_owned()))
+        );
+        assert_eq!(pods.annotations, [("team".to_owned(), "storage".to_owned())]);
+        let wrong = Places::parse("p.yaml", "kubernetes: {tolerations: ['a:Never']}").unwrap_err();
+        assert!(wrong.to_string().contains("a list of taints"), "{wrong}");
+        let wrong = Places::parse("p.yaml", "kubernetes: {image-pull-secrets: ours}").unwrap_err();
+        assert!(wrong.to_string().contains("a list of words"), "{wrong}");
+    }
 
     #[test]
     fn pods_are_read_with_what_is_usual() {

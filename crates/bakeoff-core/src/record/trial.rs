@@ -38,6 +38,9 @@ pub struct TrialRecord {
     /// Whether another bakeoff worked on this machine meanwhile.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub beside_another: bool,
+    /// True if it was skipped because its system had failed to start before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub not_tried: bool,
     /// Name of the node that led when the load began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leader: Option<String>,

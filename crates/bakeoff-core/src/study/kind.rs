@@ -26,6 +26,8 @@ pub struct Kind {
     /// Whether a system of this kind, otherwise well read, can be run; what is wrong with it, and
     /// what to write instead.
     pub sound: fn(&System) -> Result<(), (String, String)>,
+    /// Returns the words in braces of its `process` that stand for nothing.
+    pub misspelt: fn(&System) -> Vec<Misspelt>,
     /// Returns why a system of this kind, as it is set up, cannot do an operation of its kind.
     pub lacks: fn(&System, Operation) -> Option<String>,
     /// Consistencies of its reads.
@@ -58,6 +60,7 @@ impl Kind {
             roles: &[],
             emulates: None,
             sound: |_| Ok(()),
+            misspelt: |_| Vec::new(),
             lacks: |_, _| None,
             reads: &[],
             options: &[],
@@ -83,6 +86,30 @@ impl Kind {
     }
 }
 
+/// A word in braces of a command that stands for nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Misspelt {
+    /// The text that holds it.
+    pub within: ProcessText,
+    /// The word with its braces.
+    pub word: String,
+    /// The fault.
+    pub what: String,
+    /// The text to write instead.
+    pub hint: String,
+}
+
+/// A text of a study's `process`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProcessText {
+    /// The word of the command with this number, from 0.
+    Command(usize),
+    /// The value of this environment variable.
+    Environment(String),
+    /// The file at this path.
+    File(String),
+}
+
 /// How clients of a kind of system prove who they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CredentialForm {
@@ -92,6 +119,8 @@ pub enum CredentialForm {
     Password,
     /// A token.
     Token,
+    /// Either of the two.
+    PasswordOrToken,
 }
 
 /// A role that a part can play in a system.

@@ -139,6 +139,27 @@ pub enum Stop {
     Operations(u64),
 }
 
+/// The usual warm-up is this part of what a stage is measured for,
+const WARMUP_PART: u32 = 5;
+/// at least so long, as the check for a steady state looks at whole seconds,
+const WARMUP_MIN: Duration = Duration::from_secs(1);
+/// and at most so long.
+const WARMUP_MAX: Duration = Duration::from_secs(5);
+/// The usual warm-up of a search's tries is at most so long: the try before was a warm-up.
+const WARMUP_OF_A_TRY_MAX: Duration = Duration::from_secs(1);
+
+/// Returns the warm-up of each stage of a load that names none, in a study and on the command line: a fifth of the time
+/// that the stage is measured for, from 1 s to 5 s; of a search's try a fifth, at most 1 s. None in a load that ends by a
+/// count: that is a whole job, and its cold start a part of it.
+pub fn usual_warmup(stop: Stop, stages: usize, searches: bool) -> Duration {
+    let Stop::After(time) = stop else { return Duration::ZERO };
+    if searches {
+        return (time / WARMUP_PART).min(WARMUP_OF_A_TRY_MAX);
+    }
+    let stage = time / u32::try_from(stages).unwrap_or(u32::MAX).max(1);
+    (stage / WARMUP_PART).clamp(WARMUP_MIN, WARMUP_MAX)
+}
+
 /// Which nodes clients connect to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -154,6 +154,18 @@ impl<'a> DiagnosticSink<'a> {
         }
     }
 
+    /// Returns where a piece of the text that stands at `at` begins and ends; all of it if the piece is not found. What
+    /// follows `{` or `$` is another word.
+    pub(super) fn piece(&self, at: &At, piece: &str) -> At {
+        let text = self.text.get(at.clone()).unwrap_or_default();
+        let found = text.match_indices(piece);
+        let mut found = found.filter(|(place, _)| !text[..*place].ends_with(['{', '$']));
+        found.next().map_or(at.clone(), |(place, _)| {
+            let start = at.start + place;
+            start..start + piece.len()
+        })
+    }
+
     fn place(&self, at: &At) -> Place {
         Place::locate(&self.file, &self.text, at)
     }

@@ -120,6 +120,7 @@ fn kind(value: &Value) -> Kind {
         credentials: match value["credentials"].as_str().expect("a word") {
             "password" => CredentialForm::Password,
             "token" => CredentialForm::Token,
+            "password-or-token" => CredentialForm::PasswordOrToken,
             _ => CredentialForm::None,
         },
         in_flight_max: u32::try_from(number(&value["in_flight_max"])).expect("a number"),

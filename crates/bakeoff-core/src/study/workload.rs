@@ -150,7 +150,7 @@ pub struct Rows {
 }
 
 impl Default for HttpRequest {
-    /// `GET /`, to be answered 200.
+    /// `GET /`, to be answered with a success.
     fn default() -> Self {
         Self {
             method: "GET".to_owned(),
@@ -159,7 +159,7 @@ impl Default for HttpRequest {
             http2: false,
             rows: None,
             body: None,
-            statuses: Statuses::one(200),
+            statuses: Statuses::default(),
             expected_headers: BTreeMap::new(),
             body_size: None,
             contains: None,

@@ -11,6 +11,7 @@ use bakeoff_core::measurement::{ErrorKind, Example, SILENCE_MIN};
 use mio::{Interest, Token};
 
 use super::super::client::{BACKOFF_MAX, BACKOFF_MIN, Connection, Flight, Slot, Waiting};
+use super::super::lookup;
 use super::super::own_limits::ports_exhausted;
 use super::super::tls::refusal;
 use super::super::transport::Link;
@@ -66,7 +67,11 @@ impl<W: Work> Worker<'_, W> {
     }
 
     pub(super) fn look_after_connections(&mut self, now: Instant) {
+        self.follow_names(now);
         for index in 0..self.clients.len() {
+            if self.passes_on() && !self.clients[index].is_up() {
+                self.refill(index, now);
+            }
             let client = &mut self.clients[index];
             match &mut client.connection {
                 Connection::Down { retry_at } if *retry_at <= now => self.begin_to_connect(index),
@@ -91,10 +96,36 @@ impl<W: Work> Worker<'_, W> {
         }
     }
 
+    /// Has clients connect to the addresses that names have got since they were last looked at.
+    fn follow_names(&mut self, now: Instant) {
+        let moved = self.recorder.addresses.refresh();
+        for &node in &moved {
+            let since = self.recorder.window.seconds_at(now);
+            let used = lookup::used(self.recorder.addresses.at(node), Some(since));
+            self.recorder.slice.addresses.push(used);
+        }
+        if moved.is_empty() {
+            return;
+        }
+        for index in 0..self.clients.len() {
+            let client = &mut self.clients[index];
+            let tries = matches!(
+                client.connection,
+                Connection::Down { .. } | Connection::Connecting { .. }
+            );
+            if tries && moved.contains(&client.node) {
+                client.backoff = BACKOFF_MIN;
+                self.begin_to_connect(index);
+            }
+        }
+    }
+
     pub(super) fn begin_to_connect(&mut self, index: usize) {
         let client = &mut self.clients[index];
         let session = self.work.session(client.number, client.node);
-        let link = Link::connect(&self.shared.targets[client.node]).and_then(|mut link| {
+        let address = self.recorder.addresses.at(client.node);
+        let tls = self.shared.peers[client.node].tls.as_ref();
+        let link = Link::connect(address, tls).and_then(|mut link| {
             let interest = Interest::READABLE | Interest::WRITABLE;
             self.poll.registry().register(&mut link.stream, Token(index), interest)?;
             Ok(link)
@@ -109,6 +140,10 @@ impl<W: Work> Worker<'_, W> {
                 let deadline = clock::now() + within;
                 client.connection = Connection::Connecting { link, session, deadline };
             }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.may_wait(index) => {
+                let retry_at = clock::now() + BACKOFF_MIN;
+                self.clients[index].connection = Connection::Down { retry_at };
+            }
             Err(error) => {
                 if let Some(why) = ports_exhausted(&error) {
                     self.shared.aborted.store(true, Ordering::Relaxed);
@@ -117,6 +152,15 @@ impl<W: Work> Worker<'_, W> {
                 self.lose(index, ErrorKind::Refused, error.to_string());
             }
         }
+    }
+
+    /// Returns true if a client's operation may go on waiting for its own connection, which the server's Unix socket has
+    /// no room for yet. TCP has the kernel wait for that.
+    fn may_wait(&self, index: usize) -> bool {
+        let timeout = self.part.timeout;
+        let is_in_time = |slot: &Slot| matches!(slot, Slot::Waiting(waiting) if clock::now() < waiting.sent + timeout);
+        self.part.connections == Connections::OneEach
+            && self.clients[index].slots.iter().any(is_in_time)
     }
 
     pub(super) fn look_after_timeouts(&mut self, now: Instant) {
@@ -128,9 +172,10 @@ impl<W: Work> Worker<'_, W> {
                     Slot::Busy(flight) if now > flight.sent + timeout => {
                         self.time_out(index, tag, now);
                     }
-                    // A connection that is begun has a limit of its own.
+                    // A connection that is begun for one operation has a limit of its own.
                     Slot::Waiting(waiting)
-                        if waiting.again.is_some() && now > waiting.sent + timeout =>
+                        if (waiting.tries > 0 || self.passes_on())
+                            && now > waiting.sent + timeout =>
                     {
                         self.time_out_waiting(index, tag, now);
                     }
@@ -173,14 +218,17 @@ impl<W: Work> Worker<'_, W> {
         }
     }
 
-    /// Counts an operation that was to be sent again, and that no connection took in time.
+    /// Counts an operation that was to be sent, or sent again, and that its connection did not take in time.
     fn time_out_waiting(&mut self, index: usize, tag: usize, now: Instant) {
         let client = &mut self.clients[index];
         let slot = std::mem::replace(&mut client.slots[tag], Slot::Free { since: now });
         let (Slot::Waiting(waiting), node) = (slot, client.node) else { return };
+        let kind = if waiting.tries > 0 { ErrorKind::Timeout } else { client.unconnected() };
         self.note_failure(index, waiting.due, now);
-        self.count_waiting_lost(waiting, (node, ErrorKind::Timeout), now, &|| {
-            "the server did not take the operation again in time".to_owned()
+        let timeout = self.part.timeout;
+        self.count_waiting_lost(waiting, (node, kind), now, &|| match waiting.tries {
+            0 => format!("no connection for {timeout:?}"),
+            _ => "the server did not take the operation again in time".to_owned(),
         });
     }
 
@@ -329,10 +377,12 @@ impl<W: Work> Worker<'_, W> {
             self.recorder.slice.closed_idle += 1;
             return self.begin_to_connect(index);
         }
+        let node = self.clients[index].node;
+        self.recorder.addresses.failed(node, now);
         let errors = &mut self.recorder.slice.connection_errors;
         errors.count += 1;
         if errors.examples.len() < bakeoff_core::measurement::EXAMPLES_MAX {
-            let node = self.shared.targets[self.clients[index].node].address.to_string();
+            let node = self.recorder.addresses.at(node).to_string();
             let at_seconds = self.recorder.window.seconds_at(now);
             let mut example = Example { at_seconds, node, what: why };
             example.cut();
@@ -357,17 +407,18 @@ impl<W: Work> Worker<'_, W> {
         let pending = client.pendings[tag].take();
         match slot {
             Slot::Free { since } => client.slots[tag] = Slot::Free { since },
+            Slot::Elsewhere => client.slots[tag] = Slot::Elsewhere,
             // It goes on waiting, as what is due to a client without a connection does.
-            Slot::Waiting(waiting) if waiting.again.is_some() && !is_over => {
+            Slot::Waiting(waiting) if waiting.tries > 0 && !is_over => {
                 self.clients[index].slots[tag] = Slot::Waiting(waiting);
             }
             Slot::Waiting(waiting) => {
                 let kind = if kind == ErrorKind::Timeout { kind } else { ErrorKind::Refused };
                 self.note_failure(index, waiting.due, now);
                 let waited = now.saturating_duration_since(waiting.due);
-                self.count_waiting_lost(waiting, (node, kind), now, &|| match waiting.again {
-                    Some(_) => format!("no connection for {waited:.2?}: {why}"),
-                    None => why.to_owned(),
+                self.count_waiting_lost(waiting, (node, kind), now, &|| match waiting.tries {
+                    0 => why.to_owned(),
+                    _ => format!("no connection for {waited:.2?}: {why}"),
                 });
             }
             Slot::Busy(flight) => {

@@ -100,6 +100,9 @@ impl<W: Work> Worker<'_, W> {
                     let figures = &mut self.recorder.slice.operations[operation];
                     figures.unanswered.record_many(now.saturating_duration_since(due), more);
                     figures.errors.entry(ErrorKind::Dropped).or_default().count += more;
+                    if let Some(target) = self.recorder.slice.targets.get_mut(node) {
+                        target.errors += more;
+                    }
                 }
                 return;
             }

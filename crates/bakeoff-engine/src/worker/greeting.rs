@@ -64,7 +64,7 @@ impl<W: Work> Worker<'_, W> {
     fn unreachable(&self, node: usize) -> EngineError {
         let seen = &self.recorder.slice.connection_errors.examples;
         let what = seen.first().map_or("no answer", |example| &example.what).to_owned();
-        EngineError::Unreachable { address: self.shared.targets[node].address, what }
+        EngineError::Unreachable { address: self.recorder.addresses.at(node).clone(), what }
     }
 
     /// Returns true if all clients that are not connected were turned away so often.

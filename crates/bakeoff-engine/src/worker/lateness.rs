@@ -59,7 +59,7 @@ impl Attention {
     /// Notes how late the worker is at its timer. Returns since when it has been, where what fell due
     /// meanwhile was held up.
     #[inline]
-    pub(super) fn note_wake(&self, now: Instant, recorder: &mut Recorder<'_>) -> Option<Instant> {
+    pub(super) fn note_wake(&self, now: Instant, recorder: &mut Recorder) -> Option<Instant> {
         if let Some(at) = self.wake_at
             && now >= at
             && at >= recorder.window.measure
@@ -73,7 +73,7 @@ impl Attention {
 
     /// The loop has come to its end: notes whether it stood still since it last did.
     #[inline]
-    pub(super) fn note_end_of_loop(&mut self, now: Instant, recorder: &mut Recorder<'_>) {
+    pub(super) fn note_end_of_loop(&mut self, now: Instant, recorder: &mut Recorder) {
         if now.saturating_duration_since(self.since) >= STALL_MIN {
             self.note_stall(now, recorder);
         }
@@ -83,7 +83,7 @@ impl Attention {
     }
 
     #[cold]
-    fn note_stall(&self, now: Instant, recorder: &mut Recorder<'_>) {
+    fn note_stall(&self, now: Instant, recorder: &mut Recorder) {
         let latest = self.latest();
         // Something to read may have woken it before.
         let from = self.batch_began.map_or(latest, |began| began.min(latest));

@@ -151,7 +151,7 @@ impl<'a> Pacing<'a> {
 
     /// Notes how late a worker that is awake is at its timer, and what was held up by that.
     #[inline]
-    pub(super) fn note_wake(&mut self, now: Instant, recorder: &mut Recorder<'_>) {
+    pub(super) fn note_wake(&mut self, now: Instant, recorder: &mut Recorder) {
         if let Some(from) = self.attention.note_wake(now, recorder) {
             self.lanes.iter_mut().for_each(|lane| lane.hold_up(from, now));
         }

@@ -14,7 +14,7 @@ use bakeoff_core::staleness::Seen;
 use super::super::Window;
 use super::super::client::Flight;
 use super::super::collector::{Message, Slice};
-use super::super::transport::Target;
+use super::super::lookup::Addresses;
 use super::super::work::Success;
 
 /// After this many silences the shortest one that is recorded doubles, so that memory stays bounded.
@@ -36,9 +36,10 @@ pub(super) struct Failed {
 }
 
 /// Records what a worker's clients saw.
-pub(super) struct Recorder<'a> {
+pub(super) struct Recorder {
     worker: usize,
-    targets: &'a [Target],
+    /// Where clients connect to now.
+    pub(super) addresses: Addresses,
     pub(super) window: Window,
     /// True if operations in flight across the window's start count once they fail: in a closed load they keep
     /// their clients from every later operation.
@@ -57,18 +58,18 @@ pub(super) struct Recorder<'a> {
     outlet: Outlet,
 }
 
-impl<'a> Recorder<'a> {
+impl Recorder {
     /// Records into `slice` from now on; nothing is measured yet.
     pub(super) fn new(
         worker: usize,
-        targets: &'a [Target],
+        addresses: Addresses,
         slice: Box<Slice>,
         outlet: Outlet,
         now: Instant,
     ) -> Self {
         Self {
             worker,
-            targets,
+            addresses,
             window: Window { start: now, measure: now, end: None },
             keeps_in_flight: false,
             second_ends: now,
@@ -81,13 +82,14 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Begins to measure. The connections that the load begins with are its own; all else that came
-    /// before is not. `closed`: the load is a closed one.
+    /// Begins to measure. The connections that the load begins with are its own, and so are their addresses; all else
+    /// that came before is not. `closed`: the load is a closed one.
     pub(super) fn begin(&mut self, window: Window, closed: bool) {
         self.keeps_in_flight = closed;
         let handshakes = self.slice.handshakes;
+        let addresses = std::mem::take(&mut self.slice.addresses);
         self.slice.clear();
-        self.slice.handshakes = handshakes;
+        (self.slice.handshakes, self.slice.addresses) = (handshakes, addresses);
         self.window = window;
         self.second_ends = window.measure + Duration::from_secs(1);
         self.last_success = window.start;
@@ -111,6 +113,13 @@ impl<'a> Recorder<'a> {
         let place = node.min(self.slice.staleness.len().saturating_sub(1));
         if let Some(staleness) = self.slice.staleness.get_mut(place) {
             staleness.count(seen);
+        }
+    }
+
+    /// Counts an answer whose last bytes came at `now`, after a pause.
+    pub(super) fn count_paused_end(&mut self, pause: Duration, now: Instant) {
+        if self.window.holds(now) {
+            self.slice.paused_ends.count(pause);
         }
     }
 
@@ -206,9 +215,7 @@ impl<'a> Recorder<'a> {
             self.slice.last_end = Some(now);
         }
         self.failing_since = Some(self.failing_since.map_or(due, |since| since.min(due)));
-        if let Some(target) = self.slice.targets.get_mut(node)
-            && kind != ErrorKind::Dropped
-        {
+        if let Some(target) = self.slice.targets.get_mut(node) {
             target.errors += 1;
         }
         let figures = &mut self.slice.operations[operation];
@@ -221,7 +228,7 @@ impl<'a> Recorder<'a> {
             _ => figures.failed.record(waited),
         }
         let at_seconds = self.window.seconds_at(now);
-        let address = self.targets[node].address;
+        let address = self.addresses.at(node);
         figures.count_error(kind, || Example {
             at_seconds,
             node: address.to_string(),

@@ -77,8 +77,15 @@ impl FromStr for FailIf {
         let (place, system, figure) = about(text, left.end)?;
         let quantity =
             quantity(&text[figure.clone()]).map_err(|error| misread(figure, error.to_string()))?;
-        let limit =
-            percent(&text[right.clone()]).map_err(|error| misread(right, error.to_string()))?;
+        let limit = percent(&text[right.clone()])
+            .map_err(|error| misread(right.clone(), error.to_string()))?;
+        let bare = text[right.clone()].trim();
+        if below && limit > 0.0 && !bare.starts_with('+') {
+            let what = format!(
+                "`{bare}` has no sign, and every loss is below it: write `-{bare}` for a loss, `+{bare}` for a gain"
+            );
+            return Err(misread(right, what));
+        }
         let words: Vec<&str> = text.split_whitespace().collect();
         Ok(Self {
             raw: text.to_owned(),
@@ -368,6 +375,14 @@ mod tests {
         assert!(!one.is_about("create/steady", "consul") && !one.is_about("read/steady", "etcd"));
         assert!(read("etcd: errors > 0.1%").is_about("read/steady", "etcd"));
         assert_eq!(read(" cpu  >  5% ").to_string(), "cpu > 5%");
+    }
+
+    #[test]
+    fn loss_without_its_sign_is_refused() {
+        misread("throughput < 5%", "`5%` has no sign, and every loss is below it: write `-5%`");
+        for fine in ["throughput < -5%", "throughput < +5%", "memory > 50%", "throughput < 0%"] {
+            assert!(fine.parse::<FailIf>().is_ok(), "{fine}");
+        }
     }
 
     #[test]

@@ -391,7 +391,7 @@ fn differences(record: &Record, comparisons: &[Comparison]) -> Vec<String> {
     let mut changed = Vec::new();
     unlike("", &value(0), &value(1), &mut changed);
     if !changed.is_empty() {
-        found.push(format!("base and new differ: {}", changed.join(", ")));
+        found.push(format!("base and new differ: {}", changed.join("; ")));
     }
     found.extend(weaker(comparisons));
     found.extend(

@@ -15,6 +15,7 @@ mod gate;
 mod not_judged;
 mod render;
 mod runs;
+mod unlike;
 
 use bakeoff_core::record::{Gate, Record};
 use bakeoff_core::stats::gate::{Shortfall, SlowTrials};
@@ -37,6 +38,7 @@ pub use runs::is_of_the_same_study;
 
 use not_judged::{NotJudged, Side, Unproven};
 use runs::{Asked, Between};
+use unlike::unlike;
 
 /// Two runs, compared.
 #[derive(Debug, Clone)]
@@ -413,7 +415,7 @@ pub(crate) fn differences(
         let mut changed = Vec::new();
         unlike("", &one, &other, &mut changed);
         if !changed.is_empty() {
-            found.push(format!("{what} differs: {}", changed.join(", ")));
+            found.push(format!("{what} differs: {}", changed.join("; ")));
         }
     };
     let (old, now) = (&base.header, &new.header);
@@ -468,33 +470,5 @@ fn only(names: [&str; 2], what: &str, base: &[String], new: &[String], found: &m
     for (run, (ours, theirs)) in names.into_iter().zip([(base, new), (new, base)]) {
         let missing = ours.iter().filter(|one| !theirs.contains(one));
         found.extend(missing.map(|one| format!("{what}{one} is only in the {run}")));
-    }
-}
-
-/// The places at which two values differ: `values.size 1024 and 256`.
-fn unlike(place: &str, one: &Value, other: &Value, found: &mut Vec<String>) {
-    match (one, other) {
-        _ if one == other => {}
-        (Value::Object(ours), Value::Object(theirs)) => {
-            let mut names: Vec<&String> = ours.keys().chain(theirs.keys()).collect();
-            names.sort_unstable();
-            names.dedup();
-            for name in names {
-                let below = if place.is_empty() { name.clone() } else { format!("{place}.{name}") };
-                let of = |fields: &serde_json::Map<String, Value>| {
-                    fields.get(name).cloned().unwrap_or(Value::Null)
-                };
-                unlike(&below, &of(ours), &of(theirs), found);
-            }
-        }
-        _ => {
-            let text = |value: &Value| match value {
-                Value::Null => "nothing".to_owned(),
-                Value::String(text) => bakeoff_core::units::shown(text),
-                other => bakeoff_core::units::shown(&other.to_string()),
-            };
-            let place = if place.is_empty() { String::new() } else { format!("{place} ") };
-            found.push(format!("{place}{} and {}", text(one), text(other)));
-        }
     }
 }

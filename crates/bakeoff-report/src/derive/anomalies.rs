@@ -1,7 +1,7 @@
 //! Sentences on what percentiles and means hide, over a contender's trials: stalls, slow nodes, bimodal
-//! latencies, failures that all lasted alike.
+//! latencies, failures that all lasted alike, delayed acknowledgements, names that led elsewhere.
 //!
-//! They are said above the tables. All but a stall are said where more than half of the trials show them.
+//! They are said above the tables. All but stalls and names are said where more than half of the trials show them.
 //!
 //! Not here: finding them in a trial (`model::anomalies`), log findings (`log_findings`).
 
@@ -97,6 +97,29 @@ pub(crate) fn failures_of(of: &Contender, place: &str) -> Option<String> {
             trial.number
         )
     })
+}
+
+/// Answers as long as a delayed acknowledgement in more than half of its trials, as they were in the first.
+pub(crate) fn delayed_acks_of(of: &Contender, place: &str) -> Option<String> {
+    let with = || of.trials.iter().filter_map(|trial| Some((trial, trial.anomalies.delayed_acks?)));
+    let (trial, first) = with().next()?;
+    let (count, run) = (with().count(), of.trials.len());
+    (count * 2 > run).then(|| {
+        let (system, number, text) = (&of.system, trial.number, first.text());
+        let run = trials_text(run);
+        format!("{system} under {place} in {count} of {run}, as in trial {number}: {text}")
+    })
+}
+
+/// Names that led elsewhere in the course of its trials.
+pub(crate) fn moved_names_of(of: &Contender, place: &str) -> Vec<String> {
+    let text = |number: u32, moved: &str| {
+        format!("{} under {place}: {moved}, as a connection had failed (trial {number})", of.system)
+    };
+    let all = of.trials.iter().flat_map(|trial| {
+        trial.anomalies.moved_names.iter().map(move |moved| text(trial.number, moved))
+    });
+    all.collect()
 }
 
 /// Returns the texts of a trial's failures, the most frequent first: ``1,868 × `status`: 500``.

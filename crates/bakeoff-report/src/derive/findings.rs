@@ -49,6 +49,8 @@ pub(crate) enum Cause {
     SlowNode,
     SameDuration,
     Bimodal,
+    DelayedAck,
+    Moved,
     Order,
     Turnover,
     Log,
@@ -78,6 +80,8 @@ impl Cause {
             Self::SlowNode => "slow node",
             Self::SameDuration => "failures of the same duration",
             Self::Bimodal => "bimodal latencies",
+            Self::DelayedAck => "delayed ACKs",
+            Self::Moved => "names led elsewhere",
             Self::Order => "order within rounds mattered",
             Self::Turnover => "connections or tasks turned over",
             Self::Log => "errors in the servers' logs",
@@ -90,7 +94,8 @@ pub(crate) fn incomplete(record: &Record) -> Option<Finding> {
     if record.is_complete() {
         return None;
     }
-    let (run, all) = (record.trials.len(), trials_text(record.header.order.len()));
+    let run = record.trials.iter().filter(|trial| !trial.not_tried).count();
+    let all = trials_text(record.header.order.len());
     let were = if run == 1 { "was" } else { "were" };
     let broken_off =
         record.trials.iter().map(|trial| &trial.outcome).find(|one| one.is_broken_off());
@@ -115,7 +120,7 @@ pub(crate) fn repeated(record: &Record) -> Vec<Finding> {
 /// Tells in how many trials another bakeoff worked on the machine.
 pub(crate) fn beside_another(record: &Record) -> Option<Finding> {
     let beside = record.trials.iter().filter(|trial| trial.beside_another).count();
-    let all = trials_text(record.trials.len());
+    let all = trials_text(record.trials.iter().filter(|trial| !trial.not_tried).count());
     let text = format!("another bakeoff worked on the machine during {beside} of {all}");
     (beside > 0).then_some(Finding { cause: Cause::Beside, text })
 }
@@ -195,7 +200,12 @@ fn of_contender(of: &Contender, place: &str) -> Vec<Finding> {
     let abrupt = of.far_below.as_ref().map(|far| format!("{name} under {place}: {far}"));
     add(Cause::Abrupt, one(abrupt));
     add(Cause::Stall, one(anomalies::stalls(of, place)));
-    add(Cause::Bimodal, one(anomalies::bimodal_of(of, place)));
+    let delayed = anomalies::delayed_acks_of(of, place);
+    // The cause of two modes is worth more than their times.
+    let bimodal = anomalies::bimodal_of(of, place).filter(|_| delayed.is_none());
+    add(Cause::Bimodal, one(bimodal));
+    add(Cause::DelayedAck, one(delayed));
+    add(Cause::Moved, anomalies::moved_names_of(of, place));
     add(Cause::SameDuration, one(anomalies::failures_of(of, place)));
     add(Cause::SlowNode, anomalies::slow_nodes_of(of, place));
     add(Cause::Throttled, nodes::findings(of, place));

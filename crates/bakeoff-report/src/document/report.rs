@@ -5,6 +5,7 @@
 use bakeoff_core::record::{MachineBaseline, Record, RunHeader};
 
 use super::sentences;
+use crate::compare::Compared;
 use crate::derive::comparison::Comparison;
 use crate::derive::findings::{self, Finding};
 use crate::derive::{durability, fairness, leader, machine_baseline, method};
@@ -46,13 +47,18 @@ impl Report {
         findings.extend(unequal.map(|text| Finding { cause: findings::Cause::Unequal, text }));
         findings.extend(comparisons.iter().flat_map(findings::findings));
         sentences.extend(sentences::together(&comparisons));
+        let mut summary = leader::summary(&comparisons);
+        // A gate judges by rules of its own. Its run has one verdict, whoever renders it.
+        if let Some(verdict) = Compared::gate(record).ok().and_then(|gate| gate.verdict()) {
+            (sentences, summary) = (vec![verdict.clone()], vec![verdict]);
+        }
         let sentence = sentences::found(&record.header.study, &sentences).join(" ");
         Report {
             header: record.header.clone(),
             ended: record.end.as_ref().map(|end| end.ended.clone()),
             complete: record.is_complete(),
-            trials_run: record.trials.len(),
-            summary: leader::summary(&comparisons),
+            trials_run: record.trials.iter().filter(|trial| !trial.not_tried).count(),
+            summary,
             comparisons,
             sentences,
             sentence,

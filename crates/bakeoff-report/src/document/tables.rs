@@ -172,7 +172,7 @@ fn spread(quantity: Quantity, of: &Contender) -> Cell {
 }
 
 fn trials(of: &Contender) -> String {
-    let (used, run) = (of.valid_count(), of.trials.len());
+    let (used, run) = (of.valid_count(), of.run_count());
     if run == of.planned {
         format!("{used} of {run}")
     } else {

@@ -36,7 +36,7 @@ pub(crate) struct Contender {
     pub(crate) look: usize,
     /// Trials that the run was to have.
     pub(crate) planned: usize,
-    /// All that were run, in order.
+    /// All that were run or skipped, in order.
     pub(crate) trials: Vec<TrialFigures>,
     /// Figures from the literature.
     pub(crate) published: BTreeMap<Quantity, f64>,
@@ -57,6 +57,11 @@ impl Contender {
 
     pub(crate) fn valid_count(&self) -> usize {
         self.valid().count()
+    }
+
+    /// Returns how many of its trials were run, and not skipped.
+    pub(crate) fn run_count(&self) -> usize {
+        self.trials.iter().filter(|trial| !trial.validity.not_tried).count()
     }
 
     /// One quantity over the valid trials.
@@ -177,8 +182,10 @@ impl Contender {
         if self.valid_count() == 0 {
             let first = self.trials[0].validity.invalid_because.join("; ");
             let more = if self.trials.len() > 1 { ", …" } else { "" };
-            let of = trials_text(self.trials.len());
-            return Some(format!("{name} has no valid trial ({of} run: {first}{more})"));
+            let (of, skipped) = (self.run_count(), self.trials.len() - self.run_count());
+            let skipped = if skipped > 0 { format!(", {skipped} skipped") } else { String::new() };
+            let of = trials_text(of);
+            return Some(format!("{name} has no valid trial ({of} run{skipped}: {first}{more})"));
         }
         if let Some(share) = self.mostly_errors() {
             let share = share_text(share);

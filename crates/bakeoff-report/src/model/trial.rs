@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use bakeoff_core::check::{Audit, Cause};
 use bakeoff_core::log_findings::NodeLog;
-use bakeoff_core::measurement::{ErrorKind, ErrorText, Errors, Example, Measurement};
+use bakeoff_core::measurement::{DelayedAcks, ErrorKind, ErrorText, Errors, Example, Measurement};
 use bakeoff_core::memory::MemoryOf;
 use bakeoff_core::read_write_split::{self, Side};
 use bakeoff_core::record::{Check, StageRecord, TrialOutcome, TrialRecord};
@@ -50,6 +50,8 @@ pub(crate) struct Validity {
     /// Whose doing that is; `None` when it may be used.
     pub(crate) cause: Option<Cause>,
     pub(crate) interrupted: bool,
+    /// True if it was skipped because its system had failed to start before.
+    pub(crate) not_tried: bool,
     pub(crate) keys_exhausted: bool,
 }
 
@@ -96,6 +98,10 @@ pub(crate) struct Anomalies {
     pub(crate) bimodal: Option<Bimodal>,
     /// Failures that lasted alike.
     pub(crate) lasted: Option<Lasted>,
+    /// Answers that took as long as a delayed acknowledgement.
+    pub(crate) delayed_acks: Option<DelayedAcks>,
+    /// Addresses that names got during the load.
+    pub(crate) moved_names: Vec<String>,
 }
 
 /// The servers of a trial: what they used, did, logged, and how stale their reads were.
@@ -137,6 +143,7 @@ impl TrialFigures {
                 cause: record.cause().or((!invalid_because.is_empty()).then_some(Cause::System)),
                 invalid_because,
                 interrupted: record.outcome == TrialOutcome::Interrupted,
+                not_tried: record.not_tried,
                 keys_exhausted: whole.as_ref().is_some_and(|whole| whole.keys_exhausted),
             },
             measured: Measured::new(record, whole.as_ref(), split),
@@ -160,6 +167,8 @@ impl TrialFigures {
                     .map_or_else(Vec::new, |whole| anomalies::slow_nodes(record, whole)),
                 bimodal: anomalies::bimodal(record),
                 lasted: total.as_ref().and_then(|total| anomalies::lasted(&total.failed)),
+                delayed_acks: whole.as_ref().and_then(Measurement::delayed_acks),
+                moved_names: whole.iter().flat_map(Measurement::moved_names).collect(),
             },
             servers: Servers {
                 leader: record.leader.clone(),

@@ -130,7 +130,7 @@ fn contender(of: &Contender) -> Value {
         "system": of.system,
         "valid": of.valid_count() > 0,
         "trials_planned": of.planned,
-        "trials_run": of.trials.len(),
+        "trials_run": of.run_count(),
         "trials_valid": of.valid_count(),
         "error_share": of.error_share(),
         "figures": combined(of),

@@ -201,6 +201,7 @@ pub(crate) trait Trials: AsRecord {
             ready_after: Duration::from_millis(850),
             kept: false,
             beside_another: false,
+            not_tried: false,
             missing: Vec::new(),
             leader: Some(format!("{system}-1")),
             leader_after: None,

@@ -233,9 +233,9 @@ fn differences_of_two_runs_stand_above_the_table() {
     let text = compare::terminal(&compared, &PLAIN);
     let above = text.split("create/steady, ").next().unwrap();
     for expected in [
-        "! the machine differs: cpus 2 and 4",
-        "! workload create differs: value_size 1024 and 256",
-        "! system etcd differs: version 3.6.1 and 3.6.2",
+        "! the machine differs: cpus: 2 -> 4",
+        "! workload create differs: value_size: 1024 -> 256",
+        "! system etcd differs: version: 3.6.1 -> 3.6.2",
         "! system zookeeper is only in the base run",
         "! system consul is only in the new run",
     ] {

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use bakeoff_core::measurement::{ErrorKind, Measurement};
-use bakeoff_core::record::Record;
+use bakeoff_core::record::{Record, TrialOutcome};
 use bakeoff_core::study::{Arrivals, HttpRequest, Load, Operation, Payload, Stop};
 use bakeoff_report::{self as report, Extent, Report};
+use serde_json::Value;
 
 use super::PLAIN;
 use super::building::{Trials as _, closed, failing, measured, record, study, workload};
@@ -159,4 +160,25 @@ fn too_few_operations_for_any_percentile_are_the_named_cause() {
     let cause = "p50 response time of openbao and vault (open load, 4/s) not judged: openbao had a \
                  trial with too few: 16 of 20 operations";
     assert!(sentence.contains(cause), "{sentence}");
+}
+
+#[test]
+fn skipped_trials_are_not_counted_as_run() {
+    let mut record = four(4);
+    for trial in record.trials.iter_mut().filter(|trial| trial.trial.system == "caddy") {
+        trial.stages.clear();
+        trial.not_tried = trial.trial.round >= 2;
+        trial.outcome = TrialOutcome::Failed("exit code 3".to_owned());
+    }
+    let report = Report::new(&record);
+    let said = "caddy has no valid trial (2 trials run, 2 skipped: exit code 3, …)";
+    assert!(report.sentence().contains(said), "{}", report.sentence());
+    let json = report::json(&report);
+    let caddy = |system: &&Value| system["system"] == "caddy";
+    let systems = json["comparisons"][0]["systems"].as_array().unwrap();
+    let caddy = systems.iter().find(caddy).unwrap();
+    assert_eq!((&caddy["trials_planned"], &caddy["trials_run"]), (&4.into(), &2.into()));
+    assert_eq!(json["trials_run"], 28, "of 32");
+    let text = report::terminal(&report, &PLAIN, Extent::Full);
+    assert!(text.contains("0 of 2 (4 planned)"), "{text}");
 }

@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use bakeoff_core::log_findings::{Level, LogKind, NodeLog};
-use bakeoff_core::measurement::{ErrorKind, Example, Measurement, Silence, TargetFigures};
+use bakeoff_core::measurement::{
+    ErrorKind, Example, Measurement, Silence, TargetFigures, UsedAddress,
+};
 use bakeoff_core::record::Record;
 use bakeoff_core::study::{Limits, Operation, Stop};
 use bakeoff_report::{self as report, Report};
@@ -125,6 +127,39 @@ fn two_peaks_and_failures_as_long_as_a_timeout_are_said() {
     }
     let once = findings([timing_out(), plain(), plain()]);
     assert!(!once.iter().any(|one| one.contains("bimodal") || one.contains("lasted")), "{once:?}");
+}
+
+/// Half of the answers wait for a delayed acknowledgement.
+fn delayed() -> Measurement {
+    let mut of = plain();
+    let get = of.operations.get_mut("get").expect("it was measured");
+    get.service.record_many(Duration::from_millis(41), get.service.count());
+    of
+}
+
+#[test]
+fn delayed_acks_are_said_with_their_cause_and_not_as_two_modes() {
+    let found = findings([delayed(), plain(), delayed()]);
+    let begins = "etcd under reads/steady in 2 of 3 trials, as in trial 1: 50.0 % of answers took 40 to \
+                  48 ms, the quicker ones ";
+    let [only] = &found[..] else { panic!("{found:#?}") };
+    assert!(only.starts_with(begins) && only.contains("set TCP_NODELAY"), "{only}");
+    let once = findings([delayed(), plain(), plain()]);
+    assert_eq!(once, [""; 0]);
+}
+
+#[test]
+fn name_that_led_elsewhere_is_said_with_its_time() {
+    let used = |address: &str, since| UsedAddress {
+        address: address.to_owned(),
+        name: Some("kv:2379".to_owned()),
+        since,
+    };
+    let addresses = vec![used("10.0.0.1:2379", None), used("10.0.0.2:2379", Some(1.5))];
+    let found = findings([plain(), Measurement { addresses, ..plain() }, plain()]);
+    let wording = "etcd under reads/steady: `kv:2379` led to 10.0.0.2:2379 from 1.50 s on, as a \
+                   connection had failed (trial 2)";
+    assert_eq!(found, [wording]);
 }
 
 #[test]

@@ -239,7 +239,7 @@ fn a_peer_that_breaks_the_protocol_is_refused() {
     check_refused(Peer::default().headers(1, 0, OK), "the peer did not begin with SETTINGS");
     check_refused(
         Peer { bytes: b"HTTP/1.1 400 Bad Request\r\n".to_vec() },
-        "the server speaks HTTP/1 there",
+        "the server speaks HTTP/1 there, leave HTTP/2 out",
     );
     check_refused(new().frame(DATA, 0, 0, b""), "a frame for stream 0, never opened");
     check_refused(new().headers(2, 0, OK), "a frame for stream 2, never opened");

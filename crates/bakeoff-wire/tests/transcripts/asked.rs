@@ -236,6 +236,17 @@ pub(crate) const RESP: &[&[&[u8]]] = &[
     &[b"QUIT"],
 ];
 
+/// Commands of a Redis that demands a user, all sent at once.
+pub(crate) const RESP_SIGNED_IN: &[&[&[u8]]] = &[
+    &[b"GET", b"bakeoff/a"],
+    &[b"AUTH", b"bench", b"pen"],
+    &[b"AUTH", b"bench", b"pencil"],
+    &[b"SET", b"bakeoff/a", b"one"],
+    &[b"GET", b"bakeoff/a"],
+    &[b"GET", b"b"],
+    &[b"DEL", b"bakeoff/a"],
+];
+
 /// A message to NATS: where to, with which headers, and what it says. The answer goes to `inbox.` and its
 /// number.
 type Published = (&'static str, &'static [(&'static str, &'static str)], Vec<u8>);

@@ -547,10 +547,10 @@ fn resp_reply(reply: resp::Reply<'_>) -> String {
 }
 
 /// Asks everything at once.
-fn replay_resp(pieces: &[&[u8]]) -> Vec<String> {
+fn replay_resp(asked: &[&[&[u8]]], pieces: &[&[u8]]) -> Vec<String> {
     let mut session = resp::Session::default();
     let mut out = Vec::new();
-    for words in asked::RESP {
+    for words in asked {
         session.request(words, &mut out).unwrap();
     }
     let mut seen = Vec::new();
@@ -591,7 +591,22 @@ fn a_redis_session_is_understood() {
         "-7",
         "OK",
     ];
-    check("redis-7.0.15-session", replay_resp, &expected);
+    check("redis-7.0.15-session", |pieces| replay_resp(asked::RESP, pieces), &expected);
+}
+
+#[test]
+fn redis_says_who_may_do_what() {
+    let expected = [
+        "error: NOAUTH Authentication required.",
+        "error: WRONGPASS invalid username-password pair or user is disabled.",
+        "OK",
+        "OK",
+        "`one`",
+        "error: NOPERM this user has no permissions to access one of the keys used as arguments",
+        r"error: NOPERM this user has no permissions to run the \'del\' command",
+    ];
+    let replay = |pieces: &[&[u8]]| replay_resp(asked::RESP_SIGNED_IN, pieces);
+    check("redis-7.0.15-signed-in", replay, &expected);
 }
 
 /// Returns the events; answers name where what they answer was sent.
@@ -672,4 +687,23 @@ fn a_nats_session_is_understood() {
         r#"$JS.API.STREAM.DELETE.KV_bakeoff: {\"type\":\"io.nats.jetstream.api.v1.stream_delete_response\",\"success\":true}"#,
     ];
     check("nats-2.9.10-session", replay_nats, &expected);
+}
+
+#[test]
+fn nats_says_that_a_token_is_wrong() {
+    let replay = |pieces: &[&[u8]]| {
+        let (mut session, mut seen) = (nats::Session::default(), Vec::new());
+        for piece in pieces {
+            let mut on = |event: nats::Event<'_>| {
+                seen.push(match event {
+                    nats::Event::Info(info) => format!("info of {} bytes", info.len()),
+                    nats::Event::Error(error) => String::from_utf8_lossy(error).into_owned(),
+                    event => format!("{event:?}"),
+                });
+            };
+            session.receive(piece, &mut Vec::new(), &mut on).unwrap();
+        }
+        seen
+    };
+    check("nats-2.9.10-refused", replay, &["info of 263 bytes", "Authorization Violation"]);
 }

@@ -78,10 +78,13 @@ pub(crate) struct RequestArgs {
     /// A file with the body of each request
     #[arg(long, value_name = "FILE", conflicts_with = "targets", help_heading = "Requests")]
     pub(crate) body_file: Option<PathBuf>,
+    /// A CSV file whose columns words in braces may name: `{user}`, `{user:json}`. Each request takes the next row
+    #[arg(long, value_name = "FILE", help_heading = "Requests")]
+    pub(crate) rows: Option<PathBuf>,
     /// Send the body in chunks, without its length (HTTP/1.1)
     #[arg(long, conflicts_with = "http2", help_heading = "Requests")]
     pub(crate) chunked: bool,
-    /// Statuses that are a success: `200`, `2xx`, `200-299,404` [default: 200-399]
+    /// Statuses that are a success: `200`, `2xx`, `200-299,404` [default: 2xx]
     #[arg(long, value_name = "STATUSES", help_heading = "Requests")]
     pub(crate) expect_status: Option<String>,
     /// The body of a success, in part or whole: a text, or `sha256:HEX` of the whole
@@ -108,7 +111,8 @@ pub(crate) struct ClientArgs {
     #[arg(long, short = 'n', value_name = "N", value_parser = requests, help_heading = "Load")]
     #[arg(conflicts_with_all = ["time", "ramp", "steps", "find_max"])]
     pub(crate) requests: Option<u64>,
-    /// Load for so long before measuring, or before each step [default: 0s; 1s with `--find-max`]
+    /// Load for so long before measuring, or before each step [default: a fifth of `--for`, from 1s to 5s; of a try
+    /// of `--find-max` at most 1s; none with `--requests` or `--ramp`]
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Load")]
     pub(crate) warmup: Option<Duration>,
     /// How long to wait for an answer
@@ -172,6 +176,9 @@ pub(crate) struct ConnectionArgs {
     /// Connect to ADDRESS:PORT instead of a URL's own HOST:PORT; may be given several times
     #[arg(long, value_name = "HOST:PORT:ADDRESS:PORT", help_heading = "Connection")]
     pub(crate) connect_to: Vec<String>,
+    /// Connect to this Unix domain socket instead of the URLs' own servers; `Host` and TLS keep their names
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["connect_to", "on"], help_heading = "Connection")]
+    pub(crate) unix_socket: Option<PathBuf>,
     /// Trust this certificate and those that it signed, a PEM file [default: this machine's trust]
     #[arg(long, value_name = "FILE", conflicts_with = "insecure", help_heading = "Connection")]
     pub(crate) ca: Option<PathBuf>,

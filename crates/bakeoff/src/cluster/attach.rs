@@ -6,7 +6,7 @@
 use bakeoff_core::study;
 use bakeoff_engine::tls::{self, TlsOptions};
 
-use super::endpoints::{resolve, trust};
+use super::endpoints::{resolve_all, trust};
 use super::{ANSWER_WITHIN, Launched, credentials, living, metrics};
 use crate::failure::Failure;
 use crate::systems::carried::Trusted;
@@ -32,17 +32,31 @@ pub(crate) fn attach(
         memory.keep(Trusted { texts, otherwise: trust(system) });
     }
     credentials::keep(asked, &memory)?;
-    let nodes = asked.endpoints().iter().map(|endpoint| {
-        let target = resolve(endpoint, config.as_ref()).map_err(|error| {
+    let mut nodes = Vec::new();
+    for endpoint in asked.endpoints() {
+        let targets = resolve_all(endpoint, config.as_ref()).map_err(|error| {
             Failure::unreachable(format!(
                 "endpoint `{}:{}` of system `{}`: {error}",
                 endpoint.host, endpoint.port, asked.name
             ))
         })?;
-        let authority = endpoint.authority();
-        Ok(Access { name: authority.clone(), authority, target, memory: memory.clone() })
-    });
-    let nodes = nodes.collect::<Result<Vec<_>, Failure>>()?;
+        let mut targets = living::accepting(targets);
+        if !system.kind().takes_requests() {
+            targets.truncate(1); // an endpoint is a node
+        }
+        let several = targets.len() > 1;
+        for mut target in targets {
+            if let Some(tls) = &mut target.tls {
+                tls.begins = system.declares().clients.tls_begins;
+            }
+            let authority = endpoint.authority();
+            let name = match several {
+                true => format!("{authority} ({})", target.address.ip()),
+                false => authority.clone(),
+            };
+            nodes.push(Access { name, authority, target, memory: memory.clone() });
+        }
+    }
     let name = asked.name.clone();
     // A cluster that lost a minority of its nodes still works; of services each has to.
     let (living, dead) = match system.kind().takes_requests() {

@@ -113,10 +113,13 @@ fn running<'a>(
 
 /// Says in words how clients prove who they are to a system that runs already.
 fn shown_credentials(asked: &study::System, system: &'static dyn System) -> Option<String> {
-    let form = asked.credentials.as_ref().map(|_| system.kind().credentials);
-    match form {
-        Some(CredentialForm::Password) => Some("user and password".to_owned()),
-        Some(CredentialForm::Token) => Some("a token with each request".to_owned()),
+    let given = asked.credentials.as_ref();
+    match given.map(|given| (system.kind().credentials, given.token.is_some())) {
+        Some((CredentialForm::Token, _)) => Some("a token with each request".to_owned()),
+        Some((CredentialForm::PasswordOrToken, true)) => Some("a token".to_owned()),
+        Some((CredentialForm::Password | CredentialForm::PasswordOrToken, _)) => {
+            Some("user and password".to_owned())
+        }
         _ => system.declares().clients.authentication.map(str::to_owned),
     }
 }

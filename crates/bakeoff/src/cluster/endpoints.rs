@@ -2,10 +2,10 @@
 //!
 //! Not here: what is asked at them (`attach`, `metrics`).
 
-use std::net::ToSocketAddrs as _;
 use std::sync::Arc;
 
 use bakeoff_core::study::Endpoint;
+use bakeoff_engine::peer::look_up;
 use bakeoff_engine::tls;
 use bakeoff_engine::transport::{Target, TlsTarget};
 
@@ -21,20 +21,26 @@ pub(super) fn trust(system: &dyn System) -> tls::Trust {
     }
 }
 
-/// Resolves an endpoint, and finds out how to speak to it.
+/// Resolves an endpoint, and finds out how to speak to its first address.
 pub(super) fn resolve(
     endpoint: &Endpoint,
     config: Option<&Arc<rustls::ClientConfig>>,
 ) -> Result<Target, ResolveError> {
-    let mut found =
-        (endpoint.host.as_str(), endpoint.port).to_socket_addrs().map_err(ResolveError::Failed)?;
-    let address = found.next().ok_or(ResolveError::NoAddress)?;
+    resolve_all(endpoint, config)?.into_iter().next().ok_or(ResolveError::NoAddress)
+}
+
+/// Resolves an endpoint, and finds out how to speak to each of its addresses.
+pub(super) fn resolve_all(
+    endpoint: &Endpoint,
+    config: Option<&Arc<rustls::ClientConfig>>,
+) -> Result<Vec<Target>, ResolveError> {
+    let addresses = look_up(&endpoint.host, endpoint.port).map_err(ResolveError::Failed)?;
     let tls = match config.filter(|_| endpoint.tls) {
         None => None,
-        Some(config) => Some(TlsTarget {
-            name: endpoint.host.clone().try_into().map_err(ResolveError::NoTlsName)?,
-            config: config.clone(),
-        }),
+        Some(config) => {
+            let name = endpoint.host.clone().try_into().map_err(ResolveError::NoTlsName)?;
+            Some(TlsTarget::new(name, config.clone()))
+        }
     };
-    Ok(Target { address, tls })
+    Ok(addresses.into_iter().map(|address| Target { address, tls: tls.clone() }).collect())
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bakeoff_core::units::plural;
 use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::routes;
+use bakeoff_engine::transport::Target;
 
 use crate::failure::Failure;
 use crate::systems::{Access, System};
@@ -16,8 +17,23 @@ const CONNECTS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Separates the nodes that accept connections from those that do not.
 pub(super) fn split(nodes: Vec<Access>) -> (Vec<Access>, Vec<Access>) {
-    let lives = |node: &Access| routes::connect(node.target.address, CONNECTS_WITHIN).is_ok();
-    nodes.into_iter().partition(lives)
+    nodes.into_iter().partition(|node| accepts(&node.target))
+}
+
+/// Returns the addresses of one name that accept connections; the first if none does.
+pub(super) fn accepting(mut targets: Vec<Target>) -> Vec<Target> {
+    if targets.len() > 1 {
+        let first = targets.first().cloned();
+        targets.retain(accepts);
+        if targets.is_empty() {
+            targets.extend(first);
+        }
+    }
+    targets
+}
+
+fn accepts(target: &Target) -> bool {
+    routes::connect(target.address, CONNECTS_WITHIN).is_ok()
 }
 
 /// Removes all that bakeoff made on somebody else's cluster, through the first node that does it. `keys_max`: the most

@@ -35,13 +35,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 pub(crate) fn serve() -> Result<(), Failure> {
     let cache = place::of_environment();
     let cache = cache.or_else(|| Some(std::env::temp_dir().join("bakeoff")));
-    let uname = rustix::system::uname();
     let hello = Hello {
         protocol: PROTOCOL,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         sha256: environment::own_sha256().unwrap_or_default(),
         program: std::env::current_exe().unwrap_or_else(|_| "bakeoff".into()),
-        host: uname.nodename().to_string_lossy().into_owned(),
+        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        machine: bakeoff_agent::own_machine(),
         cache: cache.unwrap_or_default(),
         root: rustix::process::geteuid().is_root(),
         cpus: open_files::cpus(),

@@ -183,7 +183,7 @@ impl Needs {
 fn look(
     places: &Places,
     (machine, pods): (&Machine, Option<&Pods>),
-    sent: &Sent,
+    sent: &[Sent],
     needs: &Needs,
 ) -> Look {
     let mut look = Look { machine: machine.name.clone(), ..Look::default() };
@@ -214,7 +214,7 @@ fn ask_all(
     agent: &Agent,
     machine: &Machine,
     needs: &Needs,
-    sent: &Sent,
+    sent: &[Sent],
     look: &mut Look,
 ) -> Result<(), AgentError> {
     let hello = agent.hello();
@@ -301,9 +301,11 @@ fn ask_all(
     Ok(())
 }
 
-fn version(hello: &Hello, sent: &Sent) -> String {
-    let same =
-        if hello.sha256 == sent.sha256 { "the one sent" } else { "another than the one sent" };
+fn version(hello: &Hello, sent: &[Sent]) -> String {
+    let same = match sent.iter().any(|one| one.sha256 == hello.sha256) {
+        true => "the one sent",
+        false => "another than the one sent",
+    };
     let hash = hello.sha256.get(..12).unwrap_or(&hello.sha256);
     format!("{} (SHA-256 {hash}…, {same})", hello.version)
 }

@@ -73,7 +73,7 @@ fn judged(
         (None, Some(study)) => {
             let (study, gate) = asked(study, args)?;
             let (seed, order) = runner::order(&study, args.options.seed);
-            let (trials, takes) = (order.len(), Progress::new(&study, &[]).left(&order));
+            let (trials, takes) = (order.len(), Progress::new(&study, &[]).whole(&order));
             let started = GateStarted { study: &study, gate: &gate, trials, takes };
             runner.reporter.report(&Event::GateStarted(started));
             runner.begin(study, seed, order, Some(gate))?

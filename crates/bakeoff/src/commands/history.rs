@@ -189,7 +189,7 @@ fn folders(out: &Path) -> Result<Vec<PathBuf>, Failure> {
 
 fn text(run: &Run) -> String {
     let trials = match run.state {
-        State::Complete => trials_text(run.trials),
+        State::Complete if run.trials_run == run.trials => trials_text(run.trials),
         _ => format!("{} of {}", run.trials_run, trials_text(run.trials)),
     };
     let mut text = format!(
@@ -216,8 +216,17 @@ fn text(run: &Run) -> String {
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "line")]
 enum Glance {
-    Run { started: String, study: Named, order: Vec<serde::de::IgnoredAny> },
-    Trial { trial: Numbered, outcome: Ended },
+    Run {
+        started: String,
+        study: Named,
+        order: Vec<serde::de::IgnoredAny>,
+    },
+    Trial {
+        trial: Numbered,
+        outcome: Ended,
+        #[serde(default)]
+        not_tried: bool,
+    },
     Resumed {},
     End {},
 }
@@ -285,11 +294,12 @@ fn read(path: &Path) -> Result<Run, Unlisted> {
         return Err(Unlisted::NoHeader);
     };
     let (mut run, mut ended) = (std::collections::BTreeSet::new(), false);
+    let mut skipped = 0;
     // What cannot be read is a torn end, or for `report` to complain of.
     while let Ok(Some(line)) = next() {
         match line {
-            Glance::Trial { trial, outcome } if outcome != Ended::Interrupted => {
-                run.insert(trial.number);
+            Glance::Trial { trial, outcome, not_tried } if outcome != Ended::Interrupted => {
+                skipped += usize::from(run.insert(trial.number) && not_tried);
             }
             Glance::Trial { .. } => {}
             Glance::End {} => ended = true,
@@ -308,7 +318,7 @@ fn read(path: &Path) -> Result<Run, Unlisted> {
         study: study.name,
         started,
         trials: order.len(),
-        trials_run: run.len(),
+        trials_run: run.len() - skipped,
         state,
         bytes: size(path),
         sentence: sentence(&path.join("report.json")),

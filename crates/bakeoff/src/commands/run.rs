@@ -1,8 +1,12 @@
 //! `bakeoff run`: the whole story on one screen.
 
+use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
+use bakeoff_clock as clock;
 use bakeoff_core::record::{TrialOutcome, TrialRecord};
 use bakeoff_core::repeat::is_repeated;
 use bakeoff_core::study::Study;
@@ -28,7 +32,7 @@ pub(crate) fn run(
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
     let mut runner = Runner { options: &args.options, places: None, reporter, interrupted };
-    let (folder, complete) = match (&args.resume, &args.study) {
+    let (mut folder, mut complete) = match (&args.resume, &args.study) {
         (Some(run), _) => runner.go_on(run, args.trust)?,
         (None, Some(study)) => {
             let study = study_for(study, args)?;
@@ -37,10 +41,54 @@ pub(crate) fn run(
         }
         (None, None) => unreachable!("clap asks for one of them"),
     };
+    for _ in 0..args.retry_lost {
+        if complete || interrupted.load(Ordering::Relaxed) || !lost_a_machine(&folder)? {
+            break;
+        }
+        let path = folder.path.clone();
+        drop(folder); // its record is locked while it is open
+        (folder, complete) = once_back(&mut runner, &path)?;
+    }
     let (folder_path, on) = (&*folder.path, args.options.on.as_deref());
     reporter.report(&Event::RunFinished { complete, resume: "run", folder: folder_path, on });
     conclude(&folder, args.json, args.all)
 }
+
+/// How long a machine that was lost may take to come back.
+const BACK_WITHIN: Duration = Duration::from_secs(15 * 60);
+/// The time between two tries to reach it.
+const TRY_EVERY: Duration = Duration::from_secs(10);
+
+/// Returns true if the run ended because a machine was lost.
+fn lost_a_machine(folder: &RunFolder) -> Result<bool, Failure> {
+    let (record, _) = run_folder::read(&folder.path)?;
+    let last = record.trials.last();
+    Ok(last.is_some_and(|trial| matches!(trial.outcome, TrialOutcome::MachineLost(_))))
+}
+
+/// Goes on with a run once all of its machines can be reached again.
+fn once_back(runner: &mut Runner<'_>, run: &Path) -> Result<(RunFolder, bool), Failure> {
+    let began = clock::now();
+    loop {
+        match runner.go_on(run, false) {
+            Err(failure) if failure.exit_code() == UNREACHABLE && began.elapsed() < BACK_WITHIN => {
+                let why = failure.headline();
+                runner.reporter.report(&Event::MachineAwaited { why: &why });
+            }
+            ended => return ended,
+        }
+        let until = clock::now() + TRY_EVERY;
+        while clock::now() < until && !runner.interrupted.load(Ordering::Relaxed) {
+            thread::sleep(LOOK_EVERY);
+        }
+        if runner.interrupted.load(Ordering::Relaxed) {
+            return Err(Failure::INTERRUPTED);
+        }
+    }
+}
+
+/// How often it is looked whether the user has asked for the end.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Renders the run from its record alone, and says where it is.
 pub(crate) fn conclude(folder: &RunFolder, json: bool, all: bool) -> Result<ExitCode, Failure> {

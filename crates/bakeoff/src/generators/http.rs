@@ -24,8 +24,11 @@ pub(super) fn drive(
     line: &Line,
 ) -> Result<Value, AgentRefusal> {
     let drive = Drive { moments: workshop.moments().map(MomentSender::new), ..order.drive() };
-    open_files::raise_for(drive.share.count(drive.clients.into()) as u32).map_err(refused)?;
-    let ready = order.plan().ready(!order.one_each).map_err(refused)?;
+    let plan = order.plan();
+    let clients = drive.share.count(drive.clients.into()) as u32;
+    let connections = plan.connections(clients, drive.arrivals.is_some());
+    open_files::raise_for(connections).map_err(refused)?;
+    let ready = plan.ready(!order.one_each).map_err(refused)?;
     let (driven, begun) = begin_when_told(line, workshop, |gate, stop, progress| {
         let together = Together::gated(1, gate);
         ready.drive_together(&drive, Some(&together), stop, progress)

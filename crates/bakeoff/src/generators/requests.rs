@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bakeoff_core::schedule::{LoadShare, RateProfile, Spacing};
 use bakeoff_core::study::Stop;
+use bakeoff_core::template::Table;
 use bakeoff_engine::tls::TlsTexts;
 use bakeoff_engine::works::http::{Detour, Expect, Plan, Protocol, Request, Url};
 use bakeoff_engine::{Connections, Drive, LoadError, Seconds};
@@ -21,6 +22,7 @@ pub(crate) struct HttpOrder {
     http2: bool,
     tls: TlsTexts,
     detours: Vec<Detour>,
+    rows: Table,
     /// Clients of all generators together.
     pub(crate) clients: u32,
     in_flight: u32,
@@ -91,6 +93,7 @@ impl HttpOrder {
             http2: plan.protocol == Protocol::Two,
             tls: plan.tls.read()?,
             detours: plan.detours.clone(),
+            rows: (*plan.rows).clone(),
             clients: drive.clients,
             in_flight: drive.in_flight,
             one_each: drive.connections == Connections::OneEach,
@@ -124,7 +127,7 @@ impl HttpOrder {
                 ..Request::get(order.url.clone())
             };
             if order.has_words {
-                request.read_words();
+                request.read_words(&self.rows.columns);
             }
             request
         };
@@ -132,6 +135,7 @@ impl HttpOrder {
             protocol: if self.http2 { Protocol::Two } else { Protocol::One },
             tls: self.tls.clone().options(),
             detours: self.detours.clone(),
+            rows: self.rows.clone().into(),
             ..Plan::new(self.requests.iter().map(request).collect())
         }
     }

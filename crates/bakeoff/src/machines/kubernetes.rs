@@ -72,6 +72,11 @@ impl Pods {
         let names = Names::new(run, wanted.namespace.as_deref());
         let is_own = names.has_own_namespace();
         let kubectl = Kubectl::new(wanted, names);
+        if let Some(remedy) = kubectl.namespace_remedy() {
+            let name = &kubectl.names().namespace;
+            let what = format!("the Kubernetes cluster has no namespace `{name}`");
+            return Err(Failure::input(what, remedy));
+        }
         let limited = studies.iter().any(|study| limits::are_asked(study, |_| true));
         let limits_besides =
             studies.iter().any(|study| limits::are_asked(study, systems::goes_beside));

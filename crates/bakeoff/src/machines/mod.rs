@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bakeoff_agent::{Agent, AgentError, Carrier, LaunchOrder, Request, Sent};
-use bakeoff_core::places::{self, Places, Purpose, Reach, Takes};
+use bakeoff_core::places::{self, AgentFile, Places, Purpose, Reach, Takes};
 use bakeoff_core::study::{Limits, Study};
 use bakeoff_host::ports::PortSource;
 use bakeoff_host::{HostError, MachineId, NodeSpec, Process, Seat};
@@ -105,13 +105,34 @@ fn for_purpose(places: Places, purpose: Purpose) -> Result<Places, Failure> {
     }
 }
 
-/// Returns this executable's path, and the executable that machines are sent.
-pub(crate) fn sent(places: &Places) -> Result<(PathBuf, Sent), Failure> {
+/// Returns this executable's path, and the executables that machines are sent, each to those of its kind: this one where
+/// the places file names none.
+pub(crate) fn sent(places: &Places) -> Result<(PathBuf, Vec<Sent>), Failure> {
     let own = std::env::current_exe()
         .map_err(|error| Failure::machine(format!("bakeoff cannot find itself: {error}")))?;
-    let path = places.agent.as_ref().map_or_else(|| own.clone(), PathBuf::from);
-    let sent = Sent::read(&path).map_err(|error| Failure::file("send", &path, &error))?;
-    Ok((own, sent))
+    let mut all = places.agents.iter().map(named).collect::<Result<Vec<_>, Failure>>()?;
+    let ours = Sent::read(&own).map_err(|error| Failure::file("send", &own, &error))?;
+    if all.iter().all(|one| one.machine != ours.machine) {
+        all.push(ours);
+    }
+    Ok((own, all))
+}
+
+/// Reads an executable that the places file names.
+fn named(AgentFile { processor, path }: &AgentFile) -> Result<Sent, Failure> {
+    let refused = |why: String| {
+        Failure::input(
+            format!("`agent` of the places file cannot be `{path}`: {why}"),
+            "name a bakeoff that was built for those machines, or leave `agent` out: this one is sent",
+        )
+    };
+    let sent = Sent::read(Path::new(path)).map_err(|error| refused(error.to_string()))?;
+    match processor {
+        Some(processor) if sent.machine != format!("Linux {processor}") => {
+            Err(refused(format!("it is for {}, not {processor}", sent.machine)))
+        }
+        _ => Ok(sent),
+    }
 }
 
 /// Begins the agent of a machine.
@@ -121,7 +142,7 @@ pub(crate) fn sent(places: &Places) -> Result<(PathBuf, Sent), Failure> {
 pub(crate) fn begin(
     places: &Places,
     machine: &places::Machine,
-    sent: &Sent,
+    sent: &[Sent],
     pods: Option<&Pods>,
 ) -> Result<Agent, AgentError> {
     let carrier = match &machine.reach {
@@ -137,15 +158,17 @@ pub(crate) fn begin(
         return Agent::begin(&machine.name, &carrier, sent);
     };
     let short = |hash: &str| format!("SHA-256 {}…", hash.get(..12).unwrap_or(hash));
+    let is_sent = |agent: &Agent| sent.iter().any(|one| one.sha256 == agent.hello().sha256);
     let theirs = match Agent::begin(&machine.name, &carrier, sent) {
-        Ok(agent) if agent.hello().sha256 == sent.sha256 => return Ok(agent),
+        Ok(agent) if is_sent(&agent) => return Ok(agent),
         Ok(agent) => format!("{} ({})", agent.hello().version, short(&agent.hello().sha256)),
         Err(AgentError::OtherProtocol { .. }) => "of another version".to_owned(),
         Err(error) => return Err(error),
     };
     Agent::begin(&machine.name, &carrier.scripted(), sent).map_err(|error| match error {
         AgentError::NotBegunInPod { machine, .. } => {
-            AgentError::OtherBuild { machine, theirs, ours: short(&sent.sha256) }
+            let ours: Vec<String> = sent.iter().map(|one| short(&one.sha256)).collect();
+            AgentError::OtherBuild { machine, theirs, ours: ours.join(" or ") }
         }
         error => error,
     })

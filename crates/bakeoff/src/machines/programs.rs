@@ -11,7 +11,7 @@ use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use bakeoff_agent::{AgentError, FileStamp, Request};
+use bakeoff_agent::{AgentError, FileStamp, Request, own_machine};
 use bakeoff_core::study;
 use bakeoff_host::HostError;
 use bakeoff_install::{
@@ -81,6 +81,26 @@ fn start_once(
         }
         _ => error.into(),
     })
+}
+
+/// Refuses to send a program to a machine whose processor it was not built for.
+fn check_processor(
+    machines: &Machines,
+    machine: &Machine,
+    (kind, program): (&str, &Installed),
+) -> Result<(), Failure> {
+    let (ours, theirs) = (own_machine(), &machine.agent.hello().machine);
+    let is_sent = program.folder.is_some() || !is_accompanied(kind);
+    if ours == *theirs || !is_sent || !matches!(program.program, Program::Binary(_)) {
+        return Ok(());
+    }
+    let name = machine.agent.machine();
+    Err(Failure::input(
+        format!("the program of `{kind}` on this machine is for {ours}, and `{name}` is {theirs}"),
+        machines.remedy(kind, || {
+            format!("run bakeoff on a machine like `{name}`, or have machines of {ours} take its servers")
+        }),
+    ))
 }
 
 /// Returns whether a kind's program is of use only with the files around it.
@@ -190,9 +210,11 @@ impl Machines {
         if let Some(needed) = needed {
             check_runtime(self.places.kubernetes.is_some(), machine, program, needed)?;
         }
-        if !(in_image && matches!(program.program, Program::Binary(_)))
-            && let Some(there) = send_one(self, machine, (kind, program))?
-        {
+        if in_image && matches!(program.program, Program::Binary(_)) {
+            return Ok(());
+        }
+        check_processor(self, machine, (kind, program))?;
+        if let Some(there) = send_one(self, machine, (kind, program))? {
             start_once(self, machine, (kind, program), there)?;
         }
         Ok(())
@@ -232,7 +254,8 @@ impl Machines {
             if found.as_ref().is_some_and(|first| first.sha256 != there.sha256) {
                 return Err(Failure::input(
                     format!("`{}` has another `{kind}` than other pods of `{image}`", place.name),
-                    "name the image by its digest",
+                    "name the image by its digest, and select nodes of one processor: `node-selector: \
+                     {kubernetes.io/arch: arm64}`",
                 ));
             }
             found = Some(there);

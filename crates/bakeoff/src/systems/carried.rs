@@ -129,7 +129,8 @@ impl CarriedAccess {
                     false => tls::without_resumption(&config),
                 };
                 let name = ServerName::try_from(carried.name).map_err(|_| unsound("a name"))?;
-                Some(TlsTarget { name, config })
+                let begins = system.declares().clients.tls_begins;
+                Some(TlsTarget { name, config, begins })
             }
         };
         Ok(Access {

@@ -13,6 +13,7 @@ use bakeoff_core::check::Audit;
 use bakeoff_core::log_findings::LevelWord;
 use bakeoff_core::record::{Freshness, Guarantees};
 use bakeoff_core::study::{self, Kind, ReadConsistency};
+use bakeoff_engine::transport::TlsBegins;
 use bakeoff_install::Recipe;
 
 use super::carried::CarriedMemory;
@@ -41,6 +42,8 @@ pub(crate) struct Declaration {
     pub(crate) health: Option<Health>,
     /// Its capabilities beyond those of every system.
     pub(crate) hooks: Hooks,
+    /// How complete its lists are.
+    pub(crate) lists: Lists,
     /// The words by which its log names levels, besides those that are common (`[error]`, `level=warn`, `ERROR`).
     pub(crate) level_words: &'static [LevelWord],
     /// Settings that switch syncs off, by name and unsafe values in lower case, as arguments and environment variables
@@ -63,6 +66,7 @@ impl Declaration {
             starts_besides: false,
             health: None,
             hooks: Hooks::default(),
+            lists: Lists::Complete,
             level_words: &[],
             unsafe_settings: &[],
             in_kubernetes: None,
@@ -116,6 +120,15 @@ impl fmt::Debug for GuaranteeRules {
     }
 }
 
+/// How complete a system's lists are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lists {
+    /// They have every key that was there before they were asked for.
+    Complete,
+    /// They may lack keys that are written while they are made.
+    ShortBesideWriters,
+}
+
 /// How clients speak to a system.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Clients {
@@ -126,6 +139,8 @@ pub(crate) struct Clients {
     pub(crate) authentication: Option<&'static str>,
     /// The protocols to offer over TLS (RFC 7301); none by default.
     pub(crate) alpn: &'static [&'static [u8]],
+    /// When TLS begins; at once by default.
+    pub(crate) tls_begins: TlsBegins,
 }
 
 /// Where a load balancer asks a node over HTTP whether it may be sent requests; the answer is yes
@@ -141,6 +156,7 @@ pub(crate) struct Health {
 type PrepareParts = fn(&study::System, &[Neighbour]) -> Result<(), SystemError>;
 type Settle = fn(&[Access]) -> Result<(), SystemError>;
 type Account = fn(&[Access]) -> Option<Box<dyn FnOnce() -> Audit>>;
+type Limit = fn(&Access) -> Option<ConnectionLimit>;
 type Snapshot = fn(&Access) -> Option<Result<ConfigSnapshot, SystemError>>;
 
 /// Capabilities of some kinds; each is `None` for those without it.
@@ -159,8 +175,19 @@ pub(crate) struct Hooks {
     /// Returns what a node has been told by another server since it runs, and is in force; `None` where
     /// nobody tells it anything. It has to be the same after a load as before.
     pub(crate) config_snapshot: Option<Snapshot>,
+    /// Returns the most connections that a node takes from one address; `None` if there is no limit, or the node does not
+    /// say.
+    pub(crate) connection_limit: Option<Limit>,
     /// Takes along what sessions need of the memory of a cluster, for generators on other machines.
     pub(crate) carried: Option<CarriedMemory>,
+}
+
+/// The most connections that a server takes from one address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ConnectionLimit {
+    pub(crate) connections: u64,
+    /// The setting that says so, as its documentation names it.
+    pub(crate) setting: &'static str,
 }
 
 /// A kind in the manifests for a Kubernetes cluster.

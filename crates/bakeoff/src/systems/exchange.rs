@@ -6,12 +6,13 @@
 //! Not here: questions over HTTP (`http_session`, `bakeoff_engine::asking`).
 
 use std::io::{self, Read, Write};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
 use bakeoff_core::study;
 use bakeoff_engine::tls::refusal::{self, Wording};
-use bakeoff_engine::transport::TlsTarget;
+use bakeoff_engine::transport::{TlsBegins, TlsTarget};
 use bakeoff_engine::{asking, routes, tls};
 use bakeoff_wire::ProtocolError;
 use rustls::pki_types::ServerName;
@@ -25,6 +26,11 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) trait Receiver {
     /// Takes what was received and appends what to say; `true` ends the conversation.
     fn on_bytes(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtocolError>;
+
+    /// Returns whether TLS may begin, of a server that greets in plain text before it does.
+    fn begins_tls(&self) -> bool {
+        false
+    }
 
     /// The peer has hung up; `Ok` if that is how this conversation ends.
     fn hung_up(&mut self) -> Result<(), ProtocolError> {
@@ -63,9 +69,14 @@ fn converse(
                 .map_err(io::Error::other)?,
         ),
     };
+    let greets = node.target.tls.as_ref().is_some_and(|tls| tls.begins == TlsBegins::AfterGreeting);
+    let mut later = if greets { tls.take() } else { None };
     let mut out = first;
     let mut buffer = vec![0; 64 << 10];
     loop {
+        if later.is_some() && listener.begins_tls() {
+            tls = later.take();
+        }
         let wait = left(deadline)?;
         socket.set_read_timeout(Some(wait))?;
         socket.set_write_timeout(Some(wait))?;
@@ -148,7 +159,7 @@ pub(crate) fn speaks_tls(node: &Access) -> bool {
     let Ok(mut socket) = routes::connect(node.target.address, PATIENCE) else {
         return false;
     };
-    match asking::shake_hands(&mut socket, &TlsTarget { name, config }, PATIENCE) {
+    match asking::shake_hands(&mut socket, &TlsTarget::new(name, config), PATIENCE) {
         Ok(_) => true,
         // Only who speaks TLS alerts.
         Err(error) => {
@@ -164,6 +175,9 @@ fn shake_hands(node: &Access) -> Result<Option<rustls::ClientConnection>, Handsh
     let not_there = |error| HandshakeError::NotThere(at(say_timeout(error)));
     let mut socket = routes::connect(node.target.address, PATIENCE).map_err(not_there)?;
     let Some(tls) = &node.target.tls else { return Ok(None) };
+    if tls.begins == TlsBegins::AfterGreeting {
+        read_greeting(&mut socket).map_err(not_there)?;
+    }
     // rustls says so of what is no TLS, of a certificate that it cannot trust, and of an alert.
     let session = asking::shake_hands(&mut socket, tls, PATIENCE);
     session.map(Some).map_err(|error| match error.kind() {
@@ -174,6 +188,22 @@ fn shake_hands(node: &Access) -> Result<Option<rustls::ClientConnection>, Handsh
         _ => not_there(error),
     })
 }
+
+/// Reads the line by which a server greets before TLS begins, and nothing after it.
+fn read_greeting(socket: &mut TcpStream) -> io::Result<()> {
+    socket.set_read_timeout(Some(PATIENCE))?;
+    let mut byte = [0];
+    for _ in 0..GREETING_MAX {
+        socket.read_exact(&mut byte)?;
+        if byte == *b"\n" {
+            return Ok(());
+        }
+    }
+    Err(io::Error::other("it does not greet"))
+}
+
+/// The longest line by which a server may greet, in bytes.
+const GREETING_MAX: usize = 64 << 10;
 
 trait Stream: Read + Write {}
 impl<T: Read + Write> Stream for T {}

@@ -14,9 +14,9 @@ use std::sync::Arc;
 use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::study::{HttpRequest, Operation, Rows, Workload};
-use bakeoff_core::template::{self, Template, Word, WordValues};
+use bakeoff_core::template::{self, Table, Template, WordValues};
 use bakeoff_core::units;
-use bakeoff_engine::transport::Target;
+use bakeoff_engine::peer::Peer;
 use bakeoff_engine::work::{Failure, IdleClose, NotIssued};
 use bakeoff_engine::works::http::{
     Batch, Body, HeaderList, Judged, OwnFields, Protocol, Response, Source, Stream, StreamResponse,
@@ -49,7 +49,8 @@ struct Requests {
     /// With what the environment holds in place of its names.
     headers: Vec<(String, Template)>,
     body: Template,
-    table: Option<RowTable>,
+    /// Has no row if the workload names no table.
+    table: Table,
     own_field: Option<OwnField>,
 }
 
@@ -64,19 +65,16 @@ impl Requests {
     fn new(workload: &Workload, own_field: Option<OwnField>) -> Result<Self, SystemError> {
         let plain = HttpRequest::default();
         let request = workload.request().unwrap_or(&plain);
-        let table = request.rows.as_deref().map(table).transpose()?;
-        let columns = table.as_ref().map_or(&[][..], |table| &table.columns);
+        let table = request.rows.as_deref().map(table).transpose()?.unwrap_or_default();
         let template =
-            |text: &str| Template::parse(text, columns).map_err(|error| error.to_string());
+            |text: &str| Template::parse(text, &table.columns).map_err(|error| error.to_string());
         let mut headers = Vec::new();
         for (name, value) in &request.headers {
             let template = match value.strip_prefix('$') {
                 Some(_) => Template::verbatim(environment::expanded(value)?),
                 None => template(value)?,
             };
-            if let Some(table) = &table {
-                expect_header_values(name, &template, table)?;
-            }
+            table.check_header(name, &template)?;
             headers.push((name.clone(), template));
         }
         Ok(Self {
@@ -95,8 +93,7 @@ impl Requests {
 
     /// Returns what the words of one request stand for.
     fn values(&self, client: u32, sequence: u64, key: u64, seed: u64) -> WordValues<'_> {
-        let row = self.table.as_ref().map_or(&[][..], |table| table.row(sequence));
-        WordValues { key, sequence, client, seed, row }
+        WordValues { key, sequence, client, seed, row: self.table.row(sequence) }
     }
 
     /// Appends the path of a request.
@@ -161,34 +158,13 @@ impl Requests {
 }
 
 /// Reads the table of a request, which has to be the one that the study was read with.
-fn table(rows: &Rows) -> Result<RowTable, SystemError> {
-    let table = RowTable::read(&rows.file).map_err(|error| error.to_string())?;
-    if let Some(known) = rows.sha256.as_ref().filter(|known| **known != table.sha256) {
-        let seen = &table.sha256;
+fn table(rows: &Rows) -> Result<Table, SystemError> {
+    let RowTable { table, sha256: seen } =
+        RowTable::read(&rows.file).map_err(|error| error.to_string())?;
+    if let Some(known) = rows.sha256.as_ref().filter(|known| **known != seen) {
         return Err(format!("`{}` has SHA-256 {seen}, not {known} as before", rows.file).into());
     }
     Ok(table)
-}
-
-/// Refuses values that would end a header's line.
-fn expect_header_values(
-    name: &str,
-    header: &Template,
-    table: &RowTable,
-) -> Result<(), SystemError> {
-    for word in header.words() {
-        let Word::Column(place) = *word else { continue };
-        let breaks = |row: &Vec<String>| row[place].bytes().any(|byte| byte < 0x20 || byte == 0x7f);
-        if let Some(row) = table.rows.iter().position(breaks) {
-            let column = &table.columns[place];
-            return Err(format!(
-                "row {} of the table holds a line break or the like in `{column}`, which header `{name}` takes",
-                row + 1
-            )
-            .into());
-        }
-    }
-    Ok(())
 }
 
 /// Has the nodes remember the requests of a workload, for [`drive`]. An error tells why they cannot be
@@ -238,11 +214,11 @@ pub(super) fn drive(load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError>
             header_list: requests.header_list(node),
         })
         .collect();
-    let target = |node: &Access| match protocol {
-        Protocol::One => node.target.clone(),
-        Protocol::Two => offering_h2(node).target,
+    let peer = |node: &Access| match protocol {
+        Protocol::One => node.peer(),
+        Protocol::Two => offering_h2(node).peer(),
     };
-    let targets: Vec<Target> = nodes.iter().map(target).collect();
+    let peers: Vec<Peer> = nodes.iter().map(peer).collect();
     let keys = keyed.space.count();
     let sources = &mut |share| -> Box<dyn Source> {
         Box::new(Asking {
@@ -259,7 +235,7 @@ pub(super) fn drive(load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError>
     };
     // What a trial keeps of answers is in its measurement.
     let (outcome, next) =
-        drive_sources((protocol, &targets), drive, together, sources, interrupted, progress)?;
+        drive_sources((protocol, &peers), drive, together, sources, interrupted, progress)?;
     Ok((outcome.measurement, next))
 }
 
@@ -516,17 +492,17 @@ mod tests {
         file
     }
 
-    const WORDS: &str = r#"method: POST, path: "/{user}?k={key}", body: '{"n": {sequence}}',
+    const WORDS: &str = r#"method: POST, path: "/{user}?k={key}", body: '{"n": {sequence}, "u": "{user:json}"}',
         headers: {X-Id: "c{client}", accept: x}"#;
 
     #[test]
     fn words_are_written_over_http1() {
-        let users = table("user\nann\nb b\n");
+        let users = table("user\nann\n\"b \"\"b\"\n");
         let mut out = Vec::new();
         let batch = asking(WORDS, &users).unwrap().request(7, 0, 11, &mut out);
         assert_eq!(batch.map(|batch| batch.responses).ok(), Some(1));
-        let expected = "POST /b%20b?k=0 HTTP/1.1\r\nHost: h\r\naccept: x\r\nX-Id: c7\r\n\
-                        Content-Length: 9\r\n\r\n{\"n\": 11}";
+        let expected = "POST /b%20%22b?k=0 HTTP/1.1\r\nHost: h\r\naccept: x\r\nX-Id: c7\r\n\
+                        Content-Length: 23\r\n\r\n{\"n\": 11, \"u\": \"b \\\"b\"}";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 
@@ -536,7 +512,7 @@ mod tests {
         let mut asking = asking(WORDS, &users).unwrap();
         let Ok(stream) = asking.stream(7, 0, 10) else { panic!("there is a stream") };
         assert_eq!(stream.path, Some(&b"/ann?k=0"[..]));
-        assert_eq!(stream.body, b"{\"n\": 10}");
+        assert_eq!(stream.body, b"{\"n\": 10, \"u\": \"ann\"}");
         assert_eq!((stream.fields.bytes, stream.fields.ends), (&b"x-idc7"[..], &[(4, 6)][..]));
     }
 

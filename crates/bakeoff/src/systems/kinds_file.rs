@@ -48,6 +48,7 @@ fn declared(kind: &Kind) -> Value {
             CredentialForm::None => "none",
             CredentialForm::Password => "password",
             CredentialForm::Token => "token",
+            CredentialForm::PasswordOrToken => "password-or-token",
         },
         "in_flight_max": kind.in_flight_max,
         "connection_each": kind.connection_each,

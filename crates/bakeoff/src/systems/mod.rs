@@ -95,6 +95,7 @@ use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::secrets;
 use bakeoff_core::study::{self, Kind, Operation, OptionForm, Workload};
 use bakeoff_core::units::{self, ByteCount};
+use bakeoff_engine::peer::Peer;
 use bakeoff_engine::tls::refusal::{self, Wording};
 use bakeoff_engine::together::Together;
 use bakeoff_engine::transport::{Target, TlsTarget};
@@ -365,9 +366,9 @@ impl Description {
     pub(crate) fn accesses(&self) -> Vec<Access> {
         let access = |spec: &NodeSpec| {
             let address = spec.seat.at(spec.port("client"));
-            let tls = self.tls.as_ref().map(|config| TlsTarget {
-                name: rustls::pki_types::ServerName::IpAddress(spec.seat.address.into()),
-                config: config.clone(),
+            let tls = self.tls.as_ref().map(|config| {
+                let name = rustls::pki_types::ServerName::IpAddress(spec.seat.address.into());
+                TlsTarget::new(name, config.clone())
             });
             Access {
                 name: spec.name.clone(),
@@ -437,6 +438,13 @@ pub(crate) struct Access {
     pub(crate) target: Target,
     /// The memory of its cluster's system.
     pub(crate) memory: Memory,
+}
+
+impl Access {
+    /// Returns the node as clients of a load connect to it.
+    pub(crate) fn peer(&self) -> Peer {
+        Peer::new(&self.target, &self.authority)
+    }
 }
 
 /// The configuration that a server was given by another one, each thing under a name that can stand in
@@ -560,7 +568,7 @@ impl KvLoad<'_> {
             };
             KvWork::new(keyed.clone(), source(share), (reading, share), Box::new(session))
         };
-        let targets: Vec<Target> = nodes.iter().map(|node| node.target.clone()).collect();
-        keyed::drive(&targets, drive, together, works, interrupted, progress)
+        let peers: Vec<Peer> = nodes.iter().map(Access::peer).collect();
+        keyed::drive(&peers, drive, together, works, interrupted, progress)
     }
 }

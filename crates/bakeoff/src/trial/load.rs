@@ -4,9 +4,10 @@
 //! loop itself (`bakeoff_engine`).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use bakeoff_clock as clock;
 use bakeoff_core::check::Verdict;
 use bakeoff_core::check::machine::generators_together;
 use bakeoff_core::measurement::Measurement;
@@ -28,9 +29,10 @@ use super::split_load::{self, SplitLoad};
 use super::{Combination, Ended, TrialContext, TrialRunner, neighbours};
 use crate::cluster::Ready;
 use crate::cluster::contenders::Contender;
-use crate::event::Event;
+use crate::event::{Event, Reporter};
 use crate::generators::drive::{Generators, StageDriven};
 use crate::generators::order::StageOrder;
+use crate::systems::declaration::Lists;
 use crate::systems::{Access, KvLoad};
 
 /// A ZooKeeper takes 60 connections of one address unless it is told otherwise, those that just ended among them.
@@ -60,9 +62,15 @@ impl Combination<'_> {
         Reading {
             reads: workload.reads,
             may_be_stale: contender.system.may_be_stale(&contender.found, workload.reads),
-            lists_are_complete: workload.fill && !workload.mix.contains_key(&Operation::Delete),
+            lists_are_complete: lists_are_complete(contender.system.declares().lists, workload),
         }
     }
+}
+
+/// Returns whether each list of a workload must have every key of its directory.
+fn lists_are_complete(lists: Lists, workload: &Workload) -> bool {
+    let is_short = lists == Lists::ShortBesideWriters && workload.writes();
+    workload.fill && !is_short && !workload.mix.contains_key(&Operation::Delete)
 }
 
 /// Returns how a stage of a load is driven, but for its arrivals and its threads.
@@ -297,9 +305,14 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// The same of servers on other machines, which takes a round trip each.
 const LOOK_ELSEWHERE_EVERY: Duration = Duration::from_millis(100);
 
-/// Writes every key once. Any failure ends the trial: reads would be judged wrongly.
+/// How often a fill tells how far it has come.
+const FILL_TOLD_EVERY: Duration = Duration::from_secs(10);
+
+/// Writes every key once, and reports how many are written now and then. Any failure ends the trial: reads would be
+/// judged wrongly.
 pub(super) fn fill(
     context: &TrialContext<'_>,
+    reporter: &mut dyn Reporter,
     contender: &Contender<'_>,
     cluster: &Ready,
     keyed: &Arc<Keyed>,
@@ -309,6 +322,7 @@ pub(super) fn fill(
     if let Some(generators) = context.generators() {
         return shared_fill(context, contender, cluster, &generators, count);
     }
+    let written = AtomicU64::new(0);
     let drive = Drive::once(count, FILL_CLIENTS_MAX, context.threads, FILL_TIMEOUT);
     let reading = Reading { reads: workload.reads, may_be_stale: false, lists_are_complete: false };
     let stop = AtomicBool::new(false);
@@ -322,13 +336,19 @@ pub(super) fn fill(
                 drive: &drive,
                 together: None,
                 interrupted: &stop,
-                progress: &mut |_| {},
+                progress: &mut |live| _ = written.fetch_add(live.verified, Ordering::Relaxed),
             })
         });
+        let mut told = clock::now();
         // Without a server each of the keys that are left would wait for its timeout.
         while !filling.is_finished() {
             if context.interrupted.load(Ordering::Relaxed) || !cluster.died().is_empty() {
                 stop.store(true, Ordering::Relaxed);
+            }
+            if told.elapsed() >= FILL_TOLD_EVERY {
+                told = clock::now();
+                let written = written.load(Ordering::Relaxed);
+                reporter.report(&Event::Filling { written, keys: count });
             }
             std::thread::sleep(LOOK_EVERY);
         }
@@ -393,4 +413,31 @@ fn filled(
     }
     contender.system.settle(&cluster.nodes)?;
     Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use bakeoff_core::study::parse;
+
+    use super::*;
+    use crate::systems::{by_kind, kinds};
+
+    #[test]
+    fn lists_of_nats_may_be_short_beside_writers_alone() {
+        let complete = |kind: &str, mix: &str| {
+            let text = format!(
+                "title: t\nsystems: {{kv: {{kind: {kind}}}}}\n\
+                 workloads: {{w: {{mix: {{{mix}}}, keys: {{count: 10, per-directory: 5}}, reads: default}}}}\n\
+                 loads: {{l: {{clients: 1, stop: {{after: 1s}}}}}}\n"
+            );
+            let study = parse("t", "t.yaml", &text, &kinds());
+            let study = study.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+            let lists = by_kind(kind).unwrap().declares().lists;
+            lists_are_complete(lists, &study.workloads[0])
+        };
+        assert!(complete("nats", "list: 1, get: 1"));
+        assert!(!complete("nats", "list: 1, put: 1"));
+        assert!(complete("etcd", "list: 1, put: 1"));
+        assert!(!complete("etcd", "list: 1, delete: 1"));
+    }
 }

@@ -5,6 +5,7 @@
 pub(crate) mod affinity;
 pub(crate) mod audit;
 pub(crate) mod baseline;
+pub(crate) mod connections;
 pub(crate) mod crash;
 pub(crate) mod durability;
 pub(crate) mod load;
@@ -124,6 +125,7 @@ pub(crate) fn begun(trial: &Trial, started: String) -> TrialRecord {
         ready_after: Duration::ZERO,
         kept: false,
         beside_another: false,
+        not_tried: false,
         missing: Vec::new(),
         leader: None,
         leader_after: None,
@@ -456,9 +458,13 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let mut nodes = Routes::choose(&cluster, workload, load)?;
         nodes.sessions(load.tls_resumption);
         self.record.targets = nodes.names();
+        let clients = connections::most_clients(load, &trial.system);
+        let machines = generators.as_ref().map_or(1, |generators| generators.names().len());
+        connections::check(system, &nodes, (load, clients), machines).map_err(Ended::failed)?;
         if workload.fill {
             self.phase(PhaseName::Filling);
-            self.record.filled = fill(self.context, contender, &cluster, &keyed, workload)?;
+            let (context, reporter) = (&*self.context, &mut *self.reporter);
+            self.record.filled = fill(context, reporter, contender, &cluster, &keyed, workload)?;
         }
 
         let account = system.declares().hooks.account.and_then(|account| account(&cluster.nodes));

@@ -58,7 +58,7 @@ impl Routes {
     }
 
     /// Each once, in the order in which a measurement tells of them.
-    fn all(&self) -> Vec<&Access> {
+    pub(crate) fn all(&self) -> Vec<&Access> {
         match self {
             Self::Same(nodes) => nodes.iter().collect(),
             Self::Split { writes, reads } => {

@@ -20,7 +20,7 @@ fn sent() -> Sent {
 }
 
 fn agent() -> Arc<Agent> {
-    Arc::new(Agent::begin("here", &Carrier::Child, &sent()).unwrap())
+    Arc::new(Agent::begin("here", &Carrier::Child, &[sent()]).unwrap())
 }
 
 /// An agent that prepared a run's folder in `data`.
@@ -192,11 +192,10 @@ fn files_arrive_whole_or_not_at_all() {
     let bytes: Vec<u8> = (0..1_000_000_u32).map(|n| (n % 251) as u8).collect();
     let original = data.path().join("original");
     std::fs::write(&original, &bytes).unwrap();
-    let stamp = Sent::read(&original).unwrap();
     let file = FileStamp {
         path: data.path().join("a/b/copy"),
-        size: stamp.size,
-        sha256: stamp.sha256.clone(),
+        size: bytes.len() as u64,
+        sha256: bakeoff_install::sha256_of(&original).unwrap(),
     };
     let lacks = Request::Lacks { files: vec![file.clone()] };
     assert_eq!(agent.ask::<Vec<FileStamp>>(&lacks).unwrap(), std::slice::from_ref(&file));
@@ -314,7 +313,7 @@ fn a_killed_agent_ends_its_tunnels() {
 fn a_program_that_is_no_agent_is_told_as_it_was_heard() {
     let begin = |program: &str| {
         let sent = Sent { path: program.into(), ..sent() };
-        Agent::begin("there", &Carrier::Child, &sent).err().unwrap().to_string()
+        Agent::begin("there", &Carrier::Child, &[sent]).err().unwrap().to_string()
     };
     let heard = begin("/bin/echo");
     assert!(heard.starts_with("no agent began on `there`: the way there ended"), "{heard}");

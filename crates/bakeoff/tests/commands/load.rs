@@ -57,6 +57,7 @@ fn open_load_sends_at_its_rate_and_knows_its_schedule_lag() {
     let canary = Canary::start("");
     let (result, _) = result(&[&canary.url("/health"), "--rate", "500", "--for", "2s"]);
     assert_eq!(result["requests"], 1000, "due in two seconds");
+    assert_eq!(result["settings"]["warmup_seconds"], 1.0, "as in studies");
     assert_eq!(result["slip"]["count"], 1000);
     assert!(result["slip"]["p50_us"].as_f64() > Some(0.0));
     assert_eq!(array(&result["seconds"]).len(), 2);
@@ -258,18 +259,6 @@ fn a_targets_file_is_asked_by_its_weights() {
 }
 
 #[test]
-fn several_urls_are_asked_in_turn() {
-    let canary = Canary::with_value("");
-    let urls = [canary.url("/kv/key"), canary.url("/health")];
-    let shown = load(&[&urls[0], &urls[1], "-n", "100", "-c", "2"]).stdout;
-    for url in &urls {
-        let row = shown.lines().find(|line| line.starts_with(&format!("GET {url} ")));
-        let cells: Vec<&str> = row.unwrap_or(&shown).split_whitespace().collect();
-        assert_eq!(cells[3], "50", "{shown}");
-    }
-}
-
-#[test]
 fn lost_connections_are_charged_to_the_requests_of_their_server() {
     let (living, ending) = (Canary::with_value(SLOW), Canary::with_value(ENDS));
     let urls = [ending.url("/kv/key"), living.url("/kv/key"), ending.url("/health")];
@@ -279,16 +268,6 @@ fn lost_connections_are_charged_to_the_requests_of_their_server() {
         array(&result["by_request"]).iter().map(|one| one["errors"].as_u64().unwrap()).collect();
     assert!(errors[0] > 50 && errors[2] > 50, "{errors:?}");
     assert_eq!(errors[1], 0, "{errors:?}");
-}
-
-#[test]
-fn server_that_gets_no_client_is_told() {
-    let (one, other) = (Canary::with_value(""), Canary::with_value(""));
-    let urls = [one.url("/health"), other.url("/health")];
-    let ran = load(&[&urls[0], &urls[1], "--weights", "1,8", "-c", "1", "-n", "9"]);
-    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
-    assert!(ran.stderr.contains("none of 1 clients falls to"), "{}", ran.stderr);
-    assert!(ran.stderr.contains("hint: give 5 clients or more"), "{}", ran.stderr);
 }
 
 #[test]
@@ -392,7 +371,7 @@ fn newest_runs_have_names() {
     here(&["verify", "latest"]).ends_with(0);
     let compared = here(&["compare", "latest~1", "latest"]);
     assert!(
-        compared.stdout.contains("stop.operations 200 and 300"),
+        compared.stdout.contains("stop.operations: 200 -> 300"),
         "{}{}",
         compared.stdout,
         compared.stderr
@@ -422,6 +401,7 @@ fn interrupted_load_prints_its_figures() {
     let canary = Canary::with_value(SLOW);
     let mut command = bakeoff();
     command.args(["load", &canary.url("/kv/key"), "-c", "2", "--for", "60s", "--json"]);
+    command.args(["--warmup", "0s"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(1500));
     let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
@@ -571,9 +551,10 @@ fn hung_server_makes_a_closed_load_invalid() {
     let load = ["--clients", "6", "--for", "1s", "--warmup", "300ms", "--timeout", "3s"];
     let (result, code) = result(&[&[&*urls[0], &urls[1], &urls[2]], &load[..]].concat());
     assert_eq!((code, &result["valid"]), (Some(1), &json!(false)));
-    assert_eq!(result["errors"], json!({"timeout": 2}));
+    // Each client asks all three in turn, and waits for the one that hangs.
+    assert_eq!(result["errors"], json!({"timeout": 6}));
     let reasons = result["reasons"].to_string();
-    assert!(reasons.contains("2 of 6 clients had only failures"), "{reasons}");
+    assert!(reasons.contains("6 of 6 clients had only failures"), "{reasons}");
 }
 
 #[test]
@@ -585,7 +566,11 @@ fn third_of_an_open_load_that_fails_makes_it_invalid() {
     let (result, code) = result(&[&[&*urls[0], &urls[1], &urls[2]], &load[..]].concat());
     assert_eq!((code, &result["valid"]), (Some(1), &json!(false)));
     let reasons = result["reasons"].to_string();
-    assert!(reasons.contains("% of the requests failed, and 10.0 % may"), "{reasons}");
+    // Those that waited for the window are dropped behind those that came before it.
+    assert!(
+        reasons.contains("succeeded (100 failed): the figures describe the other"),
+        "{reasons}"
+    );
 }
 
 #[test]

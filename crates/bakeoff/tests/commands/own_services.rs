@@ -175,16 +175,30 @@ fn unsound_study_is_refused_with_its_line() {
     let check = |system: &str, output: &[&str]| {
         refused(&study(system), 2, &[&["study.yaml:3:"], output].concat());
     };
-    check(
-        r#"kind: process, process: {command: [sh, -c, "{prot} {port}"]}"#,
-        &["nothing is known that `{prot}` stands for", "did you mean `{port}`?"],
+    let begin = study("").lines().nth(2).unwrap().find('{').unwrap() + 2;
+    let marked = |system: &str, word: &str, output: &[&str]| {
+        let column = begin + system.find(word).unwrap();
+        let carets = "^".repeat(word.len());
+        let place = format!("study.yaml:3:{column}\n");
+        refused(&study(system), 2, &[&[&*place, &carets], output].concat());
+    };
+    marked(
+        r#"kind: process, process: {command: [sh, -c, "{port} {prt}"]}"#,
+        "{prt}",
+        &["nothing is known that `{prt}` stands for", "did you mean `{port}`?"],
+    );
+    marked(
+        r#"kind: process, process: {command: [sh, "{port}"], environment: {AT: "{adress}"}}"#,
+        "{adress}",
+        &["`AT`: nothing is known that `{adress}`", "did you mean `{address}`?"],
     );
     check(
         "kind: process, process: {command: [sh, -c, x]}",
         &["`{port}` stands nowhere", "of kind `http`"],
     );
-    check(
-        r#"kind: process, process: {command: [sh, "{port}"], files: {a: "{backend}"}}"#,
+    marked(
+        r#"kind: process, process: {command: [sh, "{port}"], files: {a: "x {backend}"}}"#,
+        "{backend}",
         &["file `a`: `{backend}` stands for a part that it does not have"],
     );
     check(
@@ -235,6 +249,9 @@ fn contender_that_cannot_start_is_given_up_after_two_trials() {
     assert!(lame.iter().all(|outcome| outcome["ended"] == "failed"), "{lame:?}");
     let not_tried = lame[2]["why"].as_str().unwrap();
     assert!(not_tried.starts_with("not tried: it failed to start twice: "), "{not_tried}");
+    let counted = "lame has no valid trial (2 trials run, 2 skipped: ";
+    let sentence = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(sentence.contains(counted), "{}", ran.stdout);
 }
 
 #[test]

@@ -80,6 +80,15 @@ fn a_places_file_that_cannot_be_used_is_refused_before_anything_starts() {
     refused("machines: {a: {here: true}}", &["no machine takes servers", "places.yaml:1:"]);
     let nowhere = HERE.replace("here: true,", "here: true, data: /no/such/folder,");
     refused(&nowhere, &["on `me`", "`/no/such/folder` is not there", "hint:"]);
-    let agent = format!("{HERE}agent: /bin/echo\n");
-    refused(&agent, &["no agent began on `me`"]);
+    let agent = |agent: &str| format!("{HERE}agent: {agent}\n");
+    refused(&agent("/bin/echo"), &["no agent began on `me`", "`agent` of the places file"]);
+    let cannot = "`agent` of the places file cannot be";
+    refused(&agent("/no/such"), &[cannot, "`/no/such`: No such file", "leave `agent` out"]);
+    refused(&agent("/etc/passwd"), &[cannot, "it is no executable"]);
+    let (other, ours) = match cfg!(target_arch = "x86_64") {
+        true => ("arm64", "it is for Linux x86_64, not aarch64"),
+        false => ("amd64", "it is for Linux aarch64, not x86_64"),
+    };
+    let swapped = agent(&format!("{{{other}: {}}}", env!("CARGO_BIN_EXE_bakeoff")));
+    refused(&swapped, &[cannot, ours]);
 }

@@ -85,6 +85,7 @@ impl Loaded {
         command
             .arg("load")
             .arg(canary.url("/truth"))
+            .args(["--warmup", "0s"])
             .args(options.split_whitespace())
             .arg("--json");
         let ran = Ran::run(&mut command);

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use crate::outputs::Recorder;
 use crate::support::canary::Canary;
+use crate::support::schema::Schemas;
 use crate::support::{Ran, bakeoff};
 
 #[test]
@@ -66,6 +67,34 @@ fn words_of_a_targets_file_are_filled_in() {
     let messages = recorder.messages();
     assert!(messages.contains("GET /0 ") && messages.contains("GET /1 "), "{messages}");
     assert!(messages.contains("X-Client: c0\\r"), "{messages}");
+}
+
+#[test]
+fn rows_of_a_file_are_taken_in_turn_and_escaped() {
+    let recorder = Recorder::start();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "user\nann\n\"b \"\"b\"\n").unwrap();
+    let rows = file.path().to_str().unwrap();
+    let url = format!("http://{}/{{user}}", recorder.address);
+    let load = |more: &[&str]| {
+        let words = ["load", &url, "--rows", rows, "-n", "2", "-c", "1"];
+        Ran::run(bakeoff().args(words).args(more))
+    };
+    let ran = load(&["--body", "{\"user\": \"{user:json}\"}", "--json"]).ends_with(0);
+    let messages = recorder.messages();
+    assert!(messages.contains("POST /ann HTTP/1.1"), "{messages}");
+    assert!(messages.contains("POST /b%20%22b HTTP/1.1"), "{messages}");
+    assert!(messages.contains("{\"user\": \"b \\\"b\"}"), "{messages}");
+    let result: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(result["settings"]["rows"]["file"], rows);
+    Schemas::read().allow("load", &result);
+    load(&["--body", "{usr:json}"]).ends_with(0).complains(&["`{usr:json}` in the body"]);
+    std::fs::write(file.path(), "user\n\"a\nb\"\n").unwrap();
+    load(&["-H", "X-User: {user}"])
+        .ends_with(2)
+        .complains(&["`--rows`: row 1 of the table holds a line break or the like in `user`"]);
+    std::fs::write(file.path(), "user,page\nann\n").unwrap();
+    load(&[]).ends_with(2).complains(&["line 2 has 1 values"]);
 }
 
 #[test]

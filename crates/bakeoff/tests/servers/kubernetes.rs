@@ -231,6 +231,7 @@ fn runs_a_study() -> Result<(), Lacking> {
         scope.spawn(|| images_that_are_not_there_are_told(&cluster));
         scope.spawn(|| nodes_that_are_too_few_are_told(&cluster));
         scope.spawn(|| missing_rights_are_told(&cluster));
+        scope.spawn(|| namespaces_and_agents_that_are_wrong_are_told(&cluster));
     });
     assert_eq!(namespaces(&cluster), Vec::<String>::new());
     images_and_limits(&cluster)
@@ -246,6 +247,16 @@ fn fails(cluster: &Cluster, places: &str) -> Ran {
 fn images_that_are_not_there_are_told(cluster: &Cluster) {
     let ran = fails(cluster, &PODS.replace("bakeoff-debian:1", "none:1"));
     ran.complains(&["ErrImageNeverPull", "last event: ", "`image-pull`"]);
+}
+
+fn namespaces_and_agents_that_are_wrong_are_told(cluster: &Cluster) {
+    let with = |field: &str| PODS.replace("servers: 3", &format!("servers: 1, {field}"));
+    let dir = tempfile::tempdir().unwrap();
+    end(dir.path(), begin(cluster, dir.path(), SMALL_ETCD, &with("namespace: none")))
+        .ends_with(2)
+        .complains(&["the Kubernetes cluster has no namespace `none`", "create namespace none`"]);
+    let ran = fails(cluster, &with("agent-image: 'localhost/bakeoff-shell:1'"));
+    ran.complains(&["it got no bakeoff from `agent-image`", "hint: see that `agent-image`"]);
 }
 
 fn nodes_that_are_too_few_are_told(cluster: &Cluster) {
@@ -397,7 +408,25 @@ fn images_and_limits(cluster: &Cluster) -> Result<(), Lacking> {
     under_way(cluster, dir.path(), "[1/4]");
     running.kill().and_then(|()| running.wait()).unwrap();
     wait_for("the namespace's end", Duration::from_secs(120), || namespaces(cluster).is_empty());
+    dead_node_keeps_no_namespace(cluster, dir.path());
     Ok(())
+}
+
+/// The end of the pods of a dead node is confirmed by nobody. The node stays dead.
+fn dead_node_keeps_no_namespace(cluster: &Cluster, dir: &Path) {
+    std::fs::remove_dir_all(dir.join("runs")).unwrap();
+    let running = begin(cluster, dir, LIMITED, IMAGES);
+    let namespace = under_way(cluster, dir, "[1/4]");
+    let node = ["-n", &namespace, "get", "pod", "servers-0", "-o", "jsonpath={.spec.nodeName}"];
+    let node = cluster.kubectl(&node, "").ends_with(0).stdout;
+    let status = cluster.status();
+    let of_node = array(&status["nodes"]).iter().find(|one| one["name"] == node.trim()).unwrap();
+    let pid = rustix::process::Pid::from_raw(of_node["pid"].as_i64().unwrap() as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    let by_force = format!("`servers-0` on the node `{}`", node.trim());
+    let ran = end(dir, running).ends_with(4);
+    ran.complains(&["is lost: ", "were deleted by force: ", &by_force]);
+    assert_eq!(namespaces(cluster), Vec::<String>::new());
 }
 
 /// Waits for a trial of a run, and until it is loaded; returns the namespace.

@@ -17,6 +17,7 @@ mod machines;
 mod machines_commands;
 mod machines_scale;
 mod own_clusters;
+mod own_credentials;
 mod secret_stores;
 #[path = "../support/mod.rs"]
 mod support;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         machines_scale::tests(&skipped),
         machines_commands::tests(&skipped),
         own_clusters::tests(&skipped),
+        own_credentials::tests(&skipped),
         secret_stores::tests(&skipped),
         vault_benchmark::tests(&skipped),
         wrk_vault::tests(&shared, &skipped),

@@ -24,7 +24,7 @@ const ZOOKEEPER: Case = Case { needs: &["java"], ..case("zookeeper", "3.9", 1) }
 
 pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     type Test = fn(&Case);
-    let all: [(&str, Case, Test); 8] = [
+    let all: [(&str, Case, Test); 9] = [
         (
             "a_system_that_runs_already_is_loaded_and_left_as_it_was",
             ETCD_ALONE,
@@ -37,12 +37,13 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
         ("users_of_etcd_sign_in", ETCD_ALONE, users_of_etcd_sign_in),
         ("consul_takes_a_token", CONSUL, consul_takes_a_token),
         ("zookeeper_takes_a_user", ZOOKEEPER, zookeeper_takes_a_user),
+        ("a_node_that_the_user_made_is_used_and_kept", ZOOKEEPER, zookeeper_keeps_a_node),
     ];
     all.into_iter().map(|(name, case, test)| with(name, case, skipped, test)).collect()
 }
 
 /// A process that ends with its owner.
-struct Server(Child);
+pub(super) struct Server(pub(super) Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
@@ -52,8 +53,7 @@ impl Drop for Server {
 }
 
 const CRASH: &str = AUDITS[1];
-const SMALL: &str =
-    "all: {mix: {put: 40, get: 40, delete: 10, list: 10}, keys: {count: 200, per-directory: 50}}";
+const SMALL: &str = "all: {mix: {put: 40, get: 40, delete: 10, list: 10}, keys: {count: 200, per-directory: 50}, reads: default}";
 const SHORT: &str = "counted: {clients: 4, stop: {operations: 600}}";
 
 /// An etcd that bakeoff knows nothing of.
@@ -134,7 +134,7 @@ impl Drop for Etcd {
     }
 }
 
-fn free_ports() -> [u16; 3] {
+pub(super) fn free_ports() -> [u16; 3] {
     let held = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     held.map(|listener| listener.local_addr().unwrap().port())
 }
@@ -252,18 +252,18 @@ fn identity(certificates: &Certificates) -> Vec<(&'static str, PathBuf)> {
     ]
 }
 
-fn study(system: &str) -> String {
+pub(super) fn study(system: &str) -> String {
     format!("title: t\nsystems:\n  {system}\nworkloads:\n  {SMALL}\nloads:\n  {SHORT}\ntrials: 1\n")
 }
 
 /// Runs a study of one system that is refused; none of these secrets is told.
 #[track_caller]
-fn refused(system: &str, code: i32, parts: &[&str]) {
+pub(super) fn refused(system: &str, code: i32, parts: &[&str]) {
     refused_with(system, &[], code, parts);
 }
 
 #[track_caller]
-fn refused_with(system: &str, environment: &[(&str, &str)], code: i32, parts: &[&str]) {
+pub(super) fn refused_with(system: &str, environment: &[(&str, &str)], code: i32, parts: &[&str]) {
     let bench = Bench::new(&study(system));
     let began = Instant::now();
     let ran = Ran::run(bench.command().envs(environment.iter().copied()));
@@ -277,7 +277,7 @@ fn refused_with(system: &str, environment: &[(&str, &str)], code: i32, parts: &[
 
 /// Runs a study of one system that does well, and finds none of these secrets in what is left of it.
 #[track_caller]
-fn does_well(system: &str, environment: &[(&str, &str)], authentication: &str) {
+pub(super) fn does_well(system: &str, environment: &[(&str, &str)], authentication: &str) {
     let bench = Bench::new(&study(system));
     let ran = Ran::run(bench.command().envs(environment.iter().copied())).ends_with(0);
     let folder = bench.has_trials(1);
@@ -316,7 +316,7 @@ fn final_answers_are_final(_: &Case) {
         4,
         &[
             "the server refused the handshake: ",
-            "hint: it demands a certificate of its clients: give `cert` and `key`",
+            "hint: show it one: `cert` and `key` in the study's `tls`",
         ],
     );
     refused(
@@ -326,7 +326,7 @@ fn final_answers_are_final(_: &Case) {
     );
     refused(&at("https", plain, &own), 4, &["speak TLS there: write the endpoint with `http://`"]);
     let named = format!("mine: {{kind: etcd, endpoints: [\"https://localhost:{tls}\"]{own}}}");
-    refused(&named, 4, &["hint: write the endpoint with a name that its certificate has"]);
+    refused(&named, 4, &["hint: write the endpoint with a name that it has"]);
     let swapped = format!(", tls: {{ca: {ca}, cert: {cert}, key: {cert}}}");
     refused(&at("https", tls, &swapped), 2, &["server.pem` cannot be used for TLS"]);
     // Other products at the port.
@@ -386,7 +386,9 @@ fn consul_takes_a_token(_: &Case) {
         "acl {{ enabled = true default_policy = \"deny\" tokens {{ initial_management = \"{TOKEN}\" }} }}"
     );
     let mut command = Command::new(cached("consul"));
-    command.args(["agent", "-dev", "-bind", "127.0.0.1", "-hcl", &acl, "-disable-host-node-id"]);
+    let limits = "limits { http_max_conns_per_client = 60 }";
+    command.args(["agent", "-dev", "-bind", "127.0.0.1", "-hcl", &acl, "-hcl", limits]);
+    command.arg("-disable-host-node-id");
     for (flag, port) in [("-http-port", http), ("-serf-lan-port", serf), ("-server-port", server)] {
         command.args([flag, &port.to_string()]);
     }
@@ -420,18 +422,27 @@ fn consul_takes_a_token(_: &Case) {
     let other = [("TOKEN_OF_CONSUL", "another-one")];
     let strange = mine(", credentials: {token: $TOKEN_OF_CONSUL}");
     refused_with(&strange, &other, 4, &["answered 403", "hint: its ACLs refuse the token"]);
+    let many = bench(&strange, &[SMALL], &["many: {clients: 80, stop: {operations: 800}}"]);
+    Ran::run(many.command().envs(secrets)).ends_with(4).complains(&[
+        "takes 60 connections of one address (`limits.http_max_conns_per_client`), and load `many` has 80 clients",
+        "hint: use fewer `clients`, or raise `limits.http_max_conns_per_client`",
+    ]);
 }
 
-fn zookeeper_takes_a_user(case: &Case) {
+/// Starts a system by `bakeoff start`; returns the address of its first node.
+pub(super) fn started(case: &Case) -> (Server, String) {
     let bench = Bench::new(&study(&case.in_study()));
     let mut command = bakeoff();
     command.arg("start").arg(bench.study()).args(["--json", "--for", "60s"]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let _server = Server(child);
     let told: Value = serde_json::from_str(&line).expect("one line of JSON");
-    let address = text(&told["clients"][0]["address"]).to_owned();
+    (Server(child), text(&told["clients"][0]["address"]).to_owned())
+}
+
+fn zookeeper_takes_a_user(case: &Case) {
+    let (_server, address) = started(case);
     // "digest:me:" and the SHA-1 of "me:pass-of-me".
     close_to_others(&address, "me:17JbYaGUtOEL0LEzzD/h6moTwg0=");
     let mine = |credentials: &str| {
@@ -449,12 +460,37 @@ fn zookeeper_takes_a_user(case: &Case) {
     refused_with(&own, &other, 4, &["NoAuth", "hint: the ACL of `/` refuses the user"]);
 }
 
-/// Lets one user alone use the root node of a ZooKeeper, with packets of `zookeeper.jute`: `ConnectRequest`, and
-/// `SetACLRequest` (7).
-fn close_to_others(address: &str, digest: &str) {
-    let text = |text: &str| [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat();
+/// A user without rights on `/` keeps keys below a node that is open to all, which stays as it was.
+fn zookeeper_keeps_a_node(case: &Case) {
+    let (_server, address) = started(case);
+    let mut ask = zookeeper_client(&address);
+    // `start` has made the node: with another content it is the user's.
+    let path = jute("/bakeoff");
+    let set = ask([ints(&[1, 5]), path.clone(), jute("mine"), ints(&[-1])].concat());
+    assert_eq!(set[12..16], [0; 4], "it has that content");
+    close_to_others(&address, "me:17JbYaGUtOEL0LEzzD/h6moTwg0=");
+    let mine = format!("mine: {{kind: zookeeper, endpoints: [\"{address}\"]}}");
+    let bench = Bench::new(&study(&mine));
+    Ran::run(&mut bench.command()).ends_with(0);
+    let content = ask([ints(&[2, 4]), path.clone(), vec![0]].concat());
+    assert_eq!(content[12..24], [ints(&[0, 4]), b"mine".to_vec()].concat());
+    let children = ask([ints(&[3, 8]), path, vec![0]].concat());
+    assert_eq!(children[12..], ints(&[0, 0]), "none is left below it");
+}
+
+/// A text as `zookeeper.jute` has it.
+fn jute(text: &str) -> Vec<u8> {
+    [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat()
+}
+
+fn ints(numbers: &[i32]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_be_bytes()).collect()
+}
+
+/// Opens a session with a ZooKeeper (`ConnectRequest`); returns what sends a packet and receives the answer.
+fn zookeeper_client(address: &str) -> impl FnMut(Vec<u8>) -> Vec<u8> + use<> {
     let mut socket = TcpStream::connect(address).unwrap();
-    let mut ask = |packet: Vec<u8>| {
+    let mut ask = move |packet: Vec<u8>| {
         socket.write_all(&(packet.len() as u32).to_be_bytes()).unwrap();
         socket.write_all(&packet).unwrap();
         let mut length = [0; 4];
@@ -463,19 +499,16 @@ fn close_to_others(address: &str, digest: &str) {
         socket.read_exact(&mut answer).unwrap();
         answer
     };
-    let connect = [&[0; 12][..], &30_000_u32.to_be_bytes(), &[0; 8], &text(&"\0".repeat(16))];
+    let connect = [&[0; 12][..], &30_000_u32.to_be_bytes(), &[0; 8], &jute(&"\0".repeat(16))];
     ask(connect.concat());
-    let numbers = |numbers: &[i32]| -> Vec<u8> {
-        numbers.iter().flat_map(|number| number.to_be_bytes()).collect()
-    };
-    let set = [
-        numbers(&[1, 7]),
-        text("/"),
-        numbers(&[1, 31]),
-        text("digest"),
-        text(digest),
-        numbers(&[-1]),
-    ];
+    ask
+}
+
+/// Lets one user alone use the root node of a ZooKeeper (`SetACLRequest`, 7).
+fn close_to_others(address: &str, digest: &str) {
+    let mut ask = zookeeper_client(address);
+    let (scheme, id) = (jute("digest"), jute(digest));
+    let set = [ints(&[1, 7]), jute("/"), ints(&[1, 31]), scheme, id, ints(&[-1])];
     let answer = ask(set.concat());
     assert_eq!(answer[12..16], [0; 4], "the ACL is set");
 }

@@ -49,6 +49,9 @@ pub(crate) enum Behaviour {
     RefusesBodies,
     /// 429 as soon as there is a connection, and the end.
     TurnsAway,
+    /// A right answer whose head and body are written one after the other, with Nagle's algorithm on: the body waits
+    /// until the head is acknowledged.
+    WritesTwice,
     /// A right answer: for the test of these tests.
     Honest,
 }
@@ -142,7 +145,7 @@ fn serve(
     address: SocketAddr,
     stop: &Stop,
 ) -> std::io::Result<()> {
-    socket.set_nodelay(true)?;
+    socket.set_nodelay(behaviour != Behaviour::WritesTwice)?;
     if behaviour == Behaviour::ClosesAtOnce {
         return Ok(());
     }
@@ -219,6 +222,10 @@ fn serve(
             Behaviour::AnswersTwice => {
                 let answer = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello".repeat(2);
                 socket.write_all(answer.as_bytes())?;
+            }
+            Behaviour::WritesTwice => {
+                socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n")?;
+                socket.write_all(b"hello")?;
             }
             Behaviour::Honest | Behaviour::ClosesKept | Behaviour::TurnsAway => {
                 socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")?;

@@ -71,9 +71,9 @@ type Values = std::collections::BTreeMap<&'static str, String>;
 
 fn column(contender: &Contender<'_>) -> Result<(Values, Vec<String>), AnalysisError> {
     let mut values = Values::new();
-    servers(contender, &mut values);
+    let (failures, mean) = summary(contender, &mut values)?;
+    servers(contender, mean, &mut values);
     client(contender, &mut values)?;
-    let failures = summary(contender, &mut values)?;
     percentiles(contender, &mut values)?;
     let file = ResultFile::DiskUsage;
     let disk = contender.frame(file)?;
@@ -86,16 +86,17 @@ fn column(contender: &Contender<'_>) -> Result<(Values, Vec<String>), AnalysisEr
     Ok((values, failures))
 }
 
-/// Adds the figures of the servers and of the seconds.
-fn servers(contender: &Contender<'_>, values: &mut Values) {
+/// Adds the figures of the servers and of the seconds. `mean`: the throughput of the whole load.
+fn servers(contender: &Contender<'_>, mean: Option<f64>, values: &mut Values) {
     let aggregated = &contender.aggregated;
     let seconds = &aggregated.seconds;
     // The first and the last second are broken ones: the load began in one and ended in the other.
     let whole = if seconds.len() > 2 { &seconds[1..seconds.len() - 1] } else { &seconds[..] };
     let listed = || whole.iter().filter(|second| second.listed);
     let throughput = || listed().map(|second| second.throughput);
-    let most = throughput().fold(0.0, f64::max);
-    let least = throughput().fold(f64::INFINITY, f64::min);
+    // The broken seconds are part of the mean: without them all others may lie below it, or above.
+    let most = throughput().chain(mean).fold(0.0, f64::max);
+    let least = throughput().chain(mean).fold(f64::INFINITY, f64::min);
     values.insert("MAX-THROUGHPUT", format!("{} req/sec", commas(most as u64)));
     values.insert("MIN-THROUGHPUT", format!("{} req/sec", commas(least as u64)));
     if aggregated.servers == 0 {
@@ -152,11 +153,14 @@ fn client(contender: &Contender<'_>, values: &mut Values) -> Result<(), Analysis
     Ok(())
 }
 
-/// Adds the figures of the whole load, and returns its failures as lines.
-fn summary(contender: &Contender<'_>, values: &mut Values) -> Result<Vec<String>, AnalysisError> {
+/// Adds the figures of the whole load, and returns its failures as lines, and its throughput.
+fn summary(
+    contender: &Contender<'_>,
+    values: &mut Values,
+) -> Result<(Vec<String>, Option<f64>), AnalysisError> {
     let file = ResultFile::DistributionSummary;
     let mut failures = Vec::new();
-    let mut failed = 0u64;
+    let (mut failed, mut mean) = (0u64, None);
     for (place, row) in contender.lines(file)?.iter().enumerate() {
         let [name, value] = &row[..] else { continue };
         let not_a_number = || {
@@ -171,6 +175,7 @@ fn summary(contender: &Contender<'_>, values: &mut Values) -> Result<Vec<String>
             "REQUESTS-PER-SECOND" if known => {
                 let rate: f64 = value.parse().map_err(|_| not_a_number())?;
                 values.insert("AVG-THROUGHPUT", format!("{} req/sec", commas(rate as u64)));
+                mean = Some(rate);
             }
             "SLOWEST-LATENCY-MS" if known => {
                 values.insert("SLOWEST-LATENCY", format!("{value} ms"));
@@ -193,7 +198,7 @@ fn summary(contender: &Contender<'_>, values: &mut Values) -> Result<Vec<String>
     let seconds = &contender.aggregated.seconds;
     let answered = seconds.iter().map(|second| second.throughput).sum::<f64>() as u64;
     values.insert("TOTAL-REQUEST-NUMBER", commas(answered.saturating_add(failed)));
-    Ok(failures)
+    Ok((failures, mean))
 }
 
 fn percentiles(contender: &Contender<'_>, values: &mut Values) -> Result<(), AnalysisError> {

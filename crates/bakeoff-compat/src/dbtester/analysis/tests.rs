@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::dbtester::config;
-use crate::dbtester::files::METRICS_HEADER;
+use crate::dbtester::files::{METRICS_HEADER, TIMESERIES_HEADER};
 
 const CONFIG: &str = "\
 test_title: Write 1M keys
@@ -206,10 +206,36 @@ fn a_second_between_two_steps_is_no_throughput() {
     let seconds = "UNIX-SECOND,CONTROL-CLIENT-NUM,MIN-LATENCY-MS,AVG-LATENCY-MS,MAX-LATENCY-MS,AVG-THROUGHPUT\n\
                    100,1,1,1,1,5\n101,1,1,1,1,70\n103,10,1,1,1,60\n104,10,1,1,1,5\n";
     input.texts.insert(&analysis.paths[&ResultFile::Timeseries], seconds.to_owned());
+    let summary = &analysis.paths[&ResultFile::DistributionSummary];
+    input.texts.insert(summary, "REQUESTS-PER-SECOND,65.0000\nERROR,0\n".to_owned());
     let analyzed = analyze(&config, &BTreeMap::from([(Database::Consul, input)])).unwrap();
     let row = |name: &str| analyzed.table.lines().find(|line| line.contains(name)).unwrap();
     assert!(row(" MIN-THROUGHPUT ").contains(" 60 req/sec "), "{}", analyzed.table);
     assert!(row(" MAX-THROUGHPUT ").contains(" 70 req/sec "), "{}", analyzed.table);
+}
+
+#[test]
+fn mean_throughput_lies_between_the_least_and_the_most() {
+    let (config, _) = config::read("t.yaml", CONFIG).unwrap();
+    let analysis = &config.analyses[&Database::Consul];
+    // A load of 0.4 s, and one whose only whole second is its slowest, or its fastest.
+    for (seconds, mean, most, least) in [
+        ("100,1,1,1,1,400\n", "1000.0000", "1,000", "400"),
+        ("100,1,1,1,1,900\n101,1,1,1,1,700\n102,1,1,1,1,800\n", "960.0000", "960", "700"),
+        ("100,1,1,1,1,100\n101,1,1,1,1,900\n102,1,1,1,1,100\n", "500.0000", "900", "500"),
+    ] {
+        let mut input = texts(analysis, "ERROR,0\n");
+        let header = TIMESERIES_HEADER.join(",");
+        let path = &analysis.paths[&ResultFile::Timeseries];
+        input.texts.insert(path, format!("{header}\n{seconds}"));
+        let summary = format!("REQUESTS-PER-SECOND,{mean}\nERROR,0\n");
+        input.texts.insert(&analysis.paths[&ResultFile::DistributionSummary], summary);
+        let analyzed = analyze(&config, &BTreeMap::from([(Database::Consul, input)])).unwrap();
+        let row = |name: &str| analyzed.table.lines().find(|line| line.contains(name)).unwrap();
+        let is = |name: &str, rate: &str| row(name).contains(&format!(" {rate} req/sec "));
+        assert!(is(" MAX-THROUGHPUT ", most), "{}", analyzed.table);
+        assert!(is(" MIN-THROUGHPUT ", least), "{}", analyzed.table);
+    }
 }
 
 #[test]

@@ -24,6 +24,7 @@ use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::schedule::{RateProfile, Spacing};
 use bakeoff_core::study::Stop;
 use bakeoff_engine::LoadError;
+use bakeoff_engine::peer::Peer;
 use bakeoff_engine::work::Failure as Unexpected;
 use bakeoff_engine::works::http::{self, Protocol};
 use bakeoff_engine::{Connections, Drive, Seconds};
@@ -220,10 +221,11 @@ pub(super) fn drive(
     let plan = Arc::new(Plan::new(tests, settings.seed));
     let counts = Arc::new(Mutex::new(vec![TestCounts::default(); plan.tests.len()]));
     let began = bakeoff_clock::wall::seconds();
-    let over = match over_two {
-        None => (Protocol::One, std::slice::from_ref(&server.target)),
-        Some(target) => (Protocol::Two, std::slice::from_ref(target)),
+    let (protocol, target) = match over_two {
+        None => (Protocol::One, &server.target),
+        Some(target) => (Protocol::Two, target),
     };
+    let over = (protocol, &[Peer::new(target, &server.authority)][..]);
     let templates = Arc::new(Templates::new(&plan, server, settings.keep_alive));
     let mut source =
         |_| -> Box<dyn http::Source> { Box::new(TestSource::new(&plan, &templates, &counts)) };

@@ -52,7 +52,7 @@ pub(in crate::study) static REQUEST: Table = Table {
             "Path and query. Words in braces differ from request to request, here as in headers and body: `{key}`, \
              the number of a key, of which there are as many as `keys` says; `{sequence}`, that of the request; \
              `{client}`, that of the client; `{random:8}`, so many random characters; `{name}`, a column of \
-             `rows`. `{{key}}` is the text itself.",
+             `rows`; `{name:json}`, the same escaped for a string of JSON. `{{key}}` is the text itself.",
         ),
         maybe(
             "headers",
@@ -112,7 +112,7 @@ pub(in crate::study) static EXPECT: Table = Table {
         default(
             "status",
             Form::OneOrMany(&Form::Status),
-            "200",
+            "2xx",
             "Its status, or several that are right: a number, `2xx`, a range as `200-299`, or a list of them. A text \
              may have commas, as `load --expect-status` takes it.",
         ),

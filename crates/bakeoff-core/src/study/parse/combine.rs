@@ -94,9 +94,19 @@ fn can_do(sink: &mut DiagnosticSink<'_>, read: &ReadWorkload, of: &ReadSystem<'_
         && reading
         && !kind.reads.contains(&reads)
     {
-        let what = format!("system `{system}` has no `{reads}` reads");
-        let reads: Vec<_> = kind.reads.iter().map(|reads| reads.name()).collect();
-        let hint = format!("kind `{}` has reads that are {}", kind.name, list(&reads));
+        let names: Vec<_> = kind.reads.iter().map(|reads| reads.name()).collect();
+        let (what, hint) = match (read.says_reads, names.as_slice()) {
+            (true, names) => (
+                format!("system `{system}` has no `{reads}` reads"),
+                format!("kind `{}` has reads that are {}", kind.name, list(names)),
+            ),
+            (false, names) => (
+                format!(
+                    "reads are `{reads}` unless a workload says otherwise, and system `{system}` has no such reads"
+                ),
+                format!("add `reads: {}`", names.join("`, or `reads: ")),
+            ),
+        };
         sink.hint(&read.reads_at, what, hint);
     }
     if let Some(size) = read.value_size

@@ -9,18 +9,11 @@ use crate::search::least_rate;
 use crate::study::fields::{self, CLIENTS, STAGES_MAX};
 use crate::study::reading::{Fields, suggest, text, whole, word};
 use crate::study::tree::{At, DiagnosticSink, Entry, Node, Value};
-use crate::study::{Arrivals, Find, Load, Routing, Stop, Targets};
+use crate::study::{Arrivals, Find, Load, Routing, Stop, Targets, usual_warmup};
 use crate::units::{count_text, duration_text, rate_text, shown};
 
 /// The longest load, in seconds.
 const LONGEST: f64 = 24.0 * 3600.0;
-
-/// The usual warm-up is this part of what a stage is measured for,
-const WARMUP_PART: u32 = 5;
-/// at least so long, as the check for a steady state looks at whole seconds,
-const WARMUP_MIN: Duration = Duration::from_secs(1);
-/// and at most so long.
-const WARMUP_MAX: Duration = Duration::from_secs(5);
 
 /// A load as far as it could be read, and its places.
 pub(super) struct ReadLoad {
@@ -96,7 +89,9 @@ fn load(sink: &mut DiagnosticSink<'_>, entry: &Entry, systems: &[ReadSystem<'_>]
     }
     read.usual_warmup = fields.node("warmup").is_none();
     let warmup = match (read.usual_warmup, &clients, stop) {
-        (true, Some(clients), Some(stop)) => Some(usual_warmup(stop, clients.len())),
+        (true, Some(clients), Some(stop)) => {
+            Some(usual_warmup(stop, clients.len(), fields.node("find").is_some()))
+        }
         (true, ..) => None,
         (false, ..) => fields.duration(sink, "warmup"),
     };
@@ -120,12 +115,7 @@ fn load(sink: &mut DiagnosticSink<'_>, entry: &Entry, systems: &[ReadSystem<'_>]
             arrivals: arrivals?,
             in_flight: u32::try_from(in_flight?).ok()?,
             stop: stop?,
-            warmup: match (&find, stop) {
-                (Some(Some(_)), Some(Stop::After(time))) if read.usual_warmup => {
-                    warmup_of_a_try(time)
-                }
-                _ => warmup?,
-            },
+            warmup: warmup?,
             timeout: timeout?,
             targets: targets?,
             keep_alive: keep_alive?,
@@ -135,25 +125,6 @@ fn load(sink: &mut DiagnosticSink<'_>, entry: &Entry, systems: &[ReadSystem<'_>]
         })
     })();
     read
-}
-
-/// Returns how long each try of a search warms up where its load does not say: what the try before it left
-/// would else be in its first moments.
-fn warmup_of_a_try(time: Duration) -> Duration {
-    (time / 5).min(Duration::from_secs(1))
-}
-
-/// The warm-up of each stage where the study says nothing of it: a fifth of the time that the stage is
-/// measured for, from 1 s to 5 s. None in a load that ends by a count: that is a whole job, and its cold
-/// start a part of it.
-fn usual_warmup(stop: Stop, stages: usize) -> Duration {
-    match stop {
-        Stop::Operations(_) => Duration::ZERO,
-        Stop::After(time) => {
-            let stage = time / u32::try_from(stages).unwrap_or(u32::MAX).max(1);
-            (stage / WARMUP_PART).clamp(WARMUP_MIN, WARMUP_MAX)
-        }
-    }
 }
 
 /// Reads the search for a rate, if any; `None` when it is refused.

@@ -230,13 +230,14 @@ impl Words<'_> {
             Ok(template) => template,
             Err(TemplateError::Unknown { .. }) if self.columns.is_none() => return,
             Err(error) => {
-                let hint = error.hint();
-                return sink.hint(at, format!("{error} in `{field}`"), hint);
+                let (hint, at) = (error.hint(), sink.piece(at, &error.word()));
+                return sink.hint(&at, format!("{error} in `{field}`"), hint);
             }
         };
         if !self.has_keys && template.words().any(|word| *word == Word::Key) {
             let what = format!("`{{key}}` stands in `{field}`, and the workload has no `keys`");
-            sink.hint(at, what, "add `keys: {count: 10000}` to the workload");
+            let at = sink.piece(at, "{key}");
+            sink.hint(&at, what, "add `keys: {count: 10000}` to the workload");
         }
     }
 }

@@ -107,21 +107,29 @@ fn metrics_url(text: &str) -> Result<MetricsUrl, Unreadable> {
         return Err(not("write `http://HOST:PORT/metrics`".to_owned()));
     }
     let endpoint = endpoint(address).map_err(|wrong| not(wrong.hint))?;
+    if !matches!(text.get(..from), Some("" | "http://" | "https://")) {
+        return Err(not("write `http://HOST:PORT/metrics`".to_owned()));
+    }
     Ok(MetricsUrl { endpoint, path: path.to_owned() })
 }
 
-/// Reads `http://10.0.0.5:2379`, `https://[::1]:2379`, `etcd-1:2379`.
+/// The schemes of endpoints.
+const PLAIN: [&str; 3] = ["http://", "redis://", "nats://"];
+const OVER_TLS: [&str; 3] = ["https://", "rediss://", "tls://"];
+
+/// Reads `http://10.0.0.5:2379`, `https://[::1]:2379`, `etcd-1:2379`, `rediss://10.0.0.5:6379`.
 fn endpoint(text: &str) -> Result<Endpoint, Unreadable> {
     let not =
         |hint: String| Unreadable { what: format!("`{}` is not an endpoint", shown(text)), hint };
     let form = "write `http://HOST:PORT`, `https://HOST:PORT` or `HOST:PORT`";
-    let (tls, rest) = match text.split_once("://") {
-        Some(("http", rest)) => (false, rest),
-        Some(("https", rest)) => (true, rest),
-        Some((scheme, _)) => {
+    let after = |schemes: &[&str]| schemes.iter().find_map(|scheme| text.strip_prefix(scheme));
+    let (tls, rest) = match (after(&PLAIN), after(&OVER_TLS), text.split_once("://")) {
+        (Some(rest), ..) => (false, rest),
+        (_, Some(rest), _) => (true, rest),
+        (.., Some((scheme, _))) => {
             return Err(not(format!("it cannot be reached by `{}`; {form}", shown(scheme))));
         }
-        None => (false, text),
+        (None, None, None) => (false, text),
     };
     let rest = rest.strip_suffix('/').unwrap_or(rest);
     if rest.contains('/') {
@@ -224,14 +232,18 @@ pub(super) fn credentials(
         CredentialForm::None => (token.or(password), "leave `credentials` out"),
         CredentialForm::Token => (password, "write `credentials: {token: $NAME}`"),
         CredentialForm::Password => (token, "write `credentials: {user: NAME, password: $NAME}`"),
+        CredentialForm::PasswordOrToken => {
+            (None, "write `credentials: {user: NAME, password: $NAME}` or `{token: $NAME}`")
+        }
     };
+    let has_password = given.gives("password") || given.gives("password-file");
     if let Some(name) = strange {
         let what = format!("clients of kind `{}` have no `{name}`", kind.name);
         sink.hint(given.key_at(name), what, hint);
-    } else if kind.credentials == CredentialForm::Password
-        && (credentials.user.is_none()
-            || !(given.gives("password") || given.gives("password-file")))
-    {
+    } else if let Some((token, name)) = token.zip(password) {
+        let what = format!("{} has both `{token}` and `{name}`", given.what);
+        sink.hint(given.key_at(name), what, "leave out one of the two");
+    } else if password.is_some() && (credentials.user.is_none() || !has_password) {
         let what = format!("{} needs both `user` and `password`", given.what);
         sink.hint(&given.at, what, hint);
     } else if token.or(password).is_none() {

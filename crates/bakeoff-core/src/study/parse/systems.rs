@@ -6,7 +6,7 @@ use super::{Scope, is_set, running};
 use crate::study::fields;
 use crate::study::reading::{self, Fields, as_written, list, suggest, unit, whole};
 use crate::study::tree::{DiagnosticSink, Entry, Node, Value};
-use crate::study::{Kind, Limits, OptionForm, Process, Servers, System};
+use crate::study::{Kind, Limits, Misspelt, OptionForm, Process, ProcessText, Servers, System};
 use crate::units::{self, ByteCount, Unreadable, shown};
 
 /// A system as far as it could be read, and its places.
@@ -58,12 +58,49 @@ fn system<'k>(sink: &mut DiagnosticSink<'_>, entry: &Entry, scope: Scope<'k>) ->
     {
         let servers = endpoints.into();
         let system = System { nodes, servers, metrics, tls, credentials, parts, ..system };
-        match (kind.sound)(&system) {
-            Ok(()) => read.system = Some(system),
-            Err((what, hint)) => sink.hint(&fields.at, format!("{}: {what}", fields.what), hint),
-        }
+        read.system = is_sound(sink, &fields, kind, &system).then_some(system);
     }
     read
+}
+
+/// Returns whether a system can be run. Reports why not, where it stands if it is a single word.
+fn is_sound(
+    sink: &mut DiagnosticSink<'_>,
+    fields: &Fields<'_>,
+    kind: &Kind,
+    system: &System,
+) -> bool {
+    let misspelt = (kind.misspelt)(system);
+    for Misspelt { within, word, what, hint } in &misspelt {
+        let text = fields.node("process").and_then(|process| text_of(process, within));
+        let at = text.map_or(fields.at.clone(), |text| sink.piece(&text.at, word));
+        sink.hint(&at, format!("{}: {what}", fields.what), hint);
+    }
+    if !misspelt.is_empty() {
+        return false;
+    }
+    match (kind.sound)(system) {
+        Ok(()) => true,
+        Err((what, hint)) => {
+            sink.hint(&fields.at, format!("{}: {what}", fields.what), hint);
+            false
+        }
+    }
+}
+
+/// Returns the node of a text of a `process`.
+fn text_of<'n>(process: &'n Node, text: &ProcessText) -> Option<&'n Node> {
+    let below = |node: &'n Node, name: &str| {
+        Some(&entries_of(node).iter().find(|entry| entry.key == name)?.node)
+    };
+    match text {
+        ProcessText::Command(place) => match &below(process, "command")?.value {
+            Value::List(words) => words.get(*place),
+            _ => None,
+        },
+        ProcessText::Environment(name) => below(below(process, "environment")?, name),
+        ProcessText::File(path) => below(below(process, "files")?, path),
+    }
 }
 
 /// Settings of servers to start, of a system or of a part.
@@ -208,13 +245,7 @@ fn part(
     let started = started(sink, &fields, &format!("{system}-{}", role.name), Some(kind), scope);
     let nodes = started.nodes?;
     let part = System { nodes, ..started.system? };
-    match (kind.sound)(&part) {
-        Ok(()) => Some(part),
-        Err((what, hint)) => {
-            sink.hint(&fields.at, format!("{}: {what}", fields.what), hint);
-            None
-        }
-    }
+    is_sound(sink, &fields, kind, &part).then_some(part)
 }
 
 fn kind<'k>(

@@ -23,6 +23,8 @@ pub(super) struct ReadWorkload {
     pub(super) mix_at: BTreeMap<Operation, At>,
     pub(super) reads: Option<ReadConsistency>,
     pub(super) reads_at: At,
+    /// Whether the study says how fresh reads must be.
+    pub(super) says_reads: bool,
     /// The largest size of a value, in bytes.
     pub(super) value_size: Option<u64>,
     pub(super) value_size_at: At,
@@ -69,6 +71,7 @@ fn workload(
         mix_at: BTreeMap::new(),
         reads: None,
         reads_at: at.clone(),
+        says_reads: false,
         value_size: None,
         value_size_at: at.clone(),
         key_size_at: at.clone(),
@@ -102,6 +105,7 @@ fn workload(
     let with = with(sink, &fields, &mut read);
     let reads = fields.word(sink, "reads", ReadConsistency::ALL);
     read.reads = reads;
+    read.says_reads = fields.gives("reads");
     read.value_size = value_sizes.as_ref().map(ValueSizes::most);
     read.reads_at = fields.value_at("reads").clone();
     let needs_keys = |mix: &BTreeMap<Operation, u32>| {

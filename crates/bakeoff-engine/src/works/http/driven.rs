@@ -14,6 +14,7 @@ use super::answers::{Answers, Tally};
 use super::one::{OneConnection, Receiving};
 use super::source::Source;
 use super::streams::Streams;
+use crate::turns::Turns;
 use crate::work::{
     Done, IdleClose, Issued, NotIssued, OperationTiming, Pendings, Session, Success, Tag, Work,
 };
@@ -83,6 +84,7 @@ pub(super) struct HttpWork {
     timed: usize,
     /// This generator's share of the requests, and how many of them in a row go to one generator.
     share: (LoadShare, u64),
+    turns: Option<Arc<Turns>>,
 }
 
 impl HttpWork {
@@ -106,6 +108,7 @@ impl HttpWork {
             fresh: Vec::new(),
             timed: 0,
             share: (LoadShare::WHOLE, 1),
+            turns: None,
         }
     }
 
@@ -113,6 +116,11 @@ impl HttpWork {
     /// load's requests, so that no generator asks some of them alone.
     pub(super) fn owned(self, share: LoadShare, cycle: u64) -> Self {
         Self { share: (share, cycle.max(1)), ..self }
+    }
+
+    /// Has each client of a closed load ask these servers in turn.
+    pub(super) fn turning(self, turns: Option<Arc<Turns>>) -> Self {
+        Self { turns, ..self }
     }
 
     /// The receiver of the connections' responses.
@@ -148,6 +156,10 @@ impl Work for HttpWork {
 
     fn begins_short(&self) -> bool {
         true
+    }
+
+    fn turns(&self) -> Option<Arc<Turns>> {
+        self.turns.clone()
     }
 
     #[inline]

@@ -97,7 +97,11 @@ impl Expect {
 fn unexpected(status: u16, body: &[u8]) -> Failure {
     // NGINX, Go and Envoy say so of plain text on a port of TLS.
     let is_tls_port = status == 400 && contains(&body[..body.len().min(1000)], b"HTTPS");
-    let hint = if is_tls_port { " (this port speaks TLS: try `https://`)" } else { "" };
+    let hint = match status {
+        _ if is_tls_port => " (this port speaks TLS: try `https://`)",
+        301 | 302 | 303 | 307 | 308 => " (a redirect, which is not followed)",
+        _ => "",
+    };
     Failure::new(ErrorKind::Status, format!("status {status}{hint}{}", beginning(body)))
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bakeoff_core::template::Table;
 use bakeoff_wire::http1::Response;
 
 use super::request::Request;
@@ -19,7 +20,9 @@ pub(super) struct Requests {
     pub(super) rendered: Vec<(Vec<u8>, bool)>,
     /// Tells what becomes of each if the server closes the connection before it answers.
     pub(super) idle_closes: Vec<IdleClose>,
-    /// For each server places in `all`, over and over.
+    /// Places in `all`, over and over: by number those of a closed load, and all of a single server's.
+    pub(super) order: Vec<usize>,
+    /// The same for each server.
     pub(super) orders: Vec<Vec<usize>>,
     /// The server of each node: clients are spread over nodes, and a server may be several.
     pub(super) server_of: Vec<usize>,
@@ -28,6 +31,8 @@ pub(super) struct Requests {
     /// Whether a proxy is asked, which wants whole URLs.
     pub(super) by_proxy: bool,
     pub(super) pace: Option<ThinkTime>,
+    /// Values of their words.
+    pub(super) rows: Arc<Table>,
 }
 
 /// A closed load's pause before a client's next request.
@@ -35,30 +40,33 @@ pub type ThinkTime = Arc<dyn Fn(u32, Instant) -> Duration + Send + Sync>;
 
 /// Where a worker stands in the orders.
 pub(super) struct Order {
+    /// True if a request follows from its number: the same whatever the threads, and however quick the servers.
+    by_number: bool,
     next: Vec<usize>,
 }
 
 impl Order {
-    pub(super) fn new(requests: &Requests, worker: u32) -> Self {
-        Self { next: vec![worker as usize; requests.orders.len()] }
+    /// Begins the orders of a worker of an open or a closed load.
+    pub(super) fn new(requests: &Requests, worker: u32, is_open: bool) -> Self {
+        let servers = requests.orders.len();
+        Self { by_number: !is_open || servers == 1, next: vec![worker as usize; servers] }
     }
 
     /// The next request of a node.
     #[inline]
     pub(super) fn next(&mut self, requests: &Requests, node: usize, ticket: u64) -> usize {
+        if self.by_number {
+            let order = &requests.order;
+            return match order.len() {
+                1 => order[0],
+                length => order[(ticket % length as u64) as usize],
+            };
+        }
         let server = requests.server_of[node];
         let order = &requests.orders[server];
-        if order.len() == 1 {
-            return order[0];
-        }
-        let place = if requests.orders.len() == 1 {
-            (ticket % order.len() as u64) as usize // the same whatever the threads
-        } else {
-            let next = &mut self.next[server];
-            *next = (*next + 1) % order.len();
-            *next
-        };
-        order[place]
+        let next = &mut self.next[server];
+        *next = (*next + 1) % order.len();
+        order[*next]
     }
 }
 
@@ -116,8 +124,7 @@ pub(super) struct Fixed {
 }
 
 impl Fixed {
-    pub(super) fn new(requests: Arc<Requests>, worker: u32) -> Self {
-        let order = Order::new(&requests, worker);
+    pub(super) fn new(requests: Arc<Requests>, order: Order) -> Self {
         Self { requests, order }
     }
 }

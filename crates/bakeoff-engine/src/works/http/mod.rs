@@ -23,6 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::schedule::LoadShare;
+use bakeoff_core::template::Table;
 
 use serde::{Deserialize, Serialize};
 
@@ -38,15 +39,16 @@ pub use request::{
 pub use servers::{Detour, locate, tls_target};
 pub use source::{Batch, Body, HeaderList, Judged, OwnFields, RedirectError, Source, Stream};
 pub use url::{Url, UrlError};
-pub use words::{RequestWords, UnknownWord};
+pub use words::{RequestWords, UnknownWord, WordPlace};
 
+use crate::peer::Peer;
 use crate::tls::TlsOptions;
 use crate::together::Together;
-use crate::transport::Target;
+use crate::turns::Turns;
 use crate::work::IdleClose;
 use crate::{Connections, Drive, EngineError, Live, LoadError};
 use driven::HttpWork;
-use fixed::{Fixed, Requests, deal};
+use fixed::{Fixed, Order, Requests, deal};
 use worded::Worded;
 
 /// Bytes of a body that is looked at, over either version of HTTP.
@@ -89,6 +91,8 @@ pub struct Plan {
     pub proxy: Option<Url>,
     /// Where to connect to instead of some servers, whose names stay.
     pub detours: Vec<Detour>,
+    /// Values for the requests' words, a row for each request in turn.
+    pub rows: Arc<Table>,
 }
 
 /// The results of a load.
@@ -104,7 +108,8 @@ pub struct HttpOutcome {
 pub struct Ready {
     plan: Plan,
     requests: Arc<Requests>,
-    targets: Vec<Target>,
+    peers: Vec<Peer>,
+    turns: Option<Arc<Turns>>,
 }
 
 impl Plan {
@@ -120,30 +125,20 @@ impl Plan {
             pace: None,
             proxy: None,
             detours: Vec::new(),
+            rows: Arc::default(),
         }
     }
 
     /// Resolves names and sees that each server accepts a connection, so that what cannot work
     /// fails at once and says why.
     pub fn ready(self, keep_alive: bool) -> Result<Ready, LoadError> {
-        let mut servers: Vec<(&Url, u32)> = Vec::new();
-        let mut server_of_request = Vec::new();
-        for request in &self.requests {
-            let url = self.proxy.as_ref().unwrap_or(&request.url);
-            let same = |(known, _): &(&Url, u32)| {
-                (known.tls, &known.host, known.port) == (url.tls, &url.host, url.port)
-            };
-            let place = servers.iter().position(same).unwrap_or_else(|| {
-                servers.push((url, 0));
-                servers.len() - 1
-            });
-            servers[place].1 += request.weight;
-            server_of_request.push(place);
-        }
+        let (servers, server_of_request) = self.servers();
         let any_tls = servers.iter().any(|(url, _)| url.tls);
         let config = any_tls.then(|| self.tls.config(self.protocol)).transpose()?;
         let located = servers.iter().map(|(url, _)| locate(url, config.as_ref(), &self.detours));
         let located = located.collect::<Result<Vec<_>, _>>()?;
+        let weights: Vec<u32> = self.requests.iter().map(|request| request.weight).collect();
+        let order = deal(&weights);
         let orders = (0..servers.len()).map(|server| {
             let here: Vec<usize> =
                 (0..self.requests.len()).filter(|&of| server_of_request[of] == server).collect();
@@ -166,22 +161,51 @@ impl Plan {
             rendered: rendered.collect(),
             idle_closes: idle_closes.collect(),
             orders: orders.collect(),
+            order,
             server_of: server_of.clone(),
             keep_alive,
             follow_redirects: self.follow_redirects,
             by_proxy: self.proxy.is_some(),
             pace: self.pace.clone(),
+            rows: self.rows.clone(),
             all: self.requests.clone(),
         };
         let mut taken = vec![0; located.len()];
-        let targets = server_of.into_iter().map(|server| {
+        let peers = server_of.into_iter().map(|server| {
             let addresses = &located[server];
             taken[server] += 1;
             addresses[(taken[server] - 1) % addresses.len()].clone()
         });
-        let targets = targets.collect();
+        let peers = peers.collect();
         drop(servers);
-        Ok(Ready { requests: Arc::new(requests), targets, plan: self })
+        let leads_to = requests.order.iter().map(|&place| server_of_request[place]).collect();
+        let turns = Turns::new(leads_to, &requests.server_of).map(Arc::new);
+        Ok(Ready { requests: Arc::new(requests), peers, turns, plan: self })
+    }
+
+    /// Returns the servers, each with the weight of its requests, and the server of each request.
+    fn servers(&self) -> (Vec<(&Url, u32)>, Vec<usize>) {
+        let mut servers: Vec<(&Url, u32)> = Vec::new();
+        let mut server_of_request = Vec::new();
+        for request in &self.requests {
+            let url = self.proxy.as_ref().unwrap_or(&request.url);
+            let same = |(known, _): &(&Url, u32)| {
+                (known.tls, &known.host, known.port) == (url.tls, &url.host, url.port)
+            };
+            let place = servers.iter().position(same).unwrap_or_else(|| {
+                servers.push((url, 0));
+                servers.len() - 1
+            });
+            servers[place].1 += request.weight;
+            server_of_request.push(place);
+        }
+        (servers, server_of_request)
+    }
+
+    /// Returns how many connections these clients have at once: each client of a closed load has one to each server.
+    pub fn connections(&self, clients: u32, is_open: bool) -> u32 {
+        let each = if is_open { 1 } else { self.servers().0.len() as u32 };
+        clients.saturating_mul(each)
     }
 }
 
@@ -204,11 +228,15 @@ impl Ready {
         interrupted: &AtomicBool,
         progress: &mut dyn FnMut(&Live),
     ) -> Result<HttpOutcome, LoadError> {
-        self.expect_clients_at_all_servers(drive.clients)?;
+        let is_open = drive.arrivals.is_some();
+        if is_open {
+            self.expect_clients_at_all_servers(drive.clients)?;
+        }
         let requests = &self.requests;
         if requests.all.iter().all(|request| request.words.is_none()) {
             let fixed = &|share: LoadShare| -> Box<dyn Source> {
-                Box::new(Fixed::new(requests.clone(), share.index))
+                let order = Order::new(requests, share.index, is_open);
+                Box::new(Fixed::new(requests.clone(), order))
             };
             return self.drive_plan(drive, together, fixed, (interrupted, progress));
         }
@@ -216,7 +244,8 @@ impl Ready {
         let messages: Arc<[_]> =
             requests.all.iter().map(|request| request.message(None, keep_alive)).collect();
         let worded = &|share: LoadShare| -> Box<dyn Source> {
-            Box::new(Worded::new(requests.clone(), messages.clone(), share.index, drive.seed))
+            let order = Order::new(requests, share.index, is_open);
+            Box::new(Worded::new(requests.clone(), messages.clone(), order, drive.seed))
         };
         self.drive_plan(drive, together, worded, (interrupted, progress))
     }
@@ -229,13 +258,13 @@ impl Ready {
         (interrupted, progress): (&AtomicBool, &mut dyn FnMut(&Live)),
     ) -> Result<HttpOutcome, LoadError> {
         let Plan { protocol, capture, .. } = self.plan;
-        let cycle = self.requests.orders.iter().map(Vec::len).max().unwrap_or(1) as u64;
+        let cycle = self.requests.order.len() as u64;
         let work = &mut |share, answers| {
             HttpWork::new(source(share), protocol, drive, capture, answers)
                 .owned(drive.share, cycle)
+                .turning(self.turns.clone())
         };
-        let targets = &self.targets;
-        let driven = drive_works(targets, drive, together, work, interrupted, progress)?;
+        let driven = drive_works(&self.peers, drive, together, work, interrupted, progress)?;
         Ok(driven.0)
     }
 
@@ -253,8 +282,8 @@ impl Ready {
         let url = &self.requests.all[self.requests.orders[server][0]].url;
         Err(LoadError::Input(
             format!(
-                "none of {clients} clients falls to `{}://{}`: a client stays with one server, and they \
-                 are shared out by weight",
+                "none of {clients} clients falls to `{}://{}`: a client of an open load stays with one server, and \
+                 they are shared out by weight",
                 url.scheme(),
                 url.authority
             ),
@@ -267,7 +296,7 @@ impl Ready {
 /// HTTP/1.1 a batch has as many responses as the load has operations in flight. Returns the number of the first
 /// operation not begun, too.
 pub fn drive_sources(
-    (protocol, targets): (Protocol, &[Target]),
+    (protocol, peers): (Protocol, &[Peer]),
     drive: &Drive,
     together: Option<&Together>,
     sources: &mut dyn FnMut(LoadShare) -> Box<dyn Source>,
@@ -275,12 +304,12 @@ pub fn drive_sources(
     progress: &mut dyn FnMut(&Live),
 ) -> Result<(HttpOutcome, u64), EngineError> {
     let work = &mut |share, answers| HttpWork::new(sources(share), protocol, drive, 0, answers);
-    drive_works(targets, drive, together, work, interrupted, progress)
+    drive_works(peers, drive, together, work, interrupted, progress)
 }
 
 /// Drives work over HTTP. The loop is compiled here for all sources, with this crate's optimization.
 fn drive_works(
-    targets: &[Target],
+    peers: &[Peer],
     drive: &Drive,
     together: Option<&Together>,
     works: &mut dyn FnMut(LoadShare, Arc<Mutex<Answers>>) -> HttpWork,
@@ -289,7 +318,7 @@ fn drive_works(
 ) -> Result<(HttpOutcome, u64), EngineError> {
     let answers = Arc::new(Mutex::new(Answers::default()));
     let work = |share| works(share, answers.clone());
-    let driven = crate::drive(targets, drive, together, work, interrupted, progress)?;
+    let driven = crate::drive(peers, drive, together, work, interrupted, progress)?;
     let (mut measurement, next) = driven;
     let answers = std::mem::take(&mut *answers.lock().unwrap_or_else(PoisonError::into_inner));
     measurement.oddities = answers.oddities.iter().map(|odd| odd.text().to_owned()).collect();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use bakeoff_core::template::Template;
+use bakeoff_core::template::{Table, Template};
 
 use super::expect::Expect;
 use super::url::Url;
@@ -61,17 +61,18 @@ impl Request {
 
     /// Appends its HTTP/1.1 message. `target`: where it goes, if a redirect has led elsewhere.
     pub fn write_http1(&self, target: Option<&str>, keep_alive: bool, out: &mut Vec<u8>) {
-        self.message(target, keep_alive).write(&values(0, 0, 0), &mut Vec::new(), out);
+        let message = self.message(target, keep_alive);
+        message.write(&values(0, 0, 0, &Table::default()), &mut Vec::new(), out);
     }
 
     /// Returns its HTTP/1.1 message, whose words are to be written.
     pub(super) fn message(&self, target: Option<&str>, keep_alive: bool) -> Message {
         let words = self.words.as_deref();
-        let mut head = Template::verbatim(format!("{} ", self.method));
+        let mut start = Template::verbatim(format!("{} ", self.method));
         let changing = words.and_then(|words| words.target.clone()).filter(|_| target.is_none());
         let target = target.unwrap_or(&self.url.target);
-        head.append(changing.unwrap_or_else(|| Template::verbatim(target.to_owned())));
-        head.append(Template::verbatim(" HTTP/1.1\r\n".to_owned()));
+        start.append(changing.unwrap_or_else(|| Template::verbatim(target.to_owned())));
+        let mut head = Template::verbatim(" HTTP/1.1\r\n".to_owned());
         let mut header = |name: &str, value: Template| {
             head.append(Template::verbatim(format!("{name}: ")));
             head.append(value);
@@ -102,7 +103,7 @@ impl Request {
             None => MessageBody::Fixed(self.body.clone()),
         };
         let tail = if closes { "Connection: close\r\n\r\n" } else { "\r\n" };
-        Message { head, framing, tail, body }
+        Message { start, head, framing, tail, body }
     }
 
     fn header_value(&self, place: usize) -> Template {

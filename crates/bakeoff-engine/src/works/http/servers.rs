@@ -1,7 +1,8 @@
 //! Which servers a load goes to: addresses that answer, and how they are spoken to over TLS.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::net::TcpStream;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,9 +15,10 @@ use super::url::Url;
 use crate::LoadError;
 use crate::asking::shake_hands;
 use crate::own_limits::ports_exhausted;
+use crate::peer::{Address, Peer, look_up};
 use crate::tls::refusal::{self, Wording};
 use crate::tls::{TlsOptions, Trust};
-use crate::transport::{Target, TlsTarget};
+use crate::transport::TlsTarget;
 
 /// How long a first connection may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -53,57 +55,67 @@ pub fn locate(
     url: &Url,
     tls: Option<&Arc<ClientConfig>>,
     detours: &[Detour],
-) -> Result<Vec<Target>, LoadError> {
+) -> Result<Vec<Peer>, LoadError> {
     let authority = format!("{}://{}", url.scheme(), url.authority);
-    let detour = detours.iter().find(|one| one.is_for(url));
-    let (host, port) = detour.map_or((&*url.host, url.port), |one| (&*one.to.0, one.to.1));
-    let addresses: Vec<SocketAddr> = (host, port)
-        .to_socket_addrs()
-        .map_err(|error| {
-            LoadError::Unreachable(format!(
-                "`{host}` of `{authority}` has no address: {error}\nhint: is the name right?"
-            ))
-        })?
-        .collect();
-    let mut seen = io::Error::other("the name has no address");
-    let mut targets: Vec<Target> = Vec::new();
+    let detour = detours.iter().find(|one| one.is_for(url)).map(|one| &one.to);
+    let addresses = match detour {
+        None => addresses(&url.host, url.port, &authority)?,
+        Some(To::Host(host, port)) => addresses(host, *port, &authority)?,
+        Some(To::Unix(path)) => vec![Address::unix(path.clone())],
+    };
+    let mut seen = String::new();
+    let mut peers: Vec<Peer> = Vec::new();
     for address in addresses {
-        if targets.iter().any(|known| known.address == address) {
-            continue;
-        }
-        match TcpStream::connect_timeout(&address, CONNECT_WITHIN) {
+        match address.connect(CONNECT_WITHIN) {
             Ok(socket) => {
                 let tls = tls.filter(|_| url.tls).map(|config| tls_target(&url.host, config));
-                let target = Target { address, tls: tls.transpose()? };
-                if targets.is_empty() {
-                    check_protocol(socket, &target, &authority)?;
+                let peer = Peer { address, tls: tls.transpose()? };
+                if peers.is_empty() {
+                    check_protocol(socket, &peer, &authority)?;
                 }
-                targets.push(target);
+                peers.push(peer);
             }
             Err(error) => {
                 if let Some(why) = ports_exhausted(&error) {
                     return Err(LoadError::Machine(why));
                 }
-                seen = io::Error::new(error.kind(), format!("{address}: {error}"));
+                seen = format!("{address}: {error}");
             }
         }
     }
-    if targets.is_empty() {
+    if peers.is_empty() {
         return Err(LoadError::Unreachable(format!(
             "could not connect to `{authority}`: {seen}\nhint: is the server running, and does it \
              listen there?"
         )));
     }
-    Ok(targets)
+    Ok(peers)
 }
 
-/// A server that is connected to elsewhere than its URL says, as curl's `--connect-to` does it.
+/// Returns the addresses of a host.
+fn addresses(host: &str, port: u16, authority: &str) -> Result<Vec<Address>, LoadError> {
+    let found = look_up(host, port).map_err(|error| {
+        LoadError::Unreachable(format!(
+            "`{host}` of `{authority}` has no address: {error}\nhint: is the name right?"
+        ))
+    })?;
+    Ok(found.into_iter().map(|at| Address::of_host(host, at)).collect())
+}
+
+/// A server that is connected to elsewhere than its URL says, as curl's `--connect-to` and `--unix-socket` do it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Detour {
     /// Host and port of the URL; `None` stands for any.
     from: (Option<String>, Option<u16>),
-    /// Where its connections go instead.
-    to: (String, u16),
+    to: To,
+}
+
+/// Where connections go instead.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+enum To {
+    Host(String, u16),
+    /// The path of a Unix domain socket.
+    Unix(PathBuf),
 }
 
 impl Detour {
@@ -115,7 +127,13 @@ impl Detour {
         let port = if port.is_empty() { None } else { Some(port.parse().ok()?) };
         let to_port = to_port.parse().ok().filter(|port| *port > 0)?;
         let host = (!host.is_empty()).then(|| host.to_owned());
-        (!to.is_empty()).then(|| Self { from: (host, port), to: (to.to_owned(), to_port) })
+        let to = (!to.is_empty()).then(|| To::Host(to.to_owned(), to_port))?;
+        Some(Self { from: (host, port), to })
+    }
+
+    /// Has all connections go to a Unix domain socket.
+    pub fn to_unix_socket(path: PathBuf) -> Self {
+        Self { from: (None, None), to: To::Unix(path) }
     }
 
     fn is_for(&self, url: &Url) -> bool {
@@ -137,8 +155,8 @@ fn host_of(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Sees that a server will speak TLS, and HTTP/2 where that is asked for.
-fn check_protocol(socket: TcpStream, target: &Target, authority: &str) -> Result<(), LoadError> {
-    let Some(tls) = &target.tls else { return Ok(()) };
+fn check_protocol(socket: TcpStream, peer: &Peer, authority: &str) -> Result<(), LoadError> {
+    let Some(tls) = &peer.tls else { return Ok(()) };
     let agreed = agreed_protocol(socket, tls).map_err(|error| no_tls(authority, &error))?;
     let wants_http2 = tls.config.alpn_protocols.iter().any(|name| name == H2);
     if wants_http2 && agreed.as_deref() != Some(H2) {
@@ -178,7 +196,7 @@ pub fn tls_target(host: &str, config: &Arc<ClientConfig>) -> Result<TlsTarget, L
     let name = ServerName::try_from(host.to_owned()).map_err(|_| {
         LoadError::Input(format!("`{host}` is no name that a certificate could have"), None)
     })?;
-    Ok(TlsTarget { name, config: config.clone() })
+    Ok(TlsTarget::new(name, config.clone()))
 }
 
 #[cfg(test)]
@@ -191,7 +209,8 @@ mod tests {
         let detour = Detour::parse("a.example:80:127.0.0.1:8080").unwrap();
         assert!(detour.is_for(&url("http://A.example/")) && !detour.is_for(&url("http://b/")));
         assert!(!detour.is_for(&url("https://a.example/")));
-        assert_eq!(Detour::parse("::[::1]:9").unwrap().to, ("::1".to_owned(), 9));
+        assert_eq!(Detour::parse("::[::1]:9").unwrap().to, To::Host("::1".to_owned(), 9));
+        assert!(Detour::to_unix_socket("/s".into()).is_for(&url("https://a.example/")));
         assert!(Detour::parse("::h:9").unwrap().is_for(&url("http://b/")));
         for wrong in ["", "a", "a:1", "a:1:b", "a:x:b:2", "a:1::2", "a:1:b:0", "[::1:1:b:2"] {
             assert_eq!(Detour::parse(wrong), None, "{wrong}");

@@ -10,31 +10,36 @@ use bakeoff_core::template::{self, Template};
 use super::fixed::{Order, Requests};
 use super::request::Request;
 use super::source::{Batch, Body, HeaderList, OwnFields, Source, Stream};
-use super::words::{HEAD_SALT, HEADERS_SALT, Message, RequestWords, UnknownWord, values};
+use super::words::{
+    HEADERS_SALT, Message, RequestWords, TARGET_SALT, UnknownWord, WordPlace, values,
+};
 use crate::work::{Failure, NotIssued};
 
 impl Request {
-    /// Looks for words in path, query, headers and body. Those that stand for nothing stay as they are: of URL and
-    /// headers they are returned, while bodies have braces of their own.
-    pub fn read_words(&mut self) -> Vec<UnknownWord> {
+    /// Looks for words in path, query, headers and body; `columns` are those of a table. Those that stand for nothing
+    /// stay as they are and are returned. Bodies have braces of their own: only `{name:json}` is meant for a word there.
+    pub fn read_words(&mut self, columns: &[String]) -> Vec<UnknownWord> {
         let mut unknown = Vec::new();
-        let mut read = |text: &mut String, header: Option<&str>| {
-            let (template, others) = Template::parse_known(text);
-            let header = header.map(str::to_owned);
-            unknown.extend(
-                others.into_iter().map(|word| UnknownWord { word, header: header.clone() }),
-            );
+        let mut read = |text: &mut String, place: WordPlace| {
+            let (template, mut others) = Template::parse_known(text, columns);
+            if place == WordPlace::Body {
+                others.retain(|word| word.ends_with(":json}"));
+            }
+            unknown
+                .extend(others.into_iter().map(|word| UnknownWord { word, place: place.clone() }));
             changing(template, text)
         };
         let mut words = RequestWords {
-            target: read(&mut self.url.target, None),
-            headers: self.headers.iter_mut().map(|(name, value)| read(value, Some(name))).collect(),
+            target: read(&mut self.url.target, WordPlace::Url),
+            headers: (self.headers.iter_mut())
+                .map(|(name, value)| read(value, WordPlace::Header(name.clone())))
+                .collect(),
             body: None,
         };
         // Bytes that are no text have no words.
         if let Ok(text) = str::from_utf8(&self.body) {
             let mut text = text.to_owned();
-            words.body = changing(Template::parse_known(&text).0, &mut text);
+            words.body = read(&mut text, WordPlace::Body);
             self.body = text.into_bytes();
         }
         let any = words.target.is_some()
@@ -71,10 +76,9 @@ impl Worded {
     pub(super) fn new(
         requests: Arc<Requests>,
         messages: Arc<[Message]>,
-        worker: u32,
+        order: Order,
         seed: u64,
     ) -> Self {
-        let order = Order::new(&requests, worker);
         let (body, path, fields) = (Vec::new(), Vec::new(), Vec::new());
         Self { requests, messages, order, seed, body, path, fields, field_ends: Vec::new() }
     }
@@ -97,7 +101,8 @@ impl Source for Worded {
         out: &mut Vec<u8>,
     ) -> Result<Batch, NotIssued> {
         let operation = self.order.next(&self.requests, node, ticket);
-        self.messages[operation].write(&values(client, ticket, self.seed), &mut self.body, out);
+        let values = values(client, ticket, self.seed, &self.requests.rows);
+        self.messages[operation].write(&values, &mut self.body, out);
         let is_head = self.requests.all[operation].is_head();
         let idle_close = self.requests.idle_closes[operation];
         Ok(Batch { operation, responses: 1, is_head, idle_close })
@@ -109,14 +114,14 @@ impl Source for Worded {
 
     fn stream(&mut self, client: u32, node: usize, ticket: u64) -> Result<Stream<'_>, NotIssued> {
         let operation = self.order.next(&self.requests, node, ticket);
-        let values = values(client, ticket, self.seed);
         let Self { requests, messages, body, path, fields, field_ends, .. } = self;
+        let values = values(client, ticket, self.seed, &requests.rows);
         let request = &requests.all[operation];
         let words = request.words.as_deref();
         let target = words.and_then(|words| words.target.as_ref());
         path.clear();
         if let Some(target) = target {
-            target.write(&values, HEAD_SALT, template::verbatim, path);
+            target.write(&values, TARGET_SALT, template::percent_encoded, path);
         }
         fields.clear();
         field_ends.clear();
@@ -154,6 +159,8 @@ impl Source for Worded {
 
 #[cfg(test)]
 mod tests {
+    use bakeoff_core::template::Table;
+
     use super::*;
     use crate::work::IdleClose;
     use crate::works::http::{Url, parse_header};
@@ -166,10 +173,15 @@ mod tests {
         request
     }
 
+    fn users() -> Table {
+        let rows = ["ann", "b \"b"].map(|user| vec![user.to_owned()]);
+        Table { columns: vec!["user".to_owned()], rows: rows.into() }
+    }
+
     fn sent(request: &Request, client: u32, sequence: u64) -> String {
         let mut out = Vec::new();
         let message = request.message(None, true);
-        message.write(&values(client, sequence, 1), &mut Vec::new(), &mut out);
+        message.write(&values(client, sequence, 1, &users()), &mut Vec::new(), &mut out);
         String::from_utf8(out).unwrap()
     }
 
@@ -177,7 +189,7 @@ mod tests {
     fn words_differ_from_request_to_request_in_all_parts() {
         let mut request =
             request("http://a/{sequence}?by={client}", "X-Id: n{sequence}", b"[{sequence}]");
-        assert_eq!(request.read_words(), []);
+        assert_eq!(request.read_words(&[]), []);
         let text = sent(&request, 3, 99);
         assert!(text.starts_with("POST /99?by=3 HTTP/1.1\r\nHost: a\r\n"), "{text}");
         assert!(text.contains("\r\nX-Id: n99\r\nContent-Length: 4\r\n\r\n[99]"), "{text}");
@@ -187,28 +199,49 @@ mod tests {
 
     #[test]
     fn braces_without_a_meaning_are_sent_as_they_were_written() {
-        let mut request = request("http://a/{id}/{{client}}", "X-Id: {who}", b"{viewer{login}}");
-        let unknown = request.read_words();
-        let seen: Vec<(&str, Option<&str>)> =
-            unknown.iter().map(|one| (one.word.as_str(), one.header.as_deref())).collect();
-        assert_eq!(seen, [("{id}", None), ("{who}", Some("X-Id"))]);
+        let body = b"{viewer{login}} {page:2} {usr:json}";
+        let mut request = request("http://a/{id}/{{client}}", "X-Id: {who}", body);
+        let unknown = request.read_words(&users().columns);
+        let seen: Vec<(&str, &WordPlace)> =
+            unknown.iter().map(|one| (one.word.as_str(), &one.place)).collect();
+        let header = WordPlace::Header("X-Id".to_owned());
+        let expected =
+            [("{id}", &WordPlace::Url), ("{who}", &header), ("{usr:json}", &WordPlace::Body)];
+        assert_eq!(seen, expected);
         assert_eq!(request.words, None, "it never changes");
         let text = sent(&request, 0, 0);
         assert!(text.starts_with("POST /{id}/{client} HTTP/1.1\r\n"), "{text}");
-        assert!(text.contains("X-Id: {who}\r\n") && text.ends_with("{viewer{login}}"), "{text}");
+        assert!(text.contains("X-Id: {who}\r\n") && text.ends_with(" {usr:json}"), "{text}");
+    }
+
+    #[test]
+    fn values_of_a_row_are_escaped_as_their_place_needs_it() {
+        let mut request =
+            request("http://a/{user}", "X-Id: {user}", b"{\"user\": \"{user:json}\", {user}}");
+        assert_eq!(request.read_words(&users().columns), []);
+        let text = sent(&request, 0, 1);
+        assert!(text.starts_with("POST /b%20%22b HTTP/1.1\r\n"), "{text}");
+        assert!(text.contains("\r\nX-Id: b \"b\r\n"), "{text}");
+        assert!(text.ends_with("{\"user\": \"b \\\"b\", b \"b}"), "{text}");
+        assert!(sent(&request, 0, 2).starts_with("POST /ann HTTP/1.1\r\n"));
+        let words = request.words.as_ref().unwrap();
+        assert_eq!(words.check_headers(&request, &users()), Ok(()));
+        let broken = Table { rows: vec![vec!["a\r\nb".to_owned()]], ..users() };
+        let told = words.check_headers(&request, &broken).unwrap_err();
+        assert!(told.contains("header `X-Id`"), "{told}");
     }
 
     #[test]
     fn bytes_that_are_no_text_are_sent_unchanged() {
         let mut request = request("http://a/", "X: y", b"\xff{client}");
-        assert!(request.read_words().is_empty());
+        assert!(request.read_words(&[]).is_empty());
         assert_eq!((request.words.is_none(), &request.body[..]), (true, &b"\xff{client}"[..]));
     }
 
     #[test]
     fn random_words_follow_from_the_seed_and_are_known_to_be_drawn() {
         let mut request = request("http://a/{random:4}", "X: {random:4}", b"");
-        request.read_words();
+        request.read_words(&[]);
         assert!(request.words.as_ref().is_some_and(|words| words.is_random()));
         assert_eq!(sent(&request, 0, 5), sent(&request, 1, 5));
         assert_ne!(sent(&request, 0, 5), sent(&request, 0, 6));
@@ -218,11 +251,12 @@ mod tests {
     fn http2_is_given_what_differs_apart_from_what_does_not() {
         let mut request = request("http://a/{sequence}", "X-Id: n{client}", b"[{sequence}]");
         request.headers.push(parse_header("X-Fixed: same").unwrap());
-        request.read_words();
+        request.read_words(&[]);
         let messages = vec![request.message(None, true)].into();
         let requests = Arc::new(Requests {
             all: vec![request],
             rendered: Vec::new(),
+            order: vec![0],
             orders: vec![vec![0]],
             server_of: vec![0],
             idle_closes: vec![IdleClose::Reissued],
@@ -230,8 +264,10 @@ mod tests {
             follow_redirects: false,
             by_proxy: false,
             pace: None,
+            rows: Arc::default(),
         });
-        let mut source = Worded::new(requests, messages, 0, 1);
+        let order = Order::new(&requests, 0, false);
+        let mut source = Worded::new(requests, messages, order, 1);
         let list = source.header_lists(0).remove(0).unwrap();
         let names: Vec<&str> = list.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, [":method", ":scheme", ":authority", "user-agent", "x-fixed"]);

@@ -7,10 +7,12 @@
 
 use std::io::Write as _;
 
-use bakeoff_core::template::{self, Template, Word, WordValues};
+use bakeoff_core::template::{self, Table, Template, Word, WordValues};
+
+use super::request::Request;
 
 /// Tells the random words of a request's parts apart; those of HTTP/2's headers begin after them.
-pub(super) const HEAD_SALT: u64 = 0;
+pub(super) const TARGET_SALT: u64 = 0;
 const BODY_SALT: u64 = 1;
 pub(super) const HEADERS_SALT: u64 = 2;
 
@@ -30,8 +32,19 @@ pub struct RequestWords {
 pub struct UnknownWord {
     /// With its braces.
     pub word: String,
-    /// The header that it is in; `None`: the URL.
-    pub header: Option<String>,
+    /// The part of the request that holds it.
+    pub place: WordPlace,
+}
+
+/// A part of a request that may hold words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WordPlace {
+    /// Path and query.
+    Url,
+    /// The header of this name.
+    Header(String),
+    /// The body.
+    Body,
 }
 
 impl RequestWords {
@@ -40,11 +53,24 @@ impl RequestWords {
         let all = self.target.iter().chain(self.headers.iter().flatten()).chain(&self.body);
         all.flat_map(Template::words).any(|word| matches!(word, Word::Random(_)))
     }
+
+    /// Refuses headers of `request` that take a value of the table which would end their line.
+    ///
+    /// # Errors
+    /// Names the header, the row and the column.
+    pub fn check_headers(&self, request: &Request, table: &Table) -> Result<(), String> {
+        let headers = request.headers.iter().zip(&self.headers);
+        headers
+            .filter_map(|((name, _), template)| Some((name, template.as_ref()?)))
+            .try_for_each(|(name, template)| table.check_header(name, template))
+    }
 }
 
 /// The HTTP/1.1 message of a request, as far as it is known before it is sent.
 pub(super) struct Message {
-    /// From the method to the last of the user's headers.
+    /// Method and target.
+    pub(super) start: Template,
+    /// From there to the last of the user's headers.
     pub(super) head: Template,
     /// How it says where its body ends.
     pub(super) framing: Framing,
@@ -90,7 +116,8 @@ impl MessageBody {
 impl Message {
     /// Appends the message of one request; `room` is for its body.
     pub(super) fn write(&self, values: &WordValues<'_>, room: &mut Vec<u8>, out: &mut Vec<u8>) {
-        self.head.write(values, HEAD_SALT, template::verbatim, out);
+        self.start.write(values, TARGET_SALT, template::percent_encoded, out);
+        self.head.write(values, HEADERS_SALT, template::verbatim, out);
         let body = self.body.bytes(values, room);
         // Writing into a vector cannot fail.
         let _ = match self.framing {
@@ -112,6 +139,6 @@ impl Message {
 }
 
 /// Returns what the words of a request stand for.
-pub(super) fn values(client: u32, sequence: u64, seed: u64) -> WordValues<'static> {
-    WordValues { key: 0, sequence, client, seed, row: &[] }
+pub(super) fn values(client: u32, sequence: u64, seed: u64, table: &Table) -> WordValues<'_> {
+    WordValues { key: 0, sequence, client, seed, row: table.row(sequence) }
 }

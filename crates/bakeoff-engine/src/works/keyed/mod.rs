@@ -32,8 +32,8 @@ use self::halves::{Halves, Next, Step};
 pub use self::shared::{Keyed, Ledger, StalenessTracking};
 use self::source::FINDINGS_EXAMPLES_MAX;
 pub use self::source::{Findings, Source};
+use crate::peer::Peer;
 use crate::together::Together;
-use crate::transport::Target;
 use crate::work::{
     Done, Failure, IdleClose, Issued, NotIssued, Pendings, Session, Success, Tag, Work,
 };
@@ -153,14 +153,14 @@ pub struct KvWork {
 /// measured and the number of the first operation not begun. The loop is compiled here for all systems, with this
 /// crate's optimization.
 pub fn drive(
-    targets: &[Target],
+    peers: &[Peer],
     drive: &Drive,
     together: Option<&Together>,
     works: &mut dyn FnMut(LoadShare) -> KvWork,
     interrupted: &AtomicBool,
     progress: &mut dyn FnMut(&Live),
 ) -> Result<(Measurement, u64), EngineError> {
-    crate::drive(targets, drive, together, works, interrupted, progress)
+    crate::drive(peers, drive, together, works, interrupted, progress)
 }
 
 /// State of an operation until its answer.

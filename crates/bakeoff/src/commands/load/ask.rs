@@ -11,7 +11,7 @@ use bakeoff_core::condition::Condition;
 use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::schedule::{RateProfile, Spacing};
 use bakeoff_core::search::least_rate;
-use bakeoff_core::study::Stop;
+use bakeoff_core::study::{Stop, usual_warmup};
 use bakeoff_core::units::{count_text, harmless};
 use bakeoff_engine::tls::{Pem, TlsOptions};
 use bakeoff_engine::works::http::{Detour, Plan, Protocol, Request};
@@ -29,8 +29,6 @@ const CLIENTS_OPEN: u32 = 256;
 /// The default length of a load, and of each rate of a search.
 const TIME: Duration = Duration::from_secs(10);
 const TIME_OF_A_TRY: Duration = Duration::from_secs(5);
-/// The default warm-up of each rate of a search.
-const WARMUP_OF_A_TRY: Duration = Duration::from_secs(1);
 /// The default first rate of a search.
 const FIRST_RATE: f64 = 1000.0;
 
@@ -63,7 +61,8 @@ pub(super) fn read(args: &LoadArgs) -> Result<Asked, Failure> {
         Some(path) => requests::from_file(args, path)?,
         None => requests::from_urls(args)?,
     };
-    let warnings = requests::read_words(&mut requests);
+    let (table, rows) = requests::rows(args)?;
+    let warnings = requests::read_words(&mut requests, &table)?;
     let course = course(args)?;
     let spacing = match args.open.arrivals.unwrap_or(Spread::Constant) {
         Spread::Constant => Spacing::Constant,
@@ -81,14 +80,20 @@ pub(super) fn read(args: &LoadArgs) -> Result<Asked, Failure> {
             }),
             insecure: args.connection.insecure,
         },
-        detours: detours(&args.connection.connect_to)?,
+        detours: match &args.connection.unix_socket {
+            Some(path) => vec![Detour::to_unix_socket(path.clone())],
+            None => detours(&args.connection.connect_to)?,
+        },
+        rows: table.into(),
         ..Plan::new(requests)
     };
     let settings = Settings {
         requests: plan.requests.iter().map(request_shown).collect(),
+        rows,
         course,
         spacing,
         http2: plan.protocol == Protocol::Two,
+        unix_socket: args.connection.unix_socket.as_ref().map(|path| path.display().to_string()),
         insecure: plan.tls.insecure,
         is_random: plan.requests.iter().flat_map(|one| &one.words).any(|words| words.is_random()),
         drive,
@@ -198,7 +203,12 @@ fn drive(args: &LoadArgs, course: &Course) -> Result<Drive, Failure> {
     if time.is_zero() {
         return Err(bad("`--for` is no time at all", "give `--for 10s`"));
     }
-    let usual_warmup = if searching { WARMUP_OF_A_TRY } else { Duration::ZERO };
+    let stop = args.load.requests.map_or(Stop::After(time), Stop::Operations);
+    let usual_warmup = match course {
+        // Its beginning is one.
+        Course::Ramp(_) => Duration::ZERO,
+        _ => usual_warmup(stop, 1, searching),
+    };
     Ok(Drive {
         clients,
         in_flight: args.load.in_flight.unwrap_or(1),
@@ -210,7 +220,7 @@ fn drive(args: &LoadArgs, course: &Course) -> Result<Drive, Failure> {
         arrivals: None,
         spin: args.open.precision.unwrap_or(Duration::ZERO),
         warmup: args.load.warmup.unwrap_or(usual_warmup),
-        stop: args.load.requests.map_or(Stop::After(time), Stop::Operations),
+        stop,
         timeout: args.load.timeout,
         seconds: Seconds::Told,
         threads,

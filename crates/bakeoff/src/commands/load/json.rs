@@ -69,6 +69,7 @@ pub(super) fn opening(settings: &Settings) -> Map<String, Value> {
         "settings".into(),
         json!({
             "requests": requests,
+            "rows": settings.rows,
             "load": settings.arrivals(),
             "rate": settings.rate(),
             "steps": settings.steps(),
@@ -76,6 +77,7 @@ pub(super) fn opening(settings: &Settings) -> Map<String, Value> {
             "clients": drive.clients,
             "threads": drive.threads,
             "in_flight": drive.in_flight,
+            "unix_socket": settings.unix_socket,
             "insecure": settings.insecure,
             "http": if settings.http2 { 2 } else { 1 },
             "keep_alive": settings.keep_alive(),
@@ -115,6 +117,10 @@ fn part(part: &Part, settings: &Settings, peak_rss_bytes: Option<u64>) -> Map<St
             })
         }));
     }
+    let addresses = measurement.addresses.iter().map(|used| {
+        json!({"address": harmless(&used.address), "name": used.name, "since_seconds": used.since})
+    });
+    let addresses: Vec<Value> = addresses.collect();
     let statuses: Map<String, Value> =
         part.statuses.iter().map(|(status, count)| (status.to_string(), (*count).into())).collect();
     let by_request: Vec<Value> = match settings.requests.as_slice() {
@@ -135,6 +141,8 @@ fn part(part: &Part, settings: &Settings, peak_rss_bytes: Option<u64>) -> Map<St
         "reissued": measurement.reissued,
         "closed_idle": measurement.closed_idle,
         "oddities": measurement.oddities,
+        "addresses": addresses,
+        "delayed_ack_share": measurement.delayed_acks().map(|found| found.share),
         "connection_errors": measurement.connection_errors.count,
         "silences": measurement.silences,
         "stalled_share": measurement.stood_still().unwrap_or(0.0),

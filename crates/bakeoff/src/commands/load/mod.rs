@@ -69,8 +69,10 @@ fn judged(
     let mut asked = ask::read(args)?;
     asked.warnings.iter().for_each(|warning| messages::warn(warning));
     let on = args.load.on.as_deref();
-    let own_clients = if on.is_some() { 0 } else { asked.settings.drive.clients };
-    let open_files = bakeoff_engine::open_files::raise_for(own_clients)?;
+    let (clients, is_open) =
+        (asked.settings.drive.clients, asked.settings.course != Course::Closed);
+    let own = if on.is_some() { 0 } else { asked.plan.connections(clients, is_open) };
+    let open_files = bakeoff_engine::open_files::raise_for(own)?;
     let driver = Driver::new(&asked, on, interrupted)?;
     if args.load.threads.is_none() {
         asked.settings.drive.threads = driver.threads(&asked.settings.drive);

@@ -92,7 +92,10 @@ impl<'a> Recorded<'a> {
         let system = &study.systems[0];
         let kind = systems::by_kind(&system.kind).expect("it is in the registry");
         let endpoint = |one: &Endpoint| format!("{}:{}", one.host, one.port);
-        let endpoints: Vec<String> = system.endpoints().iter().map(endpoint).collect();
+        let endpoints: Vec<String> = match &settings.unix_socket {
+            Some(path) => vec![format!("unix:{path}")],
+            None => system.endpoints().iter().map(endpoint).collect(),
+        };
         let record = SystemRecord {
             name: system.name.clone(),
             kind: system.kind.clone(),
@@ -288,7 +291,7 @@ fn study(asked: &Asked) -> Study {
             keys: Keys { count: 1, size: 64, order: KeyOrder::Same, per_directory: 0 },
             payload: Payload::Request(match &settings.requests[..] {
                 [one] => request(one, settings),
-                _ => HttpRequest { http2: settings.http2, ..HttpRequest::default() },
+                _ => of_all(settings),
             }),
             with: BTreeMap::new(),
             reads: ReadConsistency::Linearizable,
@@ -316,9 +319,14 @@ fn request(shown: &RequestShown, settings: &Settings) -> HttpRequest {
         method: shown.method.clone(),
         path,
         headers: shown.header_names.iter().map(hidden).collect(),
-        http2: settings.http2,
-        ..HttpRequest::default()
+        ..of_all(settings)
     }
+}
+
+/// Describes what all requests share.
+fn of_all(settings: &Settings) -> HttpRequest {
+    let rows = settings.rows.clone().map(Box::new);
+    HttpRequest { http2: settings.http2, rows, ..HttpRequest::default() }
 }
 
 /// Describes the load as the loads of a study: one, or one for each step.

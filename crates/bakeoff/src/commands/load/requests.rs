@@ -9,10 +9,14 @@ use std::io::Read as _;
 use std::path::Path;
 
 use bakeoff_core::secrets;
+use bakeoff_core::stats::and;
 use bakeoff_core::statuses::Statuses;
+use bakeoff_core::study::Rows;
+use bakeoff_core::template::Table;
 use bakeoff_core::units::plural;
 use bakeoff_engine::works::http::{
-    Expect, ExpectBody, Request, UnknownWord, Url, check_headers, parse_header, parse_method,
+    Expect, ExpectBody, Request, UnknownWord, Url, WordPlace, check_headers, parse_header,
+    parse_method,
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -20,6 +24,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::targets;
 use crate::cli::LoadArgs;
 use crate::failure::Failure;
+use crate::rows::RowTable;
 
 pub(super) fn from_urls(args: &LoadArgs) -> Result<Vec<Request>, Failure> {
     let body = match (&args.requests.body, &args.requests.body_file) {
@@ -134,19 +139,44 @@ pub(super) fn from_file(args: &LoadArgs, path: &Path) -> Result<Vec<Request>, Fa
 const FILE_HINT: &str =
     "a request is `[WEIGHT] METHOD URL`, below it `Name: value` headers and `@FILE` for the body";
 
-/// Reads the words of all requests, and returns a warning for each that stands for nothing.
-pub(super) fn read_words(requests: &mut [Request]) -> Vec<String> {
+/// Reads the table of `--rows`, and names its file; the table is empty if there is none.
+pub(super) fn rows(args: &LoadArgs) -> Result<(Table, Option<Rows>), Failure> {
+    let Some(path) = &args.requests.rows else { return Ok((Table::default(), None)) };
+    let file = path.display().to_string();
+    let RowTable { table, sha256 } = RowTable::read(&file).map_err(|error| {
+        Failure::input(
+            format!("`--rows`: {error}"),
+            "give a CSV file whose first row names the columns",
+        )
+    })?;
+    Ok((table, Some(Rows { file, sha256: Some(sha256) })))
+}
+
+/// Reads the words of all requests, which may name columns of `table`, and returns a warning for each that stands for
+/// nothing.
+pub(super) fn read_words(requests: &mut [Request], table: &Table) -> Result<Vec<String>, Failure> {
+    let columns = table.columns.iter().map(|column| format!("`{{{column}}}`"));
+    let known = ["`{sequence}`", "`{client}`", "`{random:8}`"].map(str::to_owned);
+    let known = and(&known.into_iter().chain(columns).collect::<Vec<_>>());
     let mut warnings = BTreeSet::new();
     for request in requests {
-        warnings.extend(request.read_words().into_iter().map(|UnknownWord { word, header }| {
-            let place = header.map_or("the URL".to_owned(), |name| format!("header `{name}`"));
-            format!(
-                "`{word}` in {place} is sent as it stands: the words that differ from request to request are \
-                 `{{sequence}}`, `{{client}}` and `{{random:8}}`"
-            )
-        }));
+        for UnknownWord { word, place } in request.read_words(&table.columns) {
+            let place = match place {
+                WordPlace::Url => "the URL".to_owned(),
+                WordPlace::Header(name) => format!("header `{name}`"),
+                WordPlace::Body => "the body".to_owned(),
+            };
+            warnings.insert(format!(
+                "`{word}` in {place} is sent as it stands: the words that differ from request to request are {known}"
+            ));
+        }
+        if let Some(words) = &request.words {
+            words.check_headers(request, table).map_err(|what| {
+                Failure::input(format!("`--rows`: {what}"), "take the line breaks out of the file")
+            })?;
+        }
     }
-    warnings.into_iter().collect()
+    Ok(warnings.into_iter().collect())
 }
 
 /// Gives requests their rows in tables: no two may be the same, since figures are kept by name.

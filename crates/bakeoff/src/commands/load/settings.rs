@@ -6,6 +6,7 @@
 
 use bakeoff_core::condition::Condition;
 use bakeoff_core::schedule::Spacing;
+use bakeoff_core::study::Rows;
 use bakeoff_engine::{Connections, Drive};
 
 use crate::cli::Ramp;
@@ -14,10 +15,14 @@ use crate::cli::Ramp;
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub(super) requests: Vec<RequestShown>,
+    /// The file with values for the requests' words.
+    pub(super) rows: Option<Rows>,
     pub(super) course: Course,
     /// The distances between requests of an open load.
     pub(super) spacing: Spacing,
     pub(super) http2: bool,
+    /// The path of the Unix domain socket that all connections go to.
+    pub(super) unix_socket: Option<String>,
     /// Whether any certificate is accepted.
     pub(super) insecure: bool,
     /// Whether requests have words that are drawn at random.

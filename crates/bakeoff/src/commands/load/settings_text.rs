@@ -4,7 +4,7 @@
 
 use bakeoff_core::schedule::Spacing;
 use bakeoff_core::study::Stop;
-use bakeoff_core::units::{duration_text, plural, rate_text};
+use bakeoff_core::units::{duration_text, harmless, plural, rate_text};
 
 use super::page::Page;
 use super::settings::{Course, Settings};
@@ -31,6 +31,9 @@ fn load_text(settings: &Settings) -> String {
     let mut parts = vec![load, plural(u64::from(drive.clients), "client")];
     if settings.http2 {
         parts.push(format!("HTTP/2 with {} in flight each", drive.in_flight));
+    }
+    if let Some(path) = &settings.unix_socket {
+        parts.push(format!("over the Unix socket {}", harmless(path)));
     }
     if settings.insecure {
         parts.push("certificates not checked".to_owned());

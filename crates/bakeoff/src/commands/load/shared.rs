@@ -21,7 +21,7 @@ use crate::generators::requests::HttpOrder;
 use crate::machines::watch::Watch;
 use crate::machines::{self, Machines};
 
-/// Most bytes of bodies that are sent to each generator.
+/// Most bytes of bodies and of rows that are sent to each generator.
 const BODIES_MAX: usize = 32 << 20;
 /// Time between two looks at what generators and their machines do.
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
@@ -133,10 +133,13 @@ fn refuse_unshareable(asked: &Asked, generators: usize) -> Result<(), Failure> {
         ));
     }
     let bodies: usize = asked.plan.requests.iter().map(|request| request.body.len()).sum();
-    if bodies > BODIES_MAX {
+    let rows: usize = asked.plan.rows.rows.iter().flatten().map(String::len).sum();
+    if bodies + rows > BODIES_MAX {
         let max = BODIES_MAX >> 20;
         return Err(Failure::input(
-            format!("bodies of {bodies} bytes cannot be sent to generators: {max} MiB at most"),
+            format!(
+                "bodies of {bodies} bytes and rows of {rows} bytes cannot be sent to generators: {max} MiB at most"
+            ),
             "give smaller ones, or load from one machine without `--on`",
         ));
     }

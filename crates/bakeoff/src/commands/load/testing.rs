@@ -95,9 +95,11 @@ pub(super) fn settings() -> Settings {
             body_bytes: 0,
             weight: 1,
         }],
+        rows: None,
         course: Course::Rate(1000.0),
         spacing: Spacing::Constant,
         http2: false,
+        unix_socket: None,
         insecure: false,
         is_random: false,
         drive: Drive {

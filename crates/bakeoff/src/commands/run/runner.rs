@@ -32,7 +32,7 @@ use crate::failure::Failure;
 use crate::machines::{self, Machines};
 use crate::progress::Progress;
 use crate::trial::baseline::{self, BaselineOrder, Generator};
-use crate::trial::{self, TrialContext, rights};
+use crate::trial::{self, TrialContext, connections, rights};
 
 /// Returns the seed of a run, a fresh one where none is given, and the order that follows from it.
 pub(crate) fn order(study: &Study, seed: Option<u64>) -> (u64, Vec<Trial>) {
@@ -92,6 +92,7 @@ impl Runner<'_> {
             self.options.shared_machine || environment::is_machine_shared();
         if machines.is_none() {
             rights::check(&study, &prepared.contenders, self.interrupted)?;
+            connections::check_running(&study, &prepared.contenders, self.interrupted)?;
         }
         if let Some(machines) = &machines {
             contenders::send_programs(&prepared.contenders, machines)?;
@@ -339,12 +340,17 @@ impl Runner<'_> {
                 }
                 (false, _) => Vec::new(),
             };
+            if begins_round {
+                progress.round_begins(began.elapsed());
+            }
+            let began = clock::now();
             let record = trial::run(&mut context, contender, trial, self.reporter);
             let record = TrialRecord { baseline_appends, ..record };
             progress.ended(&record, began.elapsed());
             let rest = &trials[place + 1..];
             if let Some(why) = start_failures.note(&record) {
                 let left = rest.iter().filter(|one| one.system == trial.system).count();
+                progress.gives_up(&trial.system);
                 self.reporter.report(&Event::GivenUp { system: &trial.system, left, why });
             }
             let left = progress.left(rest);

@@ -52,6 +52,7 @@ impl StartFailures {
                 "not tried: it failed to start twice: {}",
                 row.why
             )),
+            not_tried: true,
             ..begun(trial, bakeoff_clock::wall::utc_now())
         })
     }
@@ -102,8 +103,9 @@ mod tests {
         assert!(failures.not_tried(&failed("").trial).is_none());
         let second = failed("`kv-1` at port 27: exited with code 1");
         assert!(failures.note(&second).is_some_and(|why| why.contains("exited with code 1")));
-        let told = failures.not_tried(&second.trial).map(|record| record.outcome);
-        let Some(TrialOutcome::Failed(why)) = told else { panic!("{told:?}") };
+        let record = failures.not_tried(&second.trial).unwrap();
+        let TrialOutcome::Failed(why) = record.outcome else { panic!("{:?}", record.outcome) };
+        assert!(record.not_tried, "counted as skipped");
         assert!(why.starts_with("not tried: it failed to start twice: `kv-1`"), "{why}");
         assert!(failures.not_tried(&ended("other", TrialOutcome::Completed).trial).is_none());
     }

@@ -240,11 +240,30 @@ impl Kubectl {
         Some(format!("{} {} {}", word("type"), word("reason"), word("message")))
     }
 
+    /// Returns the words that mend a missing namespace of the places file; `None` if it is there, or may not be looked at.
+    pub(super) fn namespace_remedy(&self) -> Option<String> {
+        let name = &self.names.namespace;
+        let given = !self.names.has_own_namespace();
+        let is_missing = given && matches!(self.one("namespace", name), Ok(None));
+        let create = self.by_hand(&["create", "namespace", name]);
+        is_missing.then(|| {
+            format!("`{create}` makes it; without `namespace` in the places file a run makes one of its own")
+        })
+    }
+
+    /// Returns a command as a user gives it.
+    fn by_hand(&self, words: &[&str]) -> String {
+        let own = self.arguments.iter().map(String::as_str);
+        let all: Vec<&str> =
+            [&*self.program].into_iter().chain(own).chain(words.iter().copied()).collect();
+        all.join(" ")
+    }
+
     /// Removes the namespace with all that is in it, or all of the run in a namespace that was there before; says so
     /// where that fails.
     pub(super) fn remove_all(&self) {
         let (namespace, of_run) = (&self.names.namespace, self.names.selector());
-        let common = ["--timeout=60s", "--ignore-not-found"];
+        let common = ["--timeout=30s", "--ignore-not-found"];
         let what = match self.names.has_own_namespace() {
             true => vec!["delete", "namespace", namespace],
             false => {
@@ -252,16 +271,47 @@ impl Kubectl {
                 [&["delete", "job,statefulset,service"][..], &selector].concat()
             }
         };
-        let why = match self.run(&[&what[..], &common].concat(), "") {
+        let delete = || self.run(&[&what[..], &common].concat(), "");
+        let mut ended = delete();
+        if !matches!(ended, Ok((true, ..))) && self.force_pods() {
+            ended = delete();
+        }
+        let why = match ended {
             Ok((true, ..)) => return,
             Ok((false, _, complaint)) => complaint,
             Err(failure) => failure.to_string(),
         };
-        let command = what.join(" ");
         messages::warn(&format!(
-            "something of the run may be left in the namespace `{namespace}`\n    | {why}\nhint: kubectl --namespace \
-             {namespace} {command}"
+            "something of the run may be left in the namespace `{namespace}`\n    | {why}\nhint: {}",
+            self.by_hand(&what)
         ));
+    }
+
+    /// Deletes by force the pods of the run that were to end and are still there: nobody confirms the end of those on a
+    /// dead node. Returns whether there were any.
+    fn force_pods(&self) -> bool {
+        let seen = self.get_own("pods").unwrap_or_default();
+        let pods = seen["items"].as_array().map_or(&[][..], Vec::as_slice);
+        let late = pods.iter().filter(|pod| !pod["metadata"]["deletionTimestamp"].is_null());
+        let late: Vec<(&str, &str)> = late
+            .filter_map(|pod| {
+                Some((pod["metadata"]["name"].as_str()?, pod["spec"]["nodeName"].as_str()?))
+            })
+            .collect();
+        let names: Vec<&str> = late.iter().map(|(name, _)| *name).collect();
+        let force = ["--grace-period=0", "--force", "--ignore-not-found"];
+        let delete = [&["delete", "pod"][..], &names, &force].concat();
+        if late.is_empty() || !matches!(self.run(&delete, ""), Ok((true, ..))) {
+            return false;
+        }
+        let late: Vec<String> =
+            late.iter().map(|(name, node)| format!("`{name}` on the node `{node}`")).collect();
+        messages::warn(&format!(
+            "pods that did not end within 30 s were deleted by force: {}\nhint: see whether the node is up; if it is, \
+             servers there end by themselves",
+            late.join(", ")
+        ));
+        true
     }
 }
 
@@ -273,6 +323,8 @@ fn allowed(printed: &str) -> Vec<bool> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -283,5 +335,44 @@ mod tests {
         check(&format!("{no}\nerror: no route to host"), &[false]);
         check(&format!("{yes}\n{{\"status\": {{}}}}{yes}"), &[true]);
         check("", &[]);
+    }
+
+    /// A `kubectl` that is this script of a shell, which writes its arguments to `log` beside itself.
+    fn scripted(dir: &Path, names: Names, script: &str) -> Kubectl {
+        let file = dir.join("kubectl");
+        std::fs::write(&file, format!("echo \"$*\" >>\"$0.log\"\n{script}")).unwrap();
+        let arguments = vec![file.display().to_string()];
+        Kubectl { program: "/bin/sh".to_owned(), arguments, names }
+    }
+
+    #[test]
+    fn pods_that_do_not_end_are_deleted_by_force_and_no_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let script = r#"case "$1 $2" in
+"delete namespace") [ -e "$0.forced" ] || exit 1 ;;
+"delete pod") : >"$0.forced" ;;
+"get pods") echo '{"items": [{"metadata": {"name": "servers-1"}, "spec": {"nodeName": "n1"}},
+  {"metadata": {"name": "servers-0", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"nodeName": "n2"}}]}' ;;
+esac"#;
+        scripted(dir.path(), Names::new("study", None), script).remove_all();
+        let log = std::fs::read_to_string(dir.path().join("kubectl.log")).unwrap();
+        let verbs: Vec<&str> = log.lines().map(|line| line.rsplit_once(" --").unwrap().0).collect();
+        let [first, get, force, again] = verbs[..] else { panic!("{log}") };
+        assert!(first.starts_with("delete namespace bakeoff-study-") && again == first, "{log}");
+        assert!(get.starts_with("get pods"), "{log}");
+        assert_eq!(force, "delete pod servers-0 --grace-period=0 --force");
+    }
+
+    #[test]
+    fn namespace_that_is_missing_comes_with_the_command_that_makes_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let remedy = |given: Option<&str>, script: &str| {
+            scripted(dir.path(), Names::new("study", given), script).namespace_remedy()
+        };
+        let told = remedy(Some("bench"), "").unwrap();
+        assert!(told.contains("kubectl create namespace bench` makes it"), "{told}");
+        assert_eq!(remedy(Some("bench"), "echo '{}'"), None, "it is there");
+        assert_eq!(remedy(Some("bench"), "exit 1"), None, "it may not be looked at");
+        assert_eq!(remedy(None, ""), None, "the run makes it");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Not here: creating them (`kubectl`).
 
-use bakeoff_core::places::Kubernetes;
+use bakeoff_core::places::{Kubernetes, Toleration};
 use serde_json::{Map, Value, json};
 
 use super::limits::{self, Amounts};
@@ -233,7 +233,37 @@ fn pod(wanted: &Kubernetes, names: &Names, takes: &str, claimed: bool) -> Value 
     if let Some(image) = &wanted.agent_image {
         take_program(&mut pod["spec"], image);
     }
+    meet_demands(&mut pod, wanted);
     pod
+}
+
+/// Gives a pod what nodes and registries of a cluster demand.
+fn meet_demands(pod: &mut Value, wanted: &Kubernetes) {
+    if !wanted.annotations.is_empty() {
+        pod["metadata"]["annotations"] = wanted.annotations.iter().cloned().collect();
+    }
+    if let Some(class) = &wanted.priority_class {
+        pod["spec"]["priorityClassName"] = json!(class);
+    }
+    let secrets = wanted.image_pull_secrets.iter().map(|name| json!({"name": name}));
+    let secrets: Vec<Value> = secrets.collect();
+    if !secrets.is_empty() {
+        pod["spec"]["imagePullSecrets"] = json!(secrets);
+    }
+    let tolerated = wanted.tolerations.iter().map(|Toleration { key, value, effect }| {
+        let operator = if value.is_some() { "Equal" } else { "Exists" };
+        let mut one = json!({"key": key, "operator": operator});
+        for (name, text) in [("value", value), ("effect", effect)] {
+            if let Some(text) = text {
+                one[name] = json!(text);
+            }
+        }
+        one
+    });
+    let tolerated: Vec<Value> = tolerated.collect();
+    if !tolerated.is_empty() {
+        pod["spec"]["tolerations"] = json!(tolerated);
+    }
 }
 
 /// Has a pod take bakeoff from an image, so that its own image needs no shell.

@@ -33,13 +33,8 @@ pub(crate) fn survey(wanted: &Kubernetes) -> Result<ClusterTold, Failure> {
     told.rows
         .push(("cluster", format!("Kubernetes {server}, by kubectl {client}, context {context}")));
     rights(&kubectl.missing_rights()?, &mut told);
-    if let Some(name) = &wanted.namespace
-        && matches!(kubectl.one("namespace", name), Ok(None))
-    {
-        told.missing.push((
-            format!("the namespace `{name}`"),
-            "make it, or leave `namespace` out: a run makes one of its own".to_owned(),
-        ));
+    if let Some(remedy) = kubectl.namespace_remedy() {
+        told.missing.push((format!("the namespace `{}`", kubectl.names().namespace), remedy));
     }
     match kubectl.get("nodes") {
         Ok(nodes) => nodes_of(wanted, &nodes, &mut told),
@@ -109,7 +104,16 @@ fn takes_pods(node: &Value, wanted: &Kubernetes) -> bool {
     let labels = &node["metadata"]["labels"];
     let selected = wanted.node_selector.iter().all(|(name, value)| labels[name] == value.as_str());
     let taints = node["spec"]["taints"].as_array().map_or(&[][..], Vec::as_slice);
-    let refuses = taints.iter().any(|taint| taint["effect"] != "PreferNoSchedule");
+    let tolerates = |taint: &Value| {
+        wanted.tolerations.iter().any(|one| {
+            let is = |name: &str, text: &Option<String>| {
+                text.as_deref().is_none_or(|text| taint[name] == text)
+            };
+            taint["key"] == one.key.as_str() && is("value", &one.value) && is("effect", &one.effect)
+        })
+    };
+    let refuses = |taint: &&Value| taint["effect"] != "PreferNoSchedule" && !tolerates(taint);
+    let refuses = taints.iter().any(|taint| refuses(&taint));
     is_ready && selected && !refuses && node["spec"]["unschedulable"] != true
 }
 

@@ -13,8 +13,10 @@ pub(super) struct Trouble {
     hint: &'static str,
 }
 
-const IMAGE: &str =
-    "see that `image` of the places file can be had on the nodes, and what `image-pull` says";
+const IMAGE: &str = "see that `image` of the places file can be had on the nodes, and what `image-pull` and \
+                     `image-pull-secrets` say";
+const AGENT_IMAGE: &str = "see that `agent-image` of the places file can be had on the nodes, and has bakeoff as `/bakeoff` \
+                           for their processor; without it bakeoff is sent";
 const NODES: &str = "servers take a node each, apart from generators: add nodes, ask for less, or say \
                      `share-nodes: true`";
 /// Words of an unplaced pod's message, and the words that mend it.
@@ -29,7 +31,7 @@ const UNPLACED: [(&str, &str); 5] = [
     ),
     ("node affinity/selector", "label nodes as `node-selector` says, or ask for other labels"),
     ("Insufficient", "ask for less `cpu` and `memory`, or add nodes"),
-    ("taint", "select nodes that take any pod: bakeoff tolerates no taints"),
+    ("taint", "name taints that pods tolerate as `tolerations`, or select other nodes"),
 ];
 const LIMITS: &str = "look for a quota or an admission rule in the event";
 
@@ -73,19 +75,31 @@ fn of_pod(pod: &Value, waited: bool) -> Option<Trouble> {
     let name = name_of(pod);
     let trouble = |why: String, hint| Some(Trouble { pod: name.clone(), why, hint });
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let of = |kind: &str| &pod["status"][kind][0]["state"]["waiting"];
+    let of = |kind: &str| &pod["status"][kind][0];
     let reason_of = |waiting: &Value| word(&waiting["reason"]);
     // Pods with bakeoff from an image begin with that one.
     let first = of("initContainerStatuses");
+    let ended = [&first["state"]["terminated"], &first["lastState"]["terminated"]];
+    let failed = |ended: &&Value| ended["exitCode"].as_i64().is_some_and(|code| code != 0);
+    if let Some(ended) = ended.into_iter().find(failed) {
+        let (reason, message) = (word(&ended["reason"]), word(&ended["message"]));
+        let why = format!(
+            "it got no bakeoff from `agent-image`: {reason}, exit code {}",
+            ended["exitCode"]
+        );
+        return trouble(format!("{why} {message}").trim_end().to_owned(), AGENT_IMAGE);
+    }
+    let first = &first["state"]["waiting"];
     let is_first = !["", "PodInitializing"].contains(&&*reason_of(first));
-    let waiting = if is_first { first } else { of("containerStatuses") };
+    let waiting = if is_first { first } else { &of("containerStatuses")["state"]["waiting"] };
     let reason = reason_of(waiting);
     let said = || format!("{reason}: {}", word(&waiting["message"]));
+    let blames = |image| if is_first { AGENT_IMAGE } else { image };
     if reason.contains("Image") {
-        return trouble(said(), IMAGE);
+        return trouble(said(), blames(IMAGE));
     }
     if reason.ends_with("Error") || reason.ends_with("BackOff") {
-        return trouble(said(), "see that `image` has `/bin/sh`");
+        return trouble(said(), blames("see that `image` has `/bin/sh`"));
     }
     let phase = word(&pod["status"]["phase"]);
     if phase == "Failed" || phase == "Succeeded" {
@@ -224,6 +238,32 @@ mod tests {
         check("3 Insufficient cpu", "ask for less `cpu`");
         check("pod has unbound immediate PersistentVolumeClaims", "`storage-class`");
         check("1 node(s) didn't match pod anti-affinity rules", "`share-nodes: true`");
+        check("1 node(s) had untolerated taint {dedicated: bench}", "`tolerations`");
+    }
+
+    #[test]
+    fn an_image_is_blamed_by_the_field_that_names_it() {
+        let check = |status: Value, parts: &[&str]| {
+            let pod = json!({"metadata": {"name": "servers-0"}, "status": status});
+            let told = of_pods(&[pod], false).unwrap().told(&Value::Null, "");
+            assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+        };
+        let waits =
+            |reason: &str| json!([{"state": {"waiting": {"reason": reason, "message": "m"}}}]);
+        let both = json!({"initContainerStatuses": waits("ErrImagePull"), "containerStatuses": waits("PodInitializing")});
+        check(both, &["`servers-0`: ErrImagePull: m", "hint: see that `agent-image`"]);
+        check(json!({"containerStatuses": waits("ErrImagePull")}), &["hint: see that `image`"]);
+        check(json!({"containerStatuses": waits("RunContainerError")}), &["has `/bin/sh`"]);
+        // What a pod without restarts, and one that is begun again, say of an image that has no `/bakeoff`.
+        let ended = json!({"terminated": {"reason": "StartError", "exitCode": 128, "message": "no such file"}});
+        let lacks = [
+            "no bakeoff from `agent-image`: StartError, exit code 128 no such file",
+            "as `/bakeoff`",
+        ];
+        check(json!({"phase": "Failed", "initContainerStatuses": [{"state": ended}]}), &lacks);
+        let again =
+            json!({"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": ended});
+        check(json!({"initContainerStatuses": [again]}), &lacks);
     }
 
     #[test]

@@ -25,7 +25,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rustix::process::{Resource, getrlimit};
 
-use super::declaration::{Clients, Declaration, Does, GuaranteeRules, InKubernetes, Origin, Plane};
+use super::declaration::{
+    Clients, ConnectionLimit, Declaration, Does, GuaranteeRules, Hooks, InKubernetes, Origin, Plane,
+};
 use super::http_session::{HttpSession, Mapping, Question, question};
 use super::mesh::CONTROL_PLANE;
 use super::{
@@ -54,6 +56,7 @@ impl System for Consul {
         Declaration {
             guarantees: GuaranteeRules { guarantees, freshness },
             clients: Clients { http: true, alpn: &[b"http/1.1"], ..Clients::default() },
+            hooks: Hooks { connection_limit: Some(connection_limit), ..Hooks::default() },
             in_kubernetes: Some(InKubernetes {
                 does: Does::Controls(Plane::Consul),
                 carries: &[("raft-multiplier", None)],
@@ -290,6 +293,15 @@ fn freshness(_: &study::System, reads: ReadConsistency) -> Freshness {
     }
 }
 // guide: end
+
+/// Returns the most connections that an agent takes from one address, if the token may read what it says of itself.
+fn connection_limit(node: &Access) -> Option<ConnectionLimit> {
+    let (_, body) = ask(node, "GET", "/v1/agent/self").ok()?;
+    let about: serde_json::Value = serde_json::from_str(&body).ok()?;
+    let connections = about.pointer("/DebugConfig/HTTPMaxConnsPerClient")?.as_u64()?;
+    let setting = "limits.http_max_conns_per_client";
+    (connections > 0).then_some(ConnectionLimit { connections, setting })
+}
 
 /// Returns how many connections a server is told to accept from one address. Consul refuses to start with
 /// more than the files that it may open, and it inherits that limit from us.

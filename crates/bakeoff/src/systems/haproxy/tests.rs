@@ -175,10 +175,10 @@ fn refuses_backends_that_its_mode_cannot_pass_through() {
     let dir = tempfile::TempDir::new().unwrap();
     let mut nodes = nodes();
     let authority = bakeoff_engine::tls::Authority::new().unwrap();
-    nodes.access[0].target.tls = Some(bakeoff_engine::transport::TlsTarget {
-        name: rustls::pki_types::ServerName::try_from("localhost").unwrap(),
-        config: authority.client_config(&[]).unwrap(),
-    });
+    nodes.access[0].target.tls = Some(bakeoff_engine::transport::TlsTarget::new(
+        rustls::pki_types::ServerName::try_from("localhost").unwrap(),
+        authority.client_config(&[]).unwrap(),
+    ));
     let refused = describe(&nodes, &[("mode", "http")], &installed, &dir).err().unwrap();
     assert!(refused.to_string().contains("`mode: http` cannot pass TLS through"), "{refused}");
     let described = describe(&nodes, &[], &installed, &dir).unwrap();

@@ -76,7 +76,7 @@ fn over_tls(node: &Access) -> Access {
     let insecure = Tls { ca: None, cert: None, key: None, insecure: true };
     let config = tls::client_config(Some(&insecure), Trust::Nobody, &[]).unwrap();
     let name = "application.invalid".try_into().unwrap();
-    let tls = Some(TlsTarget { name, config });
+    let tls = Some(TlsTarget::new(name, config));
     Access { target: Target { tls, ..node.target.clone() }, ..node.clone() }
 }
 

@@ -3,13 +3,31 @@
 use std::fmt;
 
 use serde::Deserialize;
+use serde_json::json;
 
-/// Who a client is: headers, and a `503` where nobody listens to a request.
-pub(super) const CONNECT: &str = concat!(
-    r#"{"verbose":false,"pedantic":false,"headers":true,"no_responders":true,"lang":"bakeoff","version":""#,
-    env!("CARGO_PKG_VERSION"),
-    r#"","protocol":1}"#
-);
+use crate::systems::{Access, ClientToken, Login};
+
+/// Says who a client is: headers, a `503` where nobody listens to a request, and the study's credentials.
+pub(super) fn connect(node: &Access) -> String {
+    let mut client = json!({
+        "verbose": false,
+        "pedantic": false,
+        "headers": true,
+        "no_responders": true,
+        "lang": "bakeoff",
+        "version": env!("CARGO_PKG_VERSION"),
+        "protocol": 1,
+        "tls_required": node.target.tls.is_some(),
+    });
+    if let Some(login) = node.memory.get::<Login>() {
+        client["user"] = login.user.as_str().into();
+        client["pass"] = login.password.as_str().into();
+    }
+    if let Some(token) = node.memory.get::<ClientToken>() {
+        client["auth_token"] = token.0.as_str().into();
+    }
+    client.to_string()
+}
 
 /// Who a server is.
 #[derive(Debug, Clone, Deserialize)]
@@ -21,6 +39,8 @@ pub(super) struct Greeting {
     client_id: u64,
     #[serde(default)]
     pub(super) jetstream: bool,
+    #[serde(default)]
+    pub(super) tls_required: bool,
 }
 
 /// A greeting that is no JSON.

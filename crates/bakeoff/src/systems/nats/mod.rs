@@ -8,8 +8,10 @@
 //! The bucket is made as NATS' own clients make it, with a replica on each node. They read from whichever
 //! replica is near (`allow_direct`), which may be behind; audits ask the leader.
 //!
-//! Not here: the wire format (`bakeoff_wire::nats`), timing (`bakeoff_engine`), TLS (a server of NATS
-//! begins without it and then asks for it, which the engine's links do not do), authentication.
+//! A `list` beside writers may be short: its consumer delivers the last message of each subject, and skips one that is
+//! replaced before it is delivered. NATS' own clients see the same.
+//!
+//! Not here: the wire format (`bakeoff_wire::nats`), timing (`bakeoff_engine`), authentication by signed nonces.
 
 mod bucket;
 mod greeting;
@@ -20,8 +22,11 @@ use bakeoff_core::log_findings::{Level, LevelWord};
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{Acknowledged, Freshness, Guarantees, Setting};
 use bakeoff_core::study::Workload;
-use bakeoff_core::study::{self, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency};
+use bakeoff_core::study::{
+    self, CredentialForm, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency,
+};
 use bakeoff_engine::EngineError;
+use bakeoff_engine::transport::TlsBegins;
 use bakeoff_engine::works::keyed::Keyed;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
@@ -30,14 +35,14 @@ use bakeoff_wire::nats::{Event, Session};
 use serde_json::{Value, json};
 
 use self::bucket::Bucket;
-use self::greeting::{CONNECT, Greeting};
+use self::greeting::{Greeting, connect};
 use self::session::NatsSession;
 use super::carried::CarriedMemory;
-use super::declaration::{Declaration, GuaranteeRules, Hooks, Origin};
+use super::declaration::{Clients, Declaration, GuaranteeRules, Hooks, Lists, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
 use super::{
-    ASKED, Access, Asked, ClusterStatus, Description, KvLoad, Memory, NotReady, System,
-    SystemError, option, setting,
+    ASKED, Access, Asked, ClientToken, ClusterStatus, Description, KvLoad, Login, Memory, NotReady,
+    System, SystemError, option, setting,
 };
 
 /// The system for the registry.
@@ -99,6 +104,8 @@ impl System for Nats {
     fn declares(&self) -> Declaration {
         Declaration {
             guarantees: GuaranteeRules { guarantees, freshness },
+            clients: Clients { tls_begins: TlsBegins::AfterGreeting, ..Clients::default() },
+            lists: Lists::ShortBesideWriters,
             level_words: LEVEL_WORDS,
             hooks: Hooks { carried: Some(CarriedMemory { give, take }), ..Hooks::default() },
             ..Declaration::new(
@@ -111,6 +118,7 @@ impl System for Nats {
                     value_size_max: 1 << 20, // max_payload
                     in_flight_max: 1000,     // its clients have up to 4000 unacknowledged
                     kill: Kill::UnderLoad,
+                    credentials: CredentialForm::PasswordOrToken,
                     ..Kind::new("nats")
                 },
                 Origin::Recipe(&recipe::RECIPE),
@@ -191,7 +199,8 @@ impl System for Nats {
         let mut names = Vec::new();
         let mut leader = None;
         for node in nodes {
-            let (greeting, info) = ask(node, bucket::STREAM_INFO, b"")?;
+            let asked = ask(node, bucket::STREAM_INFO, b"");
+            let (greeting, info) = asked.map_err(|why| refused(node, why))?;
             let name = &node.name;
             if !greeting.jetstream {
                 return Err(NotReady::Never {
@@ -258,7 +267,8 @@ impl System for Nats {
 
     fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
         load.over(|node| {
-            NatsSession::new(node.memory.get::<Bucket>().is_none_or(|bucket| bucket.direct))
+            let direct = node.memory.get::<Bucket>().is_none_or(|bucket| bucket.direct);
+            NatsSession::new(direct, connect(node))
         })
     }
 }
@@ -315,7 +325,7 @@ fn guarantees(asked: &study::System) -> Guarantees {
             false => "Raft: every node has a replica of the bucket; a majority must live".into(),
         },
         acknowledged: acknowledged.into(),
-        reads: reads.into(),
+        reads: format!("{reads}; a `list` beside writers may lack keys that are being written"),
         acknowledged_in: Some(place),
         ..Guarantees::default()
     }
@@ -340,6 +350,29 @@ fn settings(asked: &Asked<'_>) -> Vec<Setting> {
     }
     settings
 }
+
+/// Says why a node does not answer: it may be the client's credentials, which no waiting mends.
+fn refused(node: &Access, why: SystemError) -> NotReady {
+    let seen = why.to_string();
+    let is_anyone =
+        node.memory.get::<Login>().is_none() && node.memory.get::<ClientToken>().is_none();
+    let hint = if seen.contains("Authorization Violation") && is_anyone {
+        "it demands a user or a token: add `credentials: {user: NAME, password: $NATS_PASSWORD}`, or `{token: \
+         $NATS_TOKEN}`"
+    } else if seen.contains("Authorization Violation") {
+        "look at `credentials` in the study, and at what its variable or file holds"
+    } else if seen.contains("Permissions Violation") {
+        "the user has to publish to `$JS.API.>` and `$KV.bakeoff.>`, and to subscribe to `_INBOX.>`"
+    } else if seen.contains(DEMANDS_TLS) {
+        "write the endpoint with `tls://`, and say whom to trust: `tls: {ca: FILE}`"
+    } else {
+        return why.into();
+    };
+    NotReady::Never { seen, hint: hint.to_owned() }
+}
+
+/// The error of a server that is spoken to in plain text and refuses that.
+const DEMANDS_TLS: &str = "it demands TLS";
 
 /// Makes the bucket; one that is there already stays as it is.
 fn make(node: &Access, bucket: Bucket) -> Result<(), SystemError> {
@@ -368,6 +401,7 @@ fn nobody_answers(status: u16) -> Value {
 fn ask(node: &Access, subject: &str, payload: &[u8]) -> Result<(Greeting, Value), SystemError> {
     struct Question<'a> {
         session: Session,
+        node: &'a Access,
         subject: &'a str,
         payload: &'a [u8],
         greeting: Option<Greeting>,
@@ -375,10 +409,14 @@ fn ask(node: &Access, subject: &str, payload: &[u8]) -> Result<(Greeting, Value)
     }
     impl Receiver for Question<'_> {
         fn on_bytes(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtocolError> {
-            let Self { session, subject, payload, greeting, answer } = self;
+            let Self { session, node, subject, payload, greeting, answer } = self;
+            let is_plain = node.target.tls.is_none();
             let mut reply = Vec::new();
             session.receive(input, &mut reply, &mut |event| match event {
                 Event::Info(info) if greeting.is_none() => match Greeting::read(info) {
+                    Ok(read) if read.tls_required && is_plain => {
+                        *answer = Some(Err(DEMANDS_TLS.to_owned()));
+                    }
                     Ok(read) => *greeting = Some(read),
                     Err(why) => *answer = Some(Err(why.to_string())),
                 },
@@ -397,16 +435,20 @@ fn ask(node: &Access, subject: &str, payload: &[u8]) -> Result<(Greeting, Value)
             out.append(&mut reply);
             if let Some(greeting) = greeting.as_ref().filter(|_| !subject.is_empty()) {
                 let inbox = format!("_INBOX.{}", greeting.connection());
-                session.connect(CONNECT, out);
+                session.connect(&connect(node), out);
                 session.subscribe(inbox.as_bytes(), 1, out);
                 session.publish(subject.as_bytes(), inbox.as_bytes(), payload, out);
                 *subject = "";
             }
             Ok(answer.is_some())
         }
+
+        fn begins_tls(&self) -> bool {
+            self.greeting.is_some()
+        }
     }
     let session = Session::default();
-    let mut question = Question { session, subject, payload, greeting: None, answer: None };
+    let mut question = Question { session, node, subject, payload, greeting: None, answer: None };
     exchange(node, PATIENCE, Vec::new(), &mut question)?;
     let Question { greeting, answer, .. } = question;
     let answer = answer.unwrap_or_else(|| Err("no answer".to_owned()));

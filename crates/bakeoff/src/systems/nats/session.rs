@@ -19,7 +19,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::bucket::{self, ApiAnswer};
-use super::greeting::{CONNECT, Greeting, GreetingError};
+use super::greeting::{Greeting, GreetingError};
 
 /// The number of the one subscription.
 const SUBSCRIPTION: u64 = 1;
@@ -29,6 +29,8 @@ const ASKED_AGAIN_MAX: u32 = 1000;
 /// One connection to a server.
 pub(crate) struct NatsSession {
     session: nats::Session,
+    /// Says who the client is, credentials among it.
+    connect: String,
     /// The name of this connection in the cluster; empty before the handshake.
     name: String,
     open: bool,
@@ -85,10 +87,11 @@ enum Answered {
 }
 
 impl NatsSession {
-    /// A session whose reads every replica answers, or the leader alone.
-    pub(super) fn new(direct: bool) -> Self {
+    /// A session whose reads every replica answers, or the leader alone; `connect` says who the client is.
+    pub(super) fn new(direct: bool, connect: String) -> Self {
         Self {
             session: nats::Session::default(),
+            connect,
             name: String::new(),
             open: false,
             direct,
@@ -153,7 +156,7 @@ impl NatsSession {
             return Ok(()); // the server tells of a change in its cluster
         }
         self.name = Greeting::read(info)?.connection();
-        self.session.connect(CONNECT, out);
+        self.session.connect(&self.connect, out);
         let inbox = format!("_INBOX.{}.>", self.name);
         self.session.subscribe(inbox.as_bytes(), SUBSCRIPTION, out);
         self.session.ping(out);
@@ -200,6 +203,10 @@ impl Session for NatsSession {
 
     fn is_open(&self) -> bool {
         self.open
+    }
+
+    fn begins_tls(&self) -> bool {
+        !self.name.is_empty()
     }
 
     fn abandon(&mut self, tag: Tag, _: &mut Vec<u8>) -> bool {
@@ -434,11 +441,12 @@ mod tests {
 
     /// A session that is open, with a request under the tag 3.
     fn asked(operation: Operation) -> NatsSession {
-        let (mut session, mut out) = (NatsSession::new(true), Vec::new());
-        assert!(!session.is_open());
+        let (mut session, mut out) = (NatsSession::new(true, "{}".to_owned()), Vec::new());
+        assert!(!session.is_open() && !session.begins_tls());
         session.receive(INFO.as_bytes(), &mut out, &mut |_, _| {}).unwrap();
+        assert!(session.begins_tls(), "it has been greeted");
         let replied = String::from_utf8(out).unwrap();
-        assert!(replied.ends_with("SUB _INBOX.NSERVER7.> 1\r\nPING\r\n"), "{replied}");
+        assert_eq!(replied, "CONNECT {}\r\nSUB _INBOX.NSERVER7.> 1\r\nPING\r\n");
         session.receive(b"PONG\r\n", &mut Vec::new(), &mut |_, _| {}).unwrap();
         assert!(session.is_open());
         let key = if operation == Operation::List { "bakeoff/d1/" } else { "bakeoff/d1/a" };

@@ -15,7 +15,7 @@ mod tests;
 mod words;
 
 use bakeoff_core::record::Setting;
-use bakeoff_core::study::{self, Kind, Operation, Role, Tier};
+use bakeoff_core::study::{self, Kind, Misspelt, Operation, ProcessText, Role, Tier};
 use bakeoff_engine::LoadError;
 use bakeoff_engine::tls::{Authority, CaPem, TlsOptions, Trust, client_config};
 use bakeoff_host::ports::Allocator;
@@ -32,7 +32,7 @@ use super::{
     setting,
 };
 use crate::environment;
-use words::{CLIENT, Diagnostic, IdentityFile, Meaning, Place, written};
+use words::{CLIENT, Diagnostic, IdentityFile, Meaning, Place, Unwritten, written};
 
 /// The system for the registry.
 pub(crate) const SYSTEM: &dyn System = &Process;
@@ -55,6 +55,7 @@ impl System for Process {
                 operations: &[Operation::Request, Operation::Denied],
                 roles: ROLES,
                 sound,
+                misspelt,
                 nodes_max: 9,
                 is_process: true,
                 ..Kind::new("process")
@@ -165,7 +166,7 @@ fn node(
         }
     };
     let mut text = |text: &str, place| {
-        written(text, asked.system, place, &mut write).map_err(|(what, _)| unsound(what))
+        written(text, asked.system, place, &mut write).map_err(|fault| unsound(fault.what))
     };
     let words = process.command.iter().skip(1).map(|word| text(word, Place::Ours));
     let args = words.collect::<Result<Vec<_>, _>>()?;
@@ -228,16 +229,33 @@ fn identity_files(authority: &Authority, seat: Seat) -> Result<Vec<NodeFile>, Lo
     Ok(IdentityFile::ALL.map(file).into())
 }
 
-/// All texts in which words may stand, each with what it is called and where it stands.
-fn texts(process: &study::Process) -> impl Iterator<Item = (String, &str, Place)> {
-    let command = process.command.iter().skip(1);
-    let command = command.map(|word| ("`command`".to_owned(), word.as_str(), Place::Ours));
+/// All texts in which words may stand.
+fn texts(process: &study::Process) -> impl Iterator<Item = (ProcessText, &str, Place)> {
+    let command = process.command.iter().enumerate().skip(1);
+    let command =
+        command.map(|(place, word)| (ProcessText::Command(place), word.as_str(), Place::Ours));
     let environment = process.environment.iter().filter(|(_, value)| !value.starts_with('$'));
-    let environment =
-        environment.map(|(name, value)| (format!("`{name}`"), value.as_str(), Place::Ours));
+    let environment = environment
+        .map(|(name, value)| (ProcessText::Environment(name.clone()), value.as_str(), Place::Ours));
     let files = process.files.iter();
-    let files = files.map(|(path, text)| (format!("file `{path}`"), text.as_str(), Place::File));
+    let files =
+        files.map(|(path, text)| (ProcessText::File(path.clone()), text.as_str(), Place::File));
     command.chain(environment).chain(files)
+}
+
+/// Returns the first word of each text that stands for nothing.
+fn misspelt(system: &study::System) -> Vec<Misspelt> {
+    let one = |(within, text, place): (ProcessText, &str, Place)| {
+        let Unwritten { word, what, hint } =
+            written(text, system, place, &mut |_| String::new()).err()?;
+        let text = match &within {
+            ProcessText::Command(_) => "`command`".to_owned(),
+            ProcessText::Environment(name) => format!("`{name}`"),
+            ProcessText::File(path) => format!("file `{path}`"),
+        };
+        Some(Misspelt { within, word, what: format!("{text}: {what}"), hint })
+    };
+    system.process.iter().flat_map(texts).filter_map(one).collect()
 }
 
 /// The purposes of the ports that a command asks for, each once; that of its clients first.
@@ -287,13 +305,12 @@ fn sound(system: &study::System) -> Result<(), Diagnostic> {
         );
     }
     let mut listens = false;
-    for (name, text, place) in texts(process) {
-        let mut note = |meaning: Meaning| {
+    for (_, text, place) in texts(process) {
+        // Words that stand for nothing are reported by themselves.
+        let _ = written(text, system, place, &mut |meaning: Meaning| {
             listens |= meaning == Meaning::Port(CLIENT.to_owned());
             String::new()
-        };
-        written(text, system, place, &mut note)
-            .map_err(|(what, hint)| (format!("{name}: {what}"), hint))?;
+        });
     }
     if !listens {
         return diagnostic(

@@ -98,15 +98,37 @@ fn refuses_an_unsound_command_before_it_is_run() {
     wrong(process(&["sh", "{{port}}"]), "`{port}` stands nowhere");
     wrong(process(&["{dir}/x", "{port}"]), "does not begin with a program");
     wrong(process(&["", "{port}"]), "does not begin with a program");
-    wrong(process(&["sh", "{port} {backend}"]), "`command`: `{backend}` stands for a part");
-    let mut own = process(&["sh", "{port}"]);
-    own.environment = [("A".into(), "{nod}".into())].into();
-    wrong(own.clone(), "`A`: nothing is known that `{nod}`");
-    own.environment = [("A".into(), "$nod".into())].into();
+    assert_eq!(sound(&asked(process(&["sh", "{port}"]), 1)), Ok(()));
+}
+
+#[test]
+fn misspelt_words_are_named_with_the_text_that_holds_them() {
+    let check = |process: study::Process, expected: &[(ProcessText, &str, &str)]| {
+        let found = misspelt(&asked(process, 1));
+        let seen: Vec<(ProcessText, &str)> =
+            found.iter().map(|one| (one.within.clone(), one.word.as_str())).collect();
+        let wanted: Vec<_> =
+            expected.iter().map(|(within, word, _)| (within.clone(), *word)).collect();
+        assert_eq!(seen, wanted);
+        for (one, (_, _, what)) in found.iter().zip(expected) {
+            assert!(one.what.contains(what) && !one.hint.is_empty(), "{}\n{}", one.what, one.hint);
+        }
+    };
+    let part = "`command`: `{backend}` stands for a part";
+    check(
+        process(&["sh", "-c", "{port} {backend}"]),
+        &[(ProcessText::Command(2), "{backend}", part)],
+    );
+    let mut own = process(&["sh", "{prt}"]);
+    own.environment = [("A".into(), "{nod}".into()), ("B".into(), "$nod".into())].into();
     own.files = [("x".into(), "{nod} {port:}".into())].into();
-    wrong(own.clone(), "file `x`: `{port:}` names no port");
-    own.files.clear();
-    assert_eq!(sound(&asked(own, 1)), Ok(()));
+    let expected = [
+        (ProcessText::Command(1), "{prt}", "nothing is known that `{prt}` stands for"),
+        (ProcessText::Environment("A".into()), "{nod}", "`A`: nothing is known that `{nod}`"),
+        (ProcessText::File("x".into()), "{port:}", "file `x`: `{port:}` names no port"),
+    ];
+    check(own, &expected);
+    check(process(&["sh", "{port}"]), &[]);
 }
 
 #[test]

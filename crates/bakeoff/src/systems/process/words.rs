@@ -18,6 +18,21 @@ pub(super) const CLIENT: &str = "client";
 /// A fault of a word, and its mending.
 pub(super) type Diagnostic = (String, String);
 
+/// A word that cannot be written.
+#[derive(Debug)]
+pub(super) struct Unwritten {
+    /// The word with its braces.
+    pub(super) word: String,
+    pub(super) what: String,
+    pub(super) hint: String,
+}
+
+impl Unwritten {
+    fn new(word: &str, (what, hint): Diagnostic) -> Self {
+        Self { word: format!("{{{word}}}"), what, hint }
+    }
+}
+
 /// The meaning of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Meaning {
@@ -74,7 +89,8 @@ pub(super) fn written(
     system: &study::System,
     place: Place,
     write: &mut dyn FnMut(Meaning) -> String,
-) -> Result<String, Diagnostic> {
+) -> Result<String, Unwritten> {
+    let meaning = |word| meaning(word, system).map_err(|fault| Unwritten::new(word, fault));
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('{') {
@@ -85,14 +101,16 @@ pub(super) fn written(
             out.push('{');
             rest = &rest[1..];
         } else if let Some((word, after)) = doubled(rest)
-            && (place == Place::Ours || meaning(word, system)?.is_some())
+            && (place == Place::Ours || meaning(word)?.is_some())
         {
             out.push_str(&rest[1..rest.len() - after.len() - 1]);
             rest = after;
         } else if let Some((word, after)) = single(rest) {
-            match meaning(word, system)? {
+            match meaning(word)? {
                 Some(meaning) => out.push_str(&write(meaning)),
-                None if place == Place::Ours => return Err(unknown(word, system)),
+                None if place == Place::Ours => {
+                    return Err(Unwritten::new(word, unknown(word, system)));
+                }
                 None => out.push_str(&rest[..rest.len() - after.len()]),
             }
             rest = after;
@@ -224,7 +242,7 @@ mod tests {
 
     #[track_caller]
     fn refused(text: &str, place: Place, reply: [&str; 2]) {
-        let (what, hint) = written(text, &system(), place, &mut show).unwrap_err();
+        let Unwritten { what, hint, .. } = written(text, &system(), place, &mut show).unwrap_err();
         assert!(what.contains(reply[0]) && hint.contains(reply[1]), "{what}\n{hint}");
     }
 
@@ -271,7 +289,9 @@ mod tests {
             refused("{backend:3}", place, ["none of the part's nodes", "`{backend:1}` to"]);
         }
         let alone = asked("process", 1, &[]);
-        let (what, hint) = written("{backend}", &alone, Place::File, &mut show).unwrap_err();
+        let Unwritten { word, what, hint } =
+            written("{backend}", &alone, Place::File, &mut show).unwrap_err();
         assert!(what.contains("does not have") && hint.contains("parts: {backend:"), "{what}");
+        assert_eq!(word, "{backend}");
     }
 }

@@ -17,7 +17,9 @@ use std::net::SocketAddr;
 use bakeoff_core::log_findings::{Level, LevelWord};
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{Acknowledged, Freshness, Guarantees, Setting};
-use bakeoff_core::study::{self, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency};
+use bakeoff_core::study::{
+    self, CredentialForm, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency,
+};
 use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::EngineError;
 use bakeoff_host::ports::Allocator;
@@ -27,12 +29,12 @@ use bakeoff_wire::resp::{Reply, Session};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use self::session::RedisSession;
+use self::session::{RedisSession, sign_in};
 use super::carried::CarriedMemory;
 use super::declaration::{Declaration, GuaranteeRules, Hooks, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
 use super::{
-    ASKED, Access, Asked, ClusterStatus, Description, KvLoad, Memory, NotReady, System,
+    ASKED, Access, Asked, ClusterStatus, Description, KvLoad, Login, Memory, NotReady, System,
     SystemError, option, setting,
 };
 
@@ -112,6 +114,7 @@ impl System for Redis {
                     value_size_max: 32 << 20, // Redis takes 512 MiB; a session of ours 64 MiB
                     in_flight_max: 1000,      // a pipeline is as long as the client likes
                     kill: Kill::UnderLoad,
+                    credentials: CredentialForm::Password,
                     ..Kind::new("redis")
                 },
                 Origin::Recipe(&recipe::RECIPE),
@@ -155,7 +158,7 @@ impl System for Redis {
     fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
         let mut version = None;
         for node in nodes {
-            let info = ask(node, &[b"INFO"])?;
+            let info = ask(node, &[b"INFO"]).map_err(refused)?;
             let text = String::from_utf8_lossy(info.first().map_or(&[][..], Vec::as_slice));
             let field = |name: &str| {
                 text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
@@ -211,7 +214,8 @@ impl System for Redis {
     fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
         load.over(|node| {
             let replicas = node.memory.get::<Replicas>();
-            RedisSession::new(&replicas.map_or_else(Replicas::default, |replicas| *replicas))
+            let replicas = replicas.map_or_else(Replicas::default, |replicas| *replicas);
+            RedisSession::new(&replicas, node.memory.get::<Login>())
         })
     }
     // guide: end
@@ -327,31 +331,59 @@ fn settings(asked: &Asked<'_>) -> Vec<Setting> {
     settings
 }
 
+/// Says why a node does not answer: it may be the client's credentials, which no waiting mends.
+fn refused(why: SystemError) -> NotReady {
+    let seen = why.to_string();
+    let hint = if seen.contains("NOAUTH") {
+        "it demands a user: add `credentials: {user: default, password: $REDIS_PASSWORD}`, where `default` is the \
+         user of `requirepass`"
+    } else if seen.contains("WRONGPASS") {
+        "look at `credentials` in the study, and at what its variable or file holds"
+    } else if seen.contains("NOPERM") {
+        "the user needs `~bakeoff/* +info +scan +get +set +del +unlink`"
+    } else {
+        return why.into();
+    };
+    NotReady::Never { seen, hint: hint.to_owned() }
+}
+
 // guide: ask
-/// Asks one thing outside of a load: the strings of the answer, those of arrays in it one after another.
+/// Asks one thing outside of a load, as the user that the study names: the strings of the answer, those of arrays in it
+/// one after another.
 fn ask(node: &Access, words: &[&[u8]]) -> Result<Vec<Vec<u8>>, SystemError> {
     struct Question {
         session: Session,
+        signs_in: bool,
         answer: Option<Result<Vec<Vec<u8>>, String>>,
     }
     impl Receiver for Question {
         fn on_bytes(&mut self, input: &[u8], _: &mut Vec<u8>) -> Result<bool, ProtocolError> {
             self.session.receive(input, &mut |reply| {
                 let mut strings = Vec::new();
-                self.answer = Some(match reply {
-                    Reply::Error(error) => Err(String::from_utf8_lossy(error).into_owned()),
+                let is_of_user = std::mem::take(&mut self.signs_in);
+                match reply {
+                    Reply::Error(error) => {
+                        let error = String::from_utf8_lossy(error).into_owned();
+                        self.answer.get_or_insert(Err(error));
+                    }
+                    _ if is_of_user => {}
                     reply => {
                         gather(reply, &mut strings);
-                        Ok(strings)
+                        self.answer.get_or_insert(Ok(strings));
                     }
-                });
+                }
             })?;
             Ok(self.answer.is_some())
         }
     }
-    let mut question = Question { session: Session::default(), answer: None };
+    let login = node.memory.get::<Login>();
+    let (session, signs_in) = (Session::default(), login.is_some());
+    let mut question = Question { session, signs_in, answer: None };
     let mut out = Vec::new();
-    question.session.request(words, &mut out).map_err(|busy| busy.to_string())?;
+    let first = login.as_ref().map(|login| sign_in(login));
+    for words in first.iter().map(|words| &words[..]).chain([words]) {
+        question.session.request(words, &mut out).map_err(|busy| busy.to_string())?;
+    }
     exchange(node, PATIENCE, out, &mut question)?;
     let answer = question.answer.unwrap_or_else(|| Err("no answer".to_owned()));
     answer.map_err(|error| SystemError::answered(node, error))

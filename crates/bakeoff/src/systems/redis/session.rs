@@ -4,8 +4,11 @@
 //! `WAIT` counts the replicas that have all of its writes. A `list` is `SCAN` through all keys, as often as
 //! the server says that there is more: Redis has no index of names. All commands of a list count as one
 //! operation.
+//!
+//! A session of a study with credentials signs in first (`AUTH`), and is not open before that is answered.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::study::Operation;
@@ -15,6 +18,7 @@ use bakeoff_wire::ProtocolError;
 use bakeoff_wire::resp::{self, Reply};
 
 use super::Replicas;
+use crate::systems::Login;
 
 /// How long a `WAIT` waits, in milliseconds: longer than an operation is waited for, as a rule.
 const WAIT_MS: &[u8] = b"60000";
@@ -25,6 +29,8 @@ const SCAN_COUNT: &[u8] = b"1000";
 // guide: session
 pub(crate) struct RedisSession {
     session: resp::Session,
+    /// Who signs in; `None` once that is done.
+    login: Option<Arc<Login>>,
     /// How many replicas have to have a write before it is acknowledged, in digits; `None` for none.
     wait: Option<String>,
     /// Steps under way, oldest first: replies come in order.
@@ -35,6 +41,7 @@ pub(crate) struct RedisSession {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
+    SignIn,
     /// A write that is acknowledged by its own reply.
     Write,
     /// A write before a `WAIT`; its success is no answer yet.
@@ -55,11 +62,11 @@ struct List {
 }
 
 impl RedisSession {
-    /// A session whose writes so many replicas have to have.
-    pub(super) fn new(replicas: &Replicas) -> Self {
+    /// A session whose writes so many replicas have to have, of the user that the study names.
+    pub(super) fn new(replicas: &Replicas, login: Option<Arc<Login>>) -> Self {
         let wait = (replicas.waited_for > 0).then(|| replicas.waited_for.to_string());
         let session = resp::Session::default();
-        Self { session, wait, steps: VecDeque::new(), lists: Vec::new() }
+        Self { session, login, wait, steps: VecDeque::new(), lists: Vec::new() }
     }
 
     /// Sends a command; whoever calls has looked whether there is room for it.
@@ -79,10 +86,14 @@ impl RedisSession {
 }
 
 impl Session for RedisSession {
-    fn open(&mut self, _: &mut Vec<u8>) {}
+    fn open(&mut self, out: &mut Vec<u8>) {
+        if let Some(login) = self.login.clone() {
+            self.send(Tag::MAX, Step::SignIn, &sign_in(&login), out);
+        }
+    }
 
     fn is_open(&self) -> bool {
-        true
+        self.login.is_none()
     }
 }
 
@@ -114,12 +125,17 @@ impl KvSession for RedisSession {
         out: &mut Vec<u8>,
         on: &mut dyn FnMut(Tag, Answer<'_>),
     ) -> Result<(), ProtocolError> {
-        let Self { session, wait, steps, lists } = self;
+        let Self { session, login, wait, steps, lists } = self;
         let mut further: Vec<(Tag, Vec<u8>)> = Vec::new();
+        let mut refused = None;
         let received = session.receive(input, &mut |reply| {
             let Some((tag, step)) = steps.pop_front() else { return };
             match (step, reply) {
                 (Step::Ignored, _) => {}
+                (Step::SignIn, Reply::Error(error)) => {
+                    refused = Some(String::from_utf8_lossy(error).into_owned());
+                }
+                (Step::SignIn, _) => *login = None,
                 (Step::WriteAndWait, Reply::Error(error)) => {
                     // The `WAIT` that was sent along would count for nothing.
                     if let Some((_, wait)) = steps.front_mut() {
@@ -160,8 +176,14 @@ impl KvSession for RedisSession {
                 self.send(tag, Step::List, &scan(&cursor, &pattern), out);
             }
         }
-        received
+        received?;
+        refused.map_or(Ok(()), |why| Err(ProtocolError::new(why)))
     }
+}
+
+/// Returns the command by which a user signs in.
+pub(super) fn sign_in(login: &Login) -> [&[u8]; 3] {
+    [b"AUTH", login.user.as_bytes(), login.password.as_bytes()]
 }
 
 fn scan<'a>(cursor: &'a [u8], pattern: &'a [u8]) -> [&'a [u8]; 6] {
@@ -198,4 +220,73 @@ fn failed(error: &[u8]) -> Answer<'static> {
 
 fn unexpected() -> Answer<'static> {
     Answer::Failed(ErrorKind::Protocol, "an answer of another kind than was asked for".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use bakeoff_core::study::ReadConsistency;
+    use bakeoff_engine::works::keyed::Compare;
+
+    use super::*;
+
+    fn with_credentials() -> (RedisSession, String) {
+        let login = Login { user: "me".into(), password: "s3 cret".into() };
+        let mut session = RedisSession::new(&Replicas::default(), Some(Arc::new(login)));
+        let mut out = Vec::new();
+        session.open(&mut out);
+        (session, String::from_utf8(out).unwrap())
+    }
+
+    fn heard(session: &mut RedisSession, bytes: &[u8]) -> Result<Vec<String>, String> {
+        let mut seen = Vec::new();
+        let mut on = |tag, answer: Answer<'_>| {
+            let text = match answer {
+                Answer::Value(value) => String::from_utf8_lossy(value).into_owned(),
+                _ => "another".to_owned(),
+            };
+            seen.push(format!("{tag} {text}"));
+        };
+        let received = session.receive(bytes, &mut Vec::new(), &mut on);
+        received.map(|()| seen).map_err(|error| error.what)
+    }
+
+    #[test]
+    fn session_with_credentials_signs_in_before_it_is_open() {
+        let (mut session, asked) = with_credentials();
+        assert_eq!(asked, "*3\r\n$4\r\nAUTH\r\n$2\r\nme\r\n$7\r\ns3 cret\r\n");
+        assert!(!session.is_open());
+        assert_eq!(heard(&mut session, b"+O"), Ok(vec![]));
+        assert!(!session.is_open());
+        assert_eq!(heard(&mut session, b"K\r\n"), Ok(vec![]));
+        assert!(session.is_open());
+        let request = Request {
+            operation: Operation::Get,
+            number: 1,
+            key: b"bakeoff/a",
+            value: b"",
+            reads: ReadConsistency::Default,
+            creates: false,
+            compare: Compare::Read,
+            limit: 0,
+        };
+        assert!(session.request(3, &request, &mut Vec::new()));
+        assert_eq!(heard(&mut session, b"$3\r\none\r\n"), Ok(vec!["3 one".to_owned()]));
+    }
+
+    #[test]
+    fn refused_password_ends_the_connection_in_the_servers_words() {
+        let (mut session, _) = with_credentials();
+        let words = "WRONGPASS invalid username-password pair or user is disabled.";
+        let refused = heard(&mut session, format!("-{words}\r\n").as_bytes());
+        assert_eq!(refused, Err(words.to_owned()));
+        assert!(!session.is_open());
+    }
+
+    #[test]
+    fn session_without_credentials_is_open_at_once() {
+        let mut session = RedisSession::new(&Replicas::default(), None);
+        let mut out = Vec::new();
+        session.open(&mut out);
+        assert!(out.is_empty() && session.is_open());
+    }
 }

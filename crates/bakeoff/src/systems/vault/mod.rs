@@ -145,6 +145,7 @@ pub(super) fn declaration(kind: Kind, recipe: &'static Recipe) -> Declaration {
             http: true,
             authentication: Some("a token with each request"),
             alpn: ALPN,
+            ..Clients::default()
         },
         health: Some(Health { leader: "/v1/sys/health", any }),
         ..Declaration::new(kind, Origin::Recipe(recipe))

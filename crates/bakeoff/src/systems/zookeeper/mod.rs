@@ -24,7 +24,7 @@ use bakeoff_install::Program;
 use bakeoff_wire::ProtocolError;
 
 use self::session::ZooKeeperSession;
-use super::declaration::{Declaration, GuaranteeRules, Origin};
+use super::declaration::{ConnectionLimit, Declaration, GuaranteeRules, Hooks, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
 use super::{
     ASKED, Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, SystemError,
@@ -82,6 +82,7 @@ impl System for ZooKeeper {
     fn declares(&self) -> Declaration {
         Declaration {
             guarantees: GuaranteeRules { guarantees, freshness },
+            hooks: Hooks { connection_limit: Some(connection_limit), ..Hooks::default() },
             unsafe_settings: &[("zookeeper.forceSync", &["no"])],
             ..Declaration::new(
                 Kind {
@@ -216,9 +217,7 @@ impl System for ZooKeeper {
     fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
         let mut view = ClusterStatus::default();
         for (index, node) in nodes.iter().enumerate() {
-            let mut words = Words(Vec::new());
-            exchange(node, PATIENCE, b"srvr".to_vec(), &mut words)?;
-            let replied = String::from_utf8_lossy(&words.0).into_owned();
+            let replied = four_letters(node, b"srvr")?;
             let field = |name: &str| {
                 replied.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
             };
@@ -322,6 +321,21 @@ fn freshness(_: &study::System, reads: ReadConsistency) -> Freshness {
         ReadConsistency::Linearizable => Freshness::Linearizable,
         ReadConsistency::Default | ReadConsistency::Stale => Freshness::NodeAsked,
     }
+}
+
+/// Returns the most connections that a server takes from one address, if it answers `conf`.
+fn connection_limit(node: &Access) -> Option<ConnectionLimit> {
+    let replied = four_letters(node, b"conf").ok()?;
+    let value = replied.lines().find_map(|line| line.strip_prefix("maxClientCnxns="))?;
+    let connections = value.trim().parse().ok().filter(|&most| most > 0)?;
+    Some(ConnectionLimit { connections, setting: "maxClientCnxns" })
+}
+
+/// Returns what a server answers to a four-letter word.
+fn four_letters(node: &Access, word: &[u8]) -> Result<String, SystemError> {
+    let mut words = Words(Vec::new());
+    exchange(node, PATIENCE, word.to_vec(), &mut words)?;
+    Ok(String::from_utf8_lossy(&words.0).into_owned())
 }
 
 /// Hears a four-letter word's answer: all that comes until the server hangs up.

@@ -4,6 +4,9 @@
 //! when that fails, in turn until one succeeds: others may create or delete the key in between. All
 //! tries count as one operation, with one timeout. A linearizable `get` or `list` is a `sync` and the
 //! read, sent together: the server answers them in order.
+//!
+//! A server that has ended a session answers what is under way with `SessionExpired` and does none of it: that goes out
+//! again in a new session, on the next connection.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -19,10 +22,14 @@ use crate::systems::{Access, Login};
 
 /// The timeout that clients ask for; servers grant it at their default tick.
 const SESSION_TIMEOUT_MS: u32 = 30_000;
+/// The largest reply that is taken: whatever the protocol can express. ZooKeeper's own clients take 1 MiB unless their
+/// `jute.maxbuffer` says more; servers send lists of any size.
+const REPLY_MAX: usize = i32::MAX as usize;
 
 /// Returns a session that is to be opened as the user that the study names, if it names one.
 pub(super) fn session(node: &Access) -> zookeeper::Session {
-    let mut session = zookeeper::Session::new(SESSION_TIMEOUT_MS);
+    let limits = zookeeper::Limits { max_frame: REPLY_MAX, ..zookeeper::Limits::default() };
+    let mut session = zookeeper::Session::with_limits(SESSION_TIMEOUT_MS, None, limits);
     if let Some(login) = node.memory.get::<Login>() {
         let Login { user, password } = &*login;
         session.authenticate("digest", format!("{user}:{password}").as_bytes());
@@ -33,6 +40,10 @@ pub(super) fn session(node: &Access) -> zookeeper::Session {
 /// One session with a node.
 pub(crate) struct ZooKeeperSession {
     session: zookeeper::Session,
+    /// The timeout that the server granted.
+    timeout_ms: u32,
+    /// Whether the server has ended the session.
+    is_over: bool,
     /// Steps under way, oldest first: replies come in order.
     steps: VecDeque<(Tag, Step)>,
     /// Path and value of each `put` under way, for the next try.
@@ -67,6 +78,8 @@ impl ZooKeeperSession {
     pub(super) fn new(node: &Access) -> Self {
         Self {
             session: session(node),
+            timeout_ms: SESSION_TIMEOUT_MS,
+            is_over: false,
             steps: VecDeque::new(),
             puts: Vec::new(),
             spare: Vec::new(),
@@ -115,7 +128,11 @@ impl Session for ZooKeeperSession {
     }
 
     fn keep_alive_every(&self) -> Option<Duration> {
-        Some(Duration::from_millis(u64::from(SESSION_TIMEOUT_MS) / 10))
+        Some(Duration::from_millis(u64::from(self.timeout_ms) / 10))
+    }
+
+    fn is_ending(&self) -> bool {
+        self.is_over
     }
 
     fn keep_alive(&mut self, out: &mut Vec<u8>) {
@@ -129,7 +146,7 @@ impl Session for ZooKeeperSession {
 
 impl KvSession for ZooKeeperSession {
     fn request(&mut self, tag: Tag, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
-        if self.session.capacity() < 2 {
+        if self.is_over || self.session.capacity() < 2 {
             return false;
         }
         let mut path = std::mem::take(&mut self.path);
@@ -170,13 +187,15 @@ impl KvSession for ZooKeeperSession {
         out: &mut Vec<u8>,
         on: &mut dyn FnMut(Tag, Answer<'_>),
     ) -> Result<(), ProtocolError> {
-        let Self { session, steps, puts, spare, .. } = self;
+        let Self { session, timeout_ms, is_over, steps, puts, spare, .. } = self;
         let mut retries = Vec::new();
         let received = session.receive(input, out, &mut |event| {
             let result = match event {
                 Event::Reply { result, .. } => result,
-                Event::Connected { .. } | Event::Expired | Event::Pong => return,
+                Event::Connected { timeout_ms: granted, .. } => return *timeout_ms = granted,
+                Event::Expired | Event::Pong => return,
             };
+            *is_over |= result == Err(ErrorCode::SESSION_EXPIRED);
             let Some((tag, step)) = steps.pop_front() else { return };
             match after(step, result) {
                 After::Nothing => return,
@@ -210,7 +229,10 @@ enum After<'a> {
 }
 
 fn after(step: Step, result: Result<Reply<'_>, ErrorCode>) -> After<'_> {
-    let failed = |code: ErrorCode| Answer::Failed(ErrorKind::Status, code.to_string());
+    let failed = |code: ErrorCode| match code {
+        ErrorCode::SESSION_EXPIRED => Answer::Unprocessed(code.to_string()),
+        code => Answer::Failed(ErrorKind::Status, code.to_string()),
+    };
     match (step, result) {
         (Step::Ignored, _) | (Step::Sync, Ok(_)) => After::Nothing,
         (Step::Sync, Err(code)) => After::FailedEarly(failed(code)),
@@ -244,3 +266,6 @@ fn node_version(compare: Compare) -> Option<i32> {
         Compare::Replace(version) => u32::try_from(version - 1).ok().map(u32::cast_signed),
     }
 }
+
+#[cfg(test)]
+mod tests;

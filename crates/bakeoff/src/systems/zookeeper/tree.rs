@@ -19,16 +19,21 @@ const BATCH: usize = 500;
 /// How long the requests of one session may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The names of a node's children, or nothing for other requests.
+/// The content of the nodes that bakeoff makes. A node at the top without it is the user's own, and stays.
+const MADE_BY: &str = "made by bakeoff";
+
+/// The names of a node's children or its content, or nothing for other requests.
 type Answer = Result<Vec<String>, ErrorCode>;
 
 /// Creates nodes that are not there, in this order.
 pub(super) fn create(node: &Access, paths: &[String]) -> Result<(), SystemError> {
     let mode = CreateMode::Persistent;
-    let create = |path| Request::Create { path, data: b"", mode };
+    let create = |path| Request::Create { path, data: MADE_BY.as_bytes(), mode };
     for (path, answer) in paths.iter().zip(ask_each(node, paths, create)?) {
         match answer {
             Ok(_) | Err(ErrorCode::NODE_EXISTS) => {}
+            // Who may not create nodes beside it is refused before it is looked for.
+            Err(ErrorCode::NO_AUTH) if exists(node, path)? => {}
             Err(code) => {
                 return Err(SystemError::answered(node, format!("creating `{path}`: {code}")));
             }
@@ -37,7 +42,18 @@ pub(super) fn create(node: &Access, paths: &[String]) -> Result<(), SystemError>
     Ok(())
 }
 
-/// Deletes a node and all below it.
+/// Returns whether a node is there.
+fn exists(node: &Access, path: &str) -> Result<bool, SystemError> {
+    match ask(node, &[Request::Exists { path }])?.into_iter().next() {
+        Some(Ok(_)) => Ok(true),
+        Some(Err(code)) if code != ErrorCode::NO_NODE => {
+            Err(SystemError::answered(node, format!("looking for `{path}`: {code}")))
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Deletes all below a node, and the node itself if bakeoff made it.
 pub(super) fn delete(node: &Access, path: &str) -> Result<(), SystemError> {
     let mut levels = vec![vec![path.to_owned()]];
     while let Some(parents) = levels.last().filter(|level| !level.is_empty()) {
@@ -54,7 +70,9 @@ pub(super) fn delete(node: &Access, path: &str) -> Result<(), SystemError> {
         }
         levels.push(below);
     }
-    for level in levels.iter().rev() {
+    let content = ask(node, &[Request::GetData { path }])?.into_iter().next();
+    let is_own = matches!(content, Some(Ok(content)) if content == [MADE_BY]);
+    for level in levels.iter().skip(usize::from(!is_own)).rev() {
         let answers = ask_each(node, level, |path| Request::Delete { path, version: None })?;
         for (path, answer) in level.iter().zip(answers) {
             match answer {
@@ -66,27 +84,31 @@ pub(super) fn delete(node: &Access, path: &str) -> Result<(), SystemError> {
     Ok(())
 }
 
-/// Finds out whether the client may create nodes at the top, by creating one that it removes again.
+/// Finds out whether the client may create a node, or one below it if it is there, by creating one that it removes
+/// again.
 pub(super) fn may_create(node: &Access, path: &str) -> Result<(), NotReady> {
-    match create(node, &[path.to_owned()]) {
+    let (parent, path) = match exists(node, path)? {
+        true => (path, format!("{path}/rights")),
+        false => ("/", path.to_owned()),
+    };
+    let path = &[path];
+    match create(node, path) {
         Ok(()) => {}
         Err(error) if error.to_string().contains("NoAuth") => {
             let hint = match node.memory.get::<Login>() {
-                None => {
-                    "the ACL of `/` demands a user: add `credentials: {user: NAME, password: $ZK_PASSWORD}`, or create \
-                     `/bakeoff` with an ACL for anyone"
-                }
-                Some(_) => {
-                    "the ACL of `/` refuses the user of the study's `credentials`, or the password"
-                }
+                None => format!(
+                    "the ACL of `{parent}` demands a user: add `credentials: {{user: NAME, password: $ZK_PASSWORD}}`, \
+                     or have a node `/bakeoff` there with an ACL for anyone"
+                ),
+                Some(_) => format!(
+                    "the ACL of `{parent}` refuses the user of the study's `credentials`, or the password"
+                ),
             };
-            return Err(NotReady::Never { seen: error.to_string(), hint: hint.to_owned() });
+            return Err(NotReady::Never { seen: error.to_string(), hint });
         }
         Err(error) => return Err(error.into()),
     }
-    let deleted =
-        ask_each(node, &[path.to_owned()], |path| Request::Delete { path, version: None });
-    // Keys of a run that was killed are below it: they are cleared before the load.
+    let deleted = ask_each(node, path, |path| Request::Delete { path, version: None });
     deleted.map(drop).map_err(NotReady::from)
 }
 
@@ -120,6 +142,7 @@ fn ask(node: &Access, requests: &[Request<'_>]) -> Result<Vec<Answer>, SystemErr
                 Event::Reply { result, .. } => {
                     self.answers.push(result.map(|reply| match reply {
                         Reply::Children(names) => names.map(str::to_owned).collect(),
+                        Reply::Data { data, .. } => vec![String::from_utf8_lossy(data).into()],
                         _ => Vec::new(),
                     }));
                 }

@@ -17,6 +17,8 @@ pub(super) fn tests(skipped: &Skipped) -> Vec<Trial> {
         skipped.unless_lacking("machines::cut_generator_fails_its_trial", cut_generator),
         skipped.unless_lacking("machines::killed_generator_fails_its_trial", killed_generator),
         skipped.unless_lacking("machines::killed_agent_fails_its_trial", killed_agent),
+        skipped.unless_lacking("machines::killed_agent_is_waited_for", awaited_agent),
+        skipped.unless_lacking("machines::stopped_agent_leaves_nothing", stopped_agent),
         skipped.unless_lacking("machines::killed_run_leaves_nothing_and_resumes", killed_run),
         skipped.unless_lacking("machines::interrupted_run_leaves_nothing", interrupted),
     ]
@@ -43,12 +45,17 @@ struct UnderLoad {
 
 impl UnderLoad {
     fn start(seconds: u32) -> Result<Self, Lacking> {
+        Self::start_with(seconds, &[])
+    }
+
+    fn start_with(seconds: u32, flags: &[&str]) -> Result<Self, Lacking> {
         let hosts = Hosts::new(3)?;
         let places = hosts.places(&[1], &[2, 3]);
         let stderr = fs::File::create(hosts.dir().join("stderr")).unwrap();
         let study = STUDY.replace("LENGTH", &seconds.to_string());
         let mut command = command(&hosts, &study, &places);
-        let bakeoff = command.stdout(Stdio::null()).stderr(stderr).spawn().unwrap();
+        command.args(flags).stdout(Stdio::null()).stderr(stderr);
+        let bakeoff = command.spawn().unwrap();
         let run = Self { bakeoff, hosts, ends: None };
         wait_for("a load", Duration::from_secs(60), || run.written() > 20_000);
         Ok(run)
@@ -166,8 +173,8 @@ fn killed_run() -> Result<(), Lacking> {
     Ok(())
 }
 
-fn killed_agent() -> Result<(), Lacking> {
-    let mut run = UnderLoad::start(60)?;
+/// Signals the agent on the first host: `-9`, `-STOP`.
+fn signal_agent(run: &UnderLoad, signal: &str) {
     let agents = run.hosts.processes(1, " agent ");
     assert_eq!(agents.len(), 1, "{agents:?}");
     let pid = agents[0].split(' ').next().unwrap();
@@ -176,11 +183,45 @@ fn killed_agent() -> Result<(), Lacking> {
         .command("ssh")
         .arg("-F")
         .arg(run.hosts.config())
-        .args(["h1", "kill", "-9", pid])
+        .args(["h1", "kill", signal, pid])
         .status();
     assert!(ssh.unwrap().success());
+}
+
+/// The trial is run again on all machines, and the run goes on to its end.
+fn awaited_agent() -> Result<(), Lacking> {
+    let mut run = UnderLoad::start_with(4, &["--retry-lost", "1"])?;
+    signal_agent(&run, "-9");
+    let code = run.ends_within(120);
+    // 1: not valid. A machine that is shared gives no generator its time now and then.
+    assert!(matches!(code, Some(0 | 1)), "{}", run.stderr());
+    let trials = trials(&run.hosts);
+    let ended = |trial: &serde_json::Value| trial["outcome"]["ended"].as_str().unwrap().to_owned();
+    let ended: Vec<String> = trials.iter().map(ended).collect();
+    assert_eq!(ended, ["machine-lost", "completed", "completed"], "{}", run.stderr());
+    assert!(trials[1..].iter().all(|trial| trial["machines"].as_array().unwrap().len() == 3));
+    run.is_gone_within(5, &[1, 2, 3]);
+    Ok(())
+}
+
+fn killed_agent() -> Result<(), Lacking> {
+    let mut run = UnderLoad::start(60)?;
+    signal_agent(&run, "-9");
     run.failed_by_losing(1, 20);
     run.is_gone_within(5, &[1, 2, 3]);
+    Ok(())
+}
+
+/// It hears nothing of the end of the run, and its warden does.
+fn stopped_agent() -> Result<(), Lacking> {
+    let mut run = UnderLoad::start(60)?;
+    signal_agent(&run, "-STOP");
+    run.failed_by_losing(1, 40);
+    let told = run.stderr();
+    assert!(told.contains("its agent hangs or is stopped"), "{told}");
+    assert!(told.contains("what ran there ends by itself within 30 s"), "{told}");
+    run.is_gone_within(5, &[2, 3]);
+    run.is_gone_within(35, &[1]);
     Ok(())
 }
 

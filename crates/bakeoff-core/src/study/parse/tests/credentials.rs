@@ -33,6 +33,8 @@ fn study(system: &str) -> Result<Study, Diagnostics> {
 }
 
 const ETCD: &str = "kind: etcd, endpoints: [\"https://a:1\"]";
+const REDIS: &str = "kind: redis, endpoints: [\"rediss://a:1\"], tls: {ca: there.pem}";
+const NATS: &str = "kind: nats, endpoints: [\"tls://a:1\"], tls: {ca: there.pem}";
 const VAULT: &str = "kind: vault, endpoints: [\"http://a:1\"]";
 
 #[track_caller]
@@ -51,6 +53,9 @@ fn credentials_that_fit_the_kind_are_read() {
         format!("{VAULT}, credentials: {{token: $SET}}"),
         format!("{VAULT}, credentials: {{token-file: there.pem}}"),
         format!("{ETCD}, tls: {{ca: there.pem}}"),
+        format!("{REDIS}, credentials: {{user: me, password: $SET}}"),
+        format!("{NATS}, credentials: {{user: me, password: $SET}}"),
+        format!("{NATS}, credentials: {{token: $SET}}"),
     ] {
         study(&system).unwrap_or_else(|told| panic!("{system}:\n{told}"));
     }
@@ -70,6 +75,10 @@ fn credentials_that_do_not_fit_the_kind_are_refused() {
     refused(&format!("{VAULT}, credentials: {{}}"), &["says nothing"]);
     let twice = format!("{VAULT}, credentials: {{token: $SET, token-file: there.pem}}");
     refused(&twice, &["has both `token` and `token-file`"]);
+    refused(&format!("{REDIS}, credentials: {{token: $SET}}"), &["have no `token`"]);
+    refused(&format!("{NATS}, credentials: {{user: me}}"), &[both, "or `{token: $NAME}`"]);
+    let either = format!("{NATS}, credentials: {{user: me, password: $SET, token: $SET}}");
+    refused(&either, &["has both `token` and `user`", "hint: leave out one of the two"]);
     refused("kind: etcd, credentials: {user: me, password: $SET}", &["no `endpoints`"]);
 }
 

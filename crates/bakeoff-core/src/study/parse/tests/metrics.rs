@@ -49,6 +49,7 @@ fn mistaken_addresses_of_metrics_are_refused() {
     );
     one("http://a/metrics", &["my.yaml:3:", "is no address of metrics", "it has no port"]);
     one("ftp://a:1", &["cannot be reached by `ftp`"]);
+    one("redis://a:1", &["write `http://HOST:PORT/metrics`"]);
     one("http://a:1?x=1", &["write `http://HOST:PORT/metrics`"]);
     one("http://a:1/m#x", &["write `http://HOST:PORT/metrics`"]);
     one("http://me:hunter2@a:1/metrics", &["`metrics` holds what may be secret"]);

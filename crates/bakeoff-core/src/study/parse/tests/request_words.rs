@@ -79,6 +79,8 @@ fn words_that_stand_for_nothing_are_reported_where_they_stand() {
         &with(r#"path: "/{kye}""#),
         &["`{kye}` stands for nothing in `path`", "did you mean `{key}`?", "my.yaml:4:"],
     );
+    // The word is marked, and not the text around it.
+    refused(&with(r#"path: "/{key}/{kye}""#), &["/{key}/{kye}\"", "     ^^^^^\n"]);
     refused(
         &with(r#"body: "{user}""#),
         &["`{user}` stands for nothing in `body`", "`{{user}}` is the text itself"],
@@ -92,6 +94,10 @@ fn words_that_stand_for_nothing_are_reported_where_they_stand() {
         &["1 to 65536 random characters", "write `{random:8}`"],
     );
     refused(&with(r#"path: "/{usr}", rows: {file: users.csv}"#), &["did you mean `{user}`?"]);
+    let json =
+        |word: &str| with(&format!(r#"body: '{{"a": "{word}"}}', rows: {{file: users.csv}}"#));
+    assert!(study(&json("{user:json}"), &Desk).is_ok());
+    refused(&json("{usr:json}"), &["`{usr:json}` stands for nothing in `body`"]);
 }
 
 #[test]

@@ -142,6 +142,21 @@ hint: known words: `linearizable`, `default` and `stale`
 }
 
 #[test]
+fn freshness_that_no_study_asked_for_is_named_as_the_default() {
+    check(
+        &[("{put: 1}", "{get: 1}"), ("kind: etcd", "kind: redis")],
+        r"
+error: reads are `linearizable` unless a workload says otherwise, and system `three` has no such reads
+ --> my.yaml:6:3
+  |
+6 |   write:
+  |   ^^^^^
+hint: add `reads: default`
+",
+    );
+}
+
+#[test]
 fn sizes_too_small_to_prove_anything_are_refused() {
     check(
         &[("{count: 100}", "{count: 100, size: 1}")],

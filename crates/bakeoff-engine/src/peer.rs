@@ -1,0 +1,208 @@
+//! Peers of a load's clients: where each listens, and how it is spoken to.
+//!
+//! Not here: connections (`transport`), names that lead elsewhere during a load (`lookup`).
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+
+use crate::transport::{Target, TlsTarget};
+
+/// The server's end of a client's connections.
+#[derive(Debug, Clone)]
+pub struct Peer {
+    /// Where it listens.
+    pub address: Address,
+    /// The name to verify and whom to trust, if it is spoken to over TLS.
+    pub tls: Option<TlsTarget>,
+}
+
+impl Peer {
+    /// Returns a node as clients of a load connect to it. `authority`: its host and port as requests name them.
+    pub fn new(target: &Target, authority: &str) -> Self {
+        let (host, end) = match authority.strip_prefix('[') {
+            Some(rest) => (rest, ']'),
+            None => (authority, ':'),
+        };
+        let host = host.split(end).next().unwrap_or(host);
+        Self { address: Address::of_host(host, target.address), tls: target.tls.clone() }
+    }
+}
+
+/// Where a server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// A TCP address that stays.
+    Tcp(SocketAddr),
+    /// A TCP address of a name, which is looked up again after a connection failed.
+    Named(SocketAddr, Arc<Name>),
+    /// The path of a Unix domain socket.
+    Unix(Arc<Path>),
+}
+
+/// A host's name and a port.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Name {
+    host: String,
+    port: u16,
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{}:{}", self.host, self.port)
+    }
+}
+
+impl Address {
+    /// Returns one address of a host, which is a name or, without brackets, an address itself.
+    pub fn of_host(host: &str, at: SocketAddr) -> Self {
+        match host.parse::<IpAddr>() {
+            Ok(_) => Self::Tcp(at),
+            Err(_) => {
+                let name = Name { host: host.to_owned(), port: at.port() };
+                Self::Named(at, Arc::new(name))
+            }
+        }
+    }
+
+    /// Returns the address of a Unix domain socket.
+    pub fn unix(path: PathBuf) -> Self {
+        Self::Unix(path.into())
+    }
+
+    /// Returns the name that it is an address of, as `example.org:80`.
+    pub fn name(&self) -> Option<String> {
+        match self {
+            Self::Named(_, name) => Some(name.to_string()),
+            Self::Tcp(_) | Self::Unix(_) => None,
+        }
+    }
+
+    /// Connects, which may take so long.
+    ///
+    /// # Errors
+    /// Those of connecting.
+    pub(crate) fn connect(&self, within: Duration) -> io::Result<TcpStream> {
+        match self {
+            Self::Tcp(at) | Self::Named(at, _) => TcpStream::connect_timeout(at, within),
+            Self::Unix(path) => connect_unix(path, Some(within)),
+        }
+    }
+
+    /// Begins to connect, without waiting.
+    ///
+    /// # Errors
+    /// Those that are seen at once. `WouldBlock` if a Unix socket has too many connections that wait to be accepted.
+    pub(crate) fn begin_to_connect(&self) -> io::Result<mio::net::TcpStream> {
+        match self {
+            Self::Tcp(at) | Self::Named(at, _) => mio::net::TcpStream::connect(*at),
+            Self::Unix(path) => connect_unix(path, None).map(mio::net::TcpStream::from_std),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(at) | Self::Named(at, _) => at.fmt(to),
+            Self::Unix(path) => write!(to, "unix:{}", path.display()),
+        }
+    }
+}
+
+impl Name {
+    /// Returns its addresses, each once. This may take seconds.
+    ///
+    /// # Errors
+    /// When the name has none, or nobody who knows it answers.
+    pub(crate) fn look_up(&self) -> io::Result<Vec<SocketAddr>> {
+        look_up(&self.host, self.port)
+    }
+}
+
+/// Returns the addresses of a host, each once. This may take seconds.
+///
+/// # Errors
+/// When it has none, or nobody who knows it answers.
+pub fn look_up(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    let mut found: Vec<SocketAddr> = Vec::new();
+    for address in (host, port).to_socket_addrs()? {
+        if !found.contains(&address) {
+            found.push(address);
+        }
+    }
+    match found.is_empty() {
+        true => Err(io::Error::other("the name has no address")),
+        false => Ok(found),
+    }
+}
+
+/// Connects to a Unix domain socket. `within`: how long that may take; without, it takes no time, and the socket is one
+/// that never blocks.
+///
+/// The standard library's TCP stream reads, writes and waits on any stream socket by the same system calls. So one type
+/// serves both; only `TCP_NODELAY` and the addresses of a stream are TCP's own.
+fn connect_unix(path: &Path, within: Option<Duration>) -> io::Result<TcpStream> {
+    let flags = match within {
+        Some(_) => SocketFlags::CLOEXEC,
+        None => SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+    };
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    // The time that a write may take is that of connecting, too (unix(7)).
+    set_socket_timeout(&socket, Timeout::Send, within)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(TcpStream::from(socket))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn only_hosts_that_are_names_can_be_looked_up_again() {
+        let at: SocketAddr = "127.0.0.1:80".parse().unwrap();
+        let of = |authority| Peer::new(&Target { address: at, tls: None }, authority).address;
+        for authority in ["127.0.0.1:80", "127.0.0.1", "[::1]:80", "[::1]"] {
+            assert_eq!(of(authority), Address::Tcp(at), "{authority}");
+        }
+        let named = of("localhost:80");
+        assert_eq!(of("localhost"), named);
+        assert_eq!(named.name().as_deref(), Some("localhost:80"));
+        assert_eq!(named.to_string(), "127.0.0.1:80");
+        assert!(look_up("localhost", 80).unwrap().iter().all(|found| found.ip().is_loopback()));
+    }
+
+    #[test]
+    fn unix_socket_with_too_many_waiting_is_tried_again_and_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let address = Address::unix(path.clone());
+        let missing = address.begin_to_connect().unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        let listener = UnixListener::bind(&path).unwrap();
+        // Nobody accepts: one after the other waits, until no more may.
+        let mut waiting = Vec::new();
+        let full = loop {
+            match address.begin_to_connect() {
+                Ok(stream) => waiting.push(stream),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
+        let began = bakeoff_clock::now();
+        let timed_out = address.connect(Duration::from_millis(50)).unwrap_err();
+        assert_eq!(timed_out.kind(), io::ErrorKind::WouldBlock);
+        assert!(began.elapsed() >= Duration::from_millis(50));
+        drop(listener.accept().unwrap());
+        assert!(address.connect(Duration::from_secs(5)).is_ok());
+        assert_eq!(address.to_string(), format!("unix:{}", path.display()));
+    }
+}
