@@ -368,8 +368,12 @@ impl Sent {
 /// Bytes of an executable's header, as far as the processor's number.
 const HEADER: u64 = 20;
 
-/// Returns the kind of machine that an ELF file is for: this one's, if its processor is none of those that we know.
+/// Returns the kind of machine that an ELF file is for: this one's, if its processor is none of those that we know, or
+/// if a script starts it.
 fn machine_of(header: &[u8]) -> Option<String> {
+    if header.starts_with(b"#!") {
+        return Some(own_machine());
+    }
     let number = header.starts_with(b"\x7fELF").then(|| header.get(18..20)).flatten()?;
     // `EM_X86_64` and `EM_AARCH64` of `elf.h`.
     Some(match number {
@@ -493,7 +497,8 @@ mod tests {
             machine_of(&header).unwrap()
         };
         assert_eq!([of(62), of(183), of(1)], ["Linux x86_64", "Linux aarch64", &own_machine()]);
-        for none in ["", "\x7fELF", "#!/bin/sh\nexec true #>"] {
+        assert_eq!(machine_of(b"#!/bin/sh"), Some(own_machine()));
+        for none in ["", "\x7fELF", "root:x:0:0"] {
             assert_eq!(machine_of(none.as_bytes()), None);
         }
         let own = Sent::read(&std::env::current_exe().unwrap()).unwrap();

@@ -360,7 +360,8 @@ fn a_second_interrupt(_: &Path) {
     begun.says("starting the load");
     begun.interrupt();
     begun.says("cleaning up");
-    std::thread::sleep(Duration::from_millis(200));
+    // Two signals within a second are one.
+    std::thread::sleep(Duration::from_millis(1200));
     let interrupted = Instant::now();
     begun.interrupt();
     let ran = begun.end().ends_with(130);
@@ -485,7 +486,7 @@ fn names_what_keeps_a_server_from_serving(program: &Path) {
             4,
             &[
                 "its certificate is signed by nobody who is trusted",
-                "is not trusted",
+                "signed by nobody who is trusted",
                 "-ca_pem_file",
             ],
         );
@@ -507,7 +508,9 @@ fn a_load_outlives_its_leader(program: &Path) {
     // So late that nobody leads yet when the clean-up begins.
     std::thread::sleep(Duration::from_millis(2500));
     nodes[0].0.kill();
-    let ran = begun.end().ends_with(0).complains(&["cleaning up", "failed: "]);
+    let ran = begun.end().complains(&["cleaning up", "failed: "]);
+    // Most requests may have failed: standbys without a leader answer at once.
+    assert!(matches!(ran.code, Some(0 | 1)), "{:?} {}", ran.code, ran.stderr);
     let report: Value = serde_json::from_str(&ran.stdout).expect("a report");
     let metrics = &report["metrics"]["only"];
     let (requests, success) = (count(metrics, "requests"), metrics["success"].as_f64().unwrap());
