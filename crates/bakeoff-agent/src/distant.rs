@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bakeoff_core::record::durability::UnsafeSetting;
 use bakeoff_host::{
-    Distant, Ending, Exit, HostError, LimitsApplied, LogTail, NodeSpec, Process, Stopped, SyncsSeen,
+    Ending, Exit, HostError, LimitsApplied, LogTail, NodeSpec, Process, Server, Stopped, SyncsSeen,
 };
 use rustix::process::Signal;
 use serde::de::DeserializeOwned;
@@ -21,6 +21,7 @@ use super::order::LaunchOrder;
 
 /// A server that an agent launched.
 struct RemoteServer {
+    spec: NodeSpec,
     agent: Arc<Agent>,
     number: u32,
 }
@@ -37,8 +38,7 @@ impl Agent {
     ) -> Result<Process, HostError> {
         let number: u32 =
             self.ask(&Request::Launch { node: Box::new(order) }).map_err(elsewhere)?;
-        let server = RemoteServer { agent: Arc::clone(self), number };
-        Ok(Process::elsewhere(spec, Box::new(server)))
+        Ok(Process::new(Box::new(RemoteServer { spec, agent: Arc::clone(self), number })))
     }
 }
 
@@ -53,7 +53,11 @@ impl RemoteServer {
     }
 }
 
-impl Distant for RemoteServer {
+impl Server for RemoteServer {
+    fn spec(&self) -> &NodeSpec {
+        &self.spec
+    }
+
     fn ending(&self) -> Option<Ending> {
         match self.agent.ask(&Request::Ending { node: self.number }) {
             Ok(ending) => ending,
@@ -125,8 +129,8 @@ impl Distant for RemoteServer {
         }
     }
 
-    fn number(&self) -> u32 {
-        self.number
+    fn number(&self) -> Option<u32> {
+        Some(self.number)
     }
 }
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use bakeoff_clock::{self as clock, Moment, wall};
 use bakeoff_core::observed::{Observed, PhaseName};
-use bakeoff_host::observe::{Sampler, Watched};
+use bakeoff_host::observe::Sampler;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{
     Host, HostError, LimitsApplied, LogTail, Process, RemovedIfKilled, Seat, logs, private,
@@ -224,7 +224,7 @@ impl Workshop {
                 let nodes = self.nodes(&numbers)?;
                 let sampler = locked(&self.sampler);
                 sampler.iter().for_each(|sampler| {
-                    sampler.watch(nodes.iter().filter_map(|node| Watched::node(node)));
+                    sampler.watch(nodes.iter().filter_map(|node| node.watched()));
                 });
                 locked(&self.watched).extend(numbers);
                 Ok(Value::Null)
@@ -345,7 +345,7 @@ impl Workshop {
         };
         let process = Host::new(&dir)?.launch(spec)?;
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        locked(&self.logs).extend(process.logs().next().map(|log| (number, log)));
+        locked(&self.logs).extend(process.logs().into_iter().next().map(|log| (number, log)));
         locked(&self.nodes).insert(number, Arc::new(process));
         Ok(json!(number))
     }

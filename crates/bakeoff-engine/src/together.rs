@@ -39,8 +39,8 @@ impl Together {
         Self { gate: Some(gate), ..Self::new(loads) }
     }
 
-    /// One is ready: waits for the others. `None`: one of them will never be.
-    pub(super) fn start(&self) -> Option<Instant> {
+    /// Waits for the others, for one is ready, and returns the moment. `None`: one of them will never be ready.
+    pub fn start(&self) -> Option<Instant> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let State::Waiting(left) = &mut *state {
             *left = left.saturating_sub(1);

@@ -452,6 +452,10 @@ mod tests {
         assert_eq!(together(&[]), 0);
     }
 
+    fn pid_of(process: &crate::Process) -> Arc<AtomicI32> {
+        Arc::new(AtomicI32::new(process.pid().unwrap()))
+    }
+
     #[test]
     fn pages_that_processes_share_count_once() {
         const TEXT: f64 = 16.0 * 1024.0 * 1024.0;
@@ -460,7 +464,7 @@ mod tests {
         let script = "text=$(head -c 16777216 /dev/zero | tr '\\0' x); \
                       (sleep 60; :) & (sleep 60; :) & wait";
         let process = launch(sh(&dir, script)).unwrap();
-        let mut family = Family::new(process.pid_cell(), Kinship::Node);
+        let mut family = Family::new(pid_of(&process), Kinship::Node);
         let mut census = Census::default();
         let mut resident = 0.0;
         wait_for("three shells with the text", || {
@@ -487,7 +491,7 @@ mod tests {
                       (i=0; while [ $i -lt 4000 ]; do i=$((i+1)); done); n=$((n+1)); done; \
                       times > used; exec sleep 60";
         let process = launch(sh(&dir, script)).unwrap();
-        let mut family = Family::new(process.pid_cell(), Kinship::Node);
+        let mut family = Family::new(pid_of(&process), Kinship::Node);
         let mut census = Census::default();
         let mut look = || {
             let leaders = vec![family.pid.load(std::sync::atomic::Ordering::Acquire)];

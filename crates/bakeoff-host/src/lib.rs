@@ -2,7 +2,7 @@
 //!
 //! A system's folder yields a [`NodeSpec`] for each node and starts nothing itself; a [`Host`]
 //! makes a [`Process`] of it. On other machines an agent does the same from the same description
-//! (`bakeoff-agent`), and its servers are [`Distant`].
+//! (`bakeoff-agent`), and its servers are [`Server`].
 //!
 //! Nothing is left running, whatever kills bakeoff. Three things see to it, each for what the
 //! others cannot: dropping a [`Process`] kills and reaps it (returns, errors, panics); the kernel
@@ -58,14 +58,14 @@ use bakeoff_core::study::Limits;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
-use self::server::Server;
+use self::server::LocalServer;
 
 pub use cgroup::{LimitSupport, are_same, limit_support, own_limits};
 pub use child::Exit;
 pub use ending::{Ending, EndingCause, Life};
 pub use error::{HostError, LogTail};
 pub use launcher::end_if_stopped;
-pub use process::{Distant, Process, terminate_all};
+pub use process::{Process, Server, terminate_all};
 pub use ready::{Probe, await_ready};
 pub use seat::{MachineId, Seat};
 pub use server::Stopped;
@@ -274,7 +274,8 @@ impl Host {
             .map_err(|e| HostError::io("have a folder removed", &spec.dir, e))?;
         write_files(&spec)?;
         let log = self.logs.join(format!("{}.log", spec.name));
-        Server::start(spec, program, log, Arc::clone(&self.confine)).map(Process::here)
+        let server = LocalServer::start(spec, program, log, Arc::clone(&self.confine))?;
+        Ok(Process::new(Box::new(server)))
     }
 }
 

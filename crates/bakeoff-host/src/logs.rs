@@ -83,7 +83,7 @@ impl Marks {
                 let level_words = node.level_words();
                 Mark { node: name.clone(), level_words, from, to: None, file }
             };
-            files.map(mark).collect::<Vec<_>>()
+            files.into_iter().map(mark).collect::<Vec<_>>()
         };
         Self(nodes.flat_map(of).collect())
     }

@@ -31,7 +31,7 @@ use bakeoff_core::observed::{
 };
 
 use self::series::{push, set, settle};
-use super::Process;
+use super::NodeSpec;
 use super::census::{Census, Family, Kinship};
 use super::cgroup::Group;
 use super::disk;
@@ -72,17 +72,16 @@ impl Continued {
 }
 
 impl Watched {
-    /// A node of this machine, over all its restarts; `None` for one of another machine.
-    pub fn node(process: &Process) -> Option<Self> {
-        let server = process.server()?;
-        Some(Self {
-            name: process.name().to_owned(),
-            family: Family::new(process.pid_cell(), Kinship::Node),
-            ports: process.ports().collect(),
-            dir: Some(process.dir().to_owned()),
-            group: server.group(),
+    /// Watches a node of this machine, over all its restarts. `pid`: its process id, 0 while there is none.
+    pub(super) fn node(spec: &NodeSpec, pid: Arc<AtomicI32>, group: Option<Group>) -> Self {
+        Self {
+            name: spec.name.clone(),
+            family: Family::new(pid, Kinship::Node),
+            ports: spec.ports.iter().map(|&(_, port)| port).collect(),
+            dir: Some(spec.dir.clone()),
+            group,
             throttled: Default::default(),
-        })
+        }
     }
 
     /// bakeoff itself; its children are the nodes.

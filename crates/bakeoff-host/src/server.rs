@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bakeoff_clock as clock;
 use bakeoff_core::record::durability::{self, UnsafeSetting};
@@ -24,9 +24,11 @@ use serde::{Deserialize, Serialize};
 
 use super::cgroup::Group;
 use super::child::{Exit, end, peek};
-use super::ending::{Ending, EndingCause, Life};
+use super::ending::{Ending, EndingCause};
 use super::error::LogTail;
+use super::observe::Watched;
 use super::private;
+use super::process::Server;
 use super::syncs::{SyncTracer, SyncsSeen};
 use super::{
     Confine, HostError, LimitsApplied, NodeSpec, before, disk, launcher, listening, logs, procfs,
@@ -34,7 +36,7 @@ use super::{
 };
 
 /// A server that was launched. Dropping it kills it.
-pub(super) struct Server {
+pub(super) struct LocalServer {
     spec: NodeSpec,
     program: PathBuf,
     log: PathBuf,
@@ -45,7 +47,6 @@ pub(super) struct Server {
     /// The leader's id for the sampler, which outlives restarts; 0 when there is none.
     pid: Arc<AtomicI32>,
     state: Mutex<State>,
-    life: Mutex<Life>,
     /// Counts its syncs, while that is asked for.
     tracer: Mutex<Option<SyncTracer>>,
     /// The value of the mark by which all that it starts is known.
@@ -77,7 +78,7 @@ pub struct Stopped {
     pub forced: bool,
 }
 
-impl Server {
+impl LocalServer {
     pub(super) fn start(
         spec: NodeSpec,
         program: PathBuf,
@@ -105,7 +106,6 @@ impl Server {
             limits: Mutex::new((LimitsApplied::NotAsked, None)),
             pid: Arc::default(),
             state: Mutex::new(State::Ended(None)),
-            life: Mutex::default(),
             tracer: Mutex::default(),
             _held: held,
         };
@@ -113,126 +113,9 @@ impl Server {
         Ok(process)
     }
 
-    /// Returns its description.
-    pub(super) fn spec(&self) -> &NodeSpec {
-        &self.spec
-    }
-
-    /// The files that it complains in, which need not be there: its output, and further ones.
-    pub(super) fn logs(&self) -> impl Iterator<Item = PathBuf> {
-        let further = self.spec.logs.iter().map(|path| self.spec.dir.join(path));
-        std::iter::once(self.log.clone()).chain(further)
-    }
-
-    /// The TCP and UDP addresses that it can be reached at, with all that descends from it; none where the kernel
-    /// does not tell.
-    pub(super) fn listens_on(&self) -> Vec<SocketAddr> {
-        self.pid().map(listening::addresses).unwrap_or_default()
-    }
-
-    /// The server's process id, which is its process group's too; `None` once it was reaped.
-    pub(super) fn pid(&self) -> Option<i32> {
-        Some(self.pid.load(Ordering::Acquire)).filter(|&pid| pid != 0)
-    }
-
-    /// CPU time that the process itself has used, in steps of a clock tick; `None` once it was
-    /// reaped.
-    pub(super) fn cpu_used(&self) -> Option<Duration> {
-        let stat = procfs::stat(self.pid()?)?;
-        let ticks = stat.own.ticks() as f64;
-        Some(Duration::from_secs_f64(ticks / rustix::param::clock_ticks_per_second() as f64))
-    }
-
-    /// The process id as it is now and after every restart; 0 while there is none.
-    pub(super) fn pid_cell(&self) -> Arc<AtomicI32> {
-        Arc::clone(&self.pid)
-    }
-
-    /// Returns whether and how the requested limits were applied.
-    pub(super) fn limits(&self) -> LimitsApplied {
-        self.limits.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
-    }
-
     /// Its cgroup, which is made anew at the same place when it restarts.
     pub(super) fn group(&self) -> Option<Group> {
         self.limits.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
-    }
-
-    /// Describes the effect of its limits on a server that runs; `None` when that was nothing that matters.
-    pub(super) fn held_by_limits(&self) -> Option<String> {
-        let (group, limits) = (self.group()?, self.spec.limits.as_ref()?);
-        let kills = group.memory_kills();
-        if let Some(memory) = limits.memory.filter(|_| kills > 0) {
-            return Some(format!(
-                "a process of it was killed by its memory limit of {memory} (oom_kill {kills})"
-            ));
-        }
-        let (cpu, share) = (limits.cpu?, group.share_throttled()?);
-        let held = || {
-            format!(
-                "it was throttled for {:.0} % of the time by its limit of {cpu} CPUs",
-                share * 100.0
-            )
-        };
-        (share >= THROTTLED_MATTERS).then(held)
-    }
-
-    /// Returns how it ended; `None` while it runs.
-    pub(super) fn exit(&self) -> Option<Exit> {
-        match &*self.state() {
-            State::Started(child) => peek(child),
-            State::Ended(exit) => *exit,
-        }
-    }
-
-    /// Returns how it ended by itself, and why as far as that can be seen; `None` while it runs.
-    pub(super) fn ending(&self) -> Option<Ending> {
-        let exit = self.exit()?;
-        let limit = self.spec.limits.as_ref().and_then(|limits| limits.memory);
-        let kills = self.group().map_or(0, |group| group.memory_kills());
-        let cause = match limit {
-            Some(limit) if kills > 0 => Some(EndingCause::MemoryLimit { limit, kills }),
-            _ if disk::is_full(&self.spec.dir)
-                || logs::speaks_of_a_full_disk(&self.log, self.log_from) =>
-            {
-                Some(EndingCause::FullDisk)
-            }
-            _ => None,
-        };
-        Some(Ending { exit, cause })
-    }
-
-    /// Returns what it has done so far.
-    pub(super) fn life(&self) -> Life {
-        *self.life.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn lives_as(&self, life: Life) {
-        *self.life.lock().unwrap_or_else(PoisonError::into_inner) = life;
-    }
-
-    /// Kills it, its group and all that descends from it, and reaps it, now. It may have ended
-    /// before: then this clears away what it left.
-    pub(super) fn kill9(&self) -> Exit {
-        let mut state = self.state();
-        let child = match &mut *state {
-            State::Started(child) => child,
-            State::Ended(exit) => return exit.expect("a process that never started is not kept"),
-        };
-        let exit = end(child);
-        self.end_strays();
-        *state = State::Ended(Some(exit));
-        let group = self.pid.swap(0, Ordering::AcqRel);
-        launcher::forget(group);
-        self.confine.release(&self.spec);
-        exit
-    }
-
-    /// Returns what it left running outside of its group and of all that descends from it: daemons, of which no sample
-    /// tells. Each is told as its name and process id: `nginx (4711)`.
-    pub(super) fn strays(&self) -> Vec<String> {
-        let group = self.pid().unwrap_or(0);
-        self.strays_of(group).iter().map(|(name, stat)| format!("{name} ({})", stat.pid)).collect()
     }
 
     fn strays_of(&self, group: i32) -> Vec<(String, procfs::Stat)> {
@@ -261,77 +144,8 @@ impl Server {
         }
     }
 
-    /// Begins to count the syncs of its processes.
-    pub(super) fn begin_counting_syncs(&self) -> Result<(), String> {
-        let group = self.pid().ok_or("it does not run")?;
-        *self.tracer.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(SyncTracer::begin(group)?);
-        Ok(())
-    }
-
-    /// Ends counting, and returns the count.
-    pub(super) fn end_counting_syncs(&self) -> SyncsSeen {
-        let tracer = self.tracer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        tracer.map_or_else(|| SyncsSeen::unseen("its syncs were not counted"), SyncTracer::end)
-    }
-
-    /// Returns the unsafe settings in the command lines and environments of its processes.
-    pub(super) fn unsafe_settings(&self, known: &[UnsafeSetting]) -> Vec<String> {
-        let Some(group) = self.pid() else { return Vec::new() };
-        let of_process = |process: procfs::Stat| {
-            let (args, env) = (procfs::args(process.pid), procfs::environment(process.pid));
-            durability::unsafe_settings(known, &args, &env)
-        };
-        let found = procfs::family(group).into_iter().flat_map(of_process);
-        found.collect::<BTreeSet<_>>().into_iter().collect()
-    }
-
-    pub(super) fn ask_to_end(&self) {
-        self.signal(self.spec.stop_signal.unwrap_or(Signal::TERM));
-    }
-
-    /// Sends its group a signal; nothing when it was reaped.
-    pub(super) fn signal(&self, signal: Signal) {
-        // Under the lock, so that nobody reaps the leader, and frees the id, meanwhile.
-        let state = self.state();
-        if let (State::Started(_), Some(group)) = (&*state, self.pid().and_then(Pid::from_raw)) {
-            let _ = rustix::process::kill_process_group(group, signal);
-        }
-    }
-
-    /// Starts it again as it was described, in the directory as it is, after killing what may
-    /// still run. Its log goes on in the same file.
-    pub(super) fn restart(&self) -> Result<(), HostError> {
-        self.kill9();
-        self.spawn()
-    }
-
-    /// Returns where its output goes.
-    #[cfg(test)]
-    pub(super) fn log_path(&self) -> &Path {
-        &self.log
-    }
-
-    /// The last lines of its output since it was launched, fit to be shown.
-    pub(super) fn log_tail(&self, lines: usize) -> LogTail {
-        LogTail::read(&self.log, self.log_from, lines)
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn finish_by(&self, deadline: Instant) -> Stopped {
-        let mut pause = Duration::from_millis(1);
-        while self.exit().is_none() {
-            let left = deadline.saturating_duration_since(clock::now());
-            if left.is_zero() {
-                return Stopped { exit: self.kill9(), forced: true };
-            }
-            std::thread::sleep(pause.min(left));
-            pause = (pause * 2).min(Duration::from_millis(20));
-        }
-        Stopped { exit: self.kill9(), forced: false }
     }
 
     fn spawn(&self) -> Result<(), HostError> {
@@ -357,7 +171,6 @@ impl Server {
         let child = started.inspect_err(|_| self.confine.release(spec))?;
         let pid = child.id() as i32;
         *self.state() = State::Started(child);
-        self.lives_as(if again { Life::StartedAgain } else { Life::Starting });
         self.pid.store(pid, Ordering::Release);
         Ok(())
     }
@@ -437,7 +250,158 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Server for LocalServer {
+    fn spec(&self) -> &NodeSpec {
+        &self.spec
+    }
+
+    fn ending(&self) -> Option<Ending> {
+        let exit = self.exit()?;
+        let limit = self.spec.limits.as_ref().and_then(|limits| limits.memory);
+        let kills = self.group().map_or(0, |group| group.memory_kills());
+        let cause = match limit {
+            Some(limit) if kills > 0 => Some(EndingCause::MemoryLimit { limit, kills }),
+            _ if disk::is_full(&self.spec.dir)
+                || logs::speaks_of_a_full_disk(&self.log, self.log_from) =>
+            {
+                Some(EndingCause::FullDisk)
+            }
+            _ => None,
+        };
+        Some(Ending { exit, cause })
+    }
+
+    fn exit(&self) -> Option<Exit> {
+        match &*self.state() {
+            State::Started(child) => peek(child),
+            State::Ended(exit) => *exit,
+        }
+    }
+
+    fn limits(&self) -> LimitsApplied {
+        self.limits.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+
+    fn held_by_limits(&self) -> Option<String> {
+        let (group, limits) = (self.group()?, self.spec.limits.as_ref()?);
+        let kills = group.memory_kills();
+        if let Some(memory) = limits.memory.filter(|_| kills > 0) {
+            return Some(format!(
+                "a process of it was killed by its memory limit of {memory} (oom_kill {kills})"
+            ));
+        }
+        let (cpu, share) = (limits.cpu?, group.share_throttled()?);
+        let held = || {
+            format!(
+                "it was throttled for {:.0} % of the time by its limit of {cpu} CPUs",
+                share * 100.0
+            )
+        };
+        (share >= THROTTLED_MATTERS).then(held)
+    }
+
+    fn listens_on(&self) -> Vec<SocketAddr> {
+        self.pid().map(listening::addresses).unwrap_or_default()
+    }
+
+    fn strays(&self) -> Vec<String> {
+        let group = self.pid().unwrap_or(0);
+        self.strays_of(group).iter().map(|(name, stat)| format!("{name} ({})", stat.pid)).collect()
+    }
+
+    fn begin_counting_syncs(&self) -> Result<(), String> {
+        let group = self.pid().ok_or("it does not run")?;
+        *self.tracer.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(SyncTracer::begin(group)?);
+        Ok(())
+    }
+
+    fn end_counting_syncs(&self) -> SyncsSeen {
+        let tracer = self.tracer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        tracer.map_or_else(|| SyncsSeen::unseen("its syncs were not counted"), SyncTracer::end)
+    }
+
+    fn unsafe_settings(&self, known: &[UnsafeSetting]) -> Vec<String> {
+        let Some(group) = self.pid() else { return Vec::new() };
+        let of_process = |process: procfs::Stat| {
+            let (args, env) = (procfs::args(process.pid), procfs::environment(process.pid));
+            durability::unsafe_settings(known, &args, &env)
+        };
+        let found = procfs::family(group).into_iter().flat_map(of_process);
+        found.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    fn signal(&self, signal: Signal) {
+        // Under the lock, so that nobody reaps the leader, and frees the id, meanwhile.
+        let state = self.state();
+        if let (State::Started(_), Some(group)) = (&*state, self.pid().and_then(Pid::from_raw)) {
+            let _ = rustix::process::kill_process_group(group, signal);
+        }
+    }
+
+    fn kill9(&self) -> Exit {
+        let mut state = self.state();
+        let child = match &mut *state {
+            State::Started(child) => child,
+            State::Ended(exit) => return exit.expect("a process that never started is not kept"),
+        };
+        let exit = end(child);
+        self.end_strays();
+        *state = State::Ended(Some(exit));
+        let group = self.pid.swap(0, Ordering::AcqRel);
+        launcher::forget(group);
+        self.confine.release(&self.spec);
+        exit
+    }
+
+    fn restart(&self) -> Result<(), HostError> {
+        self.kill9();
+        self.spawn()
+    }
+
+    fn ask_to_end(&self) {
+        self.signal(self.spec.stop_signal.unwrap_or(Signal::TERM));
+    }
+
+    fn finish_within(&self, grace: Duration) -> Stopped {
+        let deadline = clock::now() + grace;
+        let mut pause = Duration::from_millis(1);
+        while self.exit().is_none() {
+            let left = deadline.saturating_duration_since(clock::now());
+            if left.is_zero() {
+                return Stopped { exit: self.kill9(), forced: true };
+            }
+            std::thread::sleep(pause.min(left));
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+        Stopped { exit: self.kill9(), forced: false }
+    }
+
+    fn log_tail(&self, lines: usize) -> LogTail {
+        LogTail::read(&self.log, self.log_from, lines)
+    }
+
+    fn pid(&self) -> Option<i32> {
+        Some(self.pid.load(Ordering::Acquire)).filter(|&pid| pid != 0)
+    }
+
+    fn cpu_used(&self) -> Option<Duration> {
+        let stat = procfs::stat(self.pid()?)?;
+        let ticks = stat.own.ticks() as f64;
+        Some(Duration::from_secs_f64(ticks / rustix::param::clock_ticks_per_second() as f64))
+    }
+
+    fn logs(&self) -> Vec<PathBuf> {
+        let further = self.spec.logs.iter().map(|path| self.spec.dir.join(path));
+        std::iter::once(self.log.clone()).chain(further).collect()
+    }
+
+    fn watched(&self) -> Option<Watched> {
+        Some(Watched::node(&self.spec, Arc::clone(&self.pid), self.group()))
+    }
+}
+
+impl Drop for LocalServer {
     fn drop(&mut self) {
         let started = matches!(*self.state(), State::Started(_));
         if started {

@@ -362,7 +362,7 @@ fn a_log_tail_shows_nothing_of_an_earlier_trial() {
     let second = launch(sh(&dir, "echo second")).unwrap();
     wait_for("its line", || log_has(&second, "second"));
     assert!(!log_has(&second, "first"));
-    assert!(std::fs::read_to_string(second.log_path()).unwrap().starts_with("first\n---"));
+    assert!(std::fs::read_to_string(&second.logs()[0]).unwrap().starts_with("first\n---"));
 }
 
 #[test]
@@ -584,7 +584,7 @@ fn complaints_in_further_log_files_are_found() {
             std::thread::sleep(Duration::from_millis(5));
         }
     };
-    wait_for(&|| std::fs::read(process.log_path()).is_ok_and(|log| !log.is_empty()));
+    wait_for(&|| std::fs::read(&process.logs()[0]).is_ok_and(|log| !log.is_empty()));
     let mut marks = logs::Marks::begin([&process].into_iter());
     std::fs::write(process.dir().join("loaded"), "").unwrap();
     wait_for(&|| process.dir().join("written").exists());

@@ -9,7 +9,7 @@ use bakeoff_core::study::Limits;
 use bakeoff_core::units::ByteCount;
 use tempfile::TempDir;
 
-use super::super::observe::{INTERVAL_MIN, Sampler, Watched};
+use super::super::observe::{INTERVAL_MIN, Sampler};
 use super::super::tests::sh;
 use super::super::{Host, Process, usage};
 use super::*;
@@ -412,7 +412,7 @@ fn throttling_is_read_in_both_cgroup_versions() {
 /// CPU seconds per second that a node used between two looks at least `seconds` apart.
 fn share(process: &Process, dir: &TempDir, seconds: u64) -> (f64, Series) {
     let sampler = Sampler::start(dir.path(), INTERVAL_MIN, clock::now());
-    sampler.watch(Watched::node(process));
+    sampler.watch(process.watched());
     std::thread::sleep(Duration::from_secs(seconds));
     let observed = sampler.stop();
     let node = observed.nodes.into_iter().find(|node| node.name == process.name()).unwrap();

@@ -53,7 +53,7 @@ fn cpu_of_a_node_and_its_child_is_seen_and_kept_over_a_restart() {
     let process = launch(sh(&dir, script)).unwrap();
     let mut sampler = Sampler::start(dir.path(), INTERVAL_MIN, clock::now());
     sampler.phase(PhaseName::Load);
-    sampler.watch(Watched::node(&process));
+    sampler.watch(process.watched());
     let newest = |column| newest(&sampler, "node-1", column);
     let cpu = || newest(Column::CpuUser) + newest(Column::CpuSystem);
     wait_for("cpu of the child", || cpu() > 0.04);
@@ -101,7 +101,7 @@ fn a_threads_wait_for_a_cpu_is_seen() {
     spec.limits = Some(study::Limits { cpu: None, memory: None, cpus: vec![0] });
     let process = launch(spec).unwrap();
     let sampler = Sampler::start(dir.path(), INTERVAL_MIN, clock::now());
-    sampler.watch(Watched::node(&process));
+    sampler.watch(process.watched());
     if newest(&sampler, "node-1", Column::CpuWait) < 0.0 {
         return; // a kernel that does not count it
     }
@@ -114,7 +114,7 @@ fn the_disk_space_of_a_node_is_that_of_all_its_files() {
     let script = "mkdir -p a/b; head -c 300000 /dev/urandom > a/b/c; sync; echo; exec sleep 60";
     let process = launch(sh(&dir, script)).unwrap();
     let mut sampler = Sampler::start(dir.path(), INTERVAL_MIN, clock::now());
-    sampler.watch(Watched::node(&process));
+    sampler.watch(process.watched());
     wait_for("the file", || {
         sampler.phase(PhaseName::Starting);
         newest(&sampler, "node-1", Column::DataDirectory) >= 300_000.0
@@ -192,7 +192,7 @@ fn memory_taken_within_a_short_window_is_read_within_it() {
     let process = launch(sh(&dir, &script)).unwrap();
     let began = clock::now();
     let mut sampler = Sampler::start(dir.path(), Duration::from_secs(1), began);
-    sampler.watch(Watched::node(&process));
+    sampler.watch(process.watched());
     sampler.phase(PhaseName::Load);
     let from = began.elapsed().as_secs_f64();
     sampler.tell.send(Moment::Begin(clock::now())).unwrap();

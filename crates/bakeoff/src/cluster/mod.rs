@@ -468,7 +468,7 @@ impl Ready {
 
     /// Returns whether the limits of the study were applied, node by node.
     pub(crate) fn limits(&self) -> Vec<LimitsApplied> {
-        self.processes().map(Process::limits).collect()
+        self.processes().map(|process| process.limits()).collect()
     }
 
     /// Returns the nodes that ended by themselves, each with its end and the cause of that.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-use bakeoff_agent::{AgentRefusal, Incoming, Line, LoadLine, Workshop, read_json};
+use bakeoff_agent::{AgentRefusal, Back, Incoming, Line, LoadLine, Workshop, read_json};
 use bakeoff_clock as clock;
 use bakeoff_engine::Live;
 use bakeoff_engine::together::StartGate;
@@ -88,15 +88,17 @@ pub(super) fn begin_when_told<T: Send>(
     let gate = gate(line, begins, workshop, Arc::clone(&times));
     let stop = AtomicBool::new(false);
     let back = &line.back;
-    let driven = hearing(line, &begin, &stop, || {
-        drive(gate, &stop, &mut |live| {
-            if let Ok(live) = serde_json::to_value(live) {
-                back.tell(&LoadLine::Live(live));
-            }
-        })
-    });
+    let driven =
+        hearing(line, &begin, &stop, || drive(gate, &stop, &mut |live| tell_of_second(back, live)));
     let [asked, began] = [&times.0, &times.1].map(|time| time.load(Ordering::Relaxed));
     (driven, Begun { asked, began })
+}
+
+/// Reports a second of a load to the coordinator.
+pub(super) fn tell_of_second(back: &Back, live: &Live) {
+    if let Ok(live) = serde_json::to_value(live) {
+        back.tell(&LoadLine::Live(live));
+    }
 }
 
 /// Returns the gate of a load: says that its clients are connected, and waits for the moment to begin.

@@ -2,7 +2,7 @@
 //!
 //! Orders are whole: a generator knows nothing of a study but what they say. They travel as JSON.
 //!
-//! Not here: carrying orders out (`serve`), giving them (`drive`).
+//! Not here: carrying orders out (`serve`), giving them (`remote`).
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -192,7 +192,7 @@ pub(crate) struct HttpTold {
 
 /// The size of a generator's ledger.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct AcknowledgedTold {
+pub(crate) struct Acknowledged {
     /// Keys with acknowledged writes.
     pub(crate) keys: u64,
     /// One in how many keys is remembered.
@@ -200,17 +200,18 @@ pub(crate) struct AcknowledgedTold {
 }
 
 /// The keys that a generator read back.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct ReadBackTold {
+#[derive(Default, Serialize, Deserialize)]
+pub(crate) struct ReadBack {
     pub(crate) asked: u64,
     /// Keys that would show whatever was lost of them.
     pub(crate) claimed: u64,
     pub(crate) findings: Findings,
     pub(crate) interrupted: bool,
+    /// The first reasons for which keys could not be read.
     pub(crate) errors: Vec<String>,
 }
 
-/// How writes after a kill are read.
+/// How reads are judged that must return the newest value.
 pub(crate) const NEWEST: Reading = Reading {
     reads: ReadConsistency::Linearizable,
     may_be_stale: false,

@@ -1,54 +1,40 @@
 //! The generator's side: what an agent does when it is asked to drive a share of a load.
 //!
-//! It has the keys of its share, and their ledger, from the beginning of a trial to its end. The loop is the one that
-//! drives loads here; what differs is who says when it begins.
+//! It reads orders and calls the local generator. What differs from a local run is who says when a load begins.
 //!
-//! Not here: the pipe (`bakeoff_agent`), what the shares add up to (`drive`).
+//! Not here: the pipe (`bakeoff_agent`), driving (`local`), what the shares add up to (`all`).
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use bakeoff_agent::{AgentRefusal, Duties, Line, Workshop};
-use bakeoff_core::read_write_split;
-use bakeoff_core::schedule;
-use bakeoff_core::study::{Arrivals, Stop};
-use bakeoff_core::workload::mix64;
 use bakeoff_engine::moments::MomentSender;
 use bakeoff_engine::open_files;
-use bakeoff_engine::together::Together;
-use bakeoff_engine::works::keyed::{Keyed, Reading, Source, StalenessTracking};
-use bakeoff_engine::{Drive, EngineError};
+use bakeoff_engine::works::keyed::{Keyed, StalenessTracking};
+use bakeoff_engine::{EngineError, Live};
 use bakeoff_host::page_cache;
 use serde_json::Value;
 
-use super::begin::{Begun, begin_when_told, hearing, told, until_stopped};
+use super::begin::{Begun, begin_when_told, hearing, tell_of_second, told, until_stopped};
+use super::generator::{Fill, ReadBackAsk, StageAsk, Targets};
 use super::http;
-use super::order::{AcknowledgedTold, KeysOrder, Order, ReadBackTold, StageOrder, StageTold, To};
+use super::local::LocalGenerator;
+use super::order::{Order, StageOrder, StageTold, To};
 use crate::cluster::contenders;
 use crate::environment;
 use crate::machines::describe;
 use crate::machines::kubernetes::keeper::Keeper;
 use crate::messages;
-use crate::systems::{self, Access, KvLoad, System};
+use crate::systems::{self, Access, System};
 use crate::trial::affinity::{Affinity, Kept};
-use crate::trial::audit::Auditor;
-use crate::trial::load::drive_of;
-use crate::trial::split_load::{self, SplitLoad};
 
 /// Drives shares of loads for a coordinator.
 #[derive(Default)]
 pub(crate) struct Generator {
-    keys: Mutex<Option<Keys>>,
+    keys: Mutex<Option<LocalGenerator>>,
     /// Removes the namespace of the run, where this is one of its pods.
     keeper: Mutex<Option<Keeper>>,
-}
-
-/// The keys of the trial that is under way.
-#[derive(Clone)]
-struct Keys {
-    order: Arc<KeysOrder>,
-    keyed: Arc<Keyed>,
 }
 
 fn refused(error: EngineError) -> AgentRefusal {
@@ -67,7 +53,7 @@ impl Duties for Generator {
                     false => StalenessTracking::NotMeasured,
                 };
                 let keyed = Keyed::new(&order.workload, order.seed, staleness).owned(order.share);
-                let keys = Keys { order: order.into(), keyed: Arc::new(keyed) };
+                let keys = LocalGenerator::new(Arc::new(keyed), order.workload);
                 *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = Some(keys);
                 Ok(Value::Null)
             }
@@ -81,11 +67,7 @@ impl Duties for Generator {
                 fill(&keys, to, clients, Duration::from_millis(timeout_ms), line)
             }
             Order::Stage(order) => stage(&self.keys()?, &order, workshop, line),
-            Order::Acknowledged => {
-                let ledger = &self.keys()?.keyed.ledger;
-                let keys = ledger.acknowledged().len() as u64;
-                told(&AcknowledgedTold { keys, stride: ledger.stride() })
-            }
+            Order::Acknowledged => told(&self.keys()?.count_acknowledged()),
             Order::ReadBack { to, keys_max, seed } => {
                 read_back(&self.keys()?, to, keys_max, seed, line)
             }
@@ -127,7 +109,7 @@ impl Duties for Generator {
 }
 
 impl Generator {
-    fn keys(&self) -> Result<Keys, AgentRefusal> {
+    fn keys(&self) -> Result<LocalGenerator, AgentRefusal> {
         let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         keys.clone().ok_or_else(|| AgentRefusal::new("no trial was begun"))
     }
@@ -155,16 +137,16 @@ fn reached(to: To) -> Result<(&'static dyn System, Vec<Access>), AgentRefusal> {
 fn remember_requests(
     system: &dyn System,
     nodes: &[Access],
-    keys: &Keys,
+    keys: &LocalGenerator,
 ) -> Result<(), AgentRefusal> {
     let (true, Some(first)) = (system.declares().kind.takes_requests(), nodes.first()) else {
         return Ok(());
     };
-    system.prepare(first, nodes, &keys.order.workload, &keys.keyed).map_err(AgentRefusal::new)
+    system.prepare(first, nodes, keys.workload(), keys.keyed()).map_err(AgentRefusal::new)
 }
 
 fn fill(
-    keys: &Keys,
+    keys: &LocalGenerator,
     to: To,
     clients: u32,
     timeout: Duration,
@@ -172,87 +154,39 @@ fn fill(
 ) -> Result<Value, AgentRefusal> {
     let threads = to.threads;
     let (system, nodes) = reached(to)?;
-    let share = keys.order.share;
-    let count = share.count(keys.order.workload.keys.count);
-    let drive = Drive::once(count, (clients / share.of).max(1), threads, timeout);
-    let reading = Reading {
-        reads: keys.order.workload.reads,
-        may_be_stale: false,
-        lists_are_complete: false,
-    };
+    let to = Targets { system, nodes: &nodes, resumed: true, threads };
+    let fill = Fill { to, clients, timeout };
     let (stop, begin) = (AtomicBool::new(false), mpsc::channel().0);
-    let driven = hearing(line, &begin, &stop, || {
-        system.drive(KvLoad {
-            nodes: &nodes,
-            keyed: &keys.keyed,
-            source: &mut |_| Source::Fill,
-            reading,
-            drive: &drive,
-            together: None,
-            interrupted: &stop,
-            progress: &mut |_| {},
-        })
-    });
-    told(&driven.map_err(refused)?.0)
+    let back = &line.back;
+    let live = &mut |live: &Live| tell_of_second(back, live);
+    told(&hearing(line, &begin, &stop, || keys.write_keys(&fill, &stop, live)).map_err(refused)?)
 }
 
 fn stage(
-    keys: &Keys,
+    keys: &LocalGenerator,
     order: &StageOrder,
     workshop: &Workshop,
     line: &Line,
 ) -> Result<Value, AgentRefusal> {
-    let threads = order.to.threads;
     let (system, nodes) = reached(order.to.clone())?;
     let reads = order.reads_to.clone().map(reached).transpose()?.map(|(_, nodes)| nodes);
     remember_requests(system, &nodes, keys)?;
-    let share = keys.order.share;
-    let seed = order.seed;
-    let drawn = mix64(seed ^ mix64(order.first_ticket));
-    let own = |source: &mut Source, stop: Stop, arrivals: Arrivals| match (stop, arrivals) {
-        (Stop::Operations(count), Arrivals::Closed) => {
-            Some(source.count_owned(order.first_ticket, count, share))
-        }
-        _ => None,
-    };
-    let mut source = Source::mix(&order.workload, seed, drawn);
-    let drive = Drive {
-        arrivals: schedule::paced(order.arrivals),
-        threads,
-        seed: mix64(seed ^ order.first_ticket),
+    let ask = StageAsk {
+        to: Targets { system, nodes: &nodes, resumed: true, threads: order.to.threads },
+        reads_to: reads.as_deref(),
+        workload: &order.workload,
+        load: &order.load,
+        stage: order.stage(),
+        arrivals: order.arrivals,
         first_ticket: order.first_ticket,
+        seed: order.seed,
+        reading: order.reading,
         moments: workshop.moments().map(MomentSender::new),
-        share,
-        own_operations: own(&mut source, order.stop, order.arrivals),
-        ..drive_of(&order.load, &order.stage())
     };
     let pinned = workshop.pinned();
     let affinity = Affinity::from(pinned.iter().map(Vec::as_slice));
-    let (driven, begun) = begin_when_told(line, workshop, |gate, stop, progress| match &reads {
-        None => system.drive(KvLoad {
-            nodes: &nodes,
-            keyed: &keys.keyed,
-            source: &mut |_| Source::mix(&order.workload, seed, drawn),
-            reading: order.reading,
-            drive: &drive,
-            together: Some(&Together::gated(1, gate)),
-            interrupted: stop,
-            progress,
-        }),
-        Some(reads) => {
-            let halves =
-                read_write_split::halves(&order.workload, &order.stage(), order.arrivals, threads);
-            let halves = halves.expect("only what writes and reads is driven apart");
-            let split = SplitLoad {
-                system,
-                keyed: &keys.keyed,
-                reading: order.reading,
-                drive: &drive,
-                seed,
-                interrupted: stop,
-            };
-            split_load::drive(&split, &halves, [&nodes, reads], Some(gate), progress)
-        }
+    let (driven, begun) = begin_when_told(line, workshop, |gate, stop, progress| {
+        keys.drive(&ask, gate, stop, progress)
     });
     let (measurement, next_ticket) = driven.map_err(refused)?;
     let Begun { asked, began } = begun;
@@ -261,42 +195,15 @@ fn stage(
 }
 
 fn read_back(
-    keys: &Keys,
+    keys: &LocalGenerator,
     to: To,
     keys_max: u64,
     seed: u64,
     line: &Line,
 ) -> Result<Value, AgentRefusal> {
+    let threads = to.threads;
     let (system, nodes) = reached(to)?;
-    let (stop, begin) = (AtomicBool::new(false), mpsc::channel().0);
-    let auditor = Auditor {
-        system,
-        keyed: &keys.keyed,
-        keys_max,
-        seed,
-        interrupted: &stop,
-        generators: None,
-    };
-    let acknowledged = auditor.choose(keys.keyed.ledger.acknowledged());
-    let asked = acknowledged.len() as u64;
-    let claimed = keys.keyed.ledger.claiming_fully(&acknowledged);
-    if asked == 0 {
-        let findings = Default::default();
-        return told(&ReadBackTold {
-            asked,
-            claimed,
-            findings,
-            interrupted: false,
-            errors: vec![],
-        });
-    }
-    let read = hearing(line, &begin, &stop, || auditor.read_back(acknowledged, &nodes));
-    let read = read.map_err(refused)?;
-    told(&ReadBackTold {
-        asked,
-        claimed,
-        findings: read.findings,
-        interrupted: read.interrupted,
-        errors: read.errors,
-    })
+    let to = Targets { system, nodes: &nodes, resumed: true, threads };
+    let ask = ReadBackAsk { to, keys_max, seed };
+    told(&until_stopped(line, |stop| keys.read_keys(&ask, stop))?)
 }

@@ -309,6 +309,11 @@ impl Machines {
         self.places.generators().into_iter().filter_map(|place| self.each.get(place)).collect()
     }
 
+    /// Returns the names of the machines that drive the load, in the order of the places file.
+    pub(crate) fn generator_names(&self) -> Vec<String> {
+        self.generators().into_iter().map(|one| one.agent.machine().to_owned()).collect()
+    }
+
     /// Returns the CPUs that each generator has at least: all drive with as many threads. `None` without generators.
     pub(crate) fn generator_cpus(&self) -> Option<u32> {
         let places = self.places.generators().into_iter();

@@ -72,7 +72,7 @@ impl<'a> Watch<'a> {
     pub(crate) fn watch(&self, processes: &[&Process]) {
         let server = |process: &&Process| {
             let MachineId::Place(place) = process.seat().machine else { return None };
-            let number = process.distant()?.number();
+            let number = process.number()?;
             Some(Server { place, name: process.name().to_owned(), number })
         };
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -225,11 +225,8 @@ impl<'a> Watch<'a> {
     fn each_with(&self, processes: &[&Process], request: impl Fn(Vec<u32>) -> Request) {
         for (place, machine) in self.machines.each.iter().enumerate() {
             let here = |process: &&&Process| process.seat().machine == MachineId::Place(place);
-            let nodes: Vec<u32> = processes
-                .iter()
-                .filter(here)
-                .filter_map(|process| Some(process.distant()?.number()))
-                .collect();
+            let nodes: Vec<u32> =
+                processes.iter().filter(here).filter_map(|process| process.number()).collect();
             machine.agent.ask::<()>(&request(nodes)).ok();
         }
     }

@@ -3,175 +3,63 @@
 //! An audit is a load like any other: its operations are reads of the keys that the ledger says
 //! must be there, judged by the same code as the reads of a trial.
 
-use std::fmt::Display;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use bakeoff_core::check::{Audit, Verdict};
-use bakeoff_core::ledger::audited::{self, AcknowledgedKey};
 use bakeoff_core::record::{Acknowledged, Guarantees};
-use bakeoff_core::study::ReadConsistency;
 use bakeoff_core::units::count_text;
-use bakeoff_engine::works::keyed::{Findings, Keyed, Reading, Source};
-use bakeoff_engine::{Drive, EngineError};
 
 use crate::cluster::Ready;
-use crate::generators::drive::{GeneratorError, Generators};
-use crate::generators::order::ReadBackTold;
-use crate::systems::{Access, KvLoad, System};
-
-const CLIENTS_MAX: u32 = 32;
-const TIMEOUT: Duration = Duration::from_secs(10);
+use crate::generators::all::Generators;
+use crate::generators::generator::{ReadBackAsk, Targets};
+use crate::generators::order::ReadBack;
+use crate::systems::System;
 
 /// Reads back what a trial's writes were acknowledged to have left.
 pub(crate) struct Auditor<'a> {
-    pub(crate) system: &'a dyn System,
-    pub(crate) keyed: &'a Arc<Keyed>,
+    pub(crate) system: &'static dyn System,
+    /// The owners of the keys.
+    pub(crate) generators: &'a Generators<'a>,
     /// Most keys to read back. If there are more, the recently acknowledged ones and a sample are read.
     pub(crate) keys_max: u64,
     /// Seeds the sample.
     pub(crate) seed: u64,
     pub(crate) interrupted: &'a AtomicBool,
-    /// The generators on other machines that own the keys, where the run has places.
-    pub(crate) generators: Option<Generators<'a>>,
-}
-
-/// The answers of an audit's reads.
-pub(crate) struct ReadBack {
-    pub(crate) findings: Findings,
-    pub(crate) interrupted: bool,
-    /// The first reasons for which keys could not be read.
-    pub(crate) errors: Vec<String>,
-}
-
-/// Keys that were read back.
-struct Read {
-    /// How many were asked for.
-    asked: u64,
-    /// How many of them would show whatever was lost of them, where that was not known before.
-    claimed: Option<u64>,
-    read_back: ReadBack,
 }
 
 impl Auditor<'_> {
     /// Reads acknowledged keys back and judges them. `when` is for people: `after the load`.
     pub(crate) fn judge(&self, cluster: &Ready, when: &str) -> Audit {
-        if let Some(generators) = &self.generators {
-            return self.judge_shares(generators, cluster, when);
-        }
-        let ledger = &self.keyed.ledger;
-        let keys = ledger.acknowledged();
-        let acknowledged = keys.len() as u64 * ledger.stride();
-        let keys = self.choose(keys);
-        let asked = keys.len() as u64;
-        let mut audit = Audit { acknowledged, ..Audit::new(when, Verdict::Passed) };
-        if asked == 0 {
-            audit.verdict = Verdict::NotChecked("no write was acknowledged".into());
-            return audit;
-        }
-        audit.claimed = Some(ledger.claiming_fully(&keys));
-        self.judge_read(audit, asked, cluster, |nodes| {
-            let read_back = self.read_back(keys, nodes)?;
-            Ok::<_, EngineError>(Read { asked, claimed: None, read_back })
-        })
-    }
-
-    /// Has acknowledged keys read back at the nodes that can answer, and judges what was found; `asked` is their
-    /// number as far as it is known before.
-    fn judge_read<E: Display>(
-        &self,
-        mut audit: Audit,
-        asked: u64,
-        cluster: &Ready,
-        read: impl FnOnce(&[Access]) -> Result<Read, E>,
-    ) -> Audit {
-        let nodes = cluster.to_read_from();
-        if nodes.is_empty() {
-            audit.unreadable = asked;
-            let why = format!(
-                "{} acknowledged keys could not be read back, for no node is left",
-                count_text(asked)
-            );
-            audit.verdict = unread(why, cluster);
-            return audit;
-        }
-        let unsettled = self.system.settle(&nodes).err().map(|why| why.to_string());
-        match read(&nodes) {
-            Ok(Read { asked, claimed, read_back }) => {
-                audit.claimed = claimed.or(audit.claimed);
-                unlost(judged(audit, asked, read_back, unsettled), cluster)
-            }
-            Err(error) => Audit {
-                unreadable: asked,
-                verdict: unread(format!("nothing could be read back: {error}"), cluster),
-                ..audit
-            },
-        }
-    }
-
-    /// Has the owners of keys read them back, and judges what they found.
-    fn judge_shares(&self, generators: &Generators<'_>, cluster: &Ready, when: &str) -> Audit {
-        let mut audit = Audit::new(when, Verdict::Passed);
-        let held = match generators.acknowledged() {
+        let not_checked = |why: String| Audit::new(when, Verdict::NotChecked(why));
+        let held = match self.generators.acknowledged() {
             Ok(held) => held,
-            Err(error) => {
-                audit.verdict = Verdict::NotChecked(format!("the keys' owner is gone: {error}"));
-                return audit;
-            }
+            Err(error) => return not_checked(format!("the keys' owner is gone: {error}")),
         };
-        audit.acknowledged = held.keys * held.stride;
+        let acknowledged = held.keys * held.stride;
         let asked = held.keys.min(self.keys_max);
         if asked == 0 {
-            audit.verdict = Verdict::NotChecked("no write was acknowledged".into());
-            return audit;
+            return Audit { acknowledged, ..not_checked("no write was acknowledged".into()) };
         }
-        self.judge_read(audit, asked, cluster, |nodes| {
-            let to = generators.to(self.system, nodes, true)?;
-            let told = generators.read_back(&to, self.keys_max, self.seed, self.interrupted)?;
-            let ReadBackTold { asked, claimed, findings, interrupted, errors } = told;
-            let read_back = ReadBack { findings, interrupted, errors };
-            Ok::<_, GeneratorError>(Read { asked, claimed: Some(claimed), read_back })
-        })
-    }
-
-    /// Returns the keys to read back: see [`audited::choose`].
-    pub(crate) fn choose(&self, keys: Vec<AcknowledgedKey>) -> Vec<u64> {
-        audited::choose(keys, self.keys_max, self.seed)
-    }
-
-    /// Reads these keys back, each once.
-    ///
-    /// # Errors
-    /// When no client can connect.
-    pub(crate) fn read_back(
-        &self,
-        keys: Vec<u64>,
-        nodes: &[Access],
-    ) -> Result<ReadBack, EngineError> {
-        let drive = Drive::once(keys.len() as u64, CLIENTS_MAX, 1, TIMEOUT);
-        let keys: Arc<[u64]> = keys.into();
-        let findings = Arc::new(Mutex::new(Findings::default()));
-        let (measurement, _) = self.system.drive(KvLoad {
-            nodes,
-            keyed: self.keyed,
-            source: &mut |_| Source::Audit(keys.clone(), findings.clone()),
-            reading: Reading {
-                reads: ReadConsistency::Linearizable,
-                may_be_stale: false,
-                lists_are_complete: false,
-            },
-            drive: &drive,
-            together: None,
-            interrupted: self.interrupted,
-            progress: &mut |_| {},
-        })?;
-        let errors = measurement.error_examples().map(|(_, example)| example.what.clone());
-        Ok(ReadBack {
-            findings: std::mem::take(&mut *findings.lock().unwrap_or_else(PoisonError::into_inner)),
-            interrupted: measurement.interrupted,
-            errors: errors.take(3).collect(),
-        })
+        let audit = Audit { acknowledged, ..Audit::new(when, Verdict::Passed) };
+        let unreadable = |why: String| Audit {
+            unreadable: asked,
+            verdict: unread(why, cluster),
+            ..audit.clone()
+        };
+        let nodes = cluster.to_read_from();
+        if nodes.is_empty() {
+            return unreadable(format!(
+                "{} acknowledged keys could not be read back, for no node is left",
+                count_text(asked)
+            ));
+        }
+        let unsettled = self.system.settle(&nodes).err().map(|why| why.to_string());
+        let to = Targets { system: self.system, nodes: &nodes, resumed: true, threads: 1 };
+        let ask = ReadBackAsk { to, keys_max: self.keys_max, seed: self.seed };
+        match self.generators.read_back(&ask, self.interrupted) {
+            Ok(read) => unlost(judged(audit, read, unsettled), cluster),
+            Err(error) => unreadable(format!("nothing could be read back: {error}")),
+        }
     }
 }
 
@@ -193,9 +81,10 @@ fn unread(why: String, cluster: &Ready) -> Verdict {
     Verdict::NotChecked(format!("{why}{because}; that does not say that they are lost"))
 }
 
-/// Judges what was read back of `asked` keys; `unsettled` tells why not every client would read the same.
-fn judged(mut audit: Audit, asked: u64, read_back: ReadBack, unsettled: Option<String>) -> Audit {
-    let ReadBack { findings, interrupted, errors } = read_back;
+/// Judges what was read back; `unsettled` is the reason for which not every client would read the same.
+fn judged(mut audit: Audit, read: ReadBack, unsettled: Option<String>) -> Audit {
+    let ReadBack { asked, claimed, findings, interrupted, errors } = read;
+    audit.claimed = Some(claimed);
     audit.read = findings.read;
     audit.lost = findings.lost;
     audit.wrong = findings.wrong;
@@ -203,7 +92,6 @@ fn judged(mut audit: Audit, asked: u64, read_back: ReadBack, unsettled: Option<S
     audit.unreadable = asked.saturating_sub(findings.read);
     audit.examples = findings.examples;
     audit.examples.extend(unsettled.clone());
-    let claimed = audit.claimed.unwrap_or(asked);
     audit.verdict = if interrupted {
         Verdict::NotChecked("interrupted".into())
     } else if audit.lost + audit.wrong > 0 {

@@ -8,22 +8,22 @@
 //! Not here: reading back (`audit`), starting again (`cluster`).
 
 use std::fmt;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
 use bakeoff_core::check::KilledUnderLoad;
-use bakeoff_core::schedule::LoadShare;
-use bakeoff_core::study::{Arrivals, KeyOrder, Load, Operation, ReadConsistency, Stop, Workload};
+use bakeoff_core::plan::Stage;
+use bakeoff_core::study::{Arrivals, KeyOrder, Load, Operation, Stop, Workload};
 use bakeoff_core::workload::mix64;
-use bakeoff_engine::works::keyed::{Keyed, Reading, Source};
-use bakeoff_engine::{Connections, Drive, EngineError, Seconds};
 
 use crate::cluster::Ready;
-use crate::generators::drive::{GeneratorError, Generators};
-use crate::generators::order::{NEWEST, StageOrder, To};
-use crate::systems::{Access, KvLoad, System};
+use crate::generators::all::{Generators, Meanwhile};
+use crate::generators::error::GeneratorError;
+use crate::generators::generator::{StageAsk, Targets};
+use crate::generators::order::NEWEST;
+use crate::systems::{Access, System};
 
 /// How long clients write before the kill: so long, and up to so much longer, by the trial's seed, so
 /// that no rhythm of a server is always met at the same place.
@@ -40,38 +40,61 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 pub(crate) struct Writes<'a> {
     pub(crate) system: &'static dyn System,
     pub(crate) nodes: &'a [Access],
-    pub(crate) keyed: &'a Arc<Keyed>,
     pub(crate) workload: &'a Workload,
     pub(crate) load: &'a Load,
     pub(crate) clients: u32,
     pub(crate) threads: u32,
     pub(crate) seed: u64,
-    /// The generators on other machines, where the run has places.
-    pub(crate) generators: Option<Generators<'a>>,
+    pub(crate) generators: &'a Generators<'a>,
 }
 
 impl Writes<'_> {
-    /// Returns an order for the generators on other machines: a closed load of these writes without warm-up, which is
-    /// stopped before its end.
-    pub(super) fn order(&self, workload: &Workload, seed: u64, to: To) -> StageOrder {
-        StageOrder {
-            workload: workload.clone(),
-            load: Load {
-                warmup: Duration::ZERO,
-                timeout: self.load.timeout.min(TIMEOUT),
-                keep_alive: true,
-                ..self.load.clone()
+    /// Makes writes in a closed load without warm-up, until its end or until `enough`. Returns how many were
+    /// acknowledged. `begun` is called with the moment at which they begin.
+    pub(super) fn make(
+        &self,
+        of: &Again<'_>,
+        enough: &AtomicBool,
+        begun: &mut dyn FnMut(Instant),
+    ) -> Result<u64, GeneratorError> {
+        let load = Load {
+            warmup: Duration::ZERO,
+            timeout: self.load.timeout.min(TIMEOUT),
+            keep_alive: true,
+            in_flight: of.in_flight,
+            ..self.load.clone()
+        };
+        let ask = StageAsk {
+            to: Targets {
+                system: self.system,
+                nodes: self.nodes,
+                resumed: self.load.tls_resumption,
+                threads: self.threads,
             },
-            clients: self.clients,
-            stop: Stop::After(LONGEST),
+            reads_to: None,
+            workload: of.workload,
+            load: &load,
+            stage: of.stage,
             arrivals: Arrivals::Closed,
             first_ticket: 0,
-            seed,
+            seed: of.seed,
             reading: NEWEST,
-            to,
-            reads_to: None,
-        }
+            moments: None,
+        };
+        let driven = self.generators.stage(
+            &ask,
+            Meanwhile { stop: &|| enough.load(Ordering::Relaxed), progress: &mut |_| {}, begun },
+        )?;
+        Ok(driven.measurement.verified())
     }
+}
+
+/// Writes that are made once more, after the load.
+pub(super) struct Again<'a> {
+    pub(super) workload: &'a Workload,
+    pub(super) stage: Stage,
+    pub(super) in_flight: u32,
+    pub(super) seed: u64,
 }
 
 /// The writes of a workload that can be made again: keys that are written once are chosen evenly.
@@ -107,89 +130,14 @@ pub(crate) fn under_load(
     };
     let seed = mix64(of.seed ^ 0x6b69_6c6c);
     let after = BEFORE + Duration::from_millis(seed % SPREAD_MS);
-    let drive = Drive {
-        clients: of.clients,
-        in_flight: of.load.in_flight,
-        connections: Connections::Kept,
-        arrivals: None,
-        spin: Duration::ZERO,
-        warmup: Duration::ZERO,
-        stop: Stop::After(LONGEST),
-        timeout: of.load.timeout.min(TIMEOUT),
-        seconds: Seconds::Told,
-        threads: of.threads.min(of.clients),
-        seed,
-        first_ticket: 0,
-        moments: None,
-        share: LoadShare::WHOLE,
-        own_operations: None,
-    };
-    let reading = Reading {
-        reads: ReadConsistency::Linearizable,
-        may_be_stale: false,
-        lists_are_complete: false,
-    };
-    let (enough, began) = (&AtomicBool::new(false), clock::now());
-    if let Some(generators) = &of.generators {
-        return shared(of, generators, workload, (after, seed), cluster, interrupted);
-    }
-    let driven = std::thread::scope(|scope| {
-        let writing = scope.spawn(|| {
-            of.system.drive(KvLoad {
-                nodes: of.nodes,
-                keyed: of.keyed,
-                source: &mut |_| Source::mix(workload, seed, mix64(seed)),
-                reading,
-                drive: &drive,
-                together: None,
-                interrupted: enough,
-                progress: &mut |_| {},
-            })
-        });
-        let goes_on = || !writing.is_finished() && !interrupted.load(Ordering::Relaxed);
-        while goes_on() && clock::now() - began < after {
-            std::thread::sleep(LOOK_EVERY);
-        }
-        cluster.kill9();
-        let after_ms = (clock::now() - began).as_millis() as u64;
-        let under_way = !writing.is_finished();
-        std::thread::sleep(ARRIVING);
-        enough.store(true, Ordering::Relaxed);
-        (writing.join(), under_way, after_ms)
-    });
-    match driven {
-        (Ok(Ok((measurement, _))), true, after_ms) if measurement.verified() > 0 => {
-            let acknowledged = measurement.verified();
-            Ok(KilledUnderLoad { clients: of.clients, after_ms, acknowledged })
-        }
-        (Ok(Ok(_)), ..) => Err(NotUnderLoad::NothingAcknowledged),
-        (Ok(Err(error)), ..) => Err(NotUnderLoad::NotDriven(error)),
-        (Err(_), ..) => Err(NotUnderLoad::BrokeOff),
-    }
-}
-
-/// The same with writes of generators on other machines.
-fn shared(
-    of: &Writes<'_>,
-    generators: &Generators<'_>,
-    workload: &Workload,
-    (after, seed): (Duration, u64),
-    cluster: &Ready,
-    interrupted: &AtomicBool,
-) -> Result<KilledUnderLoad, NotUnderLoad> {
-    let to = generators.to(of.system, of.nodes, of.load.tls_resumption);
-    let to = to.map_err(|error| {
-        cluster.kill9();
-        NotUnderLoad::NotDrivenElsewhere(error)
-    })?;
-    let order = of.order(workload, seed, to);
+    let stage = Stage { clients: of.clients, stop: Stop::After(LONGEST) };
+    let writes = Again { workload, stage, in_flight: of.load.in_flight, seed };
     let (enough, begun) = (&AtomicBool::new(false), &OnceLock::new());
     let (driven, under_way, after_ms) = std::thread::scope(|scope| {
         let writing = scope.spawn(|| {
-            let start = &mut |at: Instant| {
+            of.make(&writes, enough, &mut |at| {
                 begun.set(at).ok();
-            };
-            generators.stage(&order, enough, &mut |_| {}, start)
+            })
         });
         let goes_on = || !writing.is_finished() && !interrupted.load(Ordering::Relaxed);
         let wrote_long = || begun.get().is_some_and(|at| clock::now() > *at + after);
@@ -205,12 +153,11 @@ fn shared(
         (writing.join(), under_way, after_ms)
     });
     match driven {
-        Ok(Ok(driven)) if under_way && driven.measurement.verified() > 0 => {
-            let acknowledged = driven.measurement.verified();
+        Ok(Ok(acknowledged)) if under_way && acknowledged > 0 => {
             Ok(KilledUnderLoad { clients: of.clients, after_ms, acknowledged })
         }
         Ok(Ok(_)) => Err(NotUnderLoad::NothingAcknowledged),
-        Ok(Err(error)) => Err(NotUnderLoad::NotDrivenElsewhere(error)),
+        Ok(Err(error)) => Err(NotUnderLoad::NotDriven(error)),
         Err(_) => Err(NotUnderLoad::BrokeOff),
     }
 }
@@ -220,8 +167,7 @@ fn shared(
 pub(crate) enum NotUnderLoad {
     NoWrites,
     NothingAcknowledged,
-    NotDriven(EngineError),
-    NotDrivenElsewhere(GeneratorError),
+    NotDriven(GeneratorError),
     BrokeOff,
 }
 
@@ -233,7 +179,6 @@ impl fmt::Display for NotUnderLoad {
                 write!(to, "no write was acknowledged while it was under load")
             }
             Self::NotDriven(error) => error.fmt(to),
-            Self::NotDrivenElsewhere(error) => error.fmt(to),
             Self::BrokeOff => write!(to, "the load broke off"),
         }
     }
@@ -243,7 +188,6 @@ impl std::error::Error for NotUnderLoad {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::NotDriven(error) => Some(error),
-            Self::NotDrivenElsewhere(error) => Some(error),
             _ => None,
         }
     }

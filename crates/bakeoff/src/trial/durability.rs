@@ -10,23 +10,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bakeoff_clock as clock;
+use bakeoff_core::plan::Stage;
 use bakeoff_core::record::durability::Durability;
 use bakeoff_core::record::{Acknowledged, Guarantees};
-use bakeoff_core::study::{Load, Stop};
+use bakeoff_core::study::Stop;
 use bakeoff_core::workload::mix64;
-use bakeoff_engine::Drive;
-use bakeoff_engine::works::keyed::Source;
 
-use super::crash::{self, Writes};
+use super::crash::{self, Again, Writes};
 use crate::cluster::Ready;
-use crate::generators::order::{NEWEST, StageOrder};
-use crate::systems::KvLoad;
 
 /// Writes of a probe, and the fewest acknowledged ones that it judges.
 const WRITES: u64 = 50;
 const ACKNOWLEDGED_MIN: u64 = 10;
-/// The longest that one write, and all of them, may take.
-const TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest that all of them may take.
 const WITHIN: Duration = Duration::from_secs(15);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
@@ -52,7 +48,7 @@ fn count(
     claim: Acknowledged,
     interrupted: &AtomicBool,
 ) -> Result<Durability, String> {
-    let clients = of.generators.as_ref().map_or(1, |generators| generators.count());
+    let clients = of.generators.count();
     let counting = cluster.count_syncs()?;
     let written = write(of, clients, interrupted);
     let counted = counting.end();
@@ -75,41 +71,18 @@ fn write(of: &Writes<'_>, clients: u32, interrupted: &AtomicBool) -> Result<u64,
         &crash::puts_again(of.workload).ok_or("its workload has no puts that can be made again")?;
     let seed = mix64(of.seed ^ 0x7379_6e63);
     let enough = &AtomicBool::new(false);
-    let drive = || match &of.generators {
-        None => {
-            let driven = of.system.drive(KvLoad {
-                nodes: of.nodes,
-                keyed: of.keyed,
-                source: &mut |_| Source::mix(workload, seed, mix64(seed)),
-                reading: NEWEST,
-                drive: &Drive::once(WRITES, clients, 1, TIMEOUT),
-                together: None,
-                interrupted: enough,
-                progress: &mut |_| {},
-            });
-            driven.map(|(measured, _)| measured.verified()).map_err(|error| error.to_string())
-        }
-        Some(generators) => {
-            let to = generators
-                .to(of.system, of.nodes, of.load.tls_resumption)
-                .map_err(|error| error.to_string())?;
-            let order = of.order(workload, seed, to);
-            let load = Load { timeout: TIMEOUT, in_flight: 1, ..order.load };
-            let stop = Stop::Operations(WRITES);
-            let order = StageOrder { load, clients, stop, ..order };
-            let driven = generators.stage(&order, enough, &mut |_| {}, &mut |_| {});
-            driven.map(|driven| driven.measurement.verified()).map_err(|error| error.to_string())
-        }
-    };
+    let stage = Stage { clients, stop: Stop::Operations(WRITES) };
+    let writes = Again { workload, stage, in_flight: 1, seed };
     let began = clock::now();
     std::thread::scope(|scope| {
-        let writing = scope.spawn(drive);
+        let writing = scope.spawn(|| of.make(&writes, enough, &mut |_| {}));
         while !writing.is_finished() {
             if interrupted.load(Ordering::Relaxed) || began.elapsed() > WITHIN {
                 enough.store(true, Ordering::Relaxed);
             }
             std::thread::sleep(LOOK_EVERY);
         }
-        writing.join().unwrap_or_else(|_| Err("the writes broke off".to_owned()))
+        let made = writing.join().map_err(|_| "the writes broke off".to_owned())?;
+        made.map_err(|error| error.to_string())
     })
 }

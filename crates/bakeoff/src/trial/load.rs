@@ -1,10 +1,8 @@
 //! The load of a trial: keys before it, then its stages or the tries of a search, on one cluster.
 //!
-//! Not here: where clients connect to (`routes`), writes and reads on nodes of their own (`split_load`), the
-//! loop itself (`bakeoff_engine`).
+//! Not here: where clients connect to (`routes`), who drives (`generators`), the loop itself (`bakeoff_engine`).
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
@@ -12,28 +10,22 @@ use bakeoff_core::check::Verdict;
 use bakeoff_core::check::machine::generators_together;
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::plan;
-use bakeoff_core::read_write_split;
 use bakeoff_core::record::StageRecord;
-use bakeoff_core::schedule;
-use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::search::{CONFIRM_TIMES, Found, Next, Search, Tried, least_rate};
-use bakeoff_core::study::{Arrivals, Find, Load, Operation, Stop, Workload};
+use bakeoff_core::study::{Arrivals, Find, Operation, Stop, Workload};
 use bakeoff_core::units::count_text;
-use bakeoff_core::workload::mix64;
-use bakeoff_engine::works::keyed::{Keyed, Reading, Source};
-use bakeoff_engine::{Connections, Drive, Live, Seconds, Window};
+use bakeoff_engine::works::keyed::Reading;
+use bakeoff_engine::{Live, Window};
 use bakeoff_host::disturbance::Stretch;
 
 use super::routes::Routes;
-use super::split_load::{self, SplitLoad};
 use super::{Combination, Ended, TrialContext, TrialRunner, neighbours};
 use crate::cluster::Ready;
 use crate::cluster::contenders::Contender;
 use crate::event::{Event, Reporter};
-use crate::generators::drive::{Generators, StageDriven};
-use crate::generators::order::StageOrder;
+use crate::generators::all::{Generators, Meanwhile, StageDriven};
+use crate::generators::generator::{Fill, StageAsk, Targets};
 use crate::systems::declaration::Lists;
-use crate::systems::{Access, KvLoad};
 
 /// A ZooKeeper takes 60 connections of one address unless it is told otherwise, those that just ended among them.
 const FILL_CLIENTS_MAX: u32 = 32;
@@ -41,13 +33,11 @@ const FILL_TIMEOUT: Duration = Duration::from_secs(30);
 /// With fewer operations due in a try, nothing would be known of a percentile.
 const DUE_MIN: f64 = 10.0;
 
-/// The routes of all stages of a load, and their keys.
+/// Where all stages of a load go, and by whom they are driven.
 #[derive(Clone, Copy)]
 pub(super) struct Driven<'a> {
     pub(super) nodes: &'a Routes,
-    pub(super) keyed: &'a Arc<Keyed>,
-    /// The generators on other machines, where the run has places.
-    pub(super) generators: Option<Generators<'a>>,
+    pub(super) generators: &'a Generators<'a>,
 }
 
 /// Returns whether no other stage can follow.
@@ -71,30 +61,6 @@ impl Combination<'_> {
 fn lists_are_complete(lists: Lists, workload: &Workload) -> bool {
     let is_short = lists == Lists::ShortBesideWriters && workload.writes();
     workload.fill && !is_short && !workload.mix.contains_key(&Operation::Delete)
-}
-
-/// Returns how a stage of a load is driven, but for its arrivals and its threads.
-pub(crate) fn drive_of(load: &Load, stage: &plan::Stage) -> Drive {
-    Drive {
-        clients: stage.clients,
-        in_flight: load.in_flight,
-        connections: match load.keep_alive {
-            true => Connections::Kept,
-            false => Connections::OneEach,
-        },
-        arrivals: None,
-        spin: Duration::ZERO,
-        warmup: load.warmup,
-        stop: stage.stop,
-        timeout: load.timeout,
-        seconds: Seconds::Kept,
-        threads: 1,
-        seed: 0,
-        first_ticket: 0,
-        moments: None,
-        share: LoadShare::WHOLE,
-        own_operations: None,
-    }
 }
 
 impl TrialRunner<'_, '_> {
@@ -200,113 +166,58 @@ impl TrialRunner<'_, '_> {
         arrivals: Arrivals,
         first_ticket: u64,
     ) -> Result<(StageRecord, u64), Ended> {
-        let Combination { contender, trial, workload, .. } = self.of;
-        let Driven { nodes, keyed, generators } = *driven;
-        let system = contender.system;
-        let seed = trial.seed;
-        let reading = self.of.reading();
-        if let Some(generators) = generators {
-            return self.shared_stage(&generators, nodes, stage, arrivals, first_ticket);
-        }
-        let moments = self.sampling.moments();
-        let drive = Drive {
-            arrivals: schedule::paced(arrivals),
-            threads: self.context.threads,
-            seed: mix64(seed ^ first_ticket),
-            first_ticket,
-            moments: Some(moments.clone()),
-            ..drive_of(self.of.load, stage)
-        };
+        let Combination { contender, trial, workload, load } = self.of;
+        let Driven { nodes, generators } = *driven;
         let clients = stage.clients;
         let began = self.sampling.seconds();
-        self.reporter.report(&Event::LoadStarted { clients });
-        let reporter = &mut *self.reporter;
-        let progress = &mut |live: &Live| reporter.report(&Event::Observed { clients, live });
-        let interrupted = self.context.interrupted;
-        let (mut measurement, next_ticket) = match nodes {
-            Routes::Split { writes, reads } => {
-                let threads = self.context.threads;
-                let halves = read_write_split::halves(workload, stage, arrivals, threads);
-                let halves = halves.expect("only what writes and reads is driven apart");
-                let split = SplitLoad { system, keyed, reading, drive: &drive, seed, interrupted };
-                split_load::drive(&split, &halves, [writes, reads], None, progress)?
-            }
-            Routes::Same(nodes) => system.drive(KvLoad {
-                nodes,
-                keyed,
-                source: &mut |_| Source::mix(workload, seed, mix64(seed ^ mix64(first_ticket))),
-                reading,
-                drive: &drive,
-                together: None,
-                interrupted,
-                progress,
-            })?,
-        };
-        nodes.name(&mut measurement.staleness);
-        let measured_from = self.sampling.measured_from(&moments);
-        Ok((StageRecord { clients, began, measured_from, measurement, tried: None }, next_ticket))
-    }
-}
-
-impl TrialRunner<'_, '_> {
-    /// Has generators on other machines drive one stage, each its share.
-    fn shared_stage(
-        &mut self,
-        generators: &Generators<'_>,
-        nodes: &Routes,
-        stage: &plan::Stage,
-        arrivals: Arrivals,
-        first_ticket: u64,
-    ) -> Result<(StageRecord, u64), Ended> {
-        let Combination { contender, trial, workload, load } = self.of;
-        let resumed = load.tls_resumption;
-        let to = |nodes: &[Access]| generators.to(contender.system, nodes, resumed);
-        let (to, reads_to) = match nodes {
-            Routes::Same(nodes) => (to(nodes)?, None),
-            Routes::Split { writes, reads } => (to(writes)?, Some(to(reads)?)),
-        };
-        let clients = stage.clients;
-        let order = StageOrder {
-            workload: workload.clone(),
-            load: load.clone(),
-            clients,
-            stop: stage.stop,
+        let moments = self.sampling.moments();
+        let (writes, reads) = nodes.writes_and_reads();
+        let ask = StageAsk {
+            to: Targets {
+                system: contender.system,
+                nodes: writes,
+                resumed: load.tls_resumption,
+                threads: self.context.threads,
+            },
+            reads_to: reads,
+            workload,
+            load,
+            stage: *stage,
             arrivals,
             first_ticket,
             seed: trial.seed,
             reading: self.of.reading(),
-            to,
-            reads_to,
+            moments: Some(moments.clone()),
         };
-        let began = self.sampling.seconds();
-        let moments = self.sampling.moments();
         self.reporter.report(&Event::LoadStarted { clients });
-        let reporter = &mut *self.reporter;
-        let progress = &mut |live: &Live| reporter.report(&Event::Observed { clients, live });
-        let sampling = &self.sampling;
-        let begun = &mut |start: Instant| {
-            let window = Window::new(start, load.warmup, stage.stop);
-            moments.begins(&window);
-            if let Some(watch) = &sampling.watch {
-                watch.moments(&window);
-            }
-        };
-        let driven = generators.stage(&order, self.context.interrupted, progress, begun)?;
-        let StageDriven { mut measurement, next_ticket, start, parts } = driven;
+        let (reporter, sampling) = (&mut *self.reporter, &self.sampling);
+        let interrupted = self.context.interrupted;
+        let driven = generators.stage(
+            &ask,
+            Meanwhile {
+                stop: &|| interrupted.load(Ordering::Relaxed),
+                progress: &mut |live: &Live| reporter.report(&Event::Observed { clients, live }),
+                begun: &mut |start: Instant| {
+                    let window = Window::new(start, load.warmup, stage.stop);
+                    moments.begins(&window);
+                    if let Some(watch) = &sampling.watch {
+                        watch.moments(&window);
+                    }
+                },
+            },
+        )?;
+        let StageDriven { mut measurement, next_ticket, parts } = driven;
         nodes.name(&mut measurement.staleness);
-        let measured_from = Some(self.sampling.seconds_at(start + load.warmup));
-        self.parts.push(parts);
+        let measured_from = self.sampling.measured_from(&moments);
+        if self.context.machines.is_some() {
+            self.parts.push(parts);
+        }
         Ok((StageRecord { clients, began, measured_from, measurement, tried: None }, next_ticket))
     }
 }
 
-/// How often it is looked whether servers that are filled still run.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// The same of servers on other machines, which takes a round trip each.
-const LOOK_ELSEWHERE_EVERY: Duration = Duration::from_millis(100);
-
-/// How often a fill tells how far it has come.
-const FILL_TOLD_EVERY: Duration = Duration::from_secs(10);
+/// Interval between two reports of a fill's progress.
+const FILL_REPORTED_EVERY: Duration = Duration::from_secs(10);
 
 /// Writes every key once, and reports how many are written now and then. Any failure ends the trial: reads would be
 /// judged wrongly.
@@ -315,70 +226,33 @@ pub(super) fn fill(
     reporter: &mut dyn Reporter,
     contender: &Contender<'_>,
     cluster: &Ready,
-    keyed: &Arc<Keyed>,
-    workload: &Workload,
-) -> Result<u64, Ended> {
-    let count = workload.keys.count;
-    if let Some(generators) = context.generators() {
-        return shared_fill(context, contender, cluster, &generators, count);
-    }
-    let written = AtomicU64::new(0);
-    let drive = Drive::once(count, FILL_CLIENTS_MAX, context.threads, FILL_TIMEOUT);
-    let reading = Reading { reads: workload.reads, may_be_stale: false, lists_are_complete: false };
-    let stop = AtomicBool::new(false);
-    let (measurement, _) = std::thread::scope(|scope| {
-        let filling = scope.spawn(|| {
-            contender.system.drive(KvLoad {
-                nodes: &cluster.nodes,
-                keyed,
-                source: &mut |_| Source::Fill,
-                reading,
-                drive: &drive,
-                together: None,
-                interrupted: &stop,
-                progress: &mut |live| _ = written.fetch_add(live.verified, Ordering::Relaxed),
-            })
-        });
-        let mut told = clock::now();
-        // Without a server each of the keys that are left would wait for its timeout.
-        while !filling.is_finished() {
-            if context.interrupted.load(Ordering::Relaxed) || !cluster.died().is_empty() {
-                stop.store(true, Ordering::Relaxed);
-            }
-            if told.elapsed() >= FILL_TOLD_EVERY {
-                told = clock::now();
-                let written = written.load(Ordering::Relaxed);
-                reporter.report(&Event::Filling { written, keys: count });
-            }
-            std::thread::sleep(LOOK_EVERY);
-        }
-        filling.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })?;
-    filled(context, contender, cluster, &measurement, count)
-}
-
-/// Has generators on other machines write every key once, each its own.
-fn shared_fill(
-    context: &TrialContext<'_>,
-    contender: &Contender<'_>,
-    cluster: &Ready,
     generators: &Generators<'_>,
-    count: u64,
+    keys: u64,
 ) -> Result<u64, Ended> {
-    let to = generators.to(contender.system, &cluster.nodes, true)?;
-    let stop = AtomicBool::new(false);
-    let (clients, timeout) = (FILL_CLIENTS_MAX, FILL_TIMEOUT);
-    let measurement = std::thread::scope(|scope| {
-        let filling = scope.spawn(|| generators.fill(&to, clients, timeout, &stop));
-        while !filling.is_finished() {
-            if context.interrupted.load(Ordering::Relaxed) || !cluster.died().is_empty() {
-                stop.store(true, Ordering::Relaxed);
-            }
-            std::thread::sleep(LOOK_ELSEWHERE_EVERY);
-        }
-        filling.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })?;
-    filled(context, contender, cluster, &measurement, count)
+    let to = Targets {
+        system: contender.system,
+        nodes: &cluster.nodes,
+        resumed: true,
+        threads: context.threads,
+    };
+    let (mut written, mut reported) = (0, clock::now());
+    let fill = Fill { to, clients: FILL_CLIENTS_MAX, timeout: FILL_TIMEOUT };
+    let measurement = generators.fill(
+        &fill,
+        Meanwhile {
+            // Without a server each of the keys that are left would wait for its timeout.
+            stop: &|| context.interrupted.load(Ordering::Relaxed) || !cluster.died().is_empty(),
+            progress: &mut |live| {
+                written += live.verified;
+                if reported.elapsed() >= FILL_REPORTED_EVERY {
+                    reported = clock::now();
+                    reporter.report(&Event::Filling { written, keys });
+                }
+            },
+            begun: &mut |_| {},
+        },
+    )?;
+    filled(context, contender, cluster, &measurement, keys)
 }
 
 /// Judges whether all keys were written.

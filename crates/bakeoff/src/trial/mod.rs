@@ -13,7 +13,6 @@ pub(crate) mod neighbours;
 pub(crate) mod rights;
 pub(crate) mod routes;
 pub(crate) mod sampling;
-pub(crate) mod split_load;
 pub(crate) mod verdicts;
 
 use std::collections::BTreeMap;
@@ -31,7 +30,6 @@ use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{Check, Freshness, GeneratorPart, TrialOutcome, TrialRecord};
 use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::study::{Clusters, Kill, Load, Study, Workload};
-use bakeoff_engine::EngineError;
 use bakeoff_engine::works::keyed::{Keyed, StalenessTracking};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{Process, logs};
@@ -49,7 +47,8 @@ use crate::cluster::seating::Seating;
 use crate::cluster::{self, NoTargets, Ready, Starting};
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
-use crate::generators::drive::{GeneratorError, Generators};
+use crate::generators::all::Generators;
+use crate::generators::error::GeneratorError;
 use crate::generators::order::KeysOrder;
 use crate::machines::watch::Watch;
 use crate::machines::{self, Machines, NodesOf};
@@ -82,9 +81,16 @@ impl<'a> TrialContext<'a> {
         }
     }
 
-    /// Returns the generators on other machines, where the run has places.
-    fn generators(&self) -> Option<Generators<'a>> {
-        self.machines.map(|machines| Generators::new(machines, self.threads))
+    /// Gives a trial's keys to the generators of the run.
+    fn generators(
+        &self,
+        keyed: &Arc<Keyed>,
+        keys: KeysOrder,
+    ) -> Result<Generators<'a>, GeneratorError> {
+        match self.machines {
+            None => Ok(Generators::here(keyed, keys)),
+            Some(machines) => Generators::on(machines, &keys),
+        }
     }
 
     fn kept_home(&self, system: &str) -> PathBuf {
@@ -219,15 +225,6 @@ impl From<GeneratorError> for Ended {
     }
 }
 
-impl From<EngineError> for Ended {
-    fn from(error: EngineError) -> Self {
-        match error {
-            EngineError::Interrupted => Self::Interrupted,
-            error => Self::failed(error),
-        }
-    }
-}
-
 /// A system, its workload and its load.
 #[derive(Clone, Copy)]
 struct Combination<'a> {
@@ -309,7 +306,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         record.observed = Some(sampled.merged());
         record.machines = sampled.machines;
         record.checks.extend(together_check(&parts, &record));
-        let names = context.generators().map(|all| all.names()).unwrap_or_default();
+        let names = context.machines.map(Machines::generator_names).unwrap_or_default();
         record.checks.extend(apart_check(&parts, &names));
         machines::record::note_parts(&mut record.machines, context.machines, parts);
         record.log_findings = marks.complaints();
@@ -445,38 +442,40 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             false => StalenessTracking::NotMeasured,
         };
         let keyed = Arc::new(Keyed::new(workload, trial.seed, staleness));
-        let generators = self.context.generators();
-        if let Some(generators) = &generators {
-            generators.begin(&KeysOrder {
+        let generators = &self.context.generators(
+            &keyed,
+            KeysOrder {
                 workload: workload.clone(),
                 seed: trial.seed,
                 staleness: staleness == StalenessTracking::Measured,
                 share: LoadShare::WHOLE,
-            })?;
-        }
+            },
+        )?;
         system.prepare(cluster.first(), &cluster.nodes, workload, &keyed)?;
         let mut nodes = Routes::choose(&cluster, workload, load)?;
         nodes.sessions(load.tls_resumption);
         self.record.targets = nodes.names();
         let clients = connections::most_clients(load, &trial.system);
-        let machines = generators.as_ref().map_or(1, |generators| generators.names().len());
+        let machines = generators.count() as usize;
         connections::check(system, &nodes, (load, clients), machines).map_err(Ended::failed)?;
         if workload.fill {
             self.phase(PhaseName::Filling);
             let (context, reporter) = (&*self.context, &mut *self.reporter);
-            self.record.filled = fill(context, reporter, contender, &cluster, &keyed, workload)?;
+            let keys = workload.keys.count;
+            self.record.filled = fill(context, reporter, contender, &cluster, generators, keys)?;
         }
 
         let account = system.declares().hooks.account.and_then(|account| account(&cluster.nodes));
         let told = cluster.config_snapshot();
         // Generators elsewhere keep off the CPUs of servers on their own machines.
-        let affinity = generators.is_none().then(|| self.set_affinity(&cluster)).flatten();
+        let is_local = self.context.machines.is_none();
+        let affinity = is_local.then(|| self.set_affinity(&cluster)).flatten();
         self.marks = logs::Marks::begin(cluster.processes());
         if let Some(watch) = &self.sampling.watch {
             watch.mark_logs(&cluster.processes().collect::<Vec<_>>());
         }
         self.sampling.phase(PhaseName::Load);
-        let driven = Driven { nodes: &nodes, keyed: &keyed, generators };
+        let driven = Driven { nodes: &nodes, generators };
         let ended = match &load.find {
             None => self.stages(&driven).map(|stages| self.record.stages = stages),
             Some(find) => self.search(&driven, find).map(|found| self.record.found = found),
@@ -519,7 +518,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
     /// Reads back what was acknowledged; kills all nodes at once, restarts them, reads again.
     fn audit(&mut self, cluster: Ready, driven: &Driven<'_>) -> Result<Ready, Ended> {
         let Combination { contender, trial, workload, load } = self.of;
-        let Driven { nodes, keyed, generators } = *driven;
+        let Driven { nodes, generators } = *driven;
         if !workload.writes() {
             return Ok(cluster);
         }
@@ -530,7 +529,6 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let writes = crash::Writes {
             system,
             nodes: nodes.to_write_to(),
-            keyed,
             workload,
             load,
             clients: load.clients_on(&trial.system).last().copied().unwrap_or(1),
@@ -544,7 +542,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             self.record.durability =
                 durability::observe(&writes, &cluster, guarantees, interrupted);
         }
-        let auditor = Auditor { system, keyed, keys_max, seed, interrupted, generators };
+        let auditor = Auditor { system, generators, keys_max, seed, interrupted };
         self.phase(PhaseName::ReadingBack);
         self.record.audits.push(auditor.judge(&cluster, "after the load"));
         let when = "after kill -9 and restart of all nodes";

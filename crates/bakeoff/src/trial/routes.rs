@@ -1,6 +1,6 @@
 //! Chooses the nodes of a cluster that a load's clients connect to.
 //!
-//! Not here: how a load is shared between writes and reads (`split_load`, core's `read_write_split`).
+//! Not here: how a load is shared between writes and reads (`generators::split_load`, core's `read_write_split`).
 
 use bakeoff_core::read_write_split;
 use bakeoff_core::staleness::Staleness;
@@ -49,12 +49,17 @@ impl Routes {
         }
     }
 
+    /// Returns the nodes that everything goes to, or writes where reads have nodes of their own.
+    pub(crate) fn writes_and_reads(&self) -> (&[Access], Option<&[Access]>) {
+        match self {
+            Self::Same(nodes) => (nodes, None),
+            Self::Split { writes, reads } => (writes, Some(reads)),
+        }
+    }
+
     /// Returns the nodes that writes go to.
     pub(crate) fn to_write_to(&self) -> &[Access] {
-        match self {
-            Self::Same(nodes) => nodes,
-            Self::Split { writes, .. } => writes,
-        }
+        self.writes_and_reads().0
     }
 
     /// Each once, in the order in which a measurement tells of them.

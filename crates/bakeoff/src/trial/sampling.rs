@@ -17,7 +17,7 @@ use bakeoff_core::observed::{Observed, Phase, PhaseName, Series};
 use bakeoff_core::record::{Check, MachineTrial, TrialRecord, Usage};
 use bakeoff_core::study::{self, Load, Study};
 use bakeoff_engine::moments::MomentSender;
-use bakeoff_host::observe::{Sampler, Watched};
+use bakeoff_host::observe::Sampler;
 use bakeoff_host::usage::{self, MachineServers};
 use bakeoff_host::{Process, machine};
 
@@ -62,7 +62,7 @@ impl<'a> Sampling<'a> {
 
     /// From now on these servers are sampled, wherever they run.
     pub(crate) fn watch(&self, processes: &[&Process]) {
-        self.sampler.watch(processes.iter().filter_map(|process| Watched::node(process)));
+        self.sampler.watch(processes.iter().filter_map(|process| process.watched()));
         if let Some(watch) = &self.watch {
             watch.watch(processes);
         }
@@ -86,11 +86,6 @@ impl<'a> Sampling<'a> {
     /// Returns the seconds since the trial began.
     pub(crate) fn seconds(&self) -> f64 {
         self.began.elapsed().as_secs_f64()
-    }
-
-    /// Returns a moment in seconds since the trial began.
-    pub(crate) fn seconds_at(&self, at: Instant) -> f64 {
-        at.saturating_duration_since(self.began).as_secs_f64()
     }
 
     /// Returns whom the engine tells when measuring begins and ends.

@@ -56,7 +56,7 @@ fn found(run: &Run, when: &str, what: &str) -> u64 {
 fn one_lost_write_among_many_fails_the_trial() {
     let load = "{clients: 4, stop: {operations: 2000}}";
     let run = canary("lose: 0.1%", ONCE, load);
-    is_invalid(&run, &["after the load: ", " are lost and 0 wrong"]);
+    is_invalid(&run, &["after the load: ", " are lost and "]);
     assert!((1..20).contains(&found(&run, AUDITS[0], "lost")));
 }
 
@@ -70,7 +70,7 @@ fn lost_update_fails_the_trial() {
 #[test]
 fn a_write_lost_on_restart_fails_the_trial() {
     let run = canary("lose-on-restart: 5%", ONCE, SHORT);
-    is_invalid(&run, &["after kill -9 and restart of all nodes: ", " are lost and 0 wrong"]);
+    is_invalid(&run, &["after kill -9 and restart of all nodes: ", " are lost and "]);
     assert_eq!(run.audit(AUDITS[0]), "passed", "until the restart nothing is wrong");
     assert_eq!(run.audit(AUDITS[1]), "failed");
     assert!(found(&run, AUDITS[1], "lost") > 0);

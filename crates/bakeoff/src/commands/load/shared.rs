@@ -3,7 +3,7 @@
 //! Not here: orders and shares (`generators`), how the parts look (`text`, `json`).
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
@@ -16,7 +16,8 @@ use super::ask::Asked;
 use super::generator_parts::GeneratorShown;
 use super::result::Part;
 use crate::failure::Failure;
-use crate::generators::drive::{GeneratorError, Generators};
+use crate::generators::all::{self, Meanwhile};
+use crate::generators::error::GeneratorError;
 use crate::generators::requests::HttpOrder;
 use crate::machines::watch::Watch;
 use crate::machines::{self, Machines};
@@ -103,14 +104,21 @@ impl Driver {
             }
             Self::Shared(shared) => shared,
         };
-        let generators = Generators::new(&shared.machines, drive.threads);
+        let machines = &shared.machines;
         let order = HttpOrder::new(&asked.plan, drive)?;
-        let begun = &mut |start: Instant| {
-            let window = Window::new(start, drive.warmup, drive.stop);
-            drive.moments.iter().for_each(|moments| moments.begins(&window));
-        };
-        let driven = generators.http(&order, interrupted, progress, begun)?;
-        let parts = generators.names().into_iter().zip(driven.parts);
+        let driven = all::requests(
+            machines,
+            &order,
+            Meanwhile {
+                stop: &|| interrupted.load(Ordering::Relaxed),
+                progress,
+                begun: &mut |start: Instant| {
+                    let window = Window::new(start, drive.warmup, drive.stop);
+                    drive.moments.iter().for_each(|moments| moments.begins(&window));
+                },
+            },
+        )?;
+        let parts = machines.generator_names().into_iter().zip(driven.parts);
         Ok(Part {
             measurement: driven.measurement,
             statuses: driven.answers.statuses,
@@ -152,9 +160,9 @@ impl From<GeneratorError> for Failure {
             GeneratorError::Interrupted => Self::INTERRUPTED,
             GeneratorError::Agent(error) => error.into(),
             GeneratorError::FewClients { .. } => Self::bad_input(error.to_string()),
-            GeneratorError::Histogram(_) | GeneratorError::Access(_) => {
-                Self::machine(error.to_string())
-            }
+            GeneratorError::Engine(_)
+            | GeneratorError::Histogram(_)
+            | GeneratorError::Access(_) => Self::machine(error.to_string()),
         }
     }
 }

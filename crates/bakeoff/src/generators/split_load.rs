@@ -34,20 +34,17 @@ pub(crate) struct SplitLoad<'a> {
     pub(crate) interrupted: &'a AtomicBool,
 }
 
-/// Drives both halves; `nodes` are those of each. They begin when `gate` says, or once both can. Returns what was measured and the number of the
-/// first operation not begun: in each half operations are numbered by themselves, so that with keys
-/// in an order each half goes through them in that order.
+/// Drives both halves; `nodes` are those of each. They begin when `gate` says. Returns what was measured and the number
+/// of the first operation not begun: in each half operations are numbered by themselves, so that with keys in an order
+/// each half goes through them in that order.
 pub(crate) fn drive(
     split: &SplitLoad<'_>,
     halves: &[Half; 2],
     nodes: [&[Access]; 2],
-    gate: Option<StartGate>,
+    gate: StartGate,
     progress: &mut dyn FnMut(&Live),
 ) -> Result<(Measurement, u64), EngineError> {
-    let together = &match gate {
-        None => Together::new(2),
-        Some(gate) => Together::gated(2, gate),
-    };
+    let together = &Together::gated(2, gate);
     let (to_progress, lives) = channel();
     let [writes, reads] = std::thread::scope(|scope| {
         let begun = [0, 1].map(|place| {

@@ -1,0 +1,356 @@
+//! All generators of a load: gives each its share, has all begin at one moment, adds up what they measured.
+//!
+//! All or none: a generator that is lost makes the trial fail. What the others measured without it would be another
+//! load.
+//!
+//! Not here: what one generator does (`generator`), the halves of a read/write split (`split_load`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use bakeoff_core::measurement::Measurement;
+use bakeoff_core::record::GeneratorPart;
+use bakeoff_core::schedule::LoadShare;
+use bakeoff_engine::Live;
+use bakeoff_engine::works::keyed::Keyed;
+
+use super::error::GeneratorError;
+use super::generator::{
+    Control, Driven, Fill, Generator, ReadBackAsk, StageAsk, Start, Told, Unread,
+};
+use super::local::LocalGenerator;
+use super::order::{Acknowledged, KeysOrder, ReadBack};
+use super::remote::{HttpDriven, RemoteGenerator};
+use super::requests::{AnswersTold, HttpOrder};
+use super::split_load::slower;
+use crate::machines::Machines;
+
+/// Interval between two checks whether a load is to stop.
+const CHECK_EVERY: Duration = Duration::from_millis(20);
+
+/// The generators of a trial, at least one.
+pub(crate) struct Generators<'a> {
+    each: Vec<Box<dyn Generator + 'a>>,
+    /// The machines that all have to be there, where the run has places.
+    machines: Option<&'a Machines>,
+}
+
+/// The coordinator's part while generators drive.
+pub(crate) struct Meanwhile<'a> {
+    /// Returns whether all are to stop; asked often.
+    pub(crate) stop: &'a dyn Fn() -> bool,
+    /// Called each second with what all did in it.
+    pub(crate) progress: &'a mut dyn FnMut(&Live),
+    /// Called with the moment at which all begin, once it is set.
+    pub(crate) begun: &'a mut dyn FnMut(Instant),
+}
+
+/// A stage as all generators drove it.
+pub(crate) struct StageDriven {
+    pub(crate) measurement: Measurement,
+    /// The number of the first operation not begun.
+    pub(crate) next_ticket: u64,
+    /// Each generator's part, in the order of the places file.
+    pub(crate) parts: Vec<GeneratorPart>,
+}
+
+/// A load of requests as all generators drove it.
+pub(crate) struct RequestsDriven {
+    pub(crate) measurement: Measurement,
+    pub(crate) answers: AnswersTold,
+    /// Each generator's part, in the order of the places file.
+    pub(crate) parts: Vec<GeneratorPart>,
+}
+
+impl<'a> Generators<'a> {
+    /// Begins a trial in which this process drives the whole load of these keys.
+    pub(crate) fn here(keyed: &Arc<Keyed>, keys: KeysOrder) -> Self {
+        let local = LocalGenerator::new(Arc::clone(keyed), keys.workload);
+        Self { each: vec![Box::new(local)], machines: None }
+    }
+
+    /// Begins a trial in which machines of the run share these keys.
+    ///
+    /// # Errors
+    /// When a machine is lost.
+    pub(crate) fn on(machines: &'a Machines, keys: &KeysOrder) -> Result<Self, GeneratorError> {
+        let each = remote(machines);
+        each.iter().try_for_each(|one| one.begin(keys))?;
+        let each = each.into_iter().map(|one| Box::new(one) as Box<dyn Generator>);
+        Ok(Self { each: each.collect(), machines: Some(machines) })
+    }
+
+    /// Returns the number of generators.
+    pub(crate) fn count(&self) -> u32 {
+        self.each.len() as u32
+    }
+
+    /// Has all keys written, each by its owner.
+    ///
+    /// # Errors
+    /// When a machine is lost, no client can connect, or the user wants the end.
+    pub(crate) fn fill(
+        &self,
+        fill: &Fill<'_>,
+        meanwhile: Meanwhile<'_>,
+    ) -> Result<Measurement, GeneratorError> {
+        let told = together(self.count(), self.machines, meanwhile, &|place, _, control| {
+            self.each[place].fill(fill, control)
+        })?;
+        let mut all = Sum::default();
+        told.into_iter().try_for_each(|one| all.add(one()?))?;
+        Ok(all.whole())
+    }
+
+    /// Drives a stage.
+    ///
+    /// # Errors
+    /// When a machine is lost, a client cannot connect, or the user wants the end before it begins.
+    pub(crate) fn stage(
+        &self,
+        stage: &StageAsk<'_>,
+        meanwhile: Meanwhile<'_>,
+    ) -> Result<StageDriven, GeneratorError> {
+        refuse_few(stage.stage.clients, self.each.len())?;
+        let told = together(self.count(), self.machines, meanwhile, &|place, start, control| {
+            self.each[place].stage(stage, start, control)
+        })?;
+        let (mut all, mut parts, mut next_ticket) = (Sum::default(), Vec::new(), 0);
+        for one in told {
+            let Driven { measurement, next_ticket: next, part } = one()?;
+            parts.push(part);
+            next_ticket = next_ticket.max(next);
+            all.add(measurement)?;
+        }
+        Ok(StageDriven { measurement: all.whole(), next_ticket, parts })
+    }
+
+    /// Counts keys with acknowledged writes.
+    ///
+    /// # Errors
+    /// When a machine is lost.
+    pub(crate) fn acknowledged(&self) -> Result<Acknowledged, GeneratorError> {
+        let mut all = Acknowledged { keys: 0, stride: 1 };
+        for one in &self.each {
+            let told = one.acknowledged()?;
+            all.keys += told.keys;
+            all.stride = all.stride.max(told.stride);
+        }
+        Ok(all)
+    }
+
+    /// Has what was acknowledged read back, by those who wrote it; at most `keys_max` keys, all together.
+    ///
+    /// # Errors
+    /// When a machine is lost, or nothing can be read.
+    pub(crate) fn read_back(
+        &self,
+        ask: &ReadBackAsk<'_>,
+        stop: &AtomicBool,
+    ) -> Result<ReadBack, GeneratorError> {
+        let of = self.count();
+        let meanwhile = Meanwhile {
+            stop: &|| stop.load(Ordering::Relaxed),
+            progress: &mut |_| {},
+            begun: &mut |_| {},
+        };
+        let told = together(of, self.machines, meanwhile, &|place, _, control| {
+            let keys_max = LoadShare { index: place as u32, of }.count(ask.keys_max);
+            let read =
+                self.each[place].read_back(&ReadBackAsk { keys_max, ..*ask }, control.stop)?;
+            Ok(Box::new(move || Ok(read)) as Unread<ReadBack>)
+        })?;
+        let mut all = ReadBack::default();
+        for one in told {
+            let one = one()?;
+            all.asked += one.asked;
+            all.claimed += one.claimed;
+            all.interrupted |= one.interrupted;
+            all.errors.extend(one.errors);
+            all.findings.read += one.findings.read;
+            all.findings.lost += one.findings.lost;
+            all.findings.wrong += one.findings.wrong;
+            all.findings.older += one.findings.older;
+            all.findings.examples.extend(one.findings.examples);
+        }
+        Ok(all)
+    }
+}
+
+/// Returns the generators of a run's machines, in the order of the places file.
+fn remote(machines: &Machines) -> Vec<RemoteGenerator<'_>> {
+    let all = machines.generators();
+    let of = all.len() as u32;
+    let shares = (0..of).map(|index| LoadShare { index, of });
+    all.into_iter().zip(shares).map(|(one, share)| RemoteGenerator::new(one, share)).collect()
+}
+
+/// Has the generators of a run's machines drive a load of requests.
+///
+/// # Errors
+/// When a machine is lost, a client cannot connect, or the user wants the end before it begins.
+pub(crate) fn requests(
+    machines: &Machines,
+    order: &HttpOrder,
+    meanwhile: Meanwhile<'_>,
+) -> Result<RequestsDriven, GeneratorError> {
+    let each = remote(machines);
+    refuse_few(order.clients, each.len())?;
+    let told = together(each.len() as u32, Some(machines), meanwhile, &|place, start, control| {
+        each[place].http(order, start, control)
+    })?;
+    let (mut all, mut parts, mut answers) = (Sum::default(), Vec::new(), AnswersTold::default());
+    for one in told {
+        let HttpDriven { driven, answers: got } = one()?;
+        parts.push(driven.part);
+        answers.add(&got);
+        all.add(driven.measurement)?;
+    }
+    Ok(RequestsDriven { measurement: all.whole(), answers, parts })
+}
+
+fn refuse_few(clients: u32, generators: usize) -> Result<(), GeneratorError> {
+    match (clients as usize) < generators {
+        true => Err(GeneratorError::FewClients { clients, generators }),
+        false => Ok(()),
+    }
+}
+
+/// A line of a generator that drives.
+enum Line {
+    Live(usize, Live),
+    Ended,
+}
+
+/// Has so many generators do the same, each in a thread of its own. Once one fails or a machine is lost, all stop.
+fn together<T: Send>(
+    generators: u32,
+    machines: Option<&Machines>,
+    meanwhile: Meanwhile<'_>,
+    each: &(impl Fn(usize, &Arc<Start>, Control<'_>) -> Told<T> + Sync),
+) -> Result<Vec<Unread<T>>, GeneratorError> {
+    let of = generators as usize;
+    let stop = &AtomicBool::new(false);
+    let (to_begin, begins) = channel();
+    let start = &Arc::new(Start::new(of, to_begin));
+    let (tell, told) = channel();
+    let Meanwhile { stop: is_to_stop, progress, begun } = meanwhile;
+    std::thread::scope(|scope| {
+        let driving: Vec<_> = (0..of)
+            .map(|place| {
+                let tell = tell.clone();
+                scope.spawn(move || {
+                    let live = &mut |live: &Live| {
+                        tell.send(Line::Live(place, live.clone())).ok();
+                    };
+                    let done = each(place, start, Control { stop, live });
+                    if done.is_err() {
+                        stop.store(true, Ordering::Relaxed);
+                        start.fail();
+                    }
+                    tell.send(Line::Ended).ok();
+                    done
+                })
+            })
+            .collect();
+        drop(tell);
+        let mut lives = Lives::new(of);
+        loop {
+            let line = told.recv_timeout(CHECK_EVERY);
+            begins.try_iter().for_each(&mut *begun);
+            match line {
+                Ok(Line::Live(place, live)) => {
+                    lives.add(place, live).iter().for_each(&mut *progress);
+                }
+                Ok(Line::Ended) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            // What is driven without one machine, a server's too, is another load.
+            if is_to_stop() || machines.is_some_and(|all| all.lost().is_some()) {
+                stop.store(true, Ordering::Relaxed);
+                start.fail();
+            }
+        }
+        let done = driving
+            .into_iter()
+            .map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        first_cause(done.collect(), machines)
+    })
+}
+
+/// Returns what all did, or why one could not: the others were only asked to stop.
+fn first_cause<T>(
+    done: Vec<Told<T>>,
+    machines: Option<&Machines>,
+) -> Result<Vec<Unread<T>>, GeneratorError> {
+    if let Some(lost) = machines.and_then(Machines::lost) {
+        return Err(lost.clone().into());
+    }
+    let (mut all, mut why) = (Vec::new(), None);
+    for one in done {
+        match (one, &why) {
+            (Ok(one), _) => all.push(one),
+            (Err(error), None | Some(GeneratorError::Interrupted)) => why = Some(error),
+            (Err(_), Some(_)) => {}
+        }
+    }
+    why.map_or(Ok(all), Err)
+}
+
+/// Adds up what all measured.
+#[derive(Default)]
+struct Sum(Option<Measurement>);
+
+impl Sum {
+    fn add(&mut self, told: Measurement) -> Result<(), GeneratorError> {
+        match &mut self.0 {
+            Some(all) => all.add_share(&told).map_err(GeneratorError::Histogram),
+            None => {
+                self.0 = Some(told);
+                Ok(())
+            }
+        }
+    }
+
+    fn whole(self) -> Measurement {
+        self.0.unwrap_or_default()
+    }
+}
+
+/// The seconds that some generators have not reported yet.
+struct Lives {
+    of: usize,
+    open: BTreeMap<u32, Vec<(usize, Live)>>,
+}
+
+impl Lives {
+    fn new(of: usize) -> Self {
+        Self { of, open: BTreeMap::new() }
+    }
+
+    /// Adds one generator's second, and returns the whole second once all have reported it. Percentiles of several
+    /// distributions have no sum: the highest is reported.
+    fn add(&mut self, place: usize, live: Live) -> Option<Live> {
+        let second = live.second;
+        let told = self.open.entry(second).or_default();
+        told.push((place, live));
+        if told.len() < self.of {
+            return None;
+        }
+        let told = self.open.remove(&second)?;
+        let mut told = told.into_iter().map(|(_, live)| live);
+        let mut all = told.next()?;
+        for one in told {
+            all.verified += one.verified;
+            all.errors += one.errors;
+            all.busy = all.busy.max(one.busy);
+            all.p50 = slower(all.p50, one.p50);
+            all.p99 = slower(all.p99, one.p99);
+            all.max = slower(all.max, one.max);
+        }
+        Some(all)
+    }
+}

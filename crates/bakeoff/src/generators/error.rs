@@ -1,0 +1,62 @@
+//! Why generators did not drive a load.
+
+use std::fmt;
+
+use bakeoff_agent::AgentError;
+use bakeoff_core::histogram::HistogramError;
+use bakeoff_engine::EngineError;
+
+use crate::systems::SystemError;
+
+/// A load, or a share of one, that was not driven.
+#[derive(Debug)]
+pub(crate) enum GeneratorError {
+    /// A machine is lost, or refused.
+    Agent(AgentError),
+    /// This process could not drive it.
+    Engine(EngineError),
+    /// The user wants the end.
+    Interrupted,
+    /// Fewer clients than generators.
+    FewClients { clients: u32, generators: usize },
+    /// The received histogram is invalid.
+    Histogram(HistogramError),
+    /// A remote generator cannot be given access to the nodes.
+    Access(SystemError),
+}
+
+impl fmt::Display for GeneratorError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Agent(error) => error.fmt(to),
+            Self::Engine(error) => error.fmt(to),
+            Self::Interrupted => write!(to, "interrupted"),
+            Self::FewClients { clients, generators } => write!(
+                to,
+                "{clients} clients cannot be shared by {generators} generators: each needs one"
+            ),
+            Self::Histogram(error) => write!(to, "a generator's figures cannot be read: {error}"),
+            Self::Access(error) => error.fmt(to),
+        }
+    }
+}
+
+impl std::error::Error for GeneratorError {}
+
+impl From<AgentError> for GeneratorError {
+    fn from(error: AgentError) -> Self {
+        match error.is_interruption() {
+            true => Self::Interrupted,
+            false => Self::Agent(error),
+        }
+    }
+}
+
+impl From<EngineError> for GeneratorError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Interrupted => Self::Interrupted,
+            error => Self::Engine(error),
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! The generator in this process: a trial's own, or an agent's.
+//!
+//! It has the keys of its share, and their ledger, from the beginning of a trial to its end.
+//!
+//! Not here: the loop (`bakeoff_engine`), an agent's orders (`serve`), keeping off servers' CPUs (`trial::affinity`).
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bakeoff_core::ledger::audited;
+use bakeoff_core::measurement::Measurement;
+use bakeoff_core::plan;
+use bakeoff_core::read_write_split;
+use bakeoff_core::record::GeneratorPart;
+use bakeoff_core::schedule::{self, LoadShare};
+use bakeoff_core::study::{Arrivals, Load, Stop, Workload};
+use bakeoff_core::workload::mix64;
+use bakeoff_engine::together::{StartGate, Together};
+use bakeoff_engine::works::keyed::{Findings, Keyed, Reading, Source};
+use bakeoff_engine::{Connections, Drive, EngineError, Live, Seconds};
+
+use super::error::GeneratorError;
+use super::generator::{Control, Driven, Fill, Generator, ReadBackAsk, StageAsk, Start, Told};
+use super::order::{Acknowledged, NEWEST, ReadBack};
+use super::split_load::{self, SplitLoad};
+use crate::systems::KvLoad;
+
+/// How far ahead this process sets the moment at which its load begins.
+const LEAD: Duration = Duration::from_millis(5);
+/// Clients that read back, and the longest that they wait for an answer.
+const READERS_MAX: u32 = 32;
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// Reasons for unread keys that are kept.
+const ERRORS_MAX: usize = 3;
+
+/// Drives its share of loads in this process.
+#[derive(Clone)]
+pub(crate) struct LocalGenerator {
+    keyed: Arc<Keyed>,
+    workload: Arc<Workload>,
+}
+
+impl LocalGenerator {
+    /// Owns these keys, which are those of a workload's that are its share.
+    pub(crate) fn new(keyed: Arc<Keyed>, workload: Workload) -> Self {
+        Self { keyed, workload: Arc::new(workload) }
+    }
+
+    pub(super) fn keyed(&self) -> &Arc<Keyed> {
+        &self.keyed
+    }
+
+    pub(super) fn workload(&self) -> &Workload {
+        &self.workload
+    }
+
+    fn share(&self) -> LoadShare {
+        self.keyed.share()
+    }
+
+    /// Writes every key of its share once.
+    pub(super) fn write_keys(
+        &self,
+        fill: &Fill<'_>,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(&Live),
+    ) -> Result<Measurement, EngineError> {
+        let share = self.share();
+        let count = share.count(self.workload.keys.count);
+        let clients = (fill.clients / share.of).max(1);
+        let driven = fill.to.system.drive(KvLoad {
+            nodes: fill.to.nodes,
+            keyed: &self.keyed,
+            source: &mut |_| Source::Fill,
+            reading: Reading { reads: self.workload.reads, ..NEWEST },
+            drive: &Drive::once(count, clients, fill.to.threads, fill.timeout),
+            together: None,
+            interrupted: stop,
+            progress,
+        });
+        driven.map(|(measurement, _)| measurement)
+    }
+
+    /// Drives its share of a stage, from the moment that `gate` returns. Returns what was measured and the number of the
+    /// first operation not begun.
+    pub(super) fn drive(
+        &self,
+        of: &StageAsk<'_>,
+        gate: StartGate,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(&Live),
+    ) -> Result<(Measurement, u64), EngineError> {
+        let (system, threads) = (of.to.system, of.to.threads);
+        let (seed, share) = (of.seed, self.share());
+        let drawn = mix64(seed ^ mix64(of.first_ticket));
+        let own_operations = match (of.stage.stop, of.arrivals) {
+            (Stop::Operations(count), Arrivals::Closed) if share.of > 1 => {
+                let mut source = Source::mix(of.workload, seed, drawn);
+                Some(source.count_owned(of.first_ticket, count, share))
+            }
+            _ => None,
+        };
+        let drive = Drive {
+            arrivals: schedule::paced(of.arrivals),
+            threads,
+            seed: mix64(seed ^ of.first_ticket),
+            first_ticket: of.first_ticket,
+            moments: of.moments.clone(),
+            share,
+            own_operations,
+            ..drive_of(of.load, &of.stage)
+        };
+        let (keyed, reading) = (&self.keyed, of.reading);
+        let Some(reads) = of.reads_to else {
+            return system.drive(KvLoad {
+                nodes: of.to.nodes,
+                keyed,
+                source: &mut |_| Source::mix(of.workload, seed, drawn),
+                reading,
+                drive: &drive,
+                together: Some(&Together::gated(1, gate)),
+                interrupted: stop,
+                progress,
+            });
+        };
+        let halves = read_write_split::halves(of.workload, &of.stage, of.arrivals, threads);
+        let halves = halves.expect("only what writes and reads is driven apart");
+        let split = SplitLoad { system, keyed, reading, drive: &drive, seed, interrupted: stop };
+        split_load::drive(&split, &halves, [of.to.nodes, reads], gate, progress)
+    }
+
+    /// Counts its keys with acknowledged writes.
+    pub(super) fn count_acknowledged(&self) -> Acknowledged {
+        let ledger = &self.keyed.ledger;
+        Acknowledged { keys: ledger.acknowledged().len() as u64, stride: ledger.stride() }
+    }
+
+    /// Reads its acknowledged keys back, each once, or as many as `keys_max` says: see [`audited::choose`].
+    pub(super) fn read_keys(
+        &self,
+        ask: &ReadBackAsk<'_>,
+        stop: &AtomicBool,
+    ) -> Result<ReadBack, EngineError> {
+        let ledger = &self.keyed.ledger;
+        let keys = audited::choose(ledger.acknowledged(), ask.keys_max, ask.seed);
+        let read = ReadBack {
+            asked: keys.len() as u64,
+            claimed: ledger.claiming_fully(&keys),
+            ..ReadBack::default()
+        };
+        if keys.is_empty() {
+            return Ok(read);
+        }
+        let drive = Drive::once(read.asked, READERS_MAX, 1, READ_TIMEOUT);
+        let keys: Arc<[u64]> = keys.into();
+        let findings = Arc::new(Mutex::new(Findings::default()));
+        let (measurement, _) = ask.to.system.drive(KvLoad {
+            nodes: ask.to.nodes,
+            keyed: &self.keyed,
+            source: &mut |_| Source::Audit(keys.clone(), findings.clone()),
+            reading: NEWEST,
+            drive: &drive,
+            together: None,
+            interrupted: stop,
+            progress: &mut |_| {},
+        })?;
+        let errors = measurement.error_examples().map(|(_, example)| example.what.clone());
+        let findings =
+            std::mem::take(&mut *findings.lock().unwrap_or_else(PoisonError::into_inner));
+        let errors = errors.take(ERRORS_MAX).collect();
+        Ok(ReadBack { findings, interrupted: measurement.interrupted, errors, ..read })
+    }
+}
+
+impl Generator for LocalGenerator {
+    fn fill(&self, fill: &Fill<'_>, control: Control<'_>) -> Told<Measurement> {
+        let measurement = self.write_keys(fill, control.stop, control.live)?;
+        Ok(Box::new(|| Ok(measurement)))
+    }
+
+    fn stage(&self, of: &StageAsk<'_>, start: &Arc<Start>, control: Control<'_>) -> Told<Driven> {
+        let all = Arc::clone(start);
+        let gate = Box::new(move || all.ready(LEAD));
+        let (measurement, next_ticket) = self.drive(of, gate, control.stop, control.live)?;
+        let part = GeneratorPart {
+            clients: self.share().count(of.stage.clients.into()) as u32,
+            verified: measurement.verified(),
+            errors: measurement.error_count(),
+            cpu: measurement.generator_cpu,
+            busiest: measurement.generator_busiest,
+            ..GeneratorPart::default()
+        };
+        Ok(Box::new(move || Ok(Driven { measurement, next_ticket, part })))
+    }
+
+    fn acknowledged(&self) -> Result<Acknowledged, GeneratorError> {
+        Ok(self.count_acknowledged())
+    }
+
+    fn read_back(
+        &self,
+        ask: &ReadBackAsk<'_>,
+        stop: &AtomicBool,
+    ) -> Result<ReadBack, GeneratorError> {
+        Ok(self.read_keys(ask, stop)?)
+    }
+}
+
+/// Returns how a stage of a load is driven, but for its arrivals, threads and share.
+fn drive_of(load: &Load, stage: &plan::Stage) -> Drive {
+    Drive {
+        clients: stage.clients,
+        in_flight: load.in_flight,
+        connections: match load.keep_alive {
+            true => Connections::Kept,
+            false => Connections::OneEach,
+        },
+        arrivals: None,
+        spin: Duration::ZERO,
+        warmup: load.warmup,
+        stop: stage.stop,
+        timeout: load.timeout,
+        seconds: Seconds::Kept,
+        threads: 1,
+        seed: 0,
+        first_ticket: 0,
+        moments: None,
+        share: LoadShare::WHOLE,
+        own_operations: None,
+    }
+}
