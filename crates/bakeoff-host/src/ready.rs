@@ -40,7 +40,7 @@ const RESTART_PAUSE: Duration = Duration::from_millis(500);
 /// Asks `probe` until it says ready, and returns how long that took.
 ///
 /// Fails at once when a process ends or the probe says that waiting does not help, and within a pause when `stop` is
-/// set. A process that was killed and started again may give up [`RESTARTS_MAX`] times. A probe must have a timeout of
+/// set. A process that was killed and started again may give up `RESTARTS_MAX` times. A probe must have a timeout of
 /// its own: while it runs, nothing else is looked at.
 pub fn await_ready(
     processes: &[Process],

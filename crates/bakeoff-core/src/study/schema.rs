@@ -2,7 +2,7 @@
 //! reading goes by.
 //!
 //! It knows names, forms and bounds. What fields mean together, and what each kind of system can
-//! do, only [`super::parse`] knows.
+//! do, only the parser knows.
 
 use serde_json::{Map, Value, json};
 
