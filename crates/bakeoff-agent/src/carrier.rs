@@ -157,9 +157,15 @@ impl Carrier {
             }
             Self::Ssh { destination, arguments } => {
                 let mut command = Command::new("ssh");
-                command.args(["-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]);
+                // ssh goes by the first value of an option: the user's come before ours.
+                command.arg("-T").args(arguments).args([
+                    "-o",
+                    "BatchMode=yes",
+                    "-o",
+                    "ConnectTimeout=10",
+                ]);
                 command.args(["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"]);
-                command.args(arguments).arg("--").arg(destination);
+                command.arg("--").arg(destination);
                 // The user's own shell may be none that reads scripts.
                 command.arg(format!("exec /bin/sh -c '{}'", script(sent)));
                 command

@@ -4,7 +4,7 @@
 //! record keeps it beside the results: of one append, and of as many as clients may have under way,
 //! which may share one sync (group commit).
 //!
-//! Not here: which numbers of clients, and the round trips beside it (the binary's `trial::baseline`).
+//! Not here: which numbers of clients, and the round trips beside it (the binary's `machines::baseline`).
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;

@@ -20,6 +20,7 @@ pub mod verify;
 
 pub use derive::{fairness, machine_baseline, method};
 pub use document::report::Report;
+pub use render::compared;
 pub use render::csv::csv;
 pub use render::html::html;
 pub use render::json::{FORMAT, json};

@@ -330,7 +330,7 @@ impl FailIf {
 }
 
 /// `+3.2 %`, `-12 %`; of shares `+3.2 points`.
-pub(super) fn signed(change: f64, scale: Scale) -> String {
+pub(crate) fn signed(change: f64, scale: Scale) -> String {
     // What rounds to nothing has no sign, and what grew a hundredfold and more is a factor.
     if scale == Scale::Ratio && change >= 100.0 {
         return format!("to {} times", figure_text(change + 1.0));

@@ -8,12 +8,11 @@
 //! shown.
 //!
 //! Not here: conditions on what changed (`fail_if`), two builds in one run (`gate`), how far runs
-//! lie apart (`runs`), reasons in words (`not_judged`), text (`render`), the statistics (`stats::judge`).
+//! lie apart (`runs`), reasons in words (`not_judged`), text (`render::compared`), the statistics (`stats::judge`).
 
-mod fail_if;
+pub(crate) mod fail_if;
 mod gate;
-mod not_judged;
-mod render;
+pub(crate) mod not_judged;
 mod runs;
 mod unlike;
 
@@ -33,7 +32,6 @@ use crate::model::quantity::Quantity;
 
 pub use fail_if::{FailIf, FailIfOutcome};
 pub use gate::{GateError, Passed};
-pub use render::{json, markdown, terminal};
 pub use runs::is_of_the_same_study;
 
 use not_judged::{NotJudged, Side, Unproven};
@@ -43,59 +41,59 @@ use unlike::unlike;
 /// Two runs, compared.
 #[derive(Debug, Clone)]
 pub struct Compared {
-    base: String,
-    new: String,
+    pub(crate) base: String,
+    pub(crate) new: String,
     /// Differences: only in one of them, or asked or done differently.
-    differences: Vec<String>,
+    pub(crate) differences: Vec<String>,
     /// From how many runs it is known how far runs lie apart.
-    runs: Option<usize>,
+    pub(crate) runs: Option<usize>,
     /// Why nothing can be proven.
-    unproven: Option<Unproven>,
-    sections: Vec<Section>,
+    pub(crate) unproven: Option<Unproven>,
+    pub(crate) sections: Vec<Section>,
     /// Conditions on the changes with their outcomes, in the order asked.
-    outcomes: Vec<(String, FailIfOutcome)>,
+    pub(crate) outcomes: Vec<(String, FailIfOutcome)>,
     /// Where both are builds of a system in one run: what was asked of it.
-    gate: Option<Gate>,
+    pub(crate) gate: Option<Gate>,
     /// Whether trials of a gate are not valid for another reason than the machine.
-    own_failures: bool,
+    pub(crate) own_failures: bool,
     /// Guarantees and checks that favour the new one, as clauses.
-    weaker: Vec<String>,
+    pub(crate) weaker: Vec<String>,
     /// Fewest rounds of a judged ratio of a gate.
-    fewest_rounds: Option<usize>,
+    pub(crate) fewest_rounds: Option<usize>,
     /// Rounds that it lacks.
-    shortfall: Option<Shortfall>,
+    pub(crate) shortfall: Option<Shortfall>,
 }
 
 /// One workload under one load.
 #[derive(Debug, Clone)]
-struct Section {
-    place: String,
-    load_kind: &'static str,
+pub(crate) struct Section {
+    pub(crate) place: String,
+    pub(crate) load_kind: &'static str,
     /// `closed load, 64 clients`.
-    load: String,
-    family: usize,
-    changes: Vec<Change>,
+    pub(crate) load: String,
+    pub(crate) family: usize,
+    pub(crate) changes: Vec<Change>,
 }
 
 /// One figure of one system.
 #[derive(Debug, Clone)]
-struct Change {
-    system: String,
-    quantity: Quantity,
+pub(crate) struct Change {
+    pub(crate) system: String,
+    pub(crate) quantity: Quantity,
     /// The clients of the stage of a sweep that it is of; `None` where it is of all stages.
-    clients: Option<u32>,
-    base: Summary,
-    new: Summary,
+    pub(crate) clients: Option<u32>,
+    pub(crate) base: Summary,
+    pub(crate) new: Summary,
     /// The new run's median by the base's, or the difference, where both have one.
-    ratio: Option<f64>,
+    pub(crate) ratio: Option<f64>,
     /// The new run's by the base's; `None` where it cannot be judged.
-    answer: Option<TestResult>,
+    pub(crate) answer: Option<TestResult>,
     /// Why not.
-    why_not: Option<NotJudged>,
+    pub(crate) why_not: Option<NotJudged>,
     /// So many trials would tell what these do not; of a gate.
-    trials_to_tell: Option<u32>,
+    pub(crate) trials_to_tell: Option<u32>,
     /// Slow trials of a gate's new build that the base's do not explain.
-    slow: Option<SlowTrials>,
+    pub(crate) slow: Option<SlowTrials>,
 }
 
 impl Compared {
@@ -151,7 +149,7 @@ impl Compared {
     }
 
     /// Returns how sure intervals are: `95 %`.
-    fn confidence_text(&self) -> &'static str {
+    pub(crate) fn confidence_text(&self) -> &'static str {
         match self.gate {
             None => "95 %",
             Some(_) => gate::CONFIDENCE,
@@ -278,7 +276,7 @@ impl Section {
 }
 
 /// Errors may be none, and are compared as shares of all operations.
-fn scale(quantity: Quantity) -> Scale {
+pub(crate) fn scale(quantity: Quantity) -> Scale {
     if quantity == Quantity::ErrorShare { Scale::Points } else { Scale::Ratio }
 }
 
@@ -334,17 +332,17 @@ fn figures(of: &Contender, subject: Subject, side: Side) -> Result<Vec<f64>, Not
 
 impl Change {
     /// Returns what is compared, as the label of a row: `p99, 64 clients`.
-    fn label(&self) -> String {
+    pub(crate) fn label(&self) -> String {
         label(self.quantity, self.clients)
     }
 
     /// By how much it changed: a ratio less one, or the difference of shares.
-    fn change(&self) -> Option<f64> {
+    pub(crate) fn change(&self) -> Option<f64> {
         Some(self.relative(self.ratio?))
     }
 
     /// The interval of the same.
-    fn interval(&self) -> Option<(f64, f64)> {
+    pub(crate) fn interval(&self) -> Option<(f64, f64)> {
         let (low, high) = self.answer?.interval;
         Some((self.relative(low), self.relative(high)))
     }
@@ -361,7 +359,7 @@ impl Change {
         self.slow.as_ref().map(|slow| gate::slow_text(slow, self.new.trials))
     }
 
-    fn verdict(&self) -> &'static str {
+    pub(crate) fn verdict(&self) -> &'static str {
         match self.answer.map(|answer| answer.finding) {
             None => "not judged",
             Some(Finding::Higher) => "higher",
@@ -371,7 +369,7 @@ impl Change {
     }
 
     /// Returns the minimum detectable effect, where no difference is shown.
-    fn min_detectable(&self) -> Option<f64> {
+    pub(crate) fn min_detectable(&self) -> Option<f64> {
         match self.answer?.finding {
             Finding::NoneShown { min_detectable } => Some(self.relative(min_detectable)),
             Finding::Higher | Finding::Lower => None,

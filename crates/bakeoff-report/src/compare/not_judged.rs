@@ -14,7 +14,7 @@ const INTERLEAVED: &str = "`bakeoff gate` runs both builds in turn, on one machi
 
 /// Trials that a figure is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+pub(crate) enum Side {
     /// Those of the run that is compared with.
     BaseRun,
     /// Those of the run that is compared.
@@ -41,7 +41,7 @@ impl fmt::Display for Side {
 
 /// Reason why a change is not judged.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum NotJudged {
+pub(crate) enum NotJudged {
     /// The base run had this number of clients in the stage, and the new run another.
     OtherClients(u32),
     /// Most operations failed: this share of all, 0 to 1.
@@ -102,7 +102,7 @@ impl fmt::Display for NotJudged {
 
 /// Reason why nothing can be proven of two runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unproven {
+pub(crate) enum Unproven {
     /// This differs between their machines.
     OtherMachine(&'static str),
     /// This number of runs of the base's study is known, fewer than [`RUNS_MIN`].

@@ -2,6 +2,7 @@
 //!
 //! Not here: what a report says (`document`), what is computed (`derive`).
 
+pub mod compared;
 pub(crate) mod csv;
 pub(crate) mod html;
 pub(crate) mod json;

@@ -12,7 +12,8 @@ use std::process::Command;
 
 use bakeoff_core::record;
 use bakeoff_core::units::is_harmful;
-use bakeoff_report::compare::{self, Compared};
+use bakeoff_report::compare::Compared;
+use bakeoff_report::compared;
 use bakeoff_report::reproduce::Reproduction;
 use bakeoff_report::{self as report, Extent, Report, verify};
 use rand::{RngExt as _, SeedableRng as _};
@@ -95,8 +96,8 @@ fn render(text: &str) -> bool {
     assert!(!harmful(&report::html(&read, &record).replace('\t', "")));
     report::json(&read);
     let compared = Compared::new(&record, &record, &[], &[]);
-    compare::terminal(&compared, &NARROW);
-    compare::markdown(&compared);
+    compared::terminal(&compared, &NARROW);
+    compared::markdown(&compared);
     true
 }
 

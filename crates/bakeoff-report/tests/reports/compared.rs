@@ -6,7 +6,8 @@ use bakeoff_core::check::{CheckName, Verdict};
 use bakeoff_core::observed::Metered;
 use bakeoff_core::record::{Check, Record};
 use bakeoff_core::study::{Operation, Payload, Stop, ValueSizes};
-use bakeoff_report::compare::{self, Compared, FailIf, FailIfOutcome};
+use bakeoff_report::compare::{Compared, FailIf, FailIfOutcome};
+use bakeoff_report::compared;
 use bakeoff_report::{self as report, Report};
 use serde_json::Value;
 
@@ -191,12 +192,12 @@ fn nothing_is_proven_between_two_runs_alone() {
     assert!(moved.contains("the number of CPUs differs between the two runs"), "{moved}");
     // The change itself is shown, without a verdict.
     let compared = Compared::new(&base, &new, &[], &[]);
-    let json = compare::json(&compared);
+    let json = compared::json(&compared);
     let change = &json["comparisons"][0]["changes"][0];
     assert_eq!((&change["verdict"], &change["interval"]), (&"not-judged".into(), &Value::Null));
     assert!(change["change"].as_f64().is_some_and(|change| change < -0.4), "{change}");
-    assert!(compare::terminal(&compared, &PLAIN).contains("nothing can be proven: how far runs"));
-    assert!(compare::markdown(&compared).contains("**nothing can be proven: how far runs"));
+    assert!(compared::terminal(&compared, &PLAIN).contains("nothing can be proven: how far runs"));
+    assert!(compared::markdown(&compared).contains("**nothing can be proven: how far runs"));
 }
 
 #[test]
@@ -211,7 +212,7 @@ fn how_far_runs_lie_apart_widens_the_interval() {
     }
     let far = asked(&base, &new, &far, "etcd: throughput < 0%");
     assert!(matches!(far, FailIfOutcome::CannotTell(_)), "{far:?}");
-    let known = compare::json(&Compared::new(&base, &new, &history(8), &[]));
+    let known = compared::json(&Compared::new(&base, &new, &history(8), &[]));
     assert_eq!(known["runs_known"], 9);
 }
 
@@ -230,7 +231,7 @@ fn differences_of_two_runs_stand_above_the_table() {
     new.header.systems[0].version = Some("3.6.2".to_owned());
     new.header.study.systems[1].name = "consul".to_owned();
     let compared = Compared::new(&base, &new, &history(5), &[]);
-    let text = compare::terminal(&compared, &PLAIN);
+    let text = compared::terminal(&compared, &PLAIN);
     let above = text.split("create/steady, ").next().unwrap();
     for expected in [
         "! the machine differs: cpus: 2 -> 4",
@@ -242,8 +243,8 @@ fn differences_of_two_runs_stand_above_the_table() {
         assert!(above.contains(expected), "{expected}\n{text}");
     }
     let same = Compared::new(&base, &base, &[], &[]);
-    assert_eq!(compare::json(&same)["differences"].as_array().map(Vec::len), Some(0));
-    for text in [text, compare::markdown(&compared)] {
+    assert_eq!(compared::json(&same)["differences"].as_array().map(Vec::len), Some(0));
+    for text in [text, compared::markdown(&compared)] {
         assert!(!text.contains('\u{1b}'), "{text}");
     }
 }
@@ -260,7 +261,7 @@ fn trials_on_the_same_servers_are_said_to_be_about_these() {
     let expected = "; all trials of etcd and zookeeper ran on the same servers each: their figures are \
                     about these and may not be the products'";
     assert!(sentence.contains(expected), "{sentence}");
-    let json = compare::json(&Compared::new(&repeated(), &later(record), &[], &[]));
+    let json = compared::json(&Compared::new(&repeated(), &later(record), &[], &[]));
     let differences = json["differences"].to_string();
     assert!(differences.contains("new run: all trials of etcd and zookeeper"), "{differences}");
     let mut record = repeated();
@@ -303,17 +304,17 @@ fn gate(factor: f64, rounds: u32, fail_if: &[&str]) -> Record {
 }
 
 #[track_caller]
-fn gated(record: &Record, expected: compare::Passed) -> String {
+fn gated(record: &Record, expected: bakeoff_report::compare::Passed) -> String {
     let compared = Compared::gate(record).unwrap_or_else(|error| panic!("{error}"));
-    let text = compare::terminal(&compared, &PLAIN);
+    let text = compared::terminal(&compared, &PLAIN);
     assert_eq!(compared.passed(), Some(expected), "{text}");
-    assert!(compare::markdown(&compared).starts_with("# Two builds of etcd\n"));
+    assert!(compared::markdown(&compared).starts_with("# Two builds of etcd\n"));
     text
 }
 
 #[test]
 fn a_gate_stops_a_loss_and_lets_pass_what_ruled_one_out() {
-    use compare::Passed;
+    use bakeoff_report::compare::Passed;
     let text = gated(&gate(0.93, 10, &[]), Passed::No);
     assert!(text.contains("stop: proven of the new build of etcd: create/steady: "), "{text}");
     assert!(text.contains("99.9 % interval"), "{text}");
@@ -340,7 +341,7 @@ fn a_gate_stops_a_loss_and_lets_pass_what_ruled_one_out() {
 
 #[test]
 fn slow_trial_of_the_new_build_does_not_pass_a_gate_silently() {
-    use compare::Passed;
+    use bakeoff_report::compare::Passed;
     let halved = |mut record: Record, system: &str, at: u32| {
         let of = |one: &&mut bakeoff_core::record::TrialRecord| {
             one.trial.system == system && one.trial.round == at
@@ -359,7 +360,7 @@ fn slow_trial_of_the_new_build_does_not_pass_a_gate_silently() {
         "{text}"
     );
     assert_eq!(text.matches(slow).count(), 2, "the condition names it too: {text}");
-    let json = compare::json(&Compared::gate(&record).unwrap());
+    let json = compared::json(&Compared::gate(&record).unwrap());
     assert_eq!(json["gate"]["slow_share_unseen"], Value::Null);
     assert_eq!(json["comparisons"][0]["changes"][0]["slow_trials"], 1);
     // The machine that slows both builds is no fault of the new one, and a slow base is none either.
@@ -369,7 +370,7 @@ fn slow_trial_of_the_new_build_does_not_pass_a_gate_silently() {
 
 #[test]
 fn gate_lets_a_loss_below_its_margin_pass_unless_a_condition_forbids_it() {
-    use compare::Passed;
+    use bakeoff_report::compare::Passed;
     let exact = "throughput < 0%";
     gated(&gate(0.993, 200, &[]), Passed::Yes);
     gated(&gate(0.993, 200, &[exact]), Passed::No);
@@ -380,7 +381,7 @@ fn gate_lets_a_loss_below_its_margin_pass_unless_a_condition_forbids_it() {
 #[test]
 fn gate_stops_for_more_errors_than_noise() {
     use bakeoff_core::measurement::ErrorKind;
-    use compare::Passed;
+    use bakeoff_report::compare::Passed;
     let failing = |every: u32, errors: u64| {
         let mut record = gate(1.0, 14, &[]);
         for trial in &mut record.trials {
@@ -403,7 +404,7 @@ fn gate_stops_for_more_errors_than_noise() {
 fn a_gate_tells_a_build_that_fails_from_a_machine_that_is_disturbed() {
     use bakeoff_core::check::{CheckName, Verdict};
     use bakeoff_core::record::{Check, TrialOutcome as Ended};
-    use compare::Passed;
+    use bakeoff_report::compare::Passed;
     let mut broken = gate(1.0, 10, &[]);
     broken.trials[3].outcome = Ended::Failed("it ended".to_owned());
     gated(&broken, Passed::NotValid);
@@ -435,7 +436,7 @@ fn runs_of_a_sweep_are_compared_stage_by_stage() {
     };
     let known: Vec<Record> = (1..9).map(|day| run(day, 5000)).collect();
     let (base, new) = (&known[0], run(20, 9000));
-    let compared = compare::json(&Compared::new(base, &new, &known, &[]));
+    let compared = compared::json(&Compared::new(base, &new, &known, &[]));
     let changes = compared["comparisons"][0]["changes"].as_array().unwrap();
     let verdict = |quantity: &str, clients: Value| {
         let is_it = |one: &&Value| one["quantity"] == quantity && one["clients"] == clients;

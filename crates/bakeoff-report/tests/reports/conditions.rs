@@ -7,7 +7,8 @@ use bakeoff_core::check::Verdict;
 use bakeoff_core::measurement::{ErrorKind, Silence};
 use bakeoff_core::record::{Acknowledged, Freshness, Gate, Record};
 use bakeoff_core::study::{HttpRequest, Operation, Payload, ReadConsistency, Stop};
-use bakeoff_report::compare::{self, Compared};
+use bakeoff_report::compare::Compared;
+use bakeoff_report::compared;
 use bakeoff_report::reproduce::Reproduction;
 use bakeoff_report::{self as report, Extent, Report};
 use serde_json::Value;
@@ -262,7 +263,7 @@ fn every_form_names_the_kind_of_load() {
     let tables = glance.lines().filter(|line| line.ends_with(kind)).count();
     assert_eq!(tables, 2, "{glance}");
     let compared = Compared::new(&record, &record, &[], &["throughput < -5%".parse().unwrap()]);
-    let text = compare::terminal(&compared, &PLAIN);
+    let text = compared::terminal(&compared, &PLAIN);
     assert!(text.contains(&format!("work/steady, {kind}; ")), "{text}");
 }
 
@@ -273,7 +274,7 @@ fn comparison_of_runs_says_what_the_new_one_guarantees_less() {
     new.header.started = "2026-11-22T20:24:50Z".to_owned();
     new.header.systems[0].guarantees.acknowledged_in = Some(Acknowledged::MajorityMemory);
     let text = |base: &Record, new: &Record| {
-        compare::terminal(&Compared::new(base, new, &[], &[]), &PLAIN)
+        compared::terminal(&Compared::new(base, new, &[], &[]), &PLAIN)
     };
     let words = "! quick in the new run acknowledges writes before they are on disk";
     assert!(text(&base, &new).contains(words), "{}", text(&base, &new));
@@ -314,8 +315,9 @@ fn gate_that_passes_a_build_says_what_it_guarantees_less() {
     let fail_if = vec!["throughput < -5%".to_owned()];
     let system = "etcd".to_owned();
     record.header.gate = Some(Gate { system, fail_if, detect: 0.05, trials_max: None });
-    let text =
-        |record: &Record| compare::terminal(&Compared::gate(record).expect("it is a gate"), &PLAIN);
+    let text = |record: &Record| {
+        compared::terminal(&Compared::gate(record).expect("it is a gate"), &PLAIN)
+    };
     let words = "but the new build acknowledges writes before they are on disk";
     assert!(
         text(&record).contains("\npass: ") && !text(&record).contains(words),

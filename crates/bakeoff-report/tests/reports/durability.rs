@@ -2,7 +2,8 @@
 
 use bakeoff_core::record::{Acknowledged, Durability, NodeSyncs, Record};
 use bakeoff_report::Report;
-use bakeoff_report::compare::{self, Compared};
+use bakeoff_report::compare::Compared;
+use bakeoff_report::compared;
 use bakeoff_report::fairness::Weight;
 use bakeoff_report::reproduce::Reproduction;
 
@@ -74,7 +75,7 @@ fn compared_and_replicated_claims_rest_on_what_was_observed() {
     for trial in cheats.trials.iter_mut().filter(|trial| trial.trial.system == "etcd") {
         trial.durability = probe(0, &[]);
     }
-    let compared = compare::terminal(&Compared::new(&honest, &cheats, &[], &[]), &PLAIN);
+    let compared = compared::terminal(&Compared::new(&honest, &cheats, &[], &[]), &PLAIN);
     let words = "etcd in the new run acknowledges writes before they are on disk";
     assert!(compared.contains(words), "{compared}");
     let claim = &Reproduction::new(&cheats, &honest).claims[0].claim;

@@ -5,7 +5,8 @@ use std::time::Duration;
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{Gate, Record};
 use bakeoff_core::study::{Arrivals, Operation, Routing, Stop, Targets};
-use bakeoff_report::compare::{self, Compared, Passed};
+use bakeoff_report::compare::{Compared, Passed};
+use bakeoff_report::compared;
 use bakeoff_report::{Report, json};
 use serde_json::Value;
 
@@ -96,7 +97,7 @@ fn gate(base: (u64, u64), new: (u64, u64), fail_if: &[&str]) -> Record {
 fn gate_stops_a_build_whose_writes_are_slower_though_the_sum_is_not() {
     let gated = |record: &Record| {
         let compared = Compared::gate(record).unwrap();
-        (compared.passed().unwrap(), compare::markdown(&compared))
+        (compared.passed().unwrap(), compared::markdown(&compared))
     };
     let (passed, text) = gated(&gate((600, 3000), (500, 3100), &[]));
     assert_eq!(passed, Passed::No, "{text}");
@@ -116,16 +117,17 @@ fn gate_stops_a_build_whose_writes_are_slower_though_the_sum_is_not() {
 #[test]
 fn two_runs_are_compared_half_by_half() {
     let (base, new) = (unequal(true), unequal(true));
-    let conditions: Vec<compare::FailIf> = ["writes throughput < -5%", "throughput < -5%"]
-        .iter()
-        .map(|one| one.parse().unwrap())
-        .collect();
-    let json = compare::json(&Compared::new(&base, &new, &[], &conditions));
+    let conditions: Vec<bakeoff_report::compare::FailIf> =
+        ["writes throughput < -5%", "throughput < -5%"]
+            .iter()
+            .map(|one| one.parse().unwrap())
+            .collect();
+    let json = compared::json(&Compared::new(&base, &new, &[], &conditions));
     let changes = json["comparisons"][0]["changes"].as_array().unwrap();
     let of = |quantity: &str| changes.iter().find(|one| one["quantity"] == quantity).unwrap();
     assert!(of("writes_throughput_mean_per_second")["change"].is_number());
     assert!(of("throughput_mean_per_second")["change"].is_null());
-    let json = compare::json(&Compared::new(&base, &new, &[], &[]));
+    let json = compared::json(&Compared::new(&base, &new, &[], &[]));
     let changes = json["comparisons"][0]["changes"].as_array().unwrap();
     assert!(changes.iter().all(|one| one["quantity"] != "throughput_mean_per_second"));
 }

@@ -8,6 +8,9 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Read, Write};
 use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::FlockOperation;
 
 use super::Durability;
 
@@ -51,10 +54,9 @@ impl Log {
         let path = dir.join(FILE);
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(&path)?;
         // Two canaries on one log would each overlook what the other writes.
-        let lock = rustix::fs::FlockOperation::NonBlockingLockExclusive;
-        rustix::fs::flock(&file, lock)
-            .map_err(|_| io::Error::other(format!("`{}` is in use", path.display())))?;
-
+        if !is_locked(&file) {
+            return Err(io::Error::other(format!("`{}` is in use", path.display())));
+        }
         let size = file.metadata()?.len();
         let found = replay(&file, size, apply)
             .map_err(|e| io::Error::new(e.kind(), format!("`{}`: {e}", path.display())))?;
@@ -106,6 +108,17 @@ impl Log {
         }
         Ok(bytes)
     }
+}
+
+/// Locks the log. A child that is being started holds a copy of a lock just given up, until it runs its program: so
+/// several tries are made, for half a second.
+fn is_locked(file: &File) -> bool {
+    (0..50).any(|attempt| {
+        if attempt > 0 {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
+    })
 }
 
 fn replay(file: &File, size: u64, mut apply: impl FnMut(Entry<'_>)) -> io::Result<Replayed> {

@@ -13,8 +13,8 @@ use bakeoff_host::ports::Allocator;
 use bakeoff_host::{HostError, Seat};
 use bakeoff_install::{Installed, Seal};
 
-use super::seating::Seating;
 use crate::failure::Failure;
+use crate::machines::seating::Seating;
 use crate::systems::{Access, Asked, Description, Neighbour, System};
 
 /// A system or one of its parts, and the program that it is.

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use bakeoff_report::ci::Case;
-use bakeoff_report::compare::{self, Compared, FailIfOutcome};
+use bakeoff_report::compare::{Compared, FailIfOutcome};
+use bakeoff_report::compared;
 
 use crate::cli::{CompareArgs, CompareFormat};
 use crate::commands::conditions::{self, Conditions};
@@ -61,9 +62,9 @@ fn judged(args: &CompareArgs, cases: &mut Vec<Case>) -> Result<ExitCode, Failure
             .map_err(|misread| Failure::bad_input(format!("--fail-if: {misread}")))?;
     }
     messages::output(&match if args.json { CompareFormat::Json } else { args.format } {
-        CompareFormat::Json => messages::json(&compare::json(&compared)),
-        CompareFormat::Markdown => compare::markdown(&compared),
-        CompareFormat::Terminal => compare::terminal(&compared, &messages::style()),
+        CompareFormat::Json => messages::json(&compared::json(&compared)),
+        CompareFormat::Markdown => compared::markdown(&compared),
+        CompareFormat::Terminal => compared::terminal(&compared, &messages::style()),
     });
     cases.extend(Case::from_comparison(&compared));
     let any = |is: fn(&FailIfOutcome) -> bool| compared.outcomes().iter().any(|(_, one)| is(one));

@@ -21,7 +21,8 @@ use bakeoff_core::record::{self, RecordLine, RunExtended};
 use bakeoff_core::stats::gate::{self as rounds, Losses, Shortfall};
 use bakeoff_core::study::{Build, Study};
 use bakeoff_report::ci::{Case, CaseOutcome};
-use bakeoff_report::compare::{self, Compared, Passed};
+use bakeoff_report::compare::{Compared, Passed};
+use bakeoff_report::compared;
 use sha2::{Digest as _, Sha256};
 
 use crate::cli::{CompareFormat, GateArgs};
@@ -284,13 +285,13 @@ fn conclude(folder: &Path, args: &GateArgs, cases: &mut Vec<Case>) -> Result<Exi
     let format = if args.json { CompareFormat::Json } else { args.format };
     messages::output(&match format {
         CompareFormat::Json => {
-            let mut json = compare::json(&compared);
+            let mut json = compared::json(&compared);
             json["run"] = folder.display().to_string().into();
             messages::json(&json)
         }
-        CompareFormat::Markdown => compare::markdown(&compared),
+        CompareFormat::Markdown => compared::markdown(&compared),
         CompareFormat::Terminal => {
-            let text = compare::terminal(&compared, &messages::style());
+            let text = compared::terminal(&compared, &messages::style());
             format!("{text}\nReport: {}\nRun: {}", page.display(), folder.display())
         }
     });

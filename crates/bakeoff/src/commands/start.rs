@@ -24,11 +24,11 @@ use serde_json::{Value, json};
 
 use crate::cli::StartArgs;
 use crate::cluster::contenders::{self, Contender};
-use crate::cluster::seating::Seating;
 use crate::cluster::{self, Ready, Starting};
 use crate::commands::study_file::load_study;
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
+use crate::machines::seating::Seating;
 use crate::messages;
 use crate::systems::{Access, ClientToken};
 

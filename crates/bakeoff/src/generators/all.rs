@@ -22,11 +22,11 @@ use super::generator::{
     Control, Driven, Fill, Generator, ReadBackAsk, StageAsk, Start, Told, Unread,
 };
 use super::local::LocalGenerator;
-use super::order::{Acknowledged, KeysOrder, ReadBack};
 use super::remote::{HttpDriven, RemoteGenerator};
-use super::requests::{AnswersTold, HttpOrder};
 use super::split_load::slower;
 use crate::machines::Machines;
+use crate::machines::order::{Acknowledged, KeysOrder, ReadBack};
+use crate::machines::requests::{AnswersTold, HttpOrder};
 
 /// Interval between two checks whether a load is to stop.
 const CHECK_EVERY: Duration = Duration::from_millis(20);

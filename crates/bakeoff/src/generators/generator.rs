@@ -18,7 +18,7 @@ use bakeoff_engine::together::Together;
 use bakeoff_engine::works::keyed::Reading;
 
 use super::error::GeneratorError;
-use super::order::{Acknowledged, ReadBack};
+use crate::machines::order::{Acknowledged, ReadBack};
 use crate::systems::{Access, System};
 
 /// Drives a share of loads, and owns the keys of that share for a trial.

@@ -9,9 +9,9 @@ use bakeoff_engine::{Drive, LoadError, open_files};
 use serde_json::Value;
 
 use super::begin::{Begun, begin_when_told, refusal, told};
-use super::order::{HttpTold, StageTold};
-use super::requests::{AnswersTold, HttpOrder};
-use crate::trial::affinity::Kept;
+use crate::machines::affinity::Kept;
+use crate::machines::order::{HttpTold, StageTold};
+use crate::machines::requests::{AnswersTold, HttpOrder};
 
 fn refused(error: LoadError) -> AgentRefusal {
     refusal(&error, matches!(error, LoadError::Interrupted))

@@ -22,8 +22,8 @@ use bakeoff_engine::{Connections, Drive, EngineError, Live, Seconds};
 
 use super::error::GeneratorError;
 use super::generator::{Control, Driven, Fill, Generator, ReadBackAsk, StageAsk, Start, Told};
-use super::order::{Acknowledged, NEWEST, ReadBack};
 use super::split_load::{self, SplitLoad};
+use crate::machines::order::{Acknowledged, NEWEST, ReadBack};
 use crate::systems::KvLoad;
 
 /// How far ahead this process sets the moment at which its load begins.

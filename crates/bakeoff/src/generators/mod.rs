@@ -11,8 +11,6 @@ pub(crate) mod error;
 pub(crate) mod generator;
 mod http;
 pub(crate) mod local;
-pub(crate) mod order;
 pub(crate) mod remote;
-pub(crate) mod requests;
 pub(crate) mod serve;
 pub(crate) mod split_load;

@@ -17,9 +17,11 @@ use super::error::GeneratorError;
 use super::generator::{
     Control, Driven, Fill, Generator, ReadBackAsk, StageAsk, Start, Targets, Told,
 };
-use super::order::{Acknowledged, HttpTold, KeysOrder, Order, ReadBack, StageOrder, StageTold, To};
-use super::requests::{AnswersTold, HttpOrder};
 use crate::machines::Machine;
+use crate::machines::order::{
+    Acknowledged, HttpTold, KeysOrder, Order, ReadBack, StageOrder, StageTold, To,
+};
+use crate::machines::requests::{AnswersTold, HttpOrder};
 use crate::systems::Access;
 use crate::systems::carried::CarriedAccess;
 
@@ -60,7 +62,7 @@ impl<'a> RemoteGenerator<'a> {
     /// When its machine is lost.
     pub(crate) fn begin(&self, keys: &KeysOrder) -> Result<(), GeneratorError> {
         let keys = KeysOrder { share: self.share, ..keys.clone() };
-        Ok(super::order::duty(self.agent, &Order::Keys(Box::new(keys)))?)
+        Ok(crate::machines::order::duty(self.agent, &Order::Keys(Box::new(keys)))?)
     }
 
     /// Drives its share of a load of requests, from the moment that `start` sets.
@@ -178,7 +180,7 @@ impl Generator for RemoteGenerator<'_> {
     }
 
     fn acknowledged(&self) -> Result<Acknowledged, GeneratorError> {
-        Ok(super::order::duty(self.agent, &Order::Acknowledged)?)
+        Ok(crate::machines::order::duty(self.agent, &Order::Acknowledged)?)
     }
 
     fn read_back(

@@ -14,20 +14,20 @@ use bakeoff_engine::open_files;
 use bakeoff_engine::works::keyed::{Keyed, StalenessTracking};
 use bakeoff_engine::{EngineError, Live};
 use bakeoff_host::page_cache;
+use bakeoff_install::VersionRequest;
 use serde_json::Value;
 
 use super::begin::{Begun, begin_when_told, hearing, tell_of_second, told, until_stopped};
 use super::generator::{Fill, ReadBackAsk, StageAsk, Targets};
 use super::http;
 use super::local::LocalGenerator;
-use super::order::{Order, StageOrder, StageTold, To};
-use crate::cluster::contenders;
 use crate::environment;
+use crate::machines::affinity::{Affinity, Kept};
 use crate::machines::describe;
 use crate::machines::kubernetes::keeper::Keeper;
+use crate::machines::order::{Order, StageOrder, StageTold, To};
 use crate::messages;
 use crate::systems::{self, Access, System};
-use crate::trial::affinity::{Affinity, Kept};
 
 /// Drives shares of loads for a coordinator.
 #[derive(Default)]
@@ -119,7 +119,8 @@ impl Generator {
 fn program(kind: &str, version: Option<&str>) -> Result<Value, AgentRefusal> {
     let system = systems::by_kind(kind)
         .ok_or_else(|| AgentRefusal::new(format!("there is no kind `{kind}`")))?;
-    let wanted = contenders::version_request(version).map_err(AgentRefusal::new)?;
+    let wanted =
+        version.map(str::parse::<VersionRequest>).transpose().map_err(AgentRefusal::new)?;
     let recipe = system.declares().origin.recipe();
     let found = recipe.map(|recipe| bakeoff_install::on_path(recipe, wanted.as_ref())).transpose();
     told(&found.map_err(AgentRefusal::new)?.flatten())

@@ -29,8 +29,8 @@ use serde_json::Value;
 use self::kubectl::{Kubectl, Lacking};
 use self::names::Names;
 pub(crate) use self::survey::{ClusterTold, survey};
+use super::order::{Order, duty};
 use crate::failure::Failure;
-use crate::generators::order::{Order, duty};
 use crate::messages;
 use crate::systems;
 

@@ -2,10 +2,15 @@
 //!
 //! Not here: the protocol (`bakeoff_agent`), shares of a load (`generators`), samples (`watch`).
 
+pub(crate) mod affinity;
+pub(crate) mod baseline;
 pub(crate) mod describe;
 pub(crate) mod kubernetes;
+pub(crate) mod order;
 mod programs;
 pub(crate) mod record;
+pub(crate) mod requests;
+pub(crate) mod seating;
 pub(crate) mod tunnel;
 pub(crate) mod watch;
 
@@ -22,9 +27,9 @@ use bakeoff_core::study::{Limits, Study};
 use bakeoff_host::ports::PortSource;
 use bakeoff_host::{HostError, MachineId, NodeSpec, Process, Seat};
 
-use crate::cluster::seating::Seating;
 use crate::failure::Failure;
 use kubernetes::Pods;
+use seating::Seating;
 use tunnel::Tunnels;
 
 /// Clocks on the wall that differ by more than this are refused: logs and certificates would contradict each other.

@@ -18,9 +18,9 @@ use bakeoff_install::{
     Installed, Program, Runtime, RuntimeFound, RuntimeMissing, Shape, sha256_of,
 };
 
+use super::order::{Order, duty};
 use super::{Machine, Machines};
 use crate::failure::Failure;
-use crate::generators::order::{Order, duty};
 use crate::systems;
 
 /// Bytes of a file that are read at once.

@@ -13,12 +13,12 @@ use bakeoff_core::record::{
 };
 use serde::de::DeserializeOwned;
 
+use super::baseline::{self, BaselineOrder};
 use super::kubernetes::own_limits;
+use super::order::{Order, answers, duty, open};
 use super::{Machine, Machines};
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
-use crate::generators::order::{Order, answers, duty, open};
-use crate::trial::baseline::{self, BaselineOrder};
 
 impl Machines {
     /// Describes each machine for the record, with the speed of the disk that will hold its data.

@@ -23,10 +23,10 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::cluster::contenders::Contender;
-use crate::cluster::seating::Seating;
 use crate::cluster::topology::{self, Component, Member, compose};
 use crate::cluster::{self, Starting};
 use crate::event::{Event, Reporter};
+use crate::machines::seating::Seating;
 use crate::systems::testing::program;
 use crate::trial::{self, TrialContext};
 

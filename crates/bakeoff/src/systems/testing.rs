@@ -11,10 +11,10 @@ use bakeoff_install::{self as install, Cache, Installed};
 use tempfile::TempDir;
 
 use super::{COMPOSITE, System};
-use crate::cluster::seating::Seating;
 use crate::cluster::topology::{Component, compose};
 use crate::cluster::{self, Ready, Starting};
 use crate::commands::catalogue;
+use crate::machines::seating::Seating;
 
 /// A kind as a study asks for it.
 pub(crate) fn asked(kind: &str, nodes: u32, options: &[(&str, &str)]) -> study::System {

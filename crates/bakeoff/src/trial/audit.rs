@@ -12,7 +12,7 @@ use bakeoff_core::units::count_text;
 use crate::cluster::Ready;
 use crate::generators::all::Generators;
 use crate::generators::generator::{ReadBackAsk, Targets};
-use crate::generators::order::ReadBack;
+use crate::machines::order::ReadBack;
 use crate::systems::System;
 
 /// Reads back what a trial's writes were acknowledged to have left.

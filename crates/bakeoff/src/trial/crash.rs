@@ -22,7 +22,7 @@ use crate::cluster::Ready;
 use crate::generators::all::{Generators, Meanwhile};
 use crate::generators::error::GeneratorError;
 use crate::generators::generator::{StageAsk, Targets};
-use crate::generators::order::NEWEST;
+use crate::machines::order::NEWEST;
 use crate::systems::{Access, System};
 
 /// How long clients write before the kill: so long, and up to so much longer, by the trial's seed, so

@@ -2,9 +2,7 @@
 //!
 //! Not here: the load (`load`), where clients connect to (`routes`), what is judged (`verdicts`, `audit`).
 
-pub(crate) mod affinity;
 pub(crate) mod audit;
-pub(crate) mod baseline;
 pub(crate) mod connections;
 pub(crate) mod crash;
 pub(crate) mod durability;
@@ -34,7 +32,6 @@ use bakeoff_engine::works::keyed::{Keyed, StalenessTracking};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{Process, logs};
 
-use self::affinity::{Affinity, Kept};
 use self::audit::Auditor;
 use self::load::{Driven, fill};
 use self::routes::Routes;
@@ -43,13 +40,14 @@ use self::verdicts::{
     apart_check, configuration_check, limits_check, servers_check, together_check,
 };
 use crate::cluster::contenders::Contender;
-use crate::cluster::seating::Seating;
 use crate::cluster::{self, NoTargets, Ready, Starting};
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
 use crate::generators::all::Generators;
 use crate::generators::error::GeneratorError;
-use crate::generators::order::KeysOrder;
+use crate::machines::affinity::{Affinity, Kept};
+use crate::machines::order::KeysOrder;
+use crate::machines::seating::Seating;
 use crate::machines::watch::Watch;
 use crate::machines::{self, Machines, NodesOf};
 use crate::systems::SystemError;

@@ -309,7 +309,7 @@ impl Hosts {
                 generators.contains(&number),
             ));
         }
-        text.push_str(&format!("ssh: [-F, {}]\n", self.config().display()));
+        text.push_str(&format!("ssh: [-F, {}, -o, ConnectTimeout=60]\n", self.config().display()));
         let file = self.dir.path().join("places.yaml");
         fs::write(&file, text).unwrap();
         file

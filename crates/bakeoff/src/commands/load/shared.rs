@@ -18,7 +18,7 @@ use super::result::Part;
 use crate::failure::Failure;
 use crate::generators::all::{self, Meanwhile};
 use crate::generators::error::GeneratorError;
-use crate::generators::requests::HttpOrder;
+use crate::machines::requests::HttpOrder;
 use crate::machines::watch::Watch;
 use crate::machines::{self, Machines};
 

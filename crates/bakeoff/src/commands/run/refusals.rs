@@ -14,10 +14,10 @@ use bakeoff_core::units::ranges_text;
 use bakeoff_host::ports::Allocator;
 
 use crate::cluster::contenders::{self, Contender};
-use crate::cluster::seating::Seating;
 use crate::cluster::topology::compose;
 use crate::commands::run_folder::RunFolder;
 use crate::failure::Failure;
+use crate::machines::seating::Seating;
 use crate::machines::{Machines, Rehearsal};
 use crate::systems;
 

@@ -24,14 +24,14 @@ use super::start_failures::StartFailures;
 use super::{refusals, trust};
 use crate::cli::RunOptions;
 use crate::cluster::contenders::{self, Contender};
-use crate::cluster::seating::Seating;
 use crate::commands::run_folder::{self, RECORD, RunFolder};
 use crate::environment;
 use crate::event::{Event, Reporter, Resumed, TrialStarted};
 use crate::failure::Failure;
+use crate::machines::baseline::{self, BaselineOrder, Generator};
+use crate::machines::seating::Seating;
 use crate::machines::{self, Machines};
 use crate::progress::Progress;
-use crate::trial::baseline::{self, BaselineOrder, Generator};
 use crate::trial::{self, TrialContext, connections, rights};
 
 /// Returns the seed of a run, a fresh one where none is given, and the order that follows from it.

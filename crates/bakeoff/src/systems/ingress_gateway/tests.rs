@@ -12,10 +12,10 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::*;
-use crate::cluster::seating::Seating;
 use crate::cluster::topology::{Component, Member, compose};
 use crate::cluster::{self, Starting};
 use crate::failure::Failure;
+use crate::machines::seating::Seating;
 use crate::systems::testing::{Running, program, shown_to_others};
 use crate::systems::{COMPOSITE, Memory, by_kind, kinds};
 

@@ -4,16 +4,14 @@ use bakeoff_core::stats::Figure;
 use bakeoff_core::stats::gate::FALSE_STOPS;
 use serde_json::{Value, json as value};
 
-use super::fail_if::signed;
-use super::not_judged::NotJudged;
-use super::{Change, Compared, FailIfOutcome, Section, scale};
-use crate::document::table::Tone;
-use crate::document::table::{Cell, Column, Table};
+use super::json::number;
+use super::markdown as md;
+use super::terminal::{Page, Style};
+use crate::compare::fail_if::signed;
+use crate::compare::not_judged::NotJudged;
+use crate::compare::{Change, Compared, FailIfOutcome, Section, scale};
+use crate::document::table::{Cell, Column, Table, Tone};
 use crate::document::tables;
-use crate::render::json::number;
-use crate::render::markdown as md;
-use crate::render::terminal::Page;
-use crate::render::terminal::Style;
 
 /// Version of the JSON: raised when a name or a meaning changes, not when something is added.
 const FORMAT: u32 = 2;

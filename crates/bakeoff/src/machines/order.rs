@@ -19,10 +19,10 @@ use bakeoff_install::Runtime;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::affinity::Kept;
+use super::baseline::BaselineOrder;
 use super::requests::{AnswersTold, HttpOrder};
 use crate::systems::carried::CarriedAccess;
-use crate::trial::affinity::Kept;
-use crate::trial::baseline::BaselineOrder;
 
 /// An order for a generator.
 #[derive(Clone, Serialize, Deserialize)]

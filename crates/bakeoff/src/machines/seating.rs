@@ -60,12 +60,12 @@ impl Seating {
     }
 
     /// Returns the seat for what goes beside the node at this one: it has the same address.
-    pub(super) fn beside(&self, seat: Seat) -> Seat {
+    pub(crate) fn beside(&self, seat: Seat) -> Seat {
         (self.beside)(seat)
     }
 
     /// Returns the seats that nodes of a role take in turn, one at least, when they are of this kind.
-    pub(super) fn of_role(&self, role: &str, kind: &str) -> Vec<Seat> {
+    pub(crate) fn of_role(&self, role: &str, kind: &str) -> Vec<Seat> {
         (self.seats)(role, kind)
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct HttpOrder {
     /// Clients of all generators together.
     pub(crate) clients: u32,
     in_flight: u32,
-    pub(super) one_each: bool,
+    pub(crate) one_each: bool,
     arrivals: Option<(RateProfile, Spacing)>,
     spin: Duration,
     warmup: Duration,
@@ -110,11 +110,11 @@ impl HttpOrder {
     }
 
     /// Returns the order for one share of the load.
-    pub(super) fn of_share(&self, share: LoadShare) -> Self {
+    pub(crate) fn of_share(&self, share: LoadShare) -> Self {
         Self { share, ..self.clone() }
     }
 
-    pub(super) fn plan(&self) -> Plan {
+    pub(crate) fn plan(&self) -> Plan {
         let request = |order: &RequestOrder| {
             let mut request = Request {
                 name: order.name.clone(),
@@ -140,7 +140,7 @@ impl HttpOrder {
         }
     }
 
-    pub(super) fn drive(&self) -> Drive {
+    pub(crate) fn drive(&self) -> Drive {
         // An open load's requests are dealt by the schedule; those of a closed one that ends by a count are counted.
         let own_operations = match (self.stop, &self.arrivals) {
             (Stop::Operations(count), None) => Some(self.share.count(count)),
