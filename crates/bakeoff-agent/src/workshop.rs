@@ -17,10 +17,10 @@ use std::time::Duration;
 
 use bakeoff_clock::{self as clock, Moment, wall};
 use bakeoff_core::observed::{Observed, PhaseName};
-use bakeoff_host::observe::Sampler;
 use bakeoff_host::ports::Allocator;
+use bakeoff_host::watch::{LocalWatch, Watch as _};
 use bakeoff_host::{
-    Host, HostError, LimitsApplied, LogTail, Process, RemovedIfKilled, Seat, logs, private,
+    Host, HostError, LimitsApplied, LogTail, Process, RemovedIfKilled, Seat, private,
 };
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -46,10 +46,9 @@ pub struct Workshop {
     /// The log of each server that was launched, until it is thrown away: servers that have ended are asked for theirs.
     logs: Mutex<BTreeMap<u32, PathBuf>>,
     next: AtomicU32,
-    sampler: Mutex<Option<Sampler>>,
+    watch: Mutex<Option<LocalWatch>>,
     /// The servers that the trial under way watches: others may be kept from one trial to the next.
     watched: Mutex<Vec<u32>>,
-    marks: Mutex<logs::Marks>,
     ports: Mutex<Option<Allocator>>,
 }
 
@@ -77,9 +76,8 @@ impl Default for Workshop {
             nodes: Mutex::default(),
             logs: Mutex::default(),
             next: AtomicU32::new(1),
-            sampler: Mutex::default(),
+            watch: Mutex::default(),
             watched: Mutex::default(),
-            marks: Mutex::default(),
             ports: Mutex::default(),
         }
     }
@@ -120,7 +118,7 @@ impl Workshop {
 
     /// Returns where to tell when measuring begins and ends, while samples are taken.
     pub fn moments(&self) -> Option<Sender<Moment>> {
-        locked(&self.sampler).as_ref().map(Sampler::moments)
+        locked(&self.watch).as_ref().map(LocalWatch::moments)
     }
 
     /// Returns the CPUs that each watched server that is alive is pinned to; none for one that may run on all.
@@ -151,6 +149,18 @@ impl Workshop {
 
     fn nodes(&self, numbers: &[u32]) -> Result<Vec<Arc<Process>>, AgentRefusal> {
         numbers.iter().map(|&number| self.node(number)).collect()
+    }
+
+    /// Calls the watch of the trial under way with some servers.
+    fn watching(
+        &self,
+        numbers: &[u32],
+        call: impl Fn(&LocalWatch, &[&Process]),
+    ) -> Result<(), AgentRefusal> {
+        let nodes = self.nodes(numbers)?;
+        let servers: Vec<&Process> = nodes.iter().map(|node| &**node).collect();
+        locked(&self.watch).iter().for_each(|watch| call(watch, &servers));
+        Ok(())
     }
 
     /// Does what is asked of a host.
@@ -220,19 +230,15 @@ impl Workshop {
             Request::IsFree { address, port } => is_free(address, port),
             Request::Space => self.space(),
             Request::Observe { every_ms } => self.observe(Duration::from_millis(every_ms)),
-            Request::Watch { nodes: numbers } => {
-                let nodes = self.nodes(&numbers)?;
-                let sampler = locked(&self.sampler);
-                sampler.iter().for_each(|sampler| {
-                    sampler.watch(nodes.iter().filter_map(|node| node.watched()));
-                });
-                locked(&self.watched).extend(numbers);
+            Request::Watch { nodes } => {
+                self.watching(&nodes, LocalWatch::watch)?;
+                locked(&self.watched).extend(nodes);
                 Ok(Value::Null)
             }
             Request::Phase { name } => {
                 let phase = PhaseName::read(&name)
                     .ok_or_else(|| AgentRefusal::new(format!("there is no phase `{name}`")))?;
-                locked(&self.sampler).iter_mut().for_each(|sampler| sampler.phase(phase));
+                locked(&self.watch).iter().for_each(|watch| watch.phase(phase));
                 Ok(Value::Null)
             }
             Request::Moments { begin, end } => {
@@ -243,24 +249,26 @@ impl Workshop {
                 Ok(Value::Null)
             }
             Request::Samples => {
-                let observed = locked(&self.sampler).as_ref().map(Sampler::so_far);
+                let observed = locked(&self.watch).as_ref().map(LocalWatch::so_far);
                 told(serde_json::to_value(observed.unwrap_or_default()))
             }
             Request::Observed => {
-                let sampler = locked(&self.sampler).take();
-                let observed: Observed = sampler.map(Sampler::stop).unwrap_or_default();
+                let watch = locked(&self.watch).take();
+                let observed: Observed = watch.map(LocalWatch::end).unwrap_or_default();
                 told(serde_json::to_value(observed))
             }
             Request::MarkLogs { nodes } => {
-                let nodes = self.nodes(&nodes)?;
-                *locked(&self.marks) = logs::Marks::begin(nodes.iter().map(|node| &**node));
+                self.watching(&nodes, LocalWatch::mark_logs)?;
                 Ok(Value::Null)
             }
             Request::EndMarks => {
-                locked(&self.marks).end();
+                locked(&self.watch).iter().for_each(LocalWatch::end_marks);
                 Ok(Value::Null)
             }
-            Request::Complaints => told(serde_json::to_value(locked(&self.marks).complaints())),
+            Request::Complaints => {
+                let complaints = locked(&self.watch).as_ref().map(LocalWatch::complaints);
+                told(serde_json::to_value(complaints.unwrap_or_default()))
+            }
             Request::Lacks { files } => {
                 let lacks = files.iter().filter(|file| !is_whole(file));
                 told(serde_json::to_value(lacks.collect::<Vec<_>>()))
@@ -404,7 +412,7 @@ impl Workshop {
         let data = self.with_folder(|folder| folder.path.clone())?;
         let began = clock::now();
         locked(&self.watched).clear();
-        *locked(&self.sampler) = Some(Sampler::start(&data, every, began));
+        *locked(&self.watch) = Some(LocalWatch::begin(&data, every, began));
         Ok(json!(self.origin.nanos(began)))
     }
 }

@@ -18,7 +18,6 @@ mod cgroup;
 mod child;
 pub mod cpu_set;
 pub mod disk;
-pub mod disturbance;
 mod ending;
 mod error;
 pub mod hardware;
@@ -45,6 +44,7 @@ mod unprivileged;
 pub mod usage;
 mod warden;
 mod warden_line;
+pub mod watch;
 
 use std::ffi::OsString;
 use std::fs::Permissions;

@@ -11,6 +11,7 @@ mod programs;
 pub(crate) mod record;
 pub(crate) mod requests;
 pub(crate) mod seating;
+pub(crate) mod seen;
 pub(crate) mod tunnel;
 pub(crate) mod watch;
 

@@ -11,13 +11,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bakeoff_agent::{AgentError, Incoming, Offset, Request};
-use bakeoff_core::check::{self, Verdict};
 use bakeoff_core::log_findings::NodeLog;
-use bakeoff_core::observed::{Column, GENERATOR, Observed, PhaseName, Series};
+use bakeoff_core::observed::{GENERATOR, Observed, PhaseName, Series};
 use bakeoff_core::record::MachineTrial;
 use bakeoff_engine::Window;
+use bakeoff_host::watch::Watch;
 use bakeoff_host::{MachineId, Process};
 
+use super::seen::MachineSeen;
 use super::{Machine, Machines};
 
 /// A server that is watched.
@@ -30,7 +31,7 @@ struct Server {
 }
 
 /// The samplers of all machines of a run.
-pub(crate) struct Watch<'a> {
+pub(crate) struct RemoteWatch<'a> {
     machines: &'a Machines,
     /// Of each machine: its clock, and when its samples began by it.
     clocks: Vec<(Offset, u64)>,
@@ -49,7 +50,7 @@ pub(crate) struct Seen {
     pub(crate) unseen: Option<AgentError>,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> RemoteWatch<'a> {
     /// Begins to sample on all machines. `began`: when the trial did.
     ///
     /// # Errors
@@ -68,46 +69,6 @@ impl<'a> Watch<'a> {
         Ok(Self { machines, clocks, began, servers: Mutex::default() })
     }
 
-    /// Samples these servers too, each on its machine.
-    pub(crate) fn watch(&self, processes: &[&Process]) {
-        let server = |process: &&Process| {
-            let MachineId::Place(place) = process.seat().machine else { return None };
-            let number = process.number()?;
-            Some(Server { place, name: process.name().to_owned(), number })
-        };
-        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-        for new in processes.iter().filter_map(server) {
-            // One whose port was taken is launched again under its name.
-            servers.retain(|known| known.name != new.name);
-            servers.push(new);
-        }
-        drop(servers);
-        self.each_with(processes, |nodes| Request::Watch { nodes });
-    }
-
-    /// Marks where a load begins in these servers' logs.
-    pub(crate) fn mark_logs(&self, processes: &[&Process]) {
-        self.each_with(processes, |nodes| Request::MarkLogs { nodes });
-    }
-
-    /// Marks where it ends.
-    pub(crate) fn end_marks(&self) {
-        self.each(&Request::EndMarks);
-    }
-
-    /// Returns the complaints in between, of all servers.
-    pub(crate) fn complaints(&self) -> Vec<NodeLog> {
-        let machines = self.machines.each.iter();
-        let told =
-            machines.filter_map(|one| one.agent.ask::<Vec<NodeLog>>(&Request::Complaints).ok());
-        told.flatten().collect()
-    }
-
-    /// A phase of the trial begins.
-    pub(crate) fn phase(&self, name: PhaseName) {
-        self.each(&Request::Phase { name: name.text().to_owned() });
-    }
-
     /// Tells machines that do not drive the load when it is measured.
     pub(crate) fn moments(&self, window: &Window) {
         let (begin, end) = window.measured();
@@ -120,42 +81,19 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Returns what each machine has seen so far, by its name and with its CPUs. What is the run's on another machine
-    /// of the same kernel is among its own.
+    /// Returns what each machine has seen so far.
     ///
     /// # Errors
     /// When a machine is lost.
-    pub(crate) fn so_far(&self) -> Result<Vec<(&str, u32, Observed)>, AgentError> {
-        let machines = &self.machines.each;
-        let seen = machines.iter().zip(&self.clocks).map(|(machine, (offset, began))| {
+    pub(crate) fn so_far(&self) -> Result<Vec<MachineSeen<'_>>, AgentError> {
+        let each = self.machines.each.iter().zip(&self.clocks);
+        let seen = each.map(|(machine, (offset, began))| {
             let mut observed: Observed = machine.agent.ask(&Request::Samples)?;
             moved(&mut observed, self.shift(*offset, *began));
-            Ok(observed)
+            Ok((machine.agent.machine(), machine.agent.hello().cpus, observed))
         });
         let seen = seen.collect::<Result<Vec<_>, AgentError>>()?;
-        let all: Vec<&Observed> = seen.iter().collect();
-        let told = machines.iter().enumerate().map(|(place, machine)| {
-            let observed = of_kernel(&all, &self.machines.kernels, place);
-            (machine.agent.machine(), machine.agent.hello().cpus, observed)
-        });
-        Ok(told.collect())
-    }
-
-    /// Tells of machines whose CPUs the hypervisor gave to others since a moment.
-    ///
-    /// # Errors
-    /// When a machine is lost.
-    pub(crate) fn stolen_since(&self, moment: Instant) -> Result<Vec<String>, AgentError> {
-        let from = moment.saturating_duration_since(self.began).as_secs_f64();
-        let to = self.began.elapsed().as_secs_f64();
-        let seen = self.so_far()?.into_iter();
-        let stolen = seen.filter_map(|(name, cpus, observed)| {
-            match check::machine::steal(&observed.machine, cpus, from, to) {
-                Verdict::Failed(why) => Some(format!("on `{name}`: {why}")),
-                Verdict::Passed | Verdict::NotChecked(_) => None,
-            }
-        });
-        Ok(stolen.collect())
+        Ok(MachineSeen::so_far(seen, &self.machines.kernels))
     }
 
     /// Returns how many seconds after the trial's beginning a machine began to sample.
@@ -232,25 +170,41 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// Returns what one of several machines saw, with servers and agents of those on its kernel among its own: of them all
-/// it saw the CPU time. `kernels`: for each machine the place of the first one with the same running kernel.
-pub(crate) fn of_kernel(machines: &[&Observed], kernels: &[usize], place: usize) -> Observed {
-    let kernel = kernels.get(place);
-    let mut all = machines[place].clone();
-    for (other, observed) in machines.iter().enumerate() {
-        if other != place && kernel.is_some() && kernels.get(other) == kernel {
-            all.nodes.extend(observed.nodes.iter().cloned());
-            all.nodes.extend(helpers(&observed.machine));
+impl Watch for RemoteWatch<'_> {
+    fn watch(&self, processes: &[&Process]) {
+        let server = |process: &&Process| {
+            let MachineId::Place(place) = process.seat().machine else { return None };
+            let number = process.number()?;
+            Some(Server { place, name: process.name().to_owned(), number })
+        };
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        for new in processes.iter().filter_map(server) {
+            // One whose port was taken is launched again under its name.
+            servers.retain(|known| known.name != new.name);
+            servers.push(new);
         }
+        drop(servers);
+        self.each_with(processes, |nodes| Request::Watch { nodes });
     }
-    all
-}
 
-/// Returns the CPU time of bakeoff's helpers on a machine as that of a process.
-fn helpers(machine: &Series) -> Option<Series> {
-    let time = machine.columns.get(&Column::Helpers)?;
-    let columns = [(Column::CpuUser, time.clone()), (Column::CpuSystem, vec![0.0; time.len()])];
-    Some(Series { name: "helpers".to_owned(), at: machine.at.clone(), columns: columns.into() })
+    fn mark_logs(&self, processes: &[&Process]) {
+        self.each_with(processes, |nodes| Request::MarkLogs { nodes });
+    }
+
+    fn end_marks(&self) {
+        self.each(&Request::EndMarks);
+    }
+
+    fn complaints(&self) -> Vec<NodeLog> {
+        let machines = self.machines.each.iter();
+        let told =
+            machines.filter_map(|one| one.agent.ask::<Vec<NodeLog>>(&Request::Complaints).ok());
+        told.flatten().collect()
+    }
+
+    fn phase(&self, name: PhaseName) {
+        self.each(&Request::Phase { name: name.text().to_owned() });
+    }
 }
 
 /// Moves all times of samples.

@@ -16,7 +16,6 @@ use bakeoff_core::study::{Arrivals, Find, Operation, Stop, Workload};
 use bakeoff_core::units::count_text;
 use bakeoff_engine::works::keyed::Reading;
 use bakeoff_engine::{Live, Window};
-use bakeoff_host::disturbance::Stretch;
 
 use super::routes::Routes;
 use super::{Combination, Ended, TrialContext, TrialRunner, neighbours};
@@ -107,10 +106,9 @@ impl TrialRunner<'_, '_> {
             let time = if confirming { time * CONFIRM_TIMES } else { time };
             let stage = plan::Stage { clients, stop: Stop::After(time) };
             let arrivals = load.arrivals.at(rate);
-            let stretch = Stretch::begin();
             let (mut stage, next) = self.stage(driven, &stage, arrivals, first_ticket)?;
             first_ticket = next;
-            let disturbed_by = self.disturbances_of(&stage, &stretch)?;
+            let disturbed_by = self.disturbances_of(&stage)?;
             let tried = Tried::judged(rate, confirming, &stage.measurement, &objective)
                 .disturbed_by(disturbed_by);
             let over = is_over(&stage);
@@ -126,35 +124,18 @@ impl TrialRunner<'_, '_> {
         }
     }
 
-    /// Tells what disturbed a stage that has just ended, on this machine or, where the run has places, on any of its
-    /// machines. Nothing where that cannot be told.
-    fn disturbances_of(
-        &self,
-        stage: &StageRecord,
-        stretch: &Stretch,
-    ) -> Result<Vec<String>, Ended> {
+    /// Returns what disturbed a stage that has just ended, on any machine. Nothing where that cannot be known.
+    fn disturbances_of(&self, stage: &StageRecord) -> Result<Vec<String>, Ended> {
         let window = stage.window(self.of.load.warmup);
-        let is_measured = window.1 > window.0;
+        if window.1 <= window.0 {
+            return Ok(Vec::new());
+        }
         let TrialContext { study, shared_machine, .. } = *self.context;
-        if let Some(watch) = &self.sampling.watch {
-            if !is_measured {
-                return Ok(Vec::new());
-            }
-            let seen = watch.so_far()?;
-            let mut disturbed_by =
-                neighbours::disturbed_elsewhere(study, shared_machine, &seen, window);
-            let parts = self.parts.last().map(Vec::as_slice).unwrap_or_default();
-            let together = generators_together(parts.iter(), stage.measurement.window);
-            disturbed_by.extend(together.and_then(Verdict::into_failure));
-            return Ok(disturbed_by);
-        }
-        let mut disturbed_by = stretch.disturbed_by();
-        if is_measured {
-            let observed = self.sampling.sampler.so_far();
-            let asked = self.of.contender.asked;
-            let verdict = neighbours::check(study, shared_machine, asked, &observed, &[window]);
-            disturbed_by.extend(verdict.into_failure());
-        }
+        let (asked, seen) = (self.of.contender.asked, self.sampling.so_far()?);
+        let mut disturbed_by = neighbours::disturbed(study, asked, (&seen, shared_machine), window);
+        let parts = self.parts.last().map(Vec::as_slice).unwrap_or_default();
+        let together = generators_together(parts.iter(), stage.measurement.window);
+        disturbed_by.extend(together.and_then(Verdict::into_failure));
         Ok(disturbed_by)
     }
 
@@ -199,10 +180,7 @@ impl TrialRunner<'_, '_> {
                 progress: &mut |live: &Live| reporter.report(&Event::Observed { clients, live }),
                 begun: &mut |start: Instant| {
                     let window = Window::new(start, load.warmup, stage.stop);
-                    moments.begins(&window);
-                    if let Some(watch) = &sampling.watch {
-                        watch.moments(&window);
-                    }
+                    sampling.measures(&moments, &window);
                 },
             },
         )?;

@@ -48,7 +48,6 @@ use crate::generators::error::GeneratorError;
 use crate::machines::affinity::{Affinity, Kept};
 use crate::machines::order::KeysOrder;
 use crate::machines::seating::Seating;
-use crate::machines::watch::Watch;
 use crate::machines::{self, Machines, NodesOf};
 use crate::systems::SystemError;
 
@@ -241,8 +240,6 @@ struct TrialRunner<'a, 'b> {
     /// The record as far as it is known.
     record: TrialRecord,
     sampling: Sampling<'b>,
-    /// The load's place in the nodes' logs.
-    marks: logs::Marks,
     /// The part of each generator, stage by stage; empty where the generator is this process.
     parts: Vec<Vec<GeneratorPart>>,
     reporter: &'a mut dyn Reporter,
@@ -268,20 +265,17 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let record = begun(trial, utc_now());
         let sampling = Sampling::begin(context.run_dir, context.study.sample_every);
         let of = Combination { contender, trial, workload, load };
-        let marks = logs::Marks::default();
-        Self { context, of, home, record, sampling, marks, parts: Vec::new(), reporter }
+        Self { context, of, home, record, sampling, parts: Vec::new(), reporter }
     }
 
     /// Ends a trial: checks what was sampled, says why it failed, and throws its data away.
     fn conclude(mut self, ended: Result<(), Ended>) -> TrialRecord {
         let parts = std::mem::take(&mut self.parts);
-        let Self { context, of, home, record, sampling, marks, reporter, .. } = self;
+        let Self { context, of, home, record, sampling, reporter, .. } = self;
         let Combination { contender, trial, load, .. } = of;
         let (study, shared_machine) = (context.study, context.shared_machine);
-        let complaints = sampling.watch.as_ref().map(Watch::complaints).unwrap_or_default();
-        if let Some(watch) = &sampling.watch {
-            watch.fetch_logs(&home.join("logs"));
-        }
+        let complaints = sampling.complaints();
+        sampling.fetch_logs(&home.join("logs"));
         let mut sampled = sampling.end();
         // A load that nobody watched shows nothing.
         let ended =
@@ -307,8 +301,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let names = context.machines.map(Machines::generator_names).unwrap_or_default();
         record.checks.extend(apart_check(&parts, &names));
         machines::record::note_parts(&mut record.machines, context.machines, parts);
-        record.log_findings = marks.complaints();
-        record.log_findings.extend(complaints);
+        record.log_findings = complaints;
         match ended {
             Ok(()) => {}
             Err(Ended::Interrupted) => record.outcome = TrialOutcome::Interrupted,
@@ -468,20 +461,13 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         // Generators elsewhere keep off the CPUs of servers on their own machines.
         let is_local = self.context.machines.is_none();
         let affinity = is_local.then(|| self.set_affinity(&cluster)).flatten();
-        self.marks = logs::Marks::begin(cluster.processes());
-        if let Some(watch) = &self.sampling.watch {
-            watch.mark_logs(&cluster.processes().collect::<Vec<_>>());
-        }
-        self.sampling.phase(PhaseName::Load);
+        self.sampling.load_begins(&cluster.processes().collect::<Vec<_>>());
         let driven = Driven { nodes: &nodes, generators };
         let ended = match &load.find {
             None => self.stages(&driven).map(|stages| self.record.stages = stages),
             Some(find) => self.search(&driven, find).map(|found| self.record.found = found),
         };
-        self.marks.end();
-        if let Some(watch) = &self.sampling.watch {
-            watch.end_marks();
-        }
+        self.sampling.load_ends();
         drop(affinity);
         ended?;
         self.record.audits.extend(account.map(|conclude| conclude()));

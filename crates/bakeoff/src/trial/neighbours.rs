@@ -5,26 +5,21 @@
 use std::net::IpAddr;
 
 use bakeoff_core::check::{Verdict, machine};
-use bakeoff_core::observed::Observed;
 use bakeoff_core::study::{self, Study};
-use bakeoff_host as host;
+
+use crate::machines::seen::MachineSeen;
 
 /// Why nothing is checked that others on the machine would fail.
 pub(super) const TOLD: &str = "others work on this machine, as bakeoff was told";
 
-/// Returns whether others had the machine's CPUs, as far as that can be told. `shared_machine`: whether the user
-/// says that others work on it; `asked`: the system that was loaded; `windows`: what was measured, in
-/// seconds since the trial began.
+/// Returns whether others had a machine's CPUs, as far as that can be known. `asked`: the system that was loaded;
+/// `windows`: what was measured, in seconds since the trial began.
 pub(crate) fn check(
     study: &Study,
-    shared_machine: bool,
     asked: &study::System,
-    observed: &Observed,
+    machine: &MachineSeen<'_>,
     windows: &[(f64, f64)],
 ) -> Verdict {
-    if shared_machine {
-        return Verdict::NotChecked(TOLD.to_owned());
-    }
     let is_here = |one: &study::Endpoint| match one.host.trim_matches(['[', ']']).parse::<IpAddr>()
     {
         Ok(address) => address.is_loopback() || address.is_unspecified(),
@@ -37,34 +32,30 @@ pub(crate) fn check(
                 .to_owned(),
         );
     }
-    let cpus = host::machine::cpus_online().unwrap_or(0);
     let share_max = machine::neighbours_max(study);
-    machine::neighbours(observed, windows, cpus, share_max)
+    machine.named(machine::neighbours(&machine.attributed(), windows, machine.cpus, share_max))
 }
 
-/// Returns what disturbed the machines of a run with places over a window, in seconds since the trial began: the
-/// hypervisor, or others at work. `seen`: each machine's name, CPUs and samples.
-pub(crate) fn disturbed_elsewhere(
+/// Returns what disturbed the machines over a window, in seconds since the trial began: the hypervisor, or others at
+/// work. `shared_machine`: whether the user says that others work there.
+pub(crate) fn disturbed(
     study: &Study,
-    shared_machine: bool,
-    seen: &[(&str, u32, Observed)],
+    asked: &study::System,
+    (seen, shared_machine): (&[MachineSeen<'_>], bool),
     window: (f64, f64),
 ) -> Vec<String> {
-    let share_max = machine::neighbours_max(study);
     let mut disturbed_by = Vec::new();
-    for (name, cpus, observed) in seen {
-        let steal = machine::steal(&observed.machine, *cpus, window.0, window.1);
-        let others =
-            (!shared_machine).then(|| machine::neighbours(observed, &[window], *cpus, share_max));
-        let reasons = [Some(steal), others].into_iter().flatten().filter_map(Verdict::into_failure);
-        disturbed_by.extend(reasons.map(|why| format!("on `{name}`: {why}")));
+    for machine in seen {
+        let others = (!shared_machine).then(|| check(study, asked, machine, &[window]));
+        let reasons = [Some(machine.steal(window)), others];
+        disturbed_by.extend(reasons.into_iter().flatten().filter_map(Verdict::into_failure));
     }
     disturbed_by
 }
 
 #[cfg(test)]
 mod tests {
-    use bakeoff_core::observed::{BusyBy, Column, Series};
+    use bakeoff_core::observed::{BusyBy, Column, Observed, Series};
 
     use super::*;
     use crate::systems;
@@ -85,8 +76,9 @@ mod tests {
                     loads: {l: {clients: 1, stop: {after: 1s}}}\ntrials: 1\n";
         let study = bakeoff_core::study::parse("t", "t.yaml", text, &systems::kinds()).unwrap();
         let of = |shared, second: Observed| {
-            let seen = [("h1", 2, samples(0.0, 0.0)), ("h2", 2, second)];
-            disturbed_elsewhere(&study, shared, &seen, (1.0, 3.0))
+            let machines = vec![("h1", 2, samples(0.0, 0.0)), ("h2", 2, second)];
+            let seen = MachineSeen::so_far(machines, &[0, 1]);
+            disturbed(&study, &study.systems[0], (&seen, shared), (1.0, 3.0))
         };
         assert_eq!(of(false, samples(0.0, 0.0)), Vec::<String>::new());
         let stolen = "on `h2`: the hypervisor gave 20.0 % of this machine's CPU time to others";

@@ -4,6 +4,7 @@
 //!
 //! Not here: the samples themselves (`bakeoff_host::observe`), the rules (`bakeoff_core::check`).
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -12,26 +13,29 @@ use bakeoff_clock as clock;
 use bakeoff_clock::wall;
 use bakeoff_core::check::explained::{self, Shared};
 use bakeoff_core::check::{self, CheckName, Verdict};
+use bakeoff_core::log_findings::NodeLog;
 use bakeoff_core::memory::NodesMemory;
 use bakeoff_core::observed::{Observed, Phase, PhaseName, Series};
 use bakeoff_core::record::{Check, MachineTrial, TrialRecord, Usage};
 use bakeoff_core::study::{self, Load, Study};
+use bakeoff_engine::Window;
 use bakeoff_engine::moments::MomentSender;
-use bakeoff_host::observe::Sampler;
 use bakeoff_host::usage::{self, MachineServers};
+use bakeoff_host::watch::{LocalWatch, Watch};
 use bakeoff_host::{Process, machine};
 
 use super::neighbours;
 use crate::cluster::metrics::{MetricsSampler, MetricsSource, NodeMetrics};
 use crate::environment;
 use crate::machines::Machines;
-use crate::machines::watch::{Seen, Watch, of_kernel};
+use crate::machines::seen::MachineSeen;
+use crate::machines::watch::{RemoteWatch, Seen};
 
 /// The samples of a trial under way, and when it began by two clocks.
 pub(crate) struct Sampling<'a> {
-    pub(crate) sampler: Sampler,
-    /// Samples the machines of the run, where it has places.
-    pub(crate) watch: Option<Watch<'a>>,
+    own: LocalWatch,
+    /// Watches the machines of the run, where it has places.
+    elsewhere: Option<RemoteWatch<'a>>,
     /// Asks nodes for their metrics, where the study says where.
     metrics: Option<MetricsSampler>,
     every: Duration,
@@ -47,36 +51,56 @@ impl<'a> Sampling<'a> {
     pub(crate) fn begin(dir: &Path, every: Duration) -> Self {
         let (began, wall) = (clock::now(), wall::seconds());
         let beside_another = environment::is_another_bakeoff_here();
-        let sampler = Sampler::start(dir, every, began);
-        Self { sampler, watch: None, metrics: None, every, began, wall, beside_another }
+        let own = LocalWatch::begin(dir, every, began);
+        Self { own, elsewhere: None, metrics: None, every, began, wall, beside_another }
     }
 
-    /// From now on these machines are sampled too.
+    /// Samples these machines too from now on.
     ///
     /// # Errors
     /// When one is lost.
     pub(crate) fn watch_machines(&mut self, machines: &'a Machines) -> Result<(), AgentError> {
-        self.watch = Some(Watch::begin(machines, self.every, self.began)?);
+        self.elsewhere = Some(RemoteWatch::begin(machines, self.every, self.began)?);
         Ok(())
     }
 
-    /// From now on these servers are sampled, wherever they run.
+    fn watches(&self) -> impl Iterator<Item = &dyn Watch> {
+        let own: &dyn Watch = &self.own;
+        std::iter::once(own).chain(self.elsewhere.iter().map(|watch| watch as &dyn Watch))
+    }
+
+    /// Samples these servers from now on, wherever they run.
     pub(crate) fn watch(&self, processes: &[&Process]) {
-        self.sampler.watch(processes.iter().filter_map(|process| process.watched()));
-        if let Some(watch) = &self.watch {
-            watch.watch(processes);
-        }
+        self.watches().for_each(|watch| watch.watch(processes));
     }
 
-    /// The trial does something else from here on.
-    pub(crate) fn phase(&mut self, name: PhaseName) {
-        self.sampler.phase(name);
-        if let Some(watch) = &self.watch {
-            watch.phase(name);
-        }
+    /// Begins a phase of the trial.
+    pub(crate) fn phase(&self, name: PhaseName) {
+        self.watches().for_each(|watch| watch.phase(name));
     }
 
-    /// From now on these nodes are asked for their metrics.
+    /// Marks the beginning of a load in the logs of these servers, and begins its phase.
+    pub(crate) fn load_begins(&self, processes: &[&Process]) {
+        self.watches().for_each(|watch| watch.mark_logs(processes));
+        self.phase(PhaseName::Load);
+    }
+
+    /// Marks the end of the load in the logs.
+    pub(crate) fn load_ends(&self) {
+        self.watches().for_each(Watch::end_marks);
+    }
+
+    /// Returns the complaints of all servers during the load.
+    pub(crate) fn complaints(&self) -> Vec<NodeLog> {
+        self.watches().flat_map(Watch::complaints).collect()
+    }
+
+    /// Brings the logs of servers elsewhere into a folder of this machine.
+    pub(crate) fn fetch_logs(&self, to: &Path) {
+        self.elsewhere.iter().for_each(|watch| watch.fetch_logs(to));
+    }
+
+    /// Asks these nodes for their metrics from now on.
     pub(crate) fn watch_metrics(&mut self, sources: Vec<MetricsSource>) {
         if !sources.is_empty() {
             self.metrics = Some(MetricsSampler::start(sources, self.every, self.began));
@@ -88,9 +112,15 @@ impl<'a> Sampling<'a> {
         self.began.elapsed().as_secs_f64()
     }
 
-    /// Returns whom the engine tells when measuring begins and ends.
+    /// Returns where the engine reports when measuring begins and ends.
     pub(crate) fn moments(&self) -> MomentSender {
-        MomentSender::new(self.sampler.moments())
+        MomentSender::new(self.own.moments())
+    }
+
+    /// Reports to all machines when a load is measured.
+    pub(crate) fn measures(&self, moments: &MomentSender, window: &Window) {
+        moments.begins(window);
+        self.elsewhere.iter().for_each(|watch| watch.moments(window));
     }
 
     /// Returns when measuring began, in seconds since the trial did; `None` where it never began.
@@ -98,12 +128,34 @@ impl<'a> Sampling<'a> {
         Some(moments.begin()?.saturating_duration_since(self.began).as_secs_f64())
     }
 
+    /// Returns what each machine that servers or generators run on has seen so far.
+    ///
+    /// # Errors
+    /// When a machine is lost.
+    pub(crate) fn so_far(&self) -> Result<Vec<MachineSeen<'_>>, AgentError> {
+        match &self.elsewhere {
+            Some(watch) => watch.so_far(),
+            None => Ok(vec![MachineSeen::local(Cow::Owned(self.own.so_far()))]),
+        }
+    }
+
+    /// Returns on which machines the hypervisor gave CPU time to others, from a moment of the trial until now.
+    ///
+    /// # Errors
+    /// When a machine is lost.
+    pub(crate) fn stolen_since(&self, from: f64) -> Result<Vec<String>, AgentError> {
+        let window = (from, self.seconds());
+        let stolen = |seen: &MachineSeen<'_>| seen.steal(window).into_failure();
+        Ok(self.so_far()?.iter().filter_map(stolen).collect())
+    }
+
     /// Ends it.
     pub(crate) fn end(self) -> Sampled {
         let mut metrics = self.metrics.map(MetricsSampler::stop).unwrap_or_default();
-        let mut observed = self.sampler.stop();
+        let mut observed = self.own.end();
         observed.metrics.extend(metrics.iter_mut().filter_map(|node| node.samples.take()));
-        let Seen { machines, kernels, unseen } = self.watch.map(Watch::end).unwrap_or_default();
+        let Seen { machines, kernels, unseen } =
+            self.elsewhere.map(RemoteWatch::end).unwrap_or_default();
         let (lasted, wall) = (self.began.elapsed(), wall::seconds() - self.wall);
         let beside_another = self.beside_another || environment::is_another_bakeoff_here();
         Sampled { observed, metrics, machines, kernels, unseen, lasted, wall, beside_another }
@@ -112,6 +164,7 @@ impl<'a> Sampling<'a> {
 
 /// The samples of a trial that has ended.
 pub(crate) struct Sampled {
+    /// The samples of this machine, and the metrics of nodes.
     pub(crate) observed: Observed,
     /// The nodes that were asked for their metrics, whose samples are in `observed`.
     metrics: Vec<NodeMetrics>,
@@ -119,7 +172,7 @@ pub(crate) struct Sampled {
     pub(crate) machines: Vec<MachineTrial>,
     /// For each machine the place of the first one with the same running kernel.
     kernels: Vec<usize>,
-    /// Why a machine did not tell what it saw, if one did not.
+    /// The reason why the samples of a machine are missing, if they are.
     pub(crate) unseen: Option<AgentError>,
     lasted: Duration,
     /// Its length by the clock on the wall, in seconds.
@@ -140,39 +193,60 @@ pub(crate) struct Judged<'a> {
 }
 
 impl Sampled {
+    fn is_local(&self) -> bool {
+        self.machines.is_empty()
+    }
+
+    /// Returns what each machine of servers or generators has seen: this one, or those of the run's places.
+    fn seen(&self) -> Vec<MachineSeen<'_>> {
+        match self.is_local() {
+            true => vec![MachineSeen::local(Cow::Borrowed(&self.observed))],
+            false => MachineSeen::of(&self.machines, &self.kernels),
+        }
+    }
+
     /// Adds to the record what was used during the load, and what the samples say of the load's validity.
     pub(crate) fn judge_load(&self, of: Judged<'_>, mut record: TrialRecord) -> TrialRecord {
-        if !self.machines.is_empty() {
-            return self.judge_elsewhere(of, record);
-        }
         let Judged { study, asked, load, shared_machine } = of;
-        let observed = &self.observed;
-        record.beside_another = self.beside_another;
+        record.beside_another = self.is_local() && self.beside_another;
         let windows = windows(load, &record);
-        if let Some((from, to)) = load_phase(observed) {
-            record.usage = usage::summarize(observed, &windows, (from, to));
-            record.memory = usage::memory(&[MachineServers { observed, names: None }], &windows);
-            let cpus = machine::cpus_online().unwrap_or(0);
-            let steal = if shared_machine {
-                Verdict::NotChecked(neighbours::TOLD.to_owned())
-            } else {
-                check::machine::steal(&observed.machine, cpus, from, to)
-            };
-            let others = neighbours::check(study, shared_machine, asked, observed, &windows);
-            let check = |name, verdict| Check::new(name, verdict);
+        let seen = self.seen();
+        if let Some(phase) = load_phase(&self.observed) {
+            let loaded: Vec<(&MachineSeen<'_>, _)> =
+                seen.iter().filter_map(|one| Some((one, load_phase(&one.observed)?))).collect();
+            record.usage.extend(loaded.iter().flat_map(|(one, phase)| one.usage(&windows, *phase)));
+            if !self.is_local() {
+                // Wherever servers run, the coordinator asks them for their metrics.
+                let usage = usage::summarize(&self.observed, &windows, phase);
+                let asked = |one: &Usage| self.metrics.iter().any(|node| node.name == one.name);
+                record.usage.extend(usage.into_iter().filter(asked));
+            }
+            record.memory = self.memory(&seen, &windows);
             let metrics = metrics_check(&self.metrics, &record.usage);
-            record.checks.extend(metrics.map(|verdict| check(CheckName::Metrics, verdict)));
-            record.checks.push(check(CheckName::Steal, steal));
-            record.checks.push(check(CheckName::Neighbours, others));
+            record.checks.extend(metrics.map(|verdict| Check::new(CheckName::Metrics, verdict)));
+            let [steal, others] = match shared_machine {
+                true => [(); 2].map(|()| Some(Verdict::NotChecked(neighbours::TOLD.to_owned()))),
+                false => [
+                    worst(loaded.iter().map(|(one, phase)| one.steal(*phase))),
+                    worst(
+                        loaded
+                            .iter()
+                            .map(|(one, _)| neighbours::check(study, asked, one, &windows)),
+                    ),
+                ],
+            };
+            record.checks.extend(steal.map(|verdict| Check::new(CheckName::Steal, verdict)));
+            record.checks.extend(others.map(|verdict| Check::new(CheckName::Neighbours, verdict)));
         }
         if !record.stages.is_empty() {
-            let mut checks = check::measured(load, &record, Some(observed));
+            let local = self.is_local().then_some(&self.observed);
+            let mut checks = check::measured(load, &record, local);
             let stages = record.figured();
             let cpus = machine::cpus_online().unwrap_or(0);
             let is_apart =
                 |one: &Check| one.name == CheckName::GeneratorApart && one.verdict.passed();
-            let apart = record.checks.iter().any(is_apart);
-            if !apart && cpus > 0 && stages.len() == windows.len() {
+            let shares_cpus = cpus > 0 && !record.checks.iter().any(is_apart);
+            if let Some(observed) = local.filter(|_| shares_cpus && stages.len() == windows.len()) {
                 let shared = Shared { cpus, stages, windows: &windows };
                 explained::by_cpu_time(&mut checks, observed, shared);
             }
@@ -181,85 +255,36 @@ impl Sampled {
         record
     }
 
-    /// The same of a load on other machines: each is judged by its own samples.
-    fn judge_elsewhere(&self, of: Judged<'_>, mut record: TrialRecord) -> TrialRecord {
-        let Judged { study, load, shared_machine, .. } = of;
-        let windows = windows(load, &record);
-        let (mut steal, mut others) = (Vec::new(), Vec::new());
-        let all: Vec<&Observed> = self.machines.iter().map(|one| &one.observed).collect();
-        for (place, machine) in self.machines.iter().enumerate() {
-            let observed = &machine.observed;
-            let Some((from, to)) = load_phase(observed) else { continue };
-            let usage = usage::summarize(observed, &windows, (from, to));
-            record
-                .usage
-                .extend(usage.into_iter().filter(|one| machine.servers.contains(&one.name)));
-            let on = |verdict| on_machine(&machine.name, verdict);
-            steal.push(on(check::machine::steal(&observed.machine, machine.cpus, from, to)));
-            let share_max = check::machine::neighbours_max(study);
-            let observed = of_kernel(&all, &self.kernels, place);
-            let neighbours =
-                check::machine::neighbours(&observed, &windows, machine.cpus, share_max);
-            others.push(on(neighbours));
-        }
-        // Whoever runs a system's servers, the coordinator asks them for their metrics.
-        if let Some(phase) = load_phase(&self.observed) {
-            let usage = usage::summarize(&self.observed, &windows, phase);
-            let asked = |one: &Usage| self.metrics.iter().any(|node| node.name == one.name);
-            record.usage.extend(usage.into_iter().filter(asked));
-        }
-        record.memory = self.memory_elsewhere(&windows);
-        let metrics = metrics_check(&self.metrics, &record.usage);
-        record.checks.extend(metrics.map(|verdict| Check::new(CheckName::Metrics, verdict)));
-        let told = || vec![Verdict::NotChecked(neighbours::TOLD.to_owned())];
-        let (steal, others) = match shared_machine {
-            true => (told(), told()),
-            false => (steal, others),
-        };
-        record.checks.extend(worst(steal).map(|verdict| Check::new(CheckName::Steal, verdict)));
-        let others = worst(others);
-        record.checks.extend(others.map(|verdict| Check::new(CheckName::Neighbours, verdict)));
-        if !record.stages.is_empty() {
-            record.checks.extend(check::measured(load, &record, None));
-        }
-        record
-    }
-
-    /// Returns the most memory that all servers held at one moment, those of other machines and those that tell
+    /// Returns the most memory that all servers held at one moment, those of other machines and those that report
     /// it by metrics.
-    fn memory_elsewhere(&self, windows: &[(f64, f64)]) -> Option<NodesMemory> {
-        let mut servers: Vec<MachineServers<'_>> = self.machines.iter().map(servers_of).collect();
-        // The coordinator runs no server of such a run; it asks for metrics.
-        servers.push(MachineServers { observed: &self.observed, names: Some(&[]) });
+    fn memory(&self, seen: &[MachineSeen<'_>], windows: &[(f64, f64)]) -> Option<NodesMemory> {
+        let mut servers: Vec<MachineServers<'_>> = seen
+            .iter()
+            .map(|one| MachineServers { observed: &one.observed, names: one.servers })
+            .collect();
+        if !self.is_local() {
+            // The coordinator runs no server of such a run; it asks for metrics.
+            servers.push(MachineServers { observed: &self.observed, names: Some(&[]) });
+        }
         usage::memory(&servers, windows)
     }
 
     /// Checks that no disk that holds servers' data ran full, on any machine. `complainant`: a node whose log says
     /// that one did. The cause is unclear if the nodes filled it.
     pub(crate) fn disk_check(&self, complainant: Option<&str>) -> Check {
-        let mut check = Check::new(CheckName::Disk, self.disk(complainant));
-        let elsewhere = self.machines.iter().filter(|machine| !machine.servers.is_empty());
-        let mut observed: Vec<&Observed> = elsewhere.map(|machine| &machine.observed).collect();
-        if self.machines.is_empty() {
-            observed.push(&self.observed);
-        }
+        let seen = self.seen();
+        let homes: Vec<&MachineSeen<'_>> =
+            seen.iter().filter(|one| one.servers.is_none_or(|names| !names.is_empty())).collect();
+        let verdicts = homes.iter().map(|one| {
+            let complainant = complainant.filter(|name| one.has_server(name));
+            one.named(check::machine::disk(&one.observed.machine, complainant))
+        });
+        let verdict = worst(verdicts)
+            .unwrap_or_else(|| Verdict::NotChecked("no machine had a server".to_owned()));
+        let mut check = Check::new(CheckName::Disk, verdict);
+        let observed: Vec<&Observed> = homes.iter().map(|one| &*one.observed).collect();
         explained::by_writes(&mut check, &observed);
         check
-    }
-
-    fn disk(&self, complainant: Option<&str>) -> Verdict {
-        if self.machines.is_empty() {
-            return check::machine::disk(&self.observed.machine, complainant);
-        }
-        let takes = self.machines.iter().filter(|machine| !machine.servers.is_empty());
-        let judged = takes.map(|machine| {
-            let is_there = |node: &&str| machine.servers.iter().any(|one| one == node);
-            let complainant = complainant.filter(is_there);
-            let verdict = check::machine::disk(&machine.observed.machine, complainant);
-            on_machine(&machine.name, verdict)
-        });
-        worst(judged.collect())
-            .unwrap_or_else(|| Verdict::NotChecked("no machine had a server".to_owned()))
     }
 
     /// Returns samples of servers on all machines as one, for the charts of a trial: the servers', and those of the
@@ -285,15 +310,11 @@ impl Sampled {
         Observed { nodes, memory, machine, busy_by, strangers: vec![], turnover: vec![], ..own }
     }
 
-    /// Tells whether both clocks agree on how long the trial lasted.
+    /// Checks that both clocks agree on how long the trial lasted.
     pub(crate) fn clock_check(&self) -> Check {
         let verdict: Verdict = check::machine::clock(self.wall, self.lasted);
         Check::new(CheckName::Clock, verdict)
     }
-}
-
-fn servers_of(machine: &MachineTrial) -> MachineServers<'_> {
-    MachineServers { observed: &machine.observed, names: Some(&machine.servers) }
 }
 
 /// Returns from when to when the load lasted; `None` where there was none.
@@ -302,22 +323,12 @@ fn load_phase(observed: &Observed) -> Option<(f64, f64)> {
     observed.phases.iter().find(is_load).map(|phase| (phase.from, phase.to))
 }
 
-/// Names the machine in a verdict that needs a reason.
-fn on_machine(name: &str, verdict: Verdict) -> Verdict {
-    let on = |why: String| format!("on `{name}`: {why}");
-    match verdict {
-        Verdict::Failed(why) => Verdict::Failed(on(why)),
-        Verdict::NotChecked(why) => Verdict::NotChecked(on(why)),
-        Verdict::Passed => Verdict::Passed,
-    }
-}
-
 /// Returns the verdict on all machines: the first that failed, else one that was not checked.
-fn worst(verdicts: Vec<Verdict>) -> Option<Verdict> {
+fn worst(verdicts: impl Iterator<Item = Verdict>) -> Option<Verdict> {
+    let verdicts: Vec<Verdict> = verdicts.collect();
     let failed = verdicts.iter().position(Verdict::failed);
     let place = failed.or_else(|| verdicts.iter().position(|verdict| !verdict.passed()));
-    let place = place.unwrap_or(0);
-    verdicts.into_iter().nth(place)
+    verdicts.into_iter().nth(place.unwrap_or(0))
 }
 
 /// Tells whether all nodes that were asked told what they used; `None` where none was asked.
@@ -396,10 +407,8 @@ mod tests {
             machine
         };
         let mut of = sampled(vec![machine("h1"), machine("h2")]);
-        let judged = |of: &Sampled, place| {
-            let all: Vec<&Observed> = of.machines.iter().map(|one| &one.observed).collect();
-            let seen = of_kernel(&all, &of.kernels, place);
-            check::machine::neighbours(&seen, &[(0.0, 10.0)], 2, 0.05)
+        let judged = |of: &Sampled, place: usize| {
+            check::machine::neighbours(&of.seen()[place].attributed(), &[(0.0, 10.0)], 2, 0.05)
         };
         assert!(judged(&of, 0).failed(), "two machines: somebody else took 8 s");
         of.kernels = vec![0, 0];
@@ -411,7 +420,8 @@ mod tests {
         let (room, full) = ([9e9, 9e9], [9e9, 1e6]);
         let of = |first, second, complainant| {
             sampled(vec![machine("h1", "n-1", first), machine("h2", "n-2", second)])
-                .disk(complainant)
+                .disk_check(complainant)
+                .verdict
         };
         assert_eq!(of(&room, &room, None), Verdict::Passed);
         let Verdict::Failed(why) = of(&room, &full, None) else { panic!("the second ran full") };
@@ -423,6 +433,8 @@ mod tests {
     #[test]
     fn nodes_that_tell_no_metrics_are_said_where_the_load_came_from_other_machines() {
         let mut of = sampled(vec![machine("h1", "n-1", &[9e9])]);
+        let name = PhaseName::Load.text().to_owned();
+        of.observed.phases = vec![Phase { name, from: 0.0, to: 1.0 }];
         let failure = Some("answered 404".to_owned());
         of.metrics = vec![NodeMetrics { name: "away".to_owned(), samples: None, failure }];
         let text = "title: t\nsystems: {away: {kind: canary}}\nworkloads: {w: {mix: {get: 1}, keys: {count: 1}}}\n\

@@ -9,14 +9,12 @@
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
-use bakeoff_clock as clock;
 use bakeoff_core::condition::{Condition, Figures};
 use bakeoff_core::schedule::{RateProfile, Spacing};
 use bakeoff_core::search::{CONFIRM_TIMES, Found, Next, Search, Tried, least_rate, longest};
 use bakeoff_core::study::Stop;
 use bakeoff_core::units::{duration_text, rate_text};
 use bakeoff_engine::LoadError;
-use bakeoff_host::disturbance::Stretch;
 
 use super::curve;
 use super::loader::Loader;
@@ -25,6 +23,7 @@ use super::result::Part;
 use super::search_result::{SearchResult, Try};
 use crate::failure::{Failure, NOT_VALID};
 use crate::messages;
+use crate::trial::sampling::Sampling;
 
 /// Searches, prints the curve and the answer.
 pub(super) fn run(
@@ -81,7 +80,7 @@ fn search(
     // A machine has one sampler: that of the trial, where one is recorded.
     let own = match loader.recorded {
         Some(_) => None,
-        None => loader.driver.watch()?,
+        None => Some(loader.driver.sampling()?),
     };
     loop {
         let (rate, confirming) = match search.next() {
@@ -91,7 +90,8 @@ fn search(
         };
         let times = if confirming { CONFIRM_TIMES } else { 1 };
         let pace = Some(RateProfile::Constant { rate });
-        let (stretch, began) = (Stretch::begin(), clock::now());
+        let sampling = loader.recorded.as_ref().and_then(Recorded::sampling).or(own.as_ref());
+        let began = sampling.map_or(0.0, Sampling::seconds);
         let part =
             match loader.part(pace, Some(rate), &format!("trying {}", rate_text(rate)), times) {
                 Ok(part) => part,
@@ -101,12 +101,9 @@ fn search(
         if part.measurement.interrupted || loader.interrupted.load(Ordering::Relaxed) {
             return Ok(None); // half a try is none
         }
-        let generators = loader.recorded.as_ref().and_then(Recorded::watch).or(own.as_ref());
-        let disturbed_by = match generators {
-            None => stretch.disturbed_by(),
-            Some(generators) => generators.stolen_since(began)?,
-        };
-        let one = judged(rate, confirming, part, objective, disturbed_by);
+        let sampling = loader.recorded.as_ref().and_then(Recorded::sampling).or(own.as_ref());
+        let disturbed_by = sampling.map(|sampling| sampling.stolen_since(began)).transpose()?;
+        let one = judged(rate, confirming, part, objective, disturbed_by.unwrap_or_default());
         loader.messages.step(&progress_text(&one));
         search.take(&one.tried());
         tries.push(one);

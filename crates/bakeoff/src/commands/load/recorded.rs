@@ -37,7 +37,6 @@ use crate::environment;
 use crate::failure::Failure;
 use crate::machines::Machines;
 use crate::machines::record::note_parts;
-use crate::machines::watch::Watch;
 use crate::systems;
 use crate::trial;
 use crate::trial::sampling::{Judged, Sampling};
@@ -144,9 +143,9 @@ impl<'a> Recorded<'a> {
         Ok(())
     }
 
-    /// Returns the samplers of the machines that share the trial's load.
-    pub(super) fn watch(&self) -> Option<&Watch<'a>> {
-        self.under_way.as_ref()?.sampling.watch.as_ref()
+    /// Returns the samples of the trial under way.
+    pub(super) fn sampling(&self) -> Option<&Sampling<'a>> {
+        Some(&self.under_way.as_ref()?.sampling)
     }
 
     /// Returns whom the engine tells when a part of the trial is measured, and when that part begins.

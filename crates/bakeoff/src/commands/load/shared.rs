@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bakeoff_clock as clock;
 use bakeoff_core::places::Purpose;
 use bakeoff_core::units::plural;
 use bakeoff_engine::works::http::Ready;
@@ -19,8 +18,8 @@ use crate::failure::Failure;
 use crate::generators::all::{self, Meanwhile};
 use crate::generators::error::GeneratorError;
 use crate::machines::requests::HttpOrder;
-use crate::machines::watch::Watch;
 use crate::machines::{self, Machines};
+use crate::trial::sampling::Sampling;
 
 /// Most bytes of bodies and of rows that are sent to each generator.
 const BODIES_MAX: usize = 32 << 20;
@@ -77,10 +76,13 @@ impl Driver {
         cpus.min(drive.clients / generators).max(1)
     }
 
-    /// Begins to sample the machines that share the load, where it is shared.
-    pub(super) fn watch(&self) -> Result<Option<Watch<'_>>, Failure> {
-        let watch = |machines| Watch::begin(machines, SAMPLE_EVERY, clock::now());
-        Ok(self.machines().map(watch).transpose()?)
+    /// Begins to sample the machines that drive the load.
+    pub(super) fn sampling(&self) -> Result<Sampling<'_>, Failure> {
+        let mut sampling = Sampling::begin(&std::env::temp_dir(), SAMPLE_EVERY);
+        if let Some(machines) = self.machines() {
+            sampling.watch_machines(machines)?;
+        }
+        Ok(sampling)
     }
 
     /// Drives one part of what was asked.
