@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 
 use super::client::Agent;
 use super::error::AgentError;
-use super::message::Request;
+use super::message::{NodeRequest, Request};
 use super::order::LaunchOrder;
 
 /// A server that an agent launched.
@@ -48,8 +48,12 @@ fn elsewhere(error: AgentError) -> HostError {
 
 impl RemoteServer {
     /// Asks; a machine that is lost, or refuses, answers with nothing.
-    fn ask<T: DeserializeOwned>(&self, request: &Request) -> Option<T> {
-        self.agent.ask(request).ok()
+    fn ask<T: DeserializeOwned>(&self, ask: NodeRequest) -> Option<T> {
+        self.try_ask(ask).ok()
+    }
+
+    fn try_ask<T: DeserializeOwned>(&self, ask: NodeRequest) -> Result<T, AgentError> {
+        self.agent.ask(&Request::Node { node: self.number, ask })
     }
 }
 
@@ -59,7 +63,7 @@ impl Server for RemoteServer {
     }
 
     fn ending(&self) -> Option<Ending> {
-        match self.agent.ask(&Request::Ending { node: self.number }) {
+        match self.try_ask(NodeRequest::Ending) {
             Ok(ending) => ending,
             Err(_) => Some(Ending { exit: Exit::OutOfReach, cause: None }),
         }
@@ -67,60 +71,60 @@ impl Server for RemoteServer {
 
     fn limits(&self) -> LimitsApplied {
         let lost = || LimitsApplied::NotApplied { why: "its machine is lost".to_owned() };
-        self.ask(&Request::Limits { node: self.number }).unwrap_or_else(lost)
+        self.ask(NodeRequest::Limits).unwrap_or_else(lost)
     }
 
     fn held_by_limits(&self) -> Option<String> {
-        self.ask(&Request::Held { node: self.number })?
+        self.ask(NodeRequest::Held)?
     }
 
     fn listens_on(&self) -> Vec<SocketAddr> {
-        self.ask(&Request::Listening { node: self.number }).unwrap_or_default()
+        self.ask(NodeRequest::Listening).unwrap_or_default()
     }
 
     fn strays(&self) -> Vec<String> {
-        self.ask(&Request::Strays { node: self.number }).unwrap_or_default()
+        self.ask(NodeRequest::Strays).unwrap_or_default()
     }
 
     fn begin_counting_syncs(&self) -> Result<(), String> {
-        let request = Request::CountSyncs { node: self.number };
-        self.agent.ask(&request).map_err(|error| error.to_string())
+        let request = NodeRequest::CountSyncs;
+        self.try_ask(request).map_err(|error| error.to_string())
     }
 
     fn end_counting_syncs(&self) -> SyncsSeen {
         let unseen = |error: AgentError| SyncsSeen::unseen(error.to_string());
-        self.agent.ask(&Request::SyncsCounted { node: self.number }).unwrap_or_else(unseen)
+        self.try_ask(NodeRequest::SyncsCounted).unwrap_or_else(unseen)
     }
 
     fn unsafe_settings(&self, known: &[UnsafeSetting]) -> Vec<String> {
-        let request = Request::UnsafeSettings { node: self.number, known: known.to_vec() };
-        self.ask(&request).unwrap_or_default()
+        let request = NodeRequest::UnsafeSettings(known.to_vec());
+        self.ask(request).unwrap_or_default()
     }
 
     fn signal(&self, signal: Signal) {
-        self.ask::<()>(&Request::Signal { node: self.number, signal: signal.as_raw() });
+        self.ask::<()>(NodeRequest::Signal(signal.as_raw()));
     }
 
     fn kill9(&self) -> Exit {
-        self.ask(&Request::Kill { node: self.number }).unwrap_or(Exit::OutOfReach)
+        self.ask(NodeRequest::Kill).unwrap_or(Exit::OutOfReach)
     }
 
     fn restart(&self) -> Result<(), HostError> {
-        self.agent.ask(&Request::Restart { node: self.number }).map_err(elsewhere)
+        self.try_ask(NodeRequest::Restart).map_err(elsewhere)
     }
 
     fn ask_to_end(&self) {
-        self.ask::<()>(&Request::AskToEnd { node: self.number });
+        self.ask::<()>(NodeRequest::AskToEnd);
     }
 
     fn finish_within(&self, grace: Duration) -> Stopped {
         let grace_ms = grace.as_millis() as u64;
         let lost = Stopped { exit: Exit::OutOfReach, forced: true };
-        self.ask(&Request::Finish { node: self.number, grace_ms }).unwrap_or(lost)
+        self.ask(NodeRequest::Finish(grace_ms)).unwrap_or(lost)
     }
 
     fn log_tail(&self, lines: usize) -> LogTail {
-        let tail: Option<LogTail> = self.ask(&Request::LogTail { node: self.number, lines });
+        let tail: Option<LogTail> = self.ask(NodeRequest::LogTail(lines));
         let on =
             |path: PathBuf| PathBuf::from(format!("{}:{}", self.agent.machine(), path.display()));
         match tail {
@@ -137,7 +141,7 @@ impl Server for RemoteServer {
 impl Drop for RemoteServer {
     fn drop(&mut self) {
         if self.agent.lost().is_none() {
-            self.ask::<()>(&Request::Forget { node: self.number });
+            self.ask::<()>(NodeRequest::Forget);
         }
     }
 }

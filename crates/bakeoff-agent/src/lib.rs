@@ -31,7 +31,7 @@ pub use error::{AgentError, AgentRefusal};
 pub use frame::read_json;
 pub use line::{Back, Line};
 pub use message::{
-    ClockReading, DialLine, FileStamp, Hello, LoadLine, PROTOCOL, Request, TripsTold,
+    ClockReading, DialLine, FileStamp, Hello, LoadLine, NodeRequest, PROTOCOL, Request, TripsTold,
 };
 pub use order::LaunchOrder;
 pub use serve::{Duties, serve};

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::order::LaunchOrder;
 
 /// The version of the protocol. It changes with every change of what is sent.
-pub const PROTOCOL: u32 = 7;
+pub const PROTOCOL: u32 = 8;
 /// After this silence of the coordinator, which asks every two seconds, an agent takes it to be gone.
 pub(crate) const GONE_AFTER: Duration = Duration::from_secs(30);
 
@@ -86,93 +86,12 @@ pub enum Request {
         /// Its description.
         node: Box<LaunchOrder>,
     },
-    /// Sends a server's group a signal.
-    Signal {
+    /// Asks something of a server that was launched.
+    Node {
         /// Its number.
         node: u32,
-        /// The signal's number.
-        signal: i32,
-    },
-    /// Kills a server with all that descends from it. Answers with its end.
-    Kill {
-        /// Its number.
-        node: u32,
-    },
-    /// Starts a server again.
-    Restart {
-        /// Its number.
-        node: u32,
-    },
-    /// Asks a server to end.
-    AskToEnd {
-        /// Its number.
-        node: u32,
-    },
-    /// Waits for a server's end, and kills what is left after so long. Answers with how it was stopped.
-    Finish {
-        /// Its number.
-        node: u32,
-        /// How long.
-        grace_ms: u64,
-    },
-    /// Forgets a server, which kills it.
-    Forget {
-        /// Its number.
-        node: u32,
-    },
-    /// Asks how a server ended; `null` while it runs.
-    Ending {
-        /// Its number.
-        node: u32,
-    },
-    /// Asks what became of a server's limits.
-    Limits {
-        /// Its number.
-        node: u32,
-    },
-    /// Asks for the effect of a server's limits.
-    Held {
-        /// Its number.
-        node: u32,
-    },
-    /// Asks where a server listens.
-    Listening {
-        /// Its number.
-        node: u32,
-    },
-    /// Asks for daemons that a server left.
-    Strays {
-        /// Its number.
-        node: u32,
-    },
-    /// Begins to count a server's syncs.
-    CountSyncs {
-        /// Its number.
-        node: u32,
-    },
-    /// Ends counting a server's syncs. Answers with the count.
-    SyncsCounted {
-        /// Its number.
-        node: u32,
-    },
-    /// Asks for the unsafe settings of a server's processes.
-    UnsafeSettings {
-        /// Its number.
-        node: u32,
-        /// The settings to look for.
-        known: Vec<UnsafeSetting>,
-    },
-    /// Asks for the last lines of a server's log.
-    LogTail {
-        /// Its number.
-        node: u32,
-        /// How many.
-        lines: usize,
-    },
-    /// Asks for a server's whole log, as data; the last 64 MiB of a longer one.
-    Log {
-        /// Its number.
-        node: u32,
+        /// The request.
+        ask: NodeRequest,
     },
     /// Asks for a free port at an address of the machine.
     Port {
@@ -268,11 +187,49 @@ pub enum Request {
         /// Where it listens.
         address: SocketAddr,
     },
-    /// Asks for what is beyond a host, of whoever serves with it.
+    /// Gives an order to the program around the host: see [`super::Duties`].
     Duty {
-        /// The order, JSON in the binary's words.
-        what: String,
+        /// The order.
+        order: Value,
     },
+}
+
+/// A request to a server that an agent launched.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeRequest {
+    /// Sends its group a signal, by its number.
+    Signal(i32),
+    /// Kills it with all that descends from it. Answers with its end.
+    Kill,
+    /// Starts it again.
+    Restart,
+    /// Asks it to end.
+    AskToEnd,
+    /// Waits for its end, and kills what is left after so many milliseconds. Answers with how it was stopped.
+    Finish(u64),
+    /// Forgets it, which kills it.
+    Forget,
+    /// Asks how it ended; `null` while it runs.
+    Ending,
+    /// Asks what became of its limits.
+    Limits,
+    /// Asks for the effect of its limits.
+    Held,
+    /// Asks where it listens.
+    Listening,
+    /// Asks for daemons that it left.
+    Strays,
+    /// Begins to count its syncs.
+    CountSyncs,
+    /// Ends counting its syncs. Answers with the count.
+    SyncsCounted,
+    /// Asks which of these settings its processes run with.
+    UnsafeSettings(Vec<UnsafeSetting>),
+    /// Asks for so many of the last lines of its log.
+    LogTail(usize),
+    /// Asks for its whole log, as data; the last 64 MiB of a longer one.
+    Log,
 }
 
 /// The network between two machines, with nothing else on it.

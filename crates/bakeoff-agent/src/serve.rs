@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::client::Incoming;
@@ -24,11 +25,19 @@ use super::workshop::Workshop;
 
 /// The part of an agent beyond its host.
 pub trait Duties: Send + Sync + 'static {
-    /// Does what is asked; `workshop` is the host that serves with it, `line` carries notes.
+    /// The orders that a coordinator gives it.
+    type Order: DeserializeOwned;
+
+    /// Carries out an order; `workshop` is the host that serves with it, `line` carries notes.
     ///
     /// # Errors
     /// A refusal, in words.
-    fn perform(&self, what: &str, workshop: &Workshop, line: &Line) -> Result<Value, AgentRefusal>;
+    fn perform(
+        &self,
+        order: Self::Order,
+        workshop: &Workshop,
+        line: &Line,
+    ) -> Result<Value, AgentRefusal>;
 
     /// Does what is to be done when the coordinator is gone, once everything that was started has ended.
     fn coordinator_gone(&self) {}
@@ -38,9 +47,9 @@ pub trait Duties: Send + Sync + 'static {
 ///
 /// # Errors
 /// When the coordinator cannot be told of it, or sent what is no frame.
-pub fn serve(
+pub fn serve<D: Duties>(
     hello: &Hello,
-    duties: Arc<dyn Duties>,
+    duties: Arc<D>,
     from: impl Read,
     to: impl Write + Send + 'static,
 ) -> io::Result<()> {
@@ -60,7 +69,7 @@ pub fn serve(
 }
 
 /// Ends the process once nothing has been heard for long: the connection may be gone without a sign.
-fn end_when_silent(workshop: &Workshop, heard: &Mutex<Instant>, duties: &dyn Duties) {
+fn end_when_silent(workshop: &Workshop, heard: &Mutex<Instant>, duties: &impl Duties) {
     loop {
         std::thread::sleep(Duration::from_secs(1));
         let silent = heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
@@ -75,11 +84,11 @@ fn end_when_silent(workshop: &Workshop, heard: &Mutex<Instant>, duties: &dyn Dut
 /// Whom to hand the frames of each request that is under way.
 type Told = Arc<Mutex<HashMap<u32, mpsc::Sender<Incoming>>>>;
 
-fn read_on(
+fn read_on<D: Duties>(
     mut from: impl Read,
     to: &Outlet,
     workshop: &Arc<Workshop>,
-    duties: &Arc<dyn Duties>,
+    duties: &Arc<D>,
     heard: &Mutex<Instant>,
 ) -> io::Result<()> {
     let told: Told = Arc::default();
@@ -112,7 +121,9 @@ fn read_on(
         let told = Arc::clone(&told);
         std::thread::Builder::new().name(format!("request-{number}")).spawn(move || {
             let done = match request {
-                Request::Duty { what } => duties.perform(&what, &workshop, &line),
+                Request::Duty { order } => serde_json::from_value(order)
+                    .map_err(|error| AgentRefusal::new(format!("this is no order: {error}")))
+                    .and_then(|order| duties.perform(order, &workshop, &line)),
                 request => workshop.perform(request, &line),
             };
             told.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);

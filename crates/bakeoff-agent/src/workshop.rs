@@ -19,17 +19,16 @@ use bakeoff_clock::{self as clock, Moment, wall};
 use bakeoff_core::observed::{Observed, PhaseName};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::watch::{LocalWatch, Watch as _};
-use bakeoff_host::{
-    Host, HostError, LimitsApplied, LogTail, Process, RemovedIfKilled, Seat, private,
-};
+use bakeoff_host::{Host, HostError, LimitsApplied, Process, RemovedIfKilled, Seat, private};
 use rustix::process::Signal;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::client::Incoming;
 use super::clocks::Origin;
 use super::error::AgentRefusal;
 use super::line::Line;
-use super::message::{ClockReading, FileStamp, Request};
+use super::message::{ClockReading, FileStamp, NodeRequest, Request};
 use super::order::LaunchOrder;
 use super::{trips, tunnel};
 
@@ -91,6 +90,12 @@ impl From<HostError> for AgentRefusal {
     fn from(error: HostError) -> Self {
         Self::new(error)
     }
+}
+
+/// Returns an answer as JSON.
+fn told(answer: impl Serialize) -> Result<Value, AgentRefusal> {
+    serde_json::to_value(answer)
+        .map_err(|error| AgentRefusal::new(format!("the answer cannot be written: {error}")))
 }
 
 fn no_server(number: u32) -> AgentRefusal {
@@ -165,11 +170,6 @@ impl Workshop {
 
     /// Does what is asked of a host.
     pub(crate) fn perform(&self, request: Request, line: &Line) -> Result<Value, AgentRefusal> {
-        let told = |value: serde_json::Result<Value>| {
-            value.map_err(|error| {
-                AgentRefusal::new(format!("the answer cannot be written: {error}"))
-            })
-        };
         match request {
             Request::Now => Ok(json!(self.read_clocks())),
             Request::Prepare { run, data, cpus } => {
@@ -181,51 +181,7 @@ impl Workshop {
             Request::Trial { name, keeps } => self.trial(name, keeps),
             Request::Discard { path } => self.discard(&path),
             Request::Launch { node } => self.launch(*node),
-            Request::Signal { node, signal } => {
-                let signal = Signal::from_named_raw(signal)
-                    .ok_or_else(|| AgentRefusal::new(format!("there is no signal {signal}")))?;
-                self.node(node)?.signal(signal);
-                Ok(Value::Null)
-            }
-            Request::Kill { node } => told(serde_json::to_value(self.node(node)?.kill9())),
-            Request::Restart { node } => {
-                self.node(node)?.restart()?;
-                Ok(Value::Null)
-            }
-            Request::AskToEnd { node } => {
-                self.node(node)?.ask_to_end();
-                Ok(Value::Null)
-            }
-            Request::Finish { node, grace_ms } => {
-                let grace = Duration::from_millis(grace_ms);
-                told(serde_json::to_value(self.node(node)?.finish_within(grace)))
-            }
-            Request::Forget { node } => {
-                locked(&self.nodes).remove(&node);
-                Ok(Value::Null)
-            }
-            Request::Ending { node } => told(serde_json::to_value(self.node(node)?.ending())),
-            Request::Limits { node } => told(serde_json::to_value(self.limits(node)?)),
-            Request::Held { node } => told(serde_json::to_value(self.node(node)?.held_by_limits())),
-            Request::Listening { node } => {
-                told(serde_json::to_value(self.node(node)?.listens_on()))
-            }
-            Request::Strays { node } => told(serde_json::to_value(self.node(node)?.strays())),
-            Request::CountSyncs { node } => {
-                self.node(node)?.begin_counting_syncs().map_err(AgentRefusal::new)?;
-                Ok(Value::Null)
-            }
-            Request::SyncsCounted { node } => {
-                told(serde_json::to_value(self.node(node)?.end_counting_syncs()))
-            }
-            Request::UnsafeSettings { node, known } => {
-                told(serde_json::to_value(self.node(node)?.unsafe_settings(&known)))
-            }
-            Request::LogTail { node, lines } => {
-                let tail: LogTail = self.node(node)?.log_tail(lines.min(1000));
-                told(serde_json::to_value(tail))
-            }
-            Request::Log { node } => self.log(node, line),
+            Request::Node { node, ask } => self.ask_node(node, ask, line),
             Request::Port { address, base } => self.port(address, base),
             Request::IsFree { address, port } => is_free(address, port),
             Request::Space => self.space(),
@@ -250,12 +206,12 @@ impl Workshop {
             }
             Request::Samples => {
                 let observed = locked(&self.watch).as_ref().map(LocalWatch::so_far);
-                told(serde_json::to_value(observed.unwrap_or_default()))
+                told(observed.unwrap_or_default())
             }
             Request::Observed => {
                 let watch = locked(&self.watch).take();
                 let observed: Observed = watch.map(LocalWatch::end).unwrap_or_default();
-                told(serde_json::to_value(observed))
+                told(observed)
             }
             Request::MarkLogs { nodes } => {
                 self.watching(&nodes, LocalWatch::mark_logs)?;
@@ -267,11 +223,11 @@ impl Workshop {
             }
             Request::Complaints => {
                 let complaints = locked(&self.watch).as_ref().map(LocalWatch::complaints);
-                told(serde_json::to_value(complaints.unwrap_or_default()))
+                told(complaints.unwrap_or_default())
             }
             Request::Lacks { files } => {
                 let lacks = files.iter().filter(|file| !is_whole(file));
-                told(serde_json::to_value(lacks.collect::<Vec<_>>()))
+                told(lacks.collect::<Vec<_>>())
             }
             Request::Put { file, mode } => put(&file, mode, line),
             Request::Link { path, to } => link(&path, &to),
@@ -280,10 +236,49 @@ impl Workshop {
                 tunnel::dial(address, Duration::from_millis(within_ms), line)
             }
             Request::Echo { address } => trips::echo(address, line),
-            Request::Trips { address } => told(serde_json::to_value(trips::measure(address)?)),
+            Request::Trips { address } => told(trips::measure(address)?),
             Request::Duty { .. } => {
                 Err(AgentRefusal::new("this agent has a host and nothing else"))
             }
+        }
+    }
+
+    /// Does what is asked of a server.
+    fn ask_node(&self, node: u32, ask: NodeRequest, line: &Line) -> Result<Value, AgentRefusal> {
+        if ask == NodeRequest::Log {
+            // A server that has ended and was forgotten has a log.
+            return self.log(node, line);
+        }
+        let server = self.node(node)?;
+        let done = |()| Value::Null;
+        match ask {
+            NodeRequest::Signal(signal) => {
+                let signal = Signal::from_named_raw(signal)
+                    .ok_or_else(|| AgentRefusal::new(format!("there is no signal {signal}")))?;
+                Ok(done(server.signal(signal)))
+            }
+            NodeRequest::Kill => told(server.kill9()),
+            NodeRequest::Restart => Ok(server.restart().map(done)?),
+            NodeRequest::AskToEnd => Ok(done(server.ask_to_end())),
+            NodeRequest::Finish(grace_ms) => {
+                told(server.finish_within(Duration::from_millis(grace_ms)))
+            }
+            NodeRequest::Forget => {
+                locked(&self.nodes).remove(&node);
+                Ok(Value::Null)
+            }
+            NodeRequest::Ending => told(server.ending()),
+            NodeRequest::Limits => told(self.limits(&server)),
+            NodeRequest::Held => told(server.held_by_limits()),
+            NodeRequest::Listening => told(server.listens_on()),
+            NodeRequest::Strays => told(server.strays()),
+            NodeRequest::CountSyncs => {
+                server.begin_counting_syncs().map(done).map_err(AgentRefusal::new)
+            }
+            NodeRequest::SyncsCounted => told(server.end_counting_syncs()),
+            NodeRequest::UnsafeSettings(known) => told(server.unsafe_settings(&known)),
+            NodeRequest::LogTail(lines) => told(server.log_tail(lines.min(1000))),
+            NodeRequest::Log => self.log(node, line),
         }
     }
 
@@ -359,15 +354,14 @@ impl Workshop {
     }
 
     /// Returns what became of a server's limits. Those of a container are a server's own where it is alone there.
-    fn limits(&self, node: u32) -> Result<LimitsApplied, AgentRefusal> {
-        let limits = self.node(node)?.limits();
+    fn limits(&self, server: &Process) -> LimitsApplied {
         let alive = locked(&self.nodes).values().filter(|node| node.is_alive()).count();
-        Ok(match limits {
+        match server.limits() {
             LimitsApplied::ByContainer { limits } if alive > 1 => LimitsApplied::NotApplied {
                 why: format!("{alive} servers share its container, which has {limits}"),
             },
             limits => limits,
-        })
+        }
     }
 
     fn log(&self, node: u32, line: &Line) -> Result<Value, AgentRefusal> {

@@ -17,7 +17,7 @@ pub struct NotAVersion(String);
 
 impl fmt::Display for NotAVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not a version\nhint: a version looks like `3.6` or `1.20.1`", self.0)
+        write!(f, "`{}` is not a version", self.0)
     }
 }
 

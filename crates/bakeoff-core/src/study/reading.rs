@@ -479,18 +479,21 @@ pub fn suggest<'w>(written: &str, known: impl Iterator<Item = &'w str>, otherwis
     }
 }
 
-/// The word that was probably meant: a third of its letters may be wrong.
-fn nearest<'w>(written: &str, known: impl Iterator<Item = &'w str>) -> Option<&'w str> {
+/// Returns the word that was probably meant: a third of its letters may be wrong, or words of its own may follow it.
+fn nearest<'w>(written: &str, known: impl Iterator<Item = &'w str> + Clone) -> Option<&'w str> {
     if written.len() > 60 {
         return None;
     }
     let plain = written.to_lowercase().replace(['_', ' '], "-");
     let distance = |word: &str| strsim::damerau_levenshtein(&plain, &word.to_lowercase());
+    let begins = |word: &&str| plain.strip_prefix(word).is_some_and(|rest| rest.starts_with('-'));
     known
+        .clone()
         .map(|word| (distance(word), word))
         .min_by_key(|(distance, _)| *distance)
         .filter(|(distance, word)| *distance <= word.chars().count().div_ceil(3).min(3))
         .map(|(_, word)| word)
+        .or_else(|| known.clone().find(begins))
 }
 
 /// `` `a`, `b` and `c` ``, as far as a line goes.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bakeoff_agent::{Agent, Exchange, Incoming, LoadLine, Offset, Request, read_json};
+use bakeoff_agent::{Agent, Exchange, Incoming, LoadLine, Offset, read_json};
 use bakeoff_clock as clock;
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::GeneratorPart;
@@ -100,8 +100,7 @@ impl<'a> RemoteGenerator<'a> {
         start: Option<&Start>,
         control: Control<'_>,
     ) -> Result<Heard, GeneratorError> {
-        let what = serde_json::to_string(order).unwrap_or_default();
-        let exchange = self.agent.open(&Request::Duty { what })?;
+        let exchange = self.agent.open(&order.request())?;
         let heard = self.listen(&exchange, start, control);
         if heard.is_err() {
             exchange.tell(&LoadLine::Stop).ok();

@@ -43,9 +43,14 @@ fn refused(error: EngineError) -> AgentRefusal {
 }
 
 impl Duties for Generator {
-    fn perform(&self, what: &str, workshop: &Workshop, line: &Line) -> Result<Value, AgentRefusal> {
-        let order: Order = serde_json::from_str(what)
-            .map_err(|error| AgentRefusal::new(format!("this is no order: {error}")))?;
+    type Order = Order;
+
+    fn perform(
+        &self,
+        order: Order,
+        workshop: &Workshop,
+        line: &Line,
+    ) -> Result<Value, AgentRefusal> {
         match order {
             Order::Keys(order) => {
                 let staleness = match order.staleness {

@@ -67,13 +67,19 @@ pub(crate) enum Order {
     Describe { data: Option<PathBuf> },
 }
 
+impl Order {
+    /// Returns the request to an agent that carries it out.
+    pub(crate) fn request(&self) -> Request {
+        Request::Duty { order: serde_json::to_value(self).unwrap_or_default() }
+    }
+}
+
 /// Has an agent carry out an order that is over with one answer.
 ///
 /// # Errors
 /// When it refuses, or its machine is lost.
 pub(crate) fn duty<T: DeserializeOwned>(agent: &Agent, order: &Order) -> Result<T, AgentError> {
-    let what = serde_json::to_string(order).unwrap_or_default();
-    agent.ask(&Request::Duty { what })
+    agent.ask(&order.request())
 }
 
 /// Gives each agent an order whose answer is waited for later.
@@ -84,11 +90,7 @@ pub(crate) fn open<'a>(
     agents: impl Iterator<Item = &'a Agent>,
     orders: impl Iterator<Item = Order>,
 ) -> Result<Vec<Exchange>, AgentError> {
-    let given = agents.zip(orders).map(|(agent, order)| {
-        let what = serde_json::to_string(&order).unwrap_or_default();
-        agent.open(&Request::Duty { what })
-    });
-    given.collect()
+    agents.zip(orders).map(|(agent, order)| agent.open(&order.request())).collect()
 }
 
 /// How often it is looked whether somebody wants the end while answers are waited for.
