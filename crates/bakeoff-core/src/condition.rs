@@ -503,5 +503,15 @@ fn latency(figures: &Figures, which: Which, point: Point) -> Result<Percentile, 
     })
 }
 
+/// Returns the lowest rate, in operations per second, that gives each percentile of an objective enough operations in
+/// one try; 0 if the objective has no percentiles. `by_chance`: arrivals are random, so a try may have fewer than
+/// expected.
+pub fn least_rate(objective: &[Condition], time: Duration, by_chance: bool) -> f64 {
+    let needed = objective.iter().filter_map(Condition::sample_min).max().unwrap_or(0) as f64;
+    // Of a Poisson process: three standard deviations.
+    let more = if by_chance { 3.0 * needed.sqrt() } else { 0.0 };
+    (needed + more) / time.as_secs_f64()
+}
+
 #[cfg(test)]
 mod tests;

@@ -38,7 +38,7 @@ impl Side {
 
 /// Returns whether a load drives a workload's writes and reads as two loads, each at its own speed.
 pub fn is_split(workload: &Workload, load: &Load) -> bool {
-    load.targets.is_split() && can_split(workload)
+    load.targets.is_split() && workload.can_split()
 }
 
 /// One half of a split load.
@@ -52,11 +52,6 @@ pub struct Half {
     pub arrivals: Arrivals,
     /// Number of threads that drive it.
     pub threads: u32,
-}
-
-/// Returns whether a workload has both halves: operations that write keys, and others.
-pub fn can_split(workload: &Workload) -> bool {
-    workload.writes() && workload.mix.keys().any(|operation| !operation.writes())
 }
 
 /// Returns the writes and the reads of a workload. Operations that do neither go with the reads.

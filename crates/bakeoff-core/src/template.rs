@@ -16,7 +16,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_xoshiro::SplitMix64;
 use serde::{Deserialize, Serialize};
 
-use crate::study::suggest;
+use crate::suggest::suggest;
 use crate::workload::mix64;
 
 /// Most characters that `{random:N}` may ask for.

@@ -238,3 +238,15 @@ proptest! {
         prop_assert_eq!(holds(Operator::AtMost) && holds(Operator::AtLeast), figure == limit);
     }
 }
+
+#[test]
+fn a_try_has_the_operations_that_its_objective_needs() {
+    let least = |texts: &[&str], seconds, by_chance| {
+        let objective: Vec<Condition> = texts.iter().map(|text| text.parse().unwrap()).collect();
+        least_rate(&objective, Duration::from_secs(seconds), by_chance)
+    };
+    assert_eq!(least(&["p99 < 1s", "p50 < 1s"], 4, false), 250.0);
+    assert_eq!(least(&["p99.9 < 1s"], 5, false), 2000.0);
+    assert_eq!(least(&["p99.9 < 1s"], 5, true), 2060.0);
+    assert_eq!(least(&["max < 1s", "errors < 1%"], 5, true), 0.0);
+}

@@ -21,11 +21,11 @@ mod tried;
 
 pub use tried::{ABRUPT, Tried, far_below, invalid_because};
 
+pub use crate::condition::least_rate;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-
-use crate::condition::Condition;
 
 /// Length of a confirmation, in tries.
 pub const CONFIRM_TIMES: u32 = 2;
@@ -52,16 +52,6 @@ const VOTES: u32 = 2;
 const VOIDS_MAX: u32 = 2;
 /// Most times that a search goes on above a bound that did not hold.
 const REOPENED_MAX: u32 = 4;
-
-/// The least rate, in operations per second, at which a try of this length has as many operations as
-/// each percentile of an objective needs; 0 where it is about none. `by_chance`: arrivals are random,
-/// and there may be fewer than are expected.
-pub fn least_rate(objective: &[Condition], time: Duration, by_chance: bool) -> f64 {
-    let needed = objective.iter().filter_map(Condition::sample_min).max().unwrap_or(0) as f64;
-    // Of a Poisson process: three standard deviations.
-    let more = if by_chance { 3.0 * needed.sqrt() } else { 0.0 };
-    (needed + more) / time.as_secs_f64()
-}
 
 /// Next step of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -390,19 +380,6 @@ mod tests {
         });
         assert_eq!(found, Found::Rate(5160.0));
         assert_eq!(tries.last(), Some(&Next::Confirm(5160.0)));
-    }
-
-    #[test]
-    fn a_try_has_the_operations_that_its_objective_needs() {
-        let least = |texts: &[&str], seconds, by_chance| {
-            let objective: Vec<Condition> =
-                texts.iter().map(|text| text.parse().unwrap()).collect();
-            least_rate(&objective, Duration::from_secs(seconds), by_chance)
-        };
-        assert_eq!(least(&["p99 < 1s", "p50 < 1s"], 4, false), 250.0);
-        assert_eq!(least(&["p99.9 < 1s"], 5, false), 2000.0);
-        assert_eq!(least(&["p99.9 < 1s"], 5, true), 2060.0);
-        assert_eq!(least(&["max < 1s", "errors < 1%"], 5, true), 0.0);
     }
 
     #[test]

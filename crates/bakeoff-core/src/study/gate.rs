@@ -10,8 +10,8 @@
 use std::collections::BTreeMap;
 
 use super::parse::systems::option_form;
-use super::reading::suggest;
 use super::{Clusters, Kind, Load, Study, System};
+use crate::suggest::suggest;
 use crate::units::shown;
 
 /// The systems of a gate's study, in its order.

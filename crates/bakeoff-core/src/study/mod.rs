@@ -19,7 +19,6 @@ mod reading;
 mod scale;
 pub mod schema;
 pub mod shipped;
-mod sizes;
 mod system;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -33,16 +32,15 @@ pub use kind::{CredentialForm, Kind, KindOption, Misspelt, OptionForm, ProcessTe
 pub use load::{Arrivals, ERRORS_MAX, Find, Load, Routing, Stop, Targets, usual_warmup};
 pub use parse::{Elsewhere, Surroundings, TableError, TableFile, parse, parse_within};
 pub use placed::{At, DiagnosticSink, PlacedEntry, PlacedNode, PlacedValue};
-pub use reading::suggest;
-pub use sizes::ValueSizes;
 pub use system::{
     Credentials, Endpoint, Limits, MetricsUrl, Process, SecretSource, Servers, System, Tls,
 };
 pub use tree::{STUDY_SIZE_MAX, YamlWords, read_yaml};
-pub use workload::{
-    HttpRequest, KeyOrder, Keys, Operation, Payload, ReadConsistency, Rows, Workload,
-};
+pub use workload::{HttpRequest, Payload, ReadConsistency, Rows, Workload};
 pub use write::recheck;
+
+pub use crate::suggest::suggest;
+pub use crate::workload::{KeyOrder, Keys, Operation, ValueSizes};
 
 use std::time::Duration;
 

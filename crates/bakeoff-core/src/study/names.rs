@@ -2,96 +2,8 @@
 //!
 //! serde writes the same words; a test holds the two together.
 
-use std::fmt;
-
-use super::{Clusters, Kill, Metric, Operation, ReadConsistency, Targets};
-
-macro_rules! named {
-    ($type:ident: $($variant:ident = $name:literal),+ $(,)?) => {
-        impl $type {
-            /// Every one, in the order of the documentation.
-            pub const ALL: &'static [$type] = &[$($type::$variant),+];
-            /// The names of [`Self::ALL`], in the same order.
-            pub const NAMES: &'static [&'static str] = &[$($name),+];
-
-            /// The word for it in studies, records and reports.
-            pub const fn name(self) -> &'static str {
-                match self { $($type::$variant => $name),+ }
-            }
-        }
-
-        impl fmt::Display for $type {
-            fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-                to.pad(self.name())
-            }
-        }
-    };
-}
-
-named!(Operation:
-    Put = "put",
-    Get = "get",
-    Delete = "delete",
-    List = "list",
-    LoginUserpass = "login-userpass",
-    LoginApprole = "login-approle",
-    LookupToken = "lookup-token",
-    Encrypt = "encrypt",
-    Decrypt = "decrypt",
-    Sign = "sign",
-    IssueCertificate = "issue-certificate",
-    SignCertificate = "sign-certificate",
-    IssueCredentials = "issue-credentials",
-    ReadPolicy = "read-policy",
-    ReadMount = "read-mount",
-    Insert = "insert",
-    Ping = "ping",
-    CheckAccess = "check-access",
-    Request = "request",
-    Denied = "denied",
-    ReadModifyWrite = "read-modify-write",
-    CompareAndSet = "compare-and-set",
-    Scan = "scan",
-    GrantLease = "grant-lease",
-    KeepLease = "keep-lease",
-    Watch = "watch",
-);
-
-impl Operation {
-    /// Those of a key-value store.
-    pub const KEY_VALUE: &'static [Operation] =
-        &[Self::Put, Self::Get, Self::Delete, Self::List, Self::ReadModifyWrite];
-
-    /// Those of a key-value store that can also write on a condition.
-    pub const CONDITIONAL: &'static [Operation] = &[
-        Self::Put,
-        Self::Get,
-        Self::Delete,
-        Self::List,
-        Self::ReadModifyWrite,
-        Self::CompareAndSet,
-    ];
-
-    /// Those of a secret store.
-    pub const SECRETS: &'static [Operation] = &[
-        Self::Put,
-        Self::Get,
-        Self::Delete,
-        Self::List,
-        Self::LoginUserpass,
-        Self::LoginApprole,
-        Self::LookupToken,
-        Self::Encrypt,
-        Self::Decrypt,
-        Self::Sign,
-        Self::IssueCertificate,
-        Self::SignCertificate,
-        Self::IssueCredentials,
-        Self::ReadPolicy,
-        Self::ReadMount,
-        Self::ReadModifyWrite,
-    ];
-}
+use super::{Clusters, Kill, Metric, ReadConsistency, Targets};
+use crate::named::named;
 
 named!(ReadConsistency: Linearizable = "linearizable", Default = "default", Stale = "stale");
 named!(Targets: All = "all", Leader = "leader", Followers = "followers");
@@ -122,6 +34,7 @@ named!(Metric:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::Operation;
 
     fn check<T: serde::Serialize + Copy>(all: &[T], names: &[&str], name: fn(T) -> &'static str) {
         assert_eq!(serde_json::to_value(all).unwrap(), serde_json::to_value(names).unwrap());

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::diagnostic::{Diagnostic, Diagnostics, Place};
-use super::reading::suggest;
+use crate::suggest::suggest;
 use crate::units::shown;
 
 /// More diagnostics than this are not worth reading.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::fields::{Field, Form, Given, NAME_PATTERN, NAMES_MAX, Table};
 use super::tree::{At, DiagnosticSink, Entry, Node, Value};
+use crate::suggest::{list, suggest};
 use crate::units::{self, ByteCount, Unreadable, shown};
 
 /// A mapping whose fields are those of a table.
@@ -467,45 +468,4 @@ pub(super) fn word(
         sink.hint(&node.at, what, suggest(text, words.iter().copied(), "known words:"));
     }
     index
-}
-
-/// `` did you mean `clients`? ``, or all there are, after `otherwise`.
-pub fn suggest<'w>(written: &str, known: impl Iterator<Item = &'w str>, otherwise: &str) -> String {
-    let known: Vec<_> = known.collect();
-    match nearest(written, known.iter().copied()) {
-        Some(word) => format!("did you mean `{}`?", shown(word)),
-        None if known.is_empty() => "there are none at all: leave it out".to_owned(),
-        None => format!("{otherwise} {}", list(&known)),
-    }
-}
-
-/// Returns the word that was probably meant: a third of its letters may be wrong, or words of its own may follow it.
-fn nearest<'w>(written: &str, known: impl Iterator<Item = &'w str> + Clone) -> Option<&'w str> {
-    if written.len() > 60 {
-        return None;
-    }
-    let plain = written.to_lowercase().replace(['_', ' '], "-");
-    let distance = |word: &str| strsim::damerau_levenshtein(&plain, &word.to_lowercase());
-    let begins = |word: &&str| plain.strip_prefix(word).is_some_and(|rest| rest.starts_with('-'));
-    known
-        .clone()
-        .map(|word| (distance(word), word))
-        .min_by_key(|(distance, _)| *distance)
-        .filter(|(distance, word)| *distance <= word.chars().count().div_ceil(3).min(3))
-        .map(|(_, word)| word)
-        .or_else(|| known.clone().find(begins))
-}
-
-/// `` `a`, `b` and `c` ``, as far as a line goes.
-pub(super) fn list(words: &[&str]) -> String {
-    let mut quoted: Vec<_> =
-        words.iter().take(20).map(|word| format!("`{}`", shown(word))).collect();
-    if words.len() > 20 {
-        return format!("{}, …", quoted.join(", "));
-    }
-    match quoted.pop() {
-        Some(last) if quoted.is_empty() => last,
-        Some(last) => format!("{} and {last}", quoted.join(", ")),
-        None => "none".to_owned(),
-    }
 }

@@ -1,13 +1,14 @@
-//! Workloads of a study: operations and their mix, keys, reads, requests.
+//! Workloads of a study: the mix of operations, reads, requests.
 //!
-//! Not here: how hard clients work (`load`), which keys and values follow (`crate::workload`).
+//! Not here: how hard clients work (`load`), operations, keys and values (`crate::workload`).
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{System, ValueSizes};
+use super::System;
 use crate::statuses::Statuses;
+use crate::workload::{Keys, Operation, ValueSizes};
 
 /// Size that records give for a value, in bytes, where a workload sends none.
 const VALUE_SIZE: u64 = 1024;
@@ -174,69 +175,15 @@ impl HttpRequest {
     }
 }
 
-/// An operation: those of a key-value store first, then those of a secret store, then those of a
-/// gateway and what it asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Operation {
-    /// Create or update one key.
-    Put,
-    /// Read one key.
-    Get,
-    /// Remove one key.
-    Delete,
-    /// The names in one directory of keys.
-    List,
-    /// Exchange a name and a password for a token.
-    LoginUserpass,
-    /// Exchange a role's id and secret for a token.
-    LoginApprole,
-    /// Ask what one's own token is worth.
-    LookupToken,
-    /// Have a text encrypted by a key that stays with the server.
-    Encrypt,
-    /// Have it decrypted again.
-    Decrypt,
-    /// Have a text signed by a key that stays with the server.
-    Sign,
-    /// Have a key pair made and certified.
-    IssueCertificate,
-    /// Have a key of one's own certified.
-    SignCertificate,
-    /// Have a user of a database made.
-    IssueCredentials,
-    /// Read a policy.
-    ReadPolicy,
-    /// Read the settings of a mount.
-    ReadMount,
-    /// Create one key that is not there yet.
-    Insert,
-    /// Ask for a sign of life.
-    Ping,
-    /// Ask whether a session may have a resource, which it may.
-    CheckAccess,
-    /// Ask for what the workload's `request` says, over HTTP.
-    Request,
-    /// Ask for what one may not have; a refusal alone is right.
-    Denied,
-    /// Read one key, and then write it. Another client may write in between.
-    ReadModifyWrite,
-    /// Read one key, and write it unless somebody else has by then; else read again.
-    CompareAndSet,
-    /// Read several keys in their order, from one on.
-    Scan,
-    /// Have a lease granted.
-    GrantLease,
-    /// Keep the client's own lease alive.
-    KeepLease,
-    /// Write the client's own key, and wait for its own watcher to be told.
-    Watch,
-}
-
 impl Workload {
     /// Returns whether clients write, so that there is something to audit.
     pub fn writes(&self) -> bool {
         self.mix.keys().any(|operation| operation.writes())
+    }
+
+    /// Returns true if some operations write keys and others do not, so that a load can drive them apart.
+    pub fn can_split(&self) -> bool {
+        self.writes() && self.mix.keys().any(|operation| !operation.writes())
     }
 
     /// Returns the sizes of values; `None` where no values are sent.
@@ -269,93 +216,6 @@ impl Workload {
     pub fn reads_any(&self) -> bool {
         self.mix.keys().any(|operation| operation.reads())
     }
-}
-
-impl Operation {
-    /// Returns whether it changes what is stored under a key.
-    pub fn writes(self) -> bool {
-        matches!(
-            self,
-            Self::Put
-                | Self::Insert
-                | Self::Delete
-                | Self::ReadModifyWrite
-                | Self::CompareAndSet
-                | Self::Watch
-        )
-    }
-
-    /// Returns whether it asks for the workload's `request`.
-    pub fn asks_over_http(self) -> bool {
-        matches!(self, Self::Request | Self::Denied)
-    }
-
-    /// Returns whether it works on a text that its clients send or are sent.
-    pub fn takes_text(self) -> bool {
-        matches!(self, Self::Encrypt | Self::Decrypt | Self::Sign)
-    }
-
-    /// Returns whether it reads what is stored under keys.
-    pub fn reads(self) -> bool {
-        matches!(self, Self::Get | Self::List | Self::Scan) || self.reads_first()
-    }
-
-    /// Returns whether it reads a key before it writes it, with a request each.
-    pub fn reads_first(self) -> bool {
-        matches!(self, Self::ReadModifyWrite | Self::CompareAndSet)
-    }
-
-    /// Returns whether it is about what is stored under keys.
-    pub fn is_stored(self) -> bool {
-        self.reads() || self.writes()
-    }
-}
-
-/// Which keys a workload touches.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Keys {
-    /// Number of different keys.
-    pub count: u64,
-    /// Length of each key's name in bytes; at least [`crate::workload::bare_size`] of the count.
-    pub size: u64,
-    /// In which order.
-    pub order: KeyOrder,
-    /// Number of keys in a directory, which one `list` returns. 0: no directories.
-    pub per_directory: u64,
-}
-
-/// The order in which keys are touched.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum KeyOrder {
-    /// 0, 1, 2, …, and again from 0.
-    Sequential,
-    /// Every key once, in scrambled order, warm-up included. More operations than keys is an error:
-    /// of the study where that can be foreseen, else of the trial that runs out of them (a closed
-    /// load that ends by time).
-    Unique,
-    /// Each as likely as any other.
-    Uniform,
-    /// Zipf's law: the n-th most popular key has weight n^-exponent.
-    Zipfian {
-        /// 0.99 unless the study says otherwise.
-        exponent: f64,
-    },
-    /// A part of the keys takes most of the operations, evenly; the others share the rest.
-    Hotspot {
-        /// The share of keys that are hot; 0.2 unless the study says otherwise.
-        keys: f64,
-        /// The share of operations that go to them; 0.8 unless the study says otherwise.
-        operations: f64,
-    },
-    /// Writes go through the keys in turn, evenly dealt among the operations; others ask for the keys that were
-    /// written last, by Zipf's law.
-    Latest {
-        /// 0.99 unless the study says otherwise.
-        exponent: f64,
-    },
-    /// The first key always.
-    Same,
 }
 
 /// Consistency that a read asks for.

@@ -8,8 +8,7 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Zipf};
 use rand_xoshiro::SplitMix64;
 
-use super::mix64;
-use crate::study::{KeyOrder, Keys, Operation};
+use super::{KeyOrder, Keys, Operation, mix64};
 
 /// A bijection of `0..count` onto itself that looks random: a Feistel network on the next power of
 /// four, walked until it falls inside.

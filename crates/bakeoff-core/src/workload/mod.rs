@@ -8,11 +8,17 @@
 //! (`ledger`).
 
 mod choose;
+mod keys;
 mod names;
+mod operation;
+mod sizes;
 mod values;
 
 pub use choose::{Chooser, Permutation};
+pub use keys::{KeyOrder, Keys};
 pub use names::{KeySpace, bare_size, prefixed_size};
+pub use operation::Operation;
+pub use sizes::ValueSizes;
 pub use values::{Corruption, PROOF_SIZE, Stamp, Values};
 
 /// The shortest value, in bytes: its number takes five digits.

@@ -4,8 +4,7 @@
 //!
 //! Not here: which key is next (`choose`).
 
-use super::{KEY_PREFIX, KEY_SIZE_USUAL};
-use crate::study::Keys;
+use super::{KEY_PREFIX, KEY_SIZE_USUAL, Keys};
 
 /// The names of a workload's keys.
 ///

@@ -11,8 +11,7 @@ use std::fmt;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::mix64;
-use crate::study::ValueSizes;
+use super::{ValueSizes, mix64};
 
 const DIGITS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz-";
 const FILLER_SIZE: usize = 1 << 16;

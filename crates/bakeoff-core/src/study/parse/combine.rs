@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 use super::loads::ReadLoad;
 use super::systems::{ReadSystem, abilities, option_value};
 use super::workloads::ReadWorkload;
-use crate::read_write_split::can_split;
-use crate::study::reading::{list, suggest};
 use crate::study::tree::{At, DiagnosticSink};
 use crate::study::{Arrivals, Clusters, KeyOrder, Kind, Load, Servers, Stop, Targets, Workload};
+use crate::suggest::{list, suggest};
 use crate::units::{duration_text, shown};
 use crate::workload::{KEY_PREFIX, prefixed_size};
 
@@ -191,7 +190,7 @@ fn splittable(
     load: &ReadLoad,
     resolved: &Load,
 ) {
-    if !resolved.targets.is_split() || !can_split(workload) {
+    if !resolved.targets.is_split() || !workload.can_split() {
         return;
     }
     if let KeyOrder::Latest { .. } = workload.keys.order {

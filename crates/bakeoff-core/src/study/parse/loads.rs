@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::systems::ReadSystem;
-use crate::condition::Condition;
-use crate::search::least_rate;
+use crate::condition::{Condition, least_rate};
 use crate::study::fields::{self, CLIENTS, STAGES_MAX};
-use crate::study::reading::{Fields, suggest, text, whole, word};
+use crate::study::reading::{Fields, text, whole, word};
 use crate::study::tree::{At, DiagnosticSink, Entry, Node, Value};
 use crate::study::{Arrivals, Find, Load, Routing, Stop, Targets, usual_warmup};
+use crate::suggest::suggest;
 use crate::units::{count_text, duration_text, rate_text, shown};
 
 /// The longest load, in seconds.

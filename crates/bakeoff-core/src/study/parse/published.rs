@@ -6,9 +6,10 @@ use super::loads::ReadLoad;
 use super::systems::ReadSystem;
 use super::workloads::ReadWorkload;
 use crate::study::fields::{self, FIGURE};
-use crate::study::reading::{Fields, list, number, suggest};
+use crate::study::reading::{Fields, number};
 use crate::study::tree::{At, DiagnosticSink, Node};
 use crate::study::{Metric, Operation, Published};
+use crate::suggest::{list, suggest};
 use crate::units::shown;
 
 pub(super) fn read(

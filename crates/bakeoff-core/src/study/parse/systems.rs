@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Scope, is_set, running};
 use crate::study::fields;
-use crate::study::reading::{self, Fields, as_written, list, suggest, unit, whole};
+use crate::study::reading::{self, Fields, as_written, unit, whole};
 use crate::study::tree::{DiagnosticSink, Entry, Node, Value};
 use crate::study::{Kind, Limits, Misspelt, OptionForm, Process, ProcessText, Servers, System};
+use crate::suggest::{list, suggest};
 use crate::units::{self, ByteCount, Unreadable, shown};
 
 /// A system as far as it could be read, and its places.

@@ -7,11 +7,12 @@ use super::loads::ReadLoad;
 use super::systems::ReadSystem;
 use super::{keyed, request};
 use crate::study::fields::{self, WEIGHT};
-use crate::study::reading::{Fields, as_written, suggest, text, whole};
+use crate::study::reading::{Fields, as_written, text, whole};
 use crate::study::tree::{At, DiagnosticSink, Entry, Value};
 use crate::study::{
     HttpRequest, KeyOrder, Keys, Operation, Payload, ReadConsistency, ValueSizes, Workload,
 };
+use crate::suggest::suggest;
 use crate::units::shown;
 
 /// The most keys that a `scan` asks for.

@@ -1,7 +1,7 @@
 //! Systems that cannot be.
 
 use super::check;
-use crate::study::reading::list;
+use crate::suggest::list;
 use crate::study::testing::kinds;
 
 #[test]

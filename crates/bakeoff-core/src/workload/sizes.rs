@@ -1,11 +1,11 @@
 //! Sizes of a workload's values: one, a list, a range.
 //!
-//! Not here: the values themselves (`crate::workload`), how a study writes sizes (`parse`).
+//! Not here: the values themselves (`values`), how a study writes sizes (`parse`).
 
 use serde::{Deserialize, Serialize};
 
 /// The sizes of a workload's values, in bytes; none is below
-/// [`crate::workload::VALUE_SIZE_MIN`].
+/// [`VALUE_SIZE_MIN`](super::VALUE_SIZE_MIN).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ValueSizes {
@@ -78,8 +78,8 @@ impl ValueSizes {
 
 #[cfg(test)]
 mod tests {
+    use super::super::mix64;
     use super::*;
-    use crate::workload::mix64;
 
     /// How often each of 100,000 random numbers stands for a size.
     fn picks(sizes: &ValueSizes, wanted: u64) -> usize {
