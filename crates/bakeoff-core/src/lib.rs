@@ -32,4 +32,6 @@ pub mod study;
 mod suggest;
 pub mod template;
 pub mod units;
+mod validity;
+mod verdict;
 pub mod workload;

@@ -20,7 +20,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::Trial;
-use crate::repeat::Repeated;
+use crate::verdict::CheckName;
 
 pub use durability::{Durability, NodeSyncs};
 pub use header::{
@@ -30,9 +30,9 @@ pub use header::{
 pub use system::{
     Acknowledged, Encryption, Freshness, Guarantees, PartRecord, Setting, SystemRecord,
 };
-pub use trial::{
-    Check, GeneratorPart, MachineTrial, StageRecord, TrialOutcome, TrialRecord, Usage,
-};
+pub use trial::{GeneratorPart, MachineTrial, StageRecord, TrialOutcome, TrialRecord, Usage};
+
+pub use crate::verdict::Check;
 
 /// The version of the format that this program writes. It reads this one and older ones.
 pub const FORMAT: u32 = 3;
@@ -100,6 +100,26 @@ pub struct RunResumed {
     pub resumed: String,
     /// Version of the program that went on with it.
     pub bakeoff: String,
+}
+
+/// A round of one workload and load that the machine spoilt, and that a further round stands in for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repeated {
+    /// The workload's name.
+    pub workload: String,
+    /// The load's name.
+    pub load: String,
+    /// The spoilt round, from 0.
+    pub round: u32,
+    /// The check that failed.
+    pub check: CheckName,
+}
+
+impl Repeated {
+    /// Returns its workload and load.
+    pub fn place(&self) -> (&str, &str) {
+        (&self.workload, &self.load)
+    }
 }
 
 /// Extension of a run by more trials: of a gate whose figures scatter, or in place of rounds that the machine spoilt.

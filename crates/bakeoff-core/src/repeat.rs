@@ -13,32 +13,11 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
-use crate::check::{Cause, CheckName};
 use crate::plan::{self, Trial};
-use crate::record::{Record, TrialRecord};
+use crate::record::{Record, Repeated, TrialRecord};
 use crate::study::Study;
 use crate::units::plural;
-
-/// A round of one workload and load that the machine spoilt, and that a further round stands in for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Repeated {
-    /// The workload's name.
-    pub workload: String,
-    /// The load's name.
-    pub load: String,
-    /// The spoilt round, from 0.
-    pub round: u32,
-    /// The check that failed.
-    pub check: CheckName,
-}
-
-impl Repeated {
-    fn place(&self) -> (&str, &str) {
-        (&self.workload, &self.load)
-    }
-}
+use crate::verdict::{Cause, Check, CheckName};
 
 /// Rounds that a run needs besides those that it has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,8 +124,7 @@ fn spoilt_by_machine(trial: &TrialRecord) -> Option<Repeated> {
     if trial.cause() != Some(Cause::Machine) || trial.outcome.is_broken_off() {
         return None;
     }
-    let by =
-        |check: &&crate::record::Check| check.verdict.failed() && check.cause() == Cause::Machine;
+    let by = |check: &&Check| check.verdict.failed() && check.cause() == Cause::Machine;
     let check = trial.checks.iter().find(by)?.name;
     let Trial { workload, load, round, .. } = trial.trial.clone();
     Some(Repeated { workload, load, round, check })

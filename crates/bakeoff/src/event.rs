@@ -9,8 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bakeoff_core::plan::Trial;
-use bakeoff_core::record::{Gate, TrialRecord};
-use bakeoff_core::repeat::Repeated;
+use bakeoff_core::record::{Gate, Repeated, TrialRecord};
 use bakeoff_core::search::Tried;
 use bakeoff_core::stats::gate::Shortfall;
 use bakeoff_core::study::Study;

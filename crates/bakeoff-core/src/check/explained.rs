@@ -12,10 +12,11 @@
 //! Not here: neighbours and the free space itself (`machine`), generators on machines of their own, which share no CPU.
 
 use crate::observed::{Column, GENERATOR, Observed, Series};
-use crate::record::{Check, StageRecord};
+use crate::record::StageRecord;
 use crate::units::figure_text;
+use crate::verdict::{Cause, Check, CheckName, Verdict};
 
-use super::{Cause, CheckName, Verdict, machine};
+use super::machine;
 
 /// A generator that waited for a CPU in less than this share of the time was not held back by want of one.
 const WAITED_MIN: f64 = 0.001;

@@ -6,12 +6,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::Verdict;
 use crate::observed::{BusyBy, Column, Observed, Series, Strangers};
 use crate::record::GeneratorPart;
 use crate::stats::and;
 use crate::study::Study;
 use crate::units::figure_text;
+use crate::verdict::Verdict;
 
 /// The hypervisor may give this share of all CPUs' time to others.
 pub const STEAL_MAX: f64 = 0.05;

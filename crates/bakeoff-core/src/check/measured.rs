@@ -8,20 +8,19 @@
 use crate::measurement::{ErrorKind, Handshakes, Measurement};
 use crate::observed::{Column, Observed, Series};
 use crate::plan;
-use crate::record::{Check, StageRecord, TrialRecord};
+use crate::record::{StageRecord, TrialRecord};
 use crate::search::{Found, Tried};
 use crate::study::Load;
-use crate::units::{count_text, figure_text, latency_text, rate_text};
+use crate::units::{count_text, figure_text, rate_text};
+use crate::validity::{
+    answers_waited, gave_out, generator_busy, generator_stalled, generator_throttled,
+    schedule_lagged, unserved,
+};
+use crate::verdict::{Check, CheckName, Verdict};
 
 use super::causes;
 use super::stationary::stationary;
-use super::{
-    CheckName, Verdict, answers_waited, generator_busy, generator_stalled, generator_throttled,
-    schedule_lagged,
-};
 
-/// Failures at a node without a success that show that it served no client.
-const NODE_ERRORS_MIN: u64 = 3;
 /// The generator's threads may work, or wait for a CPU, this share of the time; above it they had
 /// hardly a moment in which they waited for the servers.
 const WORKED_OR_WAITED_MAX: f64 = 0.9;
@@ -89,13 +88,6 @@ fn check(name: CheckName, failed: Option<String>) -> Check {
     Check::new(name, failed.map_or(Verdict::Passed, Verdict::Failed))
 }
 
-/// Returns that nothing succeeded from some moment on until the load's end, where that is so.
-pub fn gave_out(measurement: &Measurement) -> Option<String> {
-    let from = measurement.gave_out()?;
-    let window = measurement.window.as_secs_f64();
-    Some(format!("nothing succeeded from {from:.1} s on, of {window:.1} s"))
-}
-
 /// Returns why clients or nodes got no answers, throughout a stage or from some moment on.
 fn not_all_served(stages: &[StageRecord]) -> Option<String> {
     let of =
@@ -106,42 +98,6 @@ fn not_all_served(stages: &[StageRecord]) -> Option<String> {
 fn no_success(stages: &[StageRecord]) -> Option<String> {
     let none = stages.iter().all(|stage| stage.measurement.verified() == 0);
     none.then(|| "no operation succeeded".to_owned())
-}
-
-/// Returns why the figures describe some of the clients alone; `None` if every client and node was served.
-///
-/// The clients that are served have a system for themselves, and are served quickly.
-pub fn unserved(measurement: &Measurement) -> Option<String> {
-    let Measurement { unserved_clients, clients_with_work, clients_without_success, .. } =
-        *measurement;
-    let nodes = &measurement.targets;
-    let failing = nodes.iter().find(|node| node.verified == 0 && node.errors >= NODE_ERRORS_MIN);
-    if let Some(node) = failing.filter(|_| nodes.iter().any(|node| node.verified > 0)) {
-        return Some(format!(
-            "no operation at {} succeeded ({} failed): the figures describe the other nodes",
-            node.node,
-            count_text(node.errors)
-        ));
-    }
-    // Records before format 3 do not have the number of clients that had work.
-    let of = match clients_with_work {
-        0 => String::new(),
-        all => format!(" of {}", count_text(all)),
-    };
-    if unserved_clients > 0 {
-        return Some(format!(
-            "{}{of} clients had only failures: the figures describe the other clients",
-            count_text(unserved_clients)
-        ));
-    }
-    (clients_without_success * 2 > clients_with_work).then(|| {
-        format!(
-            "{} of {} clients completed nothing within the window of {}: load for longer, or with fewer clients",
-            count_text(clients_without_success),
-            count_text(clients_with_work),
-            latency_text(measurement.window)
-        )
-    })
 }
 
 fn keys_exhausted(stages: &[StageRecord]) -> Option<String> {

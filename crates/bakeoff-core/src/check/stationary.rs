@@ -17,8 +17,7 @@ use crate::measurement::{Measurement, Second};
 use crate::record::StageRecord;
 use crate::study::{Load, Stop};
 use crate::units::{duration_text, figure_text};
-
-use super::Verdict;
+use crate::verdict::Verdict;
 
 /// Fewer whole seconds than this show nothing.
 const SECONDS_MIN: usize = 5;

@@ -8,8 +8,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Acknowledged, Guarantees};
-use crate::check::Verdict;
 use crate::units::count_text;
+use crate::verdict::Verdict;
 
 /// Result of the durability probe of a trial, since format 3.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,7 +8,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{BaselineAppends, Durability};
-use crate::check::{Audit, Cause, CheckName, Verdict};
 use crate::log_findings::NodeLog;
 use crate::measurement::Measurement;
 use crate::memory::NodesMemory;
@@ -16,6 +15,7 @@ use crate::observed::{Metered, Observed};
 use crate::plan::Trial;
 use crate::search::{Found, Tried};
 use crate::units;
+use crate::verdict::{Audit, Cause, Check, Verdict};
 
 /// One trial, once.
 ///
@@ -239,30 +239,6 @@ pub struct Usage {
     pub metrics_of: Option<Metered>,
 }
 
-/// One thing that was checked about a trial.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Check {
-    /// Which.
-    pub name: CheckName,
-    /// Its verdict.
-    pub verdict: Verdict,
-    /// Cause of its failure, if it is not the check's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cause: Option<Cause>,
-}
-
-impl Check {
-    /// A check whose failure has the check's own cause.
-    pub fn new(name: CheckName, verdict: Verdict) -> Self {
-        Self { name, verdict, cause: None }
-    }
-
-    /// Returns the cause of its failure.
-    pub fn cause(&self) -> Cause {
-        self.cause.unwrap_or(self.name.cause())
-    }
-}
-
 impl StageRecord {
     /// Returns from when to when it was measured, in seconds since the trial began. Of a record of format
     /// 1 the time that connecting took is not known, and left out. `warmup`: the load's.
@@ -355,5 +331,60 @@ impl TrialRecord {
             }
         }
         reasons
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Asserts the cause of a trial that ended so, with these checks failed.
+    fn check(ended: &str, failed: &[&str], audit_failed: bool, expected: Option<Cause>) {
+        let verdict = serde_json::json!({"verdict": "failed", "why": "so"});
+        let checks: Vec<_> = failed
+            .iter()
+            .map(|name| serde_json::json!({"name": name, "verdict": verdict}))
+            .collect();
+        let mut audits = Vec::new();
+        if audit_failed {
+            audits.push(Audit::new("later", Verdict::Failed("so".into())));
+        }
+        let mut outcome = serde_json::json!({"ended": ended});
+        if ["failed", "machine-lost"].contains(&ended) {
+            outcome["why"] = "it was not ready".into();
+        }
+        let trial: TrialRecord = serde_json::from_value(serde_json::json!({
+            "trial": {"number": 0, "round": 0, "system": "s", "workload": "w", "load": "l", "seed": 1},
+            "started": "", "ready_after": 1.0, "targets": [], "stages": [], "usage": [],
+            "audits": audits, "checks": checks, "outcome": outcome
+        }))
+        .expect("it is a trial");
+        assert_eq!(trial.cause(), expected, "{ended} {failed:?} {audit_failed}");
+        assert_eq!(trial.cause().is_none(), trial.invalid_because().is_empty());
+    }
+
+    #[test]
+    fn the_machine_excuses_failures_and_never_lost_or_wrong_data() {
+        check("completed", &[], false, None);
+        check("completed", &["errors"], false, Some(Cause::System));
+        check("completed", &["errors", "neighbours"], false, Some(Cause::Machine));
+        check("failed", &["disk"], false, Some(Cause::Machine));
+        check("failed", &[], false, Some(Cause::System));
+        check("machine-lost", &[], false, Some(Cause::Machine));
+        check("machine-lost", &["errors"], false, Some(Cause::Machine));
+        check("machine-lost", &[], true, Some(Cause::System));
+        check("completed", &["answers", "steal"], false, Some(Cause::System));
+        check("completed", &["steal"], true, Some(Cause::System));
+    }
+
+    #[test]
+    fn a_busy_generator_excuses_no_failures() {
+        check("completed", &["generator"], false, Some(Cause::Generator));
+        check("completed", &["generator", "errors"], false, Some(Cause::System));
+        check("completed", &["schedule", "stationary"], false, Some(Cause::Generator));
+        check("completed", &["stationary"], false, Some(Cause::Unclear));
+        check("completed", &["stationary", "servers"], false, Some(Cause::System));
+        check("interrupted", &["stationary"], false, Some(Cause::User));
+        check("interrupted", &["errors"], false, Some(Cause::System));
     }
 }

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::check;
 use crate::condition::{Condition, ConditionResult, Figures};
 use crate::measurement::Measurement;
 use crate::study::ERRORS_MAX;
 use crate::units::{count_text, figure_text, latency_text, rate_text, share_text};
+use crate::validity::{gave_out, generator_limits, unserved};
 
 /// Requests fail for the most part from this share on.
 const MOST: f64 = 0.5;
@@ -72,7 +72,7 @@ impl Tried {
             broken_by.push(format!("only {share} % of the rate was answered with success"));
         }
         Self { rate, confirming, broken_by, void: false, disturbed_by: Vec::new() }
-            .disturbed_by(check::generator_limits(measurement))
+            .disturbed_by(generator_limits(measurement))
     }
 
     /// The same, of which it is known what else disturbed the machine or the generator meanwhile.
@@ -162,9 +162,9 @@ pub fn invalid_because(measurement: &Measurement, errors_max: f64) -> Vec<String
         let limit = share_text(errors_max);
         reasons.push(format!("{} of the requests failed, and {limit} may", share_text(share)));
     }
-    reasons.extend(check::unserved(measurement));
-    reasons.extend(check::gave_out(measurement));
-    reasons.extend(check::generator_limits(measurement));
+    reasons.extend(unserved(measurement));
+    reasons.extend(gave_out(measurement));
+    reasons.extend(generator_limits(measurement));
     reasons
 }
 

@@ -61,7 +61,7 @@ pub enum Operation {
     GrantLease,
     /// Keep the client's own lease alive.
     KeepLease,
-    /// Write the client's own key, and wait for its own watcher to be told.
+    /// Write the client's own key, and wait for the event at its own watcher.
     Watch,
 }
 

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use bakeoff_core::check::Cause as Doing;
-use bakeoff_core::record::{Record, TrialOutcome};
-use bakeoff_core::repeat::{self, Repeated};
+use bakeoff_core::record::{Record, Repeated, TrialOutcome};
+use bakeoff_core::repeat;
 use bakeoff_core::search::Found;
 use bakeoff_core::units::{rate_text, share_text, trials_text};
 

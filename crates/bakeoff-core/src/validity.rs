@@ -1,0 +1,262 @@
+//! Finds what keeps a measurement from describing the system alone: a generator at its limit, or clients without answers.
+//!
+//! Not here: checks of a whole trial (`check`), how many failures a trial may have (`check`, `search`).
+
+use std::time::Duration;
+
+use crate::measurement::Measurement;
+use crate::units::{count_text, figure_text, latency_text};
+
+/// Largest share of a CPU that the generator's busiest thread may use. Above it the generator may have set the pace.
+const BUSIEST_MAX: f64 = 0.9;
+/// Loads shorter than this tell nothing of how busy a thread is.
+const BUSY_AFTER: Duration = Duration::from_secs(1);
+/// Schedule lag that 1 % of an open load's operations may exceed. A later one is allowed where it is at most
+/// [`SCHEDULE_LAG_SHARE_MAX`] of what 1 % of the responses take.
+const SCHEDULE_LAG_MAX: Duration = Duration::from_millis(1);
+/// See [`SCHEDULE_LAG_MAX`].
+const SCHEDULE_LAG_SHARE_MAX: f64 = 0.1;
+
+/// A thread of the generator may stand still for this share of the window, counted from
+/// [`STALL_MIN`](crate::measurement::STALL_MIN) on: more than one in a thousand operations met it
+/// above that, and the p99.9 is the generator's.
+const STALLED_SHARE_MAX: f64 = 0.001;
+/// A CPU limit may hold the generator back for this share of the window; the kernel does so for tens of milliseconds at a
+/// time.
+const THROTTLED_SHARE_MAX: f64 = 0.001;
+/// Answers may wait behind others in the generator for this share of the median response time before a
+/// median below [`LAG_MATTERS_BELOW`] is said to be the generator's, too.
+pub const LAG_SHARE_MAX: f64 = 0.1;
+/// See [`LAG_SHARE_MAX`].
+pub const LAG_MATTERS_BELOW: Duration = Duration::from_millis(1);
+/// Failures at a node without a success that show that it served no client.
+const NODE_ERRORS_MIN: u64 = 3;
+
+/// Returns why a load says more of the generator than of the server; empty when it does not.
+pub(crate) fn generator_limits(measurement: &Measurement) -> Vec<String> {
+    let limits =
+        [generator_busy, generator_throttled, schedule_lagged, generator_stalled, answers_waited];
+    limits.into_iter().filter_map(|limit| limit(measurement)).collect()
+}
+
+/// Returns whether the generator's busiest thread was at its limit.
+pub(crate) fn generator_busy(measurement: &Measurement) -> Option<String> {
+    let busy = measurement.generator_busiest > BUSIEST_MAX && measurement.window >= BUSY_AFTER;
+    busy.then(|| {
+        format!(
+            "the generator's busiest thread used {} % of its CPU: the server might do more, or \
+             answer sooner",
+            figure_text(measurement.generator_busiest * 100.0)
+        )
+    })
+}
+
+/// Returns whether a CPU limit held the generator back for long enough to be seen in the percentiles.
+pub(crate) fn generator_throttled(measurement: &Measurement) -> Option<String> {
+    let share = measurement.generator_throttled.as_secs_f64() / measurement.window.as_secs_f64();
+    (share > THROTTLED_SHARE_MAX).then(|| {
+        format!(
+            "a CPU limit held the generator back for {} of {}: give it more CPU (`cpu.max` of its cgroup, `limits.cpu` of \
+             its pod)",
+            latency_text(measurement.generator_throttled),
+            latency_text(measurement.window)
+        )
+    })
+}
+
+/// Returns whether an open load's schedule was not kept though clients were free; never of a closed load,
+/// which has no schedule to fall behind.
+pub(crate) fn schedule_lagged(measurement: &Measurement) -> Option<String> {
+    let schedule_lag = measurement.schedule_lag.quantile(0.99)?;
+    let response = measurement.total().response.quantile(0.99).unwrap_or_default();
+    (schedule_lag > SCHEDULE_LAG_MAX.max(response.mul_f64(SCHEDULE_LAG_SHARE_MAX))).then(|| {
+        format!(
+            "the generator could not keep the schedule: 1 % of operations went out {} late or \
+             later though a client was free",
+            latency_text(schedule_lag)
+        )
+    })
+}
+
+/// Returns whether a thread of the generator stood still for long enough to be seen in the percentiles.
+pub(crate) fn generator_stalled(measurement: &Measurement) -> Option<String> {
+    let (thread, stalled) = measurement.most_stalled()?;
+    let of_thread = || measurement.stalls.iter().filter(|stall| stall.thread == thread);
+    let longest = of_thread().max_by(|a, b| a.seconds.total_cmp(&b.seconds))?;
+    (stalled.as_secs_f64() > measurement.window.as_secs_f64() * STALLED_SHARE_MAX).then(|| {
+        let length = Duration::try_from_secs_f64(longest.seconds).unwrap_or_default();
+        let from = Duration::try_from_secs_f64(longest.from).unwrap_or_default();
+        let more = match of_thread().count() - 1 {
+            0 => String::new(),
+            more => format!(" (and {} more of at least 100 ms)", count_text(more as u64)),
+        };
+        format!(
+            "the generator stood still for {}, from {} on{more}: what was due or answered meanwhile \
+             waited for it and not for the server",
+            latency_text(length),
+            latency_text(from)
+        )
+    })
+}
+
+/// Returns whether answers to an open load waited in the generator, behind others, for a good part of their
+/// time. Of a closed load latencies follow from the number of clients, and are not what it asks for.
+pub(crate) fn answers_waited(measurement: &Measurement) -> Option<String> {
+    if measurement.schedule_lag.is_empty() {
+        return None;
+    }
+    let lag = measurement.receive_lag.quantile(0.99)?;
+    let response = measurement.total().response.quantile(0.99).unwrap_or_default();
+    (lag > SCHEDULE_LAG_MAX.max(response.mul_f64(SCHEDULE_LAG_SHARE_MAX))).then(|| {
+        format!(
+            "1 % of answers that had arrived waited {} or longer until the generator read them",
+            latency_text(lag)
+        )
+    })
+}
+
+/// Returns which share of a median response time below a millisecond 1 % of answers waited in the generator,
+/// behind others; `None` where that is no more than [`LAG_SHARE_MAX`], or the median is longer.
+pub fn lag_share(measurement: &Measurement) -> Option<f64> {
+    let lag = measurement.receive_lag.quantile(0.99)?;
+    let median = measurement.total().response.quantile(0.5)?;
+    let share = lag.as_secs_f64() / median.as_secs_f64().max(f64::MIN_POSITIVE);
+    (median < LAG_MATTERS_BELOW && share > LAG_SHARE_MAX).then_some(share)
+}
+
+/// Returns why latencies below a millisecond are partly the generator's; `None` where they are the server's,
+/// or longer. It makes no trial invalid: throughput and longer latencies stand.
+pub fn lag_in_latencies(measurement: &Measurement) -> Option<String> {
+    let (share, lag) = (lag_share(measurement)?, measurement.receive_lag.quantile(0.99)?);
+    Some(format!(
+        "1 % of answers waited {} or longer behind others until the generator read them, {} % of the \
+         median response time: differences of so much below 1 ms say nothing of the server",
+        latency_text(lag),
+        figure_text(share * 100.0)
+    ))
+}
+
+/// Returns that nothing succeeded from some moment on until the load's end, where that is so.
+pub fn gave_out(measurement: &Measurement) -> Option<String> {
+    let from = measurement.gave_out()?;
+    let window = measurement.window.as_secs_f64();
+    Some(format!("nothing succeeded from {from:.1} s on, of {window:.1} s"))
+}
+
+/// Returns why the figures describe some of the clients alone; `None` if every client and node was served.
+///
+/// The clients that are served have a system for themselves, and are served quickly.
+pub fn unserved(measurement: &Measurement) -> Option<String> {
+    let Measurement { unserved_clients, clients_with_work, clients_without_success, .. } =
+        *measurement;
+    let nodes = &measurement.targets;
+    let failing = nodes.iter().find(|node| node.verified == 0 && node.errors >= NODE_ERRORS_MIN);
+    if let Some(node) = failing.filter(|_| nodes.iter().any(|node| node.verified > 0)) {
+        return Some(format!(
+            "no operation at {} succeeded ({} failed): the figures describe the other nodes",
+            node.node,
+            count_text(node.errors)
+        ));
+    }
+    // Records before format 3 do not have the number of clients that had work.
+    let of = match clients_with_work {
+        0 => String::new(),
+        all => format!(" of {}", count_text(all)),
+    };
+    if unserved_clients > 0 {
+        return Some(format!(
+            "{}{of} clients had only failures: the figures describe the other clients",
+            count_text(unserved_clients)
+        ));
+    }
+    (clients_without_success * 2 > clients_with_work).then(|| {
+        format!(
+            "{} of {} clients completed nothing within the window of {}: load for longer, or with fewer clients",
+            count_text(clients_without_success),
+            count_text(clients_with_work),
+            latency_text(measurement.window)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::histogram::Latencies;
+    use crate::measurement::{GeneratorStall, OperationFigures};
+
+    /// An open load of ten seconds whose operations went out `schedule_lag` late and took `response`.
+    fn measured(busiest: f64, schedule_lag_us: u64, response_us: u64) -> Measurement {
+        let of = |us| {
+            let mut latencies = Latencies::default();
+            latencies.record_many(Duration::from_micros(us), 100);
+            latencies
+        };
+        let figures = OperationFigures { response: of(response_us), ..OperationFigures::default() };
+        Measurement {
+            window: Duration::from_secs(10),
+            generator_busiest: busiest,
+            schedule_lag: of(schedule_lag_us),
+            operations: [("get".to_owned(), figures)].into(),
+            ..Measurement::default()
+        }
+    }
+
+    fn check(measurement: &Measurement, expected: &[&str]) {
+        let reasons = generator_limits(measurement);
+        assert_eq!(reasons.len(), expected.len(), "{reasons:?}");
+        for (reason, expected) in reasons.iter().zip(expected) {
+            assert!(reason.contains(expected), "{reason}");
+        }
+    }
+
+    #[test]
+    fn a_generator_without_room_is_told_from_one_with() {
+        check(&measured(0.9, 10, 100), &[]);
+        check(&measured(0.91, 10, 100), &["91.0 % of its CPU"]);
+        let short = Measurement { window: Duration::from_millis(900), ..measured(1.0, 10, 100) };
+        check(&short, &[]);
+    }
+
+    #[test]
+    fn a_schedule_that_was_not_kept_is_told_when_it_matters() {
+        check(&measured(0.1, 990, 1_000), &[]);
+        check(&measured(0.1, 1_100, 2_000), &["could not keep the schedule"]);
+        check(&measured(0.1, 1_100, 20_000), &[]);
+        check(&measured(0.95, 5_000, 20_000), &["95.0 %", "could not keep the schedule"]);
+    }
+
+    #[test]
+    fn a_generator_that_stood_still_is_told_whatever_the_load() {
+        let stall = |thread, seconds| GeneratorStall { thread, from: 3.2, seconds };
+        let stalled = |seconds, stalls: &[GeneratorStall]| Measurement {
+            window: Duration::from_secs(seconds),
+            schedule_lag: Latencies::default(),
+            stalls: stalls.to_vec(),
+            ..measured(0.1, 10, 1_000)
+        };
+        let why = "the generator stood still for 150 ms, from 3.20 s on";
+        check(&stalled(10, &[stall(0, 0.15)]), &[why]);
+        check(&stalled(160, &[stall(0, 0.15)]), &[]);
+        check(&stalled(160, &[stall(0, 0.1), stall(1, 0.1)]), &[]);
+        check(&stalled(160, &[stall(1, 0.1), stall(1, 0.1)]), &["(and 1 more of at least 100 ms)"]);
+    }
+
+    #[test]
+    fn answers_that_waited_in_the_generator_are_told_when_it_matters() {
+        let lagged = |lag_us, response_us| {
+            let mut of = measured(0.1, 10, response_us);
+            of.receive_lag.record_many(Duration::from_micros(lag_us), 100);
+            of
+        };
+        check(&lagged(990, 1_000), &[]);
+        check(&lagged(1_100, 2_000), &["answers that had arrived waited 1.1"]);
+        check(&lagged(1_100, 20_000), &[]);
+        check(&Measurement { schedule_lag: Latencies::default(), ..lagged(1_100, 2_000) }, &[]);
+        let note = |lag_us, response_us| lag_in_latencies(&lagged(lag_us, response_us));
+        assert_eq!(note(40, 500), None);
+        assert_eq!(note(400, 1_100), None);
+        let why = note(60, 500).expect("12 % of half a millisecond");
+        assert!(why.contains("12.0 % of the median response time"), "{why}");
+    }
+}
