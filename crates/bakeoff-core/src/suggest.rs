@@ -15,7 +15,10 @@ pub fn suggest<'w>(written: &str, known: impl Iterator<Item = &'w str>, otherwis
 }
 
 /// Returns the word that was probably meant: a third of its letters may be wrong, or words of its own may follow it.
-fn nearest<'w>(written: &str, known: impl Iterator<Item = &'w str> + Clone) -> Option<&'w str> {
+pub(crate) fn nearest<'w>(
+    written: &str,
+    known: impl Iterator<Item = &'w str> + Clone,
+) -> Option<&'w str> {
     if written.len() > 60 {
         return None;
     }

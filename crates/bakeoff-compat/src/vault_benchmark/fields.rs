@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
-use bakeoff_core::study::{DiagnosticSink, PlacedEntry, PlacedNode, PlacedValue as Value};
+use bakeoff_core::study::{DiagnosticSink, PlacedEntry, PlacedNode, PlacedValue as Value, suggest};
 use bakeoff_core::units::shown;
 use serde_json::Value as Json;
 
@@ -276,8 +276,8 @@ impl Known {
         let asked = self.asked.borrow();
         let unknown = |name: &str, at: &Range<usize>, noun: &str| {
             if !asked.contains(&name) {
-                let known = (asked.iter().copied(), "known options:");
-                shared.sink().unknown(at, noun, (name, &self.name), known);
+                let hint = suggest(name, asked.iter().copied(), "known options:");
+                shared.sink().unknown(at, noun, name, &self.name, hint);
             }
         };
         for attribute in &self.attributes {

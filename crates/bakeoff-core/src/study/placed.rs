@@ -9,7 +9,6 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::diagnostic::{Diagnostic, Diagnostics, Place};
-use crate::suggest::suggest;
 use crate::units::shown;
 
 /// More diagnostics than this are not worth reading.
@@ -170,17 +169,10 @@ impl<'a> DiagnosticSink<'a> {
         Place::locate(&self.file, &self.text, at)
     }
 
-    /// Reports a name that nobody knows; `inside` is what has it, `noun` what such a name is.
-    pub fn unknown<'w>(
-        &mut self,
-        at: &At,
-        noun: &str,
-        (name, inside): (&str, &str),
-        (known, hint): (impl Iterator<Item = &'w str>, &str),
-    ) {
+    /// Reports an unknown name: ``unknown field `name` in load `l` ``. An empty `inside` is left out.
+    pub fn unknown(&mut self, at: &At, noun: &str, name: &str, inside: &str, hint: String) {
         let inside = if inside.is_empty() { String::new() } else { format!(" in {inside}") };
-        let what = format!("unknown {noun} `{}`{inside}", shown(name));
-        self.hint(at, what, suggest(name, known, hint));
+        self.hint(at, format!("unknown {noun} `{}`{inside}", shown(name)), hint);
     }
 
     /// Reports a value that is not as wanted. `seen` says what stands there instead.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::fields::{Field, Form, Given, NAME_PATTERN, NAMES_MAX, Table};
 use super::tree::{At, DiagnosticSink, Entry, Node, Value};
-use crate::suggest::{list, suggest};
+use crate::suggest::{list, nearest, suggest};
 use crate::units::{self, ByteCount, Unreadable, shown};
 
 /// A mapping whose fields are those of a table.
@@ -47,8 +47,8 @@ impl<'a> Fields<'a> {
             let known = sink.is_full() || table.fields.iter().any(|field| field.name == entry.key);
             if !known {
                 let known = || table.fields.iter().map(|field| field.name);
-                let hint = (known(), "known fields:");
-                sink.unknown(&entry.key_at, "field", (&entry.key, &what), hint);
+                let hint = suggest(&entry.key, known(), "known fields:");
+                sink.unknown(&entry.key_at, "field", &entry.key, &what, hint);
                 meant.extend(nearest(&entry.key, known()));
             }
         }

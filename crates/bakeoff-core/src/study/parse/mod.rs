@@ -91,7 +91,8 @@ fn study(
     let description = top.text(sink, "description");
     let systems = systems::read(sink, &top, scope);
     let loads = loads::read(sink, &top, &systems);
-    let workloads = workloads::read(sink, &top, (&systems, &loads), scope);
+    let known = workloads::Known { systems: &systems, loads: &loads, scope };
+    let workloads = workloads::read(sink, &top, known);
     let clusters = top.word(sink, "clusters", Clusters::ALL);
     combine::check(sink, &systems, &workloads, &loads, clusters);
     let trials = top.whole(sink, "trials");

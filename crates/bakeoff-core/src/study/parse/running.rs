@@ -222,8 +222,8 @@ pub(super) fn credentials(
     }
     let credentials = Credentials {
         user: given.text(sink, "user"),
-        password: source(sink, &given, ("password", "password-file"), scope),
-        token: source(sink, &given, ("token", "token-file"), scope),
+        password: source(sink, &given, "password", "password-file", scope),
+        token: source(sink, &given, "token", "token-file", scope),
     };
     let kind = kind?;
     let token = ["token", "token-file"].into_iter().find(|name| given.gives(name));
@@ -252,11 +252,12 @@ pub(super) fn credentials(
     Some(credentials)
 }
 
-/// Reads where one secret comes from: a variable, or a file.
+/// Reads where one secret comes from: the field of an environment variable, or that of a file.
 fn source(
     sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
-    (variable, file): (&str, &str),
+    variable: &str,
+    file: &str,
     scope: Scope<'_>,
 ) -> Option<SecretSource> {
     if fields.gives(variable) && fields.gives(file) {

@@ -18,6 +18,9 @@ use crate::units::shown;
 /// The most keys that a `scan` asks for.
 const SCAN_MAX: u32 = 10_000;
 
+/// Operations and their weights.
+type Mix = BTreeMap<Operation, u32>;
+
 /// A workload as far as it could be read, and its places.
 pub(super) struct ReadWorkload {
     pub(super) name: String,
@@ -42,131 +45,191 @@ pub(super) struct ReadWorkload {
 }
 
 impl ReadWorkload {
+    /// Returns the workload before its fields are read: each place is that of its name, and it has all loads.
+    fn unread(entry: &Entry, loads: &[ReadLoad]) -> Self {
+        let at = &entry.key_at;
+        Self {
+            name: entry.key.clone(),
+            mix_at: BTreeMap::new(),
+            reads: None,
+            reads_at: at.clone(),
+            says_reads: false,
+            value_size: None,
+            value_size_at: at.clone(),
+            key_size_at: at.clone(),
+            order_at: at.clone(),
+            with: Vec::new(),
+            systems: Vec::new(),
+            loads: loads.iter().map(|load| load.name.clone()).collect(),
+            workload: None,
+        }
+    }
+
     /// Returns whether a system is put to this work.
     pub(super) fn is_done_by(&self, system: &ReadSystem<'_>) -> bool {
         self.systems.is_empty() || self.systems.contains(&system.name)
     }
 }
 
+/// The rest of a study, to which a workload refers by name.
+#[derive(Clone, Copy)]
+pub(super) struct Known<'a> {
+    pub(super) systems: &'a [ReadSystem<'a>],
+    pub(super) loads: &'a [ReadLoad],
+    pub(super) scope: Scope<'a>,
+}
+
 pub(super) fn read(
     sink: &mut DiagnosticSink<'_>,
     top: &Fields<'_>,
-    known: (&[ReadSystem<'_>], &[ReadLoad]),
-    scope: Scope<'_>,
+    known: Known<'_>,
 ) -> Vec<ReadWorkload> {
     let entries = top.named(sink, "workloads", "workload");
-    entries.into_iter().map(|entry| workload(sink, entry, known, scope)).collect()
+    entries.into_iter().map(|entry| workload(sink, entry, known)).collect()
 }
 
-fn workload(
-    sink: &mut DiagnosticSink<'_>,
-    entry: &Entry,
-    (systems, loads): (&[ReadSystem<'_>], &[ReadLoad]),
-    scope: Scope<'_>,
-) -> ReadWorkload {
-    let name = entry.key.clone();
-    let what = format!("workload `{}`", shown(&name));
-    let at = entry.key_at.clone();
-    let mut read = ReadWorkload {
-        name: name.clone(),
-        mix_at: BTreeMap::new(),
-        reads: None,
-        reads_at: at.clone(),
-        says_reads: false,
-        value_size: None,
-        value_size_at: at.clone(),
-        key_size_at: at.clone(),
-        order_at: at,
-        with: Vec::new(),
-        systems: Vec::new(),
-        loads: loads.iter().map(|load| load.name.clone()).collect(),
-        workload: None,
-    };
-    let Some(fields) = Fields::open(sink, &fields::WORKLOAD, what, &entry.key_at, &entry.node)
-    else {
-        return read;
-    };
-    let mix = mix(sink, &fields, &mut read);
-    let keys = match fields.node("keys") {
-        None => no_keys(sink, &fields, mix.as_ref()),
-        Some(_) => fields.table(sink, "keys").and_then(|keys| {
-            read.key_size_at = keys.value_at("size").clone();
-            read.order_at = keys.value_at("order").clone();
-            keyed::keys(sink, &keys, mix.as_ref(), &name)
-        }),
-    };
-    let values = match fields.node("values") {
-        None => Some(Fields::absent(&fields::VALUES)),
-        Some(_) => fields.table(sink, "values"),
-    };
-    let value_sizes = values.and_then(|values| {
-        read.value_size_at = values.value_at("size").clone();
-        keyed::value_sizes(sink, &values, scope)
-    });
-    let with = with(sink, &fields, &mut read);
-    let reads = fields.word(sink, "reads", ReadConsistency::ALL);
-    read.reads = reads;
-    read.says_reads = fields.gives("reads");
-    read.value_size = value_sizes.as_ref().map(ValueSizes::most);
-    read.reads_at = fields.value_at("reads").clone();
-    let needs_keys = |mix: &BTreeMap<Operation, u32>| {
-        mix.keys().any(|operation| operation.reads() || *operation == Operation::Delete)
-    };
-    let fill = match fields.node("fill") {
-        Some(_) => fields.flag(sink, "fill"),
-        None => mix.as_ref().map(needs_keys),
-    };
-    if let (Some(mix), Some(false), Some(keys)) = (&mix, fill, &keys)
-        && mix.contains_key(&Operation::Get)
-    {
-        let hint = "leave `fill` out, and all keys are written before the load begins";
-        if !mix.contains_key(&Operation::Put) {
-            let what = format!("{} reads keys that nobody writes", fields.what);
-            sink.hint(fields.value_at("fill"), what, hint);
-        } else if keys.order == KeyOrder::Unique {
-            let what = format!("{} gets each key once, and never one that it has put", fields.what);
-            sink.hint(fields.value_at("fill"), what, hint);
-        }
+fn workload(sink: &mut DiagnosticSink<'_>, entry: &Entry, known: Known<'_>) -> ReadWorkload {
+    let mut read = ReadWorkload::unread(entry, known.loads);
+    let what = format!("workload `{}`", shown(&entry.key));
+    if let Some(fields) = Fields::open(sink, &fields::WORKLOAD, what, &entry.key_at, &entry.node) {
+        read.workload = whole_workload(sink, &fields, known, &mut read);
     }
-    let request = request::read(sink, &fields, mix.as_ref(), scope);
-    let known = loads.iter().map(|load| load.name.as_str());
-    let named = match fields.node("loads") {
-        None => Some(known.map(str::to_owned).collect()),
-        Some(_) => chosen(sink, &fields, "load", known),
-    };
-    if let Some(named) = &named {
-        read.loads.clone_from(named);
-    }
-    let systems = match fields.node("systems") {
-        None => Some(Vec::new()),
-        Some(_) => {
-            let known = systems.iter().map(|system| system.name.as_str());
-            chosen(sink, &fields, "system", known)
-        }
-    };
-    read.systems = systems.clone().unwrap_or_default();
-    read.workload = (|| {
-        Some(Workload {
-            name,
-            payload: payload(mix.as_ref()?, value_sizes, request)?,
-            mix: mix?,
-            keys: keys?,
-            with: with?,
-            reads: reads?,
-            fill: fill?,
-            loads: named?,
-            systems: systems?,
-        })
-    })();
     read
 }
 
-/// The keys of a workload that says nothing of them: one, where nothing is stored under keys.
-fn no_keys(
+/// Reads every field before it needs one, so that one look at a study finds all that is wrong with it.
+fn whole_workload(
     sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
-    mix: Option<&BTreeMap<Operation, u32>>,
+    known: Known<'_>,
+    read: &mut ReadWorkload,
+) -> Option<Workload> {
+    let mix = mix(sink, fields, read);
+    let keys = keys(sink, fields, mix.as_ref(), read);
+    let value_sizes = value_sizes(sink, fields, known.scope, read);
+    let with = with(sink, fields, read);
+    let reads = reads(sink, fields, read);
+    let fill = fill(sink, fields, mix.as_ref());
+    if let (Some(mix), Some(false), Some(keys)) = (&mix, fill, &keys) {
+        report_gets_of_missing_keys(sink, fields, mix, keys);
+    }
+    let request = request::read(sink, fields, mix.as_ref(), known.scope);
+    let loads = loads(sink, fields, known.loads, read);
+    let systems = systems(sink, fields, known.systems, read);
+    Some(Workload {
+        name: read.name.clone(),
+        payload: payload(mix.as_ref()?, value_sizes, request)?,
+        mix: mix?,
+        keys: keys?,
+        with: with?,
+        reads: reads?,
+        fill: fill?,
+        loads: loads?,
+        systems: systems?,
+    })
+}
+
+fn keys(
+    sink: &mut DiagnosticSink<'_>,
+    fields: &Fields<'_>,
+    mix: Option<&Mix>,
+    read: &mut ReadWorkload,
 ) -> Option<Keys> {
+    if fields.node("keys").is_none() {
+        return no_keys(sink, fields, mix);
+    }
+    let keys = fields.table(sink, "keys")?;
+    read.key_size_at = keys.value_at("size").clone();
+    read.order_at = keys.value_at("order").clone();
+    keyed::keys(sink, &keys, mix, &read.name)
+}
+
+fn value_sizes(
+    sink: &mut DiagnosticSink<'_>,
+    fields: &Fields<'_>,
+    scope: Scope<'_>,
+    read: &mut ReadWorkload,
+) -> Option<ValueSizes> {
+    let values = match fields.node("values") {
+        None => Fields::absent(&fields::VALUES),
+        Some(_) => fields.table(sink, "values")?,
+    };
+    read.value_size_at = values.value_at("size").clone();
+    let sizes = keyed::value_sizes(sink, &values, scope);
+    read.value_size = sizes.as_ref().map(ValueSizes::most);
+    sizes
+}
+
+fn reads(
+    sink: &mut DiagnosticSink<'_>,
+    fields: &Fields<'_>,
+    read: &mut ReadWorkload,
+) -> Option<ReadConsistency> {
+    read.reads = fields.word(sink, "reads", ReadConsistency::ALL);
+    read.reads_at = fields.value_at("reads").clone();
+    read.says_reads = fields.gives("reads");
+    read.reads
+}
+
+/// Reads `fill`. By default all keys are written first if an operation reads or deletes one.
+fn fill(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>, mix: Option<&Mix>) -> Option<bool> {
+    let needs_keys = |operation: &Operation| operation.reads() || *operation == Operation::Delete;
+    match fields.node("fill") {
+        Some(_) => fields.flag(sink, "fill"),
+        None => mix.map(|mix| mix.keys().any(needs_keys)),
+    }
+}
+
+/// Reports gets that would find nothing, in a workload that does not fill its keys first.
+fn report_gets_of_missing_keys(
+    sink: &mut DiagnosticSink<'_>,
+    fields: &Fields<'_>,
+    mix: &Mix,
+    keys: &Keys,
+) {
+    if !mix.contains_key(&Operation::Get) {
+        return;
+    }
+    let what = match mix.contains_key(&Operation::Put) {
+        false => format!("{} reads keys that nobody writes", fields.what),
+        true if keys.order == KeyOrder::Unique => {
+            format!("{} gets each key once, and never one that it has put", fields.what)
+        }
+        true => return,
+    };
+    let hint = "leave `fill` out, and all keys are written before the load begins";
+    sink.hint(fields.value_at("fill"), what, hint);
+}
+
+/// Reads the names of the loads that the workload is put under; all by default.
+fn loads(
+    sink: &mut DiagnosticSink<'_>,
+    fields: &Fields<'_>,
+    known: &[ReadLoad],
+    read: &mut ReadWorkload,
+) -> Option<Vec<String>> {
+    if fields.node("loads").is_some() {
+        read.loads = chosen(sink, fields, "load", known.iter().map(|load| load.name.as_str()))?;
+    }
+    Some(read.loads.clone())
+}
+
+/// Reads the names of the systems that do this work. None by default, which stands for all.
+fn systems(
+    sink: &mut DiagnosticSink<'_>,
+    fields: &Fields<'_>,
+    known: &[ReadSystem<'_>],
+    read: &mut ReadWorkload,
+) -> Option<Vec<String>> {
+    if fields.node("systems").is_some() {
+        let names = known.iter().map(|system| system.name.as_str());
+        read.systems = chosen(sink, fields, "system", names)?;
+    }
+    Some(read.systems.clone())
+}
+
+/// Returns the keys of a workload without `keys`: one, if it stores nothing under keys.
+fn no_keys(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>, mix: Option<&Mix>) -> Option<Keys> {
     let keyed = |operation: &Operation| operation.is_stored();
     if mix?.keys().any(keyed) {
         let what = format!("{} has no `keys`", fields.what);
@@ -203,11 +266,7 @@ fn with(
     texts.collect()
 }
 
-fn mix(
-    sink: &mut DiagnosticSink<'_>,
-    fields: &Fields<'_>,
-    read: &mut ReadWorkload,
-) -> Option<BTreeMap<Operation, u32>> {
+fn mix(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>, read: &mut ReadWorkload) -> Option<Mix> {
     let entries = fields.entries(sink, "mix")?;
     let mut mix = BTreeMap::new();
     let mut sound = true;
@@ -251,7 +310,7 @@ fn weight(sink: &mut DiagnosticSink<'_>, entry: &Entry) -> Option<u64> {
 
 /// Returns what the operations of a mix send: the request where one of them asks for it, else values.
 fn payload(
-    mix: &BTreeMap<Operation, u32>,
+    mix: &Mix,
     value_sizes: Option<ValueSizes>,
     request: Option<HttpRequest>,
 ) -> Option<Payload> {

@@ -1,8 +1,8 @@
 //! Systems that cannot be.
 
 use super::check;
-use crate::suggest::list;
 use crate::study::testing::kinds;
+use crate::suggest::list;
 
 #[test]
 fn an_unknown_kind_is_refused() {
