@@ -26,7 +26,7 @@ use super::{
 use crate::derive::comparison::Comparison;
 use crate::derive::conditions::lesser_guarantees;
 use crate::derive::durability;
-use crate::derive::judgement::{better, clients, subjects};
+use crate::derive::judgement::{self, better, clients, subjects};
 use crate::derive::leader::deciding;
 use crate::model::contender::Contender;
 use crate::model::quantity::Quantity;
@@ -288,7 +288,8 @@ fn changes(
     asked.dedup();
     let mut changes = Vec::new();
     let stages = of.load.clients.len();
-    for (quantity, stage) in asked.iter().flat_map(|&quantity| subjects(quantity, stages)) {
+    let subjects = asked.iter().flat_map(|&quantity| subjects(quantity, stages));
+    for judgement::Subject { quantity, stage } in subjects {
         let scale = scale(quantity);
         let subject = Subject { quantity, stage, scale };
         let mixed = (of.is_split() && quantity.mixes_halves()).then_some(NotJudged::MixesHalves);

@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use crate::derive::conditions::lesser_guarantees;
 use crate::derive::durability;
-use crate::derive::judgement::{JUDGED, clients, label, subjects};
+use crate::derive::judgement::{self, JUDGED, clients, label, subjects};
 use crate::derive::nodes;
 use crate::model::contender::Contender;
 use crate::model::contest::Contest;
@@ -204,7 +204,7 @@ impl Section {
             quantities.retain(|one| asked.contains(one) || !split || !one.mixes_halves());
             let stages = base_load.clients.len().max(new_load.clients.len());
             let subjects = quantities.into_iter().flat_map(|quantity| subjects(quantity, stages));
-            for (quantity, stage) in subjects {
+            for judgement::Subject { quantity, stage } in subjects {
                 let (base, new) =
                     (theirs.summary_of(quantity, stage), ours.summary_of(quantity, stage));
                 if base.trials == 0 && new.trials == 0 && !asked.contains(&quantity) {

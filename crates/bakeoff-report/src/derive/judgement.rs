@@ -11,26 +11,26 @@
 //! rate was looked for each system has figures of its own one, so response times are not compared.
 //! Systems that are left out of the ranking are not in it.
 //!
-//! Not here: the statistics (`stats::judge`), tables of it (`tables`).
+//! Not here: one pair under one figure (`pair`), the statistics (`stats::judge`), tables of it (`tables`).
 
+mod pair;
 mod words;
 
-use bakeoff_core::check::{Cause, LAG_MATTERS_BELOW};
 use bakeoff_core::read_write_split::Side;
-use bakeoff_core::stats::judge::{self, Correction, Finding, Question, Scale, TestResult, Trials};
-use bakeoff_core::stats::rounds::{Better, Rounds, Withheld, Yield, medians};
+use bakeoff_core::stats::judge::{self, Correction, TestResult};
+use bakeoff_core::stats::rounds::{Better, Withheld};
 use bakeoff_core::stats::{Comparing, Figure, NotCompared};
 use bakeoff_core::study::Load;
 use bakeoff_core::units::plural;
 use bakeoff_core::workload::mix64;
 
-use crate::derive::conditions::{self, Condition};
-use crate::derive::nodes;
+use crate::derive::conditions::Condition;
 use crate::derive::not_comparable::NotComparable;
 use crate::model::contender::Contender;
 use crate::model::contest::Contest;
 use crate::model::quantity::{Point, Quantity};
-use crate::model::trial::TrialFigures;
+
+use pair::Pair;
 
 /// Quantities that are judged, the leading one first where it leads.
 pub(crate) const JUDGED: [Quantity; 10] = [
@@ -157,125 +157,29 @@ pub(crate) enum JudgedAs {
 }
 
 impl Judgement {
-    /// Every pair of those that take part, under each judged quantity that any of them has.
+    /// Judges every pair of systems by every figure that any of them has, as one family.
     pub(crate) fn all(
         contenders: &[&Contender],
         led_by: LedBy,
-        of: &Contest,
+        contest: &Contest,
         seed: u64,
     ) -> Vec<Self> {
-        let load = &of.load;
-        // Operations were due at one rate, whether or not a system kept up.
-        let open = load.arrivals.rate().is_some() && load.find.is_none();
-        let mut judgements = Vec::new();
-        let (mut questions, mut all_rounds) = (Vec::new(), Vec::new());
-        let kept_up = matches!(led_by, LedBy::Response(_) | LedBy::HalvesResponse);
-        let known = |quantity: &Quantity| {
-            led_by.takes(*quantity)
-                && contenders.iter().any(|one| one.shown(*quantity) != Figure::Absent)
-        };
-        let stages = load.clients.len();
-        let all = JUDGED.into_iter().filter(known).flat_map(|quantity| subjects(quantity, stages));
-        let mut subjects: Vec<(Quantity, Option<usize>)> = Vec::new();
-        for (quantity, stage) in all {
-            let quantity = match quantity {
-                Quantity::Response(Point::P99) => Quantity::Response(of.tail(stage)),
-                other => other,
-            };
-            // The highest percentile may be the median, which is judged already.
-            if !subjects.contains(&(quantity, stage)) {
-                subjects.push((quantity, stage));
-            }
-        }
-        for (quantity, stage) in subjects {
-            let leads = led_by.leads(quantity) && stage.is_none();
+        let (mut pairs, mut questions) = (Vec::new(), Vec::new());
+        for subject in judged_subjects(contenders, led_by, contest) {
             for (place, a) in contenders.iter().enumerate() {
                 for b in &contenders[place + 1..] {
-                    let refused = match quantity {
-                        _ if stage.is_some_and(|stage| differ(load, a, b, stage).is_some()) => {
-                            stage.and_then(|stage| differ(load, a, b, stage))
-                        }
-                        Quantity::ThroughputMean | Quantity::ThroughputOf(_) if kept_up => {
-                            Some(NotComparable::BothKeptUp)
-                        }
-                        Quantity::Response(_) | Quantity::ResponseOf(..) if open => behind(a, b),
-                        Quantity::CpuPerOperation | Quantity::MemorySum => {
-                            let memory = nodes::other_memory(quantity, a, b);
-                            nodes::of_other_things(a, b).or(memory.map(NotComparable::OtherMemory))
-                        }
-                        _ => None,
-                    };
-                    let (rounds, not_comparable) = match rounds(a, b, quantity, stage) {
-                        Ok(rounds) => (rounds, None),
-                        Err(why) => (Rounds::default(), Some(why)),
-                    };
-                    let pairs = rounds.valid();
-                    let count = pairs.len();
-                    let medians = match medians(&pairs) {
-                        Some((a, b)) => (Figure::Value(a), Figure::Value(b)),
-                        None => (a.shown_of(quantity, stage), b.shown_of(quantity, stage)),
-                    };
-                    let why = refused.or(not_comparable);
-                    // What is not judged is no part of the family: it has no trials there.
-                    let trials = if why.is_some() { Vec::new() } else { pairs };
-                    let trials = Trials::ByRound(trials);
-                    // Each draws for itself, whatever others there are.
-                    let bootstrap =
-                        trials.bootstrap(Scale::Ratio, mix64(seed ^ judgements.len() as u64));
-                    questions.push(Question { trials, leading: leads, scale: Scale::Ratio });
-                    let worst = rounds.any_failed().then(|| rounds.worst_medians(better(quantity)));
-                    all_rounds.push(rounds);
-                    judgements.push(Self {
-                        a: a.system.clone(),
-                        b: b.system.clone(),
-                        quantity,
-                        stage,
-                        clients: stage.map_or(0, |stage| clients(load, a, stage)),
-                        leading: leads,
-                        medians,
-                        rounds: count,
-                        family: 0,
-                        answer: None,
-                        bootstrap,
-                        worst: worst.flatten(),
-                        in_report: None,
-                        verdict: why.map_or(JudgedAs::TooFew, JudgedAs::NotJudged),
-                        load: of.load_text(),
-                        conditions: Vec::new(),
-                    });
+                    // Each pair draws for itself, whatever other pairs there are.
+                    let seed = mix64(seed ^ pairs.len() as u64);
+                    let (pair, question) = Pair::new(a, b, subject, led_by, contest, seed);
+                    pairs.push(pair);
+                    questions.push(question);
                 }
             }
         }
         let answers = judge::judge(&questions, Correction::Steps);
         let family = answers.iter().flatten().count();
-        for ((judgement, answer), rounds) in judgements.iter_mut().zip(answers).zip(all_rounds) {
-            judgement.family = family;
-            let Some(answer) = answer else { continue };
-            let better = better(judgement.quantity);
-            judgement.verdict =
-                match (rounds.withheld(&answer, Scale::Ratio, better), answer.finding) {
-                    (Some(why), finding) => {
-                        JudgedAs::Withheld { higher: finding == Finding::Higher, why }
-                    }
-                    (None, Finding::Higher) => JudgedAs::Higher,
-                    (None, Finding::Lower) => JudgedAs::Lower,
-                    (None, Finding::NoneShown { min_detectable }) => {
-                        JudgedAs::NoneShown { min_detectable }
-                    }
-                };
-            judgement.answer = Some(answer);
-            let named = |name: &str| contenders.iter().find(|one| one.system == name);
-            let (Some(a), Some(b)) = (named(&judgement.a), named(&judgement.b)) else { continue };
-            if judgement.claims() && judgement.is_below_lag(a, b) {
-                judgement.verdict = JudgedAs::BelowLag;
-            }
-            judgement.conditions = match judgement.winner() {
-                Some(winner) if winner == a.system => conditions::favouring(a, b, of),
-                Some(_) => conditions::favouring(b, a, of),
-                None => Vec::new(),
-            };
-        }
-        judgements
+        let answered = pairs.into_iter().zip(answers);
+        answered.map(|(pair, answer)| pair.judged(answer, family, contest)).collect()
     }
 
     /// Returns whether it declares a difference.
@@ -297,19 +201,6 @@ impl Judgement {
     pub(crate) fn loser(&self) -> Option<&str> {
         let winner = self.winner()?;
         Some(if winner == self.a { &self.b } else { &self.a })
-    }
-
-    /// Returns true if response times below 1 ms differ by no more than answers waited in the generator.
-    fn is_below_lag(&self, a: &Contender, b: &Contender) -> bool {
-        let lag = |one: &Contender| one.shown(Quantity::ReceiveLag(Point::P99)).value();
-        let lag = [a, b].into_iter().filter_map(lag).fold(0.0, f64::max);
-        let (Some(ours), Some(theirs)) = (self.medians.0.value(), self.medians.1.value()) else {
-            return false;
-        };
-        let below = LAG_MATTERS_BELOW.as_secs_f64() * 1e3;
-        matches!(self.quantity, Quantity::Response(_))
-            && ours.min(theirs) < below
-            && (ours - theirs).abs() <= lag
     }
 
     /// Finds which leading claims of a report hold with all its leading questions as one family.
@@ -384,37 +275,56 @@ pub(crate) fn what(quantity: Quantity) -> String {
     }
 }
 
-/// Returns the subjects of a figure under a load with `stages` stages: each stage by its place, or all together
-/// (`None`). Latencies of all stages of a sweep are no figure; throughput is one, beside each stage's.
-pub(crate) fn subjects(quantity: Quantity, stages: usize) -> Vec<(Quantity, Option<usize>)> {
-    let by_stage = (0..stages).map(|stage| (quantity, Some(stage)));
+/// Subject of a judgement: a figure of one stage of a sweep, or of the whole load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Subject {
+    pub(crate) quantity: Quantity,
+    /// Place of the stage; `None` for the whole load.
+    pub(crate) stage: Option<usize>,
+}
+
+/// Returns the subjects of a figure under a load with `stages` stages. Latencies of all stages of a sweep are no figure;
+/// throughput is one, beside each stage's.
+pub(crate) fn subjects(quantity: Quantity, stages: usize) -> Vec<Subject> {
+    let whole = Subject { quantity, stage: None };
+    let by_stage = (0..stages).map(|stage| Subject { quantity, stage: Some(stage) });
     match quantity {
         Quantity::Response(_) | Quantity::ResponseOf(..) | Quantity::Service(_) if stages > 1 => {
             by_stage.collect()
         }
         Quantity::ThroughputMean | Quantity::ThroughputOf(_) if stages > 1 => {
-            std::iter::once((quantity, None)).chain(by_stage).collect()
+            std::iter::once(whole).chain(by_stage).collect()
         }
-        _ => vec![(quantity, None)],
+        _ => vec![whole],
     }
+}
+
+/// Returns the subjects that systems are judged by, the leading one first. The highest percentile that all support takes
+/// the place of the 99th; if that is the median, it is judged once.
+fn judged_subjects(contenders: &[&Contender], led_by: LedBy, contest: &Contest) -> Vec<Subject> {
+    let known = |quantity: &Quantity| {
+        led_by.takes(*quantity)
+            && contenders.iter().any(|one| one.shown(*quantity) != Figure::Absent)
+    };
+    let stages = contest.load.clients.len();
+    let all = JUDGED.into_iter().filter(known).flat_map(|quantity| subjects(quantity, stages));
+    let mut judged = Vec::new();
+    for Subject { quantity, stage } in all {
+        let quantity = match quantity {
+            Quantity::Response(Point::P99) => Quantity::Response(contest.tail(stage)),
+            other => other,
+        };
+        let subject = Subject { quantity, stage };
+        if !judged.contains(&subject) {
+            judged.push(subject);
+        }
+    }
+    judged
 }
 
 /// Returns how many clients a system has in a stage.
 pub(crate) fn clients(load: &Load, of: &Contender, stage: usize) -> u32 {
     load.clients_on(&of.system).get(stage).copied().unwrap_or(0)
-}
-
-/// Why a stage of two systems is not compared, where they had different numbers of clients.
-fn differ(load: &Load, a: &Contender, b: &Contender, stage: usize) -> Option<NotComparable> {
-    let (ours, theirs) = (clients(load, a, stage), clients(load, b, stage));
-    (ours != theirs)
-        .then(|| NotComparable::OtherClients { system: b.system.clone(), clients: theirs })
-}
-
-/// Why response times of an open load are not compared, where one of two did not keep up.
-fn behind(a: &Contender, b: &Contender) -> Option<NotComparable> {
-    let behind = [a, b].into_iter().find(|one| one.fell_behind())?;
-    Some(NotComparable::FellBehind { system: behind.system.clone() })
 }
 
 /// Returns which of two figures is better.
@@ -425,54 +335,4 @@ pub(crate) fn better(quantity: Quantity) -> Better {
         }
         _ => Better::Less,
     }
-}
-
-/// Returns the yield of a trial for a comparison.
-fn yielded(trial: Option<&TrialFigures>, quantity: Quantity, stage: Option<usize>) -> Yield {
-    let Some(trial) = trial else { return Yield::Dropped };
-    let figure = trial.of_stage(quantity, stage).value().filter(|&value| value > 0.0);
-    match trial.validity.cause {
-        None => figure.map_or(Yield::Dropped, Yield::Valid),
-        Some(Cause::System) => Yield::Failed,
-        Some(Cause::Unclear) => Yield::Unclear(figure),
-        Some(Cause::Machine | Cause::Generator | Cause::User) => Yield::Dropped,
-    }
-}
-
-/// Returns the yields of both systems in each round that either ran; or why they cannot be compared as
-/// ratios.
-fn rounds(
-    a: &Contender,
-    b: &Contender,
-    quantity: Quantity,
-    stage: Option<usize>,
-) -> Result<Rounds, NotComparable> {
-    let of = |one: &'_ Contender, round: u32| one.trials.iter().position(|t| t.round == round);
-    let mut numbers: Vec<u32> = a.trials.iter().chain(&b.trials).map(|trial| trial.round).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
-    let mut rounds = Vec::new();
-    for round in numbers {
-        let ours = of(a, round).map(|place| &a.trials[place]);
-        let theirs = of(b, round).map(|place| &b.trials[place]);
-        let both_valid = [ours, theirs].iter().all(|one| one.is_some_and(TrialFigures::valid));
-        for (one, trial) in [(a, ours), (b, theirs)].into_iter().filter(|_| both_valid) {
-            let system = || one.system.clone();
-            let figure = trial.map(|trial| trial.of_stage(quantity, stage));
-            if let Some(why) = figure.and_then(Figure::incomparable) {
-                return Err(NotComparable::Incomparable { system: system(), why });
-            }
-            match figure {
-                Some(Figure::Value(value)) if value <= 0.0 && quantity == Quantity::HighestRate => {
-                    return Err(NotComparable::NoRateKept { system: system() });
-                }
-                Some(Figure::Value(value)) if value <= 0.0 => {
-                    return Err(NotComparable::Zero { system: system() });
-                }
-                _ => {}
-            }
-        }
-        rounds.push((yielded(ours, quantity, stage), yielded(theirs, quantity, stage)));
-    }
-    Ok(Rounds(rounds))
 }
