@@ -24,6 +24,7 @@ use crate::ProtocolError;
 pub use crate::hpack::Headers;
 use crate::hpack::{DEFAULT_TABLE_SIZE, Decoder, Encoder};
 use frame::*;
+use receiving::BlockStart;
 use sending::Prepared;
 use stream::Stream;
 
@@ -184,9 +185,10 @@ pub struct Connection {
     partial: Vec<u8>,
     /// A header block being rendered.
     rendered: Vec<u8>,
-    /// A header block whose end has not arrived, its stream, and whether it ends that.
+    /// The beginning of a header block whose end has not arrived.
     block: Vec<u8>,
-    continuing: Option<(u32, bool)>,
+    /// The HEADERS frame that began it; `None` if no block is open.
+    continuing: Option<BlockStart>,
     /// Streams whose body lies in the input being received.
     borrowers: Vec<u32>,
     pings_answered: u64,

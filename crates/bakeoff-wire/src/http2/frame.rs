@@ -30,6 +30,27 @@ pub(super) const MAX_31_BIT: u32 = (1 << 31) - 1;
 /// The least and the first SETTINGS_MAX_FRAME_SIZE (section 6.5.2).
 pub(super) const LEAST_FRAME_SIZE: u32 = 16_384;
 
+/// A part of the input.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Span {
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+impl Span {
+    pub(super) fn bytes(self, input: &[u8]) -> &[u8] {
+        input.get(self.start..self.end).unwrap_or_default()
+    }
+
+    pub(super) fn len(self) -> usize {
+        self.end.saturating_sub(self.start)
+    }
+
+    pub(super) fn is_empty(self) -> bool {
+        self.start >= self.end
+    }
+}
+
 /// A whole frame.
 #[derive(Clone, Copy)]
 pub(super) struct Frame<'a> {
@@ -66,14 +87,14 @@ impl<'a> Frame<'a> {
     }
 
     /// Returns where the payload without padding lies in the input (section 6.1).
-    pub(super) fn unpadded(&self) -> Result<(usize, usize), ProtocolError> {
-        let end = self.start + self.payload.len();
+    pub(super) fn unpadded(&self) -> Result<Span, ProtocolError> {
+        let (start, end) = (self.start, self.start + self.payload.len());
         if self.flags & PADDED == 0 {
-            return Ok((self.start, end));
+            return Ok(Span { start, end });
         }
         match self.payload.first() {
             Some(&padding) if usize::from(padding) < self.payload.len() => {
-                Ok((self.start + 1, end - usize::from(padding)))
+                Ok(Span { start: start + 1, end: end - usize::from(padding) })
             }
             _ => Err(ProtocolError::new("http2: more padding than frame")),
         }

@@ -1,14 +1,31 @@
 //! Frames from the peer: each changes a stream or the connection, and may end a request.
 
+use std::ops::ControlFlow;
+
 use super::frame::*;
 use super::{Connection, Event, GoAway, Response, StreamId, code};
 use crate::ProtocolError;
-use crate::hpack::HeaderBlock;
+use crate::hpack::{HeaderBlock, Headers};
 
 /// Bytes of answers to PING and SETTINGS that may wait to be sent.
 const ANSWERS_WAITING_MAX: usize = 1 << 20;
 /// Debug data of a GOAWAY that is kept, in bytes.
 const DEBUG_KEPT: usize = 256;
+
+/// Holds the input that frames lie in, the bytes to send, and the receiver of events.
+struct Exchange<'a> {
+    input: &'a [u8],
+    out: &'a mut Vec<u8>,
+    on: &'a mut dyn FnMut(StreamId, Event<'_>),
+}
+
+/// A HEADERS frame, as far as the rest of its header block needs it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BlockStart {
+    stream: u32,
+    /// True if the stream has nothing after this block.
+    ends_stream: bool,
+}
 
 impl Connection {
     /// Has the body of a request's response handed out in pieces, as [`Event::Piece`]. The limit of
@@ -54,7 +71,8 @@ impl Connection {
             if fill(&mut partial, FRAME_HEADER, input, &mut at) {
                 let whole = FRAME_HEADER + frame_length(&partial)?;
                 if fill(&mut partial, whole, input, &mut at) {
-                    self.frame(Frame::new(&partial), &partial, out, on)?;
+                    let exchange = &mut Exchange { input: &partial, out: &mut *out, on: &mut *on };
+                    self.frame(Frame::new(&partial), exchange)?;
                     // Bodies in `partial` do not stay there.
                     self.spill(&partial);
                     partial.clear();
@@ -65,6 +83,7 @@ impl Connection {
                 return Ok(());
             }
         }
+        let exchange = &mut Exchange { input, out, on };
         while let Some(rest) = input.get(at..).filter(|rest| rest.len() >= FRAME_HEADER) {
             let whole = FRAME_HEADER + frame_length(rest)?;
             if rest.len() < whole {
@@ -72,7 +91,7 @@ impl Connection {
             }
             let mut frame = Frame::new(rest.get(..whole).unwrap_or_default());
             frame.start += at;
-            self.frame(frame, input, out, on)?;
+            self.frame(frame, exchange)?;
             at += whole;
         }
         self.partial.extend_from_slice(input.get(at..).unwrap_or_default());
@@ -92,9 +111,7 @@ impl Connection {
     fn frame(
         &mut self,
         frame: Frame<'_>,
-        input: &[u8],
-        out: &mut Vec<u8>,
-        on: &mut dyn FnMut(StreamId, Event<'_>),
+        exchange: &mut Exchange<'_>,
     ) -> Result<(), ProtocolError> {
         if !self.peer_settings_seen {
             if frame.kind != SETTINGS || frame.flags & ACK != 0 {
@@ -103,41 +120,27 @@ impl Connection {
             self.peer_settings_seen = true;
             self.peer_max_streams = u32::MAX;
         }
-        if let Some((id, ends)) = self.continuing {
-            if frame.kind != CONTINUATION || frame.stream != id {
+        if let Some(start) = self.continuing {
+            if frame.kind != CONTINUATION || frame.stream != start.stream {
                 return Err(ProtocolError::new("http2: a header block was interrupted"));
             }
-            return self.continuation(frame, id, ends, input, out, on);
+            return self.continuation(frame, start, exchange);
         }
         match frame.kind {
-            DATA => self.data(frame, input, out, on),
-            HEADERS => self.headers(frame, input, out, on),
+            DATA => self.data(frame, exchange),
+            HEADERS => self.headers(frame, exchange),
             RST_STREAM => {
                 let code = frame.u32()?;
                 if let Some(at) = self.known(frame.stream)? {
                     self.end(at);
-                    on(StreamId(frame.stream), Event::Reset { code });
+                    (exchange.on)(StreamId(frame.stream), Event::Reset { code });
                 }
                 Ok(())
             }
-            SETTINGS => self.settings(frame, out),
-            PING => {
-                let opaque: &[u8; 8] = frame
-                    .payload
-                    .try_into()
-                    .map_err(|_| ProtocolError::new("http2: a PING of the wrong size"))?;
-                frame.of_connection()?;
-                if frame.flags & ACK == 0 {
-                    self.answer(8)?;
-                    put_frame_header(out, 8, PING, ACK, 0);
-                    out.extend_from_slice(opaque);
-                } else {
-                    self.pings_answered += 1;
-                }
-                Ok(())
-            }
-            GOAWAY => self.goaway(frame, on),
-            WINDOW_UPDATE => self.window_update(frame, out),
+            SETTINGS => self.settings(frame, exchange.out),
+            PING => self.pinged(frame, exchange.out),
+            GOAWAY => self.goaway(frame, exchange.on),
+            WINDOW_UPDATE => self.window_update(frame, exchange.out),
             PUSH_PROMISE => Err(ProtocolError::new("http2: a push though pushes are off")),
             CONTINUATION => Err(ProtocolError::new("http2: a CONTINUATION of nothing")),
             PRIORITY => Ok(()),
@@ -146,102 +149,115 @@ impl Connection {
         }
     }
 
-    fn data(
-        &mut self,
-        frame: Frame<'_>,
-        input: &[u8],
-        out: &mut Vec<u8>,
-        on: &mut dyn FnMut(StreamId, Event<'_>),
-    ) -> Result<(), ProtocolError> {
+    fn pinged(&mut self, frame: Frame<'_>, out: &mut Vec<u8>) -> Result<(), ProtocolError> {
+        let opaque: &[u8; 8] = frame
+            .payload
+            .try_into()
+            .map_err(|_| ProtocolError::new("http2: a PING of the wrong size"))?;
+        frame.of_connection()?;
+        if frame.flags & ACK != 0 {
+            self.pings_answered += 1;
+            return Ok(());
+        }
+        self.answer(8)?;
+        put_frame_header(out, 8, PING, ACK, 0);
+        out.extend_from_slice(opaque);
+        Ok(())
+    }
+
+    fn data(&mut self, frame: Frame<'_>, exchange: &mut Exchange<'_>) -> Result<(), ProtocolError> {
         // Padding counts in flow control, and so does what comes for streams that are over
-        // (section 6.9). The addition cannot overflow: a frame has less than 2^24 bytes.
+        // (section 6.9). The additions cannot overflow: a frame has less than 2^24 bytes.
         let length = frame.payload.len() as u32;
         self.received += length;
         if self.received > self.receive_window {
             return Err(ProtocolError::new("http2: more data than the connection's window"));
         }
         if self.received >= self.receive_window / 2 {
-            put_window_update(out, 0, self.received);
+            put_window_update(exchange.out, 0, self.received);
             self.received = 0;
         }
         let content = frame.unpadded()?;
         let Some(at) = self.known(frame.stream)? else { return Ok(()) };
         let stream = &mut self.streams[at];
         if stream.status == 0 {
-            return self.malformed(at, "a body before the headers", out, on);
+            return self.malformed(at, "a body before the headers", exchange);
         }
         stream.received += length;
         if stream.received > self.stream_window {
             return Err(ProtocolError::new("http2: more data than the stream's window"));
         }
-        let (start, end) = content;
-        stream.length += end - start;
+        stream.length += content.len();
         if !stream.in_pieces && stream.length > self.settings.max_body {
-            return self.malformed(at, "a body larger than the limit", out, on);
+            return self.malformed(at, "a body larger than the limit", exchange);
         }
-        if start < end {
-            if stream.in_pieces {
-                let content = input.get(start..end).unwrap_or_default();
-                let mut stop = false;
-                let piece = Event::Piece { status: stream.status, content, stop: &mut stop };
-                on(StreamId(frame.stream), piece);
-                if stop {
-                    self.end(at);
-                    put_rst_stream(out, frame.stream, code::CANCEL);
-                    return Ok(());
-                }
-            } else if stream.length == end - start {
-                stream.borrowed = content;
-                self.borrowers.push(frame.stream);
-            } else {
-                stream.spill(input, self.settings.kept_body);
-                stream.keep(input.get(start..end).unwrap_or_default(), self.settings.kept_body);
-            }
+        if !content.is_empty() && self.body(at, content, exchange).is_break() {
+            return Ok(());
         }
         if frame.flags & END_STREAM != 0 {
-            return self.finish(at, input, out, on);
+            return self.finish(at, exchange);
         }
+        let stream = &mut self.streams[at];
         if stream.received >= self.stream_window / 2 {
-            put_window_update(out, frame.stream, stream.received);
+            put_window_update(exchange.out, frame.stream, stream.received);
             stream.received = 0;
         }
         Ok(())
     }
 
+    /// Hands out a part of a body, or keeps it. Breaks if the receiver gave the request up.
+    fn body(&mut self, at: usize, content: Span, exchange: &mut Exchange<'_>) -> ControlFlow<()> {
+        let (stream, kept) = (&mut self.streams[at], self.settings.kept_body);
+        let (id, bytes) = (stream.id, content.bytes(exchange.input));
+        if stream.in_pieces {
+            let mut stop = false;
+            let piece = Event::Piece { status: stream.status, content: bytes, stop: &mut stop };
+            (exchange.on)(StreamId(id), piece);
+            if stop {
+                self.end(at);
+                put_rst_stream(exchange.out, id, code::CANCEL);
+                return ControlFlow::Break(());
+            }
+        } else if stream.length == content.len() {
+            stream.borrowed = content;
+            self.borrowers.push(id);
+        } else {
+            stream.spill(exchange.input, kept);
+            stream.keep(bytes, kept);
+        }
+        ControlFlow::Continue(())
+    }
+
     fn headers(
         &mut self,
         frame: Frame<'_>,
-        input: &[u8],
-        out: &mut Vec<u8>,
-        on: &mut dyn FnMut(StreamId, Event<'_>),
+        exchange: &mut Exchange<'_>,
     ) -> Result<(), ProtocolError> {
         self.known(frame.stream)?;
-        let (mut start, end) = frame.unpadded()?;
+        let Span { mut start, end } = frame.unpadded()?;
         if frame.flags & WITH_PRIORITY != 0 {
             start += 5;
         }
-        let block = input
+        let block = exchange
+            .input
             .get(start..end)
             .ok_or_else(|| ProtocolError::new("http2: HEADERS too short for its flags"))?;
-        let ends = frame.flags & END_STREAM != 0;
+        let ends_stream = frame.flags & END_STREAM != 0;
+        let start = BlockStart { stream: frame.stream, ends_stream };
         if frame.flags & END_HEADERS != 0 {
-            self.header_block(frame.stream, ends, block, input, out, on)
-        } else {
-            self.block.clear();
-            self.block.extend_from_slice(block);
-            self.continuing = Some((frame.stream, ends));
-            Ok(())
+            return self.header_block(start, block, exchange);
         }
+        self.block.clear();
+        self.block.extend_from_slice(block);
+        self.continuing = Some(start);
+        Ok(())
     }
 
     fn continuation(
         &mut self,
         frame: Frame<'_>,
-        id: u32,
-        ends: bool,
-        input: &[u8],
-        out: &mut Vec<u8>,
-        on: &mut dyn FnMut(StreamId, Event<'_>),
+        start: BlockStart,
+        exchange: &mut Exchange<'_>,
     ) -> Result<(), ProtocolError> {
         self.block.extend_from_slice(frame.payload);
         if self.block.len() > self.settings.max_header_list as usize {
@@ -250,78 +266,88 @@ impl Connection {
         if frame.flags & END_HEADERS != 0 {
             self.continuing = None;
             let block = std::mem::take(&mut self.block);
-            self.header_block(id, ends, &block, input, out, on)?;
+            self.header_block(start, &block, exchange)?;
             self.block = block;
         }
         Ok(())
     }
 
+    /// Takes a whole header block: an interim response's, the final response's, or trailers.
     fn header_block(
         &mut self,
-        id: u32,
-        ends: bool,
+        start: BlockStart,
         block: &[u8],
-        input: &[u8],
-        out: &mut Vec<u8>,
-        on: &mut dyn FnMut(StreamId, Event<'_>),
+        exchange: &mut Exchange<'_>,
     ) -> Result<(), ProtocolError> {
-        let Some(at) = self.place(id) else {
+        match self.place(start.stream) {
             // The stream is over, but the table must stay in step (section 4.3).
-            return self.decoder.decode(block, &mut HeaderBlock::new());
-        };
-        let stream = &mut self.streams[at];
-        if stream.status != 0 {
-            if !stream.trailers.view().is_empty() {
-                self.decoder.decode(block, &mut HeaderBlock::new())?;
-                return self.malformed(at, "a third header block", out, on);
+            None => self.decoder.decode(block, &mut HeaderBlock::new()),
+            Some(at) if self.streams[at].status == 0 => {
+                self.response_headers(at, start, block, exchange)
             }
-            self.decoder.decode(block, &mut stream.trailers)?;
-            if !ends {
-                return self.malformed(at, "trailers that do not end the stream", out, on);
-            }
-            return self.finish(at, input, out, on);
+            Some(at) => self.trailers(at, start, block, exchange),
         }
+    }
+
+    fn response_headers(
+        &mut self,
+        at: usize,
+        start: BlockStart,
+        block: &[u8],
+        exchange: &mut Exchange<'_>,
+    ) -> Result<(), ProtocolError> {
+        let stream = &mut self.streams[at];
         self.decoder.decode(block, &mut stream.headers)?;
-        let status = stream.headers.view().get(b":status").and_then(|digits| match digits {
-            [a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9'] => {
-                Some(u16::from(a - b'0') * 100 + u16::from(b - b'0') * 10 + u16::from(c - b'0'))
-            }
-            _ => None,
-        });
-        match status {
-            None => self.malformed(at, "no valid status", out, on),
+        match status(stream.headers.view()) {
+            None => self.malformed(at, "no valid status", exchange),
             // Interim responses are not for us (section 8.1).
-            Some(..200) if ends => self.malformed(at, "an interim response at the end", out, on),
+            Some(..200) if start.ends_stream => {
+                self.malformed(at, "an interim response at the end", exchange)
+            }
             Some(..200) => {
                 stream.headers.clear();
                 Ok(())
             }
             Some(status) => {
                 stream.status = status;
-                if ends { self.finish(at, input, out, on) } else { Ok(()) }
+                if start.ends_stream { self.finish(at, exchange) } else { Ok(()) }
             }
         }
     }
 
-    /// The peer has ended a stream in good order.
-    fn finish(
+    fn trailers(
         &mut self,
         at: usize,
-        input: &[u8],
-        out: &mut Vec<u8>,
-        on: &mut dyn FnMut(StreamId, Event<'_>),
+        start: BlockStart,
+        block: &[u8],
+        exchange: &mut Exchange<'_>,
     ) -> Result<(), ProtocolError> {
+        let stream = &mut self.streams[at];
+        if !stream.trailers.view().is_empty() {
+            self.decoder.decode(block, &mut HeaderBlock::new())?;
+            return self.malformed(at, "a third header block", exchange);
+        }
+        self.decoder.decode(block, &mut stream.trailers)?;
+        if !start.ends_stream {
+            return self.malformed(at, "trailers that do not end the stream", exchange);
+        }
+        self.finish(at, exchange)
+    }
+
+    /// Ends a stream that the peer has ended in good order.
+    fn finish(&mut self, at: usize, exchange: &mut Exchange<'_>) -> Result<(), ProtocolError> {
         let stream = &self.streams[at];
-        let (start, end) = stream.borrowed;
-        let body =
-            if start < end { input.get(start..end).unwrap_or_default() } else { &stream.body };
+        let body: &[u8] = match stream.borrowed.is_empty() {
+            true => &stream.body,
+            false => stream.borrowed.bytes(exchange.input),
+        };
         // Section 8.1.1: a body that differs from its content-length makes the response malformed.
         let bodiless =
             stream.is_head || stream.in_pieces || stream.status == 204 || stream.status == 304;
         if !bodiless && let Some(length) = stream.headers.view().get(b"content-length") {
             let length = std::str::from_utf8(length).ok().and_then(|text| text.parse().ok());
             if length != Some(stream.length) {
-                return self.malformed(at, "a body of another size than content-length", out, on);
+                return self.malformed(at, "a body of another size than content-length", exchange);
             }
         }
         let response = Response {
@@ -332,10 +358,10 @@ impl Connection {
             trailers: stream.trailers.view(),
         };
         let id = stream.id;
-        on(StreamId(id), Event::Response(response));
+        (exchange.on)(StreamId(id), Event::Response(response));
         if stream.unsent_at < stream.unsent.len() {
             // Answered before it was asked in full: the rest is not wanted (section 8.1).
-            put_rst_stream(out, id, code::CANCEL);
+            put_rst_stream(exchange.out, id, code::CANCEL);
         }
         self.end(at);
         Ok(())
@@ -346,13 +372,12 @@ impl Connection {
         &mut self,
         at: usize,
         what: &'static str,
-        out: &mut Vec<u8>,
-        on: &mut dyn FnMut(StreamId, Event<'_>),
+        exchange: &mut Exchange<'_>,
     ) -> Result<(), ProtocolError> {
         let id = self.streams[at].id;
-        put_rst_stream(out, id, code::PROTOCOL_ERROR);
+        put_rst_stream(exchange.out, id, code::PROTOCOL_ERROR);
         self.end(at);
-        on(StreamId(id), Event::Malformed { what });
+        (exchange.on)(StreamId(id), Event::Malformed { what });
         Ok(())
     }
 
@@ -434,5 +459,15 @@ impl Connection {
             }
         }
         Ok(())
+    }
+}
+
+/// Returns the status of a response; `None` if it is no number from 100 to 999.
+fn status(headers: Headers<'_>) -> Option<u16> {
+    match headers.get(b":status")? {
+        [a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9'] => {
+            Some(u16::from(a - b'0') * 100 + u16::from(b - b'0') * 10 + u16::from(c - b'0'))
+        }
+        _ => None,
     }
 }

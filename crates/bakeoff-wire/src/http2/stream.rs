@@ -1,5 +1,6 @@
 //! One stream's state: what is left to send, what has come.
 
+use super::frame::Span;
 use crate::hpack::HeaderBlock;
 
 /// Buffers above this many bytes are given back when their stream ends.
@@ -24,8 +25,8 @@ pub(super) struct Stream {
     pub(super) body: Vec<u8>,
     /// Bytes of the body so far, dropped ones included.
     pub(super) length: usize,
-    /// The body lies here in the input instead, as start and end; (0, 0) if it does not.
-    pub(super) borrowed: (usize, usize),
+    /// The body lies here in the input instead; empty if it does not.
+    pub(super) borrowed: Span,
     /// Bytes of DATA since the stream's window was last replenished.
     pub(super) received: u32,
 }
@@ -33,8 +34,8 @@ pub(super) struct Stream {
 impl Stream {
     /// Keeps a body that lies in `input`, which is about to go away. `kept`: bytes of a body that are kept at most.
     pub(super) fn spill(&mut self, input: &[u8], kept: usize) {
-        let (start, end) = std::mem::take(&mut self.borrowed);
-        self.keep(input.get(start..end).unwrap_or_default(), kept);
+        let borrowed = std::mem::take(&mut self.borrowed);
+        self.keep(borrowed.bytes(input), kept);
     }
 
     /// Keeps a piece of the body as far as there is room.
@@ -51,7 +52,7 @@ impl Stream {
         self.status = 0;
         self.received = 0;
         self.length = 0;
-        self.borrowed = (0, 0);
+        self.borrowed = Span::default();
         self.unsent_at = 0;
         self.unsent.clear();
         self.headers.clear();
