@@ -14,12 +14,14 @@ mod config;
 pub(crate) mod recipe;
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 
-use bakeoff_core::record::Guarantees;
+use bakeoff_core::record::{Guarantees, Setting};
 use bakeoff_core::study::{self, Kind};
 use bakeoff_engine::tls::Authority;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec, Seat};
+use bakeoff_install::Installed;
 use serde_json::json;
 
 use super::declaration::{Declaration, Does, GuaranteeRules, InKubernetes, Origin, Plane};
@@ -69,64 +71,106 @@ impl System for Istio {
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
         let installed = asked.installed()?;
         let name = asked.node_names().next().unwrap_or_default();
-        let unsound = |problem: String| HostError::Spec { node: name.clone(), problem };
         let agent = installed.beside("pilot-agent").ok_or_else(|| {
-            unsound("there is no `pilot-agent` beside its program `pilot-discovery`".into())
+            unsound(&name, "there is no `pilot-agent` beside its program `pilot-discovery`")
         })?;
         let application = mesh::node_of(asked, mesh::APPLICATION)?.target.address;
         let (seat, gateway) = (asked.seat(0), mesh::seat_of(asked, COMPOSITE)?);
         let sidecar = mesh::seat_of(asked, mesh::SIDECAR)?;
         if application.ip() != sidecar.address {
             let problem = "Istio's sidecar reaches an application at its own address only";
-            return Err(unsound(problem.to_owned()));
+            return Err(unsound(&name, problem));
         }
-        let mutual_tls = mesh::has_mutual_tls(asked.composite);
-        let mut port = || ports.take_for(seat);
-        let (client, grpc, monitoring) = (port()?, port()?, port()?);
+        let plane = ControlPlane::listening(name, seat, ports)?;
         let plan = config::Plan {
             gateway: gateway.at(ports.take_for(gateway)?),
             sidecar: sidecar.at(ports.take_for(sidecar)?),
             application: application.port(),
-            mutual_tls,
+            mutual_tls: mesh::has_mutual_tls(asked.composite),
         };
-        let dir = asked.dir.join(&name);
-        let dir = std::path::absolute(&dir).unwrap_or(dir);
-        let authority = Authority::new().map_err(|error| unsound(error.to_string()))?;
-        let mut proxy = |kind, pod, ip: IpAddr, own: Seat, port: u16| -> Result<Proxy, HostError> {
-            let status = (own != seat).then(|| ports.take_for(own)).transpose()?;
-            let uri = format!("spiffe://{TRUST_DOMAIN}/ns/{NAMESPACE}/sa/{pod}");
-            let identity = authority.workload(&uri).map_err(|error| unsound(error.to_string()))?;
-            Ok(Proxy {
-                port,
-                node: node(kind, pod, ip, &installed.version),
-                clusters: vec![
-                    Upstream { name: "xds-grpc", at: At::Pipe(agent::XDS) },
-                    Upstream { name: "sds-grpc", at: At::Pipe(agent::SDS) },
-                ],
-                agent: Some(Agent {
-                    program: agent.clone(),
-                    kind,
-                    pod,
-                    ip,
-                    discovery: seat.at(grpc),
-                    status,
-                    identity,
-                    ca_pem: authority.ca_pem(),
-                }),
-            })
+        let authority =
+            Authority::new().map_err(|error| unsound(&plane.name, &error.to_string()))?;
+        let router =
+            Pod { kind: "router", name: GATEWAY, ip: gateway_ip(gateway, sidecar), seat: gateway };
+        let workload =
+            Pod { kind: "sidecar", name: APPLICATION, ip: sidecar.address, seat: sidecar };
+        let mut proxy = |pod: Pod, port: u16| -> Result<Proxy, HostError> {
+            let agent = plane.agent(pod, agent.clone(), &authority, ports)?;
+            Ok(pod.proxy(port, &installed.version, agent))
         };
         let memory = Memory::default();
         memory.keep(Mesh {
-            gateway: proxy(
-                "router",
-                GATEWAY,
-                gateway_ip(gateway, sidecar),
-                gateway,
-                plan.gateway.port(),
-            )?,
-            sidecar: proxy("sidecar", APPLICATION, sidecar.address, sidecar, plan.sidecar.port())?,
-            mutual_tls,
+            gateway: proxy(router, plan.gateway.port())?,
+            sidecar: proxy(workload, plan.sidecar.port())?,
+            mutual_tls: plan.mutual_tls,
         });
+        let node = plane.node(asked, installed, &plan);
+        Ok(Description {
+            nodes: vec![node],
+            settings: settings(),
+            memory,
+            ..Description::default()
+        })
+    }
+
+    fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
+        let node = nodes.first().ok_or("it has no nodes")?;
+        // `/ready` stays 503 without a cluster to be ready for. Nothing is answered before the files are read; who asks
+        // from another machine without a certificate is answered 401.
+        match ask(node, "GET", "/debug/syncz")? {
+            (200 | 401, _) => Ok(ClusterStatus::default()),
+            (status, reply) => {
+                Err(format!("`{}` answered {status}: {}", node.name, reply.trim()).into())
+            }
+        }
+    }
+}
+
+/// The control plane's node: its name, its seat, and the ports that it listens on.
+struct ControlPlane {
+    name: String,
+    seat: Seat,
+    client: u16,
+    grpc: u16,
+    monitoring: u16,
+}
+
+impl ControlPlane {
+    fn listening(name: String, seat: Seat, ports: &mut Allocator) -> Result<Self, HostError> {
+        let mut port = || ports.take_for(seat);
+        let (client, grpc, monitoring) = (port()?, port()?, port()?);
+        Ok(Self { name, seat, client, grpc, monitoring })
+    }
+
+    /// Returns the agent of a proxy, with a certificate by the name that Istio gives to its pod.
+    fn agent(
+        &self,
+        pod: Pod,
+        program: PathBuf,
+        authority: &Authority,
+        ports: &mut Allocator,
+    ) -> Result<Agent, HostError> {
+        let status = (pod.seat != self.seat).then(|| ports.take_for(pod.seat)).transpose()?;
+        let uri = format!("spiffe://{TRUST_DOMAIN}/ns/{NAMESPACE}/sa/{}", pod.name);
+        let identity =
+            authority.workload(&uri).map_err(|error| unsound(&self.name, &error.to_string()))?;
+        Ok(Agent {
+            program,
+            kind: pod.kind,
+            pod: pod.name,
+            ip: pod.ip,
+            discovery: self.seat.at(self.grpc),
+            status,
+            identity,
+            ca_pem: authority.ca_pem(),
+        })
+    }
+
+    /// Describes `pilot-discovery`, which reads the mesh from files.
+    fn node(self, asked: &Asked<'_>, installed: &Installed, plan: &config::Plan) -> NodeSpec {
+        let Self { name, seat, client, grpc, monitoring } = self;
+        let dir = asked.dir.join(&name);
+        let dir = std::path::absolute(&dir).unwrap_or(dir);
         let at = |port: u16| seat.at(port).to_string();
         let args = [
             "discovery".to_owned(),
@@ -148,7 +192,7 @@ impl System for Istio {
         let mut files = vec![file("mesh.yaml", config::mesh(&dir.join("config")))];
         let resources = plan.resources().into_iter();
         files.extend(resources.map(|(name, text)| file(&format!("config/{name}"), text)));
-        let node = NodeSpec {
+        NodeSpec {
             program: (&installed.command()[0]).into(),
             args: args.into_iter().map(Into::into).collect(),
             env: ENVIRONMENT.iter().map(|&(name, value)| (name.into(), value.into())).collect(),
@@ -163,38 +207,72 @@ impl System for Istio {
             limits: asked.system.limits.clone(),
             name,
             ..NodeSpec::default()
-        };
-        let settings = vec![
-            setting(
-                "registries",
-                "none",
-                "it runs without Kubernetes, on files of the same meaning",
-            ),
-            setting(
-                "PILOT_ENABLE_METADATA_EXCHANGE, PILOT_ENABLE_ALPN_FILTER",
-                false,
-                "the proxies are a stock Envoy, which lacks these filters of Istio's own build",
-            ),
-            setting(
-                "ENABLE_CA_SERVER",
-                false,
-                "workloads have certificates of bakeoff's authority; it signs with an account's token",
-            ),
-        ];
-        Ok(Description { nodes: vec![node], settings, memory, ..Description::default() })
-    }
-
-    fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
-        let node = nodes.first().ok_or("it has no nodes")?;
-        // `/ready` stays 503 without a cluster to be ready for. Nothing is answered before the files are read; who asks
-        // from another machine without a certificate is answered 401.
-        match ask(node, "GET", "/debug/syncz")? {
-            (200 | 401, _) => Ok(ClusterStatus::default()),
-            (status, reply) => {
-                Err(format!("`{}` answered {status}: {}", node.name, reply.trim()).into())
-            }
         }
     }
+}
+
+/// Stands in for a pod: a proxy's kind, its name in the mesh, and where it runs.
+#[derive(Clone, Copy)]
+struct Pod {
+    /// `router` or `sidecar`.
+    kind: &'static str,
+    name: &'static str,
+    /// The address in its name.
+    ip: IpAddr,
+    seat: Seat,
+}
+
+impl Pod {
+    fn proxy(self, port: u16, version: &str, agent: Agent) -> Proxy {
+        Proxy {
+            port,
+            node: self.node(version),
+            clusters: vec![
+                Upstream { name: "xds-grpc", at: At::Pipe(agent::XDS) },
+                Upstream { name: "sds-grpc", at: At::Pipe(agent::SDS) },
+            ],
+            agent: Some(agent),
+        }
+    }
+
+    /// Returns Envoy's `node`, by which a proxy makes itself known.
+    fn node(self, version: &str) -> serde_json::Value {
+        let Self { kind, name, ip, .. } = self;
+        json!({
+            "id": format!("{kind}~{ip}~{name}.{NAMESPACE}~{NAMESPACE}.svc.{TRUST_DOMAIN}"),
+            "cluster": format!("{name}.{NAMESPACE}"),
+            "metadata": {
+                "INTERCEPTION_MODE": "NONE",
+                "ISTIO_VERSION": version,
+                "LABELS": {"app": name},
+                "NAMESPACE": NAMESPACE,
+                "NAME": name,
+                "SERVICE_ACCOUNT": name,
+                "WORKLOAD_NAME": name,
+            },
+        })
+    }
+}
+
+fn unsound(node: &str, problem: &str) -> HostError {
+    HostError::Spec { node: node.to_owned(), problem: problem.to_owned() }
+}
+
+/// Returns the settings that differ from a mesh in Kubernetes, with their reasons.
+fn settings() -> Vec<Setting> {
+    vec![
+        setting("registries", "none", "it runs without Kubernetes, on files of the same meaning"),
+        setting(
+            "PILOT_ENABLE_METADATA_EXCHANGE, PILOT_ENABLE_ALPN_FILTER",
+            false,
+            "the proxies are a stock Envoy, which lacks these filters of Istio's own build",
+        ),
+        setting(
+            "ENABLE_CA_SERVER",
+            false,
+            "workloads have certificates of bakeoff's authority; it signs with an account's token",
+        ),
+    ]
 }
 
 /// Says what it guarantees under these options.
@@ -214,21 +292,4 @@ fn gateway_ip(gateway: Seat, sidecar: Seat) -> IpAddr {
     let all = [gateway.address].into_iter().chain(stands_in);
     let mut others = all.filter(|address| *address != sidecar.address);
     others.next().expect("two addresses differ")
-}
-
-/// Returns how a proxy makes itself known.
-fn node(kind: &str, pod: &str, ip: IpAddr, version: &str) -> serde_json::Value {
-    json!({
-        "id": format!("{kind}~{ip}~{pod}.{NAMESPACE}~{NAMESPACE}.svc.{TRUST_DOMAIN}"),
-        "cluster": format!("{pod}.{NAMESPACE}"),
-        "metadata": {
-            "INTERCEPTION_MODE": "NONE",
-            "ISTIO_VERSION": version,
-            "LABELS": {"app": pod},
-            "NAMESPACE": NAMESPACE,
-            "NAME": pod,
-            "SERVICE_ACCOUNT": pod,
-            "WORKLOAD_NAME": pod,
-        },
-    })
 }
