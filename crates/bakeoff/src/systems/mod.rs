@@ -566,7 +566,7 @@ impl KvLoad<'_> {
                 }
                 Box::new(session)
             };
-            KvWork::new(keyed.clone(), source(share), (reading, share), Box::new(session))
+            KvWork::new(keyed.clone(), source(share), reading, share, Box::new(session))
         };
         let peers: Vec<Peer> = nodes.iter().map(Access::peer).collect();
         keyed::drive(&peers, drive, together, works, interrupted, progress)

@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use bakeoff_core::ledger::{ReadBegan, Write, WriteOutcome};
+use bakeoff_core::ledger::{Write, WriteOutcome};
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::study::Operation;
 use bakeoff_core::workload::Stamp;
@@ -37,19 +37,61 @@ pub(super) enum Halves {
     Writing { tries: u32, replaced: u32, hit: bool },
 }
 
-/// The next request of an operation.
-pub(super) enum Next {
-    /// Its key is read again.
-    Read,
-    /// It is written, in place of a version where one is compared.
-    Write(Compare),
+/// One request of an operation, as the session is asked for it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Half {
+    operation: Operation,
+    compare: Compare,
+    /// Whether a `put` most likely creates its key.
+    creates: bool,
+}
+
+impl Half {
+    /// Returns the first request of an operation, which is the only one of most.
+    pub(super) fn first(operation: Operation, creates: bool) -> Self {
+        let operation = match operation {
+            Operation::ReadModifyWrite => Operation::Get,
+            other => other,
+        };
+        Self { operation, compare: Compare::Read, creates }
+    }
+
+    /// Returns the write of an operation that has read its key, in place of this version if it compares.
+    fn write(operation: Operation, version: u64, creates: bool) -> Self {
+        match operation {
+            Operation::CompareAndSet => {
+                Self { operation, compare: Compare::Replace(version), creates }
+            }
+            _ => Self { operation: Operation::Put, compare: Compare::Read, creates },
+        }
+    }
+
+    fn writes(self) -> bool {
+        match self.operation {
+            Operation::CompareAndSet => matches!(self.compare, Compare::Replace(_)),
+            other => other.writes(),
+        }
+    }
+
+    /// Returns whether it reads a single key.
+    fn reads(self) -> bool {
+        matches!(self.operation, Operation::Get | Operation::CompareAndSet) && !self.writes()
+    }
+
+    fn sends_value(self) -> bool {
+        match self.operation {
+            Operation::Delete => false,
+            Operation::Encrypt | Operation::Sign => true,
+            _ => self.writes(),
+        }
+    }
 }
 
 /// Consequence of an answer.
 #[allow(clippy::large_enum_variant, reason = "it is taken apart where it was made")]
 pub(super) enum Step {
     Done(Result<Success, Failure>),
-    GoesOn(Pending, Next),
+    GoesOn(Pending, Half),
 }
 
 /// The failure of an operation whose second half found no connection.
@@ -110,7 +152,8 @@ impl KvWork {
                     return Step::Done(Err(Failure::new(ErrorKind::Status, what)));
                 }
                 pending.halves = Halves::Reading { tries: tries + 1 };
-                Step::GoesOn(pending, Next::Read)
+                let again = Half::first(pending.operation, false);
+                Step::GoesOn(pending, again)
             }
             (Halves::Writing { replaced, hit, .. }, Answer::Done) => {
                 self.end_write(&pending, WriteOutcome::Acknowledged);
@@ -163,8 +206,8 @@ impl KvWork {
         let stamp = stamp.filter(|_| compares && self.keyed.ledger.history(pending.key).is_some());
         let replaced = stamp.map_or(0, |stamp| u32::try_from(stamp.sequence).unwrap_or(0));
         pending.halves = Halves::Writing { tries, replaced, hit };
-        let compare = if compares { Compare::Replace(version) } else { Compare::Read };
-        Step::GoesOn(pending, Next::Write(compare))
+        let write = Half::write(pending.operation, version, !hit);
+        Step::GoesOn(pending, write)
     }
 
     /// Writes the next request of an operation.
@@ -173,83 +216,74 @@ impl KvWork {
         session: &mut dyn KvSession,
         tag: Tag,
         mut pending: Pending,
-        next: Next,
+        half: Half,
         out: &mut Vec<u8>,
     ) -> Result<Pending, Failure> {
-        let compares = pending.operation == Operation::CompareAndSet;
-        let asked = match (&next, compares) {
-            (_, true) => Operation::CompareAndSet,
-            (Next::Read, false) => Operation::Get,
-            (Next::Write(_), false) => Operation::Put,
-        };
-        let compare = match next {
-            Next::Read => Compare::Read,
-            Next::Write(compare) => compare,
-        };
-        let creates = matches!(pending.halves, Halves::Writing { hit: false, .. });
-        if self.request(session, tag, &mut pending, (asked, compare), creates, out) {
+        if self.request(session, tag, &mut pending, half, out) {
             return Ok(pending);
         }
         self.end_write(&pending, WriteOutcome::NotSent);
         Err(closed())
     }
 
-    /// Writes a request of an operation; notes in the ledger what it begins.
+    /// Writes one request of an operation. Returns false if the session takes no more at the moment.
     pub(super) fn request(
         &mut self,
         session: &mut dyn KvSession,
         tag: Tag,
         pending: &mut Pending,
-        (asked, compare): (Operation, Compare),
-        creates: bool,
+        half: Half,
         out: &mut Vec<u8>,
     ) -> bool {
-        let (space, ledger) = (&self.keyed.space, &self.keyed.ledger);
-        let key = pending.key;
+        self.note_begin(pending, half);
+        let (space, key) = (&self.keyed.space, pending.key);
         self.key.clear();
-        self.value.clear();
-        let writes = match asked {
-            Operation::CompareAndSet => matches!(compare, Compare::Replace(_)),
-            asked => asked.writes(),
-        };
-        let reads = matches!(asked, Operation::Get | Operation::CompareAndSet) && !writes;
-        // Only what reads or writes a key has a history: requests would share the one lock of key 0.
-        let mut history = if writes || reads { ledger.history(key) } else { None };
-        match asked {
+        match half.operation {
             Operation::List => space.write_directory(key, &mut self.key),
             _ => space.write_key(key, &mut self.key),
         }
-        if reads {
-            let began = history.as_ref().map(|history| history.begin_read(|| ledger.time()));
-            pending.began = began.unwrap_or_else(ReadBegan::default);
+        self.value.clear();
+        if half.sends_value() {
+            self.keyed.values.write_value(key, pending.stamp(), &mut self.value);
         }
-        if writes {
-            let put = asked != Operation::Delete;
-            let write = if put { Write::Put } else { Write::Delete };
-            pending.sequence = history.as_mut().map_or(0, |history| history.begin(write));
-        }
-        drop(history);
-        let carries = writes && asked != Operation::Delete;
-        if carries || matches!(asked, Operation::Encrypt | Operation::Sign) {
-            let sequence = match pending.sequence {
-                0 => (pending.ticket + 1) & ((1 << 48) - 1),
-                sequence => u64::from(sequence),
-            };
-            let stamp = Stamp { writer: pending.client, sequence };
-            self.keyed.values.write_value(key, stamp, &mut self.value);
-        }
-        let (name, value) = (&self.key[..], &self.value[..]);
-        let (reads, limit) = (self.reading.reads, self.keyed.scan);
         let request = Request {
-            operation: asked,
+            operation: half.operation,
             number: key,
-            key: name,
-            value,
-            reads,
-            creates,
-            compare,
-            limit,
+            key: &self.key,
+            value: &self.value,
+            reads: self.reading.reads,
+            creates: half.creates,
+            compare: half.compare,
+            limit: self.keyed.scan,
         };
         session.request(tag, &request, out)
+    }
+
+    /// Notes in the ledger the read or the write that a request begins. Other requests have no history: they would
+    /// share the one lock of key 0.
+    fn note_begin(&self, pending: &mut Pending, half: Half) {
+        let ledger = &self.keyed.ledger;
+        if half.writes() {
+            let is_put = half.operation != Operation::Delete;
+            let write = if is_put { Write::Put } else { Write::Delete };
+            let history = ledger.history(pending.key);
+            pending.sequence = history.map_or(0, |mut history| history.begin(write));
+        } else if half.reads() {
+            let history = ledger.history(pending.key);
+            let began = history.map(|history| history.begin_read(|| ledger.time()));
+            pending.began = began.unwrap_or_default();
+        }
+    }
+}
+
+impl Pending {
+    /// Returns the stamp of the value that it sends. A write without a number in its key's history has the
+    /// operation's.
+    fn stamp(&self) -> Stamp {
+        let sequence = match self.sequence {
+            0 => (self.ticket + 1) & ((1 << 48) - 1),
+            sequence => u64::from(sequence),
+        };
+        Stamp { writer: self.client, sequence }
     }
 }

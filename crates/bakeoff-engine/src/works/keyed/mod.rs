@@ -28,7 +28,7 @@ use bakeoff_core::workload::Stamp;
 use bakeoff_wire::ProtocolError;
 use serde::{Deserialize, Serialize};
 
-use self::halves::{Halves, Next, Step};
+use self::halves::{Half, Halves, Step};
 pub use self::shared::{Keyed, Ledger, StalenessTracking};
 use self::source::FINDINGS_EXAMPLES_MAX;
 pub use self::source::{Findings, Source};
@@ -146,7 +146,7 @@ pub struct KvWork {
     key: Vec<u8>,
     value: Vec<u8>,
     /// Operations whose next request is to be written.
-    goes_on: Vec<(Tag, Pending, Next)>,
+    goes_on: Vec<(Tag, Pending, Half)>,
 }
 
 /// Drives keyed work, at the moment at which all loads of `together` begin; `works` makes each worker's. Returns what was
@@ -180,12 +180,13 @@ pub(crate) struct Pending {
 }
 
 impl KvWork {
-    /// Makes the operations of one worker, which is this share of the workers of all generators; `connect` makes a
+    /// Makes the operations of one worker. `worker`: its share of the workers of all generators; `connect` makes a
     /// session for a client and a node.
     pub fn new(
         keyed: Arc<Keyed>,
         source: Source,
-        (reading, worker): (Reading, LoadShare),
+        reading: Reading,
+        worker: LoadShare,
         connect: Connect,
     ) -> Self {
         let numbers = ClientNumbers::new(worker, keyed.share());
@@ -255,12 +256,8 @@ impl Work for KvWork {
         };
         let (began, sequence) = (ReadBegan::default(), 0);
         let mut pending = Pending { operation, key, began, sequence, client, ticket, halves };
-        let asked = match operation {
-            Operation::ReadModifyWrite => Operation::Get,
-            other => other,
-        };
-        let creates = self.source.creates();
-        if self.request(session, tag, &mut pending, (asked, Compare::Read), creates, out) {
+        let first = Half::first(operation, self.source.creates());
+        if self.request(session, tag, &mut pending, first, out) {
             Ok(Issued { operation: place, pending })
         } else {
             self.give_up(pending, WriteOutcome::NotSent);
@@ -281,12 +278,12 @@ impl Work for KvWork {
             if let Some(pending) = pendings.take(tag) {
                 match self.step(pending, answer) {
                     Step::Done(result) => done.push(Done { tag, result }),
-                    Step::GoesOn(pending, next) => goes_on.push((tag, pending, next)),
+                    Step::GoesOn(pending, half) => goes_on.push((tag, pending, half)),
                 }
             }
         });
-        for (tag, pending, next) in goes_on.drain(..) {
-            match self.go_on(session, tag, pending, next, out) {
+        for (tag, pending, half) in goes_on.drain(..) {
+            match self.go_on(session, tag, pending, half, out) {
                 Ok(pending) => pendings.put_back(tag, pending),
                 Err(failure) => done.push(Done { tag, result: Err(failure) }),
             }

@@ -106,7 +106,7 @@ struct Desk {
 impl Desk {
     /// Nine keys; all clients go to the first of them where the order is `Same`.
     fn new(operation: Operation, order: KeyOrder, clients: u32) -> Self {
-        Self::of_shares(operation, order, clients, (LoadShare::WHOLE, LoadShare::WHOLE))
+        Self::of_shares(operation, order, clients, LoadShare::WHOLE, LoadShare::WHOLE)
     }
 
     /// The same for one worker of all and one generator of all.
@@ -114,7 +114,8 @@ impl Desk {
         operation: Operation,
         order: KeyOrder,
         clients: u32,
-        (worker, generator): (LoadShare, LoadShare),
+        worker: LoadShare,
+        generator: LoadShare,
     ) -> Self {
         let workload = Workload {
             name: "w".to_owned(),
@@ -136,7 +137,7 @@ impl Desk {
         let connect: Connect =
             Box::new(move |_, _| Box::new(MemorySession { store: of.clone(), asked: Vec::new() }));
         let source = Source::mix(&workload, 7, 8);
-        let mut work = KvWork::new(keyed.clone(), source, (reading, worker), connect);
+        let mut work = KvWork::new(keyed.clone(), source, reading, worker, connect);
         (0..clients).for_each(|client| drop(work.session(client, 0)));
         let session = |_| MemorySession { store: store.clone(), asked: Vec::new() };
         let sessions = (0..clients).map(session).collect();
@@ -287,8 +288,8 @@ fn watching_clients_of_a_generator_keep_to_its_keys() {
     // Two generators of two workers each: workers take turns, and keys too.
     let second = LoadShare { index: 1, of: 2 };
     let own_keys = |worker: u32| {
-        let shares = (LoadShare { index: worker, of: 4 }, second);
-        let mut desk = Desk::of_shares(Operation::Watch, KeyOrder::Same, 3, shares);
+        let worker = LoadShare { index: worker, of: 4 };
+        let mut desk = Desk::of_shares(Operation::Watch, KeyOrder::Same, 3, worker, second);
         let mut keys = Vec::new();
         for client in [2, 0, 1] {
             desk.issue(client);
