@@ -7,11 +7,12 @@
 //! Not here: connecting before the load begins (`greeting`), connections that come and go (`connecting`), what is due at
 //! each node in an open load (`lanes`), when the next operation is due and whether there is one (`pacing`), how late the
 //! loop itself is (`lateness`) and what CPU time it takes (`effort`), counting what came of operations (`recorder`),
-//! adding up what workers measured (`collector`), what an operation is (`work`).
+//! the load's end (`ending`), adding up what workers measured (`collector`), what an operation is (`work`).
 
 mod connecting;
 mod due;
 mod effort;
+mod ending;
 mod greeting;
 mod held;
 mod lanes;
@@ -26,7 +27,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use bakeoff_core::ledger::WriteOutcome;
 use bakeoff_core::measurement::ErrorKind;
 use mio::{Events, Poll, Token};
 
@@ -50,8 +50,6 @@ use recorder::{Failed, Recorder};
 const SCAN_EVERY: Duration = Duration::from_millis(10);
 /// And how often at most: `epoll_wait` counts in milliseconds.
 const SCAN_MIN: Duration = Duration::from_millis(1);
-/// How long operations under way may take to end once the user has asked for the end.
-const INTERRUPT_GRACE: Duration = Duration::from_secs(1);
 const READ_BUFFER_SIZE: usize = 64 << 10;
 /// How often an operation is sent that the server does not process.
 const TRIES_MAX: u8 = 8;
@@ -153,6 +151,37 @@ impl<'a, W: Work> Worker<'a, W> {
 
     /// Works until the load is over and nothing is under way.
     pub(super) fn run(mut self, window: Window) -> Result<(), EngineError> {
+        self.wait_for_start(window);
+        let mut effort = Effort::begin();
+        self.begin_operations();
+        let scan_every = (self.part.timeout / 4).clamp(SCAN_MIN, SCAN_EVERY);
+        let mut events = Events::with_capacity(1024);
+        let mut interrupted_at = None;
+        let mut now = clock::now();
+        let mut scan_at = now + scan_every;
+        self.pacing.attention = Attention::new(now);
+        loop {
+            now = self.wait_and_serve(&mut events, now, scan_every, &mut effort)?;
+            if now < scan_at {
+                continue;
+            }
+            scan_at = now + scan_every;
+            self.scan(now);
+            if effort.busy.is_none() && self.is_over(now) {
+                effort.end(now);
+            }
+            if self.has_ended(now, &mut interrupted_at) {
+                break;
+            }
+            now = clock::now();
+        }
+        let ended = self.wants.take().map_or(Ok(()), Err);
+        self.finish(interrupted_at.is_some(), effort.busy.unwrap_or_default());
+        ended
+    }
+
+    /// Prepares the load and sleeps until it begins.
+    fn wait_for_start(&mut self, window: Window) {
         self.recorder.begin(window, !self.pacing.is_open());
         (0..self.pacing.lanes.len())
             .for_each(|lane| self.pacing.advance(lane, false, window.start));
@@ -161,7 +190,10 @@ impl<'a, W: Work> Worker<'a, W> {
         let wait = window.start.saturating_duration_since(clock::now());
         std::thread::sleep(wait);
         self.begun_load = true;
-        let mut effort = Effort::begin();
+    }
+
+    /// Gives each client its first operation, as far as one is due.
+    fn begin_operations(&mut self) {
         for index in 0..self.clients.len() {
             let now = clock::now();
             if !self.pacing.is_open() && self.begins_turns(index) {
@@ -171,106 +203,50 @@ impl<'a, W: Work> Worker<'a, W> {
             self.refill(index, now);
             self.flush(index);
         }
+    }
 
-        let mut events = Events::with_capacity(1024);
-        let mut now = clock::now();
-        let scan_every = (self.part.timeout / 4).clamp(SCAN_MIN, SCAN_EVERY);
-        let mut scan_at = now + scan_every;
-        let mut interrupted_at = None;
-        self.pacing.attention = Attention::new(now);
-        loop {
-            let spins = self.pacing.set_timer(now)?;
-            let wait = if spins { Duration::ZERO } else { scan_every };
-            self.poll.poll(&mut events, Some(wait)).or_else(ignore_interrupt)?;
-            // A closed load that waits for answers alone has no moment to be late at.
-            if self.pacing.is_open() || self.pacing.attention.wake_at.is_some() {
-                let woke = clock::now();
-                self.pacing.note_wake(woke, &mut self.recorder);
-                if spins && events.is_empty() {
-                    effort.spun += woke - now;
-                }
+    /// Waits for the next event, due operation or scan, and serves all that has come. Returns the time after that.
+    #[inline]
+    fn wait_and_serve(
+        &mut self,
+        events: &mut Events,
+        now: Instant,
+        scan_every: Duration,
+        effort: &mut Effort,
+    ) -> io::Result<Instant> {
+        let spins = self.pacing.set_timer(now)?;
+        let wait = if spins { Duration::ZERO } else { scan_every };
+        self.poll.poll(events, Some(wait)).or_else(ignore_interrupt)?;
+        // A closed load that waits for answers alone has no moment to be late at.
+        if self.pacing.is_open() || self.pacing.attention.wake_at.is_some() {
+            let woke = clock::now();
+            self.pacing.note_wake(woke, &mut self.recorder);
+            if spins && events.is_empty() {
+                effort.spun += woke - now;
             }
-            for event in &events {
-                if event.token() != TIMER {
-                    self.on_event(event.token(), event.is_read_closed());
-                }
-            }
-            if self.pacing.is_open() {
-                self.serve_due();
-            } else {
-                self.wake_resting();
-            }
-            now = clock::now();
-            self.pacing.attention.note_end_of_loop(now, &mut self.recorder);
-            if now < scan_at {
-                continue;
-            }
-            scan_at = now + scan_every;
-            self.look_after_connections(now);
-            self.look_after_timeouts(now);
-            self.recorder.roll_over(now);
-            self.work.tick(now);
-            self.pacing.exhausted |= self.shared.aborted.load(Ordering::Relaxed);
-            if effort.busy.is_none() && self.is_over(now) {
-                effort.end(now);
-            }
-            if self.shared.interrupted.load(Ordering::Relaxed) {
-                self.pacing.exhausted = true;
-                if now > *interrupted_at.get_or_insert(now) + INTERRUPT_GRACE {
-                    break;
-                }
-            }
-            let ended = self.is_over(now) && self.clients.iter().all(Client::is_quiet);
-            if ended || self.wants.is_some() {
-                break;
-            }
-            now = clock::now();
         }
-        let aborted = self.shared.aborted.load(Ordering::Relaxed);
-        let ended = self.wants.take().map_or(Ok(()), Err);
-        self.finish(interrupted_at.is_some() || aborted, effort.busy.unwrap_or_default());
-        ended
-    }
-
-    /// Returns whether an operation that was due at `due` may still be sent. One of an open load that only
-    /// the timer's slack has brought past the end may; one that waited for a free client may not.
-    fn may_begin(&self, lane: Option<usize>, due: Instant, now: Instant) -> bool {
-        let only_just_late = lane.is_some_and(|lane| !self.pacing.lanes[lane].starved);
-        !self.is_over(now)
-            || (only_just_late
-                && !self.pacing.exhausted
-                && self.recorder.window.end.is_some_and(|end| due < end))
-    }
-
-    fn is_over(&self, now: Instant) -> bool {
-        self.pacing.exhausted || self.recorder.window.end.is_some_and(|end| now >= end)
-    }
-
-    fn finish(mut self, interrupted: bool, busy: f64) {
+        for event in events.iter() {
+            if event.token() != TIMER {
+                self.on_event(event.token(), event.is_read_closed());
+            }
+        }
+        if self.pacing.is_open() {
+            self.serve_due();
+        } else {
+            self.wake_resting();
+        }
         let now = clock::now();
-        if let (Some(end), false) = (self.recorder.window.end, interrupted) {
-            self.count_dropped(end, now);
-            self.count_waiting(end);
-            self.recorder.end(end, !self.pacing.exhausted);
-        }
-        let end = self.recorder.window.end.map_or(now, |end| end.min(now));
-        self.count_clients(end.saturating_duration_since(self.recorder.window.measure));
-        for client in &mut self.clients {
-            if let Connection::Up { link, session } = &mut client.connection {
-                session.close(&mut link.out);
-                link.flush().ok(); // a peer that is gone needs no farewell
-            }
-            for pending in client.pendings.iter_mut().filter_map(Option::take) {
-                self.work.give_up(pending, WriteOutcome::Unknown);
-            }
-            if let Some(lost_at) = client.lost_at {
-                self.recorder.slice.disconnected += self.recorder.window.overlap(lost_at, now);
-            }
-        }
-        self.recorder.slice.interrupted |= interrupted;
-        self.recorder.send_slice();
-        self.work.ended();
-        self.recorder.finish(busy);
+        self.pacing.attention.note_end_of_loop(now, &mut self.recorder);
+        Ok(now)
+    }
+
+    /// Looks after what no event reports: lost connections, timeouts, the end of a second, an aborted load.
+    fn scan(&mut self, now: Instant) {
+        self.look_after_connections(now);
+        self.look_after_timeouts(now);
+        self.recorder.roll_over(now);
+        self.work.tick(now);
+        self.pacing.exhausted |= self.shared.aborted.load(Ordering::Relaxed);
     }
 
     fn on_event(&mut self, Token(index): Token, ended: bool) {

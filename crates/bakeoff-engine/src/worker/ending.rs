@@ -1,0 +1,76 @@
+//! Ends a worker's load: when it is over, and what is then counted.
+//!
+//! Not here: operations that were due and never sent (`due`), clients without a connection (`connecting`).
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use bakeoff_core::ledger::WriteOutcome;
+
+use super::super::client::{Client, Connection};
+use super::super::clock;
+use super::super::work::{Session as _, Work};
+use super::Worker;
+
+/// Time for operations under way to end after the user has asked for the end.
+const INTERRUPT_GRACE: Duration = Duration::from_secs(1);
+
+impl<W: Work> Worker<'_, W> {
+    /// Returns whether an operation that was due at `due` may still be sent. One of an open load that only
+    /// the timer's slack has brought past the end may; one that waited for a free client may not.
+    #[inline]
+    pub(super) fn may_begin(&self, lane: Option<usize>, due: Instant, now: Instant) -> bool {
+        let only_just_late = lane.is_some_and(|lane| !self.pacing.lanes[lane].starved);
+        !self.is_over(now)
+            || (only_just_late
+                && !self.pacing.exhausted
+                && self.recorder.window.end.is_some_and(|end| due < end))
+    }
+
+    #[inline]
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        self.pacing.exhausted || self.recorder.window.end.is_some_and(|end| now >= end)
+    }
+
+    /// Returns true if the load is over and nothing is under way, or if it cannot go on. `interrupted_at`: when the
+    /// user was first seen to have asked for the end.
+    pub(super) fn has_ended(&mut self, now: Instant, interrupted_at: &mut Option<Instant>) -> bool {
+        if self.shared.interrupted.load(Ordering::Relaxed) {
+            self.pacing.exhausted = true;
+            if now > *interrupted_at.get_or_insert(now) + INTERRUPT_GRACE {
+                return true;
+            }
+        }
+        let is_quiet = self.is_over(now) && self.clients.iter().all(Client::is_quiet);
+        is_quiet || self.wants.is_some()
+    }
+
+    /// Counts what the load left behind, takes leave of the servers, and hands the last slice over.
+    pub(super) fn finish(mut self, interrupted: bool, busy: f64) {
+        let interrupted = interrupted || self.shared.aborted.load(Ordering::Relaxed);
+        let now = clock::now();
+        if let (Some(end), false) = (self.recorder.window.end, interrupted) {
+            self.count_dropped(end, now);
+            self.count_waiting(end);
+            self.recorder.end(end, !self.pacing.exhausted);
+        }
+        let end = self.recorder.window.end.map_or(now, |end| end.min(now));
+        self.count_clients(end.saturating_duration_since(self.recorder.window.measure));
+        for client in &mut self.clients {
+            if let Connection::Up { link, session } = &mut client.connection {
+                session.close(&mut link.out);
+                link.flush().ok(); // a peer that is gone needs no farewell
+            }
+            for pending in client.pendings.iter_mut().filter_map(Option::take) {
+                self.work.give_up(pending, WriteOutcome::Unknown);
+            }
+            if let Some(lost_at) = client.lost_at {
+                self.recorder.slice.disconnected += self.recorder.window.overlap(lost_at, now);
+            }
+        }
+        self.recorder.slice.interrupted |= interrupted;
+        self.recorder.send_slice();
+        self.work.ended();
+        self.recorder.finish(busy);
+    }
+}
