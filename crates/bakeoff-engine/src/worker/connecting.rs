@@ -23,6 +23,13 @@ use super::recorder::Failed;
 /// How long a connection that is kept may take to come about, TLS included: a server may have many to greet.
 const CONNECT_WITHIN: Duration = Duration::from_secs(20);
 
+/// A connection that is gone or never came about, and the reason.
+struct Lost<S: ?Sized> {
+    connection: Connection<S>,
+    kind: ErrorKind,
+    why: String,
+}
+
 impl<W: Work> Worker<'_, W> {
     /// Returns whether the peer has accepted; says what a new connection says first as soon as it has.
     pub(super) fn has_connected(&mut self, index: usize) -> bool {
@@ -226,7 +233,7 @@ impl<W: Work> Worker<'_, W> {
         let kind = if waiting.tries > 0 { ErrorKind::Timeout } else { client.unconnected() };
         self.note_failure(index, waiting.due, now);
         let timeout = self.part.timeout;
-        self.count_waiting_lost(waiting, (node, kind), now, &|| match waiting.tries {
+        self.count_waiting_lost(waiting, node, kind, now, &|| match waiting.tries {
             0 => format!("no connection for {timeout:?}"),
             _ => "the server did not take the operation again in time".to_owned(),
         });
@@ -236,7 +243,8 @@ impl<W: Work> Worker<'_, W> {
     fn count_waiting_lost(
         &mut self,
         waiting: Waiting,
-        (node, kind): (usize, ErrorKind),
+        node: usize,
+        kind: ErrorKind,
         now: Instant,
         what: &dyn Fn() -> String,
     ) {
@@ -368,10 +376,12 @@ impl<W: Work> Worker<'_, W> {
                 Connection::Down { retry_at }
             }
         };
-        let lost = std::mem::replace(&mut client.connection, next);
+        let connection = std::mem::replace(&mut client.connection, next);
+        let slots = client.slots.len();
+        let lost = Lost { connection, kind, why };
         let mut is_closed_idle = false;
-        for tag in 0..client.slots.len() {
-            is_closed_idle |= self.lose_slot(index, tag, &lost, (kind, &why), now);
+        for tag in 0..slots {
+            is_closed_idle |= self.lose_slot(index, tag, &lost, now);
         }
         if is_closed_idle {
             self.recorder.slice.closed_idle += 1;
@@ -384,7 +394,7 @@ impl<W: Work> Worker<'_, W> {
         if errors.examples.len() < bakeoff_core::measurement::EXAMPLES_MAX {
             let node = self.recorder.addresses.at(node).to_string();
             let at_seconds = self.recorder.window.seconds_at(now);
-            let mut example = Example { at_seconds, node, what: why };
+            let mut example = Example { at_seconds, node, what: lost.why };
             example.cut();
             errors.examples.push(example);
         }
@@ -396,10 +406,11 @@ impl<W: Work> Worker<'_, W> {
         &mut self,
         index: usize,
         tag: usize,
-        lost: &Connection<W::Session>,
-        (kind, why): (ErrorKind, &str),
+        lost: &Lost<W::Session>,
         now: Instant,
     ) -> bool {
+        let Lost { connection, kind, why } = lost;
+        let kind = *kind;
         let is_over = self.is_over(now);
         let client = &mut self.clients[index];
         let node = client.node;
@@ -416,14 +427,14 @@ impl<W: Work> Worker<'_, W> {
                 let kind = if kind == ErrorKind::Timeout { kind } else { ErrorKind::Refused };
                 self.note_failure(index, waiting.due, now);
                 let waited = now.saturating_duration_since(waiting.due);
-                self.count_waiting_lost(waiting, (node, kind), now, &|| match waiting.tries {
+                self.count_waiting_lost(waiting, node, kind, now, &|| match waiting.tries {
                     0 => why.to_owned(),
                     _ => format!("no connection for {waited:.2?}: {why}"),
                 });
             }
             Slot::Busy(flight) => {
                 let unheard = client.has_answered && client.heard_at <= flight.sent;
-                let close = match (lost, &pending) {
+                let close = match (connection, &pending) {
                     (Connection::Up { session, .. }, Some(pending))
                         if unheard && kind == ErrorKind::Reset =>
                     {
