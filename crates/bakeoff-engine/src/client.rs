@@ -47,7 +47,7 @@ pub(super) struct Waiting {
 /// An operation under way.
 #[derive(Clone, Copy)]
 pub(super) struct Flight {
-    /// Which of [`Work::operations`].
+    /// Index of its operation in the outline of the work.
     pub(super) operation: usize,
     /// How often it was sent.
     pub(super) tries: u8,

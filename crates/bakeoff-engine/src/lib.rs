@@ -31,7 +31,6 @@ mod tests;
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
@@ -52,8 +51,7 @@ use lookup::Lookups;
 use moments::MomentSender;
 use peer::{Address, Peer};
 use together::Together;
-use turns::Turns;
-use work::Work;
+use work::{Outline, Work};
 use worker::{Lane, Outlet, Part, Shared, Worker};
 
 /// How long after the last client has connected the load begins.
@@ -285,19 +283,16 @@ fn drive<W: Work>(
         let mut starts = Vec::new();
         let mut recycle = Vec::new();
         let mut workers = Vec::new();
-        let mut names = Vec::new();
-        let mut judges_age = false;
+        let mut outline = Outline::default();
         for (index, Thread { number, lanes: dealt, counts }) in (0..).zip(own) {
             let share = LoadShare { index: number, of: all };
             let (give_back, recycled) = mpsc::channel();
             let (start, started) = mpsc::channel();
             let work = works(share);
-            names = work.operations();
-            judges_age = work.judges_age();
-            let turns = work.turns().filter(|_| drive.arrivals.is_none());
+            outline = work.outline();
             let worker = Worker::new(
                 work,
-                part(drive, &dealt, turns, LoadShare { index, of }),
+                part(drive, &dealt, &outline, LoadShare { index, of }),
                 open_lanes(drive, dealt, &mut counts.into_iter()),
                 &shared,
                 Outlet { to_collector: to_collector.clone(), recycled },
@@ -313,8 +308,14 @@ fn drive<W: Work>(
             recycle.push(give_back);
         }
         drop(to_collector);
-        let staleness = if judges_age { aged(peers) } else { Vec::new() };
-        let collector = Collector::new(names, told_apart(peers), staleness, recycle, drive.seconds);
+        let staleness = if outline.judges_age { aged(peers) } else { Vec::new() };
+        let collector = Collector::new(
+            outline.operations,
+            told_apart(peers),
+            staleness,
+            recycle,
+            drive.seconds,
+        );
         let collected = collect(drive, together, collector, &messages, &starts, progress);
         drop(starts);
         for worker in workers {
@@ -400,7 +401,8 @@ fn shortest(drive: &Drive) -> Duration {
 const HELD_MAX: usize = if cfg!(test) { 8 << 20 } else { 2 << 30 };
 
 /// The part of a stage that falls to one worker.
-fn part(drive: &Drive, dealt: &[lanes::Lane], turns: Option<Arc<Turns>>, share: LoadShare) -> Part {
+fn part(drive: &Drive, dealt: &[lanes::Lane], outline: &Outline, share: LoadShare) -> Part {
+    let turns = outline.turns.clone().filter(|_| drive.arrivals.is_none());
     let of_lane = |(place, lane): (usize, &lanes::Lane)| {
         lane.clients.iter().map(move |&(client, node)| (client, node, place)).collect::<Vec<_>>()
     };
@@ -416,6 +418,9 @@ fn part(drive: &Drive, dealt: &[lanes::Lane], turns: Option<Arc<Turns>>, share: 
     }
     Part {
         worker: share.index as usize,
+        operations: outline.operations.len(),
+        judges_age: outline.judges_age,
+        begins_short: outline.begins_short,
         clients,
         per_client,
         turns,

@@ -89,7 +89,7 @@ impl IdleClose {
 
 /// An operation that was sent.
 pub(crate) struct Issued<P> {
-    /// Which of [`Work::operations`].
+    /// Which of [`Outline::operations`].
     pub(crate) operation: usize,
     /// State that the work keeps until the answer.
     pub(crate) pending: P,
@@ -173,32 +173,32 @@ pub(crate) trait Pendings<P> {
     fn put_back(&mut self, tag: Tag, pending: P);
 }
 
+/// Facts about work that the loop needs before the load begins.
+#[derive(Default)]
+pub(crate) struct Outline {
+    /// Names of its operations; tables have one row each.
+    pub(crate) operations: Vec<String>,
+    /// True if reads report how old their values are.
+    pub(crate) judges_age: bool,
+    /// True if a load may begin though the server turns some of its clients away. They count as unserved.
+    pub(crate) begins_short: bool,
+    /// Servers that each client of a closed load asks in turn, if they are several.
+    pub(crate) turns: Option<Arc<Turns>>,
+}
+
 /// A worker thread's work: makes operations and judges their answers.
-pub(crate) trait Work: Send {
+///
+/// [`Tickets`] says which operations are its own, [`Course`] follows the time of the load.
+pub(crate) trait Work: Tickets + Course + Send {
     /// One client connection.
     type Session: Session + Send + ?Sized;
     /// State of an operation in flight.
     type Pending: Send;
 
-    /// The names of its operations; tables have one row each.
-    fn operations(&self) -> Vec<String>;
+    /// Returns what the loop needs to know before the load begins.
+    fn outline(&self) -> Outline;
 
-    /// Returns true if a load may begin though the server turns some of its clients away. They count as unserved.
-    fn begins_short(&self) -> bool {
-        false
-    }
-
-    /// Returns the servers that each client of a closed load asks in turn, if they are several.
-    fn turns(&self) -> Option<Arc<Turns>> {
-        None
-    }
-
-    /// Returns whether it tells how old what was read is.
-    fn judges_age(&self) -> bool {
-        false
-    }
-
-    /// A session for a fresh connection of `client` to node `node`.
+    /// Makes a session for a fresh connection of `client` to node `node`.
     fn session(&mut self, client: u32, node: usize) -> Box<Self::Session>;
 
     /// Makes the next operation and appends its bytes. `ticket` counts all operations of the load.
@@ -211,16 +211,6 @@ pub(crate) trait Work: Send {
         out: &mut Vec<u8>,
     ) -> Result<Issued<Self::Pending>, NotIssued>;
 
-    /// Returns whether the operation of a number is this generator's to make. Another one makes it otherwise.
-    fn owns(&mut self, ticket: u64) -> bool {
-        let _ = ticket;
-        true
-    }
-
-    /// Returns which operation `ticket` would have been, had there been anybody to send it to `node`. `None`:
-    /// there is nothing more to do.
-    fn skip(&mut self, node: usize, ticket: u64) -> Option<usize>;
-
     /// Takes bytes from the connection, all of them, and judges the answers they complete.
     fn receive(
         &mut self,
@@ -231,26 +221,38 @@ pub(crate) trait Work: Send {
         done: &mut Vec<Done>,
     ) -> Result<(), ProtocolError>;
 
-    /// The peer closed the connection; some protocols end an answer that way.
+    /// Takes note that the peer closed the connection; some protocols end an answer that way.
     fn receive_end(
         &mut self,
         session: &mut Self::Session,
         pendings: &mut impl Pendings<Self::Pending>,
         done: &mut Vec<Done>,
-    ) -> Result<(), ProtocolError> {
-        let _ = (session, pendings, done);
-        Ok(())
-    }
+    ) -> Result<(), ProtocolError>;
 
     /// Returns what becomes of an operation whose kept connection the server closed before it answered.
-    fn after_idle_close(&self, session: &Self::Session, pending: &Self::Pending) -> IdleClose {
-        let _ = (session, pending);
-        IdleClose::Broken
-    }
+    fn after_idle_close(&self, session: &Self::Session, pending: &Self::Pending) -> IdleClose;
 
-    /// An operation ended without an answer.
+    /// Takes back an operation that ended without an answer.
     fn give_up(&mut self, pending: Self::Pending, outcome: WriteOutcome) {
         let _ = (pending, outcome);
+    }
+}
+
+/// Says by their numbers which operations are this generator's, and what they are.
+pub(crate) trait Tickets {
+    /// Returns whether the operation of a number is this generator's to make. Another one makes it otherwise.
+    fn owns(&mut self, ticket: u64) -> bool;
+
+    /// Returns which operation `ticket` would have been at `node`, for one that is counted and never sent. `None`:
+    /// no operations are left.
+    fn skip(&mut self, node: usize, ticket: u64) -> Option<usize>;
+}
+
+/// Follows the time of a load. Keyed work needs none of it.
+pub(crate) trait Course {
+    /// Begins the load: operations are due from `start` on and measured from `measure` on.
+    fn begin(&mut self, start: Instant, measure: Instant) {
+        let _ = (start, measure);
     }
 
     /// Returns how long `client`, of a closed load, rests before its next operation.
@@ -259,21 +261,16 @@ pub(crate) trait Work: Send {
         Duration::ZERO
     }
 
-    /// The load begins: operations are due from `start` on and measured from `measure` on.
-    fn begin(&mut self, start: Instant, measure: Instant) {
-        let _ = (start, measure);
+    /// Takes the moments of an answered operation, in the order of what [`Work::receive`] put into `done`.
+    fn answered(&mut self, moments: &OperationTiming) {
+        let _ = moments;
     }
 
-    /// An operation ended with an answer, in the order of what [`Self::receive`] put into `done`.
-    fn answered(&mut self, client: u32, moments: &OperationTiming) {
-        let _ = (client, moments);
-    }
-
-    /// Time has passed; called every few milliseconds once the load has begun.
+    /// Takes the time, every few milliseconds once the load has begun.
     fn tick(&mut self, now: Instant) {
         let _ = now;
     }
 
-    /// The worker has ended.
+    /// Ends the worker's load.
     fn ended(&mut self) {}
 }

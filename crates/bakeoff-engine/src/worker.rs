@@ -73,6 +73,10 @@ pub(super) struct Shared<'a> {
 /// One worker's part of a load.
 pub(super) struct Part {
     pub(super) worker: usize,
+    /// Number of different operations.
+    pub(super) operations: usize,
+    pub(super) judges_age: bool,
+    pub(super) begins_short: bool,
     /// Number, node and lane of each of its clients, once for each of a client's connections.
     pub(super) clients: Vec<(u32, usize, usize)>,
     /// Connections of each client.
@@ -127,10 +131,9 @@ impl<'a, W: Work> Worker<'a, W> {
             .clients
             .iter()
             .map(|&(number, node, lane)| Client::new(number, node, lane, part.in_flight, now));
-        let operations = work.operations().len();
         let targets = told_apart(shared.peers).len();
-        let aged = if work.judges_age() { aged(shared.peers).len() } else { 0 };
-        let slice = Box::new(Slice::new(part.worker, operations, targets, aged));
+        let aged = if part.judges_age { aged(shared.peers).len() } else { 0 };
+        let slice = Box::new(Slice::new(part.worker, part.operations, targets, aged));
         Ok(Self {
             clients: clients.collect(),
             pacing: Pacing::new(&part, lanes, shared, poll.registry(), now)?,
@@ -385,7 +388,7 @@ impl<'a, W: Work> Worker<'a, W> {
             return self.reissue(index, tag as usize, flight, now);
         }
         if !result.as_ref().is_err_and(|failure| failure.is_unprocessed) {
-            self.work.answered(client.number, &OperationTiming { due, sent, done: now });
+            self.work.answered(&OperationTiming { due, sent, done: now });
         }
         self.free(index, tag as usize, now);
         let late = now.saturating_duration_since(sent);

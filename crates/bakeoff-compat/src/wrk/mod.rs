@@ -167,7 +167,8 @@ impl Run {
         messages.output(&output::heading(&options));
         let mut sources = sources.into_iter();
         let (outcome, _) = http::drive_sources(
-            (Protocol::One, &peers),
+            Protocol::One,
+            &peers,
             &drive,
             None,
             &mut |_| Box::new(sources.next().expect("there are as many sources as threads")),

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_engine::work::{Failure, IdleClose, NotIssued};
-use bakeoff_engine::works::http::{Batch, Body, Judged, Response, Source};
+use bakeoff_engine::works::http::{
+    Batch, Body, JudgeResponses, Judged, MakeRequests, Response, Source,
+};
 use mlua::LuaString;
 
 use super::pipeline;
@@ -120,16 +122,7 @@ impl LuaSource {
     }
 }
 
-impl Source for LuaSource {
-    /// A script says only after its first answer whether it looks at bodies.
-    fn reads_bodies(&self) -> bool {
-        self.shape.responds
-    }
-
-    fn operations(&self) -> Vec<String> {
-        vec!["request".to_owned()]
-    }
-
+impl MakeRequests for LuaSource {
     fn request(&mut self, _: u32, _: usize, _: u64, out: &mut Vec<u8>) -> Result<Batch, NotIssued> {
         let responses = self.shape.pipeline;
         if !self.shape.dynamic && !self.failed && !self.thread.is_stopped() {
@@ -149,6 +142,13 @@ impl Source for LuaSource {
         }
         out.extend_from_slice(&bytes);
         Ok(batch(responses, &bytes))
+    }
+}
+
+impl JudgeResponses for LuaSource {
+    /// A script says only after its first answer whether it looks at bodies.
+    fn reads_bodies(&self) -> bool {
+        self.shape.responds
     }
 
     fn judge(&mut self, _: usize, status: u16, _: Body<'_>) -> Result<(), Failure> {
@@ -172,6 +172,12 @@ impl Source for LuaSource {
             }
         }
         self.judge(operation, response.status, Body::default()).into()
+    }
+}
+
+impl Source for LuaSource {
+    fn operations(&self) -> Vec<String> {
+        vec!["request".to_owned()]
     }
 
     /// Called for each answer, and in the beginning for each that could be under way: all of a

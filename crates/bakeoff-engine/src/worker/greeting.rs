@@ -51,7 +51,7 @@ impl<W: Work> Worker<'_, W> {
             if now > give_up_at || self.refused_tls || none {
                 return Err(self.unreachable(waiting.node));
             }
-            if most_up > 0 && self.work.begins_short() && self.are_turned_away(TURNED_AWAY_MIN) {
+            if most_up > 0 && self.part.begins_short && self.are_turned_away(TURNED_AWAY_MIN) {
                 return Ok(());
             }
             self.poll.poll(&mut events, Some(SCAN_EVERY)).or_else(ignore_interrupt)?;

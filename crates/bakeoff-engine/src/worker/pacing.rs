@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use mio::Registry;
 
 use super::super::timer::Timer;
-use super::super::work::Work;
+use super::super::work::Tickets;
 use super::lanes::Lane;
 use super::lateness::Attention;
 use super::recorder::Recorder;
@@ -70,7 +70,7 @@ impl<'a> Pacing<'a> {
 
     /// Takes the next number whose operation is this generator's; the others' owners take theirs.
     #[inline]
-    pub(super) fn take_ticket<W: Work>(&mut self, work: &mut W) -> u64 {
+    pub(super) fn take_ticket(&mut self, work: &mut impl Tickets) -> u64 {
         if let Some(spare) = self.spare_ticket.take() {
             return spare;
         }

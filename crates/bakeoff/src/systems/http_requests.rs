@@ -19,8 +19,8 @@ use bakeoff_core::units;
 use bakeoff_engine::peer::Peer;
 use bakeoff_engine::work::{Failure, IdleClose, NotIssued};
 use bakeoff_engine::works::http::{
-    Batch, Body, HeaderList, Judged, OwnFields, Protocol, Response, Source, Stream, StreamResponse,
-    drive_sources, is_allowed_in_http2,
+    Batch, Body, HeaderList, JudgeResponses, Judged, MakeRequests, OwnFields, Protocol, Response,
+    Source, Stream, StreamResponse, drive_sources, is_allowed_in_http2,
 };
 use bakeoff_engine::works::keyed;
 use bakeoff_engine::{Connections, EngineError};
@@ -235,7 +235,7 @@ pub(super) fn drive(load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError>
     };
     // What a trial keeps of answers is in its measurement.
     let (outcome, next) =
-        drive_sources((protocol, &peers), drive, together, sources, interrupted, progress)?;
+        drive_sources(protocol, &peers, drive, together, sources, interrupted, progress)?;
     Ok((outcome.measurement, next))
 }
 
@@ -281,16 +281,7 @@ impl Asking {
     }
 }
 
-impl Source for Asking {
-    fn reads_bodies(&self) -> bool {
-        self.requests.request.contains.is_some()
-    }
-
-    fn operations(&self) -> Vec<String> {
-        let operations = self.source.operations().iter();
-        operations.map(|operation| operation.name().to_owned()).collect()
-    }
-
+impl MakeRequests for Asking {
     fn request(
         &mut self,
         client: u32,
@@ -363,6 +354,16 @@ impl Source for Asking {
         })
     }
 
+    fn skip(&mut self, _: usize, ticket: u64) -> Option<usize> {
+        self.choose(ticket).ok().map(|(place, _)| place)
+    }
+}
+
+impl JudgeResponses for Asking {
+    fn reads_bodies(&self) -> bool {
+        self.requests.request.contains.is_some()
+    }
+
     fn judge(&mut self, place: usize, status: u16, body: Body<'_>) -> Result<(), Failure> {
         self.judge_answer(place, (status, body), std::iter::empty)
     }
@@ -383,9 +384,12 @@ impl Source for Asking {
         let body = Body { bytes: response.body, length: response.length };
         self.judge_answer(place, (status, body), || headers.iter())
     }
+}
 
-    fn skip(&mut self, _: usize, ticket: u64) -> Option<usize> {
-        self.choose(ticket).ok().map(|(place, _)| place)
+impl Source for Asking {
+    fn operations(&self) -> Vec<String> {
+        let operations = self.source.operations().iter();
+        operations.map(|operation| operation.name().to_owned()).collect()
     }
 }
 

@@ -225,12 +225,12 @@ pub(super) fn drive(
         None => (Protocol::One, &server.target),
         Some(target) => (Protocol::Two, target),
     };
-    let over = (protocol, &[Peer::new(target, &server.authority)][..]);
+    let peers = [Peer::new(target, &server.authority)];
     let templates = Arc::new(Templates::new(&plan, server, settings.keep_alive));
     let mut source =
         |_| -> Box<dyn http::Source> { Box::new(TestSource::new(&plan, &templates, &counts)) };
     let (driven, _) =
-        http::drive_sources(over, &drive, None, &mut source, interrupted, &mut |_| {})?;
+        http::drive_sources(protocol, &peers, &drive, None, &mut source, interrupted, &mut |_| {})?;
     let measurement = driven.measurement;
     let counted = std::mem::take(&mut *counts.lock().unwrap_or_else(PoisonError::into_inner));
     let tests = plan.tests.iter().zip(counted).map(|(test, counts)| {

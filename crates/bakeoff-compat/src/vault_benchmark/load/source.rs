@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use bakeoff_engine::work::{Failure, IdleClose, NotIssued, OperationTiming};
-use bakeoff_engine::works::http::{Batch, Body, HeaderList, OwnFields, Source, Stream};
+use bakeoff_engine::works::http::{
+    Batch, Body, HeaderList, JudgeResponses, MakeRequests, OwnFields, Source, Stream, Timed,
+};
 
 use super::counts::{Counts, TestCounts};
 use super::{Plan, Server};
@@ -80,19 +82,7 @@ impl TestSource {
     }
 }
 
-impl Source for TestSource {
-    fn is_timed(&self) -> bool {
-        true
-    }
-
-    fn reads_bodies(&self) -> bool {
-        self.plan.tests.iter().any(|test| test.template.holds.is_some())
-    }
-
-    fn operations(&self) -> Vec<String> {
-        self.plan.tests.iter().map(|test| test.name.clone()).collect()
-    }
-
+impl MakeRequests for TestSource {
     #[inline]
     fn request(
         &mut self,
@@ -126,16 +116,35 @@ impl Source for TestSource {
         Ok(Stream { operation: test, path, fields: OwnFields::default(), body, idle_close })
     }
 
+    fn skip(&mut self, _: usize, ticket: u64) -> Option<usize> {
+        Some(self.plan.test_of(ticket))
+    }
+}
+
+impl JudgeResponses for TestSource {
+    fn reads_bodies(&self) -> bool {
+        self.plan.tests.iter().any(|test| test.template.holds.is_some())
+    }
+
     #[inline]
     fn judge(&mut self, test: usize, status: u16, body: Body<'_>) -> Result<(), Failure> {
         self.counts.answer(test, status, body.length);
         self.plan.judge(test, status, body.bytes)
     }
+}
 
-    fn skip(&mut self, _: usize, ticket: u64) -> Option<usize> {
-        Some(self.plan.test_of(ticket))
+impl Source for TestSource {
+    fn operations(&self) -> Vec<String> {
+        self.plan.tests.iter().map(|test| test.name.clone()).collect()
     }
 
+    #[inline]
+    fn timed(&mut self) -> Option<&mut dyn Timed> {
+        Some(self)
+    }
+}
+
+impl Timed for TestSource {
     fn begin(&mut self, start: Instant) {
         self.counts.begin(start);
     }

@@ -16,7 +16,8 @@ use super::source::Source;
 use super::streams::Streams;
 use crate::turns::Turns;
 use crate::work::{
-    Done, IdleClose, Issued, NotIssued, OperationTiming, Pendings, Session, Success, Tag, Work,
+    Course, Done, IdleClose, Issued, NotIssued, OperationTiming, Outline, Pendings, Session,
+    Success, Tag, Tickets, Work,
 };
 use crate::{Connections, Drive};
 
@@ -91,14 +92,14 @@ impl HttpWork {
     /// Makes one worker's work, whose answers are added to `answers` when it has ended; `capture` of them
     /// are kept one by one.
     pub(super) fn new(
-        source: Box<dyn Source>,
+        mut source: Box<dyn Source>,
         protocol: Protocol,
         drive: &Drive,
         capture: u64,
         answers: Arc<Mutex<Answers>>,
     ) -> Self {
         Self {
-            is_timed: source.is_timed(),
+            is_timed: source.timed().is_some(),
             source,
             protocol,
             keep_alive: drive.connections == Connections::Kept,
@@ -146,26 +147,65 @@ impl HttpWork {
     }
 }
 
-impl Work for HttpWork {
-    type Session = HttpSession;
-    type Pending = IdleClose;
-
-    fn operations(&self) -> Vec<String> {
-        self.source.operations()
-    }
-
-    fn begins_short(&self) -> bool {
-        true
-    }
-
-    fn turns(&self) -> Option<Arc<Turns>> {
-        self.turns.clone()
-    }
-
+impl Tickets for HttpWork {
     #[inline]
     fn owns(&mut self, ticket: u64) -> bool {
         let (share, cycle) = self.share;
         share.of == 1 || share.has(ticket / cycle)
+    }
+
+    fn skip(&mut self, node: usize, ticket: u64) -> Option<usize> {
+        self.source.skip(node, ticket)
+    }
+}
+
+impl Course for HttpWork {
+    fn begin(&mut self, start: Instant, measure: Instant) {
+        if let Some(timed) = self.source.timed() {
+            timed.begin(start);
+        }
+        self.tally.begin(start, measure);
+    }
+
+    fn pause(&mut self, client: u32, now: Instant) -> Duration {
+        self.source.pause(client, now)
+    }
+
+    #[inline]
+    fn answered(&mut self, moments: &OperationTiming) {
+        if self.is_timed
+            && let Some(&operation) = self.fresh.get(self.timed)
+            && let Some(timed) = self.source.timed()
+        {
+            self.timed += 1;
+            timed.answered(operation, moments);
+        }
+        self.tally.answered(moments);
+    }
+
+    fn tick(&mut self, now: Instant) {
+        self.tally.tick(now);
+    }
+
+    fn ended(&mut self) {
+        if let Some(timed) = self.source.timed() {
+            timed.ended();
+        }
+        self.tally.ended();
+    }
+}
+
+impl Work for HttpWork {
+    type Session = HttpSession;
+    type Pending = IdleClose;
+
+    fn outline(&self) -> Outline {
+        Outline {
+            operations: self.source.operations(),
+            judges_age: false,
+            begins_short: true,
+            turns: self.turns.clone(),
+        }
     }
 
     fn session(&mut self, _: u32, node: usize) -> Box<HttpSession> {
@@ -192,7 +232,7 @@ impl Work for HttpWork {
     ) -> Result<Issued<IdleClose>, NotIssued> {
         match &mut session.speaks {
             Speaks::One(one) => {
-                one.issue(&mut *self.source, (client, session.node), tag, ticket, out)
+                one.issue(&mut *self.source, client, session.node, tag, ticket, out)
             }
             Speaks::Two(streams) if !streams.is_free() => Err(NotIssued::Busy),
             Speaks::Two(streams) => {
@@ -206,10 +246,6 @@ impl Work for HttpWork {
 
     fn after_idle_close(&self, _: &HttpSession, pending: &IdleClose) -> IdleClose {
         *pending
-    }
-
-    fn skip(&mut self, node: usize, ticket: u64) -> Option<usize> {
-        self.source.skip(node, ticket)
     }
 
     #[inline]
@@ -277,34 +313,5 @@ impl Work for HttpWork {
             }
             Speaks::Two(_) => Ok(()),
         }
-    }
-
-    fn pause(&mut self, client: u32, now: Instant) -> Duration {
-        self.source.pause(client, now)
-    }
-
-    fn begin(&mut self, start: Instant, measure: Instant) {
-        self.source.begin(start);
-        self.tally.begin(start, measure);
-    }
-
-    #[inline]
-    fn answered(&mut self, _: u32, moments: &OperationTiming) {
-        if self.is_timed
-            && let Some(&operation) = self.fresh.get(self.timed)
-        {
-            self.timed += 1;
-            self.source.answered(operation, moments);
-        }
-        self.tally.answered(moments);
-    }
-
-    fn tick(&mut self, now: Instant) {
-        self.tally.tick(now);
-    }
-
-    fn ended(&mut self) {
-        self.source.ended();
-        self.tally.ended();
     }
 }

@@ -8,7 +8,8 @@ use bakeoff_wire::http1::Response;
 
 use super::request::Request;
 use super::source::{
-    Batch, Body, HeaderList, Judged, OwnFields, RedirectError, Source, Stream, judge_response,
+    Batch, Body, HeaderList, JudgeResponses, Judged, MakeRequests, OwnFields, RedirectError,
+    Source, Stream, judge_response,
 };
 use super::url::Url;
 use crate::work::{Failure, IdleClose, NotIssued};
@@ -129,15 +130,7 @@ impl Fixed {
     }
 }
 
-impl Source for Fixed {
-    fn reads_bodies(&self) -> bool {
-        self.requests.read_bodies()
-    }
-
-    fn operations(&self) -> Vec<String> {
-        self.requests.operations()
-    }
-
+impl MakeRequests for Fixed {
     #[inline]
     fn request(
         &mut self,
@@ -163,6 +156,16 @@ impl Source for Fixed {
         let (body, idle_close) =
             (&self.requests.all[operation].body, self.requests.idle_closes[operation]);
         Ok(Stream { operation, path: None, fields: OwnFields::default(), body, idle_close })
+    }
+
+    fn skip(&mut self, node: usize, ticket: u64) -> Option<usize> {
+        Some(self.order.next(&self.requests, node, ticket))
+    }
+}
+
+impl JudgeResponses for Fixed {
+    fn reads_bodies(&self) -> bool {
+        self.requests.read_bodies()
     }
 
     #[inline]
@@ -202,9 +205,11 @@ impl Source for Fixed {
         request.write_http1(whole.as_deref(), self.requests.keep_alive, out);
         Ok(request.is_head())
     }
+}
 
-    fn skip(&mut self, node: usize, ticket: u64) -> Option<usize> {
-        Some(self.order.next(&self.requests, node, ticket))
+impl Source for Fixed {
+    fn operations(&self) -> Vec<String> {
+        self.requests.operations()
     }
 
     fn pause(&mut self, client: u32, now: Instant) -> Duration {

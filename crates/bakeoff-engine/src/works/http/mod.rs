@@ -37,7 +37,10 @@ pub use request::{
     parse_method,
 };
 pub use servers::{Detour, locate, tls_target};
-pub use source::{Batch, Body, HeaderList, Judged, OwnFields, RedirectError, Source, Stream};
+pub use source::{
+    Batch, Body, HeaderList, JudgeResponses, Judged, MakeRequests, OwnFields, RedirectError,
+    Source, Stream, Timed,
+};
 pub use url::{Url, UrlError};
 pub use words::{RequestWords, UnknownWord, WordPlace};
 
@@ -238,7 +241,7 @@ impl Ready {
                 let order = Order::new(requests, share.index, is_open);
                 Box::new(Fixed::new(requests.clone(), order))
             };
-            return self.drive_plan(drive, together, fixed, (interrupted, progress));
+            return self.drive_plan(drive, together, fixed, interrupted, progress);
         }
         let keep_alive = drive.connections == Connections::Kept;
         let messages: Arc<[_]> =
@@ -247,7 +250,7 @@ impl Ready {
             let order = Order::new(requests, share.index, is_open);
             Box::new(Worded::new(requests.clone(), messages.clone(), order, drive.seed))
         };
-        self.drive_plan(drive, together, worded, (interrupted, progress))
+        self.drive_plan(drive, together, worded, interrupted, progress)
     }
 
     fn drive_plan(
@@ -255,7 +258,8 @@ impl Ready {
         drive: &Drive,
         together: Option<&Together>,
         source: &dyn Fn(LoadShare) -> Box<dyn Source>,
-        (interrupted, progress): (&AtomicBool, &mut dyn FnMut(&Live)),
+        interrupted: &AtomicBool,
+        progress: &mut dyn FnMut(&Live),
     ) -> Result<HttpOutcome, LoadError> {
         let Plan { protocol, capture, .. } = self.plan;
         let cycle = self.requests.order.len() as u64;
@@ -296,7 +300,8 @@ impl Ready {
 /// HTTP/1.1 a batch has as many responses as the load has operations in flight. Returns the number of the first
 /// operation not begun, too.
 pub fn drive_sources(
-    (protocol, peers): (Protocol, &[Peer]),
+    protocol: Protocol,
+    peers: &[Peer],
     drive: &Drive,
     together: Option<&Together>,
     sources: &mut dyn FnMut(LoadShare) -> Box<dyn Source>,

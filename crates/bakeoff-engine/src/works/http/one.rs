@@ -38,12 +38,13 @@ impl OneConnection {
         }
     }
 
-    /// Appends the next request of a client (`client`, the node that it is connected to).
+    /// Appends the next request of a client, which is connected to `node`.
     #[inline]
     pub(super) fn issue(
         &mut self,
         source: &mut dyn Source,
-        (client, node): (u32, usize),
+        client: u32,
+        node: usize,
         tag: Tag,
         ticket: u64,
         out: &mut Vec<u8>,

@@ -109,7 +109,7 @@ pub struct Stream<'a> {
 /// The body of a response.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Body<'a> {
-    /// The body; only its beginning if the source [reads no bodies](Source::reads_bodies).
+    /// The body; only its beginning if the source [reads no bodies](JudgeResponses::reads_bodies).
     pub bytes: &'a [u8],
     /// Bytes of the whole body.
     pub length: usize,
@@ -137,7 +137,7 @@ impl From<Result<(), Failure>> for Judged {
 
 /// Judges status and body of an HTTP/1.1 response.
 #[inline]
-pub(super) fn judge_response<S: Source + ?Sized>(
+pub(super) fn judge_response<S: JudgeResponses + ?Sized>(
     source: &mut S,
     operation: usize,
     response: &Response<'_>,
@@ -163,18 +163,24 @@ fn compressed(mut failure: Failure, coding: Option<&[u8]>) -> Failure {
 }
 
 /// Where one worker's requests come from, and where its responses go.
-pub trait Source: Send {
-    /// Returns whether [`Self::answered`] wants to be told.
-    fn is_timed(&self) -> bool {
-        false
-    }
-
-    /// Returns true if it looks at bodies beyond their beginning. Those of other sources are counted and dropped.
-    fn reads_bodies(&self) -> bool;
-
-    /// The names of its operations; tables have one row each.
+pub trait Source: MakeRequests + JudgeResponses + Send {
+    /// Returns the names of its operations; tables have one row each.
     fn operations(&self) -> Vec<String>;
 
+    /// Returns how long `client` of a closed load waits before its next request.
+    fn pause(&mut self, client: u32, now: Instant) -> Duration {
+        let _ = (client, now);
+        Duration::ZERO
+    }
+
+    /// Returns what takes the moments of its requests; `None` if it needs none.
+    fn timed(&mut self) -> Option<&mut dyn Timed> {
+        None
+    }
+}
+
+/// Makes the requests of a [`Source`].
+pub trait MakeRequests {
     /// Appends the next HTTP/1.1 request of `client`, which is connected to `node`, or several at once.
     fn request(
         &mut self,
@@ -184,21 +190,33 @@ pub trait Source: Send {
         out: &mut Vec<u8>,
     ) -> Result<Batch, NotIssued>;
 
-    /// The header list of each operation over HTTP/2, for connections to `node`; `None` for one that is
+    /// Returns the header list of each operation over HTTP/2, for connections to `node`; `None` for one that is
     /// never asked there.
     fn header_lists(&self, node: usize) -> Vec<Option<HeaderList>> {
         let _ = node;
         Vec::new()
     }
 
-    /// Makes the next HTTP/2 request of `client`, which is connected to `node`; only called where there are
+    /// Makes the next HTTP/2 request of `client`, which is connected to `node`. Only called if there are
     /// [header lists](Self::header_lists).
     fn stream(&mut self, client: u32, node: usize, ticket: u64) -> Result<Stream<'_>, NotIssued> {
         let _ = (client, node, ticket);
         Err(NotIssued::Abort)
     }
 
-    /// Judges an answer.
+    /// Returns which operation `ticket` would have been at `node`; `None` if no operations are left.
+    fn skip(&mut self, node: usize, ticket: u64) -> Option<usize> {
+        let _ = (node, ticket);
+        Some(0)
+    }
+}
+
+/// Judges the responses to the requests of a [`Source`].
+pub trait JudgeResponses {
+    /// Returns true if it looks at bodies beyond their beginning. Those of other sources are counted and dropped.
+    fn reads_bodies(&self) -> bool;
+
+    /// Judges status and body of a response.
     fn judge(&mut self, operation: usize, status: u16, body: Body<'_>) -> Result<(), Failure>;
 
     /// Judges a whole HTTP/1.1 response, for a source that looks at more than status and body.
@@ -219,7 +237,7 @@ pub trait Source: Send {
         judged.map_err(|failure| compressed(failure, response.headers.get(b"content-encoding")))
     }
 
-    /// Appends the request that follows a redirect; only called where [`Self::response`] finds one.
+    /// Appends the request that follows a redirect. Only called if [`Self::response`] finds one.
     /// Returns whether it is a HEAD request; an error says why the redirect cannot be followed.
     fn follow(
         &mut self,
@@ -230,29 +248,16 @@ pub trait Source: Send {
         let _ = (operation, response, out);
         Err(RedirectError::NotFollowed)
     }
+}
 
-    /// Returns which operation `ticket` would have been at `node`; `None`: there is nothing more to do.
-    fn skip(&mut self, node: usize, ticket: u64) -> Option<usize> {
-        let _ = (node, ticket);
-        Some(0)
-    }
+/// Takes the moments of a [`Source`]'s requests.
+pub trait Timed {
+    /// Begins the load: requests are due from `start` on.
+    fn begin(&mut self, start: Instant);
 
-    /// Returns how long `client` of a closed load waits before its next request.
-    fn pause(&mut self, client: u32, now: Instant) -> Duration {
-        let _ = (client, now);
-        Duration::ZERO
-    }
+    /// Takes the moments of an answered request of `operation`.
+    fn answered(&mut self, operation: usize, moments: &OperationTiming);
 
-    /// The load begins: requests are due from `start` on.
-    fn begin(&mut self, start: Instant) {
-        let _ = start;
-    }
-
-    /// A request of `operation` was answered, at these moments.
-    fn answered(&mut self, operation: usize, moments: &OperationTiming) {
-        let _ = (operation, moments);
-    }
-
-    /// The worker has ended.
-    fn ended(&mut self) {}
+    /// Ends the worker's load.
+    fn ended(&mut self);
 }

@@ -9,7 +9,9 @@ use bakeoff_core::template::{self, Template};
 
 use super::fixed::{Order, Requests};
 use super::request::Request;
-use super::source::{Batch, Body, HeaderList, OwnFields, Source, Stream};
+use super::source::{
+    Batch, Body, HeaderList, JudgeResponses, MakeRequests, OwnFields, Source, Stream,
+};
 use super::words::{
     HEADERS_SALT, Message, RequestWords, TARGET_SALT, UnknownWord, WordPlace, values,
 };
@@ -84,15 +86,7 @@ impl Worded {
     }
 }
 
-impl Source for Worded {
-    fn reads_bodies(&self) -> bool {
-        self.requests.read_bodies()
-    }
-
-    fn operations(&self) -> Vec<String> {
-        self.requests.operations()
-    }
-
+impl MakeRequests for Worded {
     fn request(
         &mut self,
         client: u32,
@@ -144,12 +138,24 @@ impl Source for Worded {
         })
     }
 
+    fn skip(&mut self, node: usize, ticket: u64) -> Option<usize> {
+        Some(self.order.next(&self.requests, node, ticket))
+    }
+}
+
+impl JudgeResponses for Worded {
+    fn reads_bodies(&self) -> bool {
+        self.requests.read_bodies()
+    }
+
     fn judge(&mut self, operation: usize, status: u16, body: Body<'_>) -> Result<(), Failure> {
         self.requests.all[operation].expect.judge(status, body)
     }
+}
 
-    fn skip(&mut self, node: usize, ticket: u64) -> Option<usize> {
-        Some(self.order.next(&self.requests, node, ticket))
+impl Source for Worded {
+    fn operations(&self) -> Vec<String> {
+        self.requests.operations()
     }
 
     fn pause(&mut self, client: u32, now: Instant) -> Duration {

@@ -35,7 +35,8 @@ pub use self::source::{Findings, Source};
 use crate::peer::Peer;
 use crate::together::Together;
 use crate::work::{
-    Done, Failure, IdleClose, Issued, NotIssued, Pendings, Session, Success, Tag, Work,
+    Course, Done, Failure, IdleClose, Issued, NotIssued, Outline, Pendings, Session, Success, Tag,
+    Tickets, Work,
 };
 use crate::{Drive, EngineError, Live};
 
@@ -195,17 +196,33 @@ impl KvWork {
     }
 }
 
+impl Tickets for KvWork {
+    #[inline]
+    fn owns(&mut self, ticket: u64) -> bool {
+        let share = self.keyed.share();
+        share.of == 1 || self.source.owns(ticket, share)
+    }
+
+    fn skip(&mut self, _: usize, ticket: u64) -> Option<usize> {
+        let (count, share) = (self.keyed.space.count(), self.keyed.share());
+        self.source.choose(ticket, count, share).map(|(place, _)| place)
+    }
+}
+
+impl Course for KvWork {}
+
 impl Work for KvWork {
     type Session = dyn KvSession;
     type Pending = Pending;
 
-    fn operations(&self) -> Vec<String> {
-        self.source.operations().iter().map(|&operation| operation.name().to_owned()).collect()
-    }
-
-    fn judges_age(&self) -> bool {
-        self.keyed.ledger.staleness == StalenessTracking::Measured
-            && self.source.operations().contains(&Operation::Get)
+    fn outline(&self) -> Outline {
+        let operations = self.source.operations();
+        let measures = self.keyed.ledger.staleness == StalenessTracking::Measured;
+        Outline {
+            operations: operations.iter().map(|one| one.name().to_owned()).collect(),
+            judges_age: measures && operations.contains(&Operation::Get),
+            ..Outline::default()
+        }
     }
 
     fn session(&mut self, client: u32, node: usize) -> Box<dyn KvSession> {
@@ -214,17 +231,6 @@ impl Work for KvWork {
             self.numbers.add(client);
         }
         (self.connect)(client, node)
-    }
-
-    fn skip(&mut self, _: usize, ticket: u64) -> Option<usize> {
-        let (count, share) = (self.keyed.space.count(), self.keyed.share());
-        self.source.choose(ticket, count, share).map(|(place, _)| place)
-    }
-
-    #[inline]
-    fn owns(&mut self, ticket: u64) -> bool {
-        let share = self.keyed.share();
-        share.of == 1 || self.source.owns(ticket, share)
     }
 
     fn issue(
