@@ -1,11 +1,12 @@
-//! Checks what no compiler does: headers, registry, layers, lengths, and absences.
+//! Checks what no compiler does: headers, registry, layers, cycles, lengths, and absences.
 //!
 //! An ordinary test runs this, so that `cargo test` complains. Sources are searched as text; what
 //! follows a file's `#[cfg(test)]` is left out where a rule is about the program.
 //!
-//! Not here: names and words (`names`), the table of systems in the documents, which needs the registry itself
+//! Not here: names and words (`names`), cycles (`modules`), the table of systems in the documents, which needs the registry itself
 //! (`crates/bakeoff/src/systems/table.rs`).
 
+mod modules;
 mod names;
 
 use std::fs;
@@ -132,6 +133,7 @@ pub(crate) fn complaints(root: &Path) -> Vec<String> {
     let text_of = |wanted: &str| {
         files.iter().find(|(path, _)| path == wanted).map_or("", |(_, text)| text.as_str())
     };
+    complaints.extend(modules::complaints(&files));
     complaints.extend(names::complaints(&files));
     complaints.extend(unregistered(&files, text_of("crates/bakeoff/src/systems/mod.rs")));
     complaints.extend(lock(text_of("Cargo.lock")));
@@ -174,9 +176,14 @@ fn walk(root: &Path, dir: &Path) -> Vec<String> {
     names
 }
 
-/// A file without its tests.
+/// Returns a file without the tests that end it.
 fn program(text: &str) -> &str {
-    text.find("\n#[cfg(test)]\nmod ").map_or(text, |at| &text[..at])
+    let marks = text.match_indices("\n#[cfg(test)]\n");
+    let mut tests = marks.filter(|(at, mark)| {
+        let line = text[at + mark.len()..].lines().next().unwrap_or_default();
+        line.contains("mod ") && line.contains('{')
+    });
+    tests.next().map_or(text, |(at, _)| &text[..at])
 }
 
 /// A file with nothing but tests, and what they share.

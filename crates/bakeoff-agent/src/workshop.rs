@@ -255,11 +255,15 @@ impl Workshop {
             NodeRequest::Signal(signal) => {
                 let signal = Signal::from_named_raw(signal)
                     .ok_or_else(|| AgentRefusal::new(format!("there is no signal {signal}")))?;
-                Ok(done(server.signal(signal)))
+                server.signal(signal);
+                Ok(Value::Null)
             }
             NodeRequest::Kill => told(server.kill9()),
             NodeRequest::Restart => Ok(server.restart().map(done)?),
-            NodeRequest::AskToEnd => Ok(done(server.ask_to_end())),
+            NodeRequest::AskToEnd => {
+                server.ask_to_end();
+                Ok(Value::Null)
+            }
             NodeRequest::Finish(grace_ms) => {
                 told(server.finish_within(Duration::from_millis(grace_ms)))
             }

@@ -29,7 +29,7 @@ impl<'a> MachineSeen<'a> {
     }
 
     /// Describes the machines of a run. `kernels`: for each the place of the first one with the same running kernel.
-    pub(crate) fn of(machines: &'a [MachineTrial], kernels: &[usize]) -> Vec<Self> {
+    pub(crate) fn all(machines: &'a [MachineTrial], kernels: &[usize]) -> Vec<Self> {
         let one = |(place, machine): (usize, &'a MachineTrial)| Self {
             name: Some(&machine.name),
             cpus: machine.cpus,

@@ -201,7 +201,7 @@ impl Sampled {
     fn seen(&self) -> Vec<MachineSeen<'_>> {
         match self.is_local() {
             true => vec![MachineSeen::local(Cow::Borrowed(&self.observed))],
-            false => MachineSeen::of(&self.machines, &self.kernels),
+            false => MachineSeen::all(&self.machines, &self.kernels),
         }
     }
 
