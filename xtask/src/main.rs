@@ -180,9 +180,13 @@ const QUICK: &[Guard] = &[
         source: "crates/bakeoff-report/src/derive/method/tests.rs",
         test: &["-p", "bakeoff-report", "--lib", "--", "derive::method::"],
     },
+    Guard {
+        source: "crates/bakeoff-core/tests/statistics/evidence.rs",
+        test: &["-p", "bakeoff-core", "--test", "statistics"],
+    },
 ];
 
-/// Snapshots of what is printed, and the matrix of faults: they take long to compile, or run bakeoff.
+/// Snapshots of output, and the matrix of faults: they take long to compile or run, or start bakeoff.
 const SNAPSHOTS: &[Guard] = &[
     Guard {
         source: "crates/bakeoff-report/tests/reports/main.rs",
@@ -194,7 +198,7 @@ const SNAPSHOTS: &[Guard] = &[
     },
     Guard {
         source: "crates/bakeoff/tests/faults/main.rs",
-        test: &["-p", "bakeoff", "--test", "faults", "--", "method_md"],
+        test: &["-p", "bakeoff", "--test", "faults", "--", "evidence_page"],
     },
     Guard {
         source: "crates/bakeoff/tests/commands/outputs.rs",

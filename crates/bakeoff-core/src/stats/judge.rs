@@ -6,7 +6,7 @@
 //! in common; how far two runs of the same lie apart is taken from several of them. Holm's method, with weights, corrects for the number of
 //! questions, and each question's interval has the confidence that Holm's order gives it, so that a
 //! difference is declared exactly where the printed interval excludes 1. The reasons, and what
-//! simulation showed of this and of others, are in `docs/method.md`.
+//! simulation showed of this and of others, are in `docs/method/comparison.md` and `docs/evidence/statistics.md`.
 //!
 //! Not here: which figures are compared (`report`), the t distribution (`student`), words.
 

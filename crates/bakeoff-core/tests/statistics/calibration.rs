@@ -1,9 +1,6 @@
 //! The statistics, calibrated: how often a difference is declared where there is none, and how often
 //! one of 10 % is found, at the numbers of trials that ship. Simulated trials, seeded, so that the
-//! same figures come out each time; `cargo test -p bakeoff-core --test statistics calibration -- --nocapture`
-//! prints them as the table in `docs/method.md`.
-
-#![allow(clippy::disallowed_macros, reason = "a table for the documentation is printed")]
+//! same figures come out each time. The tables stand in `docs/evidence/statistics.md`.
 
 use bakeoff_core::stats::judge::{
     Correction, FALSE_ALARMS, Finding, LEADING_SHARE, Question, SEEN_WITH, Scale, TestResult,
@@ -14,6 +11,8 @@ use bakeoff_core::workload::mix64;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_distr::{Distribution as _, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::evidence::{Table, percent};
 
 /// How often each case is repeated. At a true share of 5 % the standard error is 0.4 %.
 const REPETITIONS: usize = 3000;
@@ -111,10 +110,19 @@ fn a_system_differs_from_itself_in_at_most_one_family_of_twenty() {
     // Three standard errors: it is the bound that is tested, and one of many cases may exceed it.
     let allowed = 0.05 + 3.0 * (0.05_f64 * 0.95 / REPETITIONS as f64).sqrt();
     let (mut sum, mut count) = (0.0, 0.0);
-    println!(
-        "| systems | trials | noise | drift | slow trials | metrics | false alarms | 10 % found |"
+    let mut table = Table::new(
+        "false alarms",
+        &[
+            "systems",
+            "trials",
+            "noise",
+            "drift",
+            "slow trials",
+            "figures",
+            "false alarms",
+            "10 % found",
+        ],
     );
-    println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
     for (systems, trials) in [(2, 5), (3, 7)] {
         for (noise, drift, tails) in MACHINES {
             // Metrics that are off together are compared once: they make fewer false alarms.
@@ -125,20 +133,23 @@ fn a_system_differs_from_itself_in_at_most_one_family_of_twenty() {
                 let case = Case { systems, trials, noise, drift, tails, alike };
                 let (alarms, _) = case.shares(1.0);
                 let (_, found) = case.shares(1.1);
-                let (noise, drift) = (noise * 100.0, drift * 100.0);
-                let tails = if tails { "1 of 10" } else { "none" };
-                let metrics = if alike { "alike" } else { "independent" };
-                let (alarms_text, found) = (alarms * 100.0, found * 100.0);
-                println!(
-                    "| {systems} | {trials} | {noise:.0} % | ±{drift:.0} % | {tails} | {metrics} | \
-                     {alarms_text:.1} % | {found:.1} % |"
-                );
+                table.row([
+                    systems.to_string(),
+                    trials.to_string(),
+                    percent(noise, 0),
+                    format!("±{}", percent(drift, 0)),
+                    if tails { "1 of 10" } else { "none" }.to_owned(),
+                    if alike { "alike" } else { "independent" }.to_owned(),
+                    percent(alarms, 1),
+                    percent(found, 1),
+                ]);
                 assert!(alarms <= allowed, "{case:?}: {alarms}");
                 (sum, count) = (sum + alarms, count + 1.0);
             }
         }
     }
     assert!(sum / count <= 0.05, "all cases together: {}", sum / count);
+    table.hold();
 }
 
 #[test]
@@ -188,20 +199,22 @@ fn alarms_of_two_runs(between: f64, within: f64, trials: usize, earlier: usize) 
 #[test]
 fn two_runs_of_the_same_differ_in_at_most_one_family_of_twenty() {
     let by_trials = alarms_of_two_runs(0.05, 0.01, 5, 0);
-    println!("runs 5 % apart, by their trials alone: {:.1} %", by_trials * 100.0);
+    let mut table =
+        Table::new("two runs", &["known runs", "runs apart by", "trials apart by", "false alarms"]);
+    let mut row = |known: &str, between: f64, within: f64, alarms: f64| {
+        let cells = [percent(between, 0), percent(within, 0), percent(alarms, 1)];
+        table.row([known.to_owned()].into_iter().chain(cells));
+    };
+    row("none: by trials alone", 0.05, 0.01, by_trials);
     assert!(by_trials > 0.9, "{by_trials}");
     for earlier in [5, 8, 30] {
         for (between, within) in [(0.05, 0.01), (0.01, 0.03), (0.0, 0.03)] {
             let alarms = alarms_of_two_runs(between, within, 5, earlier);
-            println!(
-                "runs {} % apart, trials {} %, {earlier} runs: {:.1} %",
-                between * 100.0,
-                within * 100.0,
-                alarms * 100.0
-            );
+            row(&earlier.to_string(), between, within, alarms);
             assert!(alarms <= 0.05, "{between} {within} {earlier}: {alarms}");
         }
     }
+    table.hold();
 }
 
 /// With runs 2 % apart, and eight of them known, a change by a fifth is found.
@@ -291,40 +304,50 @@ fn effect_holds(rounds: usize, trials: NowAndThen) -> Effect {
 
 #[test]
 fn minimum_detectable_effect_is_detected_if_trials_scatter_evenly() {
-    println!("| rounds | the guarantee holds |");
-    println!("| --- | --- |");
+    let mut table = Table::new("even scatter", &["rounds", "the guarantee holds"]);
     for rounds in [3_usize, 5, 7, 12] {
         let effect = effect_holds(rounds, NowAndThen(0.0));
-        println!("| {rounds} | {:.1} % |", effect.holds * 100.0);
+        table.row([rounds.to_string(), percent(effect.holds, 1)]);
         // Two standard errors: it is the bound that is tested.
         let allowed = SEEN_WITH - 2.0 * (SEEN_WITH * (1.0 - SEEN_WITH) / REPETITIONS as f64).sqrt();
         assert!(effect.holds >= allowed, "{rounds} rounds: {effect:?}");
         let most = if rounds == 3 { 4.0 } else { 2.5 };
         assert!(effect.by_the_true_one < most, "{rounds} rounds: {effect:?}");
     }
+    table.hold();
 }
 
 /// Trials that are slow now and then void the guarantee, which is why its text has a condition. It fails where no
 /// trial of the run happened to be slow: nothing in such a run tells of slow ones.
 #[test]
 fn minimum_detectable_effect_is_too_small_if_trials_are_slow_now_and_then() {
-    println!(
-        "| trials that are slow by 10 to 50 % | rounds | holds | runs with one | holds without |"
+    let mut table = Table::new(
+        "slow trials",
+        &[
+            "slow trials",
+            "rounds",
+            "runs with one",
+            "the guarantee holds",
+            "holds in runs without one",
+        ],
     );
-    println!("| --- | --- | --- | --- | --- |");
     for share in [0.05, 0.1] {
         for rounds in [5_usize, 7, 12] {
             let Effect { holds, slow, holds_without, .. } = effect_holds(rounds, NowAndThen(share));
-            let [a, b, c, d] = [share, holds, slow, holds_without].map(|part| part * 100.0);
-            println!("| {a:.0} % | {rounds} | {b:.1} % | {c:.1} % | {d:.1} % |");
+            let [slow, holds_text, without] =
+                [slow, holds, holds_without].map(|part| percent(part, 1));
+            table.row([percent(share, 0), rounds.to_string(), slow, holds_text, without]);
             assert!(holds < SEEN_WITH, "{share} {rounds}: {holds}");
         }
     }
+    table.hold();
 }
 
 /// How often a system is declared different from itself, where trials are slow now and then.
 #[test]
 fn trials_that_are_slow_now_and_then_raise_no_false_alarm() {
+    let mut table =
+        Table::new("slow trials, no difference", &["slow trials", "rounds", "false alarms"]);
     for (share, rounds) in [(0.05, 5), (0.1, 5), (0.05, 7), (0.1, 7), (0.1, 12)] {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(rounds as u64);
         let alarms = (0..REPETITIONS).filter(|_| {
@@ -340,9 +363,10 @@ fn trials_that_are_slow_now_and_then_raise_no_false_alarm() {
             judge(&family, Correction::Steps).into_iter().flatten().any(declared)
         });
         let alarms = alarms.count() as f64 / REPETITIONS as f64;
-        println!("slow in {:.0} %, {rounds} rounds: {:.1} %", share * 100.0, alarms * 100.0);
+        table.row([percent(share, 0), rounds.to_string(), percent(alarms, 1)]);
         assert!(alarms <= 0.05, "{share} {rounds}: {alarms}");
     }
+    table.hold();
 }
 
 /// The share of reports over so many families, of two systems each, in which a leading claim that is said
@@ -385,14 +409,16 @@ fn over_families(families: usize) -> (f64, f64, f64) {
 
 #[test]
 fn headline_claims_of_a_report_are_false_in_at_most_one_report_of_twenty() {
-    println!("| families | false alarms | 10 % in one of them | 10 % in all of them |");
-    println!("| --- | --- | --- | --- |");
+    let columns =
+        ["families", "any false", "10 % found, in one of them", "10 % found, where all have it"];
+    let mut table = Table::new("families", &columns);
     for families in [1, 4, 12] {
         let (alarms, one, all) = over_families(families);
-        let [a, b, c] = [alarms, one, all].map(|share| share * 100.0);
-        println!("| {families} | {a:.1} % | {b:.1} % | {c:.1} % |");
+        let shares = [alarms, one, all].map(|share| percent(share, 1));
+        table.row([families.to_string()].into_iter().chain(shares));
         assert!(alarms <= 0.05 + 3.0 * 0.0069, "{families}: {alarms}");
     }
+    table.hold();
 }
 
 /// How often a system that is `ratio` times as fast is declared faster, when every third of its trials,
@@ -422,24 +448,25 @@ fn declared_in_spite_of(ratio: f64, fate: fn(f64) -> Yield, by_chance: bool) -> 
 /// machine disturbs every third round changes nothing.
 #[test]
 fn a_system_that_collapses_is_not_declared_faster() {
-    println!("| every third trial of seven | declared 5 % faster |");
-    println!("| --- | --- |");
+    let columns = ["every third trial of seven is", "declared 5 % faster"];
+    let mut table = Table::new("invalid trials", &columns);
     for (what, fate, least, most) in [
         ("valid, at half its figure", Yield::Valid as fn(f64) -> Yield, 0.0, 0.05),
         ("disturbed by the machine", |_| Yield::Dropped, 0.9, 1.0),
-        ("failed through its own doing", |_| Yield::Failed, 0.0, 0.0),
+        ("failed by the system itself", |_| Yield::Failed, 0.0, 0.0),
         ("not steady, cause unclear", |figure| Yield::Unclear(Some(figure)), 0.0, 0.05),
     ] {
         let share = declared_in_spite_of(1.05, fate, false);
-        println!("| {what} | {:.1} % |", share * 100.0);
+        table.row([what.to_owned(), percent(share, 1)]);
         assert!(share >= least && share <= most, "{what}: {share}");
     }
     // By chance one run of 17 has none that fails: there is nothing to see.
     let share = declared_in_spite_of(1.05, |_| Yield::Failed, true);
-    println!(
-        "| failed through its own doing, each by a chance of a third | {:.1} % |",
-        share * 100.0
-    );
+    table.row([
+        "failed by the system itself, each with a probability of a third".to_owned(),
+        percent(share, 1),
+    ]);
+    table.hold();
     assert!(share <= 0.07, "{share}");
     // Whoever is ten times as fast is so with unsteady trials too.
     let share = declared_in_spite_of(10.0, |figure| Yield::Unclear(Some(figure)), false);

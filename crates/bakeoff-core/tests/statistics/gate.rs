@@ -1,9 +1,6 @@
 //! How often a gate stops a merge that changed nothing, and how often it finds one that costs 5 %, where the
 //! number of its rounds follows from the scatter that it sees. Simulated merges, seeded, so that the
-//! same figures come out each time; `cargo test -p bakeoff-core --test statistics gate -- --nocapture` prints them
-//! as `docs/method.md` has them.
-
-#![allow(clippy::disallowed_macros, reason = "a table for the documentation is printed")]
+//! same figures come out each time. The tables stand in `docs/evidence/statistics.md`.
 
 use bakeoff_core::stats::gate::{
     DETECT, EXTENDED_MAX, FALSE_STOPS, LEVEL, Lies, Losses, SCATTER, extended, lies, rounds,
@@ -13,6 +10,8 @@ use bakeoff_core::stats::judge::{Correction, Question, Scale, Trials, judge_at};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_distr::{Distribution as _, Poisson, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::evidence::{Table, percent};
 
 /// Merges on a machine.
 #[derive(Debug, Clone, Copy)]
@@ -139,10 +138,7 @@ fn gated(machine: Machine, merge: Merge, merges: usize) -> Gated {
 
 #[test]
 fn a_merge_that_changes_nothing_is_stopped_once_in_a_thousand() {
-    println!(
-        "| new does | scatter | drift | slow trials | places | trials | stopped | nobody can tell |"
-    );
-    println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
+    let mut table = merges_table("gate: no change");
     let machines = [
         (QUIET, 60_000),
         (Machine { scatter: 0.03, ..QUIET }, 30_000),
@@ -158,15 +154,17 @@ fn a_merge_that_changes_nothing_is_stopped_once_in_a_thousand() {
         begun.map(|gate| gate.join().expect("no merge panics"))
     });
     for ((machine, merges), gated) in machines.into_iter().zip(gates) {
-        print("the same", machine, gated);
+        row(&mut table, "the same", machine, gated);
         // Two standard errors: of several machines one may exceed the bound by chance.
         let allowed = FALSE_STOPS + 2.0 * (FALSE_STOPS / merges as f64).sqrt();
         assert!(gated.stopped <= allowed, "{machine:?}: {gated:?}");
     }
+    table.hold();
 }
 
 #[test]
 fn a_loss_of_a_twentieth_is_found_in_nine_of_ten() {
+    let mut table = merges_table("gate: a loss");
     for machine in [
         QUIET,
         Machine { drift: 0.1, ..QUIET },
@@ -177,11 +175,12 @@ fn a_loss_of_a_twentieth_is_found_in_nine_of_ten() {
     ] {
         let less = Merge::new(1.0 - DETECT);
         let gated = gated(machine, less, if machine.scatter > 0.1 { 300 } else { 1_000 });
-        print("5 % less", machine, gated);
+        row(&mut table, "5 % less", machine, gated);
         assert!(gated.stopped >= 0.9, "{machine:?}: {gated:?}");
         let caught = gated.stopped + gated.unclear;
         assert!(caught >= 0.998, "what is not found does not pass: {gated:?}");
     }
+    table.hold();
 }
 
 /// Where figures scatter so much that no allowed number of rounds suffices, nobody waits for them.
@@ -206,6 +205,7 @@ fn builds_that_differ_in_layout_alone_are_not_stopped() {
     let even = Machine { scatter: 0.003, ..QUIET };
     let layout = Merge { layout: 0.01, ..Merge::new(1.0) };
     let exact = Merge { losses: Losses::exact(DETECT), ..layout };
+    let mut table = merges_table("gate: layout");
     for (what, machine, merge, least, most) in [
         ("differs by N(0, 1 %), margin 0", even, exact, 0.2, 0.4),
         ("differs by N(0, 1 %)", even, layout, 0.0, 0.12),
@@ -215,21 +215,24 @@ fn builds_that_differ_in_layout_alone_are_not_stopped() {
         ("2 % less", even, Merge::new(0.98), 0.9, 1.0),
     ] {
         let gated = gated(machine, merge, 4_000);
-        print(what, machine, gated);
+        row(&mut table, what, machine, gated);
         assert!((least..=most).contains(&gated.stopped), "{what}: {gated:?}");
     }
+    table.hold();
 }
 
 /// A build that is slow now and then passes only if none of its trials is slow, and what is printed of the
 /// share that stays unseen is true.
 #[test]
 fn build_that_is_slow_now_and_then_does_not_pass_silently() {
+    let columns = ["trials at half speed", "stopped", "inconclusive", "passed"];
+    let mut table = Table::new("gate: slow trials", &columns);
     for halved in [0.1, 0.2, 0.4] {
         let merge = Merge { halved, ..Merge::new(1.0) };
         let gated = gated(QUIET, merge, 4_000);
         let passed = 1.0 - gated.stopped - gated.unclear;
-        print(&format!("{:.0} % of trials at half speed", halved * 100.0), QUIET, gated);
-        println!("passed: {:.1} %", passed * 100.0);
+        let shares = [gated.stopped, gated.unclear, passed].map(|share| percent(share, 1));
+        table.row([percent(halved, 0)].into_iter().chain(shares));
         let first = rounds(Losses::by_default(DETECT), SCATTER, 1);
         let none_slow = (1.0 - halved).powi(i32::try_from(first).unwrap());
         assert!(passed <= none_slow + 0.02, "{halved}: {gated:?}");
@@ -237,6 +240,7 @@ fn build_that_is_slow_now_and_then_does_not_pass_silently() {
             assert!(passed <= 0.05 + 0.01, "{halved}: {gated:?}");
         }
     }
+    table.hold();
 }
 
 /// Failures of a trial as a share: of so many operations, each fails with this probability.
@@ -278,8 +282,8 @@ fn stopped_for_errors(base: f64, new: f64, failing: f64) -> (f64, f64) {
 /// `errors > +1%` let 0.9 % of new failures pass.
 #[test]
 fn more_failures_than_noise_stop_a_merge_and_a_single_one_does_not() {
-    println!("| base fails | new fails | trials that fail | stopped | nobody can tell |");
-    println!("| --- | --- | --- | --- | --- |");
+    let columns = ["base fails", "new fails", "trials that fail", "stopped", "inconclusive"];
+    let mut table = Table::new("gate: errors", &columns);
     for (base, new, failing, stops, passes) in [
         (0.0, 0.009, 1.0, (1.0, 1.0), 0.0),
         (0.0, 0.001, 1.0, (0.9, 1.0), 0.0),
@@ -291,29 +295,42 @@ fn more_failures_than_noise_stop_a_merge_and_a_single_one_does_not() {
     ] {
         let (stopped, unclear) = stopped_for_errors(base, new, failing);
         let passed = 1.0 - stopped - unclear;
-        println!(
-            "| {} % | {} % | {:.0} % | {:.2} % | {:.1} % |",
-            base * 100.0,
-            new * 100.0,
-            failing * 100.0,
-            stopped * 100.0,
-            unclear * 100.0
-        );
+        let [base_text, new_text] = [base, new].map(|share| format!("{} %", share * 100.0));
+        let shares = [percent(failing, 0), percent(stopped, 2), percent(unclear, 1)];
+        table.row([base_text, new_text].into_iter().chain(shares));
         assert!((stops.0..=stops.1).contains(&stopped), "{base} {new} {failing}: {stopped}");
         let holds = if passes < 0.5 { passed <= passes } else { passed >= passes };
         assert!(holds, "{base} {new} {failing}: {passed}");
     }
+    table.hold();
 }
 
-fn print(new: &str, machine: Machine, gated: Gated) {
+fn merges_table(name: &'static str) -> Table {
+    Table::new(
+        name,
+        &[
+            "new does",
+            "scatter",
+            "drift",
+            "slow trials",
+            "workloads × loads",
+            "trials of each",
+            "stopped",
+            "inconclusive",
+        ],
+    )
+}
+
+fn row(table: &mut Table, new: &str, machine: Machine, gated: Gated) {
     let Machine { scatter, drift, tails, places } = machine;
-    let tails = if tails { "1 of 10" } else { "none" };
-    println!(
-        "| {new} | {:.1} % | ±{:.0} % | {tails} | {places} | {:.0} | {:.2} % | {:.1} % |",
-        scatter * 100.0,
-        drift * 100.0,
-        gated.rounds,
-        gated.stopped * 100.0,
-        gated.unclear * 100.0
-    );
+    table.row([
+        new.to_owned(),
+        percent(scatter, 1),
+        format!("±{}", percent(drift, 0)),
+        if tails { "1 of 10" } else { "none" }.to_owned(),
+        places.to_string(),
+        format!("{:.0}", gated.rounds),
+        percent(gated.stopped, 2),
+        percent(gated.unclear, 1),
+    ]);
 }

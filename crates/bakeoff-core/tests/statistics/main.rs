@@ -1,4 +1,5 @@
-//! Simulations of the statistics, with seeds: what they promise is counted.
+//! Simulations of the statistics, with seeds. They count false alarms and found differences.
 
 mod calibration;
+mod evidence;
 mod gate;

@@ -1,7 +1,7 @@
 //! Says which of the field's demands on a measurement a run met.
 //!
 //! Twelve papers, rule books and tools tell what a measurement of performance owes its reader. The
-//! table of what bakeoff does about each is here and in `docs/method.md`, which a test holds to it.
+//! table of what bakeoff does about each is here and in `docs/evidence/demands.md`, which a test holds to it.
 //! Whether a run did it is computed from its record: a study may use closed loads, one trial or a
 //! cluster of somebody else's, and then it did not.
 //!
@@ -109,7 +109,7 @@ pub const DEMANDS: [Demand; 12] = [
         asks: "open arrivals, no queue in the client, servers started anew for each repetition, no pooled percentiles",
         does: "fresh clusters each trial; each trial's percentile is its own, and trials are combined by their median",
         shown_by: "`generator`, `schedule`; `cargo xtask calibrate`",
-        lacks: "one machine generates the load",
+        lacks: "without `--on`, one machine generates the load",
     },
     Demand {
         by: "Kogias and others, Lancet (ATC 2019)",
@@ -151,7 +151,7 @@ pub const DEMANDS: [Demand; 12] = [
         asks: "know what the harness itself adds: measure it, and load over a network too",
         does: "loopback and disk measured before and between trials; schedule lag and receive lag recorded",
         shown_by: "`generator`, `receive lag`; the machine baseline",
-        lacks: "generator and servers share a machine",
+        lacks: "without `--on`, generator and servers share a machine",
     },
     Demand {
         by: "criterion.rs",
@@ -560,13 +560,13 @@ fn interval_of_p99(stage: &StageRecord) -> Option<(f64, bool)> {
     Some((width, interval.is_dependent(seconds.len())))
 }
 
-/// The table of `docs/method.md`.
+/// The table of `docs/evidence/demands.md`.
 #[cfg(test)]
 fn table() -> String {
     let row = |one: &Demand| {
         format!("| {} | {} | {} | {} | {} |\n", one.by, one.asks, one.does, one.shown_by, one.lacks)
     };
-    let head = "| who | asks for | what bakeoff does | what shows it | what it still does not |\n";
+    let head = "| who | asks for | what bakeoff does | what shows it | what it lacks |\n";
     let rows: String = DEMANDS.iter().map(row).collect();
     format!("{head}| --- | --- | --- | --- | --- |\n{rows}")
 }

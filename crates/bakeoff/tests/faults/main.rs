@@ -75,7 +75,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     let mut trials = vec![
         Trial::ignorable_test("the_honest_canary_passes_everything", honest_passes),
-        Trial::test("method_md_shows_the_matrix", documented),
+        Trial::test("evidence_page_shows_the_matrix", documented),
     ];
     // The longest studies first: nothing else is left to run beside their ends.
     let is_long = |row: &&Row| match row.made {
@@ -442,12 +442,12 @@ fn honest_passes() -> Result<Completion, Failed> {
     Ok(Completion::ignored_with(busy))
 }
 
-/// The table of the document is that of the matrix; `BLESS=1` writes it anew (`cargo xtask bless`).
+/// Compares `docs/evidence/faults.md` with the matrix; `BLESS=1` writes it anew (`cargo xtask bless --all`).
 fn documented() -> Result<(), Failed> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/method.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/evidence/faults.md");
     let document = std::fs::read_to_string(&path)?;
     let mut table =
-        String::from("| fault | how it is made | what says it |\n| --- | --- | --- |\n");
+        String::from("| fault | how it is made | what catches it |\n| --- | --- | --- |\n");
     for row in ROWS {
         let how = match row.made {
             Made::Canary { scene, options } => {
@@ -463,7 +463,7 @@ fn documented() -> Result<(), Failed> {
         let expected: Vec<String> = row.expectations.iter().map(Expected::text).collect();
         writeln!(table, "| {} | {how} | {} |", row.fault, expected.join("; "))?;
     }
-    table.push_str("\nFaults of what surrounds a run are no matter of a trial's checks; each has a test of its own:\n\n");
+    table.push_str("\nFaults around a run, such as a damaged cache, have tests of their own:\n\n");
     table.push_str("| fault | how it is made | what follows |\n| --- | --- | --- |\n");
     for one in ELSEWHERE {
         let (file, name) = one.test;
@@ -485,7 +485,7 @@ fn documented() -> Result<(), Failed> {
         std::fs::write(&path, document.replacen(held, &expected, 1))?;
         return Ok(());
     }
-    Err("docs/method.md does not show the matrix as it is; `cargo xtask bless --all`".into())
+    Err("docs/evidence/faults.md differs from the matrix; `cargo xtask bless --all`".into())
 }
 
 impl Expected {
@@ -502,7 +502,7 @@ impl Expected {
         }
     }
 
-    /// As `docs/method.md` has it: who says it, and what.
+    /// Returns the cell of `docs/evidence/faults.md`: the check or finding, and its words.
     fn text(&self) -> String {
         let words = |words: &str| {
             if words.is_empty() { String::new() } else { format!(": “{}”", words.trim()) }

@@ -1,7 +1,7 @@
 //! The matrix: each fault, how it is made, and what must catch it, in which words.
 //!
 //! Rows of one scene share a study, in which an honest canary takes part: what catches a fault must
-//! not accuse it. `docs/method.md` shows this table; a test compares the two.
+//! not accuse it. `docs/evidence/faults.md` shows this table; a test compares the two.
 //!
 //! Not here: running it (`main`), making faults that are not a canary's own (`surroundings`).
 

@@ -2,7 +2,7 @@
 
 use super::*;
 
-const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/method.md");
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/evidence/demands.md");
 const MARKS: (&str, &str) = ("<!-- demands -->\n", "<!-- end of demands -->");
 
 /// `BLESS=1` writes it anew.

@@ -7,8 +7,8 @@ use crate::document::report::Report;
 use super::page::{grid, paragraph};
 
 pub(super) fn section(report: &Report) -> String {
-    let how = "What papers, rule books and tools of the field ask of a measurement, and what this run's \
-               record says of it. docs/method.md tells what bakeoff does about each, and what it does not.";
+    let how = "What papers, rule books and tools ask of a measurement, and whether this run met it, by its record. \
+               docs/evidence/demands.md says what bakeoff does about each, and what it lacks.";
     let head = ["who", "asks for", "this run", "what says so"].map(str::to_owned);
     let rows: Vec<Vec<String>> = report
         .method()
