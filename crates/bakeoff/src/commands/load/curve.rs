@@ -251,7 +251,7 @@ fn chart(result: &SearchResult) -> Vec<String> {
     lines
 }
 
-/// Renders as JSON; docs/load.md explains its fields.
+/// Renders as JSON; docs/load-json.md explains its fields.
 pub(super) fn json(result: &SearchResult) -> Value {
     let mut object = json::opening(&result.settings);
     let (kind, rate) = match result.found {

@@ -1,4 +1,4 @@
-//! The result of a load as JSON; docs/load.md says what its fields mean.
+//! The result of a load as JSON; docs/load-json.md says what its fields mean.
 //!
 //! Not here: the same for a terminal (`text`), a search's result (`curve` arranges it, from here).
 
