@@ -6,7 +6,7 @@
 //! end is missing or torn is read as far as it goes, and what is wrong with it is told with its
 //! line.
 //!
-//! Not here: files (the binary), tables (`report`). Every field: `docs/record-format.md`.
+//! Not here: files (the binary), tables (`report`). Every field: `docs/record-format.md` and `docs/record-trials.md`.
 
 mod bounds;
 pub mod chain;
