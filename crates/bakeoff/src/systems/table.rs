@@ -1,7 +1,8 @@
-//! The table of systems in the documents, derived from the registry and compared with it.
+//! Pages of systems in the documents: `docs/systems/KIND.md`, and the list in `docs/systems.md`.
 //!
-//! Any document may hold it, between two marks; `docs/systems.md` must. `BLESS=1` writes it anew
-//! (`cargo xtask bless`).
+//! A page opens with a sentence about its system. What the registry knows stands between two marks; `BLESS=1` writes
+//! that anew, and a page for each system without one (`cargo xtask bless`). Everything else on a page is written by
+//! hand.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,30 +13,24 @@ use bakeoff_core::study::{Kind, KindOption, OptionForm};
 use super::declaration::Origin;
 use super::{System, registry};
 
-const BEGIN: &str = "<!-- systems: begin -->";
-const END: &str = "<!-- systems: end -->";
+const BEGIN: &str = "<!-- registry: begin -->";
+const END: &str = "<!-- registry: end -->";
 
-/// One section a system, in the registry's order.
-fn table() -> String {
+/// Returns the tables of one system's page.
+fn tables(system: &dyn System) -> String {
     let mut text = String::new();
-    for system in registry() {
-        section(*system, &mut text);
-    }
-    text
-}
-
-fn section(system: &dyn System, text: &mut String) {
     let kind = system.kind();
     let guarantees = system.guarantees(&crate::commands::catalogue::plain(kind.name));
     let operations: Vec<&str> = kind.operations.iter().map(|operation| operation.name()).collect();
     let reads: Vec<&str> = kind.reads.iter().map(|reads| reads.name()).collect();
-    let nodes = if kind.nodes_max == 1 { "1".into() } else { format!("1 to {}", kind.nodes_max) };
-    let _ = writeln!(text, "## {}\n\n| | |\n| --- | --- |", kind.name);
+    text.push_str("| | |\n| --- | --- |\n");
     let mut row = |name: &str, value: &str| {
-        let _ = writeln!(text, "| {name} | {value} |");
+        if !value.is_empty() {
+            let _ = writeln!(text, "| {name} | {value} |");
+        }
     };
     if kind.is_part() {
-        row("is", "only ever a part of other systems");
+        row("used as", "a part of other systems only");
     }
     if let Some(service) = kind.emulates {
         row("emulates", service);
@@ -49,7 +44,7 @@ fn section(system: &dyn System, text: &mut String) {
         }
         row("operations", &operations.join(", "));
     }
-    row("nodes", &nodes);
+    row("nodes", &nodes(&kind));
     if !kind.is_part() {
         if kind.value_size_max < u64::MAX {
             row("largest value", &format!("{} bytes", kind.value_size_max));
@@ -58,9 +53,36 @@ fn section(system: &dyn System, text: &mut String) {
     }
     row("can come from", &sources(system));
     text.push('\n');
-    options("option", kind.options, text);
-    options("`with:` of a workload", kind.parameters, text);
-    parts(&kind, text);
+    options("option", kind.options, &mut text);
+    options("`with:` of a workload", kind.parameters, &mut text);
+    parts(&kind, &mut text);
+    text
+}
+
+/// Returns the list of all systems, each with the sentence that opens its page.
+fn list(pages: &[(Kind, String)]) -> String {
+    let mut text = String::from("| system | what it is | nodes |\n| --- | --- | --- |\n");
+    for (kind, page) in pages {
+        let sentence = page.lines().nth(2).unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "| [{name}](systems/{name}.md) | {sentence} | {nodes} |",
+            name = kind.name,
+            nodes = nodes(kind)
+        );
+    }
+    text
+}
+
+fn nodes(kind: &Kind) -> String {
+    if kind.nodes_max == 1 { "1".into() } else { format!("1 to {}", kind.nodes_max) }
+}
+
+/// Puts tables between the marks of a page.
+fn renewed(page: &str, tables: &str) -> Option<String> {
+    let (before, rest) = page.split_once(BEGIN)?;
+    let (_, after) = rest.split_once(END)?;
+    Some(format!("{before}{BEGIN}\n\n{}\n\n{END}{after}", tables.trim()))
 }
 
 /// The parts that it may have.
@@ -109,33 +131,116 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The documents: those of `docs/`, and the README.
+/// Returns the documents: those in `docs/` and its folders, and the README.
 pub(super) fn documents() -> Vec<PathBuf> {
-    let docs = fs::read_dir(root().join("docs")).into_iter().flatten().flatten();
-    let mut paths: Vec<PathBuf> = docs.map(|entry| entry.path()).collect();
-    paths.push(root().join("README.md"));
+    let mut paths = vec![root().join("README.md")];
+    let mut folders = vec![root().join("docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            match path.is_dir() {
+                true => folders.push(path),
+                false => paths.push(path),
+            }
+        }
+    }
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    paths.sort();
     paths
+}
+
+/// Compares a page with its tables, or writes it. Returns the page.
+fn hold(path: &Path, opening: &str, tables: &str) -> String {
+    let bless = std::env::var_os("BLESS").is_some();
+    let page = match fs::read_to_string(path) {
+        Err(_) if bless => format!("{opening}\n\n{BEGIN}\n{END}\n"),
+        page => page.unwrap_or_else(|why| panic!("{}: {why}; `cargo xtask bless`", path.display())),
+    };
+    let expected = renewed(&page, tables);
+    let expected = expected.unwrap_or_else(|| panic!("{} lacks the marks", path.display()));
+    if bless {
+        fs::write(path, &expected).expect("the page is written");
+    } else {
+        assert!(
+            page == expected,
+            "{} differs from the registry; `cargo xtask bless`",
+            path.display()
+        );
+    }
+    expected
 }
 
 #[test]
 fn documents_match_the_registry() {
-    let expected = format!("{BEGIN}\n\n{}\n\n{END}", table().trim());
-    let mut holders = 0;
-    for path in documents() {
-        let Ok(text) = fs::read_to_string(&path) else { continue };
-        let (Some(from), Some(to)) = (text.find(BEGIN), text.find(END)) else { continue };
-        holders += 1;
-        let held = text.get(from..to + END.len()).unwrap_or_default();
-        if held != expected && std::env::var_os("BLESS").is_some() {
-            fs::write(&path, text.replacen(held, &expected, 1)).expect("the document is written");
-            continue;
+    let docs = root().join("docs");
+    let pages: Vec<(Kind, String)> = registry()
+        .iter()
+        .map(|system| {
+            let kind = system.kind();
+            let path = docs.join("systems").join(format!("{}.md", kind.name));
+            let opening = format!("# {name}\n\nA system of kind `{name}`.", name = kind.name);
+            let page = hold(&path, &opening, &tables(*system));
+            (kind, page)
+        })
+        .collect();
+    hold(&docs.join("systems.md"), "# Systems", &list(&pages));
+    let of_no_system = |path: &PathBuf| {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        path.parent().is_some_and(|folder| folder.ends_with("docs/systems"))
+            && !pages.iter().any(|(kind, _)| kind.name == name)
+    };
+    let strays: Vec<PathBuf> = documents().into_iter().filter(of_no_system).collect();
+    assert!(strays.is_empty(), "pages of no system: {strays:?}");
+}
+
+/// Returns the anchor of a heading, as GitHub makes it.
+fn anchor(heading: &str) -> String {
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.collect::<String>().to_lowercase().replace(' ', "-")
+}
+
+/// Returns the text of a document outside of blocks and code.
+fn prose(text: &str) -> String {
+    let mut prose = String::new();
+    let mut inside = false;
+    for line in text.lines() {
+        if line.starts_with("```") {
+            inside = !inside;
+        } else if !inside {
+            let outside_code = line.split('`').step_by(2);
+            prose.push_str(&outside_code.collect::<Vec<_>>().join("`"));
+            prose.push('\n');
         }
-        assert!(
-            held == expected,
-            "{} is not what the registry says; `cargo xtask bless`",
-            path.display()
-        );
     }
-    assert!(holders > 0, "no document holds the table of systems between `{BEGIN}` and `{END}`");
+    prose
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let mut broken = Vec::new();
+    let more = ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"].map(|name| root().join(name));
+    for path in documents().into_iter().chain(more) {
+        let text = fs::read_to_string(&path).expect("the document can be read");
+        for link in prose(&text).split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if link.contains("://") || link.starts_with("mailto:") {
+                continue;
+            }
+            let (file, fragment) = link.split_once('#').unwrap_or((link, ""));
+            let to = match file {
+                "" => path.clone(),
+                file => path.parent().unwrap_or(Path::new("")).join(file),
+            };
+            let has_anchor = || {
+                let Ok(text) = fs::read_to_string(&to) else { return false };
+                let headings = text.lines().filter(|line| line.starts_with('#'));
+                headings
+                    .map(|line| anchor(line.trim_start_matches('#').trim()))
+                    .any(|one| one == fragment)
+            };
+            if !to.exists() || (!fragment.is_empty() && !has_anchor()) {
+                broken.push(format!("{}: {link}", path.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "broken links:\n{}", broken.join("\n"));
 }
