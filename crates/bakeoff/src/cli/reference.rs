@@ -1,4 +1,5 @@
-//! Holds `docs/commands.md` to the command line: every command, its options and the exit codes.
+//! Holds `docs/commands.md` and `docs/commands-load.md` to the command line: every command, its options and the exit
+//! codes.
 //!
 //! `BLESS=1` writes it anew (`cargo xtask bless`).
 
@@ -14,25 +15,43 @@ use crate::failure::EXIT_CODES;
 const OPENING: &str = "\
 # Commands, options and exit codes
 
-Generated from the command line itself; `bakeoff COMMAND --help` prints the same. A command writes its result to
-standard output and everything else to standard error. Without a terminal there are no colours and no line that is
-written over.
+Generated from the command line; `bakeoff COMMAND --help` prints the same. A command writes its result to standard output
+and everything else to standard error. Without a terminal there are no colours, and no line is overwritten. `load` and
+the commands that replace other load tools are in [commands-load.md](commands-load.md).
 ";
+
+const OPENING_LOAD: &str = "\
+# Commands that replace load tools
+
+Generated from the command line; `bakeoff COMMAND --help` prints the same. [load.md](load.md) explains `bakeoff load`.
+[commands.md](commands.md) has all other commands, and the exit codes.
+";
+
+/// Commands on the page of their own.
+const LOADING: [&str; 5] = ["load", "wrk", "hey", "vault-benchmark", "dbtester"];
 
 /// Commands that take another tool's command line, with the document that describes it.
 const OTHER_TOOLS: [(&str, &str); 3] =
     [("wrk", "wrk.md"), ("hey", "hey.md"), ("vault-benchmark", "vault-benchmark.md")];
 
-/// Returns the whole document.
-fn document() -> String {
-    let mut text = OPENING.to_owned();
+/// Returns the pages, each with its name below `docs/`.
+fn pages() -> [(&'static str, String); 2] {
+    let mut commands = OPENING.to_owned();
+    let mut loading = OPENING_LOAD.to_owned();
     let mut cli = Cli::command();
     cli.build();
     for command in
         cli.get_subcommands().filter(|one| !one.is_hide_set() && one.get_name() != "help")
     {
-        section(command, command.get_name(), &mut text);
+        let name = command.get_name();
+        let page = if LOADING.contains(&name) { &mut loading } else { &mut commands };
+        section(command, name, page);
     }
+    exit_codes(&mut commands);
+    [("commands.md", commands), ("commands-load.md", loading)]
+}
+
+fn exit_codes(text: &mut String) {
     text.push_str("\n## Exit codes\n\n| code | meaning |\n| --- | --- |\n");
     // A line that begins further in goes on with the one before.
     let rows = EXIT_CODES.lines().skip(1).collect::<Vec<_>>().join("\n").replace("\n       ", " ");
@@ -40,7 +59,6 @@ fn document() -> String {
         let (code, meaning) = line.trim().split_once(' ').expect("a code and its meaning");
         writeln!(text, "| {code} | {} |", meaning.trim()).expect("text takes text");
     }
-    text
 }
 
 /// Adds a command and its own commands; `name` is all words that call it.
@@ -101,17 +119,16 @@ fn cell(text: &str) -> String {
 
 #[test]
 fn reference_matches_the_command_line() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/commands.md");
-    let expected = document();
-    if std::env::var_os("BLESS").is_some() {
-        fs::write(&path, expected).expect("the document is written");
-        return;
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    for (name, expected) in pages() {
+        let path = docs.join(name);
+        if std::env::var_os("BLESS").is_some() {
+            fs::write(&path, expected).expect("the document is written");
+            continue;
+        }
+        let held = fs::read_to_string(&path).unwrap_or_default();
+        assert!(held == expected, "docs/{name} differs from the command line; `cargo xtask bless`");
     }
-    let held = fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        held == expected,
-        "docs/commands.md is not what the command line says; `cargo xtask bless`"
-    );
 }
 
 #[test]

@@ -217,6 +217,10 @@ fn prose(text: &str) -> String {
 
 #[test]
 fn links_between_documents_lead_somewhere() {
+    if std::env::var_os("BLESS").is_some() {
+        // Another test may be writing a page.
+        return;
+    }
     let mut broken = Vec::new();
     let more = ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"].map(|name| root().join(name));
     for path in documents().into_iter().chain(more) {
