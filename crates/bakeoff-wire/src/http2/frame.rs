@@ -103,7 +103,9 @@ impl<'a> Frame<'a> {
 
 /// The payload's length, at the beginning of a frame.
 pub(super) fn frame_length(header: &[u8]) -> Result<usize, ProtocolError> {
-    if header.starts_with(b"HTTP/1.") {
+    // A server that knows no version of ours may answer with a page and nothing before it.
+    let is_text = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
+    if header.starts_with(b"HTTP/1.") || (header.len() >= 9 && header.iter().all(is_text)) {
         return Err(ProtocolError::new("http2: the server speaks HTTP/1 there, leave HTTP/2 out"));
     }
     let length = match header {

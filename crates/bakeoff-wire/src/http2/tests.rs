@@ -241,6 +241,10 @@ fn a_peer_that_breaks_the_protocol_is_refused() {
         Peer { bytes: b"HTTP/1.1 400 Bad Request\r\n".to_vec() },
         "the server speaks HTTP/1 there, leave HTTP/2 out",
     );
+    check_refused(
+        Peer { bytes: b"<!DOCTYPE HTML>\n<html>".to_vec() },
+        "the server speaks HTTP/1 there, leave HTTP/2 out",
+    );
     check_refused(new().frame(DATA, 0, 0, b""), "a frame for stream 0, never opened");
     check_refused(new().headers(2, 0, OK), "a frame for stream 2, never opened");
     check_refused(new().headers(7, 0, OK), "a frame for stream 7, never opened");
