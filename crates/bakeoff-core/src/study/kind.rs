@@ -7,6 +7,9 @@
 
 use super::{Kill, Operation, ReadConsistency, System};
 
+/// The option that names the product, of a kind that several products are of.
+pub const PRODUCT: &str = "product";
+
 /// Declaration of a kind of system, as far as `parse` must know it: asking a system for what its kind lacks is
 /// refused with its place, before anything is started.
 ///
@@ -78,6 +81,14 @@ impl Kind {
     /// its own.
     pub fn takes_requests(&self) -> bool {
         self.operations.contains(&Operation::Request)
+    }
+
+    /// Returns true if the option [`PRODUCT`] can name this product.
+    pub fn has_product(&self, product: &str) -> bool {
+        let mut options = self.options.iter().filter(|option| option.name == PRODUCT);
+        options.any(
+            |option| matches!(option.form, OptionForm::Word(words) if words.contains(&product)),
+        )
     }
 
     /// Returns whether it is only ever a part of other systems.

@@ -28,7 +28,9 @@ mod write;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Place};
 pub use gate::{BUILDS, Build, NoGate};
-pub use kind::{CredentialForm, Kind, KindOption, Misspelt, OptionForm, ProcessText, Role, Tier};
+pub use kind::{
+    CredentialForm, Kind, KindOption, Misspelt, OptionForm, PRODUCT, ProcessText, Role, Tier,
+};
 pub use load::{Arrivals, ERRORS_MAX, Find, Load, Routing, Stop, Targets, usual_warmup};
 pub use parse::{Elsewhere, Surroundings, TableError, TableFile, parse, parse_within};
 pub use placed::{At, DiagnosticSink, PlacedEntry, PlacedNode, PlacedValue};

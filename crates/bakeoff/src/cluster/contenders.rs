@@ -169,7 +169,7 @@ fn component<'a>(
     if of_image.is_some() {
         return Ok(Component { role, tier, asked, system, program: of_image, seal: None });
     }
-    let program = match (system.declares().origin.recipe(), &asked.process) {
+    let program = match (systems::recipe_for(asked), &asked.process) {
         (None, None) => None,
         (None, Some(process)) => {
             let wanted = version_request(asked.version.as_deref())?;
@@ -245,7 +245,7 @@ pub(crate) fn send_programs(
 ) -> Result<(), Failure> {
     for of in contenders.iter().flat_map(|contender| &contender.components) {
         let Some(program) = &of.program else { continue };
-        let recipe = of.system.declares().origin.recipe();
+        let recipe = systems::recipe_for(of.asked);
         let needed = recipe.and_then(|recipe| recipe.shape.runtime());
         machines.send_program(of.role, &of.asked.kind, program, needed)?;
     }

@@ -62,41 +62,19 @@ fn describe(system: &dyn System, cache: &Cache) -> String {
     let mut row = |name: &str, value: &str| {
         let _ = writeln!(text, "  {name:13} {value}");
     };
-    let had = match system.declares().origin {
-        Origin::Recipe(recipe) => Some(install::describe(recipe, None, None, cache)),
-        Origin::Study(words) => {
-            row("from", words);
-            None
-        }
+    let origin = system.declares().origin;
+    match origin {
+        Origin::Recipe(_) | Origin::Products(_) => {}
+        Origin::Study(words) => row("from", words),
         Origin::Bakeoff => {
             row("version", &format!("{}, part of bakeoff", env!("CARGO_PKG_VERSION")));
-            None
         }
-    };
-    match had {
-        None => {}
-        Some(Availability::Found(found)) => {
-            row("version", &found.version);
-            row("from", &found.source);
-            let path = match &found.program {
-                Program::Binary(path) => path.display().to_string(),
-                Program::Node { node, node_version, script } => {
-                    format!("{} by {} ({node_version})", script.display(), node.display())
-                }
-                Program::Java { java, java_version, .. } => {
-                    format!("{} ({java_version})", java.display())
-                }
-            };
-            row("runs", &path);
+    }
+    for recipe in origin.recipes() {
+        if matches!(origin, Origin::Products(_)) {
+            row("product", recipe.system);
         }
-        Some(Availability::Missing { reason, remedy, sources }) => {
-            row("version", &format!("not found: {reason}"));
-            for source in sources {
-                let can = if source.possible { "can come from" } else { "cannot come from" };
-                row("", &format!("{can} {}: {}", source.title, source.note));
-            }
-            row("mend", &remedy);
-        }
+        had(install::describe(recipe, None, None, cache), &mut row);
     }
     if kind.is_part() {
         row("is", "only ever a part of other systems");
@@ -121,6 +99,34 @@ fn describe(system: &dyn System, cache: &Cache) -> String {
         row("part", &format!("{}, of kind {kinds}: {}", role.name, role.meaning));
     }
     text
+}
+
+/// Writes which program it is and where it runs from, or why it is missing and what to do.
+fn had(availability: Availability, row: &mut impl FnMut(&str, &str)) {
+    match availability {
+        Availability::Found(found) => {
+            row("version", &found.version);
+            row("from", &found.source);
+            let path = match &found.program {
+                Program::Binary(path) => path.display().to_string(),
+                Program::Node { node, node_version, script } => {
+                    format!("{} by {} ({node_version})", script.display(), node.display())
+                }
+                Program::Java { java, java_version, .. } => {
+                    format!("{} ({java_version})", java.display())
+                }
+            };
+            row("runs", &path);
+        }
+        Availability::Missing { reason, remedy, sources } => {
+            row("version", &format!("not found: {reason}"));
+            for source in sources {
+                let can = if source.possible { "can come from" } else { "cannot come from" };
+                row("", &format!("{can} {}: {}", source.title, source.note));
+            }
+            row("mend", &remedy);
+        }
+    }
 }
 
 /// A system as a study has it that sets nothing.
@@ -154,17 +160,16 @@ pub(crate) fn install(
             Some((name, version)) => (name, Some(version)),
             None => (text.as_str(), None),
         };
-        let recipe = match systems::by_kind(name).map(|system| system.declares().origin.recipe()) {
-            Some(Some(recipe)) => recipe,
-            Some(None) => {
+        let Some(recipe) = systems::recipe_of(name) else {
+            if systems::by_kind(name).is_some() {
                 messages::output(&format!("{name} is part of bakeoff"));
                 continue;
             }
-            None => {
-                let names: Vec<&str> = systems::registry().iter().map(|s| s.kind().name).collect();
-                let hint = study::suggest(name, names.into_iter(), "systems:");
-                return Err(Failure::input(format!("no system `{name}`"), hint));
-            }
+            let origins: Vec<Origin> =
+                systems::registry().iter().map(|system| system.declares().origin).collect();
+            let products = origins.iter().flat_map(Origin::recipes).map(|recipe| recipe.system);
+            let hint = study::suggest(name, products, "systems:");
+            return Err(Failure::input(format!("no system `{name}`"), hint));
         };
         let wanted = version_request(version)?;
         let progress = &mut |line: &str| reporter.report(&Event::Installing { line });
@@ -232,7 +237,7 @@ fn missing(study: &Study, cache: &Cache) -> Result<Vec<(String, String, String)>
             }
             continue;
         }
-        let Some(recipe) = systems::recipe_of(&system.kind) else { continue };
+        let Some(recipe) = systems::recipe_for(system) else { continue };
         let own = system.program.as_deref().map(Path::new);
         if let Availability::Missing { reason, remedy, .. } =
             install::describe(recipe, wanted.as_ref(), own, cache)

@@ -163,7 +163,7 @@ impl Needs {
                 if limits.is_some_and(|limits| limits.cpu.is_some() || limits.memory.is_some()) {
                     needs.limited.push(part.name.clone());
                 }
-                let recipe = systems::recipe_of(&part.kind);
+                let recipe = systems::recipe_for(part);
                 let Some((runtime, least)) = recipe.and_then(|recipe| recipe.shape.runtime())
                 else {
                     continue;

@@ -122,12 +122,10 @@ impl Generator {
 
 /// Finds the program of a kind on this machine's `PATH`.
 fn program(kind: &str, version: Option<&str>) -> Result<Value, AgentRefusal> {
-    let system = systems::by_kind(kind)
-        .ok_or_else(|| AgentRefusal::new(format!("there is no kind `{kind}`")))?;
-    let wanted =
-        version.map(str::parse::<VersionRequest>).transpose().map_err(AgentRefusal::new)?;
-    let recipe = system.declares().origin.recipe();
-    let found = recipe.map(|recipe| bakeoff_install::on_path(recipe, wanted.as_ref())).transpose();
+    let wanted = version.map(str::parse::<VersionRequest>).transpose().map_err(AgentRefusal::new)?;
+    let found = systems::recipe_of(kind)
+        .map(|recipe| bakeoff_install::on_path(recipe, wanted.as_ref()))
+        .transpose();
     told(&found.map_err(AgentRefusal::new)?.flatten())
 }
 

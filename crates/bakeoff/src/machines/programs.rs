@@ -232,14 +232,13 @@ impl Machines {
         let Some((kind, image)) = images.into_iter().find(|(kind, _)| *kind == asked.kind) else {
             return Ok(None);
         };
-        let Some(shape) = systems::recipe_of(kind).map(|recipe| recipe.shape) else {
-            return Ok(None);
-        };
+        let Some(recipe) = systems::recipe_for(asked) else { return Ok(None) };
+        let (product, shape) = (recipe.system.to_owned(), recipe.shape);
         let machines = self.each.iter().zip(&self.places.machines);
         let own = machines.filter(|(_, place)| place.kind.as_ref() == Some(kind));
         let mut found: Option<Installed> = None;
         for (machine, place) in own {
-            let order = Order::Program { kind: kind.clone(), version: asked.version.clone() };
+            let order = Order::Program { kind: product.clone(), version: asked.version.clone() };
             let there: Option<Installed> = duty(&machine.agent, &order)?;
             if matches!(shape, Shape::Java { .. } | Shape::Node { .. }) {
                 // The image has the runtime, or that was told; what runs on it is sent.

@@ -12,12 +12,12 @@ use std::time::Duration;
 use bakeoff_core::check::Audit;
 use bakeoff_core::log_findings::LevelWord;
 use bakeoff_core::record::{Freshness, Guarantees};
-use bakeoff_core::study::{self, Kind, ReadConsistency};
+use bakeoff_core::study::{self, Kind, PRODUCT, ReadConsistency};
 use bakeoff_engine::transport::TlsBegins;
 use bakeoff_install::Recipe;
 
 use super::carried::CarriedMemory;
-use super::{Access, ConfigSnapshot, Neighbour, System, SystemError};
+use super::{Access, ConfigSnapshot, Neighbour, System, SystemError, option};
 
 /// A kind's declaration of itself.
 #[derive(Debug, Clone)]
@@ -82,6 +82,8 @@ pub(crate) const ON: &[&str] = &["", "true", "t", "1"];
 pub(crate) enum Origin {
     /// It is found or fetched by a recipe.
     Recipe(&'static Recipe),
+    /// Several products speak the same protocol. The option [`PRODUCT`] names the recipe; the first if it is not set.
+    Products(&'static [&'static Recipe]),
     /// It is part of bakeoff.
     Bakeoff,
     /// The study says where it is; in words.
@@ -89,12 +91,25 @@ pub(crate) enum Origin {
 }
 
 impl Origin {
-    /// Returns how its program can be had, where that is by a recipe.
-    pub(crate) fn recipe(self) -> Option<&'static Recipe> {
+    /// Returns the recipes of all its products, the default first; none if bakeoff does not fetch its program.
+    pub(crate) fn recipes(&self) -> &[&'static Recipe] {
         match self {
-            Self::Recipe(recipe) => Some(recipe),
-            Self::Bakeoff | Self::Study(_) => None,
+            Self::Recipe(recipe) => std::slice::from_ref(recipe),
+            Self::Products(recipes) => recipes,
+            Self::Bakeoff | Self::Study(_) => &[],
         }
+    }
+
+    /// Returns the recipe of the default product.
+    pub(crate) fn recipe(&self) -> Option<&'static Recipe> {
+        self.recipes().first().copied()
+    }
+
+    /// Returns the recipe of the product that a study asks for.
+    pub(crate) fn recipe_for(&self, asked: &study::System) -> Option<&'static Recipe> {
+        let product = option(asked, PRODUCT);
+        let named = self.recipes().iter().find(|recipe| Some(recipe.system) == product);
+        named.copied().or_else(|| self.recipe())
     }
 }
 

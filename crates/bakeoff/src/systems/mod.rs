@@ -130,9 +130,15 @@ pub(crate) fn runs_beside(kind: &str) -> bool {
     goes_beside(kind) || by_kind(kind).is_some_and(|system| system.declares().starts_besides)
 }
 
-/// Returns how the program of a kind can be had; `None` where it is bakeoff itself, or there is no such kind.
-pub(crate) fn recipe_of(kind: &str) -> Option<&'static Recipe> {
-    by_kind(kind)?.declares().origin.recipe()
+/// Returns the recipe of the program that a study asks for; `None` if bakeoff does not fetch it.
+pub(crate) fn recipe_for(asked: &study::System) -> Option<&'static Recipe> {
+    by_kind(&asked.kind)?.declares().origin.recipe_for(asked)
+}
+
+/// Returns the recipe of a product, or of a kind's default product, by its name: `etcd`, `valkey`.
+pub(crate) fn recipe_of(product: &str) -> Option<&'static Recipe> {
+    let origins = registry().iter().map(|system| system.declares().origin);
+    origins.flat_map(|origin| origin.recipes().to_vec()).find(|recipe| recipe.system == product)
 }
 
 /// Returns a system and its parts, each with its role.

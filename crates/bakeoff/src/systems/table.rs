@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use bakeoff_core::study::{Kind, KindOption, OptionForm};
+use bakeoff_install::Recipe;
 
 use super::declaration::Origin;
 use super::{System, registry};
@@ -51,7 +52,12 @@ fn tables(system: &dyn System) -> String {
         }
         row("operations in flight on one session", &kind.in_flight_max.to_string());
     }
-    row("can come from", &sources(system));
+    let origin = system.declares().origin;
+    row("can come from", &sources(&origin, origin.recipe()));
+    for recipe in origin.recipes().iter().skip(1) {
+        let name = format!("`product: {}` can come from", recipe.system);
+        row(&name, &sources(&origin, Some(recipe)));
+    }
     text.push('\n');
     options("option", kind.options, &mut text);
     options("`with:` of a workload", kind.parameters, &mut text);
@@ -117,14 +123,16 @@ fn options(what: &str, options: &[KindOption], text: &mut String) {
     text.push('\n');
 }
 
-fn sources(system: &dyn System) -> String {
-    let recipe = match system.declares().origin {
-        Origin::Recipe(recipe) => recipe,
-        Origin::Bakeoff => return "it is part of bakeoff".to_owned(),
-        Origin::Study(words) => return words.to_owned(),
+fn sources(origin: &Origin, recipe: Option<&Recipe>) -> String {
+    let recipe = match (origin, recipe) {
+        (Origin::Bakeoff, _) => return "it is part of bakeoff".to_owned(),
+        (Origin::Study(words), _) => return (*words).to_owned(),
+        (_, None) => return String::new(),
+        (_, Some(recipe)) => recipe,
     };
     let titles: Vec<String> = recipe.sources.iter().map(|source| source.title()).collect();
-    format!("a path in the study, `PATH`, then: {}", titles.join("; "))
+    let then = if titles.is_empty() { "" } else { ", then: " };
+    format!("a path in the study, `PATH`{then}{}", titles.join("; "))
 }
 
 fn root() -> PathBuf {

@@ -19,6 +19,8 @@ pub(crate) struct Case {
     pub(crate) nodes: u32,
     /// How many of them clients connect to.
     pub(crate) targets: u32,
+    /// The product that is installed for it, if that is another than its kind.
+    pub(crate) product: &'static str,
     /// Further fields of it in a study: `options: {heap: 192MiB}`.
     pub(crate) more: &'static str,
     /// How its reads are asked for, where that is not for a study to say; empty otherwise.
@@ -87,6 +89,8 @@ struct WrittenCase {
     /// For whoever reads the file.
     #[serde(default, rename = "note")]
     _note: String,
+    #[serde(default)]
+    product: String,
     #[serde(default)]
     version: String,
     nodes: u32,
@@ -158,6 +162,7 @@ fn contract(folder: &Path) -> Contract {
     let asked = |case: WrittenCase| Asked {
         case: Case {
             kind,
+            product: kept(case.product),
             version: kept(case.version),
             nodes: case.nodes,
             targets: case.targets.unwrap_or(case.nodes),
@@ -177,6 +182,7 @@ fn contract(folder: &Path) -> Contract {
 pub(crate) const fn case(kind: &'static str, version: &'static str, nodes: u32) -> Case {
     Case {
         kind,
+        product: "",
         version,
         nodes,
         targets: nodes,
@@ -230,7 +236,8 @@ impl Case {
     fn install(&self) -> Result<(), String> {
         if self.kind != "canary" {
             let at = if self.version.is_empty() { "" } else { "@" };
-            install(&format!("{}{at}{}", self.kind, self.version))?;
+            let program = if self.product.is_empty() { self.kind } else { self.product };
+            install(&format!("{program}{at}{}", self.version))?;
         }
         self.parts.iter().try_for_each(|part| install(part.kind))
     }

@@ -259,7 +259,11 @@ fn kind<'k>(
     let kind = kinds.iter().find(|kind| kind.name == written);
     if kind.is_none() {
         let what = format!("unknown kind `{}` of {}", shown(&written), fields.what);
-        let hint = suggest(&written, fitting, "known kinds:");
+        let of_product = kinds.iter().find(|kind| kind.has_product(&written));
+        let hint = of_product.map_or_else(
+            || suggest(&written, fitting, "known kinds:"),
+            |kind| format!("write `kind: {}` and `options: {{product: {written}}}`", kind.name),
+        );
         sink.hint(fields.value_at("kind"), what, hint);
     }
     kind

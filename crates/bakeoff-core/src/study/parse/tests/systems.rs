@@ -17,6 +17,17 @@ error: unknown kind `ectd` of system `three`
 hint: did you mean `etcd`?
 ",
     );
+    check(
+        &[("kind: etcd", "kind: valkey")],
+        r"
+error: unknown kind `valkey` of system `three`
+ --> my.yaml:4:17
+  |
+4 |   three: {kind: valkey, nodes: 3}
+  |                 ^^^^^^
+hint: write `kind: redis` and `options: {product: valkey}`
+",
+    );
     let kinds = kinds();
     let known = kinds.iter().filter(|kind| !kind.is_part()).map(|kind| kind.name);
     let known = list(&known.collect::<Vec<_>>());
