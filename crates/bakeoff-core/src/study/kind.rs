@@ -39,6 +39,8 @@ pub struct Kind {
     pub options: &'static [KindOption],
     /// The most nodes that can be started.
     pub nodes_max: u32,
+    /// Most bytes in a key, where the system has a limit of its own.
+    pub key_size_max: u64,
     /// Most bytes in a value, where the system has a limit of its own.
     pub value_size_max: u64,
     /// When its nodes are killed for the audit after a kill, where a study does not say.
@@ -68,6 +70,7 @@ impl Kind {
             reads: &[],
             options: &[],
             nodes_max: 1,
+            key_size_max: u64::MAX,
             value_size_max: u64::MAX,
             kill: Kill::AtRest,
             credentials: CredentialForm::None,
@@ -81,6 +84,12 @@ impl Kind {
     /// its own.
     pub fn takes_requests(&self) -> bool {
         self.operations.contains(&Operation::Request)
+    }
+
+    /// Returns true if it stores keys and cannot list them. bakeoff then removes its keys by their names, and cannot
+    /// find those of earlier runs.
+    pub fn cannot_list(&self) -> bool {
+        self.operations.contains(&Operation::Put) && !self.operations.contains(&Operation::List)
     }
 
     /// Returns true if the option [`PRODUCT`] can name this product.

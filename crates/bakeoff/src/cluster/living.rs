@@ -10,7 +10,7 @@ use bakeoff_engine::routes;
 use bakeoff_engine::transport::Target;
 
 use crate::failure::Failure;
-use crate::systems::{Access, System};
+use crate::systems::{Access, System, SystemError};
 
 /// The longest that a node takes to accept a connection.
 const CONNECTS_WITHIN: Duration = Duration::from_secs(1);
@@ -36,12 +36,17 @@ fn accepts(target: &Target) -> bool {
     routes::connect(target.address, CONNECTS_WITHIN).is_ok()
 }
 
-/// Removes all that bakeoff made on somebody else's cluster, through the first node that does it. `keys_max`: the most
-/// keys that may be there.
-pub(crate) fn clear(system: &dyn System, nodes: &[Access], keys_max: u64) -> Result<(), Failure> {
+/// Removes all that bakeoff made on somebody else's cluster, through the first node at which `remove` succeeds.
+/// `keys_max`: the most keys that may be there.
+pub(crate) fn clear(
+    system: &dyn System,
+    nodes: &[Access],
+    keys_max: u64,
+    remove: impl Fn(&Access) -> Result<(), SystemError>,
+) -> Result<(), Failure> {
     let mut reasons = Vec::new();
     for node in nodes {
-        match system.clear(node) {
+        match remove(node) {
             Ok(()) => return Ok(()),
             Err(error) => reasons.push(format!("{}: {error}", node.name)),
         }

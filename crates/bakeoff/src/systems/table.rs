@@ -47,6 +47,9 @@ fn tables(system: &dyn System) -> String {
     }
     row("nodes", &nodes(&kind));
     if !kind.is_part() {
+        if kind.key_size_max < u64::MAX {
+            row("longest key", &format!("{} bytes", kind.key_size_max));
+        }
         if kind.value_size_max < u64::MAX {
             row("largest value", &format!("{} bytes", kind.value_size_max));
         }

@@ -3,6 +3,7 @@
 //! Not here: the load (`load`), where clients connect to (`routes`), what is judged (`verdicts`, `audit`).
 
 pub(crate) mod audit;
+pub(crate) mod cleanup;
 pub(crate) mod connections;
 pub(crate) mod crash;
 pub(crate) mod durability;
@@ -49,7 +50,7 @@ use crate::machines::affinity::{Affinity, Kept};
 use crate::machines::order::KeysOrder;
 use crate::machines::seating::Seating;
 use crate::machines::{self, Machines, NodesOf};
-use crate::systems::SystemError;
+use crate::systems::{Access, SystemError};
 
 /// The context of all trials of a run.
 pub(crate) struct TrialContext<'a> {
@@ -359,7 +360,8 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
 
         if asked.is_started() {
             if was_kept {
-                system.clear(cluster.first())?;
+                let workloads = &self.context.study.workloads;
+                cleanup::clear(system, cluster.first(), workloads)?;
             }
             return self.measure(cluster);
         }
@@ -375,8 +377,11 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         self.sampling.watch_metrics(sources);
         let nodes = cluster.nodes.clone();
         let keys_max = self.of.workload.keys.count;
-        let clear = || cluster::clear(system, &nodes, keys_max).map_err(Ended::from);
+        let workload = self.of.workload;
+        let remove = |node: &Access| cleanup::clear(system, node, [workload]);
+        let clear = || cluster::clear(system, &nodes, keys_max, remove).map_err(Ended::from);
         clear()?;
+        self.record.audits.extend(cleanup::unchecked(system));
         let ended = self.measure(cluster);
         let cleared = clear();
         match (ended, cleared) {

@@ -3,7 +3,7 @@
 //! Without the right each trial would fail alike, and say that keys may be left there. One key is written and removed,
 //! with the study's credentials and over the sessions of a load.
 //!
-//! Not here: whether clients may read there (each system's `may_use`), the trials' own clean-up (`cluster::clear`).
+//! Not here: whether clients may read there (each system's `may_use`), the trials' own clean-up (`cleanup`).
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -14,6 +14,7 @@ use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::works::keyed::{Keyed, Reading, Source, StalenessTracking};
 use bakeoff_engine::{Drive, LoadError};
 
+use super::cleanup;
 use crate::cluster;
 use crate::cluster::contenders::Contender;
 use crate::failure::Failure;
@@ -57,9 +58,13 @@ fn check_one(
             asked.name
         ))
     };
-    system.clear(first).map_err(|error| refused("delete", error.to_string()))?;
     let mut one = workload.clone();
     one.keys.count = 1;
+    let clear = || {
+        let cleared = cleanup::clear(system, first, [&one]);
+        cleared.map_err(|error| refused("delete", error.to_string()))
+    };
+    clear()?;
     let keyed = Arc::new(Keyed::new(&one, 0, StalenessTracking::NotMeasured));
     let prepared = system.prepare(first, &cluster.nodes, &one, &keyed);
     prepared.map_err(|error| refused("write", error.to_string()))?;
@@ -80,6 +85,6 @@ fn check_one(
         Some(why) => Err(refused("write", why)),
         None => Ok(()),
     };
-    let cleared = system.clear(first).map_err(|error| refused("delete", error.to_string()));
+    let cleared = clear();
     written.and(cleared)
 }

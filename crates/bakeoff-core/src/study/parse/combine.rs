@@ -115,6 +115,12 @@ fn can_do(sink: &mut DiagnosticSink<'_>, read: &ReadWorkload, of: &ReadSystem<'_
         let hint = format!("kind `{}` takes at most {} bytes", kind.name, kind.value_size_max);
         sink.hint(&read.value_size_at, what, hint);
     }
+    let key_size = read.workload.as_ref().map(|workload| workload.keys.size);
+    if let Some(size) = key_size.filter(|&size| size > kind.key_size_max) {
+        let what = format!("keys of {size} bytes are too long for system `{system}`");
+        let hint = format!("kind `{}` takes at most {} bytes", kind.name, kind.key_size_max);
+        sink.hint(&read.key_size_at, what, hint);
+    }
 }
 
 /// Finds out whether keys of a workload can be told from others' where they have to be removed.

@@ -22,6 +22,8 @@ pub enum Source {
     },
     /// Every key of the space, written once.
     Fill,
+    /// Every key of the space, deleted once.
+    Remove,
     /// These keys, read once.
     Audit(Arc<[u64]>, Arc<Mutex<Findings>>),
 }
@@ -61,6 +63,7 @@ impl Source {
         match self {
             Self::Mix { operations, .. } => operations,
             Self::Fill => &[Operation::Put],
+            Self::Remove => &[Operation::Delete],
             Self::Audit(..) => &[Operation::Get],
         }
     }
@@ -76,7 +79,7 @@ impl Source {
             Self::Mix { chooser, .. } => {
                 chooser.choose(ticket).is_none_or(|(_, key)| share.has(key))
             }
-            Self::Fill | Self::Audit(..) => true,
+            Self::Fill | Self::Remove | Self::Audit(..) => true,
         }
     }
 
@@ -94,7 +97,9 @@ impl Source {
     pub fn choose(&mut self, ticket: u64, count: u64, share: LoadShare) -> Option<(usize, u64)> {
         match self {
             Self::Mix { chooser, .. } => chooser.choose(ticket),
-            Self::Fill => Some((0, share.nth(ticket))).filter(|&(_, key)| key < count),
+            Self::Fill | Self::Remove => {
+                Some((0, share.nth(ticket))).filter(|&(_, key)| key < count)
+            }
             Self::Audit(keys, _) => keys.get(usize::try_from(ticket).ok()?).map(|&key| (0, key)),
         }
     }
@@ -103,7 +108,7 @@ impl Source {
         match self {
             Self::Mix { creates, .. } => *creates,
             Self::Fill => true,
-            Self::Audit(..) => false,
+            Self::Remove | Self::Audit(..) => false,
         }
     }
 }
