@@ -1,11 +1,13 @@
-//! Tests that nodes listen at the addresses of their seats and find each other there, of every kind.
+//! Tests that nodes of every kind listen at the addresses of their seats and find each other there.
 //!
 //! Linux has all of 127.0.0.0/8 on loopback, so nodes at 127.0.0.2 to 127.0.0.4 share this machine as little as
-//! one machine allows: whoever asks 127.0.0.1 finds nobody. Every kind is described so. Those that can be had here are
-//! started too, looked at, loaded, killed and started again.
+//! one machine allows: nothing answers at 127.0.0.1. Each case is described so. Programs that bakeoff finds are
+//! started, loaded, killed and started again.
+//!
+//! Not here: the cases. Each is under `seated` in the `contract.json` of its kind.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,11 +16,13 @@ use std::sync::atomic::AtomicBool;
 
 use bakeoff_core::check::Verdict;
 use bakeoff_core::plan::plan;
-use bakeoff_core::record::{SystemRecord, TrialOutcome, TrialRecord};
+use bakeoff_core::record::{Acknowledged, SystemRecord, TrialOutcome, TrialRecord};
 use bakeoff_core::study::{Study, Tier, parse};
 use bakeoff_engine::tls::CaPem;
 use bakeoff_host::Process;
 use bakeoff_install::Program;
+use serde::Deserialize;
+use serde_json::Value;
 use tempfile::TempDir;
 
 use super::*;
@@ -38,100 +42,87 @@ fn three_seats() -> Seating {
     Seating::spread(seats.to_vec())
 }
 
-/// Systems by names of their own. Together they have every kind, and every way in which one finds another.
-const SYSTEMS: &[(&str, &str)] = &[
-    ("etcd", "{kind: etcd, nodes: 3}"),
-    ("zookeeper", "{kind: zookeeper, nodes: 3, options: {heap: 192MiB}}"),
-    ("consul", "{kind: consul, nodes: 3, options: {raft-multiplier: 3}}"),
-    (
-        "vault-raft",
-        "{kind: vault, nodes: 3, options: {raft-multiplier: 1, tls: on}, parts: {balancer: {kind: haproxy, \
-         options: {to: leader}}}}",
-    ),
-    (
-        "vault-consul",
-        "{kind: vault, nodes: 2, parts: {storage: {kind: consul, options: {raft-multiplier: 1}}, \
-         balancer: {kind: haproxy, options: {to: all, mode: http}}}}",
-    ),
-    ("vault-postgresql", "{kind: vault, nodes: 2, parts: {storage: {kind: postgresql, nodes: 2}}}"),
-    (
-        "vault-gcs-emulated",
-        "{kind: vault, nodes: 2, parts: {storage: {kind: gcs-emulator, options: {latency: 1ms}}}}",
-    ),
-    (
-        "vault-dynamodb-emulated",
-        "{kind: vault, nodes: 1, parts: {storage: {kind: dynamodb-emulator}}}",
-    ),
-    ("openbao", "{kind: openbao, nodes: 3, options: {raft-multiplier: 1, tls: on}}"),
-    ("canary", "{kind: canary, nodes: 3}"),
-    ("redis", "{kind: redis, nodes: 3, options: {appendfsync: always, wait: majority}}"),
-    ("nats", "{kind: nats, nodes: 3, options: {sync-interval: always}}"),
-    ("tarantool", "{kind: tarantool, nodes: 3}"),
-    ("nginx", "{kind: nginx, options: {tls: on}}"),
-    (
-        "access-gateway",
-        "{kind: access-gateway, parts: {protected: {kind: nginx}, rights: {kind: tarantool, nodes: 2}}}",
-    ),
-    (
-        "mesh-consul",
-        "{kind: ingress-gateway, parts: {application: {kind: application}, control-plane: {kind: consul, \
-         options: {raft-multiplier: 1}}, sidecar: {kind: envoy}}}",
-    ),
-    (
-        "mesh-istio",
-        "{kind: ingress-gateway, parts: {application: {kind: application}, control-plane: {kind: istio}, \
-         sidecar: {kind: envoy}}}",
-    ),
-    (
-        "process",
-        "{kind: process, process: {command: [bakeoff, __delay, \"{address}:{port}\", \"{backend}\", 1ms]}, parts: \
-         {backend: {kind: process, process: {command: [bakeoff, __canary, --listen, \"{address}:{port}\", \
-         --data, \"{dir}/data\", --answer, \"43\"], ready: /health}}}}",
-    ),
-];
-
-/// A word that a node may be told although it is the address of nobody's seat.
-struct Allowed {
-    kind: &'static str,
-    word: &'static str,
-    /// Where it stands: the name of a file.
-    place: &'static str,
-    /// Read by whoever adds another.
-    _reason: &'static str,
+/// `seated` of a kind's `contract.json`.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Seated {
+    systems: Vec<Case>,
+    /// Files that the kind looks for beside its program.
+    beside: Vec<String>,
+    other_addresses: Vec<Allowed>,
+    /// Reason for a page on loopback, at a port that the program chooses.
+    page_on_loopback: Option<String>,
+    /// Reason for which no node of it can have a seat.
+    no_seat: Option<String>,
 }
 
-const ALLOWED: &[Allowed] = &[
-    Allowed {
-        kind: "postgresql",
-        word: "127.0.0.1",
-        place: "pg_hba.conf",
-        _reason: "clients of this machine connect from there, whichever of its addresses they connect to",
-    },
-    Allowed {
-        kind: "istio",
-        word: "0.0.0.0",
-        place: "Sidecar.yaml",
-        _reason: "Istio's word for the sidecar's own address; it is connected to, and nobody listens there",
-    },
-];
+/// A system that is put on several addresses.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    name: String,
+    /// The system as a study has it.
+    study: String,
+    /// Reason for which it is not started.
+    described_only: Option<String>,
+    #[serde(skip)]
+    kind: String,
+    /// True if all of its nodes take writes.
+    #[serde(skip)]
+    masters: bool,
+}
+
+/// A word that a node's configuration may hold although it is the address of no seat.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Allowed {
+    word: String,
+    /// The file that holds it.
+    file: String,
+    #[serde(rename = "why")]
+    _why: String,
+}
+
+/// Returns what each kind's folder says of seats, by kind.
+fn contracts() -> BTreeMap<String, Seated> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/systems");
+    let read = |kind: Kind| {
+        let path = folder.join(kind.name.replace('-', "_")).join("contract.json");
+        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+        let mut contract: Value = serde_json::from_str(&text).unwrap();
+        let masters = contract["cases"].as_array();
+        let masters = masters.is_some_and(|cases| cases.iter().any(|case| case["masters"] == true));
+        let seated = Option::<Seated>::deserialize(contract["seated"].take());
+        let mut seated =
+            seated.unwrap_or_else(|error| panic!("{path:?}: {error}")).unwrap_or_default();
+        for case in &mut seated.systems {
+            (case.kind, case.masters) = (kind.name.to_owned(), masters);
+        }
+        (kind.name.to_owned(), seated)
+    };
+    kinds().into_iter().map(read).collect()
+}
+
+/// Returns the cases of a kind.
+fn cases(kind: &str) -> Vec<Case> {
+    contracts().remove(&kind.replace('_', "-")).map(|seated| seated.systems).unwrap_or_default()
+}
 
 /// Words for an address that is nobody's seat.
 const WORDS: &[&str] = &["127.0.0.1", "0.0.0.0", "localhost", "[::]", "::1"];
 
-/// A study of one of the systems.
-fn study(name: &str) -> Study {
-    let (_, system) = SYSTEMS.iter().find(|(known, _)| *known == name).expect("it is known");
-    let takes_requests = ["nginx", "access-gateway", "mesh-consul", "mesh-istio", "process"];
-    let (mix, keys) = match takes_requests.contains(&name) {
-        true => ("{request: 1}", "keys: {count: 200}, request: {path: /a.gif}"),
+/// Returns a study of a case.
+fn study(case: &Case) -> Study {
+    let Case { name, study, masters, .. } = case;
+    let takes_requests = by_kind(&case.kind).unwrap().kind().takes_requests();
+    let (mix, keys) = match (takes_requests, masters) {
+        (true, _) => ("{request: 1}", "keys: {count: 200}, request: {path: /a.gif}"),
         // Masters each keep a write of their own where two are made at once, so each key gets one.
-        false if name == "tarantool" => {
-            ("{put: 1, get: 1}", "keys: {count: 200, order: unique}, reads: default")
-        }
-        false => ("{put: 1, get: 1}", "keys: {count: 60}, reads: default"),
+        (_, true) => ("{put: 1, get: 1}", "keys: {count: 200, order: unique}, reads: default"),
+        (_, false) => ("{put: 1, get: 1}", "keys: {count: 60}, reads: default"),
     };
     let text = format!(
-        "title: t\nsystems:\n  {name}: {system}\nworkloads:\n  w: {{mix: {mix}, {keys}}}\nloads:\n  \
+        "title: t\nsystems:\n  {name}: {study}\nworkloads:\n  w: {{mix: {mix}, {keys}}}\nloads:\n  \
          l: {{clients: 4, stop: {{operations: 200}}, timeout: 30s}}\nclusters: kept\n"
     );
     parse("t", "t.yaml", &text, &kinds()).unwrap_or_else(|diagnostics| panic!("{diagnostics}"))
@@ -175,7 +166,7 @@ fn binary(path: PathBuf) -> Installed {
     }
 }
 
-/// A program with all that any kind looks for beside it, none of which is ever started.
+/// Makes a program with all files that any kind looks for beside it. None is ever started.
 fn nothing_but_names(dir: &Path) -> Installed {
     let file = |path: &str| {
         let path = dir.join(path);
@@ -184,13 +175,9 @@ fn nothing_but_names(dir: &Path) -> Installed {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
         path
     };
-    for name in ["initdb", "pg_basebackup", "pilot-agent"] {
-        file(&format!("usr/sbin/{name}"));
+    for path in contracts().values().flat_map(|seated| &seated.beside) {
+        file(path);
     }
-    for name in ["ndk_http_module.so", "ngx_http_lua_module.so"] {
-        file(&format!("usr/lib/nginx/modules/{name}"));
-    }
-    file("usr/share/lua/5.1/resty/core.lua");
     binary(file("usr/sbin/program"))
 }
 
@@ -208,18 +195,22 @@ fn told(node: &NodeSpec) -> Vec<(String, String)> {
     args.chain(env).chain(before).chain(files).collect()
 }
 
-/// Returns where a member says an address that is nobody's seat, and notes which exceptions it made use of.
-fn astray(member: &Member<'_>, used: &mut BTreeSet<usize>) -> Vec<String> {
+/// Returns where a member names an address that is no seat, and notes which exceptions it used.
+fn astray(
+    member: &Member<'_>,
+    allowed: &[Allowed],
+    used: &mut BTreeSet<(String, usize)>,
+) -> Vec<String> {
     let kind = member.of.asked.kind.as_str();
     let mut found = Vec::new();
     for node in &member.description.nodes {
         for (place, text) in told(node) {
             for word in WORDS.iter().filter(|word| text.contains(**word)) {
-                let allowed = ALLOWED.iter().position(|allowed| {
-                    allowed.kind == kind && allowed.word == *word && place.ends_with(allowed.place)
-                });
+                let allowed = allowed
+                    .iter()
+                    .position(|allowed| allowed.word == *word && place.ends_with(&allowed.file));
                 match allowed {
-                    Some(number) => drop(used.insert(number)),
+                    Some(number) => drop(used.insert((kind.to_owned(), number))),
                     None => found.push(format!("`{}`, {place}: {word} in {text}", node.name)),
                 }
             }
@@ -239,14 +230,16 @@ fn nodes_of_every_kind_are_told_the_addresses_of_seats_and_no_other() {
     let installed = nothing_but_names(folder.path());
     let mut seen = BTreeSet::new();
     let mut used = BTreeSet::new();
-    for (name, _) in SYSTEMS {
-        let study = study(name);
+    let contracts = contracts();
+    for case in contracts.values().flat_map(|seated| &seated.systems) {
+        let (name, study) = (&case.name, study(case));
         let components = components(&study.systems[0], |_| Some(installed.clone())).unwrap();
         let mut ports = Allocator::new(None);
         let members = compose(&components, folder.path(), 7, &three_seats(), &mut ports);
         for member in members.unwrap_or_else(|error| panic!("{name}: {error}")) {
             seen.insert(member.of.asked.kind.clone());
-            let astray = astray(&member, &mut used);
+            let allowed = &contracts[&member.of.asked.kind].other_addresses;
+            let astray = astray(&member, allowed, &mut used);
             assert!(astray.is_empty(), "{name}:\n{}", astray.join("\n"));
             let Description { tls, memory, .. } = &member.description;
             let trusted = memory.get::<CaPem>().is_some();
@@ -262,34 +255,27 @@ fn nodes_of_every_kind_are_told_the_addresses_of_seats_and_no_other() {
             }
         }
     }
-    // What runs already has no seat.
-    let all = kinds().into_iter().map(|kind| kind.name.to_owned()).filter(|kind| kind != "http");
-    assert_eq!(seen, all.collect::<BTreeSet<_>>());
-    assert_eq!(used.len(), ALLOWED.len(), "an exception that nobody makes use of");
+    let all = contracts.iter().filter(|(_, seated)| seated.no_seat.is_none());
+    assert_eq!(seen, all.map(|(kind, _)| kind.clone()).collect::<BTreeSet<_>>());
+    let allowed = contracts.values().map(|seated| seated.other_addresses.len()).sum::<usize>();
+    assert_eq!(used.len(), allowed, "an exception that no node uses");
 }
 
-#[test]
-fn clients_elsewhere_are_let_in_and_nobody_else() {
+/// Describes a kind's case whose clients connect from these addresses, and returns a file of a node of its first
+/// component.
+pub(super) fn file_for_clients(kind: &str, case: &str, clients: &[[u8; 4]], file: &str) -> String {
     let folder = TempDir::new().unwrap();
     let installed = nothing_but_names(folder.path());
-    let from = |clients: &[[u8; 4]]| {
-        let study = study("vault-postgresql");
-        let components = components(&study.systems[0], |_| Some(installed.clone())).unwrap();
-        let clients = clients.iter().map(|&client| client.into()).collect();
-        let seating = Seating::spread(vec![Seat::HERE]).with_clients(clients);
-        let mut ports = Allocator::new(None);
-        let members = compose(&components, folder.path(), 7, &seating, &mut ports).unwrap();
-        let mut files = members[0].description.nodes[0].files.iter();
-        let access = files.find(|one| one.path.ends_with("pg_hba.conf")).unwrap();
-        String::from_utf8(access.contents.clone()).unwrap()
-    };
-    assert_eq!(
-        from(&[[198, 18, 0, 9]]),
-        "host all all 127.0.0.1/32 scram-sha-256\nhost all all 198.18.0.9/32 scram-sha-256\n\
-         host replication bakeoff 127.0.0.1/32 scram-sha-256\n\
-         host replication bakeoff 198.18.0.9/32 scram-sha-256\n"
-    );
-    assert_eq!(from(&[[127, 0, 0, 1]]).lines().count(), 2, "each address once");
+    let case = cases(kind).into_iter().find(|one| one.name == case).expect("it is a case");
+    let study = study(&case);
+    let components = components(&study.systems[0], |_| Some(installed.clone())).unwrap();
+    let clients = clients.iter().map(|&client| client.into()).collect();
+    let seating = Seating::spread(vec![Seat::HERE]).with_clients(clients);
+    let mut ports = Allocator::new(None);
+    let members = compose(&components, folder.path(), 7, &seating, &mut ports).unwrap();
+    let mut files = members[0].description.nodes[0].files.iter();
+    let found = files.find(|one| one.path.ends_with(file)).unwrap();
+    String::from_utf8(found.contents.clone()).unwrap()
 }
 
 /// Notes what a run says that nobody wants to hear.
@@ -306,12 +292,9 @@ impl Reporter for Complaints {
     }
 }
 
-/// Returns where a process listens that is not the address of its seat.
-fn off_its_seat(process: &Process) -> Vec<String> {
+/// Returns where a process listens that is not the address of its seat. `has_page`: it also has a page on loopback.
+fn off_its_seat(process: &Process, has_page: bool) -> Vec<String> {
     let own = process.seat().address;
-    // Istio's control plane has a page of its own on loopback, at a port of its choice, which cannot be switched off
-    // and which nobody asks for.
-    let has_page = process.name().starts_with("mesh-istio-control-plane");
     let is_page = |address: &SocketAddr| {
         has_page
             && address.ip() == Ipv4Addr::LOCALHOST
@@ -322,10 +305,15 @@ fn off_its_seat(process: &Process) -> Vec<String> {
     off.map(|address| format!("`{}` at {own} listens on {address}", process.name())).collect()
 }
 
-/// Runs a trial of a system with its nodes at three addresses, and looks where they listen; does nothing, and says
-/// so, where a program cannot be had.
-fn runs_at_three_addresses(name: &str) {
-    let study = study(name);
+/// Runs every case of a kind that is not described only.
+fn runs_at_three_addresses(kind: &str) {
+    cases(kind).iter().filter(|case| case.described_only.is_none()).for_each(runs_case);
+}
+
+/// Runs a trial of a system with its nodes at three addresses, and checks where they listen. Reports a skipped test if
+/// a program is missing.
+fn runs_case(case: &Case) {
+    let (name, study) = (case.name.as_str(), study(case));
     let asked = &study.systems[0];
     let Some(components) = components(asked, |system| program(system, &[])) else { return };
     let system = by_kind(&asked.kind).unwrap();
@@ -347,7 +335,14 @@ fn runs_at_three_addresses(name: &str) {
     };
     let ready = cluster::start_on_free_ports(of, &mut ports, &never, &mut reporter, |_| {});
     let ready = ready.unwrap_or_else(|error| panic!("{name}: {error}"));
-    let off: Vec<String> = ready.processes().flat_map(off_its_seat).collect();
+    let contracts = contracts();
+    let with_page = components
+        .iter()
+        .filter(|one| contracts[&one.asked.kind].page_on_loopback.is_some())
+        .flat_map(|one| (1..=one.asked.nodes).map(|number| format!("{}-{number}", one.asked.name)));
+    let with_page: BTreeSet<String> = with_page.collect();
+    let off = ready.processes().flat_map(|one| off_its_seat(one, with_page.contains(one.name())));
+    let off: Vec<String> = off.collect();
     let seats: BTreeSet<IpAddr> = ready.processes().map(|one| one.seat().address).collect();
     assert!(off.is_empty(), "{name}: {off:?}");
     let places = components.iter().map(|one| one.asked.nodes as usize).sum::<usize>();
@@ -370,91 +365,27 @@ fn runs_at_three_addresses(name: &str) {
     let record = trial::run(&mut context, &contender, &trial, &mut reporter);
     context.end();
     assert_eq!(reporter.0.into_inner(), [""; 0], "{name}");
-    all_went_well(name, &record);
+    let in_memory = system.guarantees(asked).acknowledged_in == Some(Acknowledged::Memory);
+    all_went_well(name, &record, in_memory);
 }
 
-fn all_went_well(name: &str, record: &TrialRecord) {
+/// Checks a trial. `in_memory`: a kill may take what was acknowledged, which its audit leaves open.
+fn all_went_well(name: &str, record: &TrialRecord, in_memory: bool) {
     assert_eq!(record.outcome, TrialOutcome::Completed, "{name}");
     let measured = record.measurement().expect("it was loaded");
     let errors: Vec<_> = measured.error_examples().collect();
     assert!(errors.is_empty(), "{name}: {errors:?}");
     assert_eq!((measured.verified(), measured.error_count()), (200, 0), "{name}");
-    let failed = record.audits.iter().filter(|audit| audit.verdict != Verdict::Passed);
-    let failed: Vec<_> = failed.collect();
+    let passed = |verdict: &Verdict| match verdict {
+        Verdict::Passed => true,
+        Verdict::NotChecked(why) => in_memory && why.contains("which breaks no guarantee"),
+        Verdict::Failed(_) => false,
+    };
+    let failed: Vec<_> = record.audits.iter().filter(|audit| !passed(&audit.verdict)).collect();
     assert!(failed.is_empty(), "{name}: {failed:?}");
 }
 
-#[test]
-fn etcd_runs_at_addresses_of_its_own() {
-    runs_at_three_addresses("etcd");
-}
-
-#[test]
-fn zookeeper_runs_at_addresses_of_its_own() {
-    runs_at_three_addresses("zookeeper");
-}
-
-#[test]
-fn consul_runs_at_addresses_of_its_own() {
-    runs_at_three_addresses("consul");
-}
-
-#[test]
-fn a_vault_by_raft_over_tls_behind_a_balancer_runs_at_addresses_of_its_own() {
-    runs_at_three_addresses("vault-raft");
-}
-
-#[test]
-fn a_vault_on_postgresql_with_a_standby_runs_at_addresses_of_its_own() {
-    runs_at_three_addresses("vault-postgresql");
-}
-
-#[test]
-fn a_vault_on_an_emulator_with_a_latency_runs_at_addresses_of_its_own() {
-    runs_at_three_addresses("vault-gcs-emulated");
-}
-
-#[test]
-fn canary_runs_at_addresses_of_its_own() {
-    runs_at_three_addresses("canary");
-}
-
-#[test]
-fn redis_with_replicas_runs_at_addresses_of_its_own() {
-    runs_at_three_addresses("redis");
-}
-
-#[test]
-fn nats_runs_at_addresses_of_its_own() {
-    runs_at_three_addresses("nats");
-}
-
-#[test]
-fn tarantool_runs_at_addresses_of_its_own() {
-    runs_at_three_addresses("tarantool");
-}
-
-#[test]
-fn nginx_runs_at_addresses_of_its_own() {
-    runs_at_three_addresses("nginx");
-}
-
-#[test]
-fn access_gateway_runs_at_addresses_of_its_own() {
-    runs_at_three_addresses("access-gateway");
-}
-
-#[test]
-fn mesh_of_consul_runs_at_addresses_of_its_own() {
-    runs_at_three_addresses("mesh-consul");
-}
-
-#[test]
-fn mesh_of_istio_runs_at_addresses_of_its_own() {
-    runs_at_three_addresses("mesh-istio");
-}
-
-#[test]
-fn commands_run_at_addresses_of_their_own() {
-    runs_at_three_addresses("process");
+/// A test for each kind that has cases, made by `build.rs`.
+mod at_addresses_of_its_own {
+    include!(concat!(env!("OUT_DIR"), "/seated_tests.rs"));
 }

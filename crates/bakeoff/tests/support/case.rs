@@ -81,6 +81,9 @@ struct Written {
     #[serde(default)]
     cases: Vec<WrittenCase>,
     elsewhere: Option<String>,
+    /// How it is put on several addresses: for `systems::seated`, which reads it itself.
+    #[serde(default, rename = "seated")]
+    _seated: serde_json::Value,
 }
 
 #[derive(Deserialize)]

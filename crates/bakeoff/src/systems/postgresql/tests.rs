@@ -7,6 +7,7 @@ use bakeoff_install::Installed;
 
 use super::vault_tables::VAULT_TABLES;
 use super::*;
+use crate::systems::seated;
 use crate::systems::testing::{self, asked, program, shown_to_others};
 
 /// Debian has it beside `PATH`.
@@ -113,4 +114,18 @@ fn a_commit_waits_for_as_many_standbys_as_make_a_majority() {
     let waits = |nodes| waits_for(&asked("postgresql", nodes, &[]));
     assert_eq!([1, 2, 3, 4, 5].map(waits), [0, 1, 1, 2, 2]);
     assert_eq!(waits_for(&asked("postgresql", 3, &[("synchronous", "off")])), 0);
+}
+
+#[test]
+fn clients_elsewhere_are_let_in_and_no_others() {
+    let from = |clients: &[[u8; 4]]| {
+        seated::file_for_clients("vault", "vault-postgresql", clients, "pg_hba.conf")
+    };
+    assert_eq!(
+        from(&[[198, 18, 0, 9]]),
+        "host all all 127.0.0.1/32 scram-sha-256\nhost all all 198.18.0.9/32 scram-sha-256\n\
+         host replication bakeoff 127.0.0.1/32 scram-sha-256\n\
+         host replication bakeoff 198.18.0.9/32 scram-sha-256\n"
+    );
+    assert_eq!(from(&[[127, 0, 0, 1]]).lines().count(), 2, "each address once");
 }
