@@ -97,7 +97,6 @@ impl<'a> Skeleton<'a> {
             files.extend([
                 ("session.rs", format!("{folder}/session.rs")),
                 ("wire.rs", format!("crates/bakeoff-wire/src/{module}.rs")),
-                ("fuzz.rs", format!("crates/bakeoff-wire/fuzz/fuzz_targets/{module}.rs")),
             ]);
         }
         let file = |(template, path)| Ok((path, self.template(template)?));
@@ -131,19 +130,6 @@ impl<'a> Skeleton<'a> {
             let end = text.find(after)? + after.len() + 1;
             Some(inserted(&text, end, &line))
         })?;
-        change("crates/bakeoff-wire/fuzz/Cargo.toml", &|text| {
-            let target = format!(
-                "[[bin]]\nname = \"{module}\"\npath = \"fuzz_targets/{module}.rs\"\ntest = false\n\
-                 doc = false\nbench = false\n\n"
-            );
-            Some(inserted(&text, text.find("[[bin]]")?, &target))
-        })?;
-        for (template, path) in [("transcript.txt", "main.rs"), ("asked.txt", "asked.rs")] {
-            let more = self.template(template)?;
-            change(&format!("crates/bakeoff-wire/tests/transcripts/{path}"), &|text| {
-                Some(text + &more)
-            })?;
-        }
         Ok(files)
     }
 
@@ -154,7 +140,7 @@ impl<'a> Skeleton<'a> {
             Protocol::Own => "own",
         };
         let mut text = self.read(&format!("xtask/templates/{protocol}/{file}"))?;
-        // What is one module in the skeleton is a file of `bakeoff-wire`, which the fuzz target and the test know already.
+        // What is one module in the skeleton is a file of `bakeoff-wire`.
         match file {
             "wire.rs" => text = text.replace("use bakeoff_wire::", "use crate::"),
             "mod.rs" | "session.rs" => {
@@ -173,7 +159,7 @@ impl<'a> Skeleton<'a> {
             _ => {}
         }
         // Paths and names of functions have underscores; what a user writes has dashes.
-        for before in ["bakeoff_wire::", "systems::", "replay_", "fn a_"] {
+        for before in ["bakeoff_wire::", "systems::"] {
             text = text.replace(&format!("{before}{NAME}"), &format!("{before}{}", self.module));
         }
         let word = |word: &str| word[..1].to_uppercase() + &word[1..];
@@ -230,7 +216,7 @@ mod tests {
         let copy = copied(READ);
         let http = written(copy.path(), "plain-store", Protocol::Http).unwrap();
         let own = written(copy.path(), "own-store", Protocol::Own).unwrap();
-        assert_eq!((http.len(), own.len()), (4, 11), "{http:?} {own:?}");
+        assert_eq!((http.len(), own.len()), (4, 7), "{http:?} {own:?}");
         for path in http.iter().chain(&own) {
             let text = fs::read_to_string(copy.path().join(path)).unwrap();
             let known = path.ends_with("systems/mod.rs");
@@ -296,8 +282,6 @@ mod tests {
         };
         let wire = test("bakeoff-wire", &["--lib", "own_store"]);
         assert!(wire.contains("3 passed; 0 failed"), "{wire}");
-        let transcript = test("bakeoff-wire", &["--test", "transcripts", "own_store"]);
-        assert!(transcript.contains("own-store-1.0.0-session.bin"), "{transcript}");
         let left = test("bakeoff", &["--bins", "to_be_filled_in"]);
         for place in ["plain_store/mod.rs", "own_store/session.rs", "bakeoff-wire/src/own_store.rs"]
         {

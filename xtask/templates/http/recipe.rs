@@ -2,7 +2,7 @@
 
 use bakeoff_install::{Algorithm, Libraries, Member, Recipe, Shape, Source};
 
-/// How Newcomer can be had.
+/// Sources of Newcomer.
 ///
 /// FILL IN: its sources, the quickest that is new enough first; what does not exist goes. `cargo run -- install newcomer` tries them.
 pub(crate) const RECIPE: Recipe = Recipe {

@@ -22,6 +22,8 @@ mod http_session;
 mod kinds_file;
 mod mesh;
 #[cfg(test)]
+pub(crate) mod replay;
+#[cfg(test)]
 mod seated;
 #[cfg(test)]
 mod table;
