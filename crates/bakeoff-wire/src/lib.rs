@@ -33,6 +33,7 @@ mod hpack_tables;
 pub mod http1;
 pub mod http2;
 pub mod iproto;
+pub mod memcached;
 pub mod msgpack;
 pub mod nats;
 pub mod postgres;

@@ -82,6 +82,8 @@ pub(crate) mod nginx;
 
 pub(crate) mod access_gateway;
 
+pub(crate) mod memcached;
+
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

@@ -1,0 +1,343 @@
+//! A client session with memcached: the meta commands of its text protocol.
+//!
+//! A request is a line; `ms` (set) has the value and a line break after it. Each request has one reply, in the order
+//! of the requests. Neither side greets. A value is not escaped, so only its length separates it from the next
+//! reply: a reply that breaks the form ends the session.
+//!
+//! Source: `doc/protocol.txt` of memcached 1.6, which has these commands since 1.6.0.
+//!
+//! Not here: the binary protocol, which is deprecated; quiet commands, which have no reply; which command means "put"
+//! (`bakeoff::systems::memcached`).
+
+use crate::{Busy, ProtocolError};
+
+/// The longest key, in bytes. A server reads the value after a longer key as commands.
+pub const KEY_MAX: usize = 250;
+/// The longest line that is taken, in bytes.
+const LINE_MAX: usize = 2 << 10;
+/// The largest value that is taken, in bytes. A server's largest item is 1 GiB, and 1 MiB by default.
+const VALUE_MAX: usize = 64 << 20;
+/// The largest list of statistics that is taken, in bytes.
+const STATS_MAX: usize = 256 << 10;
+/// Requests in flight at once at most.
+const IN_FLIGHT_MAX: usize = 10_000;
+
+/// A request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request<'a> {
+    /// The value of a key; with its version too if asked for.
+    Get {
+        /// The key.
+        key: &'a [u8],
+        /// Asks for the version.
+        versioned: bool,
+    },
+    /// Stores a value.
+    Set {
+        /// The key.
+        key: &'a [u8],
+        /// The value.
+        value: &'a [u8],
+        /// When the value is stored.
+        when: When,
+    },
+    /// Deletes a key.
+    Delete(&'a [u8]),
+    /// The server's version.
+    Version,
+    /// Statistics: the general ones, or those of a group such as `settings`.
+    Stats(&'a str),
+    /// Removes every key.
+    FlushAll,
+}
+
+/// Condition under which a value is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// Always.
+    Always,
+    /// If there is no such key.
+    Absent,
+    /// If the key has this version.
+    Version(u64),
+}
+
+/// A server's reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply<'a> {
+    /// Done: `HD`, `OK`.
+    Done,
+    /// A value, with its version if that was asked for.
+    Value(&'a [u8], Option<u64>),
+    /// No such key: `EN`, `NF`.
+    Missing,
+    /// The condition of a `ms` does not hold: `NS`, `EX`.
+    NotStored,
+    /// The server's version.
+    Version(&'a [u8]),
+    /// Lines of `STAT name value`.
+    Stats(&'a [u8]),
+    /// An error, in the server's words.
+    Error(&'a [u8]),
+}
+
+/// One session on one connection.
+#[derive(Debug, Default)]
+pub struct Session {
+    in_flight: usize,
+    /// The beginning of a reply whose end has not arrived.
+    partial: Vec<u8>,
+    failed: bool,
+}
+
+impl Session {
+    /// Returns how many more requests can be sent now.
+    pub fn capacity(&self) -> usize {
+        if self.failed { 0 } else { IN_FLIGHT_MAX.saturating_sub(self.in_flight) }
+    }
+
+    /// Writes a request. A key that the protocol cannot carry is cut to none, which the server refuses with an error.
+    ///
+    /// # Errors
+    /// [`Busy`] when [`Session::capacity`] is 0; nothing is written then.
+    pub fn request(&mut self, request: Request<'_>, out: &mut Vec<u8>) -> Result<(), Busy> {
+        if self.capacity() == 0 {
+            return Err(Busy);
+        }
+        self.in_flight += 1;
+        match request {
+            Request::Get { key, versioned } => {
+                line(&[b"mg", carried(key), if versioned { b"v c" } else { b"v" }], out);
+            }
+            // Without a key the server does not expect a value, and would take it for commands.
+            Request::Set { key, .. } if carried(key).is_empty() => line(&[b"ms"], out),
+            Request::Set { key, value, when } => {
+                let condition = match when {
+                    When::Always => String::new(),
+                    When::Absent => " ME".to_owned(),
+                    When::Version(version) => format!(" C{version}"),
+                };
+                let length = format!("{}{condition}", value.len());
+                line(&[b"ms", key, length.as_bytes()], out);
+                out.extend_from_slice(value);
+                out.extend_from_slice(b"\r\n");
+            }
+            Request::Delete(key) => line(&[b"md", carried(key)], out),
+            Request::Version => line(&[b"version"], out),
+            Request::Stats("") => line(&[b"stats"], out),
+            Request::Stats(group) => line(&[b"stats", carried(group.as_bytes())], out),
+            Request::FlushAll => line(&[b"flush_all"], out),
+        }
+        Ok(())
+    }
+
+    /// Takes everything received and calls `on` with each reply, in the order of the requests.
+    ///
+    /// # Errors
+    /// When the server breaks the protocol. The connection can then not be used any more, and all
+    /// further calls fail.
+    pub fn receive(
+        &mut self,
+        input: &[u8],
+        on: &mut dyn FnMut(Reply<'_>),
+    ) -> Result<(), ProtocolError> {
+        let result = match self.failed {
+            true => Err(ProtocolError::new("received after an error")),
+            false => self.replies(input, on),
+        };
+        self.failed = result.is_err();
+        result.map_err(|error| error.within("memcached"))
+    }
+
+    fn replies(
+        &mut self,
+        input: &[u8],
+        on: &mut dyn FnMut(Reply<'_>),
+    ) -> Result<(), ProtocolError> {
+        if self.partial.is_empty() {
+            let taken = self.whole_replies(input, on)?;
+            self.partial.extend_from_slice(input.get(taken..).unwrap_or_default());
+            return Ok(());
+        }
+        let mut partial = std::mem::take(&mut self.partial);
+        partial.extend_from_slice(input);
+        let taken = self.whole_replies(&partial, on)?;
+        partial.drain(..taken);
+        if partial.is_empty() && partial.capacity() > 64 << 10 {
+            partial = Vec::new();
+        }
+        self.partial = partial;
+        Ok(())
+    }
+
+    /// Hands out the replies that are whole; returns how many bytes they have.
+    fn whole_replies(
+        &mut self,
+        bytes: &[u8],
+        on: &mut dyn FnMut(Reply<'_>),
+    ) -> Result<usize, ProtocolError> {
+        let mut taken = 0;
+        while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
+            let Some((reply, length)) = read(rest)? else { break };
+            let left = self.in_flight.checked_sub(1);
+            self.in_flight = left.ok_or("a reply, but nothing was asked")?;
+            on(reply);
+            taken += length;
+        }
+        Ok(taken)
+    }
+}
+
+/// Returns a key that a line can carry, else an empty one.
+fn carried(key: &[u8]) -> &[u8] {
+    let fits = key.len() <= KEY_MAX && key.iter().all(u8::is_ascii_graphic);
+    if fits { key } else { b"" }
+}
+
+fn line(words: &[&[u8]], out: &mut Vec<u8>) {
+    for (number, word) in words.iter().enumerate() {
+        if number > 0 {
+            out.push(b' ');
+        }
+        out.extend_from_slice(word);
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Reads the reply that begins here, with its length in bytes; `None` until it is whole.
+fn read(bytes: &[u8]) -> Result<Option<(Reply<'_>, usize)>, ProtocolError> {
+    let Some((line, length)) = first_line(bytes)? else { return Ok(None) };
+    let mut words = line.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
+    let reply = match words.next().unwrap_or_default() {
+        b"HD" | b"OK" => Reply::Done,
+        b"EN" | b"NF" => Reply::Missing,
+        b"NS" | b"EX" => Reply::NotStored,
+        b"VERSION" => Reply::Version(words.next().unwrap_or_default()),
+        b"ERROR" | b"CLIENT_ERROR" | b"SERVER_ERROR" => Reply::Error(line),
+        b"VA" => {
+            let written = words.next().unwrap_or_default();
+            let size = number(written).and_then(|size| usize::try_from(size).ok());
+            let size = size.filter(|&size| size <= VALUE_MAX);
+            let size = size.ok_or_else(|| format!("a value of `{}`", written.escape_ascii()))?;
+            let version = words.find_map(|word| number(word.strip_prefix(b"c")?));
+            let end = length + size + 2;
+            let Some(value) = bytes.get(length..end) else { return Ok(None) };
+            let value = value.strip_suffix(b"\r\n").ok_or("a value without its end")?;
+            return Ok(Some((Reply::Value(value, version), end)));
+        }
+        b"STAT" | b"END" => return stats(bytes),
+        _ => return Err(format!("`{}`, which is no reply", line.escape_ascii()).into()),
+    };
+    Ok(Some((reply, length)))
+}
+
+/// Returns the first line without its end, and its length with it; `None` until it is whole.
+fn first_line(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, ProtocolError> {
+    let head = bytes.get(..LINE_MAX).unwrap_or(bytes);
+    let Some(end) = head.iter().position(|&byte| byte == b'\n') else {
+        let too_long = bytes.len() >= LINE_MAX;
+        return if too_long { Err("a line without its end".into()) } else { Ok(None) };
+    };
+    let line = head.get(..end).and_then(|line| line.strip_suffix(b"\r"));
+    let line = line.ok_or("a line that ends in a line feed alone")?;
+    Ok(Some((line, end + 1)))
+}
+
+/// Reads lines of statistics up to `END`.
+fn stats(bytes: &[u8]) -> Result<Option<(Reply<'_>, usize)>, ProtocolError> {
+    let mut taken = 0;
+    while let Some((line, length)) = first_line(bytes.get(taken..).unwrap_or_default())? {
+        if line == b"END" {
+            let lines = bytes.get(..taken).unwrap_or_default();
+            return Ok(Some((Reply::Stats(lines), taken + length)));
+        }
+        taken += length;
+        if !line.starts_with(b"STAT ") || taken > STATS_MAX {
+            return Err("statistics without their end".into());
+        }
+    }
+    Ok(None)
+}
+
+fn number(digits: &[u8]) -> Option<u64> {
+    let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    if is_number { std::str::from_utf8(digits).ok()?.parse().ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(request: Request<'_>) -> String {
+        let mut out = Vec::new();
+        Session::default().request(request, &mut out).unwrap();
+        out.escape_ascii().to_string()
+    }
+
+    /// Returns the replies to a session that has asked twice.
+    fn heard(pieces: &[&[u8]]) -> Result<Vec<String>, String> {
+        let (mut session, mut out, mut seen) = (Session::default(), Vec::new(), Vec::new());
+        session.request(Request::Get { key: b"a", versioned: true }, &mut out).unwrap();
+        session.request(Request::Stats(""), &mut out).unwrap();
+        for piece in pieces {
+            let received = session.receive(piece, &mut |reply| seen.push(format!("{reply:?}")));
+            if let Err(error) = received {
+                assert!(session.receive(b"", &mut |_| {}).is_err(), "an error is for good");
+                assert_eq!(session.request(Request::Version, &mut out), Err(Busy));
+                return Err(error.what);
+            }
+        }
+        Ok(seen)
+    }
+
+    #[test]
+    fn writes_requests_as_lines_and_values_by_their_length() {
+        assert_eq!(written(Request::Get { key: b"k", versioned: false }), r"mg k v\r\n");
+        assert_eq!(written(Request::Get { key: b"k", versioned: true }), r"mg k v c\r\n");
+        let set = |when| written(Request::Set { key: b"k", value: b"\r\n", when });
+        assert_eq!(set(When::Always), r"ms k 2\r\n\r\n\r\n");
+        assert_eq!(set(When::Absent), r"ms k 2 ME\r\n\r\n\r\n");
+        assert_eq!(set(When::Version(7)), r"ms k 2 C7\r\n\r\n\r\n");
+        assert_eq!(written(Request::Delete(b"k")), r"md k\r\n");
+        assert_eq!(written(Request::Stats("settings")), r"stats settings\r\n");
+    }
+
+    #[test]
+    fn value_after_a_key_that_no_line_carries_is_never_sent() {
+        let long = [b'k'; KEY_MAX + 1];
+        for key in [&long[..], b"a b", b"a\r\nflush_all", b"", b"\x80"] {
+            let set = Request::Set { key, value: b"flush_all", when: When::Always };
+            assert_eq!(written(set), r"ms\r\n");
+        }
+        assert_eq!(written(Request::Delete(b"a\r\nflush_all")), r"md \r\n");
+    }
+
+    #[test]
+    fn reads_replies_whole_and_in_pieces() {
+        let bytes = b"VA 4 c7 s4\r\n\r\n\x00\xff\r\nSTAT a 1\r\nSTAT b 2\r\nEND\r\n";
+        let whole = heard(&[bytes]).unwrap();
+        assert_eq!(whole.len(), 2, "{whole:?}");
+        assert!(whole[0].ends_with("Some(7))") && whole[1].starts_with("Stats"), "{whole:?}");
+        assert_eq!(heard(&bytes.chunks(1).collect::<Vec<_>>()).unwrap(), whole);
+    }
+
+    #[test]
+    fn refuses_bytes_that_break_the_protocol() {
+        for (bytes, expected) in [
+            (&b"MAYBE\r\n"[..], "`MAYBE`, which is no reply"),
+            (b"\r\n", "``, which is no reply"),
+            (b"HD\n", "a line that ends in a line feed alone"),
+            (b"VA -1\r\n", "a value of `-1`"),
+            (b"VA +1\r\n", "a value of `+1`"),
+            (b"VA 18446744073709551615\r\n", "a value of `18446744073709551615`"),
+            (b"VA 67108865\r\n", "a value of `67108865`"),
+            (b"VA 1\r\nabc", "a value without its end"),
+            (b"STAT a 1\r\nHD\r\n", "statistics without their end"),
+            (b"HD\r\nHD\r\nHD\r\n", "a reply, but nothing was asked"),
+            (&[b'x'; LINE_MAX], "a line without its end"),
+            (&b"STAT a 1\r\n".repeat(STATS_MAX / 10 + 1), "statistics without their end"),
+        ] {
+            assert_eq!(heard(&[bytes]).unwrap_err(), format!("memcached: {expected}"));
+        }
+    }
+}
