@@ -107,7 +107,6 @@ impl Session {
     ///
     /// # Errors
     /// [`Busy`] when [`Session::capacity`] is 0; nothing is written then.
-    // guide: request
     pub fn request(&mut self, words: &[&[u8]], out: &mut Vec<u8>) -> Result<(), Busy> {
         if self.capacity() == 0 {
             return Err(Busy);
@@ -121,14 +120,12 @@ impl Session {
         }
         Ok(())
     }
-    // guide: end
 
     /// Takes everything received and calls `on` with each answer, in the order of the commands.
     ///
     /// # Errors
     /// When the server breaks the protocol. The connection can then not be used any more, and all
     /// further calls fail.
-    // guide: receive
     pub fn receive(
         &mut self,
         input: &[u8],
@@ -141,7 +138,6 @@ impl Session {
         self.failed = result.is_err();
         result.map_err(|error| error.within("resp"))
     }
-    // guide: end
 
     fn replies(
         &mut self,

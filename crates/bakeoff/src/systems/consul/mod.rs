@@ -36,9 +36,7 @@ use super::{
 };
 
 /// The system for the registry.
-// guide: system
 pub(crate) const SYSTEM: &dyn System = &Consul;
-// guide: end
 
 /// HashiCorp Consul's key-value store.
 #[derive(Debug)]
@@ -51,7 +49,6 @@ const OPTIONS: &[KindOption] = &[KindOption {
 }];
 
 impl System for Consul {
-    // guide: declares
     fn declares(&self) -> Declaration {
         Declaration {
             guarantees: GuaranteeRules { guarantees, freshness },
@@ -77,7 +74,6 @@ impl System for Consul {
             )
         }
     }
-    // guide: end
 
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
         let program = asked.program.expect("Consul is not part of bakeoff").command();
@@ -95,13 +91,11 @@ impl System for Consul {
             nodes.iter().map(|(_, seat, _, serf, ..)| seat.at(*serf).to_string()).collect();
         let connections = connections_max();
         let mut settings = vec![
-            // guide: setting
             setting(
                 "limits.http_max_conns_per_client",
                 connections,
                 "all clients come from one address, and 200 of one is the default limit",
             ),
-            // guide: end
             setting("disable_update_check", true, "bakeoff's servers talk to this machine only"),
             setting(
                 "ports.dns, serf_wan, grpc_tls",
@@ -145,7 +139,6 @@ impl System for Consul {
             if let Some(mesh) = &mesh {
                 mesh.add_to(&mut config, first.as_ref() == Some(&name));
             }
-            // guide: node
             NodeSpec {
                 program: (&program[0]).into(),
                 args: vec!["agent".into(), "-config-file".into(), dir.join("consul.json").into()],
@@ -167,7 +160,6 @@ impl System for Consul {
                 name,
                 ..NodeSpec::default()
             }
-            // guide: end
         });
         Ok(Description { nodes: specs.collect(), settings, memory, ..Description::default() })
     }
@@ -175,13 +167,11 @@ impl System for Consul {
     fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
         let mut view = ClusterStatus::default();
         for (index, node) in nodes.iter().enumerate() {
-            // guide: probe
             // A read that needs the leader: the node knows one, and it serves. There is no such key.
             let (status, body) = ask(node, "GET", "/v1/kv/bakeoff/looks?consistent")?;
             if status != 200 && status != 404 {
                 return Err(not_served(node, status, &body));
             }
-            // guide: end
             let (status, body) = ask(node, "GET", "/v1/agent/self")?;
             // A token may be good for keys alone; then nobody says who leads.
             if status == 403 {
@@ -221,11 +211,9 @@ impl System for Consul {
         }
     }
 
-    // guide: drive
     fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
         load.over(|node| HttpSession::new(node, KvApi::new(node)))
     }
-    // guide: end
 }
 
 /// The header of a client's token.
@@ -268,7 +256,6 @@ fn not_served(node: &Access, status: u16, body: &str) -> NotReady {
     }
 }
 
-// guide: guarantees
 /// Says what it guarantees under these options.
 fn guarantees(asked: &study::System) -> Guarantees {
     Guarantees {
@@ -281,9 +268,7 @@ fn guarantees(asked: &study::System) -> Guarantees {
         ..Guarantees::default()
     }
 }
-// guide: end
 
-// guide: freshness
 /// Says what reads return.
 fn freshness(_: &study::System, reads: ReadConsistency) -> Freshness {
     match reads {
@@ -292,7 +277,6 @@ fn freshness(_: &study::System, reads: ReadConsistency) -> Freshness {
         ReadConsistency::Stale => Freshness::NodeAsked,
     }
 }
-// guide: end
 
 /// Returns the most connections that an agent takes from one address, if the token may read what it says of itself.
 fn connection_limit(node: &Access) -> Option<ConnectionLimit> {
@@ -389,7 +373,6 @@ impl Mapping for KvApi {
         request.operation == Operation::Put || request.compare != Compare::Read
     }
 
-    // guide: read
     fn read(&self, operation: Operation, status: u16, body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
         match (operation, status) {
             (Operation::Get, 200) => on(Answer::Value(body)),
@@ -407,5 +390,4 @@ impl Mapping for KvApi {
             _ => on(Answer::Failed(ErrorKind::Status, http_status_text(status, body))),
         }
     }
-    // guide: end
 }

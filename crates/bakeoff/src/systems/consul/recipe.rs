@@ -4,8 +4,7 @@
 
 use bakeoff_install::{Algorithm, Member, Pin, Recipe, Shape, Source};
 
-// guide: recipe
-/// How Consul can be had.
+/// Sources of Consul.
 pub(crate) const RECIPE: Recipe = Recipe {
     system: "consul",
     shape: Shape::Binary { executable: "consul", version_args: &["version"] },
@@ -37,4 +36,3 @@ pub(crate) const RECIPE: Recipe = Recipe {
         },
     ],
 };
-// guide: end

@@ -28,7 +28,6 @@ const OPENBAO: SecretStore = SecretStore {
             guarantees: |asked| vault::guarantees(asked, freshness(asked)),
             freshness: |asked, _| freshness(asked),
         },
-        // guide: hooks
         hooks: Hooks {
             prepare_parts: Some(|asked, behind| {
                 config::prepare_parts(Product::OpenBao, asked, behind)
@@ -36,16 +35,13 @@ const OPENBAO: SecretStore = SecretStore {
             carried: Some(CarriedMemory { give: prepared::give, take: prepared::take }),
             ..Hooks::default()
         },
-        // guide: end
         ..vault::declaration(
-            // guide: kind
             Kind {
                 options: OPTIONS,
                 roles: ROLES,
                 sound: |system| config::sound(Product::OpenBao, system),
                 ..vault::kind("openbao")
             },
-            // guide: end
             &recipe::RECIPE,
         )
     },

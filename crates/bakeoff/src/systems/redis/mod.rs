@@ -160,10 +160,8 @@ impl System for Redis {
             }
         });
         let nodes = specs.collect();
-        // guide: memory
         let memory = Memory::default();
         memory.keep(Replicas::read(asked.system));
-        // guide: end
         Ok(Description { nodes, settings: settings(asked), memory, ..Description::default() })
     }
 
@@ -180,12 +178,10 @@ impl System for Redis {
                 (Some("master"), Some("0")) => {}
                 (Some("master"), _) => return Err(format!("`{name}` loads its data").into()),
                 (Some(_), _) => {
-                    // guide: never
                     return Err(NotReady::Never {
                         seen: format!("`{name}` is a replica, which takes no writes"),
                         hint: "name the primary as the only endpoint".to_owned(),
                     });
-                    // guide: end
                 }
                 (None, _) => return Err(format!("`{name}` does not say what it is").into()),
             }
@@ -224,7 +220,6 @@ impl System for Redis {
         }
     }
 
-    // guide: memory-again
     fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
         load.over(|node| {
             let replicas = node.memory.get::<Replicas>();
@@ -232,7 +227,6 @@ impl System for Redis {
             RedisSession::new(&replicas, node.memory.get::<Login>())
         })
     }
-    // guide: end
 }
 
 fn sound(system: &study::System) -> Result<(), (String, String)> {
@@ -361,7 +355,6 @@ fn refused(why: SystemError) -> NotReady {
     NotReady::Never { seen, hint: hint.to_owned() }
 }
 
-// guide: ask
 /// Asks one thing outside of a load, as the user that the study names: the strings of the answer, those of arrays in it
 /// one after another.
 fn ask(node: &Access, words: &[&[u8]]) -> Result<Vec<Vec<u8>>, SystemError> {
@@ -402,7 +395,6 @@ fn ask(node: &Access, words: &[&[u8]]) -> Result<Vec<Vec<u8>>, SystemError> {
     let answer = question.answer.unwrap_or_else(|| Err("no answer".to_owned()));
     answer.map_err(|error| SystemError::answered(node, error))
 }
-// guide: end
 
 fn gather(reply: Reply<'_>, strings: &mut Vec<Vec<u8>>) {
     match reply {

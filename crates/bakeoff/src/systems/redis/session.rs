@@ -26,7 +26,6 @@ const WAIT_MS: &[u8] = b"60000";
 const SCAN_COUNT: &[u8] = b"1000";
 
 /// One connection to a primary.
-// guide: session
 pub(crate) struct RedisSession {
     session: resp::Session,
     /// Who signs in; `None` once that is done.
@@ -37,7 +36,6 @@ pub(crate) struct RedisSession {
     steps: VecDeque<(Tag, Step)>,
     lists: Vec<List>,
 }
-// guide: end
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
@@ -98,7 +96,6 @@ impl Session for RedisSession {
 }
 
 impl KvSession for RedisSession {
-    // guide: request
     fn request(&mut self, tag: Tag, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
         if self.session.capacity() < 2 {
             return false;
@@ -117,7 +114,6 @@ impl KvSession for RedisSession {
         }
         true
     }
-    // guide: end
 
     fn receive(
         &mut self,

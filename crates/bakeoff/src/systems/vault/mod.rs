@@ -123,14 +123,12 @@ pub(super) const DATABASE: Role = Role {
     meaning: "the database that `issue-credentials` makes users of",
 };
 
-// guide: role
 pub(super) const BALANCER: Role = Role {
     name: "balancer",
     kinds: &["haproxy"],
     tier: Tier::Frontend,
     meaning: "the load balancer that clients connect to",
 };
-// guide: end
 
 /// Protocols that clients offer over TLS.
 const ALPN: &[&[u8]] = &[b"http/1.1"];
