@@ -122,7 +122,8 @@ impl Generator {
 
 /// Finds the program of a kind on this machine's `PATH`.
 fn program(kind: &str, version: Option<&str>) -> Result<Value, AgentRefusal> {
-    let wanted = version.map(str::parse::<VersionRequest>).transpose().map_err(AgentRefusal::new)?;
+    let wanted =
+        version.map(str::parse::<VersionRequest>).transpose().map_err(AgentRefusal::new)?;
     let found = systems::recipe_of(kind)
         .map(|recipe| bakeoff_install::on_path(recipe, wanted.as_ref()))
         .transpose();
