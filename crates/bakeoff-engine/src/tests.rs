@@ -230,8 +230,8 @@ fn weights_hold_by_request_however_slow_a_server_is() {
 
 #[test]
 fn server_that_refuses_keeps_its_share_of_a_closed_load() {
-    // It listens when it is looked for, and no longer when it is loaded.
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap();
+    // It listens when it is looked for, and no longer when it is loaded. No other test takes a port of its address.
+    let gone = TcpListener::bind("127.84.1.9:0").unwrap();
     let addresses = [slow(Duration::from_millis(1)), gone.local_addr().unwrap()];
     let requests =
         addresses.map(|address| Request::get(Url::parse(&format!("http://{address}/")).unwrap()));
