@@ -93,6 +93,11 @@ pub enum Request {
         /// The request.
         ask: NodeRequest,
     },
+    /// Asks for the whole log of a server, as data; the last 64 MiB of a longer one. It may have ended, and be forgotten.
+    Log {
+        /// The server's number.
+        node: u32,
+    },
     /// Asks for a free port at an address of the machine.
     Port {
         /// The address.
@@ -206,7 +211,7 @@ pub enum NodeRequest {
     Restart,
     /// Asks it to end.
     AskToEnd,
-    /// Waits for its end, and kills what is left after so many milliseconds. Answers with how it was stopped.
+    /// Waits so many milliseconds for its end, then kills what is left. Answers with how it was stopped.
     Finish(u64),
     /// Forgets it, which kills it.
     Forget,
@@ -226,10 +231,8 @@ pub enum NodeRequest {
     SyncsCounted,
     /// Asks which of these settings its processes run with.
     UnsafeSettings(Vec<UnsafeSetting>),
-    /// Asks for so many of the last lines of its log.
+    /// Asks for this number of lines from the end of its log.
     LogTail(usize),
-    /// Asks for its whole log, as data; the last 64 MiB of a longer one.
-    Log,
 }
 
 /// The network between two machines, with nothing else on it.

@@ -93,7 +93,7 @@ impl From<HostError> for AgentRefusal {
 }
 
 /// Returns an answer as JSON.
-fn told(answer: impl Serialize) -> Result<Value, AgentRefusal> {
+fn as_json(answer: impl Serialize) -> Result<Value, AgentRefusal> {
     serde_json::to_value(answer)
         .map_err(|error| AgentRefusal::new(format!("the answer cannot be written: {error}")))
 }
@@ -181,7 +181,8 @@ impl Workshop {
             Request::Trial { name, keeps } => self.trial(name, keeps),
             Request::Discard { path } => self.discard(&path),
             Request::Launch { node } => self.launch(*node),
-            Request::Node { node, ask } => self.ask_node(node, ask, line),
+            Request::Node { node, ask } => self.ask_node(node, ask),
+            Request::Log { node } => self.log(node, line),
             Request::Port { address, base } => self.port(address, base),
             Request::IsFree { address, port } => is_free(address, port),
             Request::Space => self.space(),
@@ -206,12 +207,12 @@ impl Workshop {
             }
             Request::Samples => {
                 let observed = locked(&self.watch).as_ref().map(LocalWatch::so_far);
-                told(observed.unwrap_or_default())
+                as_json(observed.unwrap_or_default())
             }
             Request::Observed => {
                 let watch = locked(&self.watch).take();
                 let observed: Observed = watch.map(LocalWatch::end).unwrap_or_default();
-                told(observed)
+                as_json(observed)
             }
             Request::MarkLogs { nodes } => {
                 self.watching(&nodes, LocalWatch::mark_logs)?;
@@ -223,11 +224,11 @@ impl Workshop {
             }
             Request::Complaints => {
                 let complaints = locked(&self.watch).as_ref().map(LocalWatch::complaints);
-                told(complaints.unwrap_or_default())
+                as_json(complaints.unwrap_or_default())
             }
             Request::Lacks { files } => {
                 let lacks = files.iter().filter(|file| !is_whole(file));
-                told(lacks.collect::<Vec<_>>())
+                as_json(lacks.collect::<Vec<_>>())
             }
             Request::Put { file, mode } => put(&file, mode, line),
             Request::Link { path, to } => link(&path, &to),
@@ -236,7 +237,7 @@ impl Workshop {
                 tunnel::dial(address, Duration::from_millis(within_ms), line)
             }
             Request::Echo { address } => trips::echo(address, line),
-            Request::Trips { address } => told(trips::measure(address)?),
+            Request::Trips { address } => as_json(trips::measure(address)?),
             Request::Duty { .. } => {
                 Err(AgentRefusal::new("this agent has a host and nothing else"))
             }
@@ -244,11 +245,7 @@ impl Workshop {
     }
 
     /// Does what is asked of a server.
-    fn ask_node(&self, node: u32, ask: NodeRequest, line: &Line) -> Result<Value, AgentRefusal> {
-        if ask == NodeRequest::Log {
-            // A server that has ended and was forgotten has a log.
-            return self.log(node, line);
-        }
+    fn ask_node(&self, node: u32, ask: NodeRequest) -> Result<Value, AgentRefusal> {
         let server = self.node(node)?;
         let done = |()| Value::Null;
         match ask {
@@ -258,31 +255,30 @@ impl Workshop {
                 server.signal(signal);
                 Ok(Value::Null)
             }
-            NodeRequest::Kill => told(server.kill9()),
+            NodeRequest::Kill => as_json(server.kill9()),
             NodeRequest::Restart => Ok(server.restart().map(done)?),
             NodeRequest::AskToEnd => {
                 server.ask_to_end();
                 Ok(Value::Null)
             }
             NodeRequest::Finish(grace_ms) => {
-                told(server.finish_within(Duration::from_millis(grace_ms)))
+                as_json(server.finish_within(Duration::from_millis(grace_ms)))
             }
             NodeRequest::Forget => {
                 locked(&self.nodes).remove(&node);
                 Ok(Value::Null)
             }
-            NodeRequest::Ending => told(server.ending()),
-            NodeRequest::Limits => told(self.limits(&server)),
-            NodeRequest::Held => told(server.held_by_limits()),
-            NodeRequest::Listening => told(server.listens_on()),
-            NodeRequest::Strays => told(server.strays()),
+            NodeRequest::Ending => as_json(server.ending()),
+            NodeRequest::Limits => as_json(self.limits(&server)),
+            NodeRequest::Held => as_json(server.held_by_limits()),
+            NodeRequest::Listening => as_json(server.listens_on()),
+            NodeRequest::Strays => as_json(server.strays()),
             NodeRequest::CountSyncs => {
                 server.begin_counting_syncs().map(done).map_err(AgentRefusal::new)
             }
-            NodeRequest::SyncsCounted => told(server.end_counting_syncs()),
-            NodeRequest::UnsafeSettings(known) => told(server.unsafe_settings(&known)),
-            NodeRequest::LogTail(lines) => told(server.log_tail(lines.min(1000))),
-            NodeRequest::Log => self.log(node, line),
+            NodeRequest::SyncsCounted => as_json(server.end_counting_syncs()),
+            NodeRequest::UnsafeSettings(known) => as_json(server.unsafe_settings(&known)),
+            NodeRequest::LogTail(lines) => as_json(server.log_tail(lines.min(1000))),
         }
     }
 

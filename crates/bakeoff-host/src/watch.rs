@@ -5,9 +5,11 @@
 //! Not here: the samples (`observe`), the marks (`logs`), machines behind an agent (the program's `machines`).
 
 use std::path::Path;
+use std::sync::mpsc::Sender;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use bakeoff_clock::Moment;
 use bakeoff_core::log_findings::NodeLog;
 use bakeoff_core::observed::{Observed, PhaseName};
 
@@ -49,7 +51,7 @@ impl LocalWatch {
     }
 
     /// Returns where the engine reports when measuring begins and ends.
-    pub fn moments(&self) -> std::sync::mpsc::Sender<bakeoff_clock::Moment> {
+    pub fn moments(&self) -> Sender<Moment> {
         locked(&self.sampler).moments()
     }
 

@@ -32,6 +32,7 @@ pub mod hpack;
 mod hpack_tables;
 pub mod http1;
 pub mod http2;
+pub mod in_order;
 pub mod iproto;
 pub mod memcached;
 pub mod msgpack;

@@ -9,6 +9,7 @@
 //! Not here: the binary protocol, which is deprecated; quiet commands, which have no reply; which command means "put"
 //! (`bakeoff::systems::memcached`).
 
+use crate::in_order::{InOrder, ReadReply};
 use crate::{Busy, ProtocolError};
 
 /// The longest key, in bytes. A server reads the value after a longer key as commands.
@@ -84,16 +85,25 @@ pub enum Reply<'a> {
 /// One session on one connection.
 #[derive(Debug, Default)]
 pub struct Session {
-    in_flight: usize,
-    /// The beginning of a reply whose end has not arrived.
-    partial: Vec<u8>,
-    failed: bool,
+    replies: InOrder,
+}
+
+/// Reads replies of the meta commands.
+struct Meta;
+
+impl ReadReply for Meta {
+    type Reply<'a> = Reply<'a>;
+    const PROTOCOL: &'static str = "memcached";
+
+    fn read<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Reply<'a>, usize)>, ProtocolError> {
+        read(bytes)
+    }
 }
 
 impl Session {
     /// Returns how many more requests can be sent now.
     pub fn capacity(&self) -> usize {
-        if self.failed { 0 } else { IN_FLIGHT_MAX.saturating_sub(self.in_flight) }
+        self.replies.capacity(IN_FLIGHT_MAX)
     }
 
     /// Writes a request. A key that the protocol cannot carry is cut to none, which the server refuses with an error.
@@ -101,10 +111,7 @@ impl Session {
     /// # Errors
     /// [`Busy`] when [`Session::capacity`] is 0; nothing is written then.
     pub fn request(&mut self, request: Request<'_>, out: &mut Vec<u8>) -> Result<(), Busy> {
-        if self.capacity() == 0 {
-            return Err(Busy);
-        }
-        self.in_flight += 1;
+        self.replies.begin(IN_FLIGHT_MAX)?;
         match request {
             Request::Get { key, versioned } => {
                 line(&[b"mg", carried(key), if versioned { b"v c" } else { b"v" }], out);
@@ -141,50 +148,7 @@ impl Session {
         input: &[u8],
         on: &mut dyn FnMut(Reply<'_>),
     ) -> Result<(), ProtocolError> {
-        let result = match self.failed {
-            true => Err(ProtocolError::new("received after an error")),
-            false => self.replies(input, on),
-        };
-        self.failed = result.is_err();
-        result.map_err(|error| error.within("memcached"))
-    }
-
-    fn replies(
-        &mut self,
-        input: &[u8],
-        on: &mut dyn FnMut(Reply<'_>),
-    ) -> Result<(), ProtocolError> {
-        if self.partial.is_empty() {
-            let taken = self.whole_replies(input, on)?;
-            self.partial.extend_from_slice(input.get(taken..).unwrap_or_default());
-            return Ok(());
-        }
-        let mut partial = std::mem::take(&mut self.partial);
-        partial.extend_from_slice(input);
-        let taken = self.whole_replies(&partial, on)?;
-        partial.drain(..taken);
-        if partial.is_empty() && partial.capacity() > 64 << 10 {
-            partial = Vec::new();
-        }
-        self.partial = partial;
-        Ok(())
-    }
-
-    /// Hands out the replies that are whole; returns how many bytes they have.
-    fn whole_replies(
-        &mut self,
-        bytes: &[u8],
-        on: &mut dyn FnMut(Reply<'_>),
-    ) -> Result<usize, ProtocolError> {
-        let mut taken = 0;
-        while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
-            let Some((reply, length)) = read(rest)? else { break };
-            let left = self.in_flight.checked_sub(1);
-            self.in_flight = left.ok_or("a reply, but nothing was asked")?;
-            on(reply);
-            taken += length;
-        }
-        Ok(taken)
+        self.replies.receive(&mut Meta, input, on)
     }
 }
 

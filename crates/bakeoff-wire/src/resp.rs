@@ -8,6 +8,7 @@
 //! Not here: version 3 and its pushed messages (never asked for with `HELLO`), subscriptions,
 //! and which command means "put" or signs in (`bakeoff::systems::redis`).
 
+use crate::in_order::{InOrder, ReadReply};
 use crate::{Busy, ProtocolError};
 
 /// The longest line that is taken: a number, a status or an error.
@@ -74,12 +75,9 @@ impl ExactSizeIterator for Array<'_> {}
 /// One session on one connection.
 #[derive(Debug)]
 pub struct Session {
-    limits: Limits,
-    in_flight: usize,
-    /// The beginning of a reply whose end has not arrived.
-    partial: Vec<u8>,
+    max_in_flight: usize,
+    replies: InOrder,
     scan: Scan,
-    failed: bool,
 }
 
 impl Default for Session {
@@ -91,16 +89,14 @@ impl Default for Session {
 impl Session {
     /// Makes a session with these limits.
     pub fn with_limits(limits: Limits) -> Self {
-        let (partial, scan) = (Vec::new(), Scan::default());
-        Self { limits, in_flight: 0, partial, scan, failed: false }
+        let Limits { max_in_flight, max_reply } = limits;
+        let scan = Scan { max: max_reply, at: 0, open: Vec::new() };
+        Self { max_in_flight, replies: InOrder::default(), scan }
     }
 
     /// Returns how many more commands can be sent now.
     pub fn capacity(&self) -> usize {
-        match self.failed {
-            true => 0,
-            false => self.limits.max_in_flight.saturating_sub(self.in_flight),
-        }
+        self.replies.capacity(self.max_in_flight)
     }
 
     /// Writes a command: its name and its arguments.
@@ -108,10 +104,7 @@ impl Session {
     /// # Errors
     /// [`Busy`] when [`Session::capacity`] is 0; nothing is written then.
     pub fn request(&mut self, words: &[&[u8]], out: &mut Vec<u8>) -> Result<(), Busy> {
-        if self.capacity() == 0 {
-            return Err(Busy);
-        }
-        self.in_flight += 1;
+        self.replies.begin(self.max_in_flight)?;
         put_number(b'*', words.len(), out);
         for word in words {
             put_number(b'$', word.len(), out);
@@ -131,66 +124,36 @@ impl Session {
         input: &[u8],
         on: &mut dyn FnMut(Reply<'_>),
     ) -> Result<(), ProtocolError> {
-        let result = match self.failed {
-            true => Err(ProtocolError::new("received after an error")),
-            false => self.replies(input, on),
-        };
-        self.failed = result.is_err();
-        result.map_err(|error| error.within("resp"))
-    }
-
-    fn replies(
-        &mut self,
-        input: &[u8],
-        on: &mut dyn FnMut(Reply<'_>),
-    ) -> Result<(), ProtocolError> {
-        if self.partial.is_empty() {
-            let taken = self.whole_replies(input, on)?;
-            self.partial.extend_from_slice(input.get(taken..).unwrap_or_default());
-            return Ok(());
-        }
-        let mut partial = std::mem::take(&mut self.partial);
-        partial.extend_from_slice(input);
-        let taken = self.whole_replies(&partial, on)?;
-        partial.drain(..taken);
-        if partial.is_empty() && partial.capacity() > 64 << 10 {
-            partial = Vec::new();
-        }
-        self.partial = partial;
-        Ok(())
-    }
-
-    /// Hands out the replies that are whole; returns how many bytes they have.
-    fn whole_replies(
-        &mut self,
-        bytes: &[u8],
-        on: &mut dyn FnMut(Reply<'_>),
-    ) -> Result<usize, ProtocolError> {
-        let mut taken = 0;
-        while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
-            let Some(length) = self.scan.end(rest, self.limits.max_reply)? else { break };
-            let left = self.in_flight.checked_sub(1);
-            self.in_flight = left.ok_or("a reply, but nothing was asked")?;
-            let whole = rest.get(..length).and_then(read);
-            let (reply, _) = whole.ok_or("a reply that cannot be read")?;
-            on(reply);
-            taken += length;
-        }
-        Ok(taken)
+        self.replies.receive(&mut self.scan, input, on)
     }
 }
 
 /// How far a reply has been looked through: what was seen once is not looked at again.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Scan {
+    /// The largest reply taken, in bytes.
+    max: usize,
     at: usize,
     /// How many replies are still to come of each array that is open, the innermost last.
     open: Vec<usize>,
 }
 
+impl ReadReply for Scan {
+    type Reply<'a> = Reply<'a>;
+    const PROTOCOL: &'static str = "resp";
+
+    fn read<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Reply<'a>, usize)>, ProtocolError> {
+        let Some(length) = self.end(bytes)? else { return Ok(None) };
+        let whole = bytes.get(..length).and_then(read);
+        let (reply, _) = whole.ok_or("a reply that cannot be read")?;
+        Ok(Some((reply, length)))
+    }
+}
+
 impl Scan {
     /// Returns where the reply at the beginning of `bytes` ends, once it is whole.
-    fn end(&mut self, bytes: &[u8], max: usize) -> Result<Option<usize>, ProtocolError> {
+    fn end(&mut self, bytes: &[u8]) -> Result<Option<usize>, ProtocolError> {
+        let max = self.max;
         loop {
             let rest = bytes.get(self.at..).unwrap_or_default();
             let Some((kind, line, length)) = line(rest)? else { return Ok(None) };

@@ -2,6 +2,7 @@
 //!
 //! Not here: which request means "put" (`bakeoff::systems::newcomer`).
 
+use bakeoff_wire::in_order::{InOrder, ReadReply};
 use bakeoff_wire::{Busy, ProtocolError};
 
 /// The longest line that is taken.
@@ -29,32 +30,33 @@ pub enum Reply<'a> {
 /// One session on one connection.
 #[derive(Debug, Default)]
 pub struct Session {
-    in_flight: usize,
-    /// The beginning of a reply whose end has not arrived.
-    partial: Vec<u8>,
-    failed: bool,
+    replies: InOrder,
+}
+
+/// Reads its replies.
+struct Replies;
+
+impl ReadReply for Replies {
+    type Reply<'a> = Reply<'a>;
+    const PROTOCOL: &'static str = "newcomer";
+
+    fn read<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Reply<'a>, usize)>, ProtocolError> {
+        read(bytes)
+    }
 }
 
 impl Session {
-    /// Returns how many more requests can be sent now.
-    pub fn capacity(&self) -> usize {
-        if self.failed { 0 } else { IN_FLIGHT_MAX - self.in_flight }
-    }
-
     /// Writes a request: words, and a value where it has one.
     ///
     /// # Errors
-    /// [`Busy`] when [`Session::capacity`] is 0; nothing is written then.
+    /// [`Busy`] when too many are in flight; nothing is written then.
     pub fn request(
         &mut self,
         words: &[&[u8]],
         value: Option<&[u8]>,
         out: &mut Vec<u8>,
     ) -> Result<(), Busy> {
-        if self.capacity() == 0 {
-            return Err(Busy);
-        }
-        self.in_flight += 1;
+        self.replies.begin(IN_FLIGHT_MAX)?;
         // FILL IN: how a request is written.
         out.extend_from_slice(&words.join(&b' '));
         if let Some(value) = value {
@@ -75,32 +77,7 @@ impl Session {
         input: &[u8],
         on: &mut dyn FnMut(Reply<'_>),
     ) -> Result<(), ProtocolError> {
-        let result = match self.failed {
-            true => Err(ProtocolError::from("received after an error")),
-            false => self.replies(input, on),
-        };
-        self.failed = result.is_err();
-        result.map_err(|error| ProtocolError::new(format!("newcomer: {}", error.what)))
-    }
-
-    fn replies(
-        &mut self,
-        input: &[u8],
-        on: &mut dyn FnMut(Reply<'_>),
-    ) -> Result<(), ProtocolError> {
-        let mut bytes = std::mem::take(&mut self.partial);
-        bytes.extend_from_slice(input);
-        let mut taken = 0;
-        while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
-            let Some((reply, length)) = read(rest)? else { break };
-            let left = self.in_flight.checked_sub(1);
-            self.in_flight = left.ok_or("a reply, but nothing was asked")?;
-            on(reply);
-            taken += length;
-        }
-        bytes.drain(..taken);
-        self.partial = bytes;
-        Ok(())
+        self.replies.receive(&mut Replies, input, on)
     }
 }
 

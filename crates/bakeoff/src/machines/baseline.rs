@@ -18,11 +18,10 @@ use std::time::Duration;
 
 use bakeoff_clock as clock;
 use bakeoff_core::record::{BaselineAppends, BaselineRoundTrips, MachineBaseline};
-use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::study::{Stop, Study};
 use bakeoff_core::units::parse_duration;
+use bakeoff_engine::Drive;
 use bakeoff_engine::works::http::{self, Plan, Request, Url};
-use bakeoff_engine::{Connections, Drive, Seconds};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{self as host, Host, NodeSpec, Probe, Process, disk, private};
 use serde::{Deserialize, Serialize};
@@ -288,21 +287,9 @@ fn drive(
     interrupted: &AtomicBool,
 ) -> Result<Option<BaselineRoundTrips>, Failure> {
     let drive = Drive {
-        clients,
-        in_flight: 1,
-        connections: Connections::Kept,
-        arrivals: None,
-        spin: Duration::ZERO,
         warmup: WARM_UP.min(measure),
         stop: Stop::After(measure),
-        timeout: TIMEOUT,
-        seconds: Seconds::Told,
-        threads,
-        seed: 0, // a closed load has no arrivals to draw
-        first_ticket: 0,
-        moments: None,
-        share: LoadShare::WHOLE,
-        own_operations: None,
+        ..Drive::once(clients.into(), clients, threads, TIMEOUT)
     };
     let cpu_before = server.cpu_used();
     let measured = ready.drive(&drive, interrupted, &mut |_| {})?.measurement;

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use bakeoff_agent::{AgentError, Incoming, NodeRequest, Offset, Request};
+use bakeoff_agent::{AgentError, Incoming, Offset, Request};
 use bakeoff_core::log_findings::NodeLog;
 use bakeoff_core::observed::{GENERATOR, Observed, PhaseName, Series};
 use bakeoff_core::record::MachineTrial;
@@ -112,7 +112,7 @@ impl<'a> RemoteWatch<'a> {
     }
 
     fn fetch_log(&self, Server { place, name, number }: &Server, to: &Path) {
-        let request = Request::Node { node: *number, ask: NodeRequest::Log };
+        let request = Request::Log { node: *number };
         let Ok(exchange) = self.machines.each[*place].agent.open(&request) else { return };
         let mut log = Vec::new();
         while let Ok(Incoming::Data(bytes)) = exchange.next() {

@@ -288,12 +288,13 @@ impl Work for KvWork {
                 }
             }
         });
-        // Popped, since few reads have any: an empty drain is a call of its own in each.
-        goes_on.reverse();
-        while let Some((tag, pending, half)) = goes_on.pop() {
-            match self.go_on(session, tag, pending, half, out) {
-                Ok(pending) => pendings.put_back(tag, pending),
-                Err(failure) => done.push(Done { tag, result: Err(failure) }),
+        // Few reads have any, and an empty drain is a call of its own in each.
+        if !goes_on.is_empty() {
+            for (tag, pending, half) in goes_on.drain(..) {
+                match self.go_on(session, tag, pending, half, out) {
+                    Ok(pending) => pendings.put_back(tag, pending),
+                    Err(failure) => done.push(Done { tag, result: Err(failure) }),
+                }
             }
         }
         self.goes_on = goes_on;

@@ -8,7 +8,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use bakeoff_clock::wall::utc_now;
 use bakeoff_core::observed::PhaseName;
@@ -31,6 +30,7 @@ use super::ask::Asked;
 use super::result::{Began, Part};
 use super::settings::{Course, RequestShown, Settings};
 use super::settings_text::requests_text;
+use super::shared::SAMPLE_EVERY;
 use crate::commands::report::Rendering;
 use crate::commands::run_folder::{self, RunFolder};
 use crate::environment;
@@ -47,8 +47,6 @@ const NAME: &str = "load";
 /// The study's names for what was loaded, and with what.
 const SYSTEM: &str = "service";
 const WORKLOAD: &str = "requests";
-/// Time between two looks at what the generator and the machine do.
-const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 
 /// A run that a load leaves.
 pub(super) struct Recorded<'a> {

@@ -24,7 +24,7 @@ use crate::trial::sampling::Sampling;
 /// Most bytes of bodies and of rows that are sent to each generator.
 const BODIES_MAX: usize = 32 << 20;
 /// Time between two looks at what generators and their machines do.
-const SAMPLE_EVERY: Duration = Duration::from_secs(1);
+pub(super) const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 
 /// Whoever drives a load.
 pub(super) enum Driver {

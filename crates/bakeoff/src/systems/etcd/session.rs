@@ -295,9 +295,11 @@ impl KvSession for EtcdSession {
         on: &mut dyn FnMut(Tag, Answer<'_>),
     ) -> Result<(), ProtocolError> {
         // Each read comes here, and few find any.
-        while let Some(tag) = self.stranded.pop() {
-            let what = "the watcher was given up after an event that did not come".to_owned();
-            on(tag, Answer::Failed(ErrorKind::Status, what));
+        if !self.stranded.is_empty() {
+            for tag in self.stranded.drain(..) {
+                let what = "the watcher was given up after an event that did not come".to_owned();
+                on(tag, Answer::Failed(ErrorKind::Status, what));
+            }
         }
         if let Some(user) = self.user.as_deref_mut().filter(|user| user.is(Standing::SigningIn)) {
             return user.receive(&mut self.client, input, out);

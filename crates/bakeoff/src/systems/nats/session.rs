@@ -432,9 +432,9 @@ fn unexpected() -> Answered {
 
 #[cfg(test)]
 mod tests {
-    use bakeoff_engine::works::keyed::Compare;
 
     use super::*;
+    use crate::systems::replay;
 
     const INFO: &str = "INFO {\"server_id\":\"NSERVER\",\"server_name\":\"n\",\"version\":\"2.12.4\",\
                         \"client_id\":7,\"jetstream\":true}\r\n";
@@ -450,16 +450,7 @@ mod tests {
         session.receive(b"PONG\r\n", &mut Vec::new(), &mut |_, _| {}).unwrap();
         assert!(session.is_open());
         let key = if operation == Operation::List { "bakeoff/d1/" } else { "bakeoff/d1/a" };
-        let request = Request {
-            operation,
-            number: 1,
-            key: key.as_bytes(),
-            value: b"",
-            reads: ReadConsistency::Default,
-            creates: false,
-            compare: Compare::Read,
-            limit: 0,
-        };
+        let request = replay::request(operation, key.as_bytes(), b"");
         assert!(session.request(3, &request, &mut Vec::new()));
         session
     }
@@ -521,16 +512,7 @@ mod tests {
     fn an_answer_that_comes_too_late_is_not_taken_for_the_next_one() {
         let mut session = asked(Operation::Put);
         assert!(session.abandon(3, &mut Vec::new()));
-        let again = Request {
-            operation: Operation::Get,
-            number: 1,
-            key: b"bakeoff/d1/a",
-            value: b"",
-            reads: ReadConsistency::Default,
-            creates: false,
-            compare: Compare::Read,
-            limit: 0,
-        };
+        let again = replay::request(Operation::Get, b"bakeoff/d1/a", b"");
         session.request(3, &again, &mut Vec::new());
         let late = message("_INBOX.NSERVER7.3.1", r#"{"stream":"s","seq":9}"#);
         assert_eq!(heard(&mut session, &late).0, [] as [&str; 0]);

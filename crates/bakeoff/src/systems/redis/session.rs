@@ -220,10 +220,9 @@ fn unexpected() -> Answer<'static> {
 
 #[cfg(test)]
 mod tests {
-    use bakeoff_core::study::ReadConsistency;
-    use bakeoff_engine::works::keyed::Compare;
 
     use super::*;
+    use crate::systems::replay;
 
     fn with_credentials() -> (RedisSession, String) {
         let login = Login { user: "me".into(), password: "s3 cret".into() };
@@ -255,16 +254,7 @@ mod tests {
         assert!(!session.is_open());
         assert_eq!(heard(&mut session, b"K\r\n"), Ok(vec![]));
         assert!(session.is_open());
-        let request = Request {
-            operation: Operation::Get,
-            number: 1,
-            key: b"bakeoff/a",
-            value: b"",
-            reads: ReadConsistency::Default,
-            creates: false,
-            compare: Compare::Read,
-            limit: 0,
-        };
+        let request = replay::request(Operation::Get, b"bakeoff/a", b"");
         assert!(session.request(3, &request, &mut Vec::new()));
         assert_eq!(heard(&mut session, b"$3\r\none\r\n"), Ok(vec!["3 one".to_owned()]));
     }

@@ -164,13 +164,11 @@ fn deliver(operation: Operation, mut data: Array<'_>, on: &mut dyn FnMut(Answer<
 
 #[cfg(test)]
 mod tests {
-    use bakeoff_core::study::ReadConsistency;
     use bakeoff_wire::msgpack;
-
-    use bakeoff_engine::works::keyed::Compare;
 
     use super::*;
     use crate::systems::Memory;
+    use crate::systems::replay;
     use bakeoff_engine::transport::Target;
 
     /// A session of the guest, who needs no password, that was let in.
@@ -211,16 +209,7 @@ mod tests {
     }
 
     fn ask(session: &mut TarantoolSession, tag: Tag, operation: Operation) -> bool {
-        let request = Request {
-            operation,
-            number: 7,
-            key: b"k",
-            value: b"v",
-            reads: ReadConsistency::Default,
-            creates: false,
-            compare: Compare::Read,
-            limit: 0,
-        };
+        let request = replay::request(operation, b"k", b"v");
         session.request(tag, &request, &mut Vec::new())
     }
 

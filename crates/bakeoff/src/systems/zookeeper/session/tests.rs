@@ -11,6 +11,7 @@ use bakeoff_engine::transport::Target;
 use bakeoff_engine::works::keyed::{Keyed, Reading, Source, StalenessTracking};
 
 use super::*;
+use crate::systems::replay;
 use crate::systems::{KvLoad, Memory, kinds};
 
 fn frame(parts: &[&[u8]]) -> Vec<u8> {
@@ -46,16 +47,7 @@ fn connected() -> ZooKeeperSession {
 }
 
 fn ask(session: &mut ZooKeeperSession, tag: Tag, operation: Operation) -> bool {
-    let request = Request {
-        operation,
-        number: 1,
-        key: b"bakeoff/a",
-        value: b"",
-        reads: ReadConsistency::Default,
-        creates: false,
-        compare: Compare::Read,
-        limit: 0,
-    };
+    let request = replay::request(operation, b"bakeoff/a", b"");
     session.request(tag, &request, &mut Vec::new())
 }
 
