@@ -123,8 +123,6 @@ const THOROUGH: Duration = Duration::from_millis(900);
 const PROPORTIONAL: Duration = Duration::from_millis(4_900);
 /// Shortest pause between two readings of proportional memory, as a measured window begins.
 const PROPORTIONAL_MIN: Duration = Duration::from_millis(100);
-/// Share of a core that readings of proportional memory may use, as its reciprocal.
-const PROPORTIONAL_SHARE: u32 = 100;
 /// The same for the data directories.
 const WALK: Duration = Duration::from_millis(2_900);
 /// Share of a core that expensive samples may use, as its reciprocal.
@@ -238,7 +236,7 @@ fn sample_until(
             lock(observer).window_ended(now);
         }
         if let Some(begin) = come.iter().find(|one| matches!(one, Moment::Begin(_))) {
-            lock(observer).measuring_since = Some(time(begin));
+            lock(observer).window_began(time(begin));
         }
         lock(observer).read_memory_between(now);
         if due <= now {
@@ -310,15 +308,13 @@ struct Node {
 /// Time from which the next expensive sample may be taken.
 struct Pace {
     at_least: Duration,
-    /// Share of a core that it may use, as its reciprocal.
-    share: u32,
     last: Option<Instant>,
     cost: Duration,
 }
 
 impl Pace {
     fn new(at_least: Duration) -> Self {
-        Self { at_least, share: SHARE, last: None, cost: Duration::ZERO }
+        Self { at_least, last: None, cost: Duration::ZERO }
     }
 
     fn is_due(&self, now: Instant) -> bool {
@@ -327,7 +323,7 @@ impl Pace {
 
     /// Returns when the next sample may be taken; `None` if there was none yet.
     fn due(&self) -> Option<Instant> {
-        Some(self.last? + self.at_least.max(self.cost * self.share))
+        Some(self.last? + self.at_least.max(self.cost * SHARE))
     }
 
     fn taken(&mut self, now: Instant, cpu_before: Duration) {
@@ -353,7 +349,7 @@ impl Observer {
             before: None,
             strangers: Vec::new(),
             turnover: Vec::new(),
-            proportional: Pace { share: PROPORTIONAL_SHARE, ..Pace::new(PROPORTIONAL) },
+            proportional: Pace::new(PROPORTIONAL),
             memory: Vec::new(),
             measuring_since: None,
             last: None,
@@ -548,10 +544,6 @@ impl Observer {
     }
 
     fn read_memory_if_due(&mut self, now: Instant) {
-        // Half the window so far: eight readings in two seconds, and a few more in a minute.
-        let pause = self.measuring_since.map(|since| now.saturating_duration_since(since) / 2);
-        self.proportional.at_least =
-            pause.map_or(PROPORTIONAL, |pause| pause.clamp(PROPORTIONAL_MIN, PROPORTIONAL));
         if self.proportional.is_due(now) {
             self.read_memory(now);
         }
@@ -587,7 +579,17 @@ impl Observer {
                 push(series, at, vec![(Column::Proportional, bytes as f64)]);
             }
         }
+        // As long as the window so far: five readings in two seconds, and a few more in a minute.
+        let pause = self.measuring_since.map(|since| now.saturating_duration_since(since));
+        self.proportional.at_least =
+            pause.map_or(PROPORTIONAL, |pause| pause.clamp(PROPORTIONAL_MIN, PROPORTIONAL));
         self.proportional.taken(now, cpu_before);
+    }
+
+    /// A measured window has begun: memory is read more often at first.
+    fn window_began(&mut self, at: Instant) {
+        self.measuring_since = Some(at);
+        self.proportional.at_least = PROPORTIONAL_MIN;
     }
 
     /// A measured window has ended: what it left in memory and on disk is read at once.

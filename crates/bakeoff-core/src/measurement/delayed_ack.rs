@@ -45,11 +45,19 @@ pub struct PausedEnds {
 }
 
 impl PausedEnds {
-    /// Counts an answer that paused for so long.
+    /// Counts an answer by its pause. Nearly all pauses are short and not counted.
+    #[inline]
     pub fn count(&mut self, pause: Duration) {
+        if pause >= QUICK_MAX {
+            self.count_long(pause);
+        }
+    }
+
+    #[cold]
+    fn count_long(&mut self, pause: Duration) {
         if DELAYED_END.contains(&pause) {
             self.delayed += 1;
-        } else if (QUICK_MAX..=ABOVE_MAX).contains(&pause) {
+        } else if pause <= ABOVE_MAX {
             self.others += 1;
         }
     }

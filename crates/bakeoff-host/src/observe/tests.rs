@@ -182,6 +182,26 @@ fn expensive_samples_wait_for_their_share() {
 const HELD_KB: usize = 40_000;
 
 #[test]
+fn pause_between_readings_of_memory_is_set_by_the_reading_before() {
+    let dir = TempDir::new().unwrap();
+    let began = clock::now();
+    let mut observer = Observer::new(dir.path(), Duration::from_secs(1), began);
+    let at = |seconds: f64| began + Duration::from_secs_f64(seconds);
+    observer.read_memory(at(0.5));
+    assert_eq!(observer.memory_due(), None, "nothing is measured");
+    observer.window_began(at(1.0));
+    for (reading, due) in [(1.05, 1.15), (2.0, 3.0), (5.0, 9.0), (9.0, 13.9)] {
+        observer.read_memory(at(reading));
+        // A pause that grew with each look would never be over.
+        observer.read_memory_between(at(reading + 0.01));
+        let seen = observer.memory_due().unwrap().duration_since(began).as_secs_f64();
+        assert!((seen - due).abs() < 0.01, "{seen} after the reading at {reading} s");
+    }
+    observer.window_ended(at(12.0));
+    assert_eq!(observer.memory_due(), None);
+}
+
+#[test]
 fn memory_taken_within_a_short_window_is_read_within_it() {
     let dir = TempDir::new().unwrap();
     // It takes the memory once it is told to, long after the launch.
