@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::order::LaunchOrder;
 
 /// The version of the protocol. It changes with every change of what is sent.
-pub const PROTOCOL: u32 = 8;
+pub const PROTOCOL: u32 = 9;
 /// After this silence of the coordinator, which asks every two seconds, an agent takes it to be gone.
 pub(crate) const GONE_AFTER: Duration = Duration::from_secs(30);
 

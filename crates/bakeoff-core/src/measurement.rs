@@ -125,6 +125,32 @@ impl Handshakes {
     }
 }
 
+/// Answers over HTTP besides their times. Those of the warm-up are left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HttpAnswers {
+    /// Responses by status, successes and failures alike. Redirects that were followed are left out.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Bytes of whole responses, heads included.
+    pub bytes: u64,
+    /// Bytes of bodies, without their transfer coding.
+    pub body_bytes: u64,
+}
+
+impl HttpAnswers {
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        for (status, count) in &other.statuses {
+            *self.statuses.entry(*status).or_default() += count;
+        }
+        self.bytes += other.bytes;
+        self.body_bytes += other.body_bytes;
+    }
+
+    fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// Measurement of one load, or of one stage of it.
 ///
 /// Its fields are a record's, which stays flat: old records load by the same names.
@@ -169,6 +195,9 @@ pub struct Measurement {
     /// Deviations from HTTP that were met and read over, in words: `folded header fields`.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub oddities: BTreeSet<String>,
+    /// Answers over HTTP besides their times; none of other protocols.
+    #[serde(default, skip_serializing_if = "HttpAnswers::is_none")]
+    pub answers: HttpAnswers,
     /// Addresses that clients connected to, in the order in which they were first used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<UsedAddress>,
@@ -500,6 +529,7 @@ impl Measurement {
         self.closed_idle += other.closed_idle;
         self.paused_ends.merge(&other.paused_ends);
         self.oddities.extend(other.oddities.iter().cloned());
+        self.answers.merge(&other.answers);
         self.use_addresses(other.addresses.iter().cloned());
         self.connection_errors.count += other.connection_errors.count;
         self.connection_errors.examples.extend(other.connection_errors.examples.iter().cloned());

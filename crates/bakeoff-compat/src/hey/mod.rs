@@ -10,7 +10,6 @@
 mod options;
 mod output;
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -261,7 +260,7 @@ fn conclude(
     answers: Answers,
     messages: &mut dyn Console,
 ) -> ExitCode {
-    let seen = answers.statuses.values().sum::<u64>();
+    let seen = measurement.answers.statuses.values().sum::<u64>();
     let (rows, figures) = figures(measurement, answers);
     match options.output {
         Output::Summary => messages.output(&output::summary(&figures)),
@@ -341,15 +340,14 @@ fn figures(measurement: &Measurement, answers: Answers) -> (Vec<Answer>, Figures
         })
         .collect();
     rows.sort_by_key(|row| row.offset + row.total);
-    let statuses: BTreeMap<u16, u64> =
-        answers.statuses.into_iter().filter(|&(status, _)| status > 0).collect();
+    let statuses = measurement.answers.statuses.clone();
     let seconds = measurement.window.as_secs_f64();
     let ended = (total.verified + total.error_count()) as f64;
     let figures = Figures {
         total: measurement.window,
         requests_per_second: if seconds > 0.0 { ended / seconds } else { 0.0 },
         latencies: total.answered_and_unanswered(),
-        body_bytes: answers.body_bytes,
+        body_bytes: measurement.answers.body_bytes,
         answers: statuses.values().sum(),
         statuses,
         errors: total

@@ -251,12 +251,12 @@ fn figures(outcome: &HttpOutcome) -> Figures {
     let HttpOutcome { measurement, answers } = outcome;
     let total = measurement.total();
     let late = total.verified.saturating_sub(total.verified_in_window);
-    let answered: u64 = answers.statuses.values().sum();
+    let answered: u64 = measurement.answers.statuses.values().sum();
     let errors = |kind| measurement.errors_of(kind);
     Figures {
         runtime: measurement.window,
         complete: answered.saturating_sub(late),
-        bytes: answers.bytes_received,
+        bytes: measurement.answers.bytes,
         socket_errors: SocketErrors {
             connect: errors(ErrorKind::Refused),
             read: errors(ErrorKind::Reset) + errors(ErrorKind::Protocol),

@@ -97,7 +97,10 @@ fn not_all_served(stages: &[StageRecord]) -> Option<String> {
 
 fn no_success(stages: &[StageRecord]) -> Option<String> {
     let none = stages.iter().all(|stage| stage.measurement.verified() == 0);
-    none.then(|| "no operation succeeded".to_owned())
+    none.then(|| match stages.iter().find_map(|stage| unserved(&stage.measurement)) {
+        Some(who) => format!("no operation succeeded: {who}"),
+        None => "no operation succeeded".to_owned(),
+    })
 }
 
 fn keys_exhausted(stages: &[StageRecord]) -> Option<String> {

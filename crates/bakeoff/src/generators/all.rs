@@ -22,11 +22,10 @@ use super::generator::{
     Control, Driven, Fill, Generator, ReadBackAsk, StageAsk, Start, Told, Unread,
 };
 use super::local::LocalGenerator;
-use super::remote::{HttpDriven, RemoteGenerator};
+use super::remote::RemoteGenerator;
 use super::split_load::slower;
 use crate::machines::Machines;
 use crate::machines::order::{Acknowledged, KeysOrder, ReadBack};
-use crate::machines::requests::{AnswersTold, HttpOrder};
 
 /// Interval between two checks whether a load is to stop.
 const CHECK_EVERY: Duration = Duration::from_millis(20);
@@ -57,14 +56,6 @@ pub(crate) struct StageDriven {
     pub(crate) parts: Vec<GeneratorPart>,
 }
 
-/// A load of requests as all generators drove it.
-pub(crate) struct RequestsDriven {
-    pub(crate) measurement: Measurement,
-    pub(crate) answers: AnswersTold,
-    /// Each generator's part, in the order of the places file.
-    pub(crate) parts: Vec<GeneratorPart>,
-}
-
 impl<'a> Generators<'a> {
     /// Begins a trial in which this process drives the whole load of these keys.
     pub(crate) fn here(keyed: &Arc<Keyed>, keys: KeysOrder) -> Self {
@@ -77,7 +68,14 @@ impl<'a> Generators<'a> {
     /// # Errors
     /// When a machine is lost.
     pub(crate) fn on(machines: &'a Machines, keys: &KeysOrder) -> Result<Self, GeneratorError> {
-        let each = remote(machines);
+        let all = machines.generators();
+        let of = all.len() as u32;
+        let shares = (0..of).map(|index| LoadShare { index, of });
+        let each: Vec<_> = all
+            .into_iter()
+            .zip(shares)
+            .map(|(one, share)| RemoteGenerator::new(one, share))
+            .collect();
         each.iter().try_for_each(|one| one.begin(keys))?;
         let each = each.into_iter().map(|one| Box::new(one) as Box<dyn Generator>);
         Ok(Self { each: each.collect(), machines: Some(machines) })
@@ -178,38 +176,6 @@ impl<'a> Generators<'a> {
         }
         Ok(all)
     }
-}
-
-/// Returns the generators of a run's machines, in the order of the places file.
-fn remote(machines: &Machines) -> Vec<RemoteGenerator<'_>> {
-    let all = machines.generators();
-    let of = all.len() as u32;
-    let shares = (0..of).map(|index| LoadShare { index, of });
-    all.into_iter().zip(shares).map(|(one, share)| RemoteGenerator::new(one, share)).collect()
-}
-
-/// Has the generators of a run's machines drive a load of requests.
-///
-/// # Errors
-/// When a machine is lost, a client cannot connect, or the user wants the end before it begins.
-pub(crate) fn requests(
-    machines: &Machines,
-    order: &HttpOrder,
-    meanwhile: Meanwhile<'_>,
-) -> Result<RequestsDriven, GeneratorError> {
-    let each = remote(machines);
-    refuse_few(order.clients, each.len())?;
-    let told = together(each.len() as u32, Some(machines), meanwhile, &|place, start, control| {
-        each[place].http(order, start, control)
-    })?;
-    let (mut all, mut parts, mut answers) = (Sum::default(), Vec::new(), AnswersTold::default());
-    for one in told {
-        let HttpDriven { driven, answers: got } = one()?;
-        parts.push(driven.part);
-        answers.add(&got);
-        all.add(driven.measurement)?;
-    }
-    Ok(RequestsDriven { measurement: all.whole(), answers, parts })
 }
 
 fn refuse_few(clients: u32, generators: usize) -> Result<(), GeneratorError> {

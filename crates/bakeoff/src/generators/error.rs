@@ -4,8 +4,9 @@ use std::fmt;
 
 use bakeoff_agent::AgentError;
 use bakeoff_core::histogram::HistogramError;
-use bakeoff_engine::EngineError;
+use bakeoff_engine::{EngineError, LoadError};
 
+use crate::failure::Failure;
 use crate::systems::SystemError;
 
 /// A load, or a share of one, that was not driven.
@@ -14,7 +15,7 @@ pub(crate) enum GeneratorError {
     /// A machine is lost, or refused.
     Agent(AgentError),
     /// This process could not drive it.
-    Engine(EngineError),
+    Load(LoadError),
     /// The user wants the end.
     Interrupted,
     /// Fewer clients than generators.
@@ -29,7 +30,7 @@ impl fmt::Display for GeneratorError {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Agent(error) => error.fmt(to),
-            Self::Engine(error) => error.fmt(to),
+            Self::Load(error) => write!(to, "{}", error.what()),
             Self::Interrupted => write!(to, "interrupted"),
             Self::FewClients { clients, generators } => write!(
                 to,
@@ -52,11 +53,31 @@ impl From<AgentError> for GeneratorError {
     }
 }
 
+impl From<LoadError> for GeneratorError {
+    fn from(error: LoadError) -> Self {
+        match error {
+            LoadError::Interrupted => Self::Interrupted,
+            error => Self::Load(error),
+        }
+    }
+}
+
 impl From<EngineError> for GeneratorError {
     fn from(error: EngineError) -> Self {
+        LoadError::from(error).into()
+    }
+}
+
+impl From<GeneratorError> for Failure {
+    fn from(error: GeneratorError) -> Self {
         match error {
-            EngineError::Interrupted => Self::Interrupted,
-            error => Self::Engine(error),
+            GeneratorError::Interrupted => Self::INTERRUPTED,
+            GeneratorError::Agent(error) => error.into(),
+            GeneratorError::Load(error) => error.into(),
+            GeneratorError::FewClients { .. } => Self::bad_input(error.to_string()),
+            GeneratorError::Histogram(_) | GeneratorError::Access(_) => {
+                Self::machine(error.to_string())
+            }
         }
     }
 }

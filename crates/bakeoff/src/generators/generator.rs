@@ -19,6 +19,7 @@ use bakeoff_engine::works::keyed::Reading;
 
 use super::error::GeneratorError;
 use crate::machines::order::{Acknowledged, ReadBack};
+use crate::machines::requests::Requests;
 use crate::systems::{Access, System};
 
 /// Drives a share of loads, and owns the keys of that share for a trial.
@@ -71,6 +72,8 @@ pub(crate) struct StageAsk<'a> {
     /// Where writes go, and reads too unless `reads_to` says otherwise.
     pub(crate) to: Targets<'a>,
     pub(crate) reads_to: Option<&'a [Access]>,
+    /// Requests that are sent in place of what the workload says; they name their servers themselves.
+    pub(crate) requests: Option<&'a Requests>,
     pub(crate) workload: &'a Workload,
     pub(crate) load: &'a Load,
     pub(crate) stage: plan::Stage,

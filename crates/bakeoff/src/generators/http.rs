@@ -1,51 +1,46 @@
-//! Drives a generator's share of a load of requests (`bakeoff load --on`).
+//! Drives a generator's share of requests that no study names (`bakeoff load`).
 //!
-//! Not here: the order (`requests`), the loop (`bakeoff_engine`), giving orders (`drive`).
+//! Not here: the requests (`machines::requests`), those of a study's workload (`systems::http_requests`).
 
-use bakeoff_agent::{AgentRefusal, Line, Workshop};
-use bakeoff_engine::moments::MomentSender;
-use bakeoff_engine::together::Together;
-use bakeoff_engine::{Drive, LoadError, open_files};
-use serde_json::Value;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use super::begin::{Begun, begin_when_told, refusal, told};
-use crate::machines::affinity::Kept;
-use crate::machines::order::{HttpTold, StageTold};
-use crate::machines::requests::{AnswersTold, HttpOrder};
+use bakeoff_core::measurement::Measurement;
+use bakeoff_core::study::Stop;
+use bakeoff_engine::together::{StartGate, Together};
+use bakeoff_engine::{Connections, Drive, Live, LoadError, open_files};
 
-fn refused(error: LoadError) -> AgentRefusal {
-    refusal(&error, matches!(error, LoadError::Interrupted))
-}
+use crate::machines::requests::Requests;
 
-/// Drives this machine's share.
+/// Drives the share that `drive` names, from the moment that `gate` returns.
 pub(super) fn drive(
-    order: HttpOrder,
-    workshop: &Workshop,
-    line: &Line,
-) -> Result<Value, AgentRefusal> {
-    let drive = Drive { moments: workshop.moments().map(MomentSender::new), ..order.drive() };
-    let plan = order.plan();
-    let clients = drive.share.count(drive.clients.into()) as u32;
-    let connections = plan.connections(clients, drive.arrivals.is_some());
-    open_files::raise_for(connections).map_err(refused)?;
-    let ready = plan.ready(!order.one_each).map_err(refused)?;
-    let (driven, begun) = begin_when_told(line, workshop, |gate, stop, progress| {
-        let together = Together::gated(1, gate);
-        ready.drive_together(&drive, Some(&together), stop, progress)
-    });
-    let driven = driven.map_err(refused)?;
-    let Begun { asked, began } = begun;
-    let answers = AnswersTold {
-        statuses: driven.answers.statuses,
-        bytes_received: driven.answers.bytes_received,
-        body_bytes: driven.answers.body_bytes,
+    requests: &Requests,
+    drive: Drive,
+    gate: StartGate,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(&Live),
+) -> Result<Measurement, LoadError> {
+    let Requests { plan, ready, spin, ramp, seconds } = requests;
+    let (share, keep_alive) = (drive.share, drive.connections == Connections::Kept);
+    let is_open = drive.arrivals.is_some();
+    // An open load's requests are dealt by the schedule; those of a closed one that ends by a count are counted.
+    let own_operations = match drive.stop {
+        Stop::Operations(count) if !is_open => Some(share.count(count)),
+        _ => None,
     };
-    let stage = StageTold {
-        measurement: driven.measurement,
-        next_ticket: 0,
-        asked,
-        began,
-        kept: Kept::default(),
+    let drive = Drive {
+        own_operations,
+        arrivals: drive.arrivals.map(|(rate, spacing)| (ramp.clone().unwrap_or(rate), spacing)),
+        spin: *spin,
+        seconds: *seconds,
+        ..drive
     };
-    told(&HttpTold { stage, answers })
+    let clients = share.count(drive.clients.into()) as u32;
+    open_files::raise_for(plan.connections(clients, is_open))?;
+    let ready = match ready {
+        Some(ready) => Arc::clone(ready),
+        None => Arc::new(plan.clone().ready(keep_alive)?),
+    };
+    let together = Together::gated(1, gate);
+    Ok(ready.drive_together(&drive, Some(&together), stop, progress)?.measurement)
 }

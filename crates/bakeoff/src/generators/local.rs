@@ -22,6 +22,7 @@ use bakeoff_engine::{Connections, Drive, EngineError, Live, Seconds};
 
 use super::error::GeneratorError;
 use super::generator::{Control, Driven, Fill, Generator, ReadBackAsk, StageAsk, Start, Told};
+use super::http;
 use super::split_load::{self, SplitLoad};
 use crate::machines::order::{Acknowledged, NEWEST, ReadBack};
 use crate::systems::KvLoad;
@@ -90,7 +91,7 @@ impl LocalGenerator {
         gate: StartGate,
         stop: &AtomicBool,
         progress: &mut dyn FnMut(&Live),
-    ) -> Result<(Measurement, u64), EngineError> {
+    ) -> Result<(Measurement, u64), GeneratorError> {
         let (system, threads) = (of.to.system, of.to.threads);
         let (seed, share) = (of.seed, self.share());
         let drawn = mix64(seed ^ mix64(of.first_ticket));
@@ -111,9 +112,13 @@ impl LocalGenerator {
             own_operations,
             ..drive_of(of.load, &of.stage)
         };
+        if let Some(requests) = of.requests {
+            let measurement = http::drive(requests, drive, gate, stop, progress)?;
+            return Ok((measurement, of.first_ticket));
+        }
         let (keyed, reading) = (&self.keyed, of.reading);
         let Some(reads) = of.reads_to else {
-            return system.drive(KvLoad {
+            return Ok(system.drive(KvLoad {
                 nodes: of.to.nodes,
                 keyed,
                 source: &mut |_| Source::mix(of.workload, seed, drawn),
@@ -122,12 +127,12 @@ impl LocalGenerator {
                 together: Some(&Together::gated(1, gate)),
                 interrupted: stop,
                 progress,
-            });
+            })?);
         };
         let halves = read_write_split::halves(of.workload, &of.stage, of.arrivals, threads);
         let halves = halves.expect("only what writes and reads is driven apart");
         let split = SplitLoad { system, keyed, reading, drive: &drive, seed, interrupted: stop };
-        split_load::drive(&split, &halves, [of.to.nodes, reads], gate, progress)
+        Ok(split_load::drive(&split, &halves, [of.to.nodes, reads], gate, progress)?)
     }
 
     /// Counts its keys with acknowledged writes.

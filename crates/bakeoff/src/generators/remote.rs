@@ -18,10 +18,8 @@ use super::generator::{
     Control, Driven, Fill, Generator, ReadBackAsk, StageAsk, Start, Targets, Told,
 };
 use crate::machines::Machine;
-use crate::machines::order::{
-    Acknowledged, HttpTold, KeysOrder, Order, ReadBack, StageOrder, StageTold, To,
-};
-use crate::machines::requests::{AnswersTold, HttpOrder};
+use crate::machines::order::{Acknowledged, KeysOrder, Order, ReadBack, StageOrder, StageTold, To};
+use crate::machines::requests::RequestsOrder;
 use crate::systems::Access;
 use crate::systems::carried::CarriedAccess;
 
@@ -36,12 +34,6 @@ const STOPS_WITHIN: Duration = Duration::from_secs(60);
 pub(crate) struct RemoteGenerator<'a> {
     agent: &'a Agent,
     share: LoadShare,
-}
-
-/// A load of requests as one generator drove it.
-pub(crate) struct HttpDriven {
-    pub(crate) driven: Driven,
-    pub(crate) answers: AnswersTold,
 }
 
 /// An answer as it came, and how its machine's clock stands to ours.
@@ -63,24 +55,6 @@ impl<'a> RemoteGenerator<'a> {
     pub(crate) fn begin(&self, keys: &KeysOrder) -> Result<(), GeneratorError> {
         let keys = KeysOrder { share: self.share, ..keys.clone() };
         Ok(crate::machines::order::duty(self.agent, &Order::Keys(Box::new(keys)))?)
-    }
-
-    /// Drives its share of a load of requests, from the moment that `start` sets.
-    pub(crate) fn http(
-        &self,
-        order: &HttpOrder,
-        start: &Start,
-        control: Control<'_>,
-    ) -> Told<HttpDriven> {
-        let share = self.share;
-        let clients = order.clients;
-        let order = Order::Http(Box::new(order.of_share(share)));
-        let heard = self.give(&order, Some(start), control)?;
-        Ok(Box::new(move || {
-            let told: HttpTold = heard.exchange.read_answer(&heard.body)?;
-            let driven = driven(told.stage, heard.offset, share.count(clients.into()) as u32);
-            Ok(HttpDriven { driven, answers: told.answers })
-        }))
     }
 
     /// Returns where clients connect to, as the agent is asked.
@@ -169,6 +143,7 @@ impl Generator for RemoteGenerator<'_> {
             reading: of.reading,
             to: self.to(&of.to, of.to.nodes)?,
             reads_to: of.reads_to.map(|nodes| self.to(&of.to, nodes)).transpose()?,
+            requests: of.requests.map(RequestsOrder::new).transpose()?,
         };
         let heard = self.give(&Order::Stage(Box::new(order)), Some(start), control)?;
         let clients = self.share.count(of.stage.clients.into()) as u32;

@@ -9,23 +9,24 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use bakeoff_agent::{AgentRefusal, Duties, Line, Workshop};
+use bakeoff_engine::Live;
 use bakeoff_engine::moments::MomentSender;
 use bakeoff_engine::open_files;
 use bakeoff_engine::works::keyed::{Keyed, StalenessTracking};
-use bakeoff_engine::{EngineError, Live};
 use bakeoff_host::page_cache;
 use bakeoff_install::VersionRequest;
 use serde_json::Value;
 
 use super::begin::{Begun, begin_when_told, hearing, tell_of_second, told, until_stopped};
+use super::error::GeneratorError;
 use super::generator::{Fill, ReadBackAsk, StageAsk, Targets};
-use super::http;
 use super::local::LocalGenerator;
 use crate::environment;
 use crate::machines::affinity::{Affinity, Kept};
 use crate::machines::describe;
 use crate::machines::kubernetes::keeper::Keeper;
 use crate::machines::order::{Order, StageOrder, StageTold, To};
+use crate::machines::requests::RequestsOrder;
 use crate::messages;
 use crate::systems::{self, Access, System};
 
@@ -37,9 +38,12 @@ pub(crate) struct Generator {
     keeper: Mutex<Option<Keeper>>,
 }
 
-fn refused(error: EngineError) -> AgentRefusal {
-    let interrupted = matches!(error, EngineError::Interrupted);
-    AgentRefusal { interrupted, ..AgentRefusal::new(error) }
+fn refused(error: impl Into<GeneratorError>) -> AgentRefusal {
+    let error = error.into();
+    AgentRefusal {
+        interrupted: matches!(error, GeneratorError::Interrupted),
+        ..AgentRefusal::new(error)
+    }
 }
 
 impl Duties for Generator {
@@ -76,7 +80,6 @@ impl Duties for Generator {
             Order::ReadBack { to, keys_max, seed } => {
                 read_back(&self.keys()?, to, keys_max, seed, line)
             }
-            Order::Http(order) => http::drive(*order, workshop, line),
             Order::ReleaseFiles { folders } => {
                 folders.iter().for_each(|folder| page_cache::release(folder));
                 Ok(Value::Null)
@@ -176,9 +179,11 @@ fn stage(
     let (system, nodes) = reached(order.to.clone())?;
     let reads = order.reads_to.clone().map(reached).transpose()?.map(|(_, nodes)| nodes);
     remember_requests(system, &nodes, keys)?;
+    let requests = order.requests.as_ref().map(RequestsOrder::requests);
     let ask = StageAsk {
         to: Targets { system, nodes: &nodes, resumed: true, threads: order.to.threads },
         reads_to: reads.as_deref(),
+        requests: requests.as_ref(),
         workload: &order.workload,
         load: &order.load,
         stage: order.stage(),

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::affinity::Kept;
 use super::baseline::BaselineOrder;
-use super::requests::{AnswersTold, HttpOrder};
+use super::requests::RequestsOrder;
 use crate::systems::carried::CarriedAccess;
 
 /// An order for a generator.
@@ -45,8 +45,6 @@ pub(crate) enum Order {
     Acknowledged,
     /// Reads back its acknowledged keys: the most recent ones and a seeded sample if they are more than `keys_max`.
     ReadBack { to: To, keys_max: u64, seed: u64 },
-    /// Drives its share of a load of requests, from the moment that it will be told.
-    Http(Box<HttpOrder>),
     /// Releases what is cached of the files in these folders.
     ReleaseFiles { folders: Vec<PathBuf> },
     /// Reads the limits of the container that it is in.
@@ -165,6 +163,8 @@ pub(crate) struct StageOrder {
     pub(crate) to: To,
     /// Where reads go, where that is elsewhere.
     pub(crate) reads_to: Option<To>,
+    /// Requests in place of what the workload says.
+    pub(crate) requests: Option<RequestsOrder>,
 }
 
 impl StageOrder {
@@ -183,13 +183,6 @@ pub(crate) struct StageTold {
     pub(crate) began: u64,
     /// Result of keeping it off the CPUs of servers that are pinned on its machine.
     pub(crate) kept: Kept,
-}
-
-/// The measurement of one generator, and the answers that it got.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct HttpTold {
-    pub(crate) stage: StageTold,
-    pub(crate) answers: AnswersTold,
 }
 
 /// The size of a generator's ledger.

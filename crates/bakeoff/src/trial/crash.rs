@@ -72,6 +72,7 @@ impl Writes<'_> {
                 threads: self.threads,
             },
             reads_to: None,
+            requests: None,
             workload: of.workload,
             load: &load,
             stage: of.stage,

@@ -24,6 +24,7 @@ use crate::cluster::contenders::Contender;
 use crate::event::{Event, Reporter};
 use crate::generators::all::{Generators, Meanwhile, StageDriven};
 use crate::generators::generator::{Fill, StageAsk, Targets};
+use crate::machines::requests::Requests;
 use crate::systems::declaration::Lists;
 
 /// A ZooKeeper takes 60 connections of one address unless it is told otherwise, those that just ended among them.
@@ -35,8 +36,17 @@ const DUE_MIN: f64 = 10.0;
 /// Where all stages of a load go, and by whom they are driven.
 #[derive(Clone, Copy)]
 pub(super) struct Driven<'a> {
-    pub(super) nodes: &'a Routes,
+    pub(super) to: Towards<'a>,
     pub(super) generators: &'a Generators<'a>,
+}
+
+/// Where the operations of a load go.
+#[derive(Clone, Copy)]
+pub(super) enum Towards<'a> {
+    /// To nodes of a system.
+    Nodes(&'a Routes),
+    /// To the servers that the requests name.
+    Requests(&'a Requests),
 }
 
 /// Returns whether no other stage can follow.
@@ -63,8 +73,17 @@ fn lists_are_complete(lists: Lists, workload: &Workload) -> bool {
 }
 
 impl TrialRunner<'_, '_> {
+    /// Drives the load: its stages, or the tries of a search. They are in the record as far as they came.
+    pub(super) fn drive(&mut self, driven: &Driven<'_>) -> Result<(), Ended> {
+        match &self.of.load.find {
+            None => self.record.stages = self.stages(driven)?,
+            Some(find) => self.record.found = self.search(driven, find)?,
+        }
+        Ok(())
+    }
+
     /// Drives the load, stage by stage, on the same cluster.
-    pub(super) fn stages(&mut self, driven: &Driven<'_>) -> Result<Vec<StageRecord>, Ended> {
+    fn stages(&mut self, driven: &Driven<'_>) -> Result<Vec<StageRecord>, Ended> {
         let Combination { trial, load, .. } = self.of;
         let mut first_ticket = 0;
         let mut stages = Vec::new();
@@ -82,11 +101,7 @@ impl TrialRunner<'_, '_> {
 
     /// Looks for the highest rate that keeps an objective, one after the other on the same cluster. Each
     /// try is in the record as it ends; yields what they came to, unless they were broken off.
-    pub(super) fn search(
-        &mut self,
-        driven: &Driven<'_>,
-        find: &Find,
-    ) -> Result<Option<Found>, Ended> {
+    fn search(&mut self, driven: &Driven<'_>, find: &Find) -> Result<Option<Found>, Ended> {
         let Combination { trial, load, .. } = self.of;
         let objective = find.conditions().map_err(Ended::failed)?;
         let (Some(first), Stop::After(time)) = (load.arrivals.rate(), load.stop) else {
@@ -148,11 +163,17 @@ impl TrialRunner<'_, '_> {
         first_ticket: u64,
     ) -> Result<(StageRecord, u64), Ended> {
         let Combination { contender, trial, workload, load } = self.of;
-        let Driven { nodes, generators } = *driven;
+        let Driven { to, generators } = *driven;
         let clients = stage.clients;
         let began = self.sampling.seconds();
         let moments = self.sampling.moments();
-        let (writes, reads) = nodes.writes_and_reads();
+        let (writes, reads, requests) = match to {
+            Towards::Nodes(nodes) => {
+                let (writes, reads) = nodes.writes_and_reads();
+                (writes, reads, None)
+            }
+            Towards::Requests(requests) => (&[][..], None, Some(requests)),
+        };
         let ask = StageAsk {
             to: Targets {
                 system: contender.system,
@@ -161,6 +182,7 @@ impl TrialRunner<'_, '_> {
                 threads: self.context.threads,
             },
             reads_to: reads,
+            requests,
             workload,
             load,
             stage: *stage,
@@ -185,7 +207,9 @@ impl TrialRunner<'_, '_> {
             },
         )?;
         let StageDriven { mut measurement, next_ticket, parts } = driven;
-        nodes.name(&mut measurement.staleness);
+        if let Towards::Nodes(nodes) = to {
+            nodes.name(&mut measurement.staleness);
+        }
         let measured_from = self.sampling.measured_from(&moments);
         if self.context.machines.is_some() {
             self.parts.push(parts);

@@ -7,6 +7,7 @@ pub(crate) mod cleanup;
 pub(crate) mod connections;
 pub(crate) mod crash;
 pub(crate) mod durability;
+mod ended;
 pub(crate) mod load;
 pub(crate) mod neighbours;
 pub(crate) mod rights;
@@ -15,13 +16,11 @@ pub(crate) mod sampling;
 pub(crate) mod verdicts;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bakeoff_agent::AgentError;
 use bakeoff_clock::wall::utc_now;
 use bakeoff_core::check::{Audit, CheckName, Verdict};
 use bakeoff_core::observed::PhaseName;
@@ -34,23 +33,25 @@ use bakeoff_host::ports::Allocator;
 use bakeoff_host::{Process, logs};
 
 use self::audit::Auditor;
-use self::load::{Driven, fill};
+use self::ended::Ended;
+use self::load::{Driven, Towards, fill};
 use self::routes::Routes;
 use self::sampling::{Judged, Sampling};
 use self::verdicts::{
     apart_check, configuration_check, limits_check, servers_check, together_check,
 };
 use crate::cluster::contenders::Contender;
-use crate::cluster::{self, NoTargets, Ready, Starting};
+use crate::cluster::{self, Ready, Starting};
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
 use crate::generators::all::Generators;
 use crate::generators::error::GeneratorError;
 use crate::machines::affinity::{Affinity, Kept};
 use crate::machines::order::KeysOrder;
+use crate::machines::requests::Requests;
 use crate::machines::seating::Seating;
 use crate::machines::{self, Machines, NodesOf};
-use crate::systems::{Access, SystemError};
+use crate::systems::Access;
 
 /// The context of all trials of a run.
 pub(crate) struct TrialContext<'a> {
@@ -121,6 +122,28 @@ pub(crate) fn run(
     runner.conclude(ended)
 }
 
+/// Runs one trial of servers that run already with requests that no study can name. Returns why it ended early, too.
+pub(crate) fn run_requests(
+    context: &mut TrialContext<'_>,
+    contender: &Contender<'_>,
+    trial: &Trial,
+    requests: &Requests,
+    reporter: &mut dyn Reporter,
+) -> (TrialRecord, Option<Failure>) {
+    let mut runner = TrialRunner::begin(context, contender, trial, reporter);
+    let mut ended = runner.requests(requests);
+    let failure = match &mut ended {
+        Err(Ended::Failed(failed)) => failed.failure.take().map(|failure| *failure),
+        Ok(()) | Err(Ended::Interrupted) => None,
+    };
+    let mut record = runner.conclude(ended);
+    if requests.ramp.is_some() {
+        // It is meant to change.
+        record.checks.retain(|check| check.name != CheckName::Stationary);
+    }
+    (record, failure)
+}
+
 /// Returns the record of a trial that has not measured anything yet.
 pub(crate) fn begun(trial: &Trial, started: String) -> TrialRecord {
     TrialRecord {
@@ -148,78 +171,6 @@ pub(crate) fn begun(trial: &Trial, started: String) -> TrialRecord {
         baseline_appends: Vec::new(),
         durability: None,
         machines: Vec::new(),
-    }
-}
-
-/// The early end of a trial.
-enum Ended {
-    Interrupted,
-    Failed(Failed),
-}
-
-/// A failure: a line for the record, and the whole message for the user.
-struct Failed {
-    headline: String,
-    text: String,
-}
-
-impl Ended {
-    /// Returns the end by an error, whose first line goes into the record.
-    fn failed(error: impl fmt::Display) -> Self {
-        let text = error.to_string();
-        let headline = text.lines().next().unwrap_or_default().to_owned();
-        Self::Failed(Failed { headline, text })
-    }
-
-    /// Puts what happened before in front.
-    fn after(self, before: Option<String>) -> Self {
-        match (self, before) {
-            (Self::Failed(Failed { text, .. }), Some(before)) => {
-                Self::failed(format!("{before}\n{text}"))
-            }
-            (ended, _) => ended,
-        }
-    }
-}
-
-impl From<SystemError> for Ended {
-    fn from(error: SystemError) -> Self {
-        Self::failed(error)
-    }
-}
-
-impl From<NoTargets> for Ended {
-    fn from(why: NoTargets) -> Self {
-        Self::failed(why)
-    }
-}
-
-impl From<Failure> for Ended {
-    fn from(failure: Failure) -> Self {
-        match failure.is_interruption() {
-            true => Self::Interrupted,
-            false => {
-                Self::Failed(Failed { headline: failure.headline(), text: failure.to_string() })
-            }
-        }
-    }
-}
-
-impl From<AgentError> for Ended {
-    fn from(error: AgentError) -> Self {
-        match error.is_interruption() {
-            true => Self::Interrupted,
-            false => Self::failed(error),
-        }
-    }
-}
-
-impl From<GeneratorError> for Ended {
-    fn from(error: GeneratorError) -> Self {
-        match error {
-            GeneratorError::Interrupted => Self::Interrupted,
-            error => Self::failed(error),
-        }
     }
 }
 
@@ -260,8 +211,10 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let name =
             format!("{:02}-{}-{}-{}", trial.number + 1, trial.system, trial.workload, trial.load);
         let own = context.run_dir.join("trials").join(name);
-        // What is there is of the same trial, broken off before the run was resumed.
-        std::fs::remove_dir_all(&own).ok();
+        if contender.asked.is_started() {
+            // What is there is of the same trial, broken off before the run was resumed.
+            std::fs::remove_dir_all(&own).ok();
+        }
         let home = context.home(trial, &own);
         let record = begun(trial, utc_now());
         let sampling = Sampling::begin(context.run_dir, context.study.sample_every);
@@ -467,11 +420,8 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let is_local = self.context.machines.is_none();
         let affinity = is_local.then(|| self.set_affinity(&cluster)).flatten();
         self.sampling.load_begins(&cluster.processes().collect::<Vec<_>>());
-        let driven = Driven { nodes: &nodes, generators };
-        let ended = match &load.find {
-            None => self.stages(&driven).map(|stages| self.record.stages = stages),
-            Some(find) => self.search(&driven, find).map(|found| self.record.found = found),
-        };
+        let driven = Driven { to: Towards::Nodes(&nodes), generators };
+        let ended = self.drive(&driven);
         self.sampling.load_ends();
         drop(affinity);
         ended?;
@@ -484,7 +434,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             return Err(Ended::Interrupted);
         }
 
-        let cluster = self.audit(cluster, &driven)?;
+        let cluster = self.audit(cluster, &nodes, generators)?;
         if self.context.study.clusters == Clusters::Kept && contender.asked.is_started() {
             self.context.kept.insert(trial.system.clone(), cluster);
         } else {
@@ -492,6 +442,33 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             cluster.stop();
         }
         Ok(())
+    }
+
+    /// Loads servers that run already with requests that name them, and asks the servers nothing else.
+    fn requests(&mut self, requests: &Requests) -> Result<(), Ended> {
+        if let Some(machines) = self.context.machines {
+            self.sampling.watch_machines(machines)?;
+        }
+        let Combination { contender, trial, workload, .. } = self.of;
+        self.record.kept = true;
+        self.record.targets = contender.record.source.iter().cloned().collect();
+        let staleness = StalenessTracking::NotMeasured;
+        let keyed = Arc::new(Keyed::new(workload, trial.seed, staleness));
+        let keys = KeysOrder {
+            workload: workload.clone(),
+            seed: trial.seed,
+            staleness: false,
+            share: LoadShare::WHOLE,
+        };
+        let generators = &self.context.generators(&keyed, keys)?;
+        self.sampling.load_begins(&[]);
+        let ended = self.drive(&Driven { to: Towards::Requests(requests), generators });
+        self.sampling.load_ends();
+        ended?;
+        match self.context.interrupted.load(Ordering::Relaxed) {
+            true => Err(Ended::Interrupted),
+            false => Ok(()),
+        }
     }
 
     /// Leaves pinned nodes their CPUs as far as the generator can.
@@ -505,9 +482,13 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
     }
 
     /// Reads back what was acknowledged; kills all nodes at once, restarts them, reads again.
-    fn audit(&mut self, cluster: Ready, driven: &Driven<'_>) -> Result<Ready, Ended> {
+    fn audit(
+        &mut self,
+        cluster: Ready,
+        nodes: &Routes,
+        generators: &Generators<'_>,
+    ) -> Result<Ready, Ended> {
         let Combination { contender, trial, workload, load } = self.of;
-        let Driven { nodes, generators } = *driven;
         if !workload.writes() {
             return Ok(cluster);
         }

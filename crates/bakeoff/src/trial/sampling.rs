@@ -139,16 +139,6 @@ impl<'a> Sampling<'a> {
         }
     }
 
-    /// Returns on which machines the hypervisor gave CPU time to others, from a moment of the trial until now.
-    ///
-    /// # Errors
-    /// When a machine is lost.
-    pub(crate) fn stolen_since(&self, from: f64) -> Result<Vec<String>, AgentError> {
-        let window = (from, self.seconds());
-        let stolen = |seen: &MachineSeen<'_>| seen.steal(window).into_failure();
-        Ok(self.so_far()?.iter().filter_map(stolen).collect())
-    }
-
     /// Ends it.
     pub(crate) fn end(self) -> Sampled {
         let mut metrics = self.metrics.map(MetricsSampler::stop).unwrap_or_default();

@@ -31,7 +31,7 @@ pub(super) fn limits_check(cluster: &Ready) -> Option<Check> {
 }
 
 /// Tells whether the generators of each stage that has figures began at one moment; `None` where one drove the load.
-pub(crate) fn together_check(parts: &[Vec<GeneratorPart>], record: &TrialRecord) -> Option<Check> {
+pub(super) fn together_check(parts: &[Vec<GeneratorPart>], record: &TrialRecord) -> Option<Check> {
     let parts = parts.iter().skip(record.figured_places().start);
     let judged = parts.zip(record.figured()).filter_map(|(parts, stage)| {
         check::machine::generators_together(parts.iter(), stage.measurement.window)

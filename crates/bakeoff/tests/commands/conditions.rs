@@ -107,7 +107,7 @@ fn github_is_told_of_conditions_and_obeys_no_text_of_a_server() {
     assert_eq!(errors, "::error title=bakeoff load%3A errors > 1%25::errors is 100 %25");
     let unknown = "::warning title=bakeoff load%3A p99 > 1s::p99 is unknown: there was no success";
     assert_eq!(p99, unknown);
-    has(valid, &["::error title=bakeoff load%3A is valid::most requests failed: "]);
+    has(valid, &["::error title=bakeoff load%3A is valid::errors: "]);
     has(&ran.stderr, &["::error title="]);
     // Without conditions nothing is judged, and the same texts are obeyed no more.
     assert_eq!(obeyed(&github(&[])), [""; 0]);

@@ -138,7 +138,7 @@ fn a_run_of_errors_is_not_valid_and_its_rate_is_nothing() {
     assert_eq!(result["errors"], json!({"status": 100}));
     assert_eq!(result["statuses"], json!({"500": 100}));
     assert_eq!(result["response"]["p50_us"], Value::Null);
-    assert!(text(&result["reasons"][0]).contains("most requests failed: 100 of 100"));
+    assert!(text(&result["reasons"][0]).contains("errors: 100 % of operations failed"));
     let shown = load(&[&canary.url("/kv/key"), "-n", "100", "-c", "2"]).ends_with(1).stdout;
     assert!(shown.contains("\nVerified successes: 0/s (0 of 100"), "{shown}");
 }
@@ -154,7 +154,7 @@ fn server_that_ends_in_the_load_is_not_valid_however_few_its_errors() {
     assert_eq!((code, &result["valid"]), (Some(1), &json!(false)));
     let why = text(&result["reasons"][0]);
     assert!(
-        why.starts_with("nothing succeeded from ") && why.ends_with(" s on, of 5.0 s"),
+        why.starts_with("successes: nothing succeeded from ") && why.ends_with(" s on, of 5.0 s"),
         "{why}"
     );
     assert_eq!(result["gates"][0]["failed"], false, "errors alone would not have told");

@@ -1,9 +1,9 @@
 //! Answers of an HTTP load besides times: statuses, bytes, single results where they are wanted.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use bakeoff_core::measurement::HttpAnswers;
 use bakeoff_wire::http1::Oddities;
 
 use crate::work::OperationTiming;
@@ -11,20 +11,11 @@ use crate::work::OperationTiming;
 /// How often the rate of a thread is sampled: as often as wrk does.
 const RATE_EVERY: Duration = Duration::from_millis(100);
 
-/// Answers of an HTTP load besides times. Warm-up is left out.
+/// Answers of an HTTP load that no measurement has. Warm-up is left out.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Answers {
-    /// How often each status came, of successes and failures alike; redirects that were followed
-    /// are not among them.
-    pub statuses: BTreeMap<u16, u64>,
-    /// Bytes of whole responses, heads included.
-    pub bytes_received: u64,
-    /// Bytes of bodies alone, without their transfer coding.
-    pub body_bytes: u64,
     /// Responses a second of one thread, in each tenth of a second of each thread.
     pub rates: Vec<f64>,
-    /// Deviations from the protocol that were met and read over.
-    pub oddities: Oddities,
     /// Single results, as far as they were asked for, in the order in which each thread saw them.
     pub results: Vec<SingleResult>,
 }
@@ -43,9 +34,18 @@ pub struct SingleResult {
     pub body_bytes: u64,
 }
 
-/// One worker's part of [`Answers`].
+/// All answers of an HTTP load.
+#[derive(Default)]
+pub(super) struct AllAnswers {
+    pub(super) counted: HttpAnswers,
+    /// Deviations from the protocol that were met and read over.
+    pub(super) oddities: Oddities,
+    pub(super) answers: Answers,
+}
+
+/// One worker's part of [`AllAnswers`].
 pub(super) struct Tally {
-    answers: Arc<Mutex<Answers>>,
+    answers: Arc<Mutex<AllAnswers>>,
     start: Option<Instant>,
     measure: Option<Instant>,
     measuring: bool,
@@ -69,7 +69,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn new(capture: u64, answers: Arc<Mutex<Answers>>) -> Self {
+    pub(super) fn new(capture: u64, answers: Arc<Mutex<AllAnswers>>) -> Self {
         Self {
             answers,
             start: None,
@@ -182,12 +182,12 @@ impl Tally {
         let mut all = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         // A stream that was reset has no status and is counted as 0.
         for (status, &count) in (0..).zip(self.statuses.iter()).skip(1).filter(|(_, n)| **n > 0) {
-            *all.statuses.entry(status).or_default() += count;
+            *all.counted.statuses.entry(status).or_default() += count;
         }
-        all.bytes_received += self.bytes_received;
-        all.body_bytes += self.body_bytes;
+        all.counted.bytes += self.bytes_received;
+        all.counted.body_bytes += self.body_bytes;
         all.oddities |= self.oddities;
-        all.rates.append(&mut self.rates);
-        all.results.append(&mut self.results);
+        all.answers.rates.append(&mut self.rates);
+        all.answers.results.append(&mut self.results);
     }
 }

@@ -10,7 +10,7 @@ use bakeoff_core::schedule::LoadShare;
 use bakeoff_wire::ProtocolError;
 
 use super::Protocol;
-use super::answers::{Answers, Tally};
+use super::answers::{AllAnswers, Tally};
 use super::one::{OneConnection, Receiving};
 use super::source::Source;
 use super::streams::Streams;
@@ -96,7 +96,7 @@ impl HttpWork {
         protocol: Protocol,
         drive: &Drive,
         capture: u64,
-        answers: Arc<Mutex<Answers>>,
+        answers: Arc<Mutex<AllAnswers>>,
     ) -> Self {
         Self {
             is_timed: source.timed().is_some(),

@@ -27,6 +27,7 @@ use bakeoff_core::template::Table;
 
 use serde::{Deserialize, Serialize};
 
+use answers::AllAnswers;
 pub use answers::Answers;
 pub use bakeoff_wire::http1::Response;
 pub use bakeoff_wire::http2::Response as StreamResponse;
@@ -317,15 +318,17 @@ fn drive_works(
     peers: &[Peer],
     drive: &Drive,
     together: Option<&Together>,
-    works: &mut dyn FnMut(LoadShare, Arc<Mutex<Answers>>) -> HttpWork,
+    works: &mut dyn FnMut(LoadShare, Arc<Mutex<AllAnswers>>) -> HttpWork,
     interrupted: &AtomicBool,
     progress: &mut dyn FnMut(&Live),
 ) -> Result<(HttpOutcome, u64), EngineError> {
-    let answers = Arc::new(Mutex::new(Answers::default()));
-    let work = |share| works(share, answers.clone());
+    let all = Arc::new(Mutex::new(AllAnswers::default()));
+    let work = |share| works(share, all.clone());
     let driven = crate::drive(peers, drive, together, work, interrupted, progress)?;
     let (mut measurement, next) = driven;
-    let answers = std::mem::take(&mut *answers.lock().unwrap_or_else(PoisonError::into_inner));
-    measurement.oddities = answers.oddities.iter().map(|odd| odd.text().to_owned()).collect();
+    let all = std::mem::take(&mut *all.lock().unwrap_or_else(PoisonError::into_inner));
+    let AllAnswers { counted, oddities, answers } = all;
+    measurement.oddities = oddities.iter().map(|odd| odd.text().to_owned()).collect();
+    measurement.answers = counted;
     Ok((HttpOutcome { measurement, answers }, next))
 }

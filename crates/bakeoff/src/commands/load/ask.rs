@@ -11,7 +11,7 @@ use bakeoff_core::condition::Condition;
 use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::schedule::{RateProfile, Spacing};
 use bakeoff_core::search::least_rate;
-use bakeoff_core::study::{Stop, usual_warmup};
+use bakeoff_core::study::{Operation, Stop, usual_warmup};
 use bakeoff_core::units::{count_text, harmless};
 use bakeoff_engine::tls::{Pem, TlsOptions};
 use bakeoff_engine::works::http::{Detour, Plan, Protocol, Request};
@@ -19,8 +19,9 @@ use bakeoff_engine::{Connections, Drive, Seconds};
 
 use super::requests;
 use super::settings::{Course, RequestShown, Settings};
-use crate::cli::{LoadArgs, Spread};
+use crate::cli::{LoadArgs, Ramp, Spread};
 use crate::failure::Failure;
+use crate::machines::requests::Requests;
 
 /// Clients of a closed load, unless asked otherwise.
 const CLIENTS_CLOSED: u32 = 64;
@@ -42,16 +43,18 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Returns how to drive the load, one step of it; `number` tells steps' seeds apart.
-    pub(super) fn drive(&self, pace: Option<RateProfile>, number: u64) -> Drive {
+    /// Returns the requests as generators are given them.
+    pub(super) fn requests(&self) -> Requests {
+        let Settings { course, drive, .. } = &self.settings;
+        let ramp = match (course, drive.stop) {
+            (&Course::Ramp(Ramp { from, to }), Stop::After(over)) => {
+                Some(RateProfile::Ramp { from, to, over })
+            }
+            _ => None,
+        };
         // A ramp's stretches are put together from their seconds.
-        let is_ramp = matches!(pace, Some(RateProfile::Ramp { .. }));
-        Drive {
-            seconds: if is_ramp { Seconds::Kept } else { Seconds::Told },
-            arrivals: pace.map(|pace| (pace, self.settings.spacing)),
-            seed: self.settings.drive.seed.wrapping_add(number),
-            ..self.settings.drive.clone()
-        }
+        let seconds = if ramp.is_some() { Seconds::Kept } else { Seconds::Told };
+        Requests { plan: self.plan.clone(), ready: None, spin: drive.spin, ramp, seconds }
     }
 }
 
@@ -69,7 +72,7 @@ pub(super) fn read(args: &LoadArgs) -> Result<Asked, Failure> {
         Spread::Poisson => Spacing::Poisson,
     };
     let drive = drive(args, &course)?;
-    let plan = Plan {
+    let mut plan = Plan {
         protocol: if args.connection.http2 { Protocol::Two } else { Protocol::One },
         tls: TlsOptions {
             ca: args.connection.ca.clone().map(Pem::File),
@@ -98,6 +101,10 @@ pub(super) fn read(args: &LoadArgs) -> Result<Asked, Failure> {
         is_random: plan.requests.iter().flat_map(|one| &one.words).any(|words| words.is_random()),
         drive,
     };
+    if let [one] = &mut plan.requests[..] {
+        // It is the operation that the workload has; several keep their own names.
+        one.name = Operation::Request.name().to_owned();
+    }
     let fail_if = conditions("--fail-if", &args.result.fail_if)?;
     check_samples(&settings, &fail_if)?;
     Ok(Asked { plan, settings, fail_if, warnings })
@@ -254,7 +261,6 @@ mod tests {
     use clap::Parser as _;
 
     use super::*;
-    use crate::cli::Ramp;
 
     #[derive(clap::Parser)]
     struct Line {
@@ -293,7 +299,6 @@ mod tests {
             (Course::Closed, 64)
         );
         assert_eq!(plain.settings.drive.stop, Stop::After(Duration::from_secs(10)));
-        assert_eq!(plain.drive(None, 0).arrivals, None);
         let open = asked(&[URL, "--rate", "60/m", "--arrivals", "poisson"]);
         assert_eq!(
             (open.settings.course.clone(), open.settings.drive.clients),
@@ -397,7 +402,8 @@ mod tests {
         assert_eq!((request.method.as_str(), request.body.as_slice()), ("POST", &b"b"[..]));
         let expected = ("Authorization".to_owned(), "Basic YW5uOnB3".to_owned());
         assert_eq!(request.headers, [expected]);
-        assert_eq!(request.name, "POST http://a/?x=1&api_key=***");
+        assert_eq!(asked.settings.requests[0].name, "POST http://a/?x=1&api_key=***");
+        assert_eq!(request.name, "request", "one is the operation of its workload");
     }
 
     #[test]

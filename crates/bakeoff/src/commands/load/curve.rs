@@ -24,13 +24,13 @@ impl SearchResult {
     /// Returns the tries by rate, a confirmation after its first try.
     fn by_rate(&self) -> Vec<&Try> {
         let mut tries: Vec<&Try> = self.tries.iter().collect();
-        tries.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+        tries.sort_by(|a, b| a.tried.rate.total_cmp(&b.tried.rate));
         tries
     }
 
     /// Returns where the curve bends: of the tries whose latency is known.
     fn knee(&self) -> Option<f64> {
-        let points = self.tries.iter().filter_map(|one| Some((one.rate, one.latency?)));
+        let points = self.tries.iter().filter_map(|one| Some((one.tried.rate, one.latency?)));
         knee(&points.collect::<Vec<_>>())
     }
 
@@ -47,7 +47,7 @@ impl SearchResult {
 
     /// Tells that latencies at the highest rate are far below the objective.
     fn far_below(&self, rate: f64) -> Option<String> {
-        let last = self.tries.iter().rev().find(|one| one.rate == rate)?;
+        let last = self.tries.iter().rev().find(|one| one.tried.rate == rate)?;
         let far = far_below(&self.objective, &last.part.measurement)?;
         Some(format!("{far}: {ABRUPT}"))
     }
@@ -56,8 +56,8 @@ impl SearchResult {
     fn answer(&self) -> (bool, Vec<String>) {
         let objective = self.objective_text();
         let Some(found) = self.found else {
-            let kept = self.tries.iter().filter(|one| one.broken_by.is_empty());
-            let best = kept.map(|one| one.rate).reduce(f64::max);
+            let kept = self.tries.iter().filter(|one| one.tried.broken_by.is_empty());
+            let best = kept.map(|one| one.tried.rate).reduce(f64::max);
             let best = best.map_or("none so far".to_owned(), rate_text);
             let what = format!(
                 "ended before the search was over; highest rate that kept {objective}: {best}"
@@ -73,8 +73,8 @@ impl SearchResult {
                     rate_text(rate)
                 )];
                 if let Some(broken) = self.broken_above(rate) {
-                    let why = broken.broken_by.join("; ");
-                    lines.push(format!("{} broke it: {why}", rate_text(broken.rate)));
+                    let why = broken.tried.broken_by.join("; ");
+                    lines.push(format!("{} broke it: {why}", rate_text(broken.tried.rate)));
                 }
                 lines.extend(
                     self.far_below(rate).map(|far| format!("At {}, {far}", rate_text(rate))),
@@ -91,8 +91,8 @@ impl SearchResult {
             Found::NoLimit(rate) => {
                 (true, vec![format!("every rate kept {objective}, up to {}", rate_text(rate))])
             }
-            Found::Nothing(_) if self.tries.iter().all(Try::is_void) => {
-                let why = self.tries.last().map(|one| one.disturbed_by.join("; "));
+            Found::Nothing(_) if self.tries.iter().all(|one| one.tried.void) => {
+                let why = self.tries.last().map(|one| one.tried.disturbed_by.join("; "));
                 let line = "no answer: the generator or the machine was in the way at every rate, so that nothing is \
                             known of the server";
                 (false, [Some(line.to_owned()), why].into_iter().flatten().collect())
@@ -100,7 +100,7 @@ impl SearchResult {
             Found::Nothing(rate) => {
                 let mut lines =
                     vec![format!("no rate keeps {objective}, down to {}", rate_text(rate))];
-                lines.extend(self.tries.last().map(|one| one.broken_by.join("; ")));
+                lines.extend(self.tries.last().map(|one| one.tried.broken_by.join("; ")));
                 (false, lines)
             }
             Found::OutOfTime(rate) => (
@@ -149,6 +149,9 @@ pub(super) fn text(result: &SearchResult, style: Style) -> String {
             _ => page.line(None, line),
         }
     }
+    for reason in &result.reasons {
+        page.alarm(&format!("not valid: {reason}"));
+    }
     page.text
 }
 
@@ -166,7 +169,7 @@ fn table(page: &mut Page, result: &SearchResult) {
         let total = measurement.total();
         let response = total.responses();
         let mut row = vec![
-            rate_text(one.rate),
+            rate_text(one.tried.rate),
             figure(measurement.throughput()),
             count_text(measurement.error_count()),
             response.percentile(0.5).text(),
@@ -175,12 +178,12 @@ fn table(page: &mut Page, result: &SearchResult) {
         if heads.contains(&name) && !["p50", "p99"].contains(&own) {
             row.push(latency(one.latency.map(Duration::from_secs_f64)));
         }
-        let verdict = match one.broken_by.is_empty() {
+        let verdict = match one.tried.broken_by.is_empty() {
             true => "kept",
-            false if one.is_void() => "not valid",
+            false if one.tried.void => "not valid",
             false => "broken",
         };
-        let again = if one.confirming { " again" } else { "" };
+        let again = if one.tried.confirming { " again" } else { "" };
         row.extend([
             Ranked::of_values(&measurement.schedule_lag).percentile(0.99).text(),
             percent(measurement.generator_busiest),
@@ -199,7 +202,7 @@ fn chart(result: &SearchResult) -> Vec<String> {
     let points: Vec<(f64, f64, bool)> = result
         .tries
         .iter()
-        .filter_map(|one| Some((one.rate, one.latency?, one.broken_by.is_empty())))
+        .filter_map(|one| Some((one.tried.rate, one.latency?, one.tried.broken_by.is_empty())))
         .filter(|(_, latency, _)| *latency > 0.0)
         .collect();
     let latencies = points.iter().map(|point| point.1).chain(limit);
@@ -265,6 +268,8 @@ pub(super) fn json(result: &SearchResult) -> Value {
     };
     let (_, sentences) = result.answer();
     object.insert("found".into(), json!({"kind": kind, "rate": rate, "sentences": sentences}));
+    object.insert("valid".into(), result.is_valid().into());
+    object.insert("reasons".into(), result.reasons.clone().into());
     let objective: Vec<String> = result.objective.iter().map(Condition::to_string).collect();
     object.insert("objective".into(), objective.into());
     object.insert(
@@ -273,9 +278,9 @@ pub(super) fn json(result: &SearchResult) -> Value {
     );
     let tries = result.tries.iter().map(|one| {
         let mut object = json::step_json(&one.part, &result.settings);
-        object.insert("confirming".into(), one.confirming.into());
-        object.insert("kept".into(), one.broken_by.is_empty().into());
-        object.insert("broken_by".into(), one.broken_by.clone().into());
+        object.insert("confirming".into(), one.tried.confirming.into());
+        object.insert("kept".into(), one.tried.broken_by.is_empty().into());
+        object.insert("broken_by".into(), one.tried.broken_by.clone().into());
         Value::Object(object)
     });
     object.insert("tries".into(), tries.collect());
@@ -345,7 +350,8 @@ Highest rate that keeps p99 < 20ms: 4,000/s (twice, the second time for longer)
     fn invalid_try_makes_the_answer_a_lower_bound() {
         let mut result = search();
         result.tries[4].part.measurement.generator_busiest = 0.99;
-        result.tries[4].disturbed_by = vec!["the generator's busiest thread".to_owned()];
+        let tried = result.tries[4].tried.clone();
+        result.tries[4].tried = tried.disturbed_by(["the generator's busiest thread".to_owned()]);
         let shown = text(&result, PLAIN);
         assert!(shown.contains("the server may be able to do more: not a valid answer"), "{shown}");
         assert!(!shown.contains("Highest rate"), "{shown}");
@@ -354,7 +360,8 @@ Highest rate that keeps p99 < 20ms: 4,000/s (twice, the second time for longer)
         // Made once more, the try was valid, and that one counts.
         let mut again = result.tries[4].clone();
         again.part.measurement.generator_busiest = 0.2;
-        again.disturbed_by.clear();
+        again.tried.disturbed_by.clear();
+        again.tried.void = false;
         result.tries.push(again);
         assert!(result.is_answer());
     }

@@ -95,7 +95,7 @@ pub(super) fn opening(settings: &Settings) -> Map<String, Value> {
 /// One rate of several, with whether it is valid.
 pub(super) fn step_json(step: &Part, settings: &Settings) -> Map<String, Value> {
     let mut object = part(step, settings, None);
-    let reasons = step.invalid_because();
+    let reasons = step.reasons.clone();
     object.insert("valid".into(), reasons.is_empty().into());
     object.insert("reasons".into(), reasons.into());
     object
@@ -121,8 +121,12 @@ fn part(part: &Part, settings: &Settings, peak_rss_bytes: Option<u64>) -> Map<St
         json!({"address": harmless(&used.address), "name": used.name, "since_seconds": used.since})
     });
     let addresses: Vec<Value> = addresses.collect();
-    let statuses: Map<String, Value> =
-        part.statuses.iter().map(|(status, count)| (status.to_string(), (*count).into())).collect();
+    let statuses: Map<String, Value> = measurement
+        .answers
+        .statuses
+        .iter()
+        .map(|(status, count)| (status.to_string(), (*count).into()))
+        .collect();
     let by_request: Vec<Value> = match settings.requests.as_slice() {
         [_] => Vec::new(),
         several => several.iter().filter_map(|request| of_request(&request.name, part)).collect(),
@@ -147,8 +151,8 @@ fn part(part: &Part, settings: &Settings, peak_rss_bytes: Option<u64>) -> Map<St
         "silences": measurement.silences,
         "stalled_share": measurement.stood_still().unwrap_or(0.0),
         "statuses": statuses,
-        "bytes_received": part.bytes_received,
-        "body_bytes": part.body_bytes,
+        "bytes_received": measurement.answers.bytes,
+        "body_bytes": measurement.answers.body_bytes,
         "response": latencies(&total.responses()),
         "service": latencies(&total.services()),
         "slip": latencies(&Ranked::of_values(&measurement.schedule_lag)),

@@ -1,41 +1,100 @@
-//! Drives what `bakeoff load` was asked, one rate after the other, and records it where that is asked.
+//! Runs the trials of a load, one for each rate, and puts their figures together.
 //!
-//! Not here: what was asked (`ask`), the search for the highest rate (`find`), how it looks (`text`, `json`).
+//! Each is a trial as a study has them: the same driver, samples and checks.
+//!
+//! Not here: what was asked (`ask`), one trial (`crate::trial`), how results look (`text`, `json`, `curve`).
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bakeoff_core::condition::Figures;
+use bakeoff_core::plan::Trial;
 use bakeoff_core::ranked::Percentile;
-use bakeoff_core::schedule::RateProfile;
-use bakeoff_core::study::Stop;
+use bakeoff_core::record::TrialRecord;
+use bakeoff_core::search;
+use bakeoff_core::study::{ERRORS_MAX, Study};
 use bakeoff_core::units::rate_text;
 use bakeoff_engine::{Live, Seconds};
+use bakeoff_host::ports::Allocator;
 
 use super::ask::Asked;
+use super::generator_parts::GeneratorShown;
 use super::recorded::Recorded;
-use super::result::{Began, Gate, LoadResult, Part};
+use super::result::{Gate, LoadResult, Part};
 use super::settings::Course;
-use super::shared::Driver;
+use super::shared::Reached;
 use super::{settings_text, text};
+use crate::cluster::contenders::Contender;
+use crate::environment;
+use crate::event::{Event, Reporter};
 use crate::failure::Failure;
+use crate::machines::Machines;
+use crate::machines::requests::Requests;
+use crate::machines::seating::Seating;
 use crate::messages::Messages;
+use crate::trial::{self, TrialContext};
 
-/// Drives what was asked, one rate after the other.
+/// A load's study, and what its trials run on.
 pub(super) struct Loader<'a> {
     pub(super) asked: &'a Asked,
-    pub(super) driver: &'a Driver,
+    pub(super) study: &'a Study,
+    pub(super) contender: &'a Contender<'a>,
+    pub(super) order: &'a [Trial],
+    pub(super) reached: &'a Reached,
     pub(super) messages: &'a mut Messages,
     pub(super) interrupted: &'a AtomicBool,
-    /// The number of loads that were driven.
-    pub(super) driven: u64,
     /// The run that is left, with `--out`.
-    pub(super) recorded: Option<Recorded<'a>>,
-    /// The reasons for which its trials are not valid.
-    pub(super) not_valid: Vec<String>,
+    pub(super) recorded: Option<Recorded>,
+}
+
+/// A trial that has ended.
+pub(super) struct Ended {
+    pub(super) record: TrialRecord,
+    /// Second by second, as they were reported while the load ran: of each stage.
+    pub(super) seconds: Vec<Vec<Live>>,
+    /// Why it ended early.
+    pub(super) failure: Option<Failure>,
 }
 
 impl Loader<'_> {
-    /// All of a load but a search. A failure after the first step comes with what was measured
+    /// Runs one of the trials, under this name in the progress, and writes it down where a run is left.
+    pub(super) fn trial(&mut self, place: usize, label: &str) -> Result<Ended, Failure> {
+        let machines = self.reached.machines();
+        let mut requests = Requests { ready: self.reached.ready(), ..self.asked.requests() };
+        if self.recorded.is_some() {
+            requests.seconds = Seconds::Kept;
+        }
+        let temporary = std::env::temp_dir();
+        let mut context = TrialContext {
+            study: self.study,
+            threads: self.asked.settings.drive.threads,
+            run_dir: self.recorded.as_ref().map_or(&temporary, |recorded| &recorded.path),
+            ports: Allocator::new(None),
+            seating: Seating::here(),
+            interrupted: self.interrupted,
+            shared_machine: environment::is_machine_shared(),
+            machines,
+            kept: BTreeMap::new(),
+        };
+        let mut listener = Listener { messages: self.messages, label, seconds: Vec::new() };
+        let (record, failure) = trial::run_requests(
+            &mut context,
+            self.contender,
+            &self.order[place],
+            &requests,
+            &mut listener,
+        );
+        let seconds = listener.seconds;
+        self.messages.load_ended();
+        if let Some(recorded) = &mut self.recorded {
+            recorded.push(&record)?;
+        }
+        let lost = machines.and_then(Machines::lost);
+        let failure = failure.or_else(|| lost.map(|lost| lost.clone().into()));
+        Ok(Ended { record, seconds, failure })
+    }
+
+    /// Runs all of a load but a search. A failure after the first step comes with what was measured
     /// before it.
     pub(super) fn course(&mut self) -> Result<(LoadResult, Option<Failure>), Failure> {
         let settings = &self.asked.settings;
@@ -45,7 +104,7 @@ impl Loader<'_> {
             Course::Steps(rates) => {
                 for (number, &rate) in rates.iter().enumerate() {
                     let label = format!("[{}/{}] {}", number + 1, rates.len(), rate_text(rate));
-                    match self.trial(Some(RateProfile::Constant { rate }), Some(rate), &label) {
+                    match self.part(number, Some(rate), &label) {
                         Ok(part) => {
                             self.messages.step(&format!("{label}: {}", text::in_short(&part)));
                             steps.push(part);
@@ -59,113 +118,98 @@ impl Loader<'_> {
                 }
                 let mut whole = steps[0].clone();
                 steps[1..].iter().for_each(|step| whole.append(step));
-                whole.rate = None;
                 whole
             }
-            Course::Ramp(ramp) => {
-                let over = match self.asked.drive(None, 0).stop {
-                    Stop::After(time) => time,
-                    Stop::Operations(_) => unreachable!("a ramp has a time"),
-                };
-                let (from, to) = (ramp.from, ramp.to);
-                let pace = RateProfile::Ramp { from, to, over };
-                self.trial(Some(pace), Some(f64::midpoint(from, to)), &what)?
-            }
-            Course::Rate(rate) => {
-                self.trial(Some(RateProfile::Constant { rate: *rate }), Some(*rate), &what)?
-            }
-            Course::Closed | Course::FindMax { .. } => self.trial(None, None, &what)?,
+            Course::Ramp(ramp) => self.part(0, Some(f64::midpoint(ramp.from, ramp.to)), &what)?,
+            Course::Rate(rate) => self.part(0, Some(*rate), &what)?,
+            Course::Closed | Course::FindMax { .. } => self.part(0, None, &what)?,
         };
         let figures = Figures::from_measurement(&whole.measurement);
         let gates = self.asked.fail_if.iter().map(|one| Gate::check(one, &figures)).collect();
         // Of other machines' memory nothing is known here.
-        let is_here = matches!(self.driver, Driver::Here(_));
-        let peak_rss_bytes = is_here.then(peak_rss_bytes).flatten();
+        let peak_rss_bytes = self.reached.machines().is_none().then(peak_rss_bytes).flatten();
         let result = LoadResult { settings: settings.clone(), whole, steps, gates, peak_rss_bytes };
         Ok((result, failure))
     }
 
-    /// One load at one pace, which is a trial where it is recorded.
-    fn trial(
-        &mut self,
-        pace: Option<RateProfile>,
-        rate: Option<f64>,
-        label: &str,
-    ) -> Result<Part, Failure> {
-        self.recorded.iter_mut().try_for_each(Recorded::trial_begins)?;
-        let part = self.part(pace, rate, label, 1)?;
-        if let Some(recorded) = &mut self.recorded {
-            let interrupted = part.measurement.interrupted;
-            let stages = std::iter::once((&part, None));
-            self.not_valid.extend(recorded.trial_ends(stages, None, interrupted)?);
+    /// Runs a trial of one stage, and returns its figures.
+    fn part(&mut self, place: usize, rate: Option<f64>, label: &str) -> Result<Part, Failure> {
+        let Ended { mut record, seconds, failure } = self.trial(place, label)?;
+        let reasons = record.invalid_because();
+        let part = parts(&mut record, seconds).into_iter().next();
+        match (part, failure) {
+            (Some(part), None) => Ok(Part { rate, reasons, ..part }),
+            (_, failure) => Err(failure.unwrap_or(Failure::INTERRUPTED)),
         }
-        Ok(part)
     }
 
-    /// Ends the run that is left, if one is, and says where it is, and why its trials are not valid as far as
-    /// that was not `told` yet. Returns whether they are.
-    pub(super) fn conclude(&mut self, json: bool, told: &[String]) -> Result<bool, Failure> {
-        let Some(recorded) = self.recorded.take() else { return Ok(true) };
+    /// Ends the run that is left, if one is, and says where it is.
+    pub(super) fn conclude(&mut self, json: bool) -> Result<(), Failure> {
+        let Some(recorded) = self.recorded.take() else { return Ok(()) };
         if let Some((page, run)) = recorded.end(self.interrupted.load(Ordering::Relaxed))?
             && !json
         {
-            let new = self.not_told(told);
-            let mut lines: Vec<String> =
-                new.map(|why| format!("not valid as a trial: {why}")).collect();
-            lines.push(format!("Report: {}\nRun: {}", page.display(), run.display()));
-            self.messages.output(&format!("\n{}", lines.join("\n")));
+            let lines = format!("\nReport: {}\nRun: {}", page.display(), run.display());
+            self.messages.output(&lines);
         }
-        Ok(self.not_valid.is_empty())
+        Ok(())
     }
+}
 
-    /// Returns the reasons for which its trials are not valid, without those that were told.
-    pub(super) fn not_told(&self, told: &[String]) -> impl Iterator<Item = &String> {
-        // The same reason is told after its step by the one, after the check's name by the other.
-        self.not_valid.iter().filter(move |why| {
-            told.iter().all(|told| !why.ends_with(told.rsplit(": ").next().unwrap_or(told)))
-        })
-    }
-
-    /// One load at one pace, for some times what was asked.
-    pub(super) fn part(
-        &mut self,
-        pace: Option<RateProfile>,
-        rate: Option<f64>,
-        label: &str,
-        times: u32,
-    ) -> Result<Part, Failure> {
-        let mut drive = self.asked.drive(pace, self.driven);
-        self.driven += 1;
-        if let Stop::After(time) = &mut drive.stop {
-            *time *= times;
-        }
-        let recording = self.recorded.as_ref().and_then(|recorded| recorded.part_begins());
-        if let Some((moments, _)) = &recording {
-            drive.seconds = Seconds::Kept;
-            drive.moments = Some(moments.clone());
-        }
-        self.messages.load_begins(label);
-        let Self { asked, driver, messages, interrupted, .. } = self;
-        let mut seconds = Vec::new();
-        let driven = driver.drive(asked, &drive, interrupted, &mut |live| {
-            messages.load_goes_on(live);
-            seconds.push(live.clone());
+/// Takes the figures of each stage out of a record.
+pub(super) fn parts(record: &mut TrialRecord, seconds: Vec<Vec<Live>>) -> Vec<Part> {
+    let mut seconds = seconds.into_iter();
+    let stages = std::mem::take(&mut record.stages).into_iter().enumerate();
+    let parts = stages.map(|(place, stage)| {
+        let generators = record.machines.iter().filter_map(|machine| {
+            let (machine, part) = (machine.name.clone(), machine.generated.get(place)?.clone());
+            Some(GeneratorShown { machine, part })
         });
-        self.messages.load_ended();
-        let driven = driven?;
-        let began = match (&self.recorded, &recording) {
-            (Some(recorded), Some((moments, from))) => recorded.began(moments, *from),
-            _ => Began::default(),
-        };
-        // The load's end commonly lies in a second in which nothing is measured any more. An empty second within
-        // the window is none of these: nothing succeeded in it.
-        let whole = driven.measurement.window.as_secs_f64().ceil();
-        let is_behind = |live: &Live| {
-            let is_empty = live.verified + live.errors == 0 && live.p50 == Percentile::Nothing;
-            is_empty && f64::from(live.second) >= whole
-        };
-        while seconds.pop_if(|last| is_behind(last)).is_some() {}
-        Ok(Part { rate, seconds, began, ..driven })
+        let window = stage.measurement.window.as_secs_f64();
+        Part {
+            rate: stage.tried.as_ref().map(|tried| tried.rate),
+            reasons: search::invalid_because(&stage.measurement, ERRORS_MAX),
+            seconds: measured(seconds.next().unwrap_or_default(), window),
+            generators: generators.collect(),
+            measurement: stage.measurement,
+        }
+    });
+    parts.collect()
+}
+
+/// Returns the seconds of a window of so many seconds. The load's end commonly lies in a second in which nothing is
+/// measured any more. An empty second within the window is none of these: nothing succeeded in it.
+fn measured(mut seconds: Vec<Live>, window: f64) -> Vec<Live> {
+    let is_behind = |live: &mut Live| {
+        let is_empty = live.verified + live.errors == 0 && live.p50 == Percentile::Nothing;
+        is_empty && f64::from(live.second) >= window.ceil()
+    };
+    while seconds.pop_if(is_behind).is_some() {}
+    seconds
+}
+
+/// Shows a trial's progress, and keeps its seconds.
+struct Listener<'a> {
+    messages: &'a mut Messages,
+    label: &'a str,
+    seconds: Vec<Vec<Live>>,
+}
+
+impl Reporter for Listener<'_> {
+    fn report(&mut self, event: &Event<'_>) {
+        match event {
+            Event::LoadStarted { .. } => {
+                self.messages.load_begins(self.label);
+                self.seconds.push(Vec::new());
+            }
+            Event::Observed { live, .. } => {
+                self.messages.load_goes_on(live);
+                self.seconds.last_mut().iter_mut().for_each(|stage| stage.push((*live).clone()));
+            }
+            Event::RateTried { .. } => self.messages.report(event),
+            // The command ends with it.
+            _ => {}
+        }
     }
 }
 

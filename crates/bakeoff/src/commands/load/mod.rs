@@ -1,13 +1,10 @@
 //! `bakeoff load`: requests to a URL, closed or open, judged, timed and held against conditions.
 //!
-//! Reads the whole request before connecting to anything (`ask`), then drives each rate in
-//! turn, and the result is a value of which the terminal's text and the JSON are functions
-//! (`result`, `text`, `json`).
+//! Reads the whole request before connecting to anything (`ask`). The load is a study of one system (`study`), with a
+//! trial for each rate (`loader`). Text and JSON are functions of the result (`result`, `text`, `json`), and of a
+//! search's (`find`, `curve`). With `--out` the run is left on disk as well (`recorded`).
 //!
-//! With `--out` it is a run as well: each load is a trial, recorded and judged like one (`recorded`).
-//!
-//! Not here: making requests and judging responses (`bakeoff_engine::works::http`), the search for the highest rate
-//! (`find`).
+//! Not here: one trial (`crate::trial`), making requests and judging responses (`bakeoff_engine::works::http`).
 
 mod ask;
 mod curve;
@@ -24,6 +21,7 @@ mod search_result;
 mod settings;
 mod settings_text;
 mod shared;
+mod study;
 mod targets;
 #[cfg(test)]
 mod testing;
@@ -39,7 +37,6 @@ use loader::Loader;
 use recorded::Recorded;
 use result::Gate;
 use settings::Course;
-use shared::Driver;
 
 use crate::cli::{LoadArgs, ResultArgs};
 use crate::commands::conditions::{self, Conditions};
@@ -73,22 +70,27 @@ fn judged(
         (asked.settings.drive.clients, asked.settings.course != Course::Closed);
     let own = if on.is_some() { 0 } else { asked.plan.connections(clients, is_open) };
     let open_files = bakeoff_engine::open_files::raise_for(own)?;
-    let driver = Driver::new(&asked, on, interrupted)?;
+    let reached = shared::reach(&asked, on, interrupted)?;
     if args.load.threads.is_none() {
-        asked.settings.drive.threads = driver.threads(&asked.settings.drive);
+        asked.settings.drive.threads = reached.threads(&asked.settings.drive);
     }
-    let begin = |out: &PathBuf| Recorded::begin(out, &asked, open_files, driver.machines());
+    let (asked, drive, reached) = (&asked, &asked.settings.drive, &reached);
+    let study = &study::study(asked);
+    let order = &*study::order(study, drive.seed);
+    let contender = &study::contender(study, &asked.settings);
+    let begin = |out: &PathBuf| {
+        let machines = reached.machines();
+        Recorded::begin(out, (study, order), &contender.record, drive, open_files, machines)
+    };
     let recorded = args.result.out.as_ref().map(begin).transpose()?;
     // Without `--json` the result begins with the same words.
     if args.result.json && !messages.is_live() {
         messages.step(&settings_text::asked_text(&asked.settings));
     }
-    let (asked, driver) = (&asked, &driver);
-    let not_valid = Vec::new();
     let mut loader =
-        Loader { asked, driver, messages, interrupted, driven: 0, recorded, not_valid };
-    if let Course::FindMax { first, objective } = &asked.settings.course {
-        return find::run(&mut loader, *first, objective, args.result.json);
+        Loader { asked, study, contender, order, reached, messages, interrupted, recorded };
+    if let Course::FindMax { objective, .. } = &asked.settings.course {
+        return find::run(&mut loader, objective, args.result.json);
     }
     let (result, failure) = loader.course()?;
     loader.messages.finish();
@@ -98,18 +100,14 @@ fn judged(
         text::text(&result, messages::style(), messages::glyphs())
     });
     cases.extend(result.gates.iter().map(Gate::case));
-    let mut reasons = result.reasons();
-    let of_trials: Vec<String> = loader.not_told(&reasons).cloned().collect();
-    reasons.extend(of_trials);
-    cases.push(Case::valid(reasons));
-    let trials_are_valid = loader.conclude(args.result.json, &result.reasons())?;
+    cases.push(Case::valid(result.reasons()));
+    loader.conclude(args.result.json)?;
     if let Some(failure) = failure {
         return Err(failure); // after what was measured until then
     }
     if result.whole.measurement.interrupted || interrupted.load(Ordering::Relaxed) {
         return Ok(ExitCode::from(Failure::INTERRUPTED.exit_code()));
     }
-    let valid = result.reasons().is_empty() && trials_are_valid;
-    let passed = valid && !result.gates.iter().any(Gate::failed);
+    let passed = result.reasons().is_empty() && !result.gates.iter().any(Gate::failed);
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::from(NOT_VALID) })
 }

@@ -2,16 +2,12 @@
 //!
 //! Nothing in it is secret: URLs come masked, headers by name alone.
 //!
-//! Not here: driving (`mod`), how it looks (`text`, `json`, `curve`).
+//! Not here: running its trials (`loader`), how it looks (`text`, `json`, `curve`).
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bakeoff_core::check::machine::generators_together;
 use bakeoff_core::condition::{Condition, ConditionResult, Figures};
 use bakeoff_core::measurement::{ErrorKind, Example, Measurement};
-use bakeoff_core::search;
-use bakeoff_core::study::ERRORS_MAX;
 use bakeoff_core::units::rate_text;
 use bakeoff_engine::Live;
 use bakeoff_report::ci::{Case, CaseOutcome};
@@ -25,25 +21,12 @@ pub(super) struct Part {
     /// The rate of an open load; the mean of a ramp, `None` for several steps.
     pub(super) rate: Option<f64>,
     pub(super) measurement: Measurement,
-    /// Second by second, as they were told while the load ran.
+    /// Second by second, as they were reported while the load ran.
     pub(super) seconds: Vec<Live>,
-    pub(super) statuses: BTreeMap<u16, u64>,
-    /// All that was received, heads too.
-    pub(super) bytes_received: u64,
-    pub(super) body_bytes: u64,
-    /// Its beginning; of interest where it is recorded.
-    pub(super) began: Began,
+    /// The reasons for which its figures are not valid; empty when they are.
+    pub(super) reasons: Vec<String>,
     /// Each generator's part, where several machines shared the load.
     pub(super) generators: Vec<GeneratorShown>,
-}
-
-/// The beginning of a part of a load, in seconds since its trial began.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Began {
-    /// To connect.
-    pub(super) connecting: f64,
-    /// To be measured.
-    pub(super) measured: Option<f64>,
 }
 
 impl Part {
@@ -55,11 +38,6 @@ impl Part {
         self.seconds.extend(
             later.seconds.iter().map(|live| Live { second: live.second + offset, ..live.clone() }),
         );
-        for (status, count) in &later.statuses {
-            *self.statuses.entry(*status).or_default() += count;
-        }
-        self.bytes_received += later.bytes_received;
-        self.body_bytes += later.body_bytes;
         generator_parts::append(&mut self.generators, &later.generators);
     }
 
@@ -97,19 +75,6 @@ impl Part {
         let sent = self.measurement.schedule_lag.count();
         let all = self.requests();
         (all > 0).then(|| all.saturating_sub(sent) as f64 / all as f64)
-    }
-
-    /// Returns why its generators did not begin together; `None` where they did, or where one drove it.
-    pub(super) fn began_apart(&self) -> Option<String> {
-        let parts = self.generators.iter().map(|one| &one.part);
-        generators_together(parts, self.measurement.window)?.into_failure()
-    }
-
-    /// Returns the reasons for which the figures are not valid; empty when they are.
-    pub(super) fn invalid_because(&self) -> Vec<String> {
-        let mut reasons = search::invalid_because(&self.measurement, ERRORS_MAX);
-        reasons.extend(self.began_apart());
-        reasons
     }
 }
 
@@ -168,11 +133,11 @@ impl LoadResult {
     /// Returns the reasons for which it is not valid, each with its step; empty when it is.
     pub(super) fn reasons(&self) -> Vec<String> {
         if self.steps.is_empty() {
-            return self.whole.invalid_because();
+            return self.whole.reasons.clone();
         }
         let of = |part: &Part| {
             let rate = part.rate.map(rate_text).unwrap_or_default();
-            part.invalid_because().into_iter().map(move |why| format!("at {rate}: {why}"))
+            part.reasons.clone().into_iter().map(move |why| format!("at {rate}: {why}"))
         };
         self.steps.iter().flat_map(of).collect()
     }

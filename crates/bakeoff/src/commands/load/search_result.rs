@@ -11,29 +11,10 @@ use super::settings::Settings;
 /// One rate that was tried.
 #[derive(Debug, Clone)]
 pub(super) struct Try {
-    pub(super) rate: f64,
-    /// The winner's second, longer one.
-    pub(super) confirming: bool,
+    pub(super) tried: Tried,
     pub(super) part: Part,
     /// The objective's first latency in seconds; the response's p99 where it names none.
     pub(super) latency: Option<f64>,
-    /// The broken conditions; empty when it kept the objective.
-    pub(super) broken_by: Vec<String>,
-    /// Disturbances of the generator or this machine meanwhile.
-    pub(super) disturbed_by: Vec<String>,
-}
-
-impl Try {
-    /// Returns whether it broke the objective without saying anything of the server: it was not valid.
-    pub(super) fn is_void(&self) -> bool {
-        !self.broken_by.is_empty() && !self.disturbed_by.is_empty()
-    }
-
-    pub(super) fn tried(&self) -> Tried {
-        let Self { rate, confirming, .. } = *self;
-        let (broken_by, disturbed_by) = (self.broken_by.clone(), self.disturbed_by.clone());
-        Tried { rate, confirming, broken_by, void: self.is_void(), disturbed_by }
-    }
 }
 
 /// The result of a search.
@@ -44,22 +25,28 @@ pub(super) struct SearchResult {
     pub(super) tries: Vec<Try>,
     /// `None` when it was interrupted.
     pub(super) found: Option<Found>,
+    /// The reasons for which the search is not valid.
+    pub(super) reasons: Vec<String>,
 }
 
 impl SearchResult {
     /// The lowest rate above another that broke the objective, as it was tried last.
     pub(super) fn broken_above(&self, rate: f64) -> Option<&Try> {
-        let tries: Vec<Tried> = self.tries.iter().map(Try::tried).collect();
-        let bound = Tried::broken_above(tries.iter(), rate)?.rate;
-        self.tries.iter().rev().find(|one| one.rate == bound)
+        let bound = Tried::broken_above(self.tries.iter().map(|one| &one.tried), rate)?.rate;
+        self.tries.iter().rev().find(|one| one.tried.rate == bound)
     }
 
     /// Returns whether the server's highest rate is known, or that it is beyond all that was tried.
     pub(super) fn is_answer(&self) -> bool {
         match self.found {
-            Some(Found::Rate(rate)) => !self.broken_above(rate).is_some_and(Try::is_void),
+            Some(Found::Rate(rate)) => !self.broken_above(rate).is_some_and(|one| one.tried.void),
             Some(Found::NoLimit(_)) => true,
             Some(Found::Nothing(_) | Found::Unsteady(_) | Found::OutOfTime(_)) | None => false,
         }
+    }
+
+    /// Returns whether the answer may be used: it is one, and the trial is valid.
+    pub(super) fn is_valid(&self) -> bool {
+        self.is_answer() && self.reasons.is_empty()
     }
 }

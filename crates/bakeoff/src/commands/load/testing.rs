@@ -5,15 +5,15 @@ use std::time::Duration;
 use bakeoff_core::condition::Figures;
 use bakeoff_core::histogram::Latencies;
 use bakeoff_core::measurement::{
-    ErrorKind, Example, Measurement, OperationFigures, Second, SecondFigures,
+    ErrorKind, Example, HttpAnswers, Measurement, OperationFigures, Second, SecondFigures,
 };
 use bakeoff_core::ranked::Percentile;
 use bakeoff_core::schedule::Spacing;
-use bakeoff_core::search::Found;
-use bakeoff_core::study::Stop;
+use bakeoff_core::search::{self, Found, Tried};
+use bakeoff_core::study::{ERRORS_MAX, Stop};
 use bakeoff_engine::{Drive, Live};
 
-use super::result::{Began, Gate, LoadResult, Part};
+use super::result::{Gate, LoadResult, Part};
 use super::search_result::{SearchResult, Try};
 use super::settings::{Course, RequestShown, Settings};
 
@@ -42,6 +42,11 @@ pub(super) fn part(rate: f64, slowest_ms: u64) -> Part {
         operations: [(NAME.to_owned(), figures)].into(),
         seconds: vec![Second { second: 0, operations }],
         schedule_lag,
+        answers: HttpAnswers {
+            statuses: [(200, count)].into(),
+            bytes: count * 100,
+            body_bytes: count * 6,
+        },
         generator_cpu: Duration::from_micros(count * 10),
         generator_threads: 2,
         generator_busiest: 0.25,
@@ -59,10 +64,7 @@ pub(super) fn part(rate: f64, slowest_ms: u64) -> Part {
             max: Percentile::At(Duration::from_millis(slowest_ms)),
             busy: 0.25,
         }],
-        statuses: [(200, count)].into(),
-        bytes_received: count * 100,
-        body_bytes: count * 6,
-        began: Began::default(),
+        reasons: Vec::new(),
         generators: Vec::new(),
     }
 }
@@ -81,8 +83,14 @@ pub(super) fn with_errors(mut part: Part, count: u64) -> Part {
         node: "127.0.0.1:8080".into(),
         what: "status 500: \u{1b}[31mred".into(),
     });
-    part.statuses = [(200, figures.verified), (500, count)].into();
-    part
+    let statuses = [(200, figures.verified), (500, count)].into();
+    part.measurement.answers.statuses = statuses;
+    judged(part)
+}
+
+/// The same with the reasons that its measurement gives for not being valid.
+pub(super) fn judged(part: Part) -> Part {
+    Part { reasons: search::invalid_because(&part.measurement, ERRORS_MAX), ..part }
 }
 
 pub(super) fn settings() -> Settings {
@@ -129,14 +137,9 @@ pub(super) fn search() -> SearchResult {
     let tried = |rate: f64, slowest_ms: u64, confirming: bool, broken_by: &[&str]| {
         let part = part(rate, slowest_ms);
         let latency = part.measurement.total().responses().percentile(0.99).latency();
-        Try {
-            rate,
-            confirming,
-            part,
-            latency: latency.map(|latency| latency.as_secs_f64()),
-            broken_by: broken_by.iter().map(|&why| why.to_owned()).collect(),
-            disturbed_by: Vec::new(),
-        }
+        let broken_by = broken_by.iter().map(|&why| why.to_owned()).collect();
+        let tried = Tried { rate, confirming, broken_by, void: false, disturbed_by: Vec::new() };
+        Try { tried, part, latency: latency.map(|latency| latency.as_secs_f64()) }
     };
     SearchResult {
         settings: Settings {
@@ -153,5 +156,6 @@ pub(super) fn search() -> SearchResult {
             tried(4000.0, 9, true, &[]),
         ],
         found: Some(Found::Rate(4000.0)),
+        reasons: Vec::new(),
     }
 }

@@ -198,7 +198,8 @@ impl Page {
     }
 
     fn answers(&mut self, part: &Part) {
-        let statuses: Vec<String> = part
+        let answers = &part.measurement.answers;
+        let statuses: Vec<String> = answers
             .statuses
             .iter()
             .map(|(status, count)| format!("{status}: {}", count_text(*count)))
@@ -206,14 +207,14 @@ impl Page {
         let statuses = if statuses.is_empty() { "none".to_owned() } else { statuses.join(", ") };
         self.line(None, &format!("Statuses: {statuses}"));
         let seconds = part.measurement.window.as_secs_f64();
-        let per_second = (part.bytes_received as f64 / seconds.max(1e-9)) as u64;
+        let per_second = (answers.bytes as f64 / seconds.max(1e-9)) as u64;
         self.line(
             None,
             &format!(
                 "Received: {} ({}/s), bodies {}",
-                ByteCount(part.bytes_received),
+                ByteCount(answers.bytes),
                 ByteCount(per_second),
-                ByteCount(part.body_bytes)
+                ByteCount(answers.body_bytes)
             ),
         );
     }
@@ -302,7 +303,7 @@ impl Page {
             row.extend(response_cells(&total.responses()));
             row.push(Ranked::of_values(&measurement.schedule_lag).percentile(0.99).text());
             row.push(percent(measurement.generator_busiest));
-            let valid = step.invalid_because().is_empty();
+            let valid = step.reasons.is_empty();
             row.push(if valid { "" } else { "not valid" }.to_owned());
             rows.push(row);
         }
@@ -401,7 +402,7 @@ fn too_few_text(response: &Ranked<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::super::settings::Course;
-    use super::super::testing::{part, result, with_errors};
+    use super::super::testing::{judged, part, result, with_errors};
     use super::*;
     use crate::cli::Ramp;
 
@@ -503,14 +504,14 @@ No response time from p75 on: 49.0 % failed; those after 503 ms. What failed has
     fn a_generator_without_headroom_is_said_and_makes_a_result_invalid() {
         let mut busy = part(1000.0, 11);
         busy.measurement.generator_busiest = 0.97;
-        let shown = text(&result(busy, &[]), PLAIN);
+        let shown = text(&result(judged(busy), &[]), PLAIN);
         assert!(
             shown.contains("\nnot valid: the generator's busiest thread used 97.0 %"),
             "{shown}"
         );
         let mut late = part(1000.0, 11);
         late.measurement.schedule_lag.record_many(Duration::from_millis(5), 100);
-        let shown = text(&result(late, &[]), PLAIN);
+        let shown = text(&result(judged(late), &[]), PLAIN);
         assert!(
             shown.contains("\nnot valid: the generator could not keep the schedule"),
             "{shown}"
@@ -540,6 +541,7 @@ No response time from p75 on: 49.0 % failed; those after 503 ms. What failed has
         let mut steps = result(part(1000.0, 11), &[]);
         let mut busy = part(2000.0, 21);
         busy.measurement.generator_busiest = 0.97;
+        let busy = judged(busy);
         steps.whole.append(&busy);
         steps.steps = vec![part(1000.0, 11), busy];
         steps.settings.course = Course::Steps(vec![1000.0, 2000.0]);

@@ -1,0 +1,189 @@
+//! Describes a load as a study of one system of kind `http`, with a trial for each rate.
+//!
+//! Nothing in it may be secret: it has no header's value, no body, no password or token of a URL.
+//!
+//! Not here: the requests themselves (`requests`), a run on disk (`recorded`).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bakeoff_core::plan::Trial;
+use bakeoff_core::record::SystemRecord;
+use bakeoff_core::schedule::Spacing;
+use bakeoff_core::study::{
+    Arrivals, Clusters, ERRORS_MAX, Endpoint, Find, HttpRequest, KeyOrder, Keys, Load, Operation,
+    Payload, ReadConsistency, Routing, Servers, Study, System, Targets, Tls, Workload,
+};
+use bakeoff_core::units::rate_text;
+use bakeoff_engine::works::http::Url;
+
+use super::ask::Asked;
+use super::settings::{Course, RequestShown, Settings};
+use super::settings_text::requests_text;
+use crate::cluster::contenders::Contender;
+use crate::systems;
+
+/// The name of the run and its study.
+pub(super) const NAME: &str = "load";
+/// The study's names for what was loaded, and with what.
+const SYSTEM: &str = "service";
+const WORKLOAD: &str = "requests";
+/// Interval between two samples of generators and their machines.
+const SAMPLE_EVERY: Duration = Duration::from_secs(1);
+
+/// Returns the trials of a load, one for each of its rates.
+pub(super) fn order(study: &Study, seed: u64) -> Vec<Trial> {
+    let trials = (0..).zip(&study.loads).map(|(number, load)| Trial {
+        number,
+        round: 0,
+        system: SYSTEM.to_owned(),
+        workload: WORKLOAD.to_owned(),
+        load: load.name.clone(),
+        seed: seed.wrapping_add(u64::from(number)),
+    });
+    trials.collect()
+}
+
+/// Returns the servers that are loaded, as a contender of the study.
+pub(super) fn contender<'a>(study: &'a Study, settings: &Settings) -> Contender<'a> {
+    let asked = &study.systems[0];
+    let system = systems::by_kind(&asked.kind).expect("it is in the registry");
+    let endpoint = |one: &Endpoint| format!("{}:{}", one.host, one.port);
+    let endpoints: Vec<String> = match &settings.unix_socket {
+        Some(path) => vec![format!("unix:{path}")],
+        None => asked.endpoints().iter().map(endpoint).collect(),
+    };
+    let record = SystemRecord {
+        name: asked.name.clone(),
+        kind: asked.kind.clone(),
+        already_running: true,
+        source: Some(endpoints.join(", ")),
+        tls_version: (asked.endpoints().iter().any(|one| one.tls))
+            .then(|| asked.tls_text("TLS".to_owned())),
+        nodes: asked.nodes,
+        guarantees: system.guarantees(asked),
+        ..SystemRecord::default()
+    };
+    Contender { asked, found: asked.clone(), system, components: Vec::new(), record }
+}
+
+/// Describes the load as a study.
+pub(super) fn study(asked: &Asked) -> Study {
+    let settings = &asked.settings;
+    let title = requests_text(settings);
+    let several = settings.requests.len() > 1;
+    let all: Vec<&str> = settings.requests.iter().map(|request| &*request.name).collect();
+    let loads = loads(asked);
+    let names = loads.iter().map(|load| load.name.clone()).collect();
+    let mut endpoints: Vec<Endpoint> = Vec::new();
+    for request in &asked.plan.requests {
+        let Url { tls, host, port, .. } = &request.url;
+        let endpoint = Endpoint { tls: *tls, host: host.clone(), port: *port };
+        if !endpoints.contains(&endpoint) {
+            endpoints.push(endpoint);
+        }
+    }
+    let is_encrypted = endpoints.iter().any(|endpoint| endpoint.tls);
+    Study {
+        name: NAME.to_owned(),
+        title,
+        description: several.then(|| format!("Requests: {}.", all.join(", "))),
+        systems: vec![System {
+            name: SYSTEM.to_owned(),
+            kind: "http".to_owned(),
+            version: None,
+            program: None,
+            nodes: endpoints.len() as u32,
+            options: BTreeMap::new(),
+            limits: None,
+            servers: Servers::Running(endpoints),
+            metrics: Vec::new(),
+            tls: (settings.insecure && is_encrypted)
+                .then(|| Tls { insecure: true, ..Tls::default() }),
+            credentials: None,
+            parts: BTreeMap::new(),
+            process: None,
+        }],
+        workloads: vec![Workload {
+            name: WORKLOAD.to_owned(),
+            mix: [(Operation::Request, 1)].into(),
+            keys: Keys { count: 1, size: 64, order: KeyOrder::Same, per_directory: 0 },
+            payload: Payload::Request(match &settings.requests[..] {
+                [one] => request(one, settings),
+                _ => of_all(settings),
+            }),
+            with: BTreeMap::new(),
+            reads: ReadConsistency::Linearizable,
+            fill: false,
+            loads: names,
+            systems: Vec::new(),
+        }],
+        loads,
+        trials: 1,
+        audit_keys: 0,
+        kill: None,
+        sample_every: SAMPLE_EVERY,
+        clusters: Clusters::Fresh,
+        publication: None,
+        published: Vec::new(),
+        scale: 1.0,
+    }
+}
+
+/// A request without anything that may be secret.
+fn request(shown: &RequestShown, settings: &Settings) -> HttpRequest {
+    let path = Url::parse(&shown.url).map_or_else(|_| "/".to_owned(), |url| url.target);
+    let hidden = |name: &String| (name.clone(), "***".to_owned());
+    HttpRequest {
+        method: shown.method.clone(),
+        path,
+        headers: shown.header_names.iter().map(hidden).collect(),
+        ..of_all(settings)
+    }
+}
+
+/// Describes what all requests share.
+fn of_all(settings: &Settings) -> HttpRequest {
+    let rows = settings.rows.clone().map(Box::new);
+    HttpRequest { http2: settings.http2, rows, ..HttpRequest::default() }
+}
+
+/// Describes the load as the loads of a study: one, or one for each step.
+fn loads(asked: &Asked) -> Vec<Load> {
+    let settings = &asked.settings;
+    let arrivals = |rate: f64| match settings.spacing {
+        Spacing::Poisson => Arrivals::Poisson { rate },
+        Spacing::Constant => Arrivals::Constant { rate },
+    };
+    let load = |name: String, arrivals: Arrivals| Load {
+        name,
+        clients: vec![settings.drive.clients],
+        clients_for: BTreeMap::new(),
+        arrivals,
+        in_flight: settings.drive.in_flight,
+        stop: settings.drive.stop,
+        warmup: settings.drive.warmup,
+        timeout: settings.drive.timeout,
+        targets: Routing::Same(Targets::All),
+        keep_alive: settings.keep_alive(),
+        tls_resumption: true,
+        errors_max: ERRORS_MAX,
+        find: None,
+    };
+    match &settings.course {
+        Course::Closed => vec![load("closed".to_owned(), Arrivals::Closed)],
+        Course::Rate(rate) => vec![load("open".to_owned(), arrivals(*rate))],
+        Course::Steps(rates) => rates
+            .iter()
+            .map(|&rate| load(format!("at-{}", rate_text(rate)), arrivals(rate)))
+            .collect(),
+        Course::FindMax { first, objective } => {
+            let objective = objective.iter().map(ToString::to_string).collect();
+            let find = Some(Find { objective });
+            vec![Load { find, ..load("search".to_owned(), arrivals(*first)) }]
+        }
+        Course::Ramp(ramp) => {
+            vec![load("ramp".to_owned(), arrivals(f64::midpoint(ramp.from, ramp.to)))]
+        }
+    }
+}
