@@ -13,7 +13,7 @@ use crate::cluster;
 use crate::cluster::topology::{self, Component, Member, compose};
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
-use crate::machines::Machines;
+use crate::machines::fleet::Fleet;
 use crate::machines::seating::Seating;
 use crate::systems::{self, COMPOSITE, System, exchange};
 
@@ -33,30 +33,29 @@ pub(crate) struct Contender<'a> {
 pub(crate) fn gather<'a>(
     study: &'a Study,
     run_dir: &Path,
-    machines: Option<&Machines>,
+    fleet: &Fleet,
     (reporter, stop): (&mut dyn Reporter, &AtomicBool),
 ) -> Result<Vec<Contender<'a>>, Failure> {
     let each = study.systems.iter();
-    each.map(|asked| contender(asked, run_dir, machines, (&mut *reporter, stop))).collect()
+    each.map(|asked| contender(asked, run_dir, fleet, (&mut *reporter, stop))).collect()
 }
 
 fn contender<'a>(
     asked: &'a study::System,
     run_dir: &Path,
-    machines: Option<&Machines>,
+    fleet: &Fleet,
     (reporter, stop): (&mut dyn Reporter, &AtomicBool),
 ) -> Result<Contender<'a>, Failure> {
     let system = kind_of(asked);
     if !asked.is_started() {
         return running(asked, system, reporter, stop);
     }
-    let mut components =
-        vec![component((COMPOSITE, None), asked, machines, (&mut *reporter, stop))?];
+    let mut components = vec![component((COMPOSITE, None), asked, fleet, (&mut *reporter, stop))?];
     // In the order in which the kind names its roles: a later one may need an earlier.
     for role in system.kind().roles {
         if let Some(part) = asked.parts.get(role.name) {
             let role = (role.name, Some(role.tier));
-            components.push(component(role, part, machines, (&mut *reporter, stop))?);
+            components.push(component(role, part, fleet, (&mut *reporter, stop))?);
         }
     }
     components.sort_by_key(|one| topology::order(one.tier));
@@ -161,11 +160,11 @@ fn kind_of(asked: &study::System) -> &'static dyn System {
 fn component<'a>(
     (role, tier): (&'a str, Option<Tier>),
     asked: &'a study::System,
-    machines: Option<&Machines>,
+    fleet: &Fleet,
     (reporter, stop): (&mut dyn Reporter, &AtomicBool),
 ) -> Result<Component<'a>, Failure> {
     let system = kind_of(asked);
-    let of_image = machines.map(|machines| machines.program_of_image(asked)).transpose()?.flatten();
+    let of_image = fleet.program_of_image(asked)?;
     if of_image.is_some() {
         return Ok(Component { role, tier, asked, system, program: of_image, seal: None });
     }
@@ -239,10 +238,8 @@ pub(crate) fn for_trial<'a, 'b>(
 ///
 /// # Errors
 /// When one cannot be sent, or what it needs is not there.
-pub(crate) fn send_programs(
-    contenders: &[Contender<'_>],
-    machines: &Machines,
-) -> Result<(), Failure> {
+pub(crate) fn send_programs(contenders: &[Contender<'_>], fleet: &Fleet) -> Result<(), Failure> {
+    let Some(machines) = fleet.placed() else { return Ok(()) };
     for of in contenders.iter().flat_map(|contender| &contender.components) {
         let Some(program) = &of.program else { continue };
         let recipe = systems::recipe_for(of.asked);

@@ -34,8 +34,9 @@ pub(crate) use self::living::clear;
 use self::topology::{Component, Member};
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
+use crate::machines::NodesOf;
+use crate::machines::fleet::Fleet;
 use crate::machines::seating::Seating;
-use crate::machines::{Machines, NodesOf};
 use crate::systems::declaration::Declaration;
 use crate::systems::exchange;
 use crate::systems::{Access, ClusterStatus, ConfigSnapshot, NotReady, System, SystemError};
@@ -96,8 +97,8 @@ pub(crate) struct Starting<'a> {
     pub(crate) seed: u64,
     /// Where its nodes run.
     pub(crate) seating: &'a Seating,
-    /// The machines of the run, where it has places, and whose data its nodes have there.
-    pub(crate) machines: Option<(&'a Machines, NodesOf<'a>)>,
+    /// The machines of the run, and whose data its nodes have there.
+    pub(crate) on: (&'a Fleet, NodesOf<'a>),
 }
 
 /// How often a system is started whose ports another process takes between being found free and being listened on.
@@ -123,9 +124,8 @@ pub(crate) fn start_on_free_ports(
                 reporter.report(&Event::PortTaken { why: why.lines().next().unwrap_or_default() });
                 // What a server wrote for the ports of before is of no use.
                 std::fs::remove_dir_all(of.nodes).ok();
-                if let Some((machines, whose)) = of.machines {
-                    machines.discard(whose)?;
-                }
+                let (fleet, whose) = of.on;
+                fleet.discard(whose)?;
                 attempt += 1;
             }
             started => return started,
@@ -142,9 +142,8 @@ pub(crate) fn start(
     mut watch: impl FnMut(&[Process]),
 ) -> Result<Ready, Failure> {
     let neighbours = topology::neighbours(&members);
-    if let Some((machines, _)) = starting.machines {
-        machines.confine(members.iter().flat_map(|member| &member.description.nodes))?;
-    }
+    let (fleet, whose) = starting.on;
+    fleet.confine(members.iter().flat_map(|member| &member.description.nodes))?;
     let mut composite: Option<Ready> = None;
     let mut backends = Vec::new();
     for member in members {
@@ -171,10 +170,7 @@ pub(crate) fn start(
             nodes,
         };
         for spec in description.nodes {
-            launched.processes.push(match starting.machines {
-                Some((machines, whose)) => machines.launch(spec, (starting.nodes, whose))?,
-                None => host.launch(spec)?,
-            });
+            launched.processes.push(fleet.launch(&host, spec, (starting.nodes, whose))?);
         }
         watch(&launched.processes);
         let ready = launched.ready(stop).map_err(|failure| with_logs_of(&backends, failure))?;

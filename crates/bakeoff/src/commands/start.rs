@@ -28,6 +28,8 @@ use crate::cluster::{self, Ready, Starting};
 use crate::commands::study_file::load_study;
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
+use crate::machines::NodesOf;
+use crate::machines::fleet::Fleet;
 use crate::machines::seating::Seating;
 use crate::messages;
 use crate::systems::{Access, ClientToken};
@@ -116,13 +118,14 @@ fn serve(
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
     let workload = workload(study, &study.systems[0], args.workload.as_deref())?;
-    let contenders = contenders::gather(study, dir, None, (reporter, interrupted))?;
+    let contenders = contenders::gather(study, dir, &Fleet::Local, (reporter, interrupted))?;
     let contender = contenders.first().expect("the study was cut down to one system");
     let mut ports = Allocator::new(args.ports.base_port);
     reporter.report(&Event::SystemStarting { system: &contender.asked.name });
     let nodes = &dir.join("nodes");
     let (components, seating) = (&contender.components, &Seating::here());
-    let of = Starting { components, nodes, dir, seed: SEED, seating, machines: None };
+    let on = (&Fleet::Local, NodesOf::Trial);
+    let of = Starting { components, nodes, dir, seed: SEED, seating, on };
     let cluster = cluster::start_on_free_ports(of, &mut ports, interrupted, reporter, |_| {})?;
     for warning in &cluster.exposed() {
         reporter.report(&Event::Exposed { warning });

@@ -24,7 +24,7 @@ use super::generator::{
 use super::local::LocalGenerator;
 use super::remote::RemoteGenerator;
 use super::split_load::slower;
-use crate::machines::Machines;
+use crate::machines::fleet::Fleet;
 use crate::machines::order::{Acknowledged, KeysOrder, ReadBack};
 
 /// Interval between two checks whether a load is to stop.
@@ -33,8 +33,8 @@ const CHECK_EVERY: Duration = Duration::from_millis(20);
 /// The generators of a trial, at least one.
 pub(crate) struct Generators<'a> {
     each: Vec<Box<dyn Generator + 'a>>,
-    /// The machines that all have to be there, where the run has places.
-    machines: Option<&'a Machines>,
+    /// The machines of the run, which all have to be there.
+    fleet: &'a Fleet,
 }
 
 /// The coordinator's part while generators drive.
@@ -57,28 +57,27 @@ pub(crate) struct StageDriven {
 }
 
 impl<'a> Generators<'a> {
-    /// Begins a trial in which this process drives the whole load of these keys.
-    pub(crate) fn here(keyed: &Arc<Keyed>, keys: KeysOrder) -> Self {
-        let local = LocalGenerator::new(Arc::clone(keyed), keys.workload);
-        Self { each: vec![Box::new(local)], machines: None }
-    }
-
-    /// Begins a trial in which machines of the run share these keys.
+    /// Begins a trial with these keys: this process drives the whole load, or the machines of the run share it.
     ///
     /// # Errors
     /// When a machine is lost.
-    pub(crate) fn on(machines: &'a Machines, keys: &KeysOrder) -> Result<Self, GeneratorError> {
+    pub(crate) fn begin(
+        fleet: &'a Fleet,
+        keyed: &Arc<Keyed>,
+        keys: KeysOrder,
+    ) -> Result<Self, GeneratorError> {
+        let Fleet::Placed(machines) = fleet else {
+            let local = LocalGenerator::new(Arc::clone(keyed), keys.workload);
+            return Ok(Self { each: vec![Box::new(local)], fleet });
+        };
         let all = machines.generators();
         let of = all.len() as u32;
-        let shares = (0..of).map(|index| LoadShare { index, of });
-        let each: Vec<_> = all
-            .into_iter()
-            .zip(shares)
-            .map(|(one, share)| RemoteGenerator::new(one, share))
-            .collect();
-        each.iter().try_for_each(|one| one.begin(keys))?;
-        let each = each.into_iter().map(|one| Box::new(one) as Box<dyn Generator>);
-        Ok(Self { each: each.collect(), machines: Some(machines) })
+        let begun = all.into_iter().zip(0..).map(|(machine, index)| {
+            let one = RemoteGenerator::new(machine, LoadShare { index, of });
+            one.begin(&keys)?;
+            Ok(Box::new(one) as Box<dyn Generator>)
+        });
+        Ok(Self { each: begun.collect::<Result<_, GeneratorError>>()?, fleet })
     }
 
     /// Returns the number of generators.
@@ -95,7 +94,7 @@ impl<'a> Generators<'a> {
         fill: &Fill<'_>,
         meanwhile: Meanwhile<'_>,
     ) -> Result<Measurement, GeneratorError> {
-        let told = together(self.count(), self.machines, meanwhile, &|place, _, control| {
+        let told = together(self.count(), self.fleet, meanwhile, &|place, _, control| {
             self.each[place].fill(fill, control)
         })?;
         let mut all = Sum::default();
@@ -113,7 +112,7 @@ impl<'a> Generators<'a> {
         meanwhile: Meanwhile<'_>,
     ) -> Result<StageDriven, GeneratorError> {
         refuse_few(stage.stage.clients, self.each.len())?;
-        let told = together(self.count(), self.machines, meanwhile, &|place, start, control| {
+        let told = together(self.count(), self.fleet, meanwhile, &|place, start, control| {
             self.each[place].stage(stage, start, control)
         })?;
         let (mut all, mut parts, mut next_ticket) = (Sum::default(), Vec::new(), 0);
@@ -155,7 +154,7 @@ impl<'a> Generators<'a> {
             progress: &mut |_| {},
             begun: &mut |_| {},
         };
-        let told = together(of, self.machines, meanwhile, &|place, _, control| {
+        let told = together(of, self.fleet, meanwhile, &|place, _, control| {
             let keys_max = LoadShare { index: place as u32, of }.count(ask.keys_max);
             let read =
                 self.each[place].read_back(&ReadBackAsk { keys_max, ..*ask }, control.stop)?;
@@ -194,7 +193,7 @@ enum Line {
 /// Has so many generators do the same, each in a thread of its own. Once one fails or a machine is lost, all stop.
 fn together<T: Send>(
     generators: u32,
-    machines: Option<&Machines>,
+    fleet: &Fleet,
     meanwhile: Meanwhile<'_>,
     each: &(impl Fn(usize, &Arc<Start>, Control<'_>) -> Told<T> + Sync),
 ) -> Result<Vec<Unread<T>>, GeneratorError> {
@@ -235,7 +234,7 @@ fn together<T: Send>(
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             // What is driven without one machine, a server's too, is another load.
-            if is_to_stop() || machines.is_some_and(|all| all.lost().is_some()) {
+            if is_to_stop() || fleet.lost().is_some() {
                 stop.store(true, Ordering::Relaxed);
                 start.fail();
             }
@@ -243,16 +242,13 @@ fn together<T: Send>(
         let done = driving
             .into_iter()
             .map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        first_cause(done.collect(), machines)
+        first_cause(done.collect(), fleet)
     })
 }
 
 /// Returns what all did, or why one could not: the others were only asked to stop.
-fn first_cause<T>(
-    done: Vec<Told<T>>,
-    machines: Option<&Machines>,
-) -> Result<Vec<Unread<T>>, GeneratorError> {
-    if let Some(lost) = machines.and_then(Machines::lost) {
+fn first_cause<T>(done: Vec<Told<T>>, fleet: &Fleet) -> Result<Vec<Unread<T>>, GeneratorError> {
+    if let Some(lost) = fleet.lost() {
         return Err(lost.clone().into());
     }
     let (mut all, mut why) = (Vec::new(), None);

@@ -48,13 +48,6 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const READY_WITHIN: Duration = Duration::from_secs(10);
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
-/// The threads and files of the load generator.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Generator {
-    pub(crate) threads: u32,
-    pub(crate) open_files: u64,
-}
-
 /// The machine baseline that is asked for, of this machine or of another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BaselineOrder {
@@ -111,19 +104,15 @@ impl BaselineOrder {
     }
 }
 
-/// Measures for a study whose servers' data will be below `dir`. `None` when it could not be
-/// measured, which was said.
-pub(crate) fn measure(
-    study: &Study,
-    dir: &Path,
-    generator: Generator,
+/// Measures this machine, which may open so many files. `None` when it could not be measured, which was said.
+pub(super) fn measure(
+    order: BaselineOrder,
+    open_files: u64,
     reporter: &mut dyn Reporter,
     interrupted: &AtomicBool,
 ) -> Result<Option<MachineBaseline>, Failure> {
-    let Generator { threads, open_files } = generator;
     reporter.report(&Event::BaselineStarted { machines: 1 });
-    let measured = BaselineOrder::new(study, dir, threads).measure(open_files, interrupted);
-    match measured {
+    match order.measure(open_files, interrupted) {
         _ if interrupted.load(Ordering::Relaxed) => Err(Failure::INTERRUPTED),
         Ok(machine_baseline) => Ok(Some(machine_baseline)),
         Err(failure) => {
@@ -135,7 +124,7 @@ pub(crate) fn measure(
 
 /// Measures the disk again between two rounds, at the numbers of clients that were measured before the
 /// first; nothing where it was not measured or could not be.
-pub(crate) fn again(
+pub(super) fn again(
     dir: &Path,
     first: Option<&MachineBaseline>,
     interrupted: &AtomicBool,

@@ -5,6 +5,7 @@
 pub(crate) mod affinity;
 pub(crate) mod baseline;
 pub(crate) mod describe;
+pub(crate) mod fleet;
 pub(crate) mod kubernetes;
 pub(crate) mod order;
 mod programs;

@@ -170,12 +170,11 @@ fn ask_each<T: DeserializeOwned>(
 }
 
 /// Notes each generator's parts, stage by stage, with the machine that it is.
-pub(crate) fn note_parts(
+pub(super) fn note_parts(
     each: &mut [MachineTrial],
-    machines: Option<&Machines>,
+    machines: &Machines,
     stages: Vec<Vec<GeneratorPart>>,
 ) {
-    let Some(machines) = machines else { return };
     let places = machines.places.generators();
     for parts in stages {
         for (&place, part) in places.iter().zip(parts) {

@@ -30,6 +30,8 @@ use crate::cluster::contenders::Contender;
 use crate::cluster::topology::{self, Component, Member, compose};
 use crate::cluster::{self, Starting};
 use crate::event::{Event, Reporter};
+use crate::machines::NodesOf;
+use crate::machines::fleet::Fleet;
 use crate::machines::seating::Seating;
 use crate::systems::testing::program;
 use crate::trial::{self, TrialContext};
@@ -331,7 +333,7 @@ fn runs_case(case: &Case) {
         dir: &home,
         seed: 7,
         seating: &seating,
-        machines: None,
+        on: (&Fleet::Local, NodesOf::Trial),
     };
     let ready = cluster::start_on_free_ports(of, &mut ports, &never, &mut reporter, |_| {});
     let ready = ready.unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -358,7 +360,7 @@ fn runs_case(case: &Case) {
         seating,
         interrupted: &never,
         shared_machine: true,
-        machines: None,
+        fleet: &Fleet::Local,
         kept: [(asked.name.clone(), ready)].into(),
     };
     let trial = plan(&study, 7).remove(0);

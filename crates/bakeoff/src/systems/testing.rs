@@ -14,6 +14,8 @@ use super::{COMPOSITE, System};
 use crate::cluster::topology::{Component, compose};
 use crate::cluster::{self, Ready, Starting};
 use crate::commands::catalogue;
+use crate::machines::NodesOf;
+use crate::machines::fleet::Fleet;
 use crate::machines::seating::Seating;
 
 /// A kind as a study asks for it.
@@ -76,7 +78,7 @@ pub(crate) fn start(
         dir: dir.path(),
         seed: 7,
         seating: &seating,
-        machines: None,
+        on: (&Fleet::Local, NodesOf::Trial),
     };
     let ready = cluster::start(members, &starting, &never, |_| {});
     let ready = ready.unwrap_or_else(|error| panic!("{error}"));

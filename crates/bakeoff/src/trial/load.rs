@@ -211,9 +211,7 @@ impl TrialRunner<'_, '_> {
             nodes.name(&mut measurement.staleness);
         }
         let measured_from = self.sampling.measured_from(&moments);
-        if self.context.machines.is_some() {
-            self.parts.push(parts);
-        }
+        self.parts.push(parts);
         Ok((StageRecord { clients, began, measured_from, measurement, tried: None }, next_ticket))
     }
 }

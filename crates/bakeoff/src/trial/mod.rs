@@ -46,11 +46,12 @@ use crate::event::{Event, Reporter};
 use crate::failure::Failure;
 use crate::generators::all::Generators;
 use crate::generators::error::GeneratorError;
+use crate::machines::NodesOf;
 use crate::machines::affinity::{Affinity, Kept};
+use crate::machines::fleet::Fleet;
 use crate::machines::order::KeysOrder;
 use crate::machines::requests::Requests;
 use crate::machines::seating::Seating;
-use crate::machines::{self, Machines, NodesOf};
 use crate::systems::Access;
 
 /// The context of all trials of a run.
@@ -64,8 +65,8 @@ pub(crate) struct TrialContext<'a> {
     pub(crate) interrupted: &'a AtomicBool,
     /// True where others work on this machine, as the user says.
     pub(crate) shared_machine: bool,
-    /// The machines of the run, where it has places.
-    pub(crate) machines: Option<&'a Machines>,
+    /// The machines of the run.
+    pub(crate) fleet: &'a Fleet,
     /// Clusters that wait for their system's next trial, by its name; where a study keeps them.
     pub(crate) kept: BTreeMap<String, Ready>,
 }
@@ -77,18 +78,6 @@ impl<'a> TrialContext<'a> {
         match self.study.clusters {
             Clusters::Fresh => own.to_owned(),
             Clusters::Kept => self.kept_home(&trial.system),
-        }
-    }
-
-    /// Gives a trial's keys to the generators of the run.
-    fn generators(
-        &self,
-        keyed: &Arc<Keyed>,
-        keys: KeysOrder,
-    ) -> Result<Generators<'a>, GeneratorError> {
-        match self.machines {
-            None => Ok(Generators::here(keyed, keys)),
-            Some(machines) => Generators::on(machines, &keys),
         }
     }
 
@@ -235,7 +224,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let ended =
             ended.and(sampled.unseen.take().map_or(Ok(()), |error| Err(Ended::from(error))));
         // What followed from the loss of a machine, or did not, says less than the loss.
-        let lost = context.machines.and_then(Machines::lost);
+        let lost = context.fleet.lost();
         let ended = match (ended, lost) {
             (Ok(()) | Err(Ended::Failed(_)), Some(lost)) => Err(Ended::from(lost.clone())),
             (ended, _) => ended,
@@ -252,9 +241,9 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         record.observed = Some(sampled.merged());
         record.machines = sampled.machines;
         record.checks.extend(together_check(&parts, &record));
-        let names = context.machines.map(Machines::generator_names).unwrap_or_default();
+        let names = context.fleet.generator_names();
         record.checks.extend(apart_check(&parts, &names));
-        machines::record::note_parts(&mut record.machines, context.machines, parts);
+        context.fleet.note_parts(&mut record.machines, parts);
         record.log_findings = complaints;
         match ended {
             Ok(()) => {}
@@ -285,11 +274,9 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let asked = contender.asked;
         let system = contender.system;
 
-        if let Some(machines) = self.context.machines {
-            let keeps = self.context.study.clusters == Clusters::Kept;
-            machines.begin_trial(&format!("trial-{}", trial.number + 1), keeps)?;
-            self.sampling.watch_machines(machines)?;
-        }
+        let keeps = self.context.study.clusters == Clusters::Kept;
+        self.context.fleet.begin_trial(&format!("trial-{}", trial.number + 1), keeps)?;
+        self.sampling.watch_machines(self.context.fleet)?;
         self.phase(PhaseName::Starting);
         let kept = self.context.kept.remove(&asked.name);
         let was_kept = kept.is_some();
@@ -370,12 +357,28 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             dir: &self.home,
             seed: trial.seed,
             seating: &self.context.seating,
-            machines: self.context.machines.map(|machines| (machines, whose)),
+            on: (self.context.fleet, whose),
         };
         let sampling = &self.sampling;
         let watch = |processes: &[Process]| sampling.watch(&processes.iter().collect::<Vec<_>>());
         let (ports, stop) = (&mut self.context.ports, self.context.interrupted);
         Ok(cluster::start_on_free_ports(of, ports, stop, self.reporter, watch)?)
+    }
+
+    /// Gives the trial's keys to the generators of the run.
+    fn generators(
+        &self,
+        keyed: &Arc<Keyed>,
+        staleness: StalenessTracking,
+    ) -> Result<Generators<'b>, GeneratorError> {
+        let Combination { trial, workload, .. } = self.of;
+        let keys = KeysOrder {
+            workload: workload.clone(),
+            seed: trial.seed,
+            staleness: staleness == StalenessTracking::Measured,
+            share: LoadShare::WHOLE,
+        };
+        Generators::begin(self.context.fleet, keyed, keys)
     }
 
     /// Fills, loads and audits a cluster that is ready, and stops or keeps it.
@@ -391,15 +394,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             false => StalenessTracking::NotMeasured,
         };
         let keyed = Arc::new(Keyed::new(workload, trial.seed, staleness));
-        let generators = &self.context.generators(
-            &keyed,
-            KeysOrder {
-                workload: workload.clone(),
-                seed: trial.seed,
-                staleness: staleness == StalenessTracking::Measured,
-                share: LoadShare::WHOLE,
-            },
-        )?;
+        let generators = &self.generators(&keyed, staleness)?;
         system.prepare(cluster.first(), &cluster.nodes, workload, &keyed)?;
         let mut nodes = Routes::choose(&cluster, workload, load)?;
         nodes.sessions(load.tls_resumption);
@@ -417,7 +412,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let account = system.declares().hooks.account.and_then(|account| account(&cluster.nodes));
         let told = cluster.config_snapshot();
         // Generators elsewhere keep off the CPUs of servers on their own machines.
-        let is_local = self.context.machines.is_none();
+        let is_local = self.context.fleet.placed().is_none();
         let affinity = is_local.then(|| self.set_affinity(&cluster)).flatten();
         self.sampling.load_begins(&cluster.processes().collect::<Vec<_>>());
         let driven = Driven { to: Towards::Nodes(&nodes), generators };
@@ -446,21 +441,13 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
 
     /// Loads servers that run already with requests that name them, and asks the servers nothing else.
     fn requests(&mut self, requests: &Requests) -> Result<(), Ended> {
-        if let Some(machines) = self.context.machines {
-            self.sampling.watch_machines(machines)?;
-        }
+        self.sampling.watch_machines(self.context.fleet)?;
         let Combination { contender, trial, workload, .. } = self.of;
         self.record.kept = true;
         self.record.targets = contender.record.source.iter().cloned().collect();
         let staleness = StalenessTracking::NotMeasured;
         let keyed = Arc::new(Keyed::new(workload, trial.seed, staleness));
-        let keys = KeysOrder {
-            workload: workload.clone(),
-            seed: trial.seed,
-            staleness: false,
-            share: LoadShare::WHOLE,
-        };
-        let generators = &self.context.generators(&keyed, keys)?;
+        let generators = &self.generators(&keyed, staleness)?;
         self.sampling.load_begins(&[]);
         let ended = self.drive(&Driven { to: Towards::Requests(requests), generators });
         self.sampling.load_ends();

@@ -27,7 +27,7 @@ use bakeoff_host::{Process, machine};
 use super::neighbours;
 use crate::cluster::metrics::{MetricsSampler, MetricsSource, NodeMetrics};
 use crate::environment;
-use crate::machines::Machines;
+use crate::machines::fleet::Fleet;
 use crate::machines::seen::MachineSeen;
 use crate::machines::watch::{RemoteWatch, Seen};
 
@@ -55,12 +55,13 @@ impl<'a> Sampling<'a> {
         Self { own, elsewhere: None, metrics: None, every, began, wall, beside_another }
     }
 
-    /// Samples these machines too from now on.
+    /// Samples all machines of the run from now on.
     ///
     /// # Errors
     /// When one is lost.
-    pub(crate) fn watch_machines(&mut self, machines: &'a Machines) -> Result<(), AgentError> {
-        self.elsewhere = Some(RemoteWatch::begin(machines, self.every, self.began)?);
+    pub(crate) fn watch_machines(&mut self, fleet: &'a Fleet) -> Result<(), AgentError> {
+        let watch = |machines| RemoteWatch::begin(machines, self.every, self.began);
+        self.elsewhere = fleet.placed().map(|machines| watch(machines)).transpose()?;
         Ok(())
     }
 

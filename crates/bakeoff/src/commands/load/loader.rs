@@ -15,7 +15,6 @@ use bakeoff_core::search;
 use bakeoff_core::study::{ERRORS_MAX, Study};
 use bakeoff_core::units::rate_text;
 use bakeoff_engine::{Live, Seconds};
-use bakeoff_host::ports::Allocator;
 
 use super::ask::Asked;
 use super::generator_parts::GeneratorShown;
@@ -28,9 +27,7 @@ use crate::cluster::contenders::Contender;
 use crate::environment;
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
-use crate::machines::Machines;
 use crate::machines::requests::Requests;
-use crate::machines::seating::Seating;
 use crate::messages::Messages;
 use crate::trial::{self, TrialContext};
 
@@ -59,8 +56,8 @@ pub(super) struct Ended {
 impl Loader<'_> {
     /// Runs one of the trials, under this name in the progress, and writes it down where a run is left.
     pub(super) fn trial(&mut self, place: usize, label: &str) -> Result<Ended, Failure> {
-        let machines = self.reached.machines();
-        let mut requests = Requests { ready: self.reached.ready(), ..self.asked.requests() };
+        let Reached { fleet, ready } = self.reached;
+        let mut requests = Requests { ready: ready.clone(), ..self.asked.requests() };
         if self.recorded.is_some() {
             requests.seconds = Seconds::Kept;
         }
@@ -69,11 +66,11 @@ impl Loader<'_> {
             study: self.study,
             threads: self.asked.settings.drive.threads,
             run_dir: self.recorded.as_ref().map_or(&temporary, |recorded| &recorded.path),
-            ports: Allocator::new(None),
-            seating: Seating::here(),
+            ports: fleet.ports(None),
+            seating: fleet.seating(),
             interrupted: self.interrupted,
             shared_machine: environment::is_machine_shared(),
-            machines,
+            fleet,
             kept: BTreeMap::new(),
         };
         let mut listener = Listener { messages: self.messages, label, seconds: Vec::new() };
@@ -89,8 +86,7 @@ impl Loader<'_> {
         if let Some(recorded) = &mut self.recorded {
             recorded.push(&record)?;
         }
-        let lost = machines.and_then(Machines::lost);
-        let failure = failure.or_else(|| lost.map(|lost| lost.clone().into()));
+        let failure = failure.or_else(|| fleet.lost().map(|lost| lost.clone().into()));
         Ok(Ended { record, seconds, failure })
     }
 
@@ -127,7 +123,7 @@ impl Loader<'_> {
         let figures = Figures::from_measurement(&whole.measurement);
         let gates = self.asked.fail_if.iter().map(|one| Gate::check(one, &figures)).collect();
         // Of other machines' memory nothing is known here.
-        let peak_rss_bytes = self.reached.machines().is_none().then(peak_rss_bytes).flatten();
+        let peak_rss_bytes = self.reached.fleet.placed().is_none().then(peak_rss_bytes).flatten();
         let result = LoadResult { settings: settings.clone(), whole, steps, gates, peak_rss_bytes };
         Ok((result, failure))
     }

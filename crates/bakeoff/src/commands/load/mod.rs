@@ -79,8 +79,7 @@ fn judged(
     let order = &*study::order(study, drive.seed);
     let contender = &study::contender(study, &asked.settings);
     let begin = |out: &PathBuf| {
-        let machines = reached.machines();
-        Recorded::begin(out, (study, order), &contender.record, drive, open_files, machines)
+        Recorded::begin(out, (study, order), &contender.record, drive, open_files, &reached.fleet)
     };
     let recorded = args.result.out.as_ref().map(begin).transpose()?;
     // Without `--json` the result begins with the same words.

@@ -15,7 +15,7 @@ use crate::commands::report::Rendering;
 use crate::commands::run_folder::{self, RunFolder};
 use crate::environment;
 use crate::failure::Failure;
-use crate::machines::Machines;
+use crate::machines::fleet::Fleet;
 
 /// A run that a load leaves.
 pub(super) struct Recorded {
@@ -35,14 +35,14 @@ impl Recorded {
         system: &SystemRecord,
         drive: &Drive,
         open_files: u64,
-        machines: Option<&Machines>,
+        fleet: &Fleet,
     ) -> Result<Self, Failure> {
         let folder = RunFolder::create(out, NAME)?;
         let path = std::path::absolute(&folder.path)
             .map_err(|error| Failure::file("use", &folder.path, &error))?;
         let mut environment = environment::describe(&path, drive.threads, open_files, false)?;
         environment.shared_machine = environment::is_machine_shared();
-        if let Some(machines) = machines {
+        if let Some(machines) = fleet.placed() {
             environment.machines = machines.describe(drive.threads)?;
         }
         let header = RunHeader {

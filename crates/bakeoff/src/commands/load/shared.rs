@@ -13,18 +13,19 @@ use bakeoff_engine::works::http::Ready;
 
 use super::ask::Asked;
 use crate::failure::Failure;
+use crate::machines::fleet::Fleet;
 use crate::machines::requests::RequestsOrder;
 use crate::machines::{self, Machines};
 
 /// Most bytes of bodies and of rows that are sent to each generator.
 const BODIES_MAX: usize = 32 << 20;
 
-/// Who drives a load.
-pub(super) enum Reached {
-    /// This machine, from which the servers can be reached.
-    Here(Arc<Ready>),
-    /// The generators of a places file.
-    Shared(Box<Machines>),
+/// Holds what a load needs before it begins.
+pub(super) struct Reached {
+    /// The machines that drive it.
+    pub(super) fleet: Fleet,
+    /// The servers as they are reached from here, where this machine drives it.
+    pub(super) ready: Option<Arc<Ready>>,
 }
 
 /// Sees that the servers can be reached from here, or reaches the machines that are to load them.
@@ -35,7 +36,7 @@ pub(super) fn reach(
 ) -> Result<Reached, Failure> {
     let Some(on) = on else {
         let ready = asked.plan.clone().ready(asked.settings.keep_alive())?;
-        return Ok(Reached::Here(Arc::new(ready)));
+        return Ok(Reached { fleet: Fleet::Local, ready: Some(Arc::new(ready)) });
     };
     let mut places = machines::read_places(on, Purpose::Load)?;
     places.machines.retain(|machine| machine.generator);
@@ -43,29 +44,13 @@ pub(super) fn reach(
     // Files that cannot be read are told before a machine is reached.
     RequestsOrder::new(&asked.requests())?;
     let machines = Machines::reach(places, ("load", None), None, interrupted)?;
-    Ok(Reached::Shared(Box::new(machines)))
+    Ok(Reached { fleet: Fleet::Placed(Arc::new(machines)), ready: None })
 }
 
 impl Reached {
-    /// Returns the machines that share the load, where it is shared.
-    pub(super) fn machines(&self) -> Option<&Machines> {
-        match self {
-            Self::Here(_) => None,
-            Self::Shared(machines) => Some(machines),
-        }
-    }
-
-    /// Returns the servers as they were reached from here.
-    pub(super) fn ready(&self) -> Option<Arc<Ready>> {
-        match self {
-            Self::Here(ready) => Some(Arc::clone(ready)),
-            Self::Shared(_) => None,
-        }
-    }
-
     /// Returns the threads of each generator where none were asked for: no more than its CPUs and its clients.
     pub(super) fn threads(&self, drive: &Drive) -> u32 {
-        let Some(machines) = self.machines() else { return drive.threads };
+        let Fleet::Placed(machines) = &self.fleet else { return drive.threads };
         let generators = machines.generators().len().max(1) as u32;
         let cpus = machines.generator_cpus().unwrap_or(drive.threads);
         cpus.min(drive.clients / generators).max(1)

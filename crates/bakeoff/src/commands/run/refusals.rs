@@ -4,21 +4,18 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
 
 use bakeoff_core::places::{Machine, Places, Reach};
 use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{Environment, FORMAT, Record, RunHeader, RunMachine, SystemRecord};
 use bakeoff_core::study::Study;
 use bakeoff_core::units::ranges_text;
-use bakeoff_host::ports::Allocator;
 
 use crate::cluster::contenders::{self, Contender};
 use crate::cluster::topology::compose;
 use crate::commands::run_folder::RunFolder;
 use crate::failure::Failure;
-use crate::machines::seating::Seating;
-use crate::machines::{Machines, Rehearsal};
+use crate::machines::fleet::Fleet;
 use crate::systems;
 
 /// Refuses a machine or programs that are not those that a run began with.
@@ -116,14 +113,10 @@ pub(super) fn check_ports(
     order: &[Trial],
     contenders: &[Contender<'_>],
     dir: &Path,
-    machines: Option<&Arc<Machines>>,
+    fleet: &Fleet,
 ) -> Result<(), Failure> {
     let Some(base) = base else { return Ok(()) };
-    let mut ports = Allocator::rehearsal(base);
-    if let Some(machines) = machines {
-        ports = ports.with_elsewhere(Arc::new(Rehearsal::new(machines, base)));
-    }
-    let seating = machines.map_or_else(Seating::here, |machines| machines.seating());
+    let (mut ports, seating) = (fleet.rehearsal(base), fleet.seating());
     for trial in order {
         let components = &contenders::for_trial(contenders, trial).components;
         compose(components, dir, 0, &seating, &mut ports)?;
@@ -134,11 +127,11 @@ pub(super) fn check_ports(
 /// Refuses machines that are not those on which a run began: their names, addresses and CPUs.
 pub(super) fn refuse_other_machines(
     record: &Record,
-    machines: Option<&Arc<Machines>>,
+    fleet: &Fleet,
     folder: &RunFolder,
 ) -> Result<(), Failure> {
     let then = &record.header.environment.machines;
-    let now: &[Machine] = machines.map_or(&[], |machines| &machines.places.machines);
+    let now: &[Machine] = fleet.places().map_or(&[], |places| &places.machines);
     // Pods are made anew for each run, and have new addresses.
     let is_same = |then: &RunMachine, now: &Machine| {
         let same_place =
@@ -206,7 +199,8 @@ pub(crate) fn homeless(study: &Study, places: &Places) -> Option<(String, String
 }
 
 /// Refuses machines without room for servers' data.
-pub(super) fn check_space_elsewhere(study: &Study, machines: &Machines) -> Result<(), Failure> {
+pub(super) fn check_space_elsewhere(study: &Study, fleet: &Fleet) -> Result<(), Failure> {
+    let Some(machines) = fleet.placed() else { return Ok(()) };
     match machines.least_space()? {
         Some((free, machine)) if study.starts_any() && free < SPACE_MIN => {
             Err(Failure::machine(format!(

@@ -18,7 +18,6 @@ use bakeoff_core::record::{
 };
 use bakeoff_core::repeat::{ExtraRounds, extra_rounds};
 use bakeoff_core::study::Study;
-use bakeoff_host::ports::Allocator;
 
 use super::start_failures::StartFailures;
 use super::{refusals, trust};
@@ -28,8 +27,7 @@ use crate::commands::run_folder::{self, RECORD, RunFolder};
 use crate::environment;
 use crate::event::{Event, Reporter, Resumed, TrialStarted};
 use crate::failure::Failure;
-use crate::machines::baseline::{self, BaselineOrder, Generator};
-use crate::machines::seating::Seating;
+use crate::machines::fleet::Fleet;
 use crate::machines::{self, Machines};
 use crate::progress::Progress;
 use crate::trial::{self, TrialContext, connections, rights};
@@ -61,8 +59,7 @@ struct Prepared<'a> {
 #[derive(Clone, Copy)]
 struct Trials<'a> {
     prepared: &'a Prepared<'a>,
-    /// The machines, where the run has places.
-    machines: Option<&'a Arc<Machines>>,
+    fleet: &'a Fleet,
     /// How many trials the whole run has.
     total: usize,
 }
@@ -77,32 +74,24 @@ impl Runner<'_> {
         order: Vec<Trial>,
         gate: Option<Gate>,
     ) -> Result<(RunFolder, bool), Failure> {
-        let machines = self.reach(&study)?;
+        let fleet = &self.reach(&study)?;
         let mut folder = RunFolder::create(&self.options.out, &study.name)?;
-        let own = || {
-            let elsewhere = machines.as_deref().and_then(Machines::generator_cpus);
-            elsewhere.unwrap_or_else(bakeoff_engine::open_files::cpus)
-        };
-        let threads = self.options.threads.unwrap_or_else(own).max(1);
-        let mut prepared = self.prepare(&study, &folder, (&order, threads), machines.as_ref())?;
+        let threads = self.options.threads.unwrap_or_else(|| fleet.generator_cpus()).max(1);
+        let mut prepared = self.prepare(&study, &folder, (&order, threads), fleet)?;
         if gate.is_some() {
             refusals::refuse_same_program(&prepared.contenders)?;
         }
         prepared.environment.shared_machine =
             self.options.shared_machine || environment::is_machine_shared();
-        if machines.is_none() {
+        if fleet.placed().is_none() {
             rights::check(&study, &prepared.contenders, self.interrupted)?;
             connections::check_running(&study, &prepared.contenders, self.interrupted)?;
         }
-        if let Some(machines) = &machines {
-            contenders::send_programs(&prepared.contenders, machines)?;
-            let described = machines.describe(threads)?;
-            let both = described.iter().any(|machine| machine.servers && machine.generator);
-            prepared.environment.shared_with_servers = both;
-            prepared.environment.machines = described;
-            prepared.environment.network = machines.measure_network()?;
-        }
-        self.measure_baseline(&mut prepared, &folder, machines.as_deref())?;
+        contenders::send_programs(&prepared.contenders, fleet)?;
+        let environment = &mut prepared.environment;
+        fleet.describe(environment)?;
+        let of = (&study, &*folder.path);
+        fleet.measure_baseline(of, environment, self.reporter, self.interrupted)?;
         let (contenders, trials) = (&prepared.contenders, order.len());
         folder.push(&RecordLine::Run(RunHeader {
             format: FORMAT,
@@ -119,15 +108,15 @@ impl Runner<'_> {
         let path = &*folder.path;
         self.reporter.report(&Event::RunStarted { study: &study, seed, trials, folder: path });
         let mut progress = Progress::new(&study, &[]);
-        let run = Trials { prepared: &prepared, machines: machines.as_ref(), total: trials };
+        let run = Trials { prepared: &prepared, fleet, total: trials };
         let complete = self.trials(&run, &order, &mut progress, &mut folder)?;
         let complete = complete && self.repeat_spoilt(&run, progress, &mut folder)?;
         Ok((folder, complete))
     }
 
     /// Reaches the machines that the run is to use, where it was told of any.
-    fn reach(&mut self, study: &Study) -> Result<Option<Arc<Machines>>, Failure> {
-        let Some(path) = &self.options.on else { return Ok(None) };
+    fn reach(&mut self, study: &Study) -> Result<Fleet, Failure> {
+        let Some(path) = &self.options.on else { return Ok(Fleet::Local) };
         let places = match self.places.take() {
             Some(places) => places,
             None => machines::read_places(path, Purpose::Run)?,
@@ -142,7 +131,7 @@ impl Runner<'_> {
         let mut reached =
             Machines::reach(places, (&name, Some(study)), base_port, self.interrupted)?;
         reached.open_tunnels()?;
-        Ok(Some(Arc::new(reached)))
+        Ok(Fleet::Placed(Arc::new(reached)))
     }
 
     /// Runs the trials that a run still lacks, on the same machine with the same programs. `trust`: the user
@@ -164,14 +153,12 @@ impl Runner<'_> {
         let more = spoilt.as_ref().map_or(0, |more| more.order.len());
         let (study, trials) = (&header.study, header.order.len() + more);
         let threads = header.environment.generator_threads;
-        let machines = self.reach(study)?;
-        refusals::refuse_other_machines(&record, machines.as_ref(), &folder)?;
-        let here = self.prepare(study, &folder, (&missing, threads), machines.as_ref())?;
+        let fleet = &self.reach(study)?;
+        refusals::refuse_other_machines(&record, fleet, &folder)?;
+        let here = self.prepare(study, &folder, (&missing, threads), fleet)?;
         refusals::refuse_changes(header, &here.environment, &here.contenders, &folder)?;
         let prepared = Prepared { environment: header.environment.clone(), ..here };
-        if let Some(machines) = &machines {
-            contenders::send_programs(&prepared.contenders, machines)?;
-        }
+        contenders::send_programs(&prepared.contenders, fleet)?;
         folder.push(&RecordLine::Resumed(RunResumed {
             resumed: bakeoff_clock::wall::utc_now(),
             bakeoff: env!("CARGO_PKG_VERSION").to_owned(),
@@ -187,7 +174,7 @@ impl Runner<'_> {
         if let Some(more) = spoilt {
             self.extend(more, study, &progress, &mut folder)?;
         }
-        let run = Trials { prepared: &prepared, machines: machines.as_ref(), total: trials };
+        let run = Trials { prepared: &prepared, fleet, total: trials };
         let complete = self.trials(&run, &missing, &mut progress, &mut folder)?;
         let complete = complete && self.repeat_spoilt(&run, progress, &mut folder)?;
         Ok((folder, complete))
@@ -239,48 +226,17 @@ impl Runner<'_> {
         study: &'a Study,
         folder: &RunFolder,
         (trials, threads): (&[Trial], u32),
-        machines: Option<&Arc<Machines>>,
+        fleet: &Fleet,
     ) -> Result<Prepared<'a>, Failure> {
         let dir = &*folder.path;
         let open_files = bakeoff_engine::open_files::raise_for(clients_max(study))?;
-        let contenders = contenders::gather(
-            study,
-            dir,
-            machines.map(|machines| &**machines),
-            (self.reporter, self.interrupted),
-        )?;
-        refusals::check_ports(self.options.ports.base_port, trials, &contenders, dir, machines)?;
-        if let Some(machines) = machines {
-            refusals::check_space_elsewhere(study, machines)?;
-        }
+        let contenders = contenders::gather(study, dir, fleet, (self.reporter, self.interrupted))?;
+        refusals::check_ports(self.options.ports.base_port, trials, &contenders, dir, fleet)?;
+        refusals::check_space_elsewhere(study, fleet)?;
         let shares = study.starts_any() || environment::is_loaded_here(study);
         let environment = environment::describe(dir, threads, open_files, shares)?;
         refusals::check_space(study, environment.disk_free_bytes)?;
         Ok(Prepared { study, contenders, environment })
-    }
-
-    /// Measures what the machine can do at best, or each of the run's machines, for the record.
-    fn measure_baseline(
-        &mut self,
-        prepared: &mut Prepared<'_>,
-        folder: &RunFolder,
-        machines: Option<&Machines>,
-    ) -> Result<(), Failure> {
-        let Prepared { study, environment, .. } = prepared;
-        if let Some(machines) = machines {
-            let order = BaselineOrder::new(study, &folder.path, environment.generator_threads);
-            let described = &mut environment.machines;
-            environment.machine_baseline =
-                machines.measure_baselines(&order, described, self.reporter, self.interrupted)?;
-            return Ok(());
-        }
-        let generator = Generator {
-            threads: environment.generator_threads,
-            open_files: environment.open_files_max,
-        };
-        environment.machine_baseline =
-            baseline::measure(study, &folder.path, generator, self.reporter, self.interrupted)?;
-        Ok(())
     }
 
     /// Runs trials one after the other. Returns whether all of them were run.
@@ -291,7 +247,7 @@ impl Runner<'_> {
         progress: &mut Progress<'_>,
         folder: &mut RunFolder,
     ) -> Result<bool, Failure> {
-        let Trials { prepared, machines, total } = *run;
+        let Trials { prepared, fleet, total } = *run;
         let interrupted = || self.interrupted.load(Ordering::Relaxed);
         let environment = &prepared.environment;
         // Servers start in folders of their own, where a relative path would mean something else.
@@ -301,14 +257,11 @@ impl Runner<'_> {
             study: prepared.study,
             threads: environment.generator_threads,
             run_dir: &run_dir,
-            ports: match machines {
-                None => Allocator::new(self.options.ports.base_port),
-                Some(machines) => Allocator::new(None).with_elsewhere(Arc::clone(machines) as _),
-            },
-            seating: machines.map_or_else(Seating::here, |machines| machines.seating()),
+            ports: fleet.ports(self.options.ports.base_port),
+            seating: fleet.seating(),
             interrupted: self.interrupted,
             shared_machine: environment.shared_machine,
-            machines: machines.map(|machines| &**machines),
+            fleet,
             kept: BTreeMap::new(),
         };
         let mut start_failures = StartFailures::default();
@@ -331,14 +284,9 @@ impl Runner<'_> {
                 found: progress.found(trial).as_deref(),
             }));
             let contender = contenders::for_trial(&prepared.contenders, trial);
-            let known = environment.machine_baseline.as_ref();
-            let baseline_appends = match (begins_round, context.machines) {
-                (true, None) => baseline::again(&run_dir, known, self.interrupted),
-                // One that is lost is told of by its trial.
-                (true, Some(machines)) => {
-                    machines.measure_disks(known, self.interrupted).unwrap_or_default()
-                }
-                (false, _) => Vec::new(),
+            let baseline_appends = match begins_round {
+                true => fleet.measure_disks(&run_dir, environment, self.interrupted),
+                false => Vec::new(),
             };
             if begins_round {
                 progress.round_begins(began.elapsed());
@@ -358,7 +306,7 @@ impl Runner<'_> {
             lost = matches!(record.outcome, TrialOutcome::MachineLost(_));
             folder.push(&RecordLine::Trial(record))?; // on disk now: a later crash loses nothing
             if lost {
-                let why = machines.and_then(|machines| machines.loss_told()).unwrap_or_default();
+                let why = fleet.loss_told().unwrap_or_default();
                 self.reporter.report(&Event::MachineLost { why: &why, left: rest.len() + 1 });
                 break;
             }

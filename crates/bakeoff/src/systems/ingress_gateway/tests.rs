@@ -15,6 +15,8 @@ use super::*;
 use crate::cluster::topology::{Component, Member, compose};
 use crate::cluster::{self, Starting};
 use crate::failure::Failure;
+use crate::machines::NodesOf;
+use crate::machines::fleet::Fleet;
 use crate::machines::seating::Seating;
 use crate::systems::testing::{Running, program, shown_to_others};
 use crate::systems::{COMPOSITE, Memory, by_kind, kinds};
@@ -60,7 +62,7 @@ fn start(members: Vec<Member<'_>>, dir: &TempDir) -> Result<crate::cluster::Read
         dir: dir.path(),
         seed: 7,
         seating: &Seating::here(),
-        machines: None,
+        on: (&Fleet::Local, NodesOf::Trial),
     };
     cluster::start(members, &starting, &AtomicBool::new(false), |_| {})
 }
