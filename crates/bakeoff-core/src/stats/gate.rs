@@ -173,9 +173,9 @@ pub struct SlowTrials {
 
 /// Returns the slow trials of the new build, from its gains in logarithms, round by round; negative ones are losses.
 ///
-/// A trial is slow if its round lies below the rounds' median by more than `detect` and by more than five times their
-/// spread, which is taken from the median of absolute deviations. A slow trial of the base puts its round as
-/// far above. `None` if the base has slow trials too, and the new build does not have more by two standard errors.
+/// A trial is slow if it lost more than `detect` against the base, and if its round lies below the rounds' median by more
+/// than that and by more than five times their spread, which is taken from the median of absolute deviations. A slow
+/// trial of the base puts its round as far above. `None` if the base has slow trials too, and the new build does not have more by two standard errors.
 pub fn slow_trials(gains: &[f64], detect: f64) -> Option<SlowTrials> {
     let middle_of = |values: &mut dyn Iterator<Item = f64>| {
         let mut sorted: Vec<f64> = values.collect();
@@ -184,8 +184,9 @@ pub fn slow_trials(gains: &[f64], detect: f64) -> Option<SlowTrials> {
     };
     let centre = middle_of(&mut gains.iter().copied())?;
     let deviation = middle_of(&mut gains.iter().map(|gain| (gain - centre).abs()))?;
-    let far = (SLOW_SPREADS * deviation / MAD_OF_NORMAL).max(-(-detect).ln_1p());
-    let new = gains.iter().filter(|&&gain| centre - gain > far).count();
+    let loss = -(-detect).ln_1p();
+    let far = (SLOW_SPREADS * deviation / MAD_OF_NORMAL).max(loss);
+    let new = gains.iter().filter(|&&gain| gain < -loss && centre - gain > far).count();
     let base = gains.iter().filter(|&&gain| gain - centre > far).count();
     let more = new as f64 - base as f64;
     let unexplained = base == 0 || more > 2.0 * ((new + base) as f64).sqrt();
@@ -213,6 +214,8 @@ mod tests {
         let slow = with(&[0.5_f64.ln()]).unwrap();
         assert_eq!((slow.new, slow.base), (1, 0));
         assert!((slow.worst - 0.5).abs() < 1e-12);
+        let faster: Vec<f64> = even.iter().map(|gain| gain + 2.0).chain([1.0]).collect();
+        assert_eq!(slow_trials(&faster, DETECT), None, "it is quicker than the base in all");
         assert_eq!(with(&[-0.7, 0.7]), None, "the machine does it to both");
         assert_eq!(with(&[0.7]), None, "only the base is slow");
         let noisy: Vec<f64> = (0..12).map(|at| 0.1 * f64::from(at % 5 - 2)).collect();
