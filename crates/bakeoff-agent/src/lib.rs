@@ -32,6 +32,7 @@ pub use frame::read_json;
 pub use line::{Back, Line};
 pub use message::{
     ClockReading, DialLine, FileStamp, Hello, LoadLine, NodeRequest, PROTOCOL, Request, TripsTold,
+    WatchRequest,
 };
 pub use order::LaunchOrder;
 pub use serve::{Duties, serve};

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::order::LaunchOrder;
 
 /// The version of the protocol. It changes with every change of what is sent.
-pub const PROTOCOL: u32 = 9;
+pub const PROTOCOL: u32 = 10;
 /// After this silence of the coordinator, which asks every two seconds, an agent takes it to be gone.
 pub(crate) const GONE_AFTER: Duration = Duration::from_secs(30);
 
@@ -115,41 +115,8 @@ pub enum Request {
     },
     /// Asks for the bytes that are free for the run's folder.
     Space,
-    /// Begins to sample the machine, itself and what it will be told of. Answers with the time.
-    Observe {
-        /// Milliseconds between two looks.
-        every_ms: u64,
-    },
-    /// Samples these servers too.
-    Watch {
-        /// Their numbers.
-        nodes: Vec<u32>,
-    },
-    /// A phase of the trial begins.
-    Phase {
-        /// Its name in records.
-        name: String,
-    },
-    /// Tells when measuring begins and ends.
-    Moments {
-        /// When it begins.
-        begin: u64,
-        /// When it ends, if that is known.
-        end: Option<u64>,
-    },
-    /// Asks for the samples so far.
-    Samples,
-    /// Ends sampling. Answers with all samples.
-    Observed,
-    /// Marks the place in these servers' logs where a load begins.
-    MarkLogs {
-        /// Their numbers.
-        nodes: Vec<u32>,
-    },
-    /// Marks where it ends.
-    EndMarks,
-    /// Asks for the complaints in between.
-    Complaints,
+    /// Asks something of the samples of a trial.
+    Watch(WatchRequest),
     /// Asks which of these files are there, whole: paths, sizes and SHA-256.
     Lacks {
         /// The files.
@@ -233,6 +200,35 @@ pub enum NodeRequest {
     UnsafeSettings(Vec<UnsafeSetting>),
     /// Asks for this number of lines from the end of its log.
     LogTail(usize),
+}
+
+/// A request about what an agent samples on its machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WatchRequest {
+    /// Begins to sample the machine and the agent, at this interval in milliseconds. Answers with the time.
+    Begin(u64),
+    /// Samples the servers of these numbers too.
+    Servers(Vec<u32>),
+    /// Begins a phase of the trial, by its name in records.
+    Phase(String),
+    /// Tells when measuring begins, and when it ends if that is known.
+    Moments {
+        /// When it begins.
+        begin: u64,
+        /// When it ends.
+        end: Option<u64>,
+    },
+    /// Asks for the samples so far.
+    Samples,
+    /// Ends sampling. Answers with all samples.
+    End,
+    /// Marks the place in the logs of the servers of these numbers where a load begins.
+    MarkLogs(Vec<u32>),
+    /// Marks where it ends.
+    EndMarks,
+    /// Asks for the complaints in between.
+    Complaints,
 }
 
 /// The network between two machines, with nothing else on it.

@@ -28,7 +28,7 @@ use super::client::Incoming;
 use super::clocks::Origin;
 use super::error::AgentRefusal;
 use super::line::Line;
-use super::message::{ClockReading, FileStamp, NodeRequest, Request};
+use super::message::{ClockReading, FileStamp, NodeRequest, Request, WatchRequest};
 use super::order::LaunchOrder;
 use super::{trips, tunnel};
 
@@ -186,46 +186,7 @@ impl Workshop {
             Request::Port { address, base } => self.port(address, base),
             Request::IsFree { address, port } => is_free(address, port),
             Request::Space => self.space(),
-            Request::Observe { every_ms } => self.observe(Duration::from_millis(every_ms)),
-            Request::Watch { nodes } => {
-                self.watching(&nodes, LocalWatch::watch)?;
-                locked(&self.watched).extend(nodes);
-                Ok(Value::Null)
-            }
-            Request::Phase { name } => {
-                let phase = PhaseName::read(&name)
-                    .ok_or_else(|| AgentRefusal::new(format!("there is no phase `{name}`")))?;
-                locked(&self.watch).iter().for_each(|watch| watch.phase(phase));
-                Ok(Value::Null)
-            }
-            Request::Moments { begin, end } => {
-                if let Some(moments) = self.moments() {
-                    moments.send(Moment::Begin(self.origin.instant(begin))).ok();
-                    end.map(|end| moments.send(Moment::End(self.origin.instant(end))).ok());
-                }
-                Ok(Value::Null)
-            }
-            Request::Samples => {
-                let observed = locked(&self.watch).as_ref().map(LocalWatch::so_far);
-                as_json(observed.unwrap_or_default())
-            }
-            Request::Observed => {
-                let watch = locked(&self.watch).take();
-                let observed: Observed = watch.map(LocalWatch::end).unwrap_or_default();
-                as_json(observed)
-            }
-            Request::MarkLogs { nodes } => {
-                self.watching(&nodes, LocalWatch::mark_logs)?;
-                Ok(Value::Null)
-            }
-            Request::EndMarks => {
-                locked(&self.watch).iter().for_each(LocalWatch::end_marks);
-                Ok(Value::Null)
-            }
-            Request::Complaints => {
-                let complaints = locked(&self.watch).as_ref().map(LocalWatch::complaints);
-                as_json(complaints.unwrap_or_default())
-            }
+            Request::Watch(ask) => self.ask_watch(ask),
             Request::Lacks { files } => {
                 let lacks = files.iter().filter(|file| !is_whole(file));
                 as_json(lacks.collect::<Vec<_>>())
@@ -279,6 +240,52 @@ impl Workshop {
             NodeRequest::SyncsCounted => as_json(server.end_counting_syncs()),
             NodeRequest::UnsafeSettings(known) => as_json(server.unsafe_settings(&known)),
             NodeRequest::LogTail(lines) => as_json(server.log_tail(lines.min(1000))),
+        }
+    }
+
+    /// Does what is asked of the samples of a trial. Without any, there is nothing to do.
+    fn ask_watch(&self, ask: WatchRequest) -> Result<Value, AgentRefusal> {
+        match ask {
+            WatchRequest::Begin(every_ms) => self.observe(Duration::from_millis(every_ms)),
+            WatchRequest::Servers(nodes) => {
+                self.watching(&nodes, LocalWatch::watch)?;
+                locked(&self.watched).extend(nodes);
+                Ok(Value::Null)
+            }
+            WatchRequest::Phase(name) => {
+                let phase = PhaseName::read(&name)
+                    .ok_or_else(|| AgentRefusal::new(format!("there is no phase `{name}`")))?;
+                locked(&self.watch).iter().for_each(|watch| watch.phase(phase));
+                Ok(Value::Null)
+            }
+            WatchRequest::Moments { begin, end } => {
+                if let Some(moments) = self.moments() {
+                    moments.send(Moment::Begin(self.origin.instant(begin))).ok();
+                    end.map(|end| moments.send(Moment::End(self.origin.instant(end))).ok());
+                }
+                Ok(Value::Null)
+            }
+            WatchRequest::Samples => {
+                let observed = locked(&self.watch).as_ref().map(LocalWatch::so_far);
+                as_json(observed.unwrap_or_default())
+            }
+            WatchRequest::End => {
+                let watch = locked(&self.watch).take();
+                let observed: Observed = watch.map(LocalWatch::end).unwrap_or_default();
+                as_json(observed)
+            }
+            WatchRequest::MarkLogs(nodes) => {
+                self.watching(&nodes, LocalWatch::mark_logs)?;
+                Ok(Value::Null)
+            }
+            WatchRequest::EndMarks => {
+                locked(&self.watch).iter().for_each(LocalWatch::end_marks);
+                Ok(Value::Null)
+            }
+            WatchRequest::Complaints => {
+                let complaints = locked(&self.watch).as_ref().map(LocalWatch::complaints);
+                as_json(complaints.unwrap_or_default())
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use bakeoff_agent::{AgentError, Incoming, Offset, Request};
+use bakeoff_agent::{AgentError, Incoming, Offset, Request, WatchRequest};
 use bakeoff_core::log_findings::NodeLog;
 use bakeoff_core::observed::{GENERATOR, Observed, PhaseName, Series};
 use bakeoff_core::record::MachineTrial;
@@ -63,7 +63,7 @@ impl<'a> RemoteWatch<'a> {
         let every_ms = every.as_millis() as u64;
         let clock = |machine: &Machine| -> Result<(Offset, u64), AgentError> {
             let offset = machine.agent.offset()?;
-            Ok((offset, machine.agent.ask(&Request::Observe { every_ms })?))
+            Ok((offset, machine.agent.ask(&Request::Watch(WatchRequest::Begin(every_ms)))?))
         };
         let clocks = machines.each.iter().map(clock).collect::<Result<Vec<_>, _>>()?;
         Ok(Self { machines, clocks, began, servers: Mutex::default() })
@@ -73,11 +73,11 @@ impl<'a> RemoteWatch<'a> {
     pub(crate) fn moments(&self, window: &Window) {
         let (begin, end) = window.measured();
         for (machine, (offset, _)) in self.machines.each.iter().zip(&self.clocks) {
-            let request = Request::Moments {
+            let request = WatchRequest::Moments {
                 begin: offset.theirs(begin),
                 end: end.map(|end| offset.theirs(end)),
             };
-            machine.agent.ask::<()>(&request).ok();
+            machine.agent.ask::<()>(&Request::Watch(request)).ok();
         }
     }
 
@@ -88,7 +88,8 @@ impl<'a> RemoteWatch<'a> {
     pub(crate) fn so_far(&self) -> Result<Vec<MachineSeen<'_>>, AgentError> {
         let each = self.machines.each.iter().zip(&self.clocks);
         let seen = each.map(|(machine, (offset, began))| {
-            let mut observed: Observed = machine.agent.ask(&Request::Samples)?;
+            let mut observed: Observed =
+                machine.agent.ask(&Request::Watch(WatchRequest::Samples))?;
             moved(&mut observed, self.shift(*offset, *began));
             Ok((machine.agent.machine(), machine.agent.hello().cpus, observed))
         });
@@ -132,7 +133,7 @@ impl<'a> RemoteWatch<'a> {
         let each = self.machines.each.iter().zip(&self.clocks).zip(&places.machines).enumerate();
         for (number, ((machine, (offset, began)), place)) in each {
             let mut observed: Observed =
-                machine.agent.ask(&Request::Observed).unwrap_or_else(|error| {
+                machine.agent.ask(&Request::Watch(WatchRequest::End)).unwrap_or_else(|error| {
                     unseen.get_or_insert(error);
                     Observed::default()
                 });
@@ -153,19 +154,20 @@ impl<'a> RemoteWatch<'a> {
         Seen { machines, kernels: self.machines.kernels.clone(), unseen }
     }
 
-    fn each(&self, request: &Request) {
+    fn each(&self, ask: WatchRequest) {
+        let request = &Request::Watch(ask);
         for machine in &self.machines.each {
             // One that is lost is told of where the trial ends.
             machine.agent.ask::<()>(request).ok();
         }
     }
 
-    fn each_with(&self, processes: &[&Process], request: impl Fn(Vec<u32>) -> Request) {
+    fn each_with(&self, processes: &[&Process], ask: impl Fn(Vec<u32>) -> WatchRequest) {
         for (place, machine) in self.machines.each.iter().enumerate() {
             let here = |process: &&&Process| process.seat().machine == MachineId::Place(place);
             let nodes: Vec<u32> =
                 processes.iter().filter(here).filter_map(|process| process.number()).collect();
-            machine.agent.ask::<()>(&request(nodes)).ok();
+            machine.agent.ask::<()>(&Request::Watch(ask(nodes))).ok();
         }
     }
 }
@@ -184,26 +186,27 @@ impl Watch for RemoteWatch<'_> {
             servers.push(new);
         }
         drop(servers);
-        self.each_with(processes, |nodes| Request::Watch { nodes });
+        self.each_with(processes, WatchRequest::Servers);
     }
 
     fn mark_logs(&self, processes: &[&Process]) {
-        self.each_with(processes, |nodes| Request::MarkLogs { nodes });
+        self.each_with(processes, WatchRequest::MarkLogs);
     }
 
     fn end_marks(&self) {
-        self.each(&Request::EndMarks);
+        self.each(WatchRequest::EndMarks);
     }
 
     fn complaints(&self) -> Vec<NodeLog> {
         let machines = self.machines.each.iter();
-        let told =
-            machines.filter_map(|one| one.agent.ask::<Vec<NodeLog>>(&Request::Complaints).ok());
+        let told = machines.filter_map(|one| {
+            one.agent.ask::<Vec<NodeLog>>(&Request::Watch(WatchRequest::Complaints)).ok()
+        });
         told.flatten().collect()
     }
 
     fn phase(&self, name: PhaseName) {
-        self.each(&Request::Phase { name: name.text().to_owned() });
+        self.each(WatchRequest::Phase(name.text().to_owned()));
     }
 }
 
