@@ -52,7 +52,7 @@ pub(crate) fn generator_busy(measurement: &Measurement) -> Option<String> {
 }
 
 /// Returns whether a CPU limit held the generator back for long enough to be seen in the percentiles.
-pub(crate) fn generator_throttled(measurement: &Measurement) -> Option<String> {
+pub fn generator_throttled(measurement: &Measurement) -> Option<String> {
     let share = measurement.generator_throttled.as_secs_f64() / measurement.window.as_secs_f64();
     (share > THROTTLED_SHARE_MAX).then(|| {
         format!(
@@ -164,10 +164,12 @@ pub fn unserved(measurement: &Measurement) -> Option<String> {
         all => format!(" of {}", count_text(all)),
     };
     if unserved_clients > 0 {
-        return Some(format!(
-            "{}{of} clients had only failures: the figures describe the other clients",
-            count_text(unserved_clients)
-        ));
+        let others = match unserved_clients == clients_with_work {
+            true => "",
+            false => ": the figures describe the other clients",
+        };
+        let unserved = count_text(unserved_clients);
+        return Some(format!("{unserved}{of} clients had only failures{others}"));
     }
     (clients_without_success * 2 > clients_with_work).then(|| {
         format!(
@@ -183,6 +185,20 @@ pub fn unserved(measurement: &Measurement) -> Option<String> {
 mod tests {
     use super::*;
     use crate::histogram::Latencies;
+
+    #[test]
+    fn other_clients_are_named_where_there_are_some() {
+        let of = |unserved_clients| {
+            unserved(&Measurement {
+                unserved_clients,
+                clients_with_work: 8,
+                ..Measurement::default()
+            })
+        };
+        assert_eq!(of(8).as_deref(), Some("8 of 8 clients had only failures"));
+        let some = "2 of 8 clients had only failures: the figures describe the other clients";
+        assert_eq!(of(2).as_deref(), Some(some));
+    }
     use crate::measurement::{GeneratorStall, OperationFigures};
 
     /// An open load of ten seconds whose operations went out `schedule_lag` late and took `response`.

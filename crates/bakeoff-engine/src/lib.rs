@@ -15,6 +15,7 @@ mod lookup;
 pub mod moments;
 pub mod open_files;
 mod own_limits;
+pub use own_limits::ports_exhausted;
 pub mod peer;
 pub mod routes;
 pub mod timer;

@@ -51,7 +51,7 @@ fn throttled_in(stat: &str) -> Option<Duration> {
 }
 
 /// Returns the reason if connecting failed because this machine has no ephemeral port left.
-pub(crate) fn ports_exhausted(error: &io::Error) -> Option<String> {
+pub fn ports_exhausted(error: &io::Error) -> Option<String> {
     if error.raw_os_error() != Some(Errno::ADDRNOTAVAIL.raw_os_error()) {
         return None;
     }

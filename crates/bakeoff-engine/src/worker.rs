@@ -28,6 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bakeoff_core::measurement::ErrorKind;
+use bakeoff_core::units::latency_text;
 use mio::{Events, Poll, Token};
 
 use super::client::{Client, Connection, Flight, Slot, Waiting};
@@ -398,7 +399,8 @@ impl<'a, W: Work> Worker<'a, W> {
                 if due >= self.recorder.window.measure {
                     self.recorder.count_age(node, success.seen);
                 }
-                let what = &|| format!("answered after {late:.2?}, later than the timeout");
+                let what =
+                    &|| format!("answered after {}, later than the timeout", latency_text(late));
                 self.count_timeout(index, &flight, now, what);
             }
             Ok(success) => {

@@ -129,6 +129,18 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// Returns whether it may start servers here, or says what that would need.
+    pub(crate) fn starts_servers(&self) -> bool {
+        matches!(
+            self,
+            Self::Run(_)
+                | Self::Start(_)
+                | Self::Reproduce(_)
+                | Self::Gate(_)
+                | Self::Doctor { .. }
+        )
+    }
+
     /// Returns whether it loads servers.
     pub(crate) fn measures(&self) -> bool {
         matches!(

@@ -27,6 +27,20 @@ pub(crate) fn is_machine_shared() -> bool {
     std::env::var(SHARED_MACHINE).is_ok_and(|value| value == "1")
 }
 
+/// Refuses a machine whose root lacks what servers are started and watched by: a chroot may.
+pub(crate) fn refuse_bare_root() -> Result<(), Failure> {
+    let needed = [
+        ("/proc/self/exe", "mount -t proc proc /proc"),
+        ("/dev/null", "mount --bind the host's /dev, or mknod /dev/null"),
+    ];
+    match needed.into_iter().find(|(path, _)| !Path::new(path).exists()) {
+        None => Ok(()),
+        Some((path, mend)) => Err(Failure::machine(format!(
+            "`{path}` is not there, and bakeoff starts and watches servers by it\nhint: this may be a chroot: `{mend}`"
+        ))),
+    }
+}
+
 /// Returns whether another bakeoff measures on this machine, and says to others from the first call on that this one
 /// does. `false` where others work on this machine anyway, as bakeoff was told.
 pub(crate) fn is_another_bakeoff_here() -> bool {

@@ -95,6 +95,9 @@ fn obey(
     if command.measures() && environment::is_another_bakeoff_here() {
         messages.complain("another bakeoff works on this machine, and the figures of both suffer");
     }
+    if command.starts_servers() {
+        environment::refuse_bare_root()?;
+    }
     match command {
         Command::Run(args) => return commands::run::run(args, messages, interrupted),
         Command::Load(args) => return commands::load::run(args, messages, interrupted),

@@ -274,7 +274,9 @@ fn conclude(
     }
     let failures = failures(options.output, measurement);
     failures.iter().for_each(|line| messages.complain(line));
-    measurement.delayed_acks().iter().for_each(|found| messages.complain(&found.text()));
+    let throttled = check::generator_throttled(measurement);
+    let seen = measurement.delayed_acks().map(|found| found.text());
+    throttled.into_iter().chain(seen).for_each(|what| messages.complain(&what));
     if measurement.interrupted {
         return ExitCode::from(LoadError::Interrupted.exit_code());
     }

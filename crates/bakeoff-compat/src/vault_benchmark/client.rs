@@ -31,8 +31,16 @@ const SET_UP_PATIENCE: Duration = Duration::from_secs(10);
 const CLEAN_UP_PATIENCE: Duration = Duration::from_secs(120);
 /// How long one answer may take then.
 const CLEAN_UP_TIMEOUT: Duration = Duration::from_secs(300);
+/// How long a clean-up may take after the user asked for the end: as long as Kubernetes waits after SIGTERM.
+pub(super) const CLEAN_UP_AFTER_SIGNAL: Duration = Duration::from_secs(30);
 /// Redirects to the leader that are followed for one request.
 const HOPS_MAX: u32 = 3;
+
+/// Returns whether the user wants the end of what outlives so many interrupts: a clean-up ends some time after the first.
+fn is_over(interrupts: &Interrupts, tolerates: u32) -> bool {
+    let waited = interrupts.since_first().unwrap_or_default();
+    interrupts.count() > tolerates || waited > CLEAN_UP_AFTER_SIGNAL
+}
 
 /// A client of one server, with a token.
 pub(super) struct Client {
@@ -95,7 +103,7 @@ impl Client {
 
     /// Returns whether the user wants the end of what this client does.
     pub(super) fn is_interrupted(&self) -> bool {
-        self.interrupts.count() > self.tolerates
+        is_over(&self.interrupts, self.tolerates)
     }
 
     /// Waits, unless the user wants the end.
@@ -246,7 +254,7 @@ impl Client {
         let interrupts = self.interrupts.clone();
         let tolerates = self.tolerates;
         let go_on = || {
-            if interrupts.count() > tolerates {
+            if is_over(&interrupts, tolerates) {
                 return Err(io::Error::from(io::ErrorKind::Interrupted));
             }
             if clock::now() > deadline { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }

@@ -1,12 +1,15 @@
 //! The effect of Ctrl-C at each moment.
 //!
-//! The first one ends the set-up or the load and lets the clean-up go on; the second ends the
+//! The first one ends the set-up or the load and lets the clean-up go on for a while; the second ends the
 //! clean-up, which then says what it leaves behind. The program's own rule, that a second signal
 //! ends it at once, is kept off by taking each one as soon as it comes.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use bakeoff_clock as clock;
 
 /// How soon a signal is taken: sooner than anybody presses keys twice.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -15,6 +18,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 #[derive(Debug, Default)]
 pub(super) struct Interrupts {
     count: AtomicU32,
+    first: OnceLock<Instant>,
     /// The user has asked at least once: what the load is told.
     pub(super) asked: AtomicBool,
     over: AtomicBool,
@@ -26,12 +30,18 @@ impl Interrupts {
         self.count.load(Ordering::Relaxed)
     }
 
+    /// Returns the time since the user asked for the end first, if that happened.
+    pub(super) fn since_first(&self) -> Option<Duration> {
+        self.first.get().map(|first| clock::now().saturating_duration_since(*first))
+    }
+
     /// Does `what` while signals, which set `flag`, are counted.
     pub(super) fn during<T>(&self, flag: &AtomicBool, what: impl FnOnce(&Self) -> T) -> T {
         thread::scope(|scope| {
             let watcher = scope.spawn(|| {
                 while !self.over.load(Ordering::Relaxed) {
                     if flag.swap(false, Ordering::Relaxed) {
+                        self.first.get_or_init(clock::now);
                         self.count.fetch_add(1, Ordering::Relaxed);
                         self.asked.store(true, Ordering::Relaxed);
                     }

@@ -15,13 +15,13 @@ use std::time::Duration;
 use bakeoff_core::check;
 use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::study::ERRORS_MAX;
-use bakeoff_core::units::{count_text, figure_text, latency_text};
+use bakeoff_core::units::{count_text, duration_text, figure_text, latency_text};
 use bakeoff_engine::LoadError;
 use bakeoff_engine::tls::{Pem, PemText};
 use serde_json::json;
 
 use super::cleanup::{Ledger, Made};
-use super::client::Client;
+use super::client::{CLEAN_UP_AFTER_SIGNAL, Client};
 use super::config::Config;
 use super::fields::Environment;
 use super::interrupts::Interrupts;
@@ -297,7 +297,12 @@ impl Run<'_> {
             self.log(LogLevel::Debug, &format!("left on the server: {}", ledger.shown()));
             return true;
         }
-        self.log(LogLevel::Info, "cleaning up");
+        let within = duration_text(CLEAN_UP_AFTER_SIGNAL);
+        let cleaning_up = match self.interrupts.count() {
+            0 => "cleaning up".to_owned(),
+            _ => format!("cleaning up, for {within} at most; a further signal ends it at once"),
+        };
+        self.log(LogLevel::Info, &cleaning_up);
         let mut client = self.client(server).for_clean_up();
         for trouble in ledger.take_away(&mut client) {
             self.messages.complain(&format!("clean-up: {trouble}"));

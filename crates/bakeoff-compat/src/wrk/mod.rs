@@ -26,15 +26,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use bakeoff_core::check;
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::schedule::{RateProfile, Spacing};
 use bakeoff_core::study::Stop;
-use bakeoff_engine::LoadError;
 use bakeoff_engine::peer::{Address, Peer};
 use bakeoff_engine::tls::TlsOptions;
 use bakeoff_engine::works::http::{self, HttpOutcome, Protocol};
-use bakeoff_engine::{Connections, Drive, Seconds};
+use bakeoff_engine::{Connections, Drive, LoadError, Seconds, ports_exhausted};
 use mlua::Lua;
 
 use self::options::{Asked, Options};
@@ -109,7 +109,7 @@ impl Run {
             None => LoadError::Unreachable(error.what),
         })?;
         let Some(&first) = resolved.first() else {
-            return Err(LoadError::Unreachable(why_unreachable(&options)));
+            return Err(why_unreachable(&options));
         };
         let fault = source::Fault::default();
         let (mut sources, mut states, mut addresses) = (Vec::new(), Vec::new(), Vec::new());
@@ -182,8 +182,14 @@ impl Run {
         for note in notes::notes(&options, &figures, dropped) {
             messages.step(&note);
         }
-        if let Some(found) = outcome.measurement.delayed_acks() {
-            messages.step(&format!("note: {}", found.text()));
+        let measurement = &outcome.measurement;
+        let throttled = check::generator_throttled(measurement);
+        let seen = measurement.delayed_acks().map(|found| found.text());
+        let only_refusals = measurement.answers.statuses.keys().eq([&400]) && !options.url.tls();
+        let tls = only_refusals
+            .then(|| "every answer was 400: this port may speak TLS, try `https://`".to_owned());
+        for what in throttled.into_iter().chain(seen).chain(tls) {
+            messages.step(&format!("note: {what}"));
         }
         if main.defines("done") {
             main.done(&figures)?;
@@ -227,22 +233,25 @@ fn peers(options: &Options, addresses: &[SocketAddr]) -> Result<Vec<Peer>, LoadE
 }
 
 /// Connects once more and returns why that fails.
-fn why_unreachable(options: &Options) -> String {
+fn why_unreachable(options: &Options) -> LoadError {
     let url = &options.url;
     let port = url.port.unwrap_or(if url.tls() { 443 } else { 80 });
     let mut seen = "it has no address".to_owned();
     for address in (&*url.host, port).to_socket_addrs().into_iter().flatten() {
         match TcpStream::connect_timeout(&address, CONNECT_WITHIN) {
             Ok(_) => seen = "it took a connection at the second try only".to_owned(),
-            Err(error) => seen = error.to_string(),
+            Err(error) => match ports_exhausted(&error) {
+                Some(why) => return LoadError::Machine(why),
+                None => seen = error.to_string(),
+            },
         }
     }
     let host = if url.host.contains(':') { format!("[{}]", url.host) } else { url.host.clone() };
-    format!(
+    LoadError::Unreachable(format!(
         "unable to connect to {host}:{}: {seen}\nhint: is the server running, and does it listen \
          there?",
         url.service()
-    )
+    ))
 }
 
 /// Returns the figures as wrk counts them. Answers that came after the load's time are no part of its

@@ -92,14 +92,22 @@ fn check(name: CheckName, failed: Option<String>) -> Check {
 fn not_all_served(stages: &[StageRecord]) -> Option<String> {
     let of =
         |stage: &StageRecord| unserved(&stage.measurement).or_else(|| gave_out(&stage.measurement));
-    stages.iter().find_map(of)
+    whole(stages).find_map(of)
+}
+
+/// Returns the stages that were not cut off: those have too few answers to say who got none.
+fn whole(stages: &[StageRecord]) -> impl Iterator<Item = &StageRecord> {
+    stages.iter().filter(|stage| !stage.measurement.interrupted)
 }
 
 fn no_success(stages: &[StageRecord]) -> Option<String> {
-    let none = stages.iter().all(|stage| stage.measurement.verified() == 0);
-    none.then(|| match stages.iter().find_map(|stage| unserved(&stage.measurement)) {
-        Some(who) => format!("no operation succeeded: {who}"),
-        None => "no operation succeeded".to_owned(),
+    let none = whole(stages).all(|stage| stage.measurement.verified() == 0);
+    let was_cut_off = !stages.is_empty() && whole(stages).next().is_none();
+    (none && !was_cut_off).then(|| {
+        match stages.iter().find_map(|stage| unserved(&stage.measurement)) {
+            Some(who) => format!("no operation succeeded: {who}"),
+            None => "no operation succeeded".to_owned(),
+        }
     })
 }
 
@@ -249,6 +257,16 @@ mod tests {
         assert_eq!(each_visit_first(&[with(11, 0), with(2000, 1)]), Verdict::Failed(why.into()));
         assert_eq!(each_visit_first(&[with(1, 0), with(2, 0)]), Verdict::Passed);
         assert!(matches!(each_visit_first(&[with(0, 0)]), Verdict::NotChecked(_)));
+    }
+
+    #[test]
+    fn stage_that_the_user_cut_off_says_nothing_of_who_got_answers() {
+        let none = stage(0, ErrorKind::Status, 0);
+        assert!(no_success(std::slice::from_ref(&none)).is_some());
+        let measurement = Measurement { interrupted: true, ..none.measurement.clone() };
+        let cut = StageRecord { measurement, ..none };
+        assert_eq!(no_success(std::slice::from_ref(&cut)), None);
+        assert_eq!(not_all_served(&[cut]), None);
     }
 
     #[test]

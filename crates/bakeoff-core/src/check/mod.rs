@@ -12,6 +12,7 @@ mod stationary;
 pub use measured::measured;
 
 pub use crate::validity::{
-    LAG_MATTERS_BELOW, LAG_SHARE_MAX, gave_out, lag_in_latencies, lag_share, unserved,
+    LAG_MATTERS_BELOW, LAG_SHARE_MAX, gave_out, generator_throttled, lag_in_latencies, lag_share,
+    unserved,
 };
 pub use crate::verdict::{Audit, Audited, Cause, CheckName, KilledUnderLoad, Passages, Verdict};

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use bakeoff_core::ledger::WriteOutcome;
 use bakeoff_core::measurement::{ErrorKind, Example, SILENCE_MIN};
+use bakeoff_core::units::latency_text;
 use mio::{Interest, Token};
 
 use super::super::client::{BACKOFF_MAX, BACKOFF_MIN, Connection, Flight, Slot, Waiting};
@@ -216,7 +217,9 @@ impl<W: Work> Worker<'_, W> {
             _ => false,
         };
         let timeout = self.part.timeout;
-        self.count_timeout(index, &flight, now, &|| format!("no answer after {timeout:?}"));
+        self.count_timeout(index, &flight, now, &|| {
+            format!("no answer after {}", latency_text(timeout))
+        });
         if usable {
             self.refill(index, now);
             self.flush(index);
@@ -234,7 +237,7 @@ impl<W: Work> Worker<'_, W> {
         self.note_failure(index, waiting.due, now);
         let timeout = self.part.timeout;
         self.count_waiting_lost(waiting, node, kind, now, &|| match waiting.tries {
-            0 => format!("no connection for {timeout:?}"),
+            0 => format!("no connection for {}", latency_text(timeout)),
             _ => "the server did not take the operation again in time".to_owned(),
         });
     }
@@ -285,7 +288,7 @@ impl<W: Work> Worker<'_, W> {
         }
         let timeout = self.part.timeout;
         self.count_unconnected(index, tag, since, now, &|| {
-            format!("no connection for {timeout:?}")
+            format!("no connection for {}", latency_text(timeout))
         });
     }
 
@@ -324,8 +327,9 @@ impl<W: Work> Worker<'_, W> {
             for tag in 0..self.clients[index].slots.len() {
                 let Slot::Free { since } = self.clients[index].slots[tag] else { continue };
                 if since < end {
-                    let what =
-                        &|| format!("no connection for {:.2?}, until the end", waited(since));
+                    let what = &|| {
+                        format!("no connection for {}, until the end", latency_text(waited(since)))
+                    };
                     self.count_unconnected(index, tag, since, end, what);
                 }
             }

@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 use std::time::Instant;
 
 use bakeoff_core::measurement::ErrorKind;
+use bakeoff_core::units::latency_text;
 
 use super::super::client::Client;
 use super::super::clock;
@@ -57,7 +58,7 @@ impl<W: Work> Worker<'_, W> {
                 }
                 let ticket = self.pacing.take_ticket(&mut self.work);
                 let Some(operation) = self.work.skip(node, ticket) else { return };
-                let what = || format!("no connection for {timeout:?}");
+                let what = || format!("no connection for {}", latency_text(timeout));
                 let refused = |client: &Client<W>| client.lane == place && client.refused;
                 let kind = match self.clients.iter().any(refused) {
                     true => ErrorKind::Refused,

@@ -31,11 +31,17 @@ pub(crate) fn matrix(report: &Report) -> Table {
         head: vec!["decided by".to_owned()],
         cells: rows.iter().map(|one| heading(one).into()).collect(),
     });
+    // A gate has a verdict of its own, at another level of confidence.
+    let is_gate = report.header.gate.is_some();
+    let unranked = |cell: Cell| match cell {
+        Cell::Best(figure) if is_gate => figure.into(),
+        cell => cell,
+    };
     let systems = report.header.study.systems.iter().map(|system| Column {
         head: vec![system.name.clone()],
-        cells: rows.iter().map(|one| cell(one, &system.name)).collect(),
+        cells: rows.iter().map(|one| unranked(cell(one, &system.name))).collect(),
     });
-    let order = (report.header.study.systems.len() > 1).then(|| Column {
+    let order = (!is_gate && report.header.study.systems.len() > 1).then(|| Column {
         head: vec!["order".to_owned()],
         cells: rows.iter().map(order).collect(),
     });

@@ -328,6 +328,10 @@ fn a_gate_stops_a_loss_and_lets_pass_what_ruled_one_out() {
         "{text}"
     );
     gated(&gate(1.1, 10, &[]), Passed::Yes);
+    // Its report leaves the verdict to the gate, whose level is another.
+    let faster = gate(1.1, 10, &[]);
+    let text = report::terminal(&Report::new(&faster), &PLAIN, report::Extent::Glance);
+    assert!(!text.contains("* best") && !text.contains("new > base"), "{text}");
     // Too few rounds cannot tell.
     gated(&gate(1.0, 3, &[]), Passed::CannotTell);
     let text = gated(&gate(0.97, 4, &[]), Passed::CannotTell);

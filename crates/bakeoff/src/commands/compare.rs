@@ -36,14 +36,8 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
 
 /// Does it, and adds how each condition was judged.
 fn judged(args: &CompareArgs, cases: &mut Vec<Case>) -> Result<ExitCode, Failure> {
-    let read = |run: &Path| {
-        let (record, complaints) = run_folder::read(run)?;
-        for complaint in complaints {
-            messages::warn(&format!("{}: {complaint}", run.display()));
-        }
-        Ok::<_, Failure>(record)
-    };
-    let (base, new) = (read(&args.base)?, read(&args.new)?);
+    let base = run_folder::read_and_warn(&args.base)?;
+    let new = run_folder::read_and_warn(&args.new)?;
     if let Some(folder) = args.history.as_ref().filter(|folder| !folder.is_dir()) {
         return Err(Failure::input(
             format!("`{}` of --history is no folder", folder.display()),

@@ -4,9 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
-use bakeoff_core::record::{Record, chain};
+use bakeoff_core::record::Record;
 use bakeoff_host::private;
-use bakeoff_report::verify::{self, Outcome};
 use bakeoff_report::{self as report, Extent, Report, Style};
 
 use crate::cli::{Format, ReportArgs};
@@ -83,19 +82,7 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
 ///
 /// Without a form: the terminal's on standard output, and the page beside the record where it may be written.
 pub(crate) fn report(args: &ReportArgs) -> Result<(), Failure> {
-    let (text, record, complaints) = run_folder::read_with_text(&args.run)?;
-    for complaint in &complaints {
-        messages::warn(&format!("{}: {complaint}", args.run.display()));
-    }
-    let found = verify::verify(&chain::check(&text), &record, &complaints);
-    for fault in found.iter().filter(|one| one.outcome == Outcome::Fails) {
-        messages::warn(&format!(
-            "{} does not hold together: {}: {}; `bakeoff verify` looks at all of it",
-            args.run.display(),
-            fault.what,
-            fault.seen
-        ));
-    }
+    let record = run_folder::read_and_warn(&args.run)?;
     let rendering = Rendering::new(record);
     if args.method {
         messages::output(&report::demands(&rendering.report, &messages::style()));

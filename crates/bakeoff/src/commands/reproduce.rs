@@ -33,12 +33,9 @@ pub(crate) fn run(
     reporter: &mut dyn Reporter,
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
-    let (there, complaints) = run_folder::read(&args.run)?;
-    for complaint in complaints {
-        messages::warn(&format!("{}: {complaint}", args.run.display()));
-    }
+    let there = run_folder::read_and_warn(&args.run)?;
     if let Some(with) = &args.with {
-        let here = run_folder::read(with)?.0;
+        let here = run_folder::read_and_warn(with)?;
         if here.header.study.name != there.header.study.name {
             return Err(Failure::input(
                 format!("`{}` and `{}` are of two studies", args.run.display(), with.display()),

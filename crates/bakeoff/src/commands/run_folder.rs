@@ -6,15 +6,17 @@ use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use bakeoff_core::record::chain::Chain;
+use bakeoff_clock::wall::utc_folder;
+use bakeoff_core::record::chain::{self, Chain};
 use bakeoff_core::record::{self, Complaint, Record, RecordLine};
 use bakeoff_host::private;
+use bakeoff_report::verify::{self, Outcome};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
-use bakeoff_clock::wall::utc_folder;
+use crate::messages;
 
 /// The folder in which runs are kept unless a flag says otherwise.
 pub(crate) const RUNS: &str = "runs";
@@ -208,6 +210,21 @@ pub(crate) fn read_with_text(run: &Path) -> Result<(Vec<u8>, Record, Vec<Complai
     let text = read_file(&file)?;
     let (record, complaints) = parse(&file, &text)?;
     Ok((text, record, complaints))
+}
+
+/// Reads a run that somebody may have altered, and warns of all that does not hold together.
+pub(crate) fn read_and_warn(run: &Path) -> Result<Record, Failure> {
+    let (text, record, complaints) = read_with_text(run)?;
+    let shown = run.display();
+    complaints.iter().for_each(|complaint| messages::warn(&format!("{shown}: {complaint}")));
+    let found = verify::verify(&chain::check(&text), &record, &complaints);
+    for fault in found.iter().filter(|one| one.outcome == Outcome::Fails) {
+        let (what, seen) = (&fault.what, &fault.seen);
+        messages::warn(&format!(
+            "{shown} does not hold together: {what}: {seen}; `bakeoff verify` looks at all of it"
+        ));
+    }
+    Ok(record)
 }
 
 /// Reads the record of a run.

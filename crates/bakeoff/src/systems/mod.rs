@@ -103,6 +103,7 @@ use bakeoff_engine::peer::Peer;
 use bakeoff_engine::tls::refusal::{self, Wording};
 use bakeoff_engine::together::Together;
 use bakeoff_engine::transport::{Target, TlsTarget};
+use bakeoff_engine::works::http::{PLAIN_TEXT_REFUSED, refuses_plain_text};
 use bakeoff_engine::works::keyed::{self, Keyed, KvSession, KvWork, Reading, Source};
 use bakeoff_engine::{Connections, Drive, EngineError, Live};
 use bakeoff_host::ports::Allocator;
@@ -350,10 +351,11 @@ pub(crate) fn plain_value(form: &OptionForm, text: &str) -> String {
 /// A response that is no success, in words: `500: No cluster leader`.
 fn http_status_text(status: u16, body: &[u8]) -> String {
     let body = String::from_utf8_lossy(&body[..body.len().min(secrets::SEARCHED_MAX)]);
-    let reply = body.trim();
+    let reply = body.split_whitespace().collect::<Vec<_>>().join(" ");
+    let hint = if refuses_plain_text(status, body.as_bytes()) { PLAIN_TEXT_REFUSED } else { "" };
     match reply.is_empty() {
         true => status.to_string(),
-        false => format!("{status}: {}", units::server_text(reply)),
+        false => format!("{status}{hint}: {}", units::server_text(&reply)),
     }
 }
 

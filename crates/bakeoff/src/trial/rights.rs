@@ -51,13 +51,7 @@ fn check_one(
     let Contender { asked, system, .. } = *contender;
     let cluster = cluster::attach(system, asked)?.ready(interrupted)?;
     let first = cluster.first();
-    let refused = |what: &str, why: String| {
-        Failure::unreachable(format!(
-            "system `{}`: the study's user may not {what} below `{KEY_PREFIX}`: {why}\nhint: give it the right to read, \
-             write and delete there, or other credentials",
-            asked.name
-        ))
-    };
+    let refused = |what: &str, why: String| Failure::unreachable(refusal(&asked.name, what, &why));
     let mut one = workload.clone();
     one.keys.count = 1;
     let clear = || {
@@ -87,4 +81,43 @@ fn check_one(
     };
     let cleared = clear();
     written.and(cleared)
+}
+
+/// Words of servers that refuse what a user may not do.
+const OF_RIGHTS: [&str; 8] =
+    ["permission", "denied", "forbidden", "noperm", "authoriz", "authenticat", "acl", "credential"];
+
+/// Says what a system refused, and what to try: rights where they are missing, else what it says itself.
+fn refusal(system: &str, what: &str, why: &str) -> String {
+    let words = why.to_lowercase();
+    if OF_RIGHTS.iter().any(|word| words.contains(word)) {
+        return format!(
+            "system `{system}`: the study's user may not {what} below `{KEY_PREFIX}`: {why}\nhint: give it the right to \
+             read, write and delete there, or other credentials"
+        );
+    }
+    format!(
+        "system `{system}` did not {what} a key below `{KEY_PREFIX}`: {why}\nhint: mend the cluster first: no trial was \
+         begun"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_rights_are_told_from_a_cluster_that_takes_no_writes() {
+        for why in
+            ["NOPERM this user has no permissions", "403: ACL not found", "Permission denied"]
+        {
+            assert!(
+                refusal("etcd", "write", why).contains("the study's user may not write"),
+                "{why}"
+            );
+        }
+        let full = refusal("etcd", "write", "etcdserver: mvcc: database space exceeded");
+        assert!(full.starts_with("system `etcd` did not write a key below `bakeoff/`"), "{full}");
+        assert!(!full.contains("right"), "{full}");
+    }
 }

@@ -269,6 +269,16 @@ fn altered_record_does_not_verify() {
         &record.replacen("\"verified\":50,", "\"verified\":55,", 1),
         &["lines", "counts", "report.html"],
     );
+    // Whoever reads it is warned.
+    let run_text = run.to_str().unwrap();
+    for words in [
+        &["report", run_text, "--format", "json"][..],
+        &["compare", run_text, run_text],
+        &["reproduce", run_text, "--with", run_text],
+    ] {
+        let ran = Ran::run(bakeoff().args(words));
+        assert!(ran.stderr.contains("does not hold together"), "{words:?}: {}", ran.stderr);
+    }
     let lines: Vec<&str> = record.lines().collect();
     let without = |place: usize| {
         let kept = lines.iter().enumerate().filter(|(at, _)| *at != place);

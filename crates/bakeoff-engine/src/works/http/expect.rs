@@ -95,14 +95,20 @@ impl Expect {
 
 #[cold]
 fn unexpected(status: u16, body: &[u8]) -> Failure {
-    // NGINX, Go and Envoy say so of plain text on a port of TLS.
-    let is_tls_port = status == 400 && contains(&body[..body.len().min(1000)], b"HTTPS");
     let hint = match status {
-        _ if is_tls_port => " (this port speaks TLS: try `https://`)",
+        _ if refuses_plain_text(status, body) => PLAIN_TEXT_REFUSED,
         301 | 302 | 303 | 307 | 308 => " (a redirect, which is not followed)",
         _ => "",
     };
     Failure::new(ErrorKind::Status, format!("status {status}{hint}{}", beginning(body)))
+}
+
+/// Follows the status of an answer to plain text at a port of TLS.
+pub const PLAIN_TEXT_REFUSED: &str = " (this port speaks TLS: try `https://`)";
+
+/// Returns whether an answer says that plain text was sent to a port of TLS, as NGINX, Go, Apache and Envoy do.
+pub fn refuses_plain_text(status: u16, body: &[u8]) -> bool {
+    status == 400 && contains(&body[..body.len().min(1000)], b"HTTPS")
 }
 
 impl ExpectBody {

@@ -31,7 +31,7 @@ use answers::AllAnswers;
 pub use answers::Answers;
 pub use bakeoff_wire::http1::Response;
 pub use bakeoff_wire::http2::Response as StreamResponse;
-pub use expect::{Expect, ExpectBody, ExpectError};
+pub use expect::{Expect, ExpectBody, ExpectError, PLAIN_TEXT_REFUSED, refuses_plain_text};
 pub use fixed::ThinkTime;
 pub use request::{
     HeaderError, METHODS, MethodError, Request, check_headers, is_allowed_in_http2, parse_header,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bakeoff_core::condition::Condition;
 use bakeoff_core::ranked::Ranked;
-use bakeoff_core::search::{ABRUPT, Found, far_below};
+use bakeoff_core::search::{ABRUPT, Found, Tried, far_below};
 use bakeoff_core::units::{count_text, latency_text, rate_text};
 use bakeoff_report::Style;
 use serde_json::{Value, json};
@@ -30,7 +30,8 @@ impl SearchResult {
 
     /// Returns where the curve bends: of the tries whose latency is known.
     fn knee(&self) -> Option<f64> {
-        let points = self.tries.iter().filter_map(|one| Some((one.tried.rate, one.latency?)));
+        let told = self.tries.iter().filter(|one| !one.tried.void);
+        let points = told.filter_map(|one| Some((one.tried.rate, one.latency?)));
         knee(&points.collect::<Vec<_>>())
     }
 
@@ -194,15 +195,26 @@ fn table(page: &mut Page, result: &SearchResult) {
     page.table(&rows);
 }
 
-/// The curve as lines of text: latency upwards on a logarithmic scale, rate to the right. `●` kept
-/// the objective, `○` did not; `┄` is the limit.
+/// The mark of a try that says nothing of the server.
+const VOID: char = '×';
+
+/// Returns how a try is drawn.
+fn mark(tried: &Tried) -> char {
+    match tried.kept() {
+        true => '●',
+        false if tried.void => VOID,
+        false => '○',
+    }
+}
+
+/// Draws the curve as lines of text: latency upwards on a logarithmic scale, rate to the right. `┄` is the limit.
 fn chart(result: &SearchResult) -> Vec<String> {
     let (name, limit) = result.curve_of();
     let limit = limit.map(|limit| limit.as_secs_f64()).filter(|&limit| limit > 0.0);
-    let points: Vec<(f64, f64, bool)> = result
+    let points: Vec<(f64, f64, char)> = result
         .tries
         .iter()
-        .filter_map(|one| Some((one.tried.rate, one.latency?, one.tried.broken_by.is_empty())))
+        .filter_map(|one| Some((one.tried.rate, one.latency?, mark(&one.tried))))
         .filter(|(_, latency, _)| *latency > 0.0)
         .collect();
     let latencies = points.iter().map(|point| point.1).chain(limit);
@@ -223,8 +235,8 @@ fn chart(result: &SearchResult) -> Vec<String> {
     if let Some(limit) = limit {
         field[line_of(limit)].fill('┄');
     }
-    for (rate, latency, kept) in points {
-        let mark = if kept { '●' } else { '○' };
+    let any_void = points.iter().any(|(.., mark)| *mark == VOID);
+    for (rate, latency, mark) in points {
         field[line_of(latency)][column(rate)] = mark;
     }
     let label = |seconds: f64| latency_text(Duration::from_secs_f64(seconds));
@@ -236,11 +248,9 @@ fn chart(result: &SearchResult) -> Vec<String> {
     }
     let wide = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
     let mut lines = vec![format!(
-        "{name} against rate; ● kept, ○ broken{}",
-        match limit {
-            Some(_) => ", ┄ the limit",
-            None => "",
-        }
+        "{name} against rate; ● kept, ○ broken{}{}",
+        if any_void { ", × not valid" } else { "" },
+        if limit.is_some() { ", ┄ the limit" } else { "" },
     )];
     for (label, row) in labels.iter().zip(field) {
         let row: String = row.into_iter().collect();
@@ -355,6 +365,7 @@ Highest rate that keeps p99 < 20ms: 4,000/s (twice, the second time for longer)
         let shown = text(&result, PLAIN);
         assert!(shown.contains("the server may be able to do more: not a valid answer"), "{shown}");
         assert!(!shown.contains("Highest rate"), "{shown}");
+        assert!(shown.contains("○ broken, × not valid, ┄ the limit"), "{shown}");
         assert!(!result.is_answer());
         assert_eq!(json(&result)["found"]["kind"], "at-least");
         // Made once more, the try was valid, and that one counts.

@@ -5,10 +5,11 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use bakeoff_core::places::{Machine, Places, Reach};
+use bakeoff_core::places::{Machine, Places, Reach, Takes};
 use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{Environment, FORMAT, Record, RunHeader, RunMachine, SystemRecord};
 use bakeoff_core::study::Study;
+use bakeoff_core::study::suggest;
 use bakeoff_core::units::ranges_text;
 
 use crate::cluster::contenders::{self, Contender};
@@ -174,6 +175,9 @@ pub(crate) fn refuse_homeless(study: &Study, places: &Places) -> Result<(), Fail
 
 /// Returns which servers of a study no machine takes, and what to try.
 pub(crate) fn homeless(study: &Study, places: &Places) -> Option<(String, String)> {
+    if let Some(unknown) = unknown_role(places) {
+        return Some(unknown);
+    }
     let started = || study.systems.iter().filter(|system| system.is_started());
     for system in started() {
         for (role, one) in systems::by_role(system) {
@@ -196,6 +200,22 @@ pub(crate) fn homeless(study: &Study, places: &Places) -> Option<(String, String
         }
     }
     None
+}
+
+/// Returns a word of `servers` that is the role of no kind, and what to try. A places file may serve several studies.
+fn unknown_role(places: &Places) -> Option<(String, String)> {
+    let kinds = systems::kinds();
+    let roles = || kinds.iter().flat_map(|kind| kind.roles).map(|role| role.name);
+    let known = || std::iter::once(systems::COMPOSITE).chain(roles());
+    places.machines.iter().find_map(|machine| {
+        let Takes::Roles(words) = &machine.servers else { return None };
+        let unknown = words.iter().find(|word| known().all(|role| role != word.as_str()))?;
+        let what = format!(
+            "machine `{}` takes the servers of role `{unknown}`, which no system has",
+            machine.name
+        );
+        Some((what, suggest(unknown, known(), "the roles:")))
+    })
 }
 
 /// Refuses machines without room for servers' data.
@@ -256,4 +276,24 @@ pub(super) fn check_space(study: &Study, free: u64) -> Result<(), Failure> {
         )));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn role_that_no_system_has_is_refused_beside_machines_that_take_any() {
+        let places = |servers: &str| {
+            let text = format!(
+                "machines:\n  h1: {{ssh: h1, address: 198.18.0.2, servers: [{servers}]}}\n  \
+                 h2: {{ssh: h2, address: 198.18.0.3, servers: true, generator: true}}\n"
+            );
+            Places::parse("places.yaml", &text).unwrap_or_else(|error| panic!("{error}"))
+        };
+        assert_eq!(unknown_role(&places("storage, system")), None);
+        let (what, hint) = unknown_role(&places("storrage")).unwrap();
+        assert_eq!(what, "machine `h1` takes the servers of role `storrage`, which no system has");
+        assert!(hint.contains("`storage`"), "{hint}");
+    }
 }

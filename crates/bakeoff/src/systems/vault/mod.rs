@@ -187,6 +187,12 @@ impl System for SecretStore {
         prepare::prepare(first, nodes, workload, keyed)
     }
 
+    fn removal(&self, node: &Access) -> Option<String> {
+        let scheme = if node.target.tls.is_some() { "https" } else { "http" };
+        let address = format!("{scheme}://{}", node.authority);
+        Some(format!("vault secrets disable -address={address} {}", prepared::KV))
+    }
+
     fn clear(&self, node: &Access) -> Result<(), SystemError> {
         prepare::clear(node)
     }
