@@ -274,9 +274,7 @@ fn conclude(
     }
     let failures = failures(options.output, measurement);
     failures.iter().for_each(|line| messages.complain(line));
-    let throttled = check::generator_throttled(measurement);
-    let seen = measurement.delayed_acks().map(|found| found.text());
-    throttled.into_iter().chain(seen).for_each(|what| messages.complain(&what));
+    crate::findings(measurement).for_each(|what| messages.complain(&what));
     if measurement.interrupted {
         return ExitCode::from(LoadError::Interrupted.exit_code());
     }

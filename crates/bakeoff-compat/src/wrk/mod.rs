@@ -26,7 +26,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use bakeoff_core::check;
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::schedule::{RateProfile, Spacing};
@@ -183,12 +182,10 @@ impl Run {
             messages.step(&note);
         }
         let measurement = &outcome.measurement;
-        let throttled = check::generator_throttled(measurement);
-        let seen = measurement.delayed_acks().map(|found| found.text());
         let only_refusals = measurement.answers.statuses.keys().eq([&400]) && !options.url.tls();
         let tls = only_refusals
             .then(|| "every answer was 400: this port may speak TLS, try `https://`".to_owned());
-        for what in throttled.into_iter().chain(seen).chain(tls) {
+        for what in crate::findings(measurement).chain(tls) {
             messages.step(&format!("note: {what}"));
         }
         if main.defines("done") {

@@ -175,7 +175,8 @@ pub struct SlowTrials {
 ///
 /// A trial is slow if it lost more than `detect` against the base, and if its round lies below the rounds' median by more
 /// than that and by more than five times their spread, which is taken from the median of absolute deviations. A slow
-/// trial of the base puts its round as far above. `None` if the base has slow trials too, and the new build does not have more by two standard errors.
+/// trial of the base puts its round as far above. `None` if the base has slow trials too, and the new build does not have
+/// more by two standard errors.
 pub fn slow_trials(gains: &[f64], detect: f64) -> Option<SlowTrials> {
     let middle_of = |values: &mut dyn Iterator<Item = f64>| {
         let mut sorted: Vec<f64> = values.collect();

@@ -104,7 +104,7 @@ impl BaselineOrder {
     }
 }
 
-/// Measures this machine, which may open so many files. `None` when it could not be measured, which was said.
+/// Measures this machine, with at most `open_files` files. `None` if it cannot be measured, which is reported.
 pub(super) fn measure(
     order: BaselineOrder,
     open_files: u64,

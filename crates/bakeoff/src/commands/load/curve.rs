@@ -30,8 +30,8 @@ impl SearchResult {
 
     /// Returns where the curve bends: of the tries whose latency is known.
     fn knee(&self) -> Option<f64> {
-        let told = self.tries.iter().filter(|one| !one.tried.void);
-        let points = told.filter_map(|one| Some((one.tried.rate, one.latency?)));
+        let valid = self.tries.iter().filter(|one| !one.tried.void);
+        let points = valid.filter_map(|one| Some((one.tried.rate, one.latency?)));
         knee(&points.collect::<Vec<_>>())
     }
 

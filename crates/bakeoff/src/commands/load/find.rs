@@ -32,7 +32,7 @@ pub(super) fn run(
     let (found, reasons) = (record.found, record.invalid_because());
     let tried: Vec<_> = record.stages.iter().map(|stage| stage.tried.clone()).collect();
     let tries = parts(&mut record, seconds).into_iter().zip(tried).filter_map(|(part, tried)| {
-        // Half a try is none.
+        // A try that was cut off does not count.
         let tried = tried.filter(|_| !part.measurement.interrupted)?;
         Some(Try { latency: latency(objective, &part.measurement), part, tried })
     });

@@ -173,8 +173,8 @@ pub(super) fn parts(record: &mut TrialRecord, seconds: Vec<Vec<Live>>) -> Vec<Pa
     parts.collect()
 }
 
-/// Returns the seconds of a window of so many seconds. The load's end commonly lies in a second in which nothing is
-/// measured any more. An empty second within the window is none of these: nothing succeeded in it.
+/// Drops the empty seconds behind a window of this length in seconds, in which nothing is measured any more. Empty
+/// seconds within the window stay: nothing succeeded in them.
 fn measured(mut seconds: Vec<Live>, window: f64) -> Vec<Live> {
     let is_behind = |live: &mut Live| {
         let is_empty = live.verified + live.errors == 0 && live.p50 == Percentile::Nothing;

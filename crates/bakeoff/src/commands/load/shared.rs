@@ -41,7 +41,7 @@ pub(super) fn reach(
     let mut places = machines::read_places(on, Purpose::Load)?;
     places.machines.retain(|machine| machine.generator);
     refuse_unshareable(asked, places.machines.len())?;
-    // Files that cannot be read are told before a machine is reached.
+    // Reports files that cannot be read before a machine is reached.
     RequestsOrder::new(&asked.requests())?;
     let machines = Machines::reach(places, ("load", None), None, interrupted)?;
     Ok(Reached { fleet: Fleet::Placed(Arc::new(machines)), ready: None })
