@@ -22,7 +22,7 @@ use bakeoff_core::measurement::Measurement;
 /// The exit code of a load without a single success.
 pub(crate) const NOT_VALID: u8 = 1;
 
-/// Returns what a user should know of a load that no figure of wrk or hey shows, a sentence each.
+/// Returns what a user should know of a load and no figure of the other tools shows, a sentence each.
 pub(crate) fn findings(measurement: &Measurement) -> impl Iterator<Item = String> {
     let throttled = check::generator_throttled(measurement);
     throttled.into_iter().chain(measurement.delayed_acks().map(|found| found.text()))

@@ -199,7 +199,9 @@ fn places(root: &PlacedNode, purpose: Purpose, sink: &mut DiagnosticSink<'_>) ->
     };
     unknown_fields(entries, &FIELDS, "", sink);
     let field = |name: &str| entries.iter().find(|entry| entry.key == name);
-    let ssh = field("ssh").map_or(Some(Vec::new()), |entry| texts(entry, sink));
+    let ssh = field("ssh").map_or(Some(Vec::new()), |entry| {
+        texts(entry, "a list of options, such as `[-F, FILE]`", sink)
+    });
     let agents = field("agent").map_or(Some(Vec::new()), |entry| agents(entry, sink));
     let tunnel = field("tunnel").map_or(Some(Tunnel::default()), |entry| tunnel(entry, sink));
     if let Some(entry) = field("kubernetes") {
@@ -345,7 +347,15 @@ fn machine(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option<Machine
     let ssh = field("ssh").map(|entry| (text(entry, "a destination of `ssh`", sink), entry));
     let reach = match (here, ssh) {
         (true, None) => Reach::Here,
-        (false, Some((destination, _))) => Reach::Ssh(destination?),
+        (false, Some((destination, entry))) => {
+            let destination = destination?;
+            if destination.starts_with('-') {
+                let wanted = "a destination, not an option: options of `ssh` are a list `ssh: [-F, FILE]` beside `machines`";
+                sink.refuse(&entry.node.at, "ssh", wanted, &format!("`{destination}`"));
+                return None;
+            }
+            Reach::Ssh(destination)
+        }
         (true, Some((_, entry))) => {
             sink.add(&entry.key_at, format!("`{name}` is either `here` or reached by `ssh`"));
             return None;
@@ -375,7 +385,7 @@ fn machine(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option<Machine
                 sink.refuse(
                     &entry.node.at,
                     "data",
-                    "an absolute path",
+                    "an absolute path, such as `/var/tmp`",
                     &entry.node.seen("a mapping"),
                 );
                 return None;
@@ -388,7 +398,10 @@ fn machine(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option<Machine
         Some(entry) => match entry.node.flag() {
             Some(true) => Takes::Any,
             Some(false) => Takes::Nothing,
-            None => Takes::Roles(texts(entry, sink)?),
+            None => {
+                let wanted = "`true`, `false` or a list of roles, such as `[storage]`";
+                Takes::Roles(texts(entry, wanted, sink)?)
+            }
         },
     };
     let generator = flag("generator", sink)?;
@@ -434,7 +447,12 @@ fn address(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option<IpAddr>
         Some(address) => Some(address),
         None => {
             let seen = entry.node.seen("a mapping");
-            sink.refuse(&entry.node.at, "address", "an IP address of one machine", &seen);
+            sink.refuse(
+                &entry.node.at,
+                "address",
+                "an IP address of one machine, such as `10.0.0.1`; a name is not looked up",
+                &seen,
+            );
             None
         }
     }
@@ -448,7 +466,7 @@ fn text(entry: &PlacedEntry, wanted: &str, sink: &mut DiagnosticSink<'_>) -> Opt
     text.map(str::to_owned)
 }
 
-fn texts(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option<Vec<String>> {
+fn texts(entry: &PlacedEntry, wanted: &str, sink: &mut DiagnosticSink<'_>) -> Option<Vec<String>> {
     let read = match &entry.node.value {
         PlacedValue::List(items) => {
             items.iter().map(|item| item.scalar().map(str::to_owned)).collect()
@@ -456,7 +474,7 @@ fn texts(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option<Vec<Strin
         _ => None,
     };
     if read.is_none() {
-        sink.refuse(&entry.node.at, &entry.key, "a list of words", &entry.node.seen("a mapping"));
+        sink.refuse(&entry.node.at, &entry.key, wanted, &entry.node.seen("a mapping"));
     }
     read
 }
@@ -583,6 +601,14 @@ ssh: [-F, hosts]
             "`address` must be an IP address of one machine",
         );
         check(&with("x: {ssh: x, address: 1.1.1.1, data: x}"), "`data` must be an absolute path");
+        check(
+            &with("x: {ssh: -F y, address: 1.1.1.1}"),
+            "`ssh` must be a destination, not an option",
+        );
+        check(
+            &with("x: {ssh: x, address: 1.1.1.1, servers: yes}"),
+            "`servers` must be `true`, `false` or a list of roles",
+        );
         check(&with("x: {ssh: x, adress: 1.1.1.1}"), "unknown field `adress` in machine `x`");
         check(&with("x y: {ssh: x, address: 1.1.1.1}"), "`x y` cannot name a machine");
         check(

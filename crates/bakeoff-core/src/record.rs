@@ -266,6 +266,9 @@ enum HeaderError {
 impl fmt::Display for HeaderError {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::NoRecord(error) if error.is_syntax() => to.write_str(
+                "this is no record of a run: each line of one is JSON, and this line is not",
+            ),
             Self::NoRecord(error) => write!(to, "this is no record of a run: {error}"),
             Self::NewerFormat(format) => write!(
                 to,

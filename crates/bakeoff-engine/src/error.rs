@@ -67,7 +67,9 @@ impl From<EngineError> for LoadError {
     fn from(error: EngineError) -> Self {
         match error {
             EngineError::Interrupted => Self::Interrupted,
-            EngineError::Unreachable { .. } => Self::Unreachable(error.to_string()),
+            EngineError::Unreachable { .. } | EngineError::SpeaksTls { .. } => {
+                Self::Unreachable(error.to_string())
+            }
             EngineError::Io(_)
             | EngineError::NoClients
             | EngineError::NoPorts(_)

@@ -146,6 +146,13 @@ pub enum EngineError {
         /// The observation.
         what: String,
     },
+    /// A server that was sent plain text says that it speaks TLS.
+    SpeaksTls {
+        /// The node.
+        address: Address,
+        /// Its answer, in words.
+        what: String,
+    },
     /// There are fewer clients than generators.
     NoClients,
     /// This machine has no port left to connect from: the reason, with a hint.
@@ -170,6 +177,9 @@ impl std::fmt::Display for EngineError {
             Self::Unreachable { address, what } => {
                 write!(to, "could not connect a client to `{address}`: {what}")
             }
+            Self::SpeaksTls { address, what } => {
+                write!(to, "`{address}` refuses plain text: {what}")
+            }
             Self::NoPorts(why) => to.write_str(why),
             Self::HoldsTooMuch => write!(
                 to,
@@ -189,6 +199,7 @@ impl std::error::Error for EngineError {
         match self {
             Self::Io(error) => Some(error),
             Self::Unreachable { .. }
+            | Self::SpeaksTls { .. }
             | Self::NoClients
             | Self::NoPorts(_)
             | Self::HoldsTooMuch

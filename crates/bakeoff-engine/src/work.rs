@@ -150,12 +150,15 @@ pub struct Failure {
     pub seen: Seen,
     /// True if the server has certainly not processed the operation.
     pub is_unprocessed: bool,
+    /// True if the server answered plain text by saying that it speaks TLS.
+    pub refuses_plain_text: bool,
 }
 
 impl Failure {
     /// Makes a failure of a kind, with what was seen in words.
     pub fn new(kind: ErrorKind, what: String) -> Self {
-        Self { kind, what, seen: Seen::default(), is_unprocessed: false }
+        let seen = Seen::default();
+        Self { kind, what, seen, is_unprocessed: false, refuses_plain_text: false }
     }
 
     /// Makes a failure of an operation that the server has certainly not processed.

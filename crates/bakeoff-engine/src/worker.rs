@@ -105,10 +105,12 @@ pub(super) struct Worker<'a, W: Work> {
     clients: Vec<Client<W>>,
     pacing: Pacing<'a>,
     recorder: Recorder,
-    /// Why the load cannot go on, for want of something that this machine should have.
+    /// Why the load cannot go on.
     wants: Option<EngineError>,
     /// Whether one side will not speak TLS with the other, which no further try changes.
     refused_tls: bool,
+    /// Whether an operation has succeeded.
+    has_succeeded: bool,
     /// Whether the load has begun: clients that connect before that wait for it.
     begun_load: bool,
     buffer: Vec<u8>,
@@ -146,6 +148,7 @@ impl<'a, W: Work> Worker<'a, W> {
             poll,
             wants: None,
             refused_tls: false,
+            has_succeeded: false,
             begun_load: false,
             buffer: vec![0; READ_BUFFER_SIZE],
             spare: Vec::new(),
@@ -340,8 +343,7 @@ impl<'a, W: Work> Worker<'a, W> {
                 self.recorder.count_paused_end(pause, now);
             }
             if !self.held.count(&mut client.held, kept, !self.done.is_empty()) {
-                self.shared.aborted.store(true, Ordering::Relaxed);
-                self.wants = Some(EngineError::HoldsTooMuch);
+                self.give_up(EngineError::HoldsTooMuch);
             }
             self.record_done(index, now);
             if let Err(error) = received {
@@ -411,9 +413,14 @@ impl<'a, W: Work> Worker<'a, W> {
                     self.recorder.count_success(&flight, now, node, &success, begins_more);
                 client.seen.success_in_window |= in_window;
                 client.seen.success |= now >= self.recorder.window.measure;
+                self.has_succeeded = true;
             }
-            Err(Failure { kind, what, seen, .. }) => {
+            Err(Failure { kind, what, seen, refuses_plain_text, .. }) => {
                 let node = self.clients[index].node;
+                if refuses_plain_text && !self.has_succeeded {
+                    let address = self.recorder.addresses.at(node).clone();
+                    self.give_up(EngineError::SpeaksTls { address, what: what.clone() });
+                }
                 self.note_failure(index, due, now);
                 if due >= self.recorder.window.measure {
                     self.recorder.count_age(node, seen);
@@ -422,6 +429,13 @@ impl<'a, W: Work> Worker<'a, W> {
                 self.recorder.count_failed_answer(failed, sent, now, &|| what.clone());
             }
         }
+    }
+
+    /// Ends the load for all workers, for a reason that no further operation changes.
+    #[cold]
+    fn give_up(&mut self, why: EngineError) {
+        self.shared.aborted.store(true, Ordering::Relaxed);
+        self.wants = Some(why);
     }
 
     /// Notes that an operation of a client failed, if it is part of the measurement.

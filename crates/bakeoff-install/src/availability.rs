@@ -66,8 +66,8 @@ pub(super) fn describe_on(
     let (reason, remedy) = match found {
         Ok(Finding::Found(found)) => return Availability::Found(found),
         Ok(Finding::Refused(refused)) => (missing(&refused), install),
-        Err(error @ InstallError::Java { .. }) => (first_line(&error), JAVA_REMEDY.to_owned()),
-        Err(error @ InstallError::Node { .. }) => (first_line(&error), NODE_REMEDY.to_owned()),
+        Err(error @ InstallError::Java { .. }) => (first_line(&error), as_root(JAVA_REMEDY)),
+        Err(error @ InstallError::Node { .. }) => (first_line(&error), as_root(NODE_REMEDY)),
         Err(error @ InstallError::OwnProgram { .. }) => {
             (first_line(&error), "correct `program:`, or leave it out".to_owned())
         }
@@ -82,6 +82,10 @@ fn missing(refused: &[Refused]) -> String {
         [] => "it is neither on PATH nor in bakeoff's cache".to_owned(),
         refused => refused.iter().map(Refused::to_string).collect::<Vec<_>>().join("; "),
     }
+}
+
+fn as_root(command: &str) -> String {
+    format!("{command} (as root)")
 }
 
 fn first_line(error: &InstallError) -> String {

@@ -536,7 +536,7 @@ fn a_java_system_without_java_is_an_error_before_anything_is_fetched() {
     assert!(!world.cache.root().exists());
     let described = describe_on(&world.host, &zookeeper::RECIPE, None, None, &world.cache);
     let Availability::Missing { remedy, .. } = described else { panic!("{described:?}") };
-    assert_eq!(remedy, "apt-get install default-jre-headless");
+    assert_eq!(remedy, "apt-get install default-jre-headless (as root)");
 }
 
 #[test]

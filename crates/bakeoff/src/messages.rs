@@ -279,14 +279,18 @@ impl Reporter for Messages {
             Event::Observed { clients, live } => self.loading(*clients, Some(live)),
             Event::RateTried { tried } => self.line(&format!("      {}", tried.text())),
             Event::TrialFailed { text } => self.complain(text),
-            Event::GivenUp { system, left, why } => self.complain(&format!(
-                "`{system}` failed to start twice in the same way, and its other trials ({left}) are not tried: {why}"
-            )),
+            Event::GivenUp { system, left, why } => {
+                let others = match left {
+                    0 => String::new(),
+                    left => format!(", and its other trials ({left}) are not tried"),
+                };
+                self.complain(&format!("`{system}` failed to start twice in the same way{others}: {why}"));
+            }
             Event::MachineAwaited { why } => {
                 self.line(&format!("waiting until all machines are back: {why}"));
             }
             Event::MachineLost { why, left } => self.complain(&format!(
-                "the run ends, and {} of it {} missing: {why}",
+                "a machine is lost, and {} of the run {} missing: {why}",
                 plural(*left as u64, "trial"),
                 if *left == 1 { "is" } else { "are" }
             )),

@@ -374,9 +374,8 @@ fn notes(outcome: &Outcome, server: &Server) -> Vec<String> {
             latency_text(Duration::from_secs_f64(longest))
         ));
     }
-    notes.extend(
-        measured.notes_on_the_network().into_iter().map(|note| format!("`{address}`: {note}")),
-    );
+    let findings = measured.notes_on_the_network().into_iter().chain(crate::findings(measured));
+    notes.extend(findings.map(|note| format!("`{address}`: {note}")));
     notes
 }
 

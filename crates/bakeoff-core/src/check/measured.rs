@@ -115,7 +115,7 @@ fn keys_exhausted(stages: &[StageRecord]) -> Option<String> {
     stages
         .iter()
         .any(|stage| stage.measurement.keys_exhausted)
-        .then(|| "the unique keys ran out before the load's end; raise `keys.count`".to_owned())
+        .then(|| "the unique keys ran out before the load's end; raise `keys.count`, or take a larger `--scale`".to_owned())
 }
 
 fn loaded(load: &Load, stages: &[StageRecord], observed: Option<&Observed>) -> Vec<Check> {

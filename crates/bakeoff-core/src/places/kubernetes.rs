@@ -154,14 +154,20 @@ pub(super) fn read(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option
     let selector = words("node-selector", "a mapping of labels");
     let images = words("images", "a mapping of kinds to images");
     let annotations = words("annotations", "a mapping of annotations");
-    let mut several = |name: &str| field(name).map_or(Some(Vec::new()), |entry| texts(entry, sink));
-    let (tolerated, secrets) = (several("tolerations"), several("image-pull-secrets"));
+    let mut several =
+        |name: &str, of: &str| field(name).map_or(Some(Vec::new()), |entry| texts(entry, of, sink));
+    let taints = "a list of taints: `[dedicated=bench:NoSchedule]`";
+    let (tolerated, secrets) =
+        (several("tolerations", taints), several("image-pull-secrets", "a list of names"));
+    let mut toleration = |text: &String| {
+        let read = Toleration::parse(text);
+        if let (None, Some(entry)) = (&read, field("tolerations")) {
+            sink.refuse(&entry.node.at, "tolerations", taints, &format!("`{text}`"));
+        }
+        read
+    };
     let tolerations: Option<Vec<Toleration>> =
-        tolerated.and_then(|all| all.iter().map(|text| Toleration::parse(text)).collect());
-    if let (None, Some(entry)) = (&tolerations, field("tolerations")) {
-        let wanted = "a list of taints: `[dedicated=bench:NoSchedule]`";
-        sink.refuse(&entry.node.at, "tolerations", wanted, &entry.node.seen("a list"));
-    }
+        tolerated.and_then(|all| all.iter().map(&mut toleration).collect());
     for (name, amount, unit) in [("cpu", &cpu, "CPUs: `2`, `500m`"), ("memory", &memory, "`4Gi`")] {
         if let (Some(Some(text)), Some(entry)) = (amount, field(name))
             && quantity(text).is_none()
@@ -274,9 +280,10 @@ mod tests {
         );
         assert_eq!(pods.annotations, [("team".to_owned(), "storage".to_owned())]);
         let wrong = Places::parse("p.yaml", "kubernetes: {tolerations: ['a:Never']}").unwrap_err();
-        assert!(wrong.to_string().contains("a list of taints"), "{wrong}");
+        let told = "must be a list of taints: `[dedicated=bench:NoSchedule]`, not `a:Never`";
+        assert!(wrong.to_string().contains(told), "{wrong}");
         let wrong = Places::parse("p.yaml", "kubernetes: {image-pull-secrets: ours}").unwrap_err();
-        assert!(wrong.to_string().contains("a list of words"), "{wrong}");
+        assert!(wrong.to_string().contains("a list of names, not `ours`"), "{wrong}");
     }
 
     #[test]

@@ -85,10 +85,17 @@ impl<W: Work> Worker<'_, W> {
                 Connection::Down { retry_at } if *retry_at <= now => self.begin_to_connect(index),
                 // One whose connection could not be had is ready for another operation.
                 Connection::Resting if !client.idle => self.refill(index, now),
-                Connection::Connecting { deadline, .. } | Connection::Greeting { deadline, .. }
-                    if *deadline <= now =>
-                {
+                Connection::Connecting { deadline, .. } if *deadline <= now => {
                     self.lose(index, ErrorKind::Timeout, "no connection in time".into());
+                }
+                Connection::Greeting { link, deadline, .. } if *deadline <= now => {
+                    let what = match link.is_agreed() {
+                        true => "it took the connection and did not greet in time",
+                        false => {
+                            "it took the connection and did not shake hands in time: does the port speak TLS?"
+                        }
+                    };
+                    self.lose(index, ErrorKind::Timeout, what.into());
                 }
                 Connection::Up { link, session }
                     if session

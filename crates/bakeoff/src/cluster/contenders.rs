@@ -202,7 +202,7 @@ fn note_program(record: &mut SystemRecord, program: Option<&Installed>) {
             record.version = Some(installed.version.clone()).filter(|version| !version.is_empty());
             record.source = Some(match &installed.program {
                 Program::Java { java_version, .. } => {
-                    format!("{}, run by {java_version}", installed.source)
+                    format!("{}, run by Java {java_version}", installed.source)
                 }
                 _ => installed.source.clone(),
             });

@@ -9,11 +9,11 @@
 
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, BufRead as _, BufReader};
+use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bakeoff_core::record::{Record, RecordLine, RunHeader};
+use bakeoff_core::record::{Record, RecordLine, RunHeader, chain};
 use bakeoff_core::units::{ByteCount, harmless, trials_text};
 use bakeoff_host::{disk, private};
 use bakeoff_report::compare::is_of_the_same_study;
@@ -35,6 +35,8 @@ struct Run {
     state: State,
     /// Bytes on disk of its folder.
     bytes: u64,
+    /// Whether a line of its record was altered after it was written.
+    altered: bool,
     /// The sentence of its report, where one was written.
     sentence: Option<String>,
 }
@@ -200,6 +202,9 @@ fn text(run: &Run) -> String {
         ByteCount(run.bytes),
         run.run.display()
     );
+    if run.altered {
+        text.push_str("\n  altered after it was written: `bakeoff verify` says where");
+    }
     if let Some(sentence) = &run.sentence {
         text.push_str(&format!("\n  {}", harmless(sentence)));
     }
@@ -282,13 +287,14 @@ impl std::error::Error for Unlisted {
 }
 
 fn read(path: &Path) -> Result<Run, Unlisted> {
-    let file = File::open(path.join(RECORD)).map_err(Unlisted::NotOpened)?;
+    let mut file = File::open(path.join(RECORD)).map_err(Unlisted::NotOpened)?;
     let goes_on = is_held(&file);
-    let mut lines = BufReader::new(file).split(b'\n');
+    let mut record = Vec::new();
+    file.read_to_end(&mut record).map_err(Unlisted::NotRead)?;
+    let mut lines = record.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
     let mut next = || -> Result<Option<Glance>, Unlisted> {
-        let Some(line) = lines.next() else { return Ok(None) };
-        let line = line.map_err(Unlisted::NotRead)?;
-        serde_json::from_slice(&line).map(Some).map_err(Unlisted::NotALine)
+        let line = lines.next().map(serde_json::from_slice);
+        line.transpose().map_err(Unlisted::NotALine)
     };
     let Some(Glance::Run { started, study, order }) = next()? else {
         return Err(Unlisted::NoHeader);
@@ -321,6 +327,7 @@ fn read(path: &Path) -> Result<Run, Unlisted> {
         trials_run: run.len() - skipped,
         state,
         bytes: size(path),
+        altered: !chain::check(&record).broken.is_empty(),
         sentence: sentence(&path.join("report.json")),
     })
 }

@@ -20,7 +20,7 @@ use bakeoff_engine::peer::Peer;
 use bakeoff_engine::work::{Failure, IdleClose, NotIssued};
 use bakeoff_engine::works::http::{
     Batch, Body, HeaderList, JudgeResponses, Judged, MakeRequests, OwnFields, Protocol, Response,
-    Source, Stream, StreamResponse, drive_sources, is_allowed_in_http2,
+    Source, Stream, StreamResponse, drive_sources, is_allowed_in_http2, refuses_plain_text,
 };
 use bakeoff_engine::works::keyed;
 use bakeoff_engine::{Connections, EngineError};
@@ -401,7 +401,9 @@ fn answered<'h, F: Iterator<Item = (&'h [u8], &'h [u8])>>(
     fields: impl Fn() -> F,
 ) -> Result<(), Failure> {
     if !expected.statuses.has(status) {
-        return Err(Failure::new(ErrorKind::Status, super::http_status_text(status, body.bytes)));
+        let failure = Failure::new(ErrorKind::Status, super::http_status_text(status, body.bytes));
+        let refuses_plain_text = refuses_plain_text(status, body.bytes);
+        return Err(Failure { refuses_plain_text, ..failure });
     }
     for (name, value) in &expected.expected_headers {
         let is_it = |(found, _): &(&[u8], _)| found.eq_ignore_ascii_case(name.as_bytes());

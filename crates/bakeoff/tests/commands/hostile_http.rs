@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::support::hostile::{Behaviour, Hostile};
 use crate::support::http2::{Http2, Ways};
 use crate::support::schema::Schemas;
-use crate::support::{Ran, bakeoff};
+use crate::support::{Bench, Ran, bakeoff};
 
 /// Far more than any of these loads may take; a machine may be busy.
 const ENDED_WITHIN: Duration = Duration::from_secs(30);
@@ -80,6 +80,32 @@ fn silent_servers_time_out() {
         // Four clients that wait half a second each time, for a second and what is left then.
         assert!((4..=16).contains(&failed), "{behaviour:?}: {failed}");
     }
+}
+
+#[test]
+fn plain_text_at_a_port_of_tls_ends_the_load_with_the_first_answer() {
+    let server = Hostile::start(Behaviour::SpeaksTls);
+    let hint = "this port speaks TLS: try `https://`";
+    let load = |more: &[&str]| {
+        let sent = server.requests();
+        let ran = Ran::run(bakeoff().args(["load", &server.url()]).args(more));
+        (ran, server.requests() - sent)
+    };
+    for more in [&["--for", "20s"][..], &["--for", "20s", "--rate", "100/s"]] {
+        let (ran, sent) = load(more);
+        ran.ends_with(4).complains(&["refuses plain text: status 400", hint]);
+        assert!(more.len() == 2 || sent <= 200, "{sent} of 2,000");
+    }
+    let (ran, _) = load(&["--requests", "100", "--expect-status", "400"]);
+    ran.ends_with(0);
+    let study = format!(
+        "title: t\nsystems:\n  web: {{kind: http, endpoints: [\"{}\"]}}\nworkloads:\n  pages: \
+         {{mix: {{request: 1}}, request: {{path: /}}}}\nloads:\n  few: {{clients: 2, rate: 100/s, stop: {{after: 20s}}}}\ntrials: 1\n",
+        server.url().trim_end_matches('/')
+    );
+    let sent = server.requests();
+    Ran::run(&mut Bench::new(&study).command()).ends_with(1).complains(&[hint]);
+    assert!(server.requests() - sent <= 200);
 }
 
 /// Returns the errors by kind, and how many requests were sent again.

@@ -279,6 +279,9 @@ fn altered_record_does_not_verify() {
         let ran = Ran::run(bakeoff().args(words));
         assert!(ran.stderr.contains("does not hold together"), "{words:?}: {}", ran.stderr);
     }
+    let runs = run.parent().unwrap().to_str().unwrap();
+    let listed = || Ran::run(bakeoff().args(["history", "--out", runs])).stdout;
+    assert!(listed().contains("altered after it was written"), "{}", listed());
     let lines: Vec<&str> = record.lines().collect();
     let without = |place: usize| {
         let kept = lines.iter().enumerate().filter(|(at, _)| *at != place);
@@ -295,6 +298,7 @@ fn altered_record_does_not_verify() {
     assert!(record.contains(seed));
     fails(&record.replacen(seed, "\"seed\":8,", 1), &["lines", "trials"]);
     fs::write(&file, &record).unwrap();
+    assert!(!listed().contains("altered"), "{}", listed());
     assert_eq!(verified(&run, &[]).1, Some(0));
     fs::write(run.join("report.md"), "# A better report\n").unwrap();
     let (found, code, _) = verified(&run, &[]);

@@ -358,7 +358,7 @@ fn images_and_limits(cluster: &Cluster) -> Result<(), Lacking> {
     cluster.kubectl(&delete, "").ends_with(0);
     end(dir.path(), running).ends_with(4).complains(&[
         "`generators-0` is lost",
-        "the run ends, and 2 trials of it are missing",
+        "a machine is lost, and 2 trials of the run are missing",
         "Stopping container agent",
         "--resume",
     ]);

@@ -28,6 +28,8 @@ pub(crate) enum Behaviour {
     Resets,
     /// The request is read, and that is all.
     NeverAnswers,
+    /// 400, as NGINX answers plain text at a port of TLS.
+    SpeaksTls,
     /// 302 to itself.
     Redirects,
     /// 302 with nowhere to go.
@@ -201,6 +203,12 @@ fn serve(
             Behaviour::Errors => {
                 socket.write_all(
                     b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 5\r\n\r\nsorry",
+                )?;
+            }
+            Behaviour::SpeaksTls => {
+                socket.write_all(
+                    b"HTTP/1.1 400 Bad Request\r\nContent-Length: 48\r\n\r\n\
+                      The plain HTTP request was sent to HTTPS port.\r\n",
                 )?;
             }
             Behaviour::Drips => {

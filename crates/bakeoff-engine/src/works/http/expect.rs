@@ -95,16 +95,18 @@ impl Expect {
 
 #[cold]
 fn unexpected(status: u16, body: &[u8]) -> Failure {
+    let refuses_plain_text = refuses_plain_text(status, body);
     let hint = match status {
-        _ if refuses_plain_text(status, body) => PLAIN_TEXT_REFUSED,
+        _ if refuses_plain_text => PLAIN_TEXT_REFUSED,
         301 | 302 | 303 | 307 | 308 => " (a redirect, which is not followed)",
         _ => "",
     };
-    Failure::new(ErrorKind::Status, format!("status {status}{hint}{}", beginning(body)))
+    let what = format!("status {status}{hint}{}", beginning(body));
+    Failure { refuses_plain_text, ..Failure::new(ErrorKind::Status, what) }
 }
 
 /// Follows the status of an answer to plain text at a port of TLS.
-pub const PLAIN_TEXT_REFUSED: &str = " (this port speaks TLS: try `https://`)";
+pub const PLAIN_TEXT_REFUSED: &str = " (this port speaks TLS: try `https://`, or `tls` in a study)";
 
 /// Returns whether an answer says that plain text was sent to a port of TLS, as NGINX, Go, Apache and Envoy do.
 pub fn refuses_plain_text(status: u16, body: &[u8]) -> bool {

@@ -120,7 +120,10 @@ impl UnderLoad {
         let code = self.ends_within(within);
         let told = self.stderr();
         assert_eq!(code, Some(4), "{told}");
-        assert!(told.contains("the run ends, and 2 trials of it are missing: "), "{told}");
+        assert!(
+            told.contains("a machine is lost, and 2 trials of the run are missing: "),
+            "{told}"
+        );
         let lost = format!("`h{number}` is lost");
         assert!(told.contains(&lost), "{told}");
         let trials = trials(&self.hosts);
