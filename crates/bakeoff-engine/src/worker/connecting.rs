@@ -19,6 +19,7 @@ use super::super::transport::Link;
 use super::super::work::{IdleClose, Session as _, Tag, Work};
 use super::super::{Connections, EngineError, clock};
 use super::Worker;
+use super::greeting::silence;
 use super::recorder::Failed;
 
 /// How long a connection that is kept may take to come about, TLS included: a server may have many to greet.
@@ -89,12 +90,7 @@ impl<W: Work> Worker<'_, W> {
                     self.lose(index, ErrorKind::Timeout, "no connection in time".into());
                 }
                 Connection::Greeting { link, deadline, .. } if *deadline <= now => {
-                    let what = match link.is_agreed() {
-                        true => "it took the connection and did not greet in time",
-                        false => {
-                            "it took the connection and did not shake hands in time: does the port speak TLS?"
-                        }
-                    };
+                    let what = silence(link);
                     self.lose(index, ErrorKind::Timeout, what.into());
                 }
                 Connection::Up { link, session }

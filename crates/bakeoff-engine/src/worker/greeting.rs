@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use mio::Events;
 
-use super::super::client::Connection;
+use super::super::client::{Client, Connection};
+use super::super::transport::Link;
 use super::super::work::Work;
 use super::super::{Connections, EngineError, clock};
 use super::{SCAN_EVERY, Worker, ignore_interrupt};
@@ -49,7 +50,7 @@ impl<W: Work> Worker<'_, W> {
             }
             let none = most_up == 0 && self.are_turned_away(TURNED_AWAY_MAX);
             if now > give_up_at || self.refused_tls || none {
-                return Err(self.unreachable(waiting.node));
+                return Err(self.unreachable(waiting));
             }
             if most_up > 0 && self.part.begins_short && self.are_turned_away(TURNED_AWAY_MIN) {
                 return Ok(());
@@ -61,15 +62,28 @@ impl<W: Work> Worker<'_, W> {
         }
     }
 
-    fn unreachable(&self, node: usize) -> EngineError {
-        let seen = &self.recorder.slice.connection_errors.examples;
-        let what = seen.first().map_or("no answer", |example| &example.what).to_owned();
-        EngineError::Unreachable { address: self.recorder.addresses.at(node).clone(), what }
+    fn unreachable(&self, waiting: &Client<W>) -> EngineError {
+        let seen = self.recorder.slice.connection_errors.examples.first();
+        let what = match (seen, &waiting.connection) {
+            (Some(example), _) => &example.what,
+            (None, Connection::Greeting { link, .. }) => silence(link),
+            (None, _) => "no answer",
+        };
+        let address = self.recorder.addresses.at(waiting.node).clone();
+        EngineError::Unreachable { address, what: what.to_owned() }
     }
 
     /// Returns true if all clients that are not connected were turned away so often.
     fn are_turned_away(&self, times: u32) -> bool {
         let mut down = self.clients.iter().filter(|client| !client.is_up());
         down.all(|client| client.turned_away >= times)
+    }
+}
+
+/// Says what a server that took a connection did not send in time.
+pub(super) fn silence(link: &Link) -> &'static str {
+    match link.is_agreed() {
+        true => "it took the connection and did not greet in time",
+        false => "it took the connection and did not shake hands in time: does the port speak TLS?",
     }
 }

@@ -267,6 +267,11 @@ fn with(
 }
 
 fn mix(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>, read: &mut ReadWorkload) -> Option<Mix> {
+    if fields.node("mix").is_none() && fields.node("request").is_some() {
+        let what = format!("{} has no `mix`", fields.what);
+        sink.hint(&fields.at, what, "it asks over HTTP: add `mix: {request: 1}`");
+        return None;
+    }
     let entries = fields.entries(sink, "mix")?;
     let mut mix = BTreeMap::new();
     let mut sound = true;

@@ -110,6 +110,10 @@ fn missing_request_keys_and_files_are_reported() {
         "mix: {request: 1}",
         &["workload `pages` asks over HTTP and has no `request`", "add `request: {path: /}`"],
     );
+    refused(
+        "request: {path: /}",
+        &["workload `pages` has no `mix`", "it asks over HTTP: add `mix: {request: 1}`"],
+    );
     let rows = |rows: &str| format!("mix: {{request: 1}}, request: {{rows: {{{rows}}}}}");
     refused(
         &rows("file: user.csv"),
