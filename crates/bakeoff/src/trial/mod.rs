@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bakeoff_clock::wall::utc_now;
-use bakeoff_core::check::{Audit, CheckName, Verdict};
+use bakeoff_core::check::{Audit, CheckName, KilledUnderLoad, Verdict};
 use bakeoff_core::observed::PhaseName;
 use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{Check, Freshness, GeneratorPart, TrialOutcome, TrialRecord};
@@ -33,6 +33,7 @@ use bakeoff_host::ports::Allocator;
 use bakeoff_host::{Process, logs};
 
 use self::audit::Auditor;
+use self::crash::NotUnderLoad;
 use self::ended::Ended;
 use self::load::{Driven, Towards, fill};
 use self::routes::Routes;
@@ -172,7 +173,7 @@ struct Combination<'a> {
     load: &'a Load,
 }
 
-/// A trial under way.
+/// A trial under way: `'a` lasts as long as the trial, `'b` as long as the run.
 struct TrialRunner<'a, 'b> {
     context: &'a mut TrialContext<'b>,
     of: Combination<'a>,
@@ -270,26 +271,15 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
 
     fn run(&mut self) -> Result<(), Ended> {
         let Combination { contender, trial, .. } = self.of;
-        let interrupted = self.context.interrupted;
-        let asked = contender.asked;
-        let system = contender.system;
-
         let keeps = self.context.study.clusters == Clusters::Kept;
         self.context.fleet.begin_trial(&format!("trial-{}", trial.number + 1), keeps)?;
         self.sampling.watch_machines(self.context.fleet)?;
         self.phase(PhaseName::Starting);
-        let kept = self.context.kept.remove(&asked.name);
-        let was_kept = kept.is_some();
-        let cluster = match kept {
-            Some(cluster) => {
-                self.sampling.watch(&cluster.processes().collect::<Vec<_>>());
-                cluster.again(interrupted)?
-            }
-            None if asked.is_started() => self.start()?,
-            None => cluster::attach(system, asked)?.ready(interrupted)?,
-        };
+        let is_started = contender.asked.is_started();
+        let kept = self.context.kept.remove(&trial.system);
+        self.record.kept = kept.is_some() || !is_started;
+        let cluster = self.ready(kept)?;
         self.record.ready_after = cluster.after;
-        self.record.kept = was_kept || !asked.is_started();
         self.record.leader = cluster.leader();
         self.record.checks.extend(limits_check(&cluster));
         if trial.round == 0 {
@@ -297,31 +287,47 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
                 self.reporter.report(&Event::Exposed { warning });
             }
         }
-
-        if asked.is_started() {
-            if was_kept {
-                let workloads = &self.context.study.workloads;
-                cleanup::clear(system, cluster.first(), workloads)?;
-            }
-            return self.measure(cluster);
+        match is_started {
+            true => self.measure(cluster),
+            false => self.measure_running(cluster),
         }
-        // Nothing of ours stays on a system of somebody else's: not what a run that was killed left
-        // there, and not what this trial leaves, however it ends.
+    }
+
+    /// Returns the system's cluster without data: the one that was kept, a new one, or one that runs already.
+    fn ready(&mut self, kept: Option<Ready>) -> Result<Ready, Ended> {
+        let interrupted = self.context.interrupted;
+        let Contender { system, asked, .. } = self.of.contender;
+        let Some(cluster) = kept else {
+            return match asked.is_started() {
+                true => self.start(),
+                false => Ok(cluster::attach(*system, asked)?.ready(interrupted)?),
+            };
+        };
+        self.sampling.watch(&cluster.processes().collect::<Vec<_>>());
+        let cluster = cluster.again(interrupted)?;
+        cleanup::clear(*system, cluster.first(), &self.context.study.workloads)?;
+        Ok(cluster)
+    }
+
+    /// Measures a system of somebody else's, and leaves nothing on it: neither what a killed run left there
+    /// nor what this trial writes, however it ends.
+    fn measure_running(&mut self, cluster: Ready) -> Result<(), Ended> {
+        let Combination { contender, workload, .. } = self.of;
+        let Contender { system, asked, .. } = contender;
         for endpoint in &cluster.missing {
             let why =
                 format!("{} runs without {endpoint}, which accepts no connection", asked.name);
             self.reporter.report(&Event::NodeMissing { why: &why });
         }
         self.record.missing.clone_from(&cluster.missing);
-        let sources = cluster::metrics::sources(system, asked, &cluster.missing)?;
+        let sources = cluster::metrics::sources(*system, asked, &cluster.missing)?;
         self.sampling.watch_metrics(sources);
         let nodes = cluster.nodes.clone();
-        let keys_max = self.of.workload.keys.count;
-        let workload = self.of.workload;
-        let remove = |node: &Access| cleanup::clear(system, node, [workload]);
-        let clear = || cluster::clear(system, &nodes, keys_max, remove).map_err(Ended::from);
+        let keys_max = workload.keys.count;
+        let remove = |node: &Access| cleanup::clear(*system, node, [workload]);
+        let clear = || cluster::clear(*system, &nodes, keys_max, remove).map_err(Ended::from);
         clear()?;
-        self.record.audits.extend(cleanup::unchecked(system));
+        self.record.audits.extend(cleanup::unchecked(*system));
         let ended = self.measure(cluster);
         let cleared = clear();
         match (ended, cleared) {
@@ -508,29 +514,38 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             self.record.audits.push(Audit::new(when, why));
             return Ok(cluster);
         }
-        let kill = self.context.study.kill.unwrap_or(system.kind().kill);
-        let killed = if kill == Kill::UnderLoad {
-            self.phase(PhaseName::KillingUnderLoad);
-            Some(crash::under_load(&writes, &cluster, interrupted))
-        } else {
-            self.phase(PhaseName::KillingAndRestarting);
-            cluster.kill9();
-            None
-        };
+        let (cluster, killed) = self.kill_and_restart(cluster, &writes)?;
         let (under_load, at_rest_because) = match killed {
             Some(Ok(killed)) => (Some(killed), None),
             Some(Err(why)) => (None, Some(why.to_string())),
             None => (None, None),
         };
-        if kill == Kill::UnderLoad {
-            self.phase(PhaseName::KillingAndRestarting);
-        }
-        let cluster = cluster.restart(interrupted)?;
         self.phase(PhaseName::ReadingBack);
         let audit = Audit { under_load, at_rest_because, ..auditor.judge(&cluster, when) };
         self.record.audits.push(audit::after_a_kill(audit, guarantees));
         verdicts::expect_answers(&self.record.audits, &mut self.record.checks);
         if interrupted.load(Ordering::Relaxed) { Err(Ended::Interrupted) } else { Ok(cluster) }
+    }
+
+    /// Kills all nodes at once, under load or at rest as the study says, and restarts them. Returns what was
+    /// acknowledged at the moment of a kill under load, or why there was no load.
+    fn kill_and_restart(
+        &mut self,
+        cluster: Ready,
+        writes: &crash::Writes<'_>,
+    ) -> Result<(Ready, Option<Result<KilledUnderLoad, NotUnderLoad>>), Ended> {
+        let interrupted = self.context.interrupted;
+        let is_under_load =
+            self.context.study.kill.unwrap_or(writes.system.kind().kill) == Kill::UnderLoad;
+        let killed = is_under_load.then(|| {
+            self.phase(PhaseName::KillingUnderLoad);
+            crash::under_load(writes, &cluster, interrupted)
+        });
+        self.phase(PhaseName::KillingAndRestarting);
+        if !is_under_load {
+            cluster.kill9();
+        }
+        Ok((cluster.restart(interrupted)?, killed))
     }
 }
 
