@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::support::hostile::{Behaviour, Hostile};
 use crate::support::http2::{Http2, Ways};
 use crate::support::schema::Schemas;
-use crate::support::{Bench, Ran, bakeoff};
+use crate::support::{Bench, Ran, bakeoff, skipped};
 
 /// Far more than any of these loads may take; a machine may be busy.
 const ENDED_WITHIN: Duration = Duration::from_secs(30);
@@ -243,8 +243,7 @@ fn delays_acknowledgements(server: &Hostile) -> bool {
 fn head_and_body_in_two_writes_are_told_as_delayed_acks() {
     let server = Hostile::start(Behaviour::WritesTwice);
     if !delays_acknowledgements(&server) {
-        println!("skipped: this machine acknowledges at once on loopback");
-        return;
+        return skipped("this machine acknowledges at once on loopback");
     }
     let url = server.url();
     // From the first request on, and when connections have served many.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::load::{load, result};
-use crate::support::{Bench, Ran, array, bakeoff, text, wait_for};
+use crate::support::{Bench, Ran, array, bakeoff, skipped, text, wait_for};
 
 /// Answers requests on a connection until it ends; keeps each request's first lines.
 fn answer(mut connection: impl Read + Write, heads: &Mutex<Vec<String>>) {
@@ -149,7 +149,7 @@ fn with_hosts(hosts: &Path) -> Option<Command> {
     };
     let can = inside("true".as_ref()).stderr(Stdio::null()).status();
     if !can.is_ok_and(|status| status.success()) {
-        println!("skipped: `unshare` makes no namespace here");
+        skipped("`unshare` makes no namespace here");
         return None;
     }
     let mut within = inside(&program);

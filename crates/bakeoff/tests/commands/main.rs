@@ -4,7 +4,7 @@
 //! to catch (`faults`), the report in a browser (`report_html`).
 
 #![allow(clippy::disallowed_methods, reason = "tests time what they see from outside")]
-#![allow(clippy::disallowed_macros, reason = "a test says why it was skipped")]
+#![allow(clippy::disallowed_macros, reason = "a test says what it saw")]
 
 mod agent;
 mod canary;

@@ -3,7 +3,7 @@
 
 use crate::support::canary::alone;
 use crate::support::certificates::Certificates;
-use crate::support::{Bench, Run, array, is_of_the_machine, reasons, text};
+use crate::support::{Bench, Run, array, is_of_the_machine, reasons, skipped, text};
 use serde_json::Value;
 
 /// One trial of a canary with these fields under reads and writes.
@@ -99,7 +99,7 @@ fn generator_leaves_cpus_to_pinned_nodes() {
     let cpus: usize = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let load = "{clients: 2, stop: {operations: 200}}";
     if cpus < 2 {
-        println!("skipped: one CPU leaves none");
+        skipped("one CPU leaves none");
     } else {
         let run = canary(", limits: {cpus: [0]}", load);
         let own = array(&trial(&run)["generator_cpus"]).to_vec();
@@ -132,7 +132,7 @@ fn throttled() -> Result<(), String> {
     if text(&limits["verdict"]) == "not-checked" {
         // The sheet says then why the figures mean little.
         finds(&run, &["limits were asked for and not applied to gate", "say little of"]);
-        println!("skipped: {limits}");
+        skipped(&limits.to_string());
         return Ok(());
     }
     if reasons(run.trial()).iter().any(|why| is_of_the_machine(why)) {

@@ -19,6 +19,7 @@ pub(crate) mod under_way;
 pub(crate) mod vault;
 pub(crate) mod watched;
 
+use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -63,6 +64,11 @@ pub(crate) fn is_of_the_machine(why: &str) -> bool {
 pub(crate) fn tells_of_a_busy_machine(progress: &str) -> bool {
     let why = |line: &str| line.trim_start().strip_prefix("not valid: ").map(str::to_owned);
     progress.lines().filter_map(why).any(|why| is_of_the_machine(&why))
+}
+
+/// Says on standard error, which no test harness captures, that a test is skipped; `.ci/run` counts such lines.
+pub(crate) fn skipped(why: &str) {
+    writeln!(std::io::stderr(), "skipped: {why}").expect("standard error can be written to");
 }
 
 /// Names how long a run loads the machine at most to see what loopback can do: tests of something else have it short.
