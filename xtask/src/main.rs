@@ -22,7 +22,7 @@ const USAGE: &str = "\
 cargo xtask CHORE
 
   ci                everything that must hold before a change is taken (the same as `.ci/run`)
-  tidy              what no compiler checks: headers, registry, layers, lengths
+  tidy              what no compiler checks: headers, registry, layers, commit subjects
   bless [--all]     write generated files anew, schema, tables and snippets; `--all`: snapshots too, which
                     takes minutes: look at the diff before you commit it
   new-system NAME --protocol http|own

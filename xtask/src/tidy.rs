@@ -1,4 +1,4 @@
-//! Checks what no compiler does: headers, registry, layers, cycles, lengths, and absences.
+//! Checks what no compiler does: headers, registry, layers, cycles, commit subjects, and absences.
 //!
 //! An ordinary test runs this, so that `cargo test` complains. Sources are searched as text; what
 //! follows a file's `#[cfg(test)]` is left out where a rule is about the program.
@@ -13,11 +13,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// The most lines of a file, its tests not counted.
-const LINES_MAX: usize = 600;
-
-/// How the reason begins that a longer file gives below its first line.
-const LONG: &str = "//! Long because ";
+/// The most characters of a commit's subject, and of how many commits subjects are checked.
+const SUBJECT_MAX: usize = 72;
+const SUBJECTS: &str = "-50";
 
 /// Lists words that a part of the tree must not contain, and why. A part is a folder, or a file.
 struct Absence {
@@ -125,7 +123,6 @@ pub(crate) fn complaints(root: &Path) -> Vec<String> {
     for (path, text) in &files {
         if path.ends_with(".rs") {
             complaints.extend(header(path, text));
-            complaints.extend(length(path, text));
             complaints.extend(absences(path, text));
         }
         complaints.extend(foreign(path, text));
@@ -135,6 +132,7 @@ pub(crate) fn complaints(root: &Path) -> Vec<String> {
     };
     complaints.extend(modules::complaints(&files));
     complaints.extend(names::complaints(&files));
+    complaints.extend(long_subjects(root));
     complaints.extend(unregistered(&files, text_of("crates/bakeoff/src/systems/mod.rs")));
     complaints.extend(lock(text_of("Cargo.lock")));
     complaints.extend(one_test_command(text_of(".ci/run"), text_of("README.md")));
@@ -196,18 +194,23 @@ fn header(path: &str, text: &str) -> Option<String> {
     (!opens).then(|| format!("{path} does not open with `//!`: what it is, and why it is so"))
 }
 
-fn length(path: &str, text: &str) -> Option<String> {
-    if is_test(path) {
-        return None;
-    }
-    let lines = program(text).lines().count();
-    let header = || text.lines().take_while(|line| line.starts_with("//!"));
-    let excused = header().any(|line| line.starts_with(LONG));
-    (lines > LINES_MAX && !excused).then(|| {
-        format!(
-            "{path} has {lines} lines without its tests: split it, or say in its first lines why \
-             not, `{LONG}…`"
-        )
+/// Subjects of the newest commits that are too long; none where there is no git.
+fn long_subjects(root: &Path) -> Vec<String> {
+    let log = Command::new("git")
+        .args(["log", SUBJECTS, "--no-merges", "--format=%h %s"])
+        .current_dir(root)
+        .output();
+    let log = log.ok().filter(|output| output.status.success());
+    let log = log.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    log.iter().flat_map(|log| log.lines()).filter_map(long_subject).collect()
+}
+
+/// Returns a complaint about `HASH SUBJECT` if the subject is too long.
+fn long_subject(line: &str) -> Option<String> {
+    let (hash, subject) = line.split_once(' ')?;
+    let length = subject.chars().count();
+    (length > SUBJECT_MAX).then(|| {
+        format!("the subject of {hash} has {length} characters, and may have {SUBJECT_MAX}")
     })
 }
 
@@ -297,14 +300,10 @@ mod tests {
     }
 
     #[test]
-    fn a_long_file_needs_a_reason() {
-        let long = "fn f() {}\n".repeat(LINES_MAX + 1);
-        assert!(length("a.rs", &long).is_some());
-        let reasoned = format!("//! It.\n//!\n{LONG}it is one state machine.\n\n{long}");
-        assert!(length("a.rs", &reasoned).is_none());
-        let later = format!("//! It.\n\n{long}{LONG}it is one state machine.\n");
-        assert!(length("a.rs", &later).is_some());
-        assert!(length("a.rs", "fn f() {}\n").is_none());
+    fn a_long_subject_is_found() {
+        let subject = "x".repeat(SUBJECT_MAX);
+        assert_eq!(long_subject(&format!("abc {subject}")), None);
+        assert!(long_subject(&format!("abc {subject}x")).is_some());
     }
 
     #[test]

@@ -12,8 +12,6 @@
 //! which it was read. Each measured window has a reading at its end. Further ones are close together
 //! as the window begins and ever further apart, and they pause for a hundred times their CPU time.
 //!
-//! Long because all samples share one grid of times: what is due next depends on all of them.
-//!
 //! Not here: what is read (`census`, `sockets`, `machine`), what a load's summary says (`usage`).
 
 mod series;

@@ -3,7 +3,7 @@
 //! A rule that the tree does not meet yet has a ceiling: what there is may become less, never more.
 //! Whoever brings it down lowers the number here.
 //!
-//! Not here: layers, headers and lengths (`tidy`).
+//! Not here: layers and headers (`tidy`).
 
 use std::collections::BTreeMap;
 

@@ -3,8 +3,6 @@
 //! A transcript holds all bytes that a server sent on one connection; `asked.rs` holds what it was
 //! asked. Expectations were read off the servers' own tools and documentation.
 //!
-//! Long because each system's replay stands here with what is expected of it, where the guide adds the next.
-//!
 //! Not here: what no real server sends (the tests beside the code, and `fuzz`).
 
 mod asked;
