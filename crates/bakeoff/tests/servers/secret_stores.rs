@@ -148,6 +148,17 @@ fn stored(vault: &Vault, token: &str, with: &str) -> usize {
 
 fn stored_or_not(_: &Case) {
     let (vault, token) = opened();
+    let make = |path: &str, body: Value| {
+        let (status, output) = vault.ask("POST", path, Some(&token), Some(&body));
+        assert!((200..300).contains(&status), "{path}: {status} {output}");
+    };
+    // Names like ours, of somebody else.
+    make("sys/mounts/bakeoff-mine", json!({"type": "kv"}));
+    make("sys/auth/bakeoff-ci", json!({"type": "approle"}));
+    make(
+        "sys/policies/acl/bakeoff-bench",
+        json!({"policy": "path \"a\" { capabilities = [\"read\"] }"}),
+    );
     let before = vault.made(&token);
     let yes = stored(&vault, &token, "");
     let no = stored(&vault, &token, ", stored: no");
@@ -155,6 +166,16 @@ fn stored_or_not(_: &Case) {
     // The authority's own.
     assert!(no <= 3, "{no} were stored");
     assert_eq!(vault.made(&token), before, "all that was made is gone");
+
+    make("sys/mounts/bakeoff-kv", json!({"type": "kv"}));
+    make("bakeoff-kv/theirs", json!({"value": "kept"}));
+    let puts = ["puts: {mix: {put: 1}, keys: {count: 10}}"];
+    let load = ["l: {clients: 2, stop: {operations: 20}}"];
+    let bench = bench(&attached(vault.port), &puts, &load, "");
+    let ran = Ran::run(bench.command().env("VAULT_TOKEN", &token));
+    ran.complains(&["path is already in use at bakeoff-kv/", "hint: bakeoff did not make"]);
+    let (_, theirs) = vault.ask("GET", "bakeoff-kv/theirs", Some(&token), None);
+    assert_eq!(theirs["data"]["value"], "kept", "{theirs}");
 }
 
 fn running(bench: &Bench) -> Child {

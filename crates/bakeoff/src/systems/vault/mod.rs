@@ -190,7 +190,11 @@ impl System for SecretStore {
     fn removal(&self, node: &Access) -> Option<String> {
         let scheme = if node.target.tls.is_some() { "https" } else { "http" };
         let address = format!("{scheme}://{}", node.authority);
-        Some(format!("vault secrets disable -address={address} {}", prepared::KV))
+        let command = match self.product {
+            Product::Vault => "vault",
+            Product::OpenBao => "bao",
+        };
+        Some(format!("{command} secrets disable -address={address} {}", prepared::KV))
     }
 
     fn clear(&self, node: &Access) -> Result<(), SystemError> {

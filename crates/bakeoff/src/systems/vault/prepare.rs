@@ -1,7 +1,7 @@
 //! Prepares a secret store for a workload, and cleans up after it.
 //!
-//! Everything is made at mounts of its own, whose names begin with `bakeoff-`, so that nothing of
-//! anybody else is touched and all of it can be taken away again. Only what the mix asks for is
+//! Everything is made at mounts of its own, whose names begin with `bakeoff-` and whose description says who made
+//! them. What lacks that description is somebody else's and stays. Only what the mix asks for is
 //! made. Last, each operation that stores nothing is tried once at every node: one that was told
 //! of a mount late would answer the first of a load that there is none.
 //!
@@ -20,8 +20,8 @@ use serde_json::{Value, json};
 use super::api::SecretApi;
 use super::open::{TOKEN_HEADER, token};
 use super::prepared::{
-    APPROLE, DATABASE, DOMAIN, KV, PKI, PKI_ROOT, POLICY, PREFIX, Prepared, ROLE, TRANSIT,
-    USERPASS, user_name,
+    APPROLE, DATABASE, DOMAIN, KV, MADE_BY, PKI, PKI_CLIENT, PKI_ROOT, POLICY, PREFIX, Prepared,
+    ROLE, TRANSIT, USERPASS, user_name,
 };
 use crate::systems::http_session::{Question, question, try_mapping};
 use crate::systems::postgresql::Credentials;
@@ -109,23 +109,23 @@ pub(in crate::systems) fn prepare(
     make.clear()?;
     if has(Operation::KEY_VALUE) || has(&[Operation::ReadMount]) {
         let version = if prepared.versioned { "2" } else { "1" };
-        make.mount(KV, &json!({"type": "kv", "options": {"version": version}}))?;
+        make.mount("mounts", KV, json!({"type": "kv", "options": {"version": version}}))?;
     }
     if has(&[Operation::LoginUserpass]) {
-        make.post(&format!("sys/auth/{USERPASS}"), &json!({"type": "userpass"}))?;
+        make.mount("auth", USERPASS, json!({"type": "userpass"}))?;
         for user in 0..many {
             let body = json!({"password": prepared.password, "token_policies": "default"});
             make.post(&format!("auth/{USERPASS}/users/{}", user_name(user)), &body)?;
         }
     }
     if has(&[Operation::LoginApprole]) {
-        make.post(&format!("sys/auth/{APPROLE}"), &json!({"type": "approle"}))?;
+        make.mount("auth", APPROLE, json!({"type": "approle"}))?;
         for role in 0..many {
             prepared.approles.push(make.approle(role)?);
         }
     }
     if has(&[Operation::Encrypt, Operation::Decrypt, Operation::Sign]) {
-        make.mount(TRANSIT, &json!({"type": "transit"}))?;
+        make.mount("mounts", TRANSIT, json!({"type": "transit"}))?;
         for (name, kind) in [
             ("encryption", with(workload, "encryption-key", "aes256-gcm96")),
             ("signing", with(workload, "signing-key", "ed25519")),
@@ -159,6 +159,12 @@ pub(in crate::systems) fn clear(node: &Access) -> Result<(), SystemError> {
     Make { node, token: token(node)? }.clear()
 }
 
+/// Returns whether a policy is one of those that are made before a load: policies have no description.
+fn is_our_policy(name: &str) -> bool {
+    let number = name.strip_prefix(POLICY).and_then(|rest| rest.strip_prefix('-'));
+    number.is_some_and(|number| number.parse::<u64>().is_ok_and(|number| number < MADE_MAX))
+}
+
 /// Returns a parameter of the workload's operations, or its default.
 fn with<'a>(workload: &'a Workload, name: &str, default: &'a str) -> &'a str {
     workload.with.get(name).map_or(default, String::as_str)
@@ -187,8 +193,19 @@ impl Make<'_> {
         self.ask("POST", path, Some(body))
     }
 
-    fn mount(&self, path: &str, body: &Value) -> Result<(), SystemError> {
-        self.post(&format!("sys/mounts/{path}"), body).map(|_| ())
+    /// Mounts an engine of secrets (`mounts`) or of logins (`auth`).
+    fn mount(&self, kind: &str, path: &str, mut body: Value) -> Result<(), SystemError> {
+        body["description"] = MADE_BY.into();
+        self.post(&format!("sys/{kind}/{path}"), &body).map(|_| ()).map_err(|error| {
+            let text = error.to_string();
+            match text.contains("already in use") {
+                true => format!(
+                    "{text}\nhint: bakeoff did not make `{path}`, or a bakeoff that did not say so: move it, or disable it"
+                )
+                .into(),
+                false => error,
+            }
+        })
     }
 
     /// A text at a place of an answer.
@@ -201,15 +218,16 @@ impl Make<'_> {
         for kind in ["mounts", "auth"] {
             let known = self.ask("GET", &format!("sys/{kind}"), None)?;
             let paths = known.get("data").unwrap_or(&known).as_object();
-            let ours = paths.into_iter().flat_map(|paths| paths.keys());
-            for path in ours.filter(|path| path.starts_with(PREFIX)) {
-                self.ask("DELETE", &format!("sys/{kind}/{path}"), None)?;
+            for (path, mount) in paths.into_iter().flatten() {
+                if path.starts_with(PREFIX) && mount["description"] == MADE_BY {
+                    self.ask("DELETE", &format!("sys/{kind}/{path}"), None)?;
+                }
             }
         }
         let policies = self.ask("GET", "sys/policies/acl?list=true", None)?;
         let names = policies.pointer("/data/keys").and_then(Value::as_array);
         let names = names.into_iter().flatten().filter_map(Value::as_str);
-        for name in names.filter(|name| name.starts_with(PREFIX)) {
+        for name in names.filter(|name| is_our_policy(name)) {
             self.ask("DELETE", &format!("sys/policies/acl/{name}"), None)?;
         }
         Ok(())
@@ -244,11 +262,11 @@ impl Make<'_> {
         let bits: u32 = bits.trim_start_matches('p').parse().unwrap_or(0);
         let key_of = |name: &str| json!({"common_name": name, "key_type": kind, "key_bits": bits, "ttl": TEN_YEARS});
         let engine = json!({"type": "pki", "config": {"max_lease_ttl": TEN_YEARS}});
-        self.mount(PKI, &engine)?;
+        self.mount("mounts", PKI, engine.clone())?;
         if with(workload, "issuer", "intermediate") == "root" {
             self.post(&format!("{PKI}/{TOP}/generate/internal"), &key_of("bakeoff root"))?;
         } else {
-            self.mount(PKI_ROOT, &engine)?;
+            self.mount("mounts", PKI_ROOT, engine.clone())?;
             self.post(&format!("{PKI_ROOT}/{TOP}/generate/internal"), &key_of("bakeoff root"))?;
             let asked = self.post(
                 &format!("{PKI}/intermediate/generate/internal"),
@@ -279,9 +297,9 @@ impl Make<'_> {
         }
         // A key that is made there and told with its request: only the request is used.
         let name = format!("client.{DOMAIN}");
-        self.mount(&format!("{PREFIX}pki-client"), &engine)?;
-        let asked = self
-            .post(&format!("{PREFIX}pki-client/intermediate/generate/internal"), &key_of(&name))?;
+        self.mount("mounts", PKI_CLIENT, engine)?;
+        let asked =
+            self.post(&format!("{PKI_CLIENT}/intermediate/generate/internal"), &key_of(&name))?;
         Ok(json!({ "csr": self.text(&asked, "/data/csr")? })
             .to_string()
             .trim_end_matches('}')
@@ -294,7 +312,7 @@ impl Make<'_> {
         let node = &database.as_ref().ok_or(NO_DATABASE)?.0;
         let known = node.memory.get::<Credentials>().ok_or(NO_DATABASE)?;
         let (at, database) = (&node.authority, &known.database);
-        self.mount(DATABASE, &json!({"type": "database"}))?;
+        self.mount("mounts", DATABASE, json!({"type": "database"}))?;
         let body = json!({
             "plugin_name": "postgresql-database-plugin",
             "allowed_roles": ROLE,

@@ -9,12 +9,15 @@ use crate::systems::Memory;
 
 /// The beginning of the name of every mount and policy of ours.
 pub(super) const PREFIX: &str = "bakeoff-";
+/// The description of every mount of ours: only what has it is ever removed.
+pub(super) const MADE_BY: &str = "made by bakeoff, and removed by it";
 pub(super) const KV: &str = "bakeoff-kv";
 pub(super) const USERPASS: &str = "bakeoff-userpass";
 pub(super) const APPROLE: &str = "bakeoff-approle";
 pub(super) const TRANSIT: &str = "bakeoff-transit";
 pub(super) const PKI: &str = "bakeoff-pki";
 pub(super) const PKI_ROOT: &str = "bakeoff-pki-root";
+pub(super) const PKI_CLIENT: &str = "bakeoff-pki-client";
 pub(super) const DATABASE: &str = "bakeoff-database";
 pub(super) const POLICY: &str = "bakeoff-policy";
 /// The role or key of ours at a mount.
