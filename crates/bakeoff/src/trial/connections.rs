@@ -16,8 +16,8 @@ use super::routes::Routes;
 use crate::cluster;
 use crate::cluster::contenders::Contender;
 use crate::failure::Failure;
-use crate::systems::System;
 use crate::systems::declaration::ConnectionLimit;
+use crate::systems::{Access, System};
 
 /// A load with too many clients.
 #[derive(Debug, PartialEq, Eq)]
@@ -60,6 +60,14 @@ pub(super) fn check(
         }
     }
     Ok(())
+}
+
+/// Returns how many clients of one machine write or read beside others: `most`, or half of what a node takes if
+/// that is less.
+pub(super) fn fitting(system: &dyn System, nodes: &[Access], most: u32) -> u32 {
+    let limit_of = system.declares().hooks.connection_limit;
+    let limits = nodes.iter().filter_map(|node| Some(limit_of?(node)?.connections / 2));
+    limits.map(|half| u32::try_from(half).unwrap_or(most)).fold(most, u32::min).max(1)
 }
 
 /// Checks every load of a study on the systems that run already, from this machine.

@@ -18,7 +18,7 @@ use bakeoff_engine::works::keyed::Reading;
 use bakeoff_engine::{Live, Window};
 
 use super::routes::Routes;
-use super::{Combination, Ended, TrialContext, TrialRunner, neighbours};
+use super::{Combination, Ended, TrialContext, TrialRunner, connections, neighbours};
 use crate::cluster::Ready;
 use crate::cluster::contenders::Contender;
 use crate::event::{Event, Reporter};
@@ -236,7 +236,8 @@ pub(super) fn fill(
         threads: context.threads,
     };
     let (mut written, mut reported) = (0, clock::now());
-    let fill = Fill { to, clients: FILL_CLIENTS_MAX, timeout: FILL_TIMEOUT };
+    let clients = connections::fitting(contender.system, &cluster.nodes, FILL_CLIENTS_MAX);
+    let fill = Fill { to, clients, timeout: FILL_TIMEOUT };
     let measurement = generators.fill(
         &fill,
         Meanwhile {

@@ -386,7 +386,7 @@ fn consul_takes_a_token(_: &Case) {
         "acl {{ enabled = true default_policy = \"deny\" tokens {{ initial_management = \"{TOKEN}\" }} }}"
     );
     let mut command = Command::new(cached("consul"));
-    let limits = "limits { http_max_conns_per_client = 60 }";
+    let limits = "limits { http_max_conns_per_client = 20 }";
     command.args(["agent", "-dev", "-bind", "127.0.0.1", "-hcl", &acl, "-hcl", limits]);
     command.arg("-disable-host-node-id");
     for (flag, port) in [("-http-port", http), ("-serf-lan-port", serf), ("-server-port", server)] {
@@ -422,9 +422,9 @@ fn consul_takes_a_token(_: &Case) {
     let other = [("TOKEN_OF_CONSUL", "another-one")];
     let strange = mine(", credentials: {token: $TOKEN_OF_CONSUL}");
     refused_with(&strange, &other, 4, &["answered 403", "hint: its ACLs refuse the token"]);
-    let many = bench(&strange, &[SMALL], &["many: {clients: 80, stop: {operations: 800}}"]);
+    let many = bench(&strange, &[SMALL], &["many: {clients: 30, stop: {operations: 300}}"]);
     Ran::run(many.command().envs(secrets)).ends_with(4).complains(&[
-        "takes 60 connections of one address (`limits.http_max_conns_per_client`), and load `many` has 80 clients",
+        "takes 20 connections of one address (`limits.http_max_conns_per_client`), and load `many` has 30 clients",
         "hint: use fewer `clients`, or raise `limits.http_max_conns_per_client`",
     ]);
 }
