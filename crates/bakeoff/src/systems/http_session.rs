@@ -6,16 +6,19 @@ use std::io;
 use std::time::Duration;
 
 use bakeoff_clock as clock;
+use bakeoff_core::secrets;
 use bakeoff_core::study::Operation;
+use bakeoff_core::units;
 use bakeoff_engine::asking::{self, BlockingConnection};
 use bakeoff_engine::work::{Session, Tag};
+use bakeoff_engine::works::http::{PLAIN_TEXT_REFUSED, refuses_plain_text};
 use bakeoff_engine::works::keyed::{Answer, KvSession, Request};
 use bakeoff_wire::ProtocolError;
 use bakeoff_wire::http1::{self, Connection, Limits, Response};
 use serde_json::Value;
 
 use super::exchange::{self, PATIENCE};
-use super::{Access, SystemError, http_status_text};
+use super::{Access, SystemError};
 
 /// How a system maps operations onto requests and responses onto answers.
 pub(crate) trait Mapping: Send {
@@ -274,4 +277,15 @@ fn on_a_line(
         };
         SystemError::unreachable(node, seen)
     })
+}
+
+/// Returns a response that is no success in words: `500: No cluster leader`.
+pub(crate) fn http_status_text(status: u16, body: &[u8]) -> String {
+    let body = String::from_utf8_lossy(&body[..body.len().min(secrets::SEARCHED_MAX)]);
+    let reply = body.split_whitespace().collect::<Vec<_>>().join(" ");
+    let hint = if refuses_plain_text(status, body.as_bytes()) { PLAIN_TEXT_REFUSED } else { "" };
+    match reply.is_empty() {
+        true => status.to_string(),
+        false => format!("{status}{hint}: {}", units::server_text(&reply)),
+    }
 }
