@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 
@@ -49,10 +49,19 @@ pub(super) fn ourselves() -> Command {
     command
 }
 
+/// Returns the path of bakeoff's own program, for nodes that it serves itself as.
+pub fn own_program() -> PathBuf {
+    #[cfg(any(test, feature = "beside-tests"))]
+    if let Some(built) = built_beside_the_tests() {
+        return built;
+    }
+    std::env::current_exe().unwrap_or_else(|_| "bakeoff".into())
+}
+
 /// A test runner does not know our internal commands; the program that was built beside it does.
 /// `None` in a program that is no test runner.
 #[cfg(any(test, feature = "beside-tests"))]
-fn built_beside_the_tests() -> Option<std::path::PathBuf> {
+fn built_beside_the_tests() -> Option<PathBuf> {
     let runner = std::env::current_exe().expect("a test runner has a path");
     let deps = runner.parent().filter(|folder| folder.ends_with("deps"))?;
     let program = deps.with_file_name(if cfg!(test) { "bakeoff-host" } else { "bakeoff" });

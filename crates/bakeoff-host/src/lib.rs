@@ -64,7 +64,7 @@ pub use cgroup::{LimitSupport, are_same, limit_support, own_limits};
 pub use child::Exit;
 pub use ending::{Ending, EndingCause, Life};
 pub use error::{HostError, LogTail};
-pub use launcher::end_if_stopped;
+pub use launcher::{end_if_stopped, own_program};
 pub use process::{Process, Server, terminate_all};
 pub use ready::{Probe, await_ready};
 pub use seat::{MachineId, Seat};

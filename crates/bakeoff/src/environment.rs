@@ -3,14 +3,12 @@
 //! Not here: the wall clock (`bakeoff_clock::wall`), what servers use while they run
 //! (`host::observe`).
 
-use std::fmt;
 use std::fs;
 use std::net::{SocketAddr, ToSocketAddrs as _, UdpSocket};
 use std::path::Path;
 use std::sync::OnceLock;
 
 use bakeoff_core::record::Environment;
-use bakeoff_core::secrets;
 use bakeoff_core::study::{Study, System};
 use bakeoff_engine::open_files;
 use bakeoff_host::beside::Presence;
@@ -46,31 +44,6 @@ pub(crate) fn refuse_bare_root() -> Result<(), Failure> {
 pub(crate) fn is_another_bakeoff_here() -> bool {
     static PRESENCE: OnceLock<Presence> = OnceLock::new();
     PRESENCE.get_or_init(Presence::announce).is_another() && !is_machine_shared()
-}
-
-/// An environment variable that a study asks for and that is not set.
-#[derive(Debug)]
-pub(crate) struct UnsetVariable(String);
-
-impl fmt::Display for UnsetVariable {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(to, "the study asks for `${}`, which is not set in bakeoff's environment", self.0)
-    }
-}
-
-impl std::error::Error for UnsetVariable {}
-
-/// Returns a value as a study writes it, which for `$NAME` is what bakeoff's own environment holds. It may
-/// be secret.
-pub(crate) fn expanded(value: &str) -> Result<String, UnsetVariable> {
-    match value.strip_prefix('$') {
-        None => Ok(value.to_owned()),
-        Some(name) => {
-            let found = std::env::var(name).map_err(|_| UnsetVariable(name.to_owned()))?;
-            secrets::note(&found);
-            Ok(found)
-        }
-    }
 }
 
 /// Returns all memory of the machine; 0 where the kernel does not tell.

@@ -14,7 +14,6 @@
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::time::{Duration, Instant};
@@ -22,22 +21,7 @@ use std::time::{Duration, Instant};
 use bakeoff_clock as clock;
 use bakeoff_core::units::parse_duration;
 
-/// The internal command: `bakeoff __delay LISTEN TO LATENCY`, two addresses and a duration.
-pub(crate) const COMMAND: &str = "__delay";
-
-/// The program that knows the internal command: this one.
-#[cfg(not(test))]
-pub(crate) fn program() -> PathBuf {
-    std::env::current_exe().unwrap_or_else(|_| "bakeoff".into())
-}
-
-/// A test runner does not know our internal commands; the binary built beside it does.
-#[cfg(test)]
-pub(crate) fn program() -> PathBuf {
-    let runner = std::env::current_exe().expect("a test runner has a path");
-    let folder = runner.parent().and_then(|deps| deps.parent());
-    folder.expect("a test runner lies in `deps`").join("bakeoff")
-}
+use crate::systems::own_servers::DELAY;
 
 /// Bytes read at once.
 const PIECE: usize = 16 << 10;
@@ -53,14 +37,14 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Runs the relay when that is what this process was started for. A signal ends it.
 pub(crate) fn internal_command() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
-    if args.next()? != COMMAND {
+    if args.next()? != DELAY {
         return None;
     }
     let mut files = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     files.current = files.maximum;
     let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, files);
     let problem = match parse(&args.collect::<Vec<_>>()) {
-        None => format!("{COMMAND} LISTEN TO LATENCY"),
+        None => format!("{DELAY} LISTEN TO LATENCY"),
         Some((listen, to, latency)) => match TcpListener::bind(listen) {
             Ok(listener) => serve(&listener, to, latency),
             Err(error) => format!("cannot listen on `{listen}`: {error}"),

@@ -49,8 +49,7 @@ pub(crate) use options::{Durability, Options};
 use relay::Relay;
 pub(crate) use server::{Canary, End};
 
-/// The internal command: `bakeoff __canary --listen 127.0.0.1:PORT --data DIR …`.
-pub(crate) const COMMAND: &str = "__canary";
+use crate::systems::own_servers::CANARY;
 
 /// Exit code of a canary that was told to die.
 pub(crate) const DIED: u8 = 86;
@@ -58,7 +57,7 @@ pub(crate) const DIED: u8 = 86;
 /// Runs the canary when that is what this process was started for.
 pub(crate) fn internal_command() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
-    if args.next()? != COMMAND {
+    if args.next()? != CANARY {
         return None;
     }
     Some(match Options::parse(args) {

@@ -10,11 +10,11 @@ use bakeoff_host::ports::Allocator;
 use bakeoff_install::{self as install, Cache, Installed, Program, Seal, VersionRequest};
 
 use crate::cluster;
-use crate::cluster::topology::{self, Component, Member, compose};
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
 use crate::machines::fleet::Fleet;
-use crate::machines::seating::Seating;
+use crate::systems::seating::Seating;
+use crate::systems::topology::{self, Component, Member, compose};
 use crate::systems::{self, COMPOSITE, System, exchange};
 
 /// A system of the study with all that is needed to run it.

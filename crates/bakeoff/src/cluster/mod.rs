@@ -13,7 +13,6 @@ mod error;
 mod living;
 pub(crate) mod metrics;
 pub(crate) mod syncs;
-pub(crate) mod topology;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -26,19 +25,20 @@ use bakeoff_core::units;
 use bakeoff_engine::transport::Target;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{self as host, Host, HostError, LimitsApplied, Probe, Process, terminate_all};
+use bakeoff_install::Seal;
 use rustix::process::Signal;
 
 pub(crate) use self::attach::attach;
 pub(crate) use self::error::NoTargets;
 pub(crate) use self::living::clear;
-use self::topology::{Component, Member};
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
 use crate::machines::NodesOf;
 use crate::machines::fleet::Fleet;
-use crate::machines::seating::Seating;
 use crate::systems::declaration::Declaration;
 use crate::systems::exchange;
+use crate::systems::seating::Seating;
+use crate::systems::topology::{self, Component, Member};
 use crate::systems::{Access, ClusterStatus, ConfigSnapshot, NotReady, System, SystemError};
 
 /// How long a cluster may take that first reads back what it had written before it was killed.
@@ -159,7 +159,7 @@ pub(crate) fn start(
                 ))
             })?;
         }
-        of.check_program()?;
+        check_program(of)?;
         let host = Host::new(starting.dir)?;
         let mut launched = Launched {
             missing: Vec::new(),
@@ -188,6 +188,18 @@ pub(crate) fn start(
         }
     }
     Ok(composite.expect("a system is one of its own members"))
+}
+
+/// Refuses a program that is not the one whose version and hash are in the record.
+fn check_program(of: &Component<'_>) -> Result<(), Failure> {
+    let found = of.seal.as_ref().map_or(Ok(()), Seal::check);
+    found.map_err(|damage| {
+        Failure::machine(format!(
+            "the program of `{}` is not the one that this run began with: {damage}\nhint: begin a new run, and change \
+             programs between runs only",
+            of.asked.name
+        ))
+    })
 }
 
 /// Adds the last log lines of the members before it to the failure of one that did not get ready: it may be

@@ -84,7 +84,7 @@ fn describe(system: &dyn System, cache: &Cache) -> String {
     }
     let nodes = if kind.nodes_max == 1 { "1".into() } else { format!("1 to {}", kind.nodes_max) };
     row("nodes", &nodes);
-    let guarantees = system.guarantees(&plain(kind.name));
+    let guarantees = system.guarantees(&systems::plain(kind.name));
     row("replication", &guarantees.replication);
     row("acknowledges", &guarantees.acknowledged);
     row("reads", &guarantees.reads);
@@ -126,25 +126,6 @@ fn had(availability: Availability, row: &mut impl FnMut(&str, &str)) {
             }
             row("mend", &remedy);
         }
-    }
-}
-
-/// A system as a study has it that sets nothing.
-pub(crate) fn plain(kind: &str) -> study::System {
-    study::System {
-        name: kind.to_owned(),
-        kind: kind.to_owned(),
-        version: None,
-        program: None,
-        nodes: 3, // as most of them are run
-        options: Default::default(),
-        limits: None,
-        servers: study::Servers::Started,
-        tls: None,
-        credentials: None,
-        metrics: Vec::new(),
-        parts: Default::default(),
-        process: None,
     }
 }
 

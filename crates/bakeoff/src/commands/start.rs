@@ -30,8 +30,8 @@ use crate::event::{Event, Reporter};
 use crate::failure::Failure;
 use crate::machines::NodesOf;
 use crate::machines::fleet::Fleet;
-use crate::machines::seating::Seating;
 use crate::messages;
+use crate::systems::seating::Seating;
 use crate::systems::{Access, ClientToken};
 
 /// The time between two looks for a reason to end.

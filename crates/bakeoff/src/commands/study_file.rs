@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use bakeoff_core::study::{self, Study, shipped};
 
 use crate::failure::Failure;
-use crate::rows::ThisMachine;
 use crate::systems;
+use crate::systems::rows::ThisMachine;
 
 /// Reads a study by path, or one of those that ship by its name.
 pub(crate) fn load_study(asked: &str) -> Result<Study, Failure> {

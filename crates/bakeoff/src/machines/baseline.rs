@@ -26,9 +26,9 @@ use bakeoff_host::ports::Allocator;
 use bakeoff_host::{self as host, Host, NodeSpec, Probe, Process, disk, private};
 use serde::{Deserialize, Serialize};
 
-use crate::canary;
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
+use crate::systems::own_servers::CANARY;
 use bakeoff_engine::open_files::OTHER_FILES;
 
 /// The most numbers of clients that are measured.
@@ -231,7 +231,7 @@ fn launch(dir: &Path) -> Result<Process, Failure> {
     let port = Allocator::new(None).take()?;
     let node = dir.join("server");
     let args = [
-        canary::COMMAND.to_owned(),
+        CANARY.to_owned(),
         "--listen".into(),
         format!("127.0.0.1:{port}"),
         "--data".into(),

@@ -18,10 +18,10 @@ use bakeoff_host::{Host, HostError, NodeSpec, Process};
 use bakeoff_install::Installed;
 
 use super::baseline::{self, BaselineOrder};
-use super::seating::Seating;
 use super::{Machines, NodesOf, Rehearsal, record};
 use crate::event::Reporter;
 use crate::failure::Failure;
+use crate::systems::seating::Seating;
 
 /// The machines that a run uses.
 pub(crate) enum Fleet {

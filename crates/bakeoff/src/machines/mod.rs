@@ -11,7 +11,6 @@ pub(crate) mod order;
 mod programs;
 pub(crate) mod record;
 pub(crate) mod requests;
-pub(crate) mod seating;
 pub(crate) mod seen;
 pub(crate) mod tunnel;
 pub(crate) mod watch;
@@ -30,8 +29,8 @@ use bakeoff_host::ports::PortSource;
 use bakeoff_host::{HostError, MachineId, NodeSpec, Process, Seat};
 
 use crate::failure::Failure;
+use crate::systems::seating::Seating;
 use kubernetes::Pods;
-use seating::Seating;
 use tunnel::Tunnels;
 
 /// Clocks on the wall that differ by more than this are refused: logs and certificates would contradict each other.

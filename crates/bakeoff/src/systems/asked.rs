@@ -107,6 +107,25 @@ impl Asked<'_> {
     }
 }
 
+/// Returns a system as a study has it that sets nothing.
+pub(crate) fn plain(kind: &str) -> study::System {
+    study::System {
+        name: kind.to_owned(),
+        kind: kind.to_owned(),
+        version: None,
+        program: None,
+        nodes: 3, // as most of them are run
+        options: Default::default(),
+        limits: None,
+        servers: study::Servers::Started,
+        tls: None,
+        credentials: None,
+        metrics: Vec::new(),
+        parts: Default::default(),
+        process: None,
+    }
+}
+
 /// The value of an option, if the study sets it.
 pub(crate) fn option<'a>(system: &'a study::System, name: &str) -> Option<&'a str> {
     system.options.get(name).map(String::as_str)

@@ -1,15 +1,15 @@
 //! Shared parts of the emulators of distant services: their guarantees, and a latency before
 //! them, as an option.
 //!
-//! Not here: what adds it (`crate::canary::delay`).
+//! Not here: the relay that adds it, which bakeoff starts itself as (`own_servers::DELAY`).
 
 use bakeoff_core::record::{Acknowledged, Guarantees, Setting};
 use bakeoff_core::study::{KindOption, OptionForm};
 use bakeoff_host::ports::Allocator;
-use bakeoff_host::{HostError, NodeSpec};
+use bakeoff_host::{HostError, NodeSpec, own_program};
 
+use super::own_servers::DELAY;
 use super::{ASKED, Asked};
-use crate::canary::delay;
 
 /// The option that says how much.
 pub(super) const OPTION: &str = "latency";
@@ -50,13 +50,13 @@ pub(super) fn relay(
     let listen = ports.take_for(seat)?;
     let name = format!("{of}-{OPTION}");
     let args = [
-        delay::COMMAND.to_owned(),
+        DELAY.to_owned(),
         seat.at(listen).to_string(),
         seat.at(port).to_string(),
         latency.to_owned(),
     ];
     Ok(Some(NodeSpec {
-        program: delay::program(),
+        program: own_program(),
         args: args.map(Into::into).to_vec(),
         seat,
         ports: vec![("client".into(), listen)],

@@ -13,8 +13,7 @@ use bakeoff_core::units;
 use bakeoff_engine::tls::refusal;
 
 use super::Access;
-
-use crate::environment::UnsetVariable;
+use super::variables::UnsetVariable;
 
 /// A question to a system, or a preparation of it, that failed.
 #[derive(Debug)]

@@ -26,9 +26,8 @@ use bakeoff_engine::works::keyed;
 use bakeoff_engine::{Connections, EngineError};
 
 use super::exchange::{self, HandshakeError};
-use super::{Access, KvLoad, SystemError};
-use crate::environment;
-use crate::rows::RowTable;
+use super::rows::RowTable;
+use super::{Access, KvLoad, SystemError, variables};
 
 /// HTTP/2's name where TLS agrees on a protocol (RFC 9113 section 3.2).
 const H2: &[u8] = b"h2";
@@ -71,7 +70,7 @@ impl Requests {
         let mut headers = Vec::new();
         for (name, value) in &request.headers {
             let template = match value.strip_prefix('$') {
-                Some(_) => Template::verbatim(environment::expanded(value)?),
+                Some(_) => Template::verbatim(variables::expanded(value)?),
                 None => template(value)?,
             };
             table.check_header(name, &template)?;

@@ -25,10 +25,13 @@ mod http_session;
 mod kinds_file;
 mod load;
 mod mesh;
+pub(crate) mod own_servers;
 #[cfg(test)]
 pub(crate) mod replay;
+pub(crate) mod rows;
 #[cfg(test)]
 mod seated;
+pub(crate) mod seating;
 mod status;
 #[cfg(test)]
 mod table;
@@ -41,6 +44,8 @@ mod template_http;
 mod template_own;
 #[cfg(test)]
 pub(crate) mod testing;
+pub(crate) mod topology;
+mod variables;
 
 // The registry: a line a system, in the order of tables. `build.rs` makes the list of them, which is all
 // that there is to do. An empty line between two keeps `cargo fmt` from sorting them.
@@ -101,7 +106,7 @@ use bakeoff_install::Recipe;
 
 pub(crate) use self::access::{Access, ClientToken, Login, Memory};
 pub(crate) use self::asked::{
-    ASKED, Asked, COMPOSITE, Neighbour, majority_disks, never_planned, option, plain_value,
+    ASKED, Asked, COMPOSITE, Neighbour, majority_disks, never_planned, option, plain, plain_value,
     setting, synced_by,
 };
 use self::declaration::Declaration;

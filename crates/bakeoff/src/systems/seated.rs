@@ -27,13 +27,13 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::cluster::contenders::Contender;
-use crate::cluster::topology::{self, Component, Member, compose};
 use crate::cluster::{self, Starting};
 use crate::event::{Event, Reporter};
 use crate::machines::NodesOf;
 use crate::machines::fleet::Fleet;
-use crate::machines::seating::Seating;
+use crate::systems::seating::Seating;
 use crate::systems::testing::program;
+use crate::systems::topology::{self, Component, Member, compose};
 use crate::trial::{self, TrialContext};
 
 /// The addresses of the seats.
@@ -147,7 +147,7 @@ fn components<'a>(
         let system = by_kind(&asked.kind).unwrap();
         let program = match (system.declares().origin.recipe(), &asked.process) {
             (None, None) => None,
-            (None, Some(_)) => Some(binary(crate::canary::delay::program())),
+            (None, Some(_)) => Some(binary(bakeoff_host::own_program())),
             (Some(_), _) => Some(found(system)?),
         };
         Some(Component { role, tier, asked, system, program, seal: None })

@@ -21,7 +21,7 @@ const END: &str = "<!-- registry: end -->";
 fn tables(system: &dyn System) -> String {
     let mut text = String::new();
     let kind = system.kind();
-    let guarantees = system.guarantees(&crate::commands::catalogue::plain(kind.name));
+    let guarantees = system.guarantees(&super::plain(kind.name));
     let operations: Vec<&str> = kind.operations.iter().map(|operation| operation.name()).collect();
     let reads: Vec<&str> = kind.reads.iter().map(|reads| reads.name()).collect();
     text.push_str("| | |\n| --- | --- |\n");

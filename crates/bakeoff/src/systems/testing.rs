@@ -11,17 +11,16 @@ use bakeoff_install::{self as install, Cache, Installed};
 use tempfile::TempDir;
 
 use super::{COMPOSITE, System};
-use crate::cluster::topology::{Component, compose};
 use crate::cluster::{self, Ready, Starting};
-use crate::commands::catalogue;
 use crate::machines::NodesOf;
 use crate::machines::fleet::Fleet;
-use crate::machines::seating::Seating;
+use crate::systems::seating::Seating;
+use crate::systems::topology::{Component, compose};
 
 /// A kind as a study asks for it.
 pub(crate) fn asked(kind: &str, nodes: u32, options: &[(&str, &str)]) -> study::System {
     let options = options.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
-    study::System { nodes, options: options.collect(), ..catalogue::plain(kind) }
+    study::System { nodes, options: options.collect(), ..super::plain(kind) }
 }
 
 /// The program of a system, had as users have it; `None`, said, when it cannot be had here. In CI that

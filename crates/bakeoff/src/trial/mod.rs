@@ -52,8 +52,8 @@ use crate::machines::affinity::{Affinity, Kept};
 use crate::machines::fleet::Fleet;
 use crate::machines::order::KeysOrder;
 use crate::machines::requests::Requests;
-use crate::machines::seating::Seating;
 use crate::systems::Access;
+use crate::systems::seating::Seating;
 
 /// The context of all trials of a run.
 pub(crate) struct TrialContext<'a> {

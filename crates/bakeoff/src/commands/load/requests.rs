@@ -24,7 +24,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::targets;
 use crate::cli::LoadArgs;
 use crate::failure::Failure;
-use crate::rows::RowTable;
+use crate::systems::rows::RowTable;
 
 pub(super) fn from_urls(args: &LoadArgs) -> Result<Vec<Request>, Failure> {
     let body = match (&args.requests.body, &args.requests.body_file) {

@@ -13,11 +13,11 @@ use bakeoff_core::study::suggest;
 use bakeoff_core::units::ranges_text;
 
 use crate::cluster::contenders::{self, Contender};
-use crate::cluster::topology::compose;
 use crate::commands::run_folder::RunFolder;
 use crate::failure::Failure;
 use crate::machines::fleet::Fleet;
 use crate::systems;
+use crate::systems::topology::compose;
 
 /// Refuses a machine or programs that are not those that a run began with.
 pub(super) fn refuse_changes(

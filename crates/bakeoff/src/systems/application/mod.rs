@@ -3,18 +3,17 @@
 //! It is bakeoff's own, so that nothing has to be fetched, and so cheap that it is not what is
 //! measured. By itself it is a contender too: what the same requests cost without any gateway.
 //!
-//! Not here: the server itself (`crate::canary`).
+//! Not here: the server itself (`canary` of the crate `bakeoff`).
 
 use bakeoff_core::record::Guarantees;
 use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm};
 use bakeoff_host::ports::Allocator;
-use bakeoff_host::{HostError, NodeSpec};
+use bakeoff_host::{HostError, NodeSpec, own_program};
 
 use super::declaration::{Declaration, Does, GuaranteeRules, InKubernetes, Origin};
 use super::http_session::ask;
+use super::own_servers::CANARY;
 use super::{ASKED, Access, Asked, ClusterStatus, Description, NotReady, System, setting};
-use crate::canary::COMMAND;
-use crate::canary::delay;
 
 /// The system for the registry.
 pub(crate) const SYSTEM: &dyn System = &Application;
@@ -61,7 +60,7 @@ impl System for Application {
         let client = ports.take_for(seat)?;
         let dir = asked.dir.join(&name);
         let mut args = vec![
-            COMMAND.to_owned(),
+            CANARY.to_owned(),
             "--listen".into(),
             seat.at(client).to_string(),
             "--data".into(),
@@ -73,7 +72,7 @@ impl System for Application {
             args.extend(["--delay".to_owned(), delay.to_owned()]);
         }
         let node = NodeSpec {
-            program: delay::program(),
+            program: own_program(),
             args: args.into_iter().map(Into::into).collect(),
             dir,
             seat,

@@ -3,7 +3,7 @@
 //! Honest by default and good for a demonstration; told to lose, corrupt, delay or lie it proves
 //! that the checks of a study can fail.
 //!
-//! Not here: the server itself (`crate::canary`).
+//! Not here: the server itself (`canary` of the crate `bakeoff`).
 
 use std::net::SocketAddr;
 
@@ -14,15 +14,15 @@ use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::EngineError;
 use bakeoff_engine::works::keyed::{Answer, Request};
 use bakeoff_host::ports::Allocator;
-use bakeoff_host::{HostError, NodeSpec};
+use bakeoff_host::{HostError, NodeSpec, own_program};
 
 use super::declaration::{Clients, Declaration, GuaranteeRules, Origin};
 use super::http_session::{HttpSession, Mapping, ask};
+use super::own_servers::CANARY;
 use super::{
     ASKED, Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, SystemError,
     setting,
 };
-use crate::canary::{COMMAND, delay};
 
 /// The system for the registry.
 pub(crate) const SYSTEM: &dyn System = &Canary;
@@ -109,7 +109,7 @@ impl System for Canary {
     }
 
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
-        let program = delay::program();
+        let program = own_program();
         let mut settings = Vec::new();
         let mut nodes = Vec::new();
         let mut first: Option<SocketAddr> = None;
@@ -124,7 +124,7 @@ impl System for Canary {
             let client = ports.take_for(seat)?;
             let dir = asked.dir.join(&name);
             let mut args = vec![
-                COMMAND.to_owned(),
+                CANARY.to_owned(),
                 "--listen".into(),
                 seat.at(client).to_string(),
                 "--data".into(),

@@ -5,7 +5,7 @@
 //! sync what it writes. `latency` puts a relay in front of it that makes each request take as much
 //! longer; with it clients have to be sent to the last of its nodes, which is that relay.
 //!
-//! Not here: the relay (`crate::canary::delay`), what is in tables.
+//! Not here: the relay (`distant`), what is in tables.
 
 pub(crate) mod recipe;
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! what it writes. `latency` puts a relay in front of it that makes each request take as much
 //! longer; with it clients have to be sent to the last of its nodes, which is that relay.
 //!
-//! Not here: the relay (`crate::canary::delay`).
+//! Not here: the relay (`distant`).
 
 pub(crate) mod recipe;
 #[cfg(test)]

@@ -12,13 +12,13 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::*;
-use crate::cluster::topology::{Component, Member, compose};
 use crate::cluster::{self, Starting};
 use crate::failure::Failure;
 use crate::machines::NodesOf;
 use crate::machines::fleet::Fleet;
-use crate::machines::seating::Seating;
+use crate::systems::seating::Seating;
 use crate::systems::testing::{Running, program, shown_to_others};
+use crate::systems::topology::{Component, Member, compose};
 use crate::systems::{COMPOSITE, Memory, by_kind, kinds};
 
 /// A study of one system with this control plane, its options and limits as `more`.

@@ -29,9 +29,8 @@ use super::http_session::ask;
 use super::http_status_text;
 use super::{
     ASKED, Access, Asked, ClusterStatus, Description, Memory, NotReady, System, SystemError,
-    setting,
+    setting, variables,
 };
-use crate::environment;
 use words::{CLIENT, Diagnostic, IdentityFile, Meaning, Place, Unwritten, written};
 
 /// The system for the registry.
@@ -173,7 +172,7 @@ fn node(
     let mut env = installed.env();
     for (variable, value) in &process.environment {
         let value = match value.starts_with('$') {
-            true => environment::expanded(value).map_err(|unset| unsound(unset.to_string()))?,
+            true => variables::expanded(value).map_err(|unset| unsound(unset.to_string()))?,
             false => text(value, Place::Ours)?,
         };
         env.push((variable.clone(), value));

@@ -3,7 +3,7 @@
 //! Backends are started before the system, frontends after it. All components are described before
 //! anything is started, with their ports and passwords, so that each can be told of those before it.
 //!
-//! Not here: starting it (`cluster`), what each kind needs (`systems`).
+//! Not here: starting it (`cluster`), what each kind needs (its folder).
 
 use std::path::Path;
 
@@ -13,13 +13,12 @@ use bakeoff_host::ports::Allocator;
 use bakeoff_host::{HostError, Seat};
 use bakeoff_install::{Installed, Seal};
 
-use crate::failure::Failure;
-use crate::machines::seating::Seating;
-use crate::systems::{Access, Asked, Description, Neighbour, System};
+use super::seating::Seating;
+use super::{Access, Asked, Description, Neighbour, System};
 
 /// A system or one of its parts, and the program that it is.
 pub(crate) struct Component<'a> {
-    /// `storage`; [`crate::systems::COMPOSITE`] for the system itself.
+    /// `storage`; [`COMPOSITE`](super::COMPOSITE) for the system itself.
     pub(crate) role: &'a str,
     /// Its tier; `None` for the system itself.
     pub(crate) tier: Option<Tier>,
@@ -29,20 +28,6 @@ pub(crate) struct Component<'a> {
     pub(crate) program: Option<Installed>,
     /// The state in which its program was found.
     pub(crate) seal: Option<Seal>,
-}
-
-impl Component<'_> {
-    /// Refuses a program that is not the one whose version and hash are in the record.
-    pub(crate) fn check_program(&self) -> Result<(), Failure> {
-        let found = self.seal.as_ref().map_or(Ok(()), Seal::check);
-        found.map_err(|damage| {
-            Failure::machine(format!(
-                "the program of `{}` is not the one that this run began with: {damage}\nhint: begin a new run, and \
-                 change programs between runs only",
-                self.asked.name
-            ))
-        })
-    }
 }
 
 /// The system itself or one of its parts, described.

@@ -1,6 +1,6 @@
 //! The machines that nodes of each role may take, and where clients connect from.
 //!
-//! Not here: which machines there are, which node takes which (`topology`), what it does there (`systems`).
+//! Not here: which machines there are, which node takes which (`topology`), what it does there (the folder of its kind).
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;

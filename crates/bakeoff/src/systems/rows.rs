@@ -1,7 +1,7 @@
 //! Tables of values for requests: CSV files (RFC 4180) whose first row names the columns.
 //!
 //! Not here: which of them a study refers to (`bakeoff_core::study`), what is made of a row
-//! (`systems::http_requests`).
+//! (`http_requests`).
 
 use std::fmt;
 use std::fs::File;
