@@ -8,6 +8,7 @@
 mod access;
 mod asked;
 pub(crate) mod carried;
+pub(crate) mod cleanup;
 #[cfg(test)]
 mod consistency;
 pub(crate) mod declaration;
@@ -30,7 +31,7 @@ pub(crate) mod own_servers;
 pub(crate) mod replay;
 pub(crate) mod rows;
 #[cfg(test)]
-mod seated;
+pub(crate) mod seated;
 pub(crate) mod seating;
 mod status;
 #[cfg(test)]

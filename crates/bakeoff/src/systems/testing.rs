@@ -7,15 +7,14 @@ use std::time::Duration;
 use bakeoff_clock as clock;
 use bakeoff_core::study;
 use bakeoff_host::ports::Allocator;
+use bakeoff_host::{Host, HostError, Probe, Process, await_ready, terminate_all};
 use bakeoff_install::{self as install, Cache, Installed};
+use rustix::process::Signal;
 use tempfile::TempDir;
 
-use super::{COMPOSITE, System};
-use crate::cluster::{self, Ready, Starting};
-use crate::machines::NodesOf;
-use crate::machines::fleet::Fleet;
-use crate::systems::seating::Seating;
-use crate::systems::topology::{Component, compose};
+use super::seating::Seating;
+use super::topology::{Component, Member, compose};
+use super::{Access, COMPOSITE, ClusterStatus, NotReady, System};
 
 /// A kind as a study asks for it.
 pub(crate) fn asked(kind: &str, nodes: u32, options: &[(&str, &str)]) -> study::System {
@@ -50,6 +49,107 @@ fn on_path(program: &str) -> bool {
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }
 
+/// Servers of a system and its parts, each of them ready.
+pub(crate) struct Ready {
+    /// The nodes of the system itself.
+    pub(crate) nodes: Vec<Access>,
+    /// The status of the system itself.
+    pub(crate) view: ClusterStatus,
+    /// The system and its parts, in the order of their start.
+    members: Vec<Started>,
+}
+
+/// Servers of one member.
+struct Started {
+    role: String,
+    system: &'static dyn System,
+    nodes: Vec<Access>,
+    processes: Vec<Process>,
+}
+
+impl Started {
+    /// Waits until they can serve.
+    fn status(&self) -> Result<ClusterStatus, HostError> {
+        let never = AtomicBool::new(false);
+        let mut view = ClusterStatus::default();
+        await_ready(&self.processes, READY_WITHIN, &never, || {
+            match self.system.probe(&self.nodes) {
+                Ok(found) => {
+                    view = found;
+                    Probe::Ready
+                }
+                Err(NotReady::NotYet(seen) | NotReady::Odd { seen, .. }) => Probe::NotYet(seen),
+                Err(NotReady::Never { seen, hint }) => Probe::Never { seen, hint },
+            }
+        })?;
+        Ok(view)
+    }
+}
+
+/// The longest time in which servers get ready.
+const READY_WITHIN: Duration = Duration::from_secs(300);
+/// The time in which servers end when they are asked to.
+const STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// Starts the members of a system in their order, each when those before it are ready.
+///
+/// # Errors
+/// When one cannot be started, or does not get ready.
+pub(crate) fn launch(members: Vec<Member<'_>>, dir: &Path) -> Result<Ready, HostError> {
+    let mut ready =
+        Ready { nodes: Vec::new(), view: ClusterStatus::default(), members: Vec::new() };
+    let host = Host::new(dir)?;
+    for Member { of, description, nodes } in members {
+        let launched = description.nodes.into_iter().map(|spec| host.launch(spec));
+        let processes = launched.collect::<Result<_, _>>()?;
+        ready.add(Started { role: of.role.to_owned(), system: of.system, nodes, processes })?;
+    }
+    Ok(ready)
+}
+
+impl Ready {
+    /// Adds a member once it can serve.
+    fn add(&mut self, member: Started) -> Result<(), HostError> {
+        let view = member.status()?;
+        if member.role == COMPOSITE {
+            (self.view, self.nodes) = (view, member.nodes.clone());
+        }
+        self.members.push(member);
+        Ok(())
+    }
+
+    /// Returns the processes of all nodes, its parts' included.
+    pub(crate) fn processes(&self) -> impl Iterator<Item = &Process> {
+        self.members.iter().flat_map(|member| &member.processes)
+    }
+
+    /// Kills all nodes at once.
+    fn kill9(&self) {
+        // The signals first: to see that one is gone takes a while.
+        self.processes().for_each(|process| process.signal(Signal::KILL));
+        for process in self.processes() {
+            process.kill9();
+        }
+    }
+
+    /// Starts nodes that were killed again, in their order.
+    fn restarted(self) -> Result<Self, HostError> {
+        let mut ready = Self { members: Vec::new(), ..self };
+        for member in self.members {
+            member.processes.iter().try_for_each(Process::restart)?;
+            ready.add(member)?;
+        }
+        Ok(ready)
+    }
+
+    /// Stops all nodes in reverse order.
+    fn stop(self) {
+        for member in self.members.into_iter().rev() {
+            terminate_all(&member.processes, STOP_GRACE);
+        }
+    }
+}
+
 /// A system that runs by itself, and its directory.
 pub(crate) struct Running {
     pub(crate) ready: Ready,
@@ -58,7 +158,7 @@ pub(crate) struct Running {
     seen: Vec<i32>,
 }
 
-/// Starts it and waits until it is ready.
+/// Starts a system on this machine and waits until it is ready.
 pub(crate) fn start(
     system: &'static dyn System,
     asked: &study::System,
@@ -68,24 +168,13 @@ pub(crate) fn start(
     let components =
         [Component { role: COMPOSITE, tier: None, asked, system, program, seal: None }];
     let mut ports = Allocator::new(None);
-    let seating = Seating::here();
-    let members = compose(&components, dir.path(), 7, &seating, &mut ports).unwrap();
-    let never = AtomicBool::new(false);
-    let starting = Starting {
-        components: &components,
-        nodes: dir.path(),
-        dir: dir.path(),
-        seed: 7,
-        seating: &seating,
-        on: (&Fleet::Local, NodesOf::Trial),
-    };
-    let ready = cluster::start(members, &starting, &never, |_| {});
-    let ready = ready.unwrap_or_else(|error| panic!("{error}"));
-    Running { ready, dir, seen: Vec::new() }
+    let members = compose(&components, dir.path(), 7, &Seating::here(), &mut ports).unwrap();
+    let ready = launch(members, dir.path()).unwrap_or_else(|error| panic!("{error}"));
+    Running::new(ready, dir)
 }
 
 impl Running {
-    /// Something that was started otherwise.
+    /// Returns a system that was started otherwise.
     pub(crate) fn new(ready: Ready, dir: TempDir) -> Self {
         Self { ready, dir, seen: Vec::new() }
     }
@@ -93,10 +182,9 @@ impl Running {
     /// Kills all of it, starts it again and waits until it is ready.
     pub(crate) fn killed_and_restarted(mut self) -> Self {
         self.note();
-        let never = AtomicBool::new(false);
         self.ready.kill9();
-        let ready = self.ready.restart(&never).unwrap_or_else(|error| panic!("{error}"));
-        Self { ready, dir: self.dir, seen: self.seen }
+        let ready = self.ready.restarted().unwrap_or_else(|error| panic!("{error}"));
+        Self { ready, ..self }
     }
 
     /// The command lines of all its processes, as everybody on the machine can read them.

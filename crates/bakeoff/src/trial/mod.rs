@@ -3,7 +3,6 @@
 //! Not here: the load (`load`), where clients connect to (`routes`), what is judged (`verdicts`, `audit`).
 
 pub(crate) mod audit;
-pub(crate) mod cleanup;
 pub(crate) mod connections;
 pub(crate) mod crash;
 pub(crate) mod durability;
@@ -13,6 +12,8 @@ pub(crate) mod neighbours;
 pub(crate) mod rights;
 pub(crate) mod routes;
 pub(crate) mod sampling;
+#[cfg(test)]
+mod seated;
 pub(crate) mod verdicts;
 
 use std::collections::BTreeMap;
@@ -52,8 +53,8 @@ use crate::machines::affinity::{Affinity, Kept};
 use crate::machines::fleet::Fleet;
 use crate::machines::order::KeysOrder;
 use crate::machines::requests::Requests;
-use crate::systems::Access;
 use crate::systems::seating::Seating;
+use crate::systems::{Access, cleanup};
 
 /// The context of all trials of a run.
 pub(crate) struct TrialContext<'a> {

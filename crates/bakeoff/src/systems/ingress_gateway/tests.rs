@@ -1,6 +1,5 @@
 //! Both meshes for real: through mutual TLS, killed and started again, and with what must not work.
 
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bakeoff_clock as clock;
@@ -12,12 +11,8 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::*;
-use crate::cluster::{self, Starting};
-use crate::failure::Failure;
-use crate::machines::NodesOf;
-use crate::machines::fleet::Fleet;
 use crate::systems::seating::Seating;
-use crate::systems::testing::{Running, program, shown_to_others};
+use crate::systems::testing::{Running, launch, program, shown_to_others};
 use crate::systems::topology::{Component, Member, compose};
 use crate::systems::{COMPOSITE, Memory, by_kind, kinds};
 
@@ -53,18 +48,6 @@ fn components(system: &study::System) -> Option<Vec<Component<'_>>> {
 
 fn described<'a>(components: &'a [Component<'a>], dir: &TempDir) -> Vec<Member<'a>> {
     compose(components, dir.path(), 7, &Seating::here(), &mut Allocator::new(None)).unwrap()
-}
-
-fn start(members: Vec<Member<'_>>, dir: &TempDir) -> Result<crate::cluster::Ready, Failure> {
-    let starting = Starting {
-        components: &[],
-        nodes: dir.path(),
-        dir: dir.path(),
-        seed: 7,
-        seating: &Seating::here(),
-        on: (&Fleet::Local, NodesOf::Trial),
-    };
-    cluster::start(members, &starting, &AtomicBool::new(false), |_| {})
 }
 
 /// The description of the node that plays a role.
@@ -103,7 +86,7 @@ fn through_mutual_tls(plane: &str) {
     let dir = TempDir::new().unwrap();
     let mut members = described(&components, &dir);
     let sidecar = at(node_of(&mut members, mesh::SIDECAR));
-    let ready = start(members, &dir).unwrap_or_else(|error| panic!("{error}"));
+    let ready = launch(members, dir.path()).unwrap_or_else(|error| panic!("{error}"));
     let gateway = ready.nodes[0].clone();
     passes(&gateway);
     let refused = |sidecar: &Access| {
@@ -141,7 +124,7 @@ fn without_mutual_tls_a_plain_request_reaches_istios_sidecar() {
     let sidecar = at(node_of(&mut members, mesh::SIDECAR));
     let settings = &members.last().unwrap().description.settings;
     assert!(settings.iter().any(|one| one.name.starts_with("mutual TLS") && one.value == "off"));
-    let ready = start(members, &dir).unwrap_or_else(|error| panic!("{error}"));
+    let ready = launch(members, dir.path()).unwrap_or_else(|error| panic!("{error}"));
     passes(&ready.nodes[0]);
     passes(&sidecar);
     Running::new(ready, dir).stopped();
@@ -166,7 +149,7 @@ fn with_credentials(role: &str, identity: &tls::Identity, ca: Option<&str>) -> O
         file.contents = text.as_bytes().to_vec();
     }
     let began = clock::now();
-    let error = start(members, &dir).map(|_| ()).unwrap_err().to_string();
+    let error = launch(members, dir.path()).map(|_| ()).unwrap_err().to_string();
     assert!(began.elapsed() < Duration::from_secs(20), "it was waited for: {error}");
     Some(error)
 }
@@ -193,7 +176,7 @@ fn a_sidecar_that_answers_plain_requests_where_it_must_not_is_told_at_once() {
     let policy = &mut policy.unwrap().contents;
     let lax = String::from_utf8(policy.clone()).unwrap().replace("STRICT", "PERMISSIVE");
     *policy = lax.into_bytes();
-    let error = start(members, &dir).map(|_| ()).unwrap_err().to_string();
+    let error = launch(members, dir.path()).map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("answered a plain request"), "{error}");
     assert!(error.contains("there is no mutual TLS in force"), "{error}");
 }

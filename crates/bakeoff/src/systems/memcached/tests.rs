@@ -6,8 +6,7 @@ use bakeoff_core::workload::KeySpace;
 
 use super::*;
 use crate::systems::testing::{asked, program, start};
-use crate::systems::{kinds, replay};
-use crate::trial::cleanup;
+use crate::systems::{cleanup, kinds, replay};
 
 fn refusal(system: &str, workload: &str) -> String {
     let text = format!(

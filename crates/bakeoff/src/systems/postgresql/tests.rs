@@ -119,7 +119,7 @@ fn a_commit_waits_for_as_many_standbys_as_make_a_majority() {
 #[test]
 fn clients_elsewhere_are_let_in_and_no_others() {
     let from = |clients: &[[u8; 4]]| {
-        seated::file_for_clients("vault", "vault-postgresql", clients, "pg_hba.conf")
+        seated::tests::file_for_clients("vault", "vault-postgresql", clients, "pg_hba.conf")
     };
     assert_eq!(
         from(&[[198, 18, 0, 9]]),

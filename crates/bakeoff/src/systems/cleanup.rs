@@ -15,7 +15,7 @@ use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::works::keyed::{Keyed, Reading, Source, StalenessTracking};
 use bakeoff_engine::{Drive, LoadError};
 
-use crate::systems::{Access, KvLoad, System, SystemError};
+use super::{Access, KvLoad, System, SystemError};
 
 /// Clients that delete keys by name.
 const CLIENTS: u32 = 16;
