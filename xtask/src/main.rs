@@ -151,16 +151,16 @@ struct Guard {
 /// core's tests read them.
 const QUICK: &[Guard] = &[
     Guard {
-        source: "crates/bakeoff/src/systems/kinds_file.rs",
-        test: &["-p", "bakeoff", "--bins", "--", "systems::kinds_file::"],
+        source: "crates/bakeoff-systems/src/kinds_file.rs",
+        test: &["-p", "bakeoff-systems", "--lib", "--", "kinds_file::"],
     },
     Guard {
-        source: "crates/bakeoff/src/systems/table.rs",
-        test: &["-p", "bakeoff", "--bins", "--", "systems::table::"],
+        source: "crates/bakeoff-systems/src/table.rs",
+        test: &["-p", "bakeoff-systems", "--lib", "--", "table::"],
     },
     Guard {
-        source: "crates/bakeoff/src/systems/guide.rs",
-        test: &["-p", "bakeoff", "--bins", "--", "systems::guide::"],
+        source: "crates/bakeoff-systems/src/guide.rs",
+        test: &["-p", "bakeoff-systems", "--lib", "--", "guide::"],
     },
     Guard {
         source: "crates/bakeoff/src/cli/reference.rs",

@@ -1,8 +1,8 @@
 //! Writes the skeleton of a system: `cargo xtask new-system NAME --protocol http|own`.
 //!
-//! The skeletons (`xtask/templates`) are compiled with the tests of bakeoff, as two systems that are not in the
+//! The skeletons (`xtask/templates`) are compiled with the tests of `bakeoff-systems`, as two systems that are not in the
 //! registry, so that they cannot fall behind. What is marked `FILL IN` in them is left to whoever adds the
-//! system; a test of bakeoff names each place until nothing is left.
+//! system; a test there names each place until nothing is left.
 //!
 //! Not here: how a system is added (`docs/adding-a-system.md`).
 
@@ -36,7 +36,7 @@ pub(crate) fn write(words: &[&str]) -> Result<(), Failure> {
     println!(
         "next:\n  \
          cargo xtask bless                                     # schema, tables and kinds know it\n  \
-         cargo test -p bakeoff --bins to_be_filled_in           # names what is still to be filled in\n  \
+         cargo test -p bakeoff-systems to_be_filled_in         # names what is still to be filled in\n  \
          cargo test -p bakeoff --test servers {name}            # its contract, once it can be had\n\
          docs/adding-a-system.md says how each part is done."
     );
@@ -87,7 +87,7 @@ impl<'a> Skeleton<'a> {
 
     fn new_files(&self) -> Result<Vec<(String, String)>, Failure> {
         let Self { module, .. } = self;
-        let folder = format!("crates/bakeoff/src/systems/{module}");
+        let folder = format!("crates/bakeoff-systems/src/{module}");
         let mut files: Vec<(&str, String)> = vec![
             ("mod.rs", format!("{folder}/mod.rs")),
             ("recipe.rs", format!("{folder}/recipe.rs")),
@@ -114,7 +114,7 @@ impl<'a> Skeleton<'a> {
             files.push((path.to_owned(), text));
             Ok::<_, Failure>(())
         };
-        change("crates/bakeoff/src/systems/mod.rs", &|text| {
+        change("crates/bakeoff-systems/src/lib.rs", &|text| {
             let line = "\npub(crate) mod ";
             let last = text.rfind(line)? + line.len();
             let end = last + text.get(last..)?.find('\n')? + 1;
@@ -159,7 +159,7 @@ impl<'a> Skeleton<'a> {
             _ => {}
         }
         // Paths and names of functions have underscores; what a user writes has dashes.
-        for before in ["bakeoff_wire::", "systems::"] {
+        for before in ["bakeoff_wire::", "bakeoff_systems::", "bakeoff-systems "] {
             text = text.replace(&format!("{before}{NAME}"), &format!("{before}{}", self.module));
         }
         let word = |word: &str| word[..1].to_uppercase() + &word[1..];
@@ -200,7 +200,7 @@ mod tests {
     }
 
     const READ: &[&str] = &[
-        "crates/bakeoff/src/systems",
+        "crates/bakeoff-systems/src",
         "crates/bakeoff-wire/src",
         "crates/bakeoff-wire/fuzz/Cargo.toml",
         "crates/bakeoff-wire/tests",
@@ -219,11 +219,11 @@ mod tests {
         assert_eq!((http.len(), own.len()), (4, 7), "{http:?} {own:?}");
         for path in http.iter().chain(&own) {
             let text = fs::read_to_string(copy.path().join(path)).unwrap();
-            let known = path.ends_with("systems/mod.rs");
+            let known = path.ends_with("bakeoff-systems/src/lib.rs");
             assert!(known || !text.to_lowercase().contains(NAME), "{path}");
         }
         let text = |path: &str| fs::read_to_string(copy.path().join(path)).unwrap();
-        let registry = text("crates/bakeoff/src/systems/mod.rs");
+        let registry = text("crates/bakeoff-systems/src/lib.rs");
         assert!(
             registry
                 .contains("\n\npub(crate) mod plain_store;\n\npub(crate) mod own_store;\n\nuse ")
@@ -232,7 +232,7 @@ mod tests {
             text("crates/bakeoff-wire/src/lib.rs")
                 .contains("pub mod own_store;\npub mod postgres;")
         );
-        let folder = text("crates/bakeoff/src/systems/own_store/mod.rs");
+        let folder = text("crates/bakeoff-systems/src/own_store/mod.rs");
         assert!(folder.contains("use bakeoff_wire::own_store::{Reply, Session};"), "{folder}");
         assert!(folder.contains("Kind::new(\"own-store\")") && folder.contains("struct OwnStore;"));
         assert!(!folder.contains("mod wire;"), "{folder}");
@@ -241,9 +241,9 @@ mod tests {
     #[test]
     fn refuses_a_name_that_is_taken_or_is_none_and_writes_nothing() {
         let copy = copied(READ);
-        let before = fs::read_to_string(copy.path().join(READ[0]).join("mod.rs")).unwrap();
+        let before = fs::read_to_string(copy.path().join(READ[0]).join("lib.rs")).unwrap();
         for (name, expected) in [
-            ("etcd", "`crates/bakeoff/src/systems/etcd/mod.rs` is there already"),
+            ("etcd", "`crates/bakeoff-systems/src/etcd/mod.rs` is there already"),
             ("Etcd", "`Etcd` is no name of a kind"),
             ("a--b", "`a--b` is no name of a kind"),
             ("../a", "`../a` is no name of a kind"),
@@ -252,7 +252,7 @@ mod tests {
             let failure = written(copy.path(), name, Protocol::Own).unwrap_err();
             assert!(failure.starts_with(expected), "{failure}");
         }
-        let after = fs::read_to_string(copy.path().join(READ[0]).join("mod.rs")).unwrap();
+        let after = fs::read_to_string(copy.path().join(READ[0]).join("lib.rs")).unwrap();
         assert_eq!(before, after);
     }
 
@@ -282,7 +282,7 @@ mod tests {
         };
         let wire = test("bakeoff-wire", &["--lib", "own_store"]);
         assert!(wire.contains("3 passed; 0 failed"), "{wire}");
-        let left = test("bakeoff", &["--bins", "to_be_filled_in"]);
+        let left = test("bakeoff-systems", &["--lib", "to_be_filled_in"]);
         for place in ["plain_store/mod.rs", "own_store/session.rs", "bakeoff-wire/src/own_store.rs"]
         {
             assert!(left.contains(place), "{left}");

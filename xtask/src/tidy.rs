@@ -4,7 +4,7 @@
 //! follows a file's `#[cfg(test)]` is left out where a rule is about the program.
 //!
 //! Not here: names and words (`names`), cycles (`modules`), the table of systems in the documents, which needs the registry itself
-//! (`crates/bakeoff/src/systems/table.rs`).
+//! (`crates/bakeoff-systems/src/table.rs`).
 
 mod modules;
 mod names;
@@ -62,14 +62,14 @@ const ABSENCES: &[Absence] = &[
         why: "a wire session sees bytes only: no socket, file, thread or clock",
     },
     Absence {
-        part: "crates/bakeoff/src/systems/",
+        part: "crates/bakeoff-systems/src/",
         except: &[],
         words: &["process::Command", "Command::new", ".spawn("],
         why: "a system describes its processes; a host starts them",
     },
     Absence {
-        part: "crates/bakeoff/src/systems/",
-        except: &["crates/bakeoff/src/systems/dynamodb_emulator/tests.rs"],
+        part: "crates/bakeoff-systems/src/",
+        except: &["crates/bakeoff-systems/src/dynamodb_emulator/tests.rs"],
         words: &["TcpStream::connect"],
         why: "servers may be on a network of their own: `bakeoff_engine::routes` connects, by whatever leads there",
     },
@@ -108,6 +108,7 @@ const ABSENCES: &[Absence] = &[
             "crates/bakeoff-host/src/warden.rs",
             // They speak to cargo, and to whoever runs a test.
             "crates/bakeoff/build.rs",
+            "crates/bakeoff-systems/build.rs",
             "crates/bakeoff-fuzz/src/lib.rs",
             BARE_LOOP,
         ],
@@ -133,7 +134,7 @@ pub(crate) fn complaints(root: &Path) -> Vec<String> {
     complaints.extend(modules::complaints(&files));
     complaints.extend(names::complaints(&files));
     complaints.extend(long_subjects(root));
-    complaints.extend(unregistered(&files, text_of("crates/bakeoff/src/systems/mod.rs")));
+    complaints.extend(unregistered(&files, text_of("crates/bakeoff-systems/src/lib.rs")));
     complaints.extend(lock(text_of("Cargo.lock")));
     complaints.extend(one_test_command(text_of(".ci/run"), text_of("README.md")));
     complaints
@@ -238,17 +239,17 @@ fn foreign(path: &str, text: &str) -> Vec<String> {
     found.map(|(number, _)| format!("{path}:{number} names a path of somebody's machine")).collect()
 }
 
-/// Folders below `systems/` that the registry does not name.
+/// Folders of `bakeoff-systems` that the registry does not name.
 fn unregistered(files: &[(String, String)], systems: &str) -> Vec<String> {
     let below =
-        files.iter().filter_map(|(path, _)| path.strip_prefix("crates/bakeoff/src/systems/"));
+        files.iter().filter_map(|(path, _)| path.strip_prefix("crates/bakeoff-systems/src/"));
     let mut folders: Vec<&str> = below.filter_map(|path| Some(path.split_once('/')?.0)).collect();
     folders.sort_unstable();
     folders.dedup();
     let line = |folder: &str| format!("pub(crate) mod {folder};");
     let missing =
         folders.into_iter().filter(|folder| !systems.lines().any(|has| has == line(folder)));
-    missing.map(|folder| format!("`systems/{folder}/` is not in the registry")).collect()
+    missing.map(|folder| format!("`{folder}/` is not in the registry of systems")).collect()
 }
 
 /// Dependencies come from crates.io alone, under its own name.
@@ -308,10 +309,10 @@ mod tests {
 
     #[test]
     fn a_folder_that_the_registry_does_not_name_is_found() {
-        let file = |name: &str| (format!("crates/bakeoff/src/systems/{name}"), String::new());
+        let file = |name: &str| (format!("crates/bakeoff-systems/src/{name}"), String::new());
         let files = [file("etcd/mod.rs"), file("vault/mod.rs"), file("http.rs")];
         let systems = "pub(crate) mod etcd;\n\nmod vault;\n";
-        assert_eq!(unregistered(&files, systems), ["`systems/vault/` is not in the registry"]);
+        assert_eq!(unregistered(&files, systems), ["`vault/` is not in the registry of systems"]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! time within which it must succeed; one that waits for something (another node that answers) is
 //! run again until it does.
 //!
-//! Not here: what to run (`systems`), how it is started (`process`).
+//! Not here: what to run (`bakeoff_systems`), how it is started (`process`).
 
 use std::fmt;
 use std::process::Child;

@@ -9,7 +9,7 @@
 //! kills each server when bakeoff dies (`shim`: `PR_SET_PDEATHSIG`); and a process that watches
 //! bakeoff through a pipe kills what those servers had started in turn (`warden`).
 //!
-//! Not here: what to run and how to ask whether it is ready (`systems`), the load (`engine`).
+//! Not here: what to run and how to ask whether it is ready (`bakeoff_systems`), the load (`engine`).
 
 mod before;
 pub mod beside;

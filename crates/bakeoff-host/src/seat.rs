@@ -3,7 +3,7 @@
 //! Whatever describes a node takes the address from its seat and from nowhere else. So the same description
 //! serves servers that share this machine and servers that have machines of their own.
 //!
-//! Not here: which node gets which seat (the binary's `cluster::topology`).
+//! Not here: which node gets which seat (`bakeoff_systems::topology`).
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 

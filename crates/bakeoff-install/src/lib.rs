@@ -9,7 +9,7 @@
 //! Nothing here needs root or changes the machine: everything fetched is in the cache (and in the
 //! user's own caches of Go, Maven, npm and pip, where those fetch).
 //!
-//! Not here: what a program is started with (`systems`), and starting it (`process`).
+//! Not here: what a program is started with (`bakeoff_systems`), and starting it (`process`).
 
 pub mod apt;
 mod archive;

@@ -24,7 +24,7 @@
 //! ```
 //!
 //! Not here: sockets, TLS, time and schedules (`bakeoff::engine`); which request means "put"
-//! for which product (`bakeoff::systems`).
+//! for which product (`bakeoff_systems`).
 
 mod error;
 pub mod grpc;

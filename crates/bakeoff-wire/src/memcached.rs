@@ -7,7 +7,7 @@
 //! Source: `doc/protocol.txt` of memcached 1.6, which has these commands since 1.6.0.
 //!
 //! Not here: the binary protocol, which is deprecated; quiet commands, which have no reply; which command means "put"
-//! (`bakeoff::systems::memcached`).
+//! (`bakeoff_systems::memcached`).
 
 use crate::in_order::{InOrder, ReadReply};
 use crate::{Busy, ProtocolError};

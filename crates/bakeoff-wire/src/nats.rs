@@ -8,7 +8,7 @@
 //! <https://github.com/nats-io/nats-architecture-and-design>.
 //!
 //! Not here: what the JSON in `INFO` and in answers says, which subject means "put"
-//! (`bakeoff::systems::nats`), TLS, which begins after `INFO`, authentication by signed nonces.
+//! (`bakeoff_systems::nats`), TLS, which begins after `INFO`, authentication by signed nonces.
 
 use crate::ProtocolError;
 

@@ -6,7 +6,7 @@
 //! Source: <https://redis.io/docs/latest/develop/reference/protocol-spec/>.
 //!
 //! Not here: version 3 and its pushed messages (never asked for with `HELLO`), subscriptions,
-//! and which command means "put" or signs in (`bakeoff::systems::redis`).
+//! and which command means "put" or signs in (`bakeoff_systems::redis`).
 
 use crate::in_order::{InOrder, ReadReply};
 use crate::{Busy, ProtocolError};

@@ -13,7 +13,6 @@ mod generators;
 mod machines;
 mod messages;
 mod progress;
-mod systems;
 mod trial;
 
 use std::process::ExitCode;

@@ -14,8 +14,7 @@ use bakeoff_core::search::CONFIRM_TIMES;
 use bakeoff_core::stats;
 use bakeoff_core::study::{Clusters, Load, Stop, Study};
 use bakeoff_core::units::{figure_text, trials_text};
-
-use crate::systems;
+use bakeoff_systems as systems;
 
 /// Starting, counting syncs, reading back, killing, starting again or stopping: each of them, before any is known.
 const PHASE: Duration = Duration::from_secs(2);

@@ -12,12 +12,16 @@ use super::{is_test, program};
 /// The public types that share a name, in how many files at most, and why. Types of wire formats do not count: they are
 /// named with their module.
 const SHARED_TYPES: &[(&str, usize, &str)] = &[
+    ("Component", 2, "of a system that is started, and its syncs in a record"),
     ("Failure", 2, "of an operation, and of an installation"),
     ("Group", 2, "of databases that are tested together, and a cgroup"),
     ("Host", 2, "what runs servers, and the facts of the machine that a program is fetched for"),
+    ("Member", 2, "a file of an archive, and a component of a system, described"),
+    ("Origin", 2, "of a machine's clock, and of a program"),
     ("Process", 2, "one that a study names, and one that runs"),
     ("Request", 3, "to an agent, and of the two works"),
     ("Source", 3, "of requests in two works, and of a program"),
+    ("System", 2, "one that a study names, and what every kind has to do"),
 ];
 
 /// Where wire formats are.
@@ -49,20 +53,23 @@ const NO_KINDS: &[&str] = &[
     "crates/bakeoff-engine/src/",
     "crates/bakeoff-host/src/",
     "crates/bakeoff-report/src/",
+    "crates/bakeoff-systems/src/",
 ];
 
 /// Where the folder of each kind is.
-const SYSTEMS: &str = "crates/bakeoff/src/systems/";
+const SYSTEMS: &str = "crates/bakeoff-systems/src/";
 
 /// Kinds whose names are words of other matters, too.
 const COMMON_WORDS: &[&str] = &["http", "process"];
 
-/// Files that name kinds outside of `systems/`, and why.
+/// Files that name kinds outside of their folder, and why.
 const NAMES_KINDS: &[(&str, &str)] = &[
     (
         "crates/bakeoff/src/commands/manifests/resources.rs",
         "names of Kubernetes' and Consul's own resources, and the role of an application",
     ),
+    ("crates/bakeoff-systems/src/consistency.rs", "tests that declarations agree with each other"),
+    ("crates/bakeoff-systems/src/mesh.rs", "the role of an application"),
     ("crates/bakeoff-core/src/study/fields.rs", "examples of the fields' documentation"),
     ("crates/bakeoff-core/src/study/shipped.rs", "the name of a study"),
 ];
@@ -204,10 +211,15 @@ fn kinds(files: &[(String, String)]) -> Vec<String> {
     kinds
 }
 
-/// Texts that are the name of a kind, outside of the folder of the systems.
+/// Returns whether a file is in the folder of a kind.
+fn is_in_folder(path: &str) -> bool {
+    path.strip_prefix(SYSTEMS).is_some_and(|inside| inside.contains('/'))
+}
+
+/// Texts that are the name of a kind, outside of the folders of the kinds.
 fn names_kinds(path: &str, text: &str, kinds: &[String]) -> Vec<String> {
     let applies = NO_KINDS.iter().any(|part| path.starts_with(part))
-        && !path.starts_with(SYSTEMS)
+        && !is_in_folder(path)
         && !is_test(path)
         && NAMES_KINDS.iter().all(|(excused, _)| *excused != path);
     if !applies {
@@ -274,13 +286,13 @@ mod tests {
 
     #[test]
     fn a_kind_that_is_matched_outside_of_its_folder_is_found() {
-        let kinds = kinds(&[file("crates/bakeoff/src/systems/gcs_emulator/mod.rs", "")]);
+        let kinds = kinds(&[file("crates/bakeoff-systems/src/gcs_emulator/mod.rs", "")]);
         assert_eq!(kinds, ["gcs-emulator"]);
         let text =
             "if kind == \"gcs-emulator\" {}\n\n#[cfg(test)]\nmod tests { \"gcs-emulator\" }\n";
         let found = names_kinds("crates/bakeoff/src/cluster/mod.rs", text, &kinds);
         assert_eq!(found.len(), 1, "{found:?}");
-        assert!(names_kinds("crates/bakeoff/src/systems/consul/mod.rs", text, &kinds).is_empty());
+        assert!(names_kinds("crates/bakeoff-systems/src/consul/mod.rs", text, &kinds).is_empty());
         assert!(names_kinds(NAMES_KINDS[0].0, text, &kinds).is_empty());
     }
 

@@ -37,7 +37,7 @@ impl KvSession for NewcomerSession {
             Operation::Delete => (b"DELETE", None),
             Operation::Get => (b"GET", None),
             Operation::List => (b"LIST", None),
-            operation => crate::systems::never_planned(operation),
+            operation => crate::never_planned(operation),
         };
         if self.session.request(&[word, request.key], value, out).is_err() {
             return false;
@@ -79,10 +79,10 @@ impl KvSession for NewcomerSession {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::systems::replay::{self, request};
+    use crate::replay::{self, request};
 
     /// FILL IN: everything that a session asks, with errors, binary and 20,000 bytes; then the answers. Take
-    /// `transcript.bin` by `BAKEOFF_RECORD=1 cargo test -p bakeoff --bin bakeoff -- systems::newcomer`.
+    /// `transcript.bin` by `BAKEOFF_RECORD=1 cargo test -p bakeoff-systems newcomer::`.
     #[test]
     #[ignore = "there is no transcript yet"]
     fn transcript_is_understood_however_it_is_cut() {

@@ -1,6 +1,6 @@
 //! A client session with Newcomer: FILL IN: its protocol in two sentences, and where it is described.
 //!
-//! Not here: which request means "put" (`bakeoff::systems::newcomer`).
+//! Not here: which request means "put" (`bakeoff_systems::newcomer`).
 
 use bakeoff_wire::in_order::{InOrder, ReadReply};
 use bakeoff_wire::{Busy, ProtocolError};

@@ -15,7 +15,7 @@ use crate::units;
 pub struct System {
     /// The study's own name for it.
     pub name: String,
-    /// Which folder of `systems/` knows it: `etcd`, `zookeeper`, `consul`, `canary`.
+    /// Which folder of `bakeoff-systems` knows it: `etcd`, `zookeeper`, `consul`, `canary`.
     pub kind: String,
     /// The version asked for; a prefix of dotted numbers (`3.6`) takes the newest known match.
     #[serde(default, skip_serializing_if = "Option::is_none")]

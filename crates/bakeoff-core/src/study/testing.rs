@@ -5,7 +5,7 @@
 //! decides by a function is no data: where reading has to call one, a small one stands here. What else differs
 //! from the registry is in `change`, and nowhere else.
 //!
-//! Not here: what kinds are (`bakeoff::systems`).
+//! Not here: what kinds are (`bakeoff_systems`).
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;

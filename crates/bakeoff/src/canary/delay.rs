@@ -20,8 +20,7 @@ use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
 use bakeoff_core::units::parse_duration;
-
-use crate::systems::own_servers::DELAY;
+use bakeoff_systems::own_servers::DELAY;
 
 /// Bytes read at once.
 const PIECE: usize = 16 << 10;

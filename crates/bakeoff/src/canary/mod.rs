@@ -44,12 +44,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bakeoff_systems::own_servers::CANARY;
 pub(crate) use faults::Faults;
 pub(crate) use options::{Durability, Options};
 use relay::Relay;
 pub(crate) use server::{Canary, End};
-
-use crate::systems::own_servers::CANARY;
 
 /// Exit code of a canary that was told to die.
 pub(crate) const DIED: u8 = 86;

@@ -5,12 +5,12 @@
 
 use bakeoff_core::study;
 use bakeoff_engine::tls::{self, TlsOptions};
+use bakeoff_systems::carried::Trusted;
+use bakeoff_systems::{Access, Memory, System};
 
 use super::endpoints::{resolve_all, trust};
 use super::{ANSWER_WITHIN, Launched, credentials, living, metrics};
 use crate::failure::Failure;
-use crate::systems::carried::Trusted;
-use crate::systems::{Access, Memory, System};
 
 /// A system that runs already.
 pub(crate) fn attach(

@@ -8,14 +8,14 @@ use bakeoff_core::record::{Encryption, Guarantees, PartRecord, SystemRecord};
 use bakeoff_core::study::{self, CredentialForm, Study, Tier};
 use bakeoff_host::ports::Allocator;
 use bakeoff_install::{self as install, Cache, Installed, Program, Seal, VersionRequest};
+use bakeoff_systems::seating::Seating;
+use bakeoff_systems::topology::{self, Component, Member, compose};
+use bakeoff_systems::{self as systems, COMPOSITE, System, exchange};
 
 use crate::cluster;
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
 use crate::machines::fleet::Fleet;
-use crate::systems::seating::Seating;
-use crate::systems::topology::{self, Component, Member, compose};
-use crate::systems::{self, COMPOSITE, System, exchange};
 
 /// A system of the study with all that is needed to run it.
 pub(crate) struct Contender<'a> {

@@ -2,7 +2,7 @@
 //!
 //! They live in the memory of the cluster alone: nothing prints that, and no record has it.
 //!
-//! Not here: which credentials a kind takes (`bakeoff_core::study`), how they are shown to servers (`systems`).
+//! Not here: which credentials a kind takes (`bakeoff_core::study`), how they are shown to servers (`bakeoff_systems`).
 
 use std::fmt;
 use std::fs::File;
@@ -10,9 +10,9 @@ use std::io::{self, Read};
 
 use bakeoff_core::secrets;
 use bakeoff_core::study::{self, Credentials, SecretSource};
+use bakeoff_systems::{ClientToken, Login, Memory};
 
 use crate::failure::Failure;
-use crate::systems::{ClientToken, Login, Memory};
 
 /// The largest file of a secret, in bytes.
 const SECRET_MAX: u64 = 64 << 10;

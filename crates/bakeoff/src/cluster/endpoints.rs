@@ -8,9 +8,9 @@ use bakeoff_core::study::Endpoint;
 use bakeoff_engine::peer::look_up;
 use bakeoff_engine::tls;
 use bakeoff_engine::transport::{Target, TlsTarget};
+use bakeoff_systems::System;
 
 use super::error::ResolveError;
-use crate::systems::System;
 
 /// Returns whom clients trust where the study names no authority. A service may be anybody's, as what a browser
 /// visits; clusters have authorities of their own.

@@ -8,9 +8,9 @@ use bakeoff_core::units::plural;
 use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::routes;
 use bakeoff_engine::transport::Target;
+use bakeoff_systems::{Access, System, SystemError};
 
 use crate::failure::Failure;
-use crate::systems::{Access, System, SystemError};
 
 /// The longest that a node takes to accept a connection.
 const CONNECTS_WITHIN: Duration = Duration::from_secs(1);

@@ -20,6 +20,7 @@ use bakeoff_core::units;
 use bakeoff_engine::asking::{BlockingConnection, HttpReply};
 use bakeoff_engine::tls;
 use bakeoff_engine::transport::Target;
+use bakeoff_systems::System;
 use bakeoff_wire::ProtocolError;
 use bakeoff_wire::http1::Request;
 use bakeoff_wire::prometheus;
@@ -28,7 +29,6 @@ use rustls::ClientConfig;
 use super::endpoints::{resolve, trust};
 use super::error::ResolveError;
 use crate::failure::Failure;
-use crate::systems::System;
 
 /// The time between two questions, at least.
 const EVERY: Duration = Duration::from_secs(1);
@@ -340,9 +340,9 @@ mod tests {
     use std::sync::Mutex;
 
     use bakeoff_core::study::Endpoint;
+    use bakeoff_systems::{by_kind, kinds};
 
     use super::*;
-    use crate::systems::{by_kind, kinds};
 
     const OF_A_PROCESS: &str = "# TYPE process_cpu_seconds_total counter\n\
         process_cpu_seconds_total 1.25\nprocess_resident_memory_bytes 2.5e+07\nup 1\n";

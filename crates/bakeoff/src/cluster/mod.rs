@@ -3,7 +3,7 @@
 //! Only a [`Ready`] cluster can be loaded; there is no other way to get one than to wait for its
 //! leader. A system that runs already goes the same way, but nothing of it is started or stopped.
 //!
-//! Not here: how processes are run (`host`), what a system needs (`systems`).
+//! Not here: how processes are run (`host`), what a system needs (`bakeoff_systems`).
 
 mod attach;
 pub(crate) mod contenders;
@@ -26,6 +26,11 @@ use bakeoff_engine::transport::Target;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{self as host, Host, HostError, LimitsApplied, Probe, Process, terminate_all};
 use bakeoff_install::Seal;
+use bakeoff_systems::declaration::Declaration;
+use bakeoff_systems::exchange;
+use bakeoff_systems::seating::Seating;
+use bakeoff_systems::topology::{self, Component, Member};
+use bakeoff_systems::{Access, ClusterStatus, ConfigSnapshot, NotReady, System, SystemError};
 use rustix::process::Signal;
 
 pub(crate) use self::attach::attach;
@@ -35,11 +40,6 @@ use crate::event::{Event, Reporter};
 use crate::failure::Failure;
 use crate::machines::NodesOf;
 use crate::machines::fleet::Fleet;
-use crate::systems::declaration::Declaration;
-use crate::systems::exchange;
-use crate::systems::seating::Seating;
-use crate::systems::topology::{self, Component, Member};
-use crate::systems::{Access, ClusterStatus, ConfigSnapshot, NotReady, System, SystemError};
 
 /// How long a cluster may take that first reads back what it had written before it was killed.
 const RECOVERED_WITHIN: Duration = Duration::from_secs(300);

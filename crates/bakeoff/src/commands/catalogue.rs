@@ -7,14 +7,14 @@ use std::sync::atomic::AtomicBool;
 
 use bakeoff_core::study::{self, Study, shipped};
 use bakeoff_install::{self as install, Availability, Cache, Program};
+use bakeoff_systems::declaration::Origin;
+use bakeoff_systems::{self as systems, System};
 
 use crate::cluster::contenders::version_request;
 use crate::commands::study_file::load_study;
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
 use crate::messages;
-use crate::systems::declaration::Origin;
-use crate::systems::{self, System};
 
 /// Lists the studies that ship, or prints the file of one.
 pub(crate) fn studies(name: Option<&str>) -> Result<(), Failure> {

@@ -17,6 +17,7 @@ use bakeoff_core::record::PodLimits;
 use bakeoff_core::study::Study;
 use bakeoff_core::units::{ByteCount, latency_text, plural};
 use bakeoff_install::{Runtime, RuntimeFound, RuntimeMissing};
+use bakeoff_systems as systems;
 
 use super::catalogue::{self, MISSING};
 use super::run::refusals::homeless;
@@ -26,7 +27,6 @@ use crate::machines::kubernetes::{self, ClusterTold, Pods};
 use crate::machines::order::{Order, duty};
 use crate::machines::{self, WALL_MAX, tunnel};
 use crate::messages;
-use crate::systems;
 
 /// Free space below which a machine that takes servers is said to lack some.
 const FREE_MIN: u64 = 1 << 30;

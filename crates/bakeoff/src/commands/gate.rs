@@ -23,6 +23,7 @@ use bakeoff_core::study::{Build, Study};
 use bakeoff_report::ci::{Case, CaseOutcome};
 use bakeoff_report::compare::{Compared, Passed};
 use bakeoff_report::compared;
+use bakeoff_systems as systems;
 use sha2::{Digest as _, Sha256};
 
 use crate::cli::{CompareFormat, GateArgs};
@@ -38,7 +39,6 @@ use crate::event::{Event, GateExtended, GateStarted, Reporter};
 use crate::failure::{Failure, NOT_VALID};
 use crate::messages;
 use crate::progress::Progress;
-use crate::systems;
 
 /// Runs both builds in turn, or goes on with such a run, and prints whether the new one may be merged.
 pub(crate) fn run(

@@ -12,6 +12,7 @@ use bakeoff_core::record::{Record, SystemRecord};
 use bakeoff_core::study::{self, Study};
 use bakeoff_host::private;
 use bakeoff_report::reproduce::{ClaimOutcome, Reproduction};
+use bakeoff_systems as systems;
 
 use crate::cli::{ReproduceArgs, RunOptions};
 use crate::commands::compare::{CANNOT_TELL, PROVEN};
@@ -22,7 +23,6 @@ use crate::commands::run_folder;
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
 use crate::messages;
-use crate::systems;
 
 /// The answer's name in the folder of the run here.
 const FILE: &str = "reproduction.json";

@@ -20,6 +20,8 @@ use bakeoff_engine::works::keyed::{Keyed, StalenessTracking};
 use bakeoff_host::LimitsApplied;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{RemovedIfKilled, private};
+use bakeoff_systems::seating::Seating;
+use bakeoff_systems::{Access, ClientToken};
 use serde_json::{Value, json};
 
 use crate::cli::StartArgs;
@@ -31,8 +33,6 @@ use crate::failure::Failure;
 use crate::machines::NodesOf;
 use crate::machines::fleet::Fleet;
 use crate::messages;
-use crate::systems::seating::Seating;
-use crate::systems::{Access, ClientToken};
 
 /// The time between two looks for a reason to end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

@@ -5,10 +5,10 @@
 use std::path::PathBuf;
 
 use bakeoff_core::study::{self, Study, shipped};
+use bakeoff_systems as systems;
+use bakeoff_systems::rows::ThisMachine;
 
 use crate::failure::Failure;
-use crate::systems;
-use crate::systems::rows::ThisMachine;
 
 /// Reads a study by path, or one of those that ship by its name.
 pub(crate) fn load_study(asked: &str) -> Result<Study, Failure> {

@@ -5,9 +5,9 @@ use std::fmt;
 use bakeoff_agent::AgentError;
 use bakeoff_core::histogram::HistogramError;
 use bakeoff_engine::{EngineError, LoadError};
+use bakeoff_systems::SystemError;
 
 use crate::failure::Failure;
-use crate::systems::SystemError;
 
 /// A load, or a share of one, that was not driven.
 #[derive(Debug)]

@@ -16,11 +16,11 @@ use bakeoff_engine::Live;
 use bakeoff_engine::moments::MomentSender;
 use bakeoff_engine::together::Together;
 use bakeoff_engine::works::keyed::Reading;
+use bakeoff_systems::{Access, System};
 
 use super::error::GeneratorError;
 use crate::machines::order::{Acknowledged, ReadBack};
 use crate::machines::requests::Requests;
-use crate::systems::{Access, System};
 
 /// Drives a share of loads, and owns the keys of that share for a trial.
 pub(crate) trait Generator: Sync {

@@ -1,6 +1,6 @@
 //! Drives a generator's share of requests that no study names (`bakeoff load`).
 //!
-//! Not here: the requests (`machines::requests`), those of a study's workload (`systems::http_requests`).
+//! Not here: the requests (`machines::requests`), those of a study's workload (`bakeoff_systems`).
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

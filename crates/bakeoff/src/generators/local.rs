@@ -19,13 +19,13 @@ use bakeoff_core::workload::mix64;
 use bakeoff_engine::together::{StartGate, Together};
 use bakeoff_engine::works::keyed::{Findings, Keyed, Reading, Source};
 use bakeoff_engine::{Connections, Drive, EngineError, Live, Seconds};
+use bakeoff_systems::KvLoad;
 
 use super::error::GeneratorError;
 use super::generator::{Control, Driven, Fill, Generator, ReadBackAsk, StageAsk, Start, Told};
 use super::http;
 use super::split_load::{self, SplitLoad};
 use crate::machines::order::{Acknowledged, NEWEST, ReadBack};
-use crate::systems::KvLoad;
 
 /// How far ahead this process sets the moment at which its load begins.
 const LEAD: Duration = Duration::from_millis(5);

@@ -12,6 +12,8 @@ use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::GeneratorPart;
 use bakeoff_core::schedule::LoadShare;
 use bakeoff_engine::Live;
+use bakeoff_systems::Access;
+use bakeoff_systems::carried::CarriedAccess;
 
 use super::error::GeneratorError;
 use super::generator::{
@@ -20,8 +22,6 @@ use super::generator::{
 use crate::machines::Machine;
 use crate::machines::order::{Acknowledged, KeysOrder, Order, ReadBack, StageOrder, StageTold, To};
 use crate::machines::requests::RequestsOrder;
-use crate::systems::Access;
-use crate::systems::carried::CarriedAccess;
 
 /// How often it is listened whether somebody wants the end.
 const LISTEN_EVERY: Duration = Duration::from_millis(20);

@@ -15,6 +15,7 @@ use bakeoff_engine::open_files;
 use bakeoff_engine::works::keyed::{Keyed, StalenessTracking};
 use bakeoff_host::page_cache;
 use bakeoff_install::VersionRequest;
+use bakeoff_systems::{self as systems, Access, System};
 use serde_json::Value;
 
 use super::begin::{Begun, begin_when_told, hearing, tell_of_second, told, until_stopped};
@@ -28,7 +29,6 @@ use crate::machines::kubernetes::keeper::Keeper;
 use crate::machines::order::{Order, StageOrder, StageTold, To};
 use crate::machines::requests::RequestsOrder;
 use crate::messages;
-use crate::systems::{self, Access, System};
 
 /// Drives shares of loads for a coordinator.
 #[derive(Default)]

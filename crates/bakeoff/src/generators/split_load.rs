@@ -19,8 +19,7 @@ use bakeoff_core::workload::mix64;
 use bakeoff_engine::together::{StartGate, Together};
 use bakeoff_engine::works::keyed::{Keyed, Reading, Source};
 use bakeoff_engine::{Drive, EngineError, Live};
-
-use crate::systems::{Access, KvLoad, System};
+use bakeoff_systems::{Access, KvLoad, System};
 
 /// The context of both halves.
 pub(crate) struct SplitLoad<'a> {

@@ -24,11 +24,11 @@ use bakeoff_engine::Drive;
 use bakeoff_engine::works::http::{self, Plan, Request, Url};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{self as host, Host, NodeSpec, Probe, Process, disk, private};
+use bakeoff_systems::own_servers::CANARY;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
-use crate::systems::own_servers::CANARY;
 use bakeoff_engine::open_files::OTHER_FILES;
 
 /// The most numbers of clients that are measured.
@@ -301,8 +301,9 @@ fn drive(
 
 #[cfg(test)]
 mod tests {
+    use bakeoff_systems as systems;
+
     use super::*;
-    use crate::systems;
 
     fn study(loads: &str) -> Study {
         let text = format!(

@@ -16,12 +16,12 @@ use bakeoff_engine::open_files;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{Host, HostError, NodeSpec, Process};
 use bakeoff_install::Installed;
+use bakeoff_systems::seating::Seating;
 
 use super::baseline::{self, BaselineOrder};
 use super::{Machines, NodesOf, Rehearsal, record};
 use crate::event::Reporter;
 use crate::failure::Failure;
-use crate::systems::seating::Seating;
 
 /// The machines that a run uses.
 pub(crate) enum Fleet {

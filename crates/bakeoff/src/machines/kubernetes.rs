@@ -24,6 +24,7 @@ use bakeoff_clock as clock;
 use bakeoff_core::places::{Kubernetes, Machine, Reach, Takes};
 use bakeoff_core::record::PodLimits;
 use bakeoff_core::study::{self, Limits, Study};
+use bakeoff_systems as systems;
 use serde_json::Value;
 
 use self::kubectl::{Kubectl, Lacking};
@@ -32,7 +33,6 @@ pub(crate) use self::survey::{ClusterTold, survey};
 use super::order::{Order, duty};
 use crate::failure::Failure;
 use crate::messages;
-use crate::systems;
 
 /// How long pods may take to be ready, and how often that is looked at.
 const READY_WITHIN: Duration = Duration::from_secs(300);

@@ -27,9 +27,9 @@ use bakeoff_core::places::{self, AgentFile, Places, Purpose, Reach, Takes};
 use bakeoff_core::study::{Limits, Study};
 use bakeoff_host::ports::PortSource;
 use bakeoff_host::{HostError, MachineId, NodeSpec, Process, Seat};
+use bakeoff_systems::seating::Seating;
 
 use crate::failure::Failure;
-use crate::systems::seating::Seating;
 use kubernetes::Pods;
 use tunnel::Tunnels;
 

@@ -16,13 +16,13 @@ use bakeoff_core::study::{Arrivals, Load, ReadConsistency, Stop, Workload};
 use bakeoff_engine::works::keyed::{Findings, Reading};
 use bakeoff_host::disk;
 use bakeoff_install::Runtime;
+use bakeoff_systems::carried::CarriedAccess;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::affinity::Kept;
 use super::baseline::BaselineOrder;
 use super::requests::RequestsOrder;
-use crate::systems::carried::CarriedAccess;
 
 /// An order for a generator.
 #[derive(Clone, Serialize, Deserialize)]

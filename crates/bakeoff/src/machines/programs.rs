@@ -17,11 +17,11 @@ use bakeoff_host::HostError;
 use bakeoff_install::{
     Installed, Program, Runtime, RuntimeFound, RuntimeMissing, Shape, sha256_of,
 };
+use bakeoff_systems as systems;
 
 use super::order::{Order, duty};
 use super::{Machine, Machines};
 use crate::failure::Failure;
-use crate::systems;
 
 /// Bytes of a file that are read at once.
 const PART: usize = 256 << 10;

@@ -179,9 +179,9 @@ fn short(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use bakeoff_core::study;
+    use bakeoff_systems::kinds;
 
     use super::*;
-    use crate::systems::kinds;
 
     #[test]
     fn percentile_that_takes_the_place_of_p99_is_said_beforehand() {

@@ -8,12 +8,12 @@ use std::sync::atomic::AtomicBool;
 use bakeoff_core::check::{Audit, Verdict};
 use bakeoff_core::record::{Acknowledged, Guarantees};
 use bakeoff_core::units::count_text;
+use bakeoff_systems::System;
 
 use crate::cluster::Ready;
 use crate::generators::all::Generators;
 use crate::generators::generator::{ReadBackAsk, Targets};
 use crate::machines::order::ReadBack;
-use crate::systems::System;
 
 /// Reads back what a trial's writes were acknowledged to have left.
 pub(crate) struct Auditor<'a> {

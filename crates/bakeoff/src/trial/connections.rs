@@ -10,14 +10,14 @@ use std::sync::atomic::AtomicBool;
 
 use bakeoff_core::plan::plan;
 use bakeoff_core::study::{Load, Study};
+use bakeoff_systems::{Access, System};
+use bakeoff_systems::declaration::ConnectionLimit;
 
 use super::by_name;
 use super::routes::Routes;
 use crate::cluster;
 use crate::cluster::contenders::Contender;
 use crate::failure::Failure;
-use crate::systems::declaration::ConnectionLimit;
-use crate::systems::{Access, System};
 
 /// A load with too many clients.
 #[derive(Debug, PartialEq, Eq)]

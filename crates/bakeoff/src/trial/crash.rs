@@ -17,13 +17,13 @@ use bakeoff_core::check::KilledUnderLoad;
 use bakeoff_core::plan::Stage;
 use bakeoff_core::study::{Arrivals, KeyOrder, Load, Operation, Stop, Workload};
 use bakeoff_core::workload::mix64;
+use bakeoff_systems::{Access, System};
 
 use crate::cluster::Ready;
 use crate::generators::all::{Generators, Meanwhile};
 use crate::generators::error::GeneratorError;
 use crate::generators::generator::{StageAsk, Targets};
 use crate::machines::order::NEWEST;
-use crate::systems::{Access, System};
 
 /// How long clients write before the kill: so long, and up to so much longer, by the trial's seed, so
 /// that no rhythm of a server is always met at the same place.
@@ -204,7 +204,7 @@ mod tests {
              {{count: 100, order: {order}}}}}\nloads:\n  l: {{clients: 1, stop: {{after: 1s}}}}\n\
              trials: 1\n"
         );
-        let kinds = crate::systems::kinds();
+        let kinds = bakeoff_systems::kinds();
         bakeoff_core::study::parse("t", "t.yaml", &text, &kinds).unwrap().workloads.remove(0)
     }
 

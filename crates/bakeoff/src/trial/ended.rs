@@ -5,11 +5,11 @@
 use std::fmt;
 
 use bakeoff_agent::AgentError;
+use bakeoff_systems::SystemError;
 
 use crate::cluster::NoTargets;
 use crate::failure::Failure;
 use crate::generators::error::GeneratorError;
-use crate::systems::SystemError;
 
 /// The early end of a trial.
 pub(super) enum Ended {

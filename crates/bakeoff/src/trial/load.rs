@@ -16,6 +16,7 @@ use bakeoff_core::study::{Arrivals, Find, Operation, Stop, Workload};
 use bakeoff_core::units::count_text;
 use bakeoff_engine::works::keyed::Reading;
 use bakeoff_engine::{Live, Window};
+use bakeoff_systems::declaration::Lists;
 
 use super::routes::Routes;
 use super::{Combination, Ended, TrialContext, TrialRunner, connections, neighbours};
@@ -25,7 +26,6 @@ use crate::event::{Event, Reporter};
 use crate::generators::all::{Generators, Meanwhile, StageDriven};
 use crate::generators::generator::{Fill, StageAsk, Targets};
 use crate::machines::requests::Requests;
-use crate::systems::declaration::Lists;
 
 /// A ZooKeeper takes 60 connections of one address unless it is told otherwise, those that just ended among them.
 const FILL_CLIENTS_MAX: u32 = 32;
@@ -293,9 +293,9 @@ fn filled(
 #[cfg(test)]
 mod tests {
     use bakeoff_core::study::parse;
+    use bakeoff_systems::{by_kind, kinds};
 
     use super::*;
-    use crate::systems::{by_kind, kinds};
 
     #[test]
     fn lists_of_nats_may_be_short_beside_writers_alone() {

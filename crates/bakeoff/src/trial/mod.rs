@@ -32,6 +32,8 @@ use bakeoff_core::study::{Clusters, Kill, Load, Study, Workload};
 use bakeoff_engine::works::keyed::{Keyed, StalenessTracking};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{Process, logs};
+use bakeoff_systems::seating::Seating;
+use bakeoff_systems::{Access, cleanup};
 
 use self::audit::Auditor;
 use self::crash::NotUnderLoad;
@@ -53,8 +55,6 @@ use crate::machines::affinity::{Affinity, Kept};
 use crate::machines::fleet::Fleet;
 use crate::machines::order::KeysOrder;
 use crate::machines::requests::Requests;
-use crate::systems::seating::Seating;
-use crate::systems::{Access, cleanup};
 
 /// The context of all trials of a run.
 pub(crate) struct TrialContext<'a> {

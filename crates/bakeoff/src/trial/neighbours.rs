@@ -56,9 +56,9 @@ pub(crate) fn disturbed(
 #[cfg(test)]
 mod tests {
     use bakeoff_core::observed::{BusyBy, Column, Observed, Series};
+    use bakeoff_systems as systems;
 
     use super::*;
-    use crate::systems;
 
     /// Samples of four seconds in which the hypervisor took so many seconds of CPU each second, and others as many.
     fn samples(steal: f64, busy: f64) -> Observed {

@@ -3,7 +3,7 @@
 //! Without the right each trial would fail alike, and say that keys may be left there. One key is written and removed,
 //! with the study's credentials and over the sessions of a load.
 //!
-//! Not here: whether clients may read there (each system's `may_use`), the trials' own clean-up (`systems::cleanup`).
+//! Not here: whether clients may read there (each system's `may_use`), the trials' own clean-up (`bakeoff_systems::cleanup`).
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,11 +13,11 @@ use bakeoff_core::study::{Study, Workload};
 use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::works::keyed::{Keyed, Reading, Source, StalenessTracking};
 use bakeoff_engine::{Drive, LoadError};
+use bakeoff_systems::{KvLoad, cleanup};
 
 use crate::cluster;
 use crate::cluster::contenders::Contender;
 use crate::failure::Failure;
-use crate::systems::{KvLoad, cleanup};
 
 /// How long writing one key may take.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -6,9 +6,9 @@ use bakeoff_core::read_write_split;
 use bakeoff_core::staleness::Staleness;
 use bakeoff_core::study::{Load, Workload};
 use bakeoff_engine::tls;
+use bakeoff_systems::Access;
 
 use crate::cluster::{NoTargets, Ready};
-use crate::systems::Access;
 
 /// The nodes that clients connect to.
 pub(crate) enum Routes {

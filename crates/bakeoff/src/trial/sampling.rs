@@ -430,7 +430,7 @@ mod tests {
         of.metrics = vec![NodeMetrics { name: "away".to_owned(), samples: None, failure }];
         let text = "title: t\nsystems: {away: {kind: canary}}\nworkloads: {w: {mix: {get: 1}, keys: {count: 1}}}\n\
                     loads: {l: {clients: 1, stop: {after: 1s}}}\ntrials: 1\n";
-        let kinds = crate::systems::kinds();
+        let kinds = bakeoff_systems::kinds();
         let study = bakeoff_core::study::parse("t", "t.yaml", text, &kinds).unwrap();
         let plan = bakeoff_core::plan::plan(&study, 1);
         let judged = Judged {

@@ -2,7 +2,7 @@
 //!
 //! Each case whose programs bakeoff finds is started, loaded, killed and started again.
 //!
-//! Not here: the cases, and what their nodes are told (`systems::seated`).
+//! Not here: the cases, and what their nodes are told (`bakeoff_systems`, in `testing` and `seated`).
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -14,6 +14,8 @@ use bakeoff_core::plan::plan;
 use bakeoff_core::record::{Acknowledged, SystemRecord, TrialOutcome, TrialRecord};
 use bakeoff_host::Process;
 use bakeoff_host::ports::Allocator;
+use bakeoff_systems::by_kind;
+use bakeoff_systems::testing::{Case, cases, components, contracts, program, study, three_seats};
 use tempfile::TempDir;
 
 use super::TrialContext;
@@ -22,9 +24,6 @@ use crate::cluster::{self, Starting};
 use crate::event::{Event, Reporter};
 use crate::machines::NodesOf;
 use crate::machines::fleet::Fleet;
-use crate::systems::by_kind;
-use crate::systems::seated::{Case, cases, components, contracts, study, three_seats};
-use crate::systems::testing::program;
 
 /// Notes what a run says that nobody wants to hear.
 #[derive(Default)]

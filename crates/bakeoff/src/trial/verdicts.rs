@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use bakeoff_core::check::{self, Audit, CheckName, Verdict};
 use bakeoff_core::record::{Check, GeneratorPart, TrialRecord};
 use bakeoff_host::LimitsApplied;
+use bakeoff_systems::{ConfigSnapshot, SystemError};
 
 use crate::cluster::Ready;
-use crate::systems::{ConfigSnapshot, SystemError};
 
 /// Tells whether the limits that were asked for hold.
 pub(super) fn limits_check(cluster: &Ready) -> Option<Check> {

@@ -4,7 +4,7 @@
 //! Seen from outside, through the record. Bounds leave room for a machine that is busy: a lag of
 //! 300 ms is much longer than what lies between canary and generator.
 //!
-//! Not here: how ages follow from times (`bakeoff_core::staleness`), real systems (`systems`).
+//! Not here: how ages follow from times (`bakeoff_core::staleness`), real systems (`bakeoff_systems`).
 
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
 //! Access gateways for real: NGINX that asks Tarantool, gates that must not pass, and what goes wrong.
 //!
-//! Not here: Tarantool by itself (`systems`), how a connection is made a first visit (`engine`).
+//! Not here: Tarantool by itself (`bakeoff_systems`), how a connection is made a first visit (`engine`).
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;

@@ -1,6 +1,6 @@
 //! The contract of every system: started, loaded, read back, crashed, read back, stopped, gone.
 //!
-//! The cases are those of `contract.json` in each folder below `src/systems/`, so that a new system without
+//! The cases are those of `contract.json` in each folder of `bakeoff-systems`, so that a new system without
 //! one fails by name. Programs are had by `bakeoff install`, the code that users run. What cannot be had
 //! is reported as ignored, with the reason, and counted on the last line; in CI that is a failure
 //! unless the machine lacks what the program needs.

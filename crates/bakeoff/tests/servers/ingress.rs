@@ -1,7 +1,7 @@
 //! Ingress gateways as users run them: both meshes under load, limits that hold and show, and what
 //! cannot start.
 //!
-//! Not here: what the proxies do with certificates (the tests of `systems/ingress_gateway`).
+//! Not here: what the proxies do with certificates (the tests of its folder in `bakeoff-systems`).
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};

@@ -1,6 +1,6 @@
 //! Vault: every operation once for real, where secrets are not, and what cannot be loaded.
 //!
-//! Not here: that it keeps what it acknowledged, on each storage (`systems`).
+//! Not here: that it keeps what it acknowledged, on each storage (`bakeoff_systems`).
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};

@@ -3,7 +3,7 @@
 //! Compares a script's account of its load with Vault's contents afterwards. Vault is had by
 //! `bakeoff install` and runs in its memory, one for all tests; wrk is had as Debian packages it.
 //!
-//! Not here: what scripts can do in general (`wrk`), Vault as a contender (`systems`).
+//! Not here: what scripts can do in general (`wrk`), Vault as a contender (`bakeoff_systems`).
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

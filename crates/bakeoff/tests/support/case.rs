@@ -81,7 +81,7 @@ struct Written {
     #[serde(default)]
     cases: Vec<WrittenCase>,
     elsewhere: Option<String>,
-    /// How it is put on several addresses: for `systems::seated`, which reads it itself.
+    /// How it is put on several addresses: for `trial::seated`, which reads it itself.
     #[serde(default, rename = "seated")]
     _seated: serde_json::Value,
 }
@@ -143,7 +143,7 @@ fn all_kept(texts: Vec<String>) -> &'static [&'static str] {
 
 /// The contracts of all systems; one that is absent or cannot be read is named.
 pub(crate) fn contracts() -> Vec<Contract> {
-    let systems = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/systems");
+    let systems = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bakeoff-systems/src");
     super::folders(&systems).iter().map(|folder| contract(folder)).collect()
 }
 

@@ -1,6 +1,6 @@
 //! A system that runs already: its endpoints, how they are verified, who its clients are to it.
 //!
-//! Not here: what is started (`systems`).
+//! Not here: what is started (`bakeoff_systems`).
 
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;

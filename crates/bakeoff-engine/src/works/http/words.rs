@@ -3,7 +3,7 @@
 //! Where no request has a word, `fixed` sends the same bytes again and again, and nothing here is used.
 //!
 //! Not here: what words there are (`bakeoff_core::template`), the source of such requests (`worded`), a study's
-//! requests (the binary's `systems`).
+//! requests (`bakeoff_systems`).
 
 use std::io::Write as _;
 

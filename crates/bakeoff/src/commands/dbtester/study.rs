@@ -17,6 +17,7 @@ use bakeoff_core::study::{
 };
 use bakeoff_core::units::ByteCount;
 use bakeoff_core::workload::{VALUE_SIZE_MIN, bare_size};
+use bakeoff_systems as systems;
 
 use super::ConfigFile;
 use super::nodes::{self, Nodes};
@@ -24,7 +25,6 @@ use crate::cli::ControlArgs;
 use crate::commands::gate;
 use crate::failure::Failure;
 use crate::machines;
-use crate::systems;
 
 /// After this long without an answer an operation has failed; dbtester waited for ever.
 const TIMEOUT: Duration = Duration::from_secs(10);

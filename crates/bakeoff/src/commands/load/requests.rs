@@ -18,13 +18,13 @@ use bakeoff_engine::works::http::{
     Expect, ExpectBody, Request, UnknownWord, Url, WordPlace, check_headers, parse_header,
     parse_method,
 };
+use bakeoff_systems::rows::RowTable;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::targets;
 use crate::cli::LoadArgs;
 use crate::failure::Failure;
-use crate::systems::rows::RowTable;
 
 pub(super) fn from_urls(args: &LoadArgs) -> Result<Vec<Request>, Failure> {
     let body = match (&args.requests.body, &args.requests.body_file) {

@@ -16,12 +16,12 @@ use bakeoff_core::study::{
 };
 use bakeoff_core::units::rate_text;
 use bakeoff_engine::works::http::Url;
+use bakeoff_systems as systems;
 
 use super::ask::Asked;
 use super::settings::{Course, RequestShown, Settings};
 use super::settings_text::requests_text;
 use crate::cluster::contenders::Contender;
-use crate::systems;
 
 /// The name of the run and its study.
 pub(super) const NAME: &str = "load";

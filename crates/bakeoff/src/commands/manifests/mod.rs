@@ -14,14 +14,14 @@ mod yaml;
 use std::fs;
 
 use bakeoff_core::study::{self, Study};
+use bakeoff_systems as systems;
+use bakeoff_systems::declaration::Plane;
 use serde_json::Value;
 
 use crate::cli::ManifestsArgs;
 use crate::commands::study_file::{StudyText, study_text};
 use crate::failure::Failure;
 use crate::messages;
-use crate::systems;
-use crate::systems::declaration::Plane;
 use resources::Contender;
 
 /// A file to write.

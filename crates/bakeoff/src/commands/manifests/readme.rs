@@ -1,7 +1,8 @@
 //! Writes the instructions for the files, step by step.
 
+use bakeoff_systems::declaration::Plane;
+
 use super::resources::Contender;
-use crate::systems::declaration::Plane;
 
 /// The text that stands beside them.
 pub(super) fn text(contenders: &[Contender<'_>], study: &str) -> String {

@@ -3,10 +3,9 @@
 //! Each system has a namespace with an application of its own, so that no other's requests reach it.
 
 use bakeoff_core::study::{Limits, System};
+use bakeoff_systems as systems;
+use bakeoff_systems::declaration::{Does, InKubernetes, Plane};
 use serde_json::{Value, json};
-
-use crate::systems;
-use crate::systems::declaration::{Does, InKubernetes, Plane};
 
 /// The ports inside the cluster.
 const PORT: u16 = 8080;

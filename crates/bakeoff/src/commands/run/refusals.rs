@@ -11,13 +11,13 @@ use bakeoff_core::record::{Environment, FORMAT, Record, RunHeader, RunMachine, S
 use bakeoff_core::study::Study;
 use bakeoff_core::study::suggest;
 use bakeoff_core::units::ranges_text;
+use bakeoff_systems as systems;
+use bakeoff_systems::topology::compose;
 
 use crate::cluster::contenders::{self, Contender};
 use crate::commands::run_folder::RunFolder;
 use crate::failure::Failure;
 use crate::machines::fleet::Fleet;
-use crate::systems;
-use crate::systems::topology::compose;
 
 /// Refuses a machine or programs that are not those that a run began with.
 pub(super) fn refuse_changes(

@@ -11,9 +11,9 @@ use bakeoff_core::record::{Record, RunHeader, SystemRecord};
 use bakeoff_core::repeat::follows_plan;
 use bakeoff_core::study;
 use bakeoff_install as install;
+use bakeoff_systems as systems;
 
 use crate::failure::Failure;
-use crate::systems;
 
 const HINT: &str = "`bakeoff report` shows a record and executes nothing";
 

@@ -1,0 +1,100 @@
+//! Tests that declarations of kinds agree with each other, and that the shipped studies can be read with them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use bakeoff_core::study::{parse, shipped};
+
+use super::{by_kind, kinds, registry, template_http, template_own};
+
+#[test]
+fn every_kind_that_a_role_names_is_there_and_can_play_it() {
+    let mut played = BTreeSet::new();
+    for kind in kinds() {
+        let names: BTreeSet<&str> = kind.roles.iter().map(|role| role.name).collect();
+        assert_eq!(names.len(), kind.roles.len(), "`{}` has two roles of one name", kind.name);
+        for role in kind.roles {
+            assert!(!role.kinds.is_empty() && !role.meaning.is_empty(), "{role:?}");
+            for name in role.kinds {
+                let part = by_kind(name);
+                assert!(part.is_some(), "`{name}`, of `{}`, is not registered", kind.name);
+                let part = part.unwrap().kind();
+                // A command can do without what it may have.
+                let behind = part.roles.is_empty() || part.is_process;
+                assert!(behind, "`{name}`, a part of `{}`, would need parts", kind.name);
+                played.insert(*name);
+            }
+        }
+    }
+    for kind in kinds().iter().filter(|kind| kind.is_part()) {
+        assert!(played.contains(kind.name), "`{}` is only a part, and of nothing", kind.name);
+    }
+}
+
+#[test]
+fn every_kind_with_a_load_balancer_says_who_serves() {
+    for system in registry() {
+        let kind = system.kind();
+        let fronted = kind.roles.iter().any(|role| role.kinds.contains(&"haproxy"));
+        assert_eq!(fronted, system.declares().health.is_some(), "`{}`", kind.name);
+    }
+}
+
+#[test]
+fn every_shipped_study_can_be_read_with_what_is_registered() {
+    assert!(shipped::shipped().len() >= 4);
+    for (name, text) in shipped::shipped() {
+        let study = parse(name, &format!("{name}.yaml"), text, &kinds());
+        let study = study.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+        for system in &study.systems {
+            let members = system.members();
+            for member in members {
+                assert!(by_kind(&member.kind).is_some(), "{name}: `{}`", member.kind);
+            }
+        }
+    }
+}
+
+/// Returns all files below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let each = |path: PathBuf| if path.is_dir() { files(&path) } else { vec![path] };
+    entries.flat_map(each).collect()
+}
+
+/// Looks for the marks that `cargo xtask new-system` leaves to whoever adds a system.
+#[test]
+fn nothing_of_a_skeleton_is_left_to_be_filled_in() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mark = concat!("FILL", " IN: ");
+    let mut left = Vec::new();
+    for folder in ["bakeoff-systems/src", "bakeoff-wire/src", "bakeoff-wire/tests"] {
+        for path in files(&crates.join(folder)) {
+            let Ok(text) = fs::read_to_string(&path) else { continue };
+            let shown = path.strip_prefix(&crates).unwrap_or(&path).display().to_string();
+            for (number, line) in (1..).zip(text.lines()) {
+                if let Some((_, what)) = line.split_once(mark) {
+                    left.push(format!("crates/{shown}:{number}: {what}"));
+                }
+            }
+        }
+    }
+    assert!(left.is_empty(), "still to be filled in:\n  {}", left.join("\n  "));
+}
+
+#[test]
+fn skeletons_declare_a_system_that_a_study_can_ask_for() {
+    for skeleton in [template_http::SYSTEM, template_own::SYSTEM] {
+        let kind = skeleton.kind();
+        let text = format!(
+            "title: t\nsystems:\n  it: {{kind: {}}}\nworkloads:\n  w: {{mix: {{put: 1, list: 1}}, \
+             keys: {{count: 9, per-directory: 3}}, reads: default}}\nloads:\n  l: {{clients: 1, stop: \
+             {{operations: 9}}}}\n",
+            kind.name
+        );
+        let read = parse("t", "t.yaml", &text, &[kind]);
+        let study = read.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+        assert!(skeleton.guarantees(&study.systems[0]).acknowledged_in.is_some());
+    }
+}

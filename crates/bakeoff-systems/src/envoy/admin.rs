@@ -1,0 +1,215 @@
+//! Reads an Envoy's admin interface: its control plane's configuration, and the part that is in force.
+//!
+//! Not here: what Envoy is started with (`proxy`).
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use bakeoff_core::units;
+use bakeoff_engine::routes;
+use bakeoff_engine::transport::Target;
+use serde_json::Value;
+
+use crate::exchange::PATIENCE;
+use crate::http_session::ask;
+use crate::{Access, ConfigSnapshot, Memory, NotReady, SystemError};
+
+/// A proxy whose control plane programs it, with all that a probe needs.
+pub(super) struct Programmed {
+    admin: Target,
+    port: u16,
+}
+
+impl Programmed {
+    /// Of an Envoy whose administration is at an address, and that is to take requests at a port.
+    pub(super) fn new(admin: SocketAddr, port: u16) -> Self {
+        Self { admin: Target { address: admin, tls: None }, port }
+    }
+
+    /// The administration of a node's Envoy.
+    fn admin(&self, node: &Access) -> Access {
+        Access {
+            name: format!("{}'s Envoy", node.name),
+            authority: self.admin.address.to_string(),
+            target: self.admin.clone(),
+            memory: Memory::default(),
+        }
+    }
+}
+
+/// Whether Envoy passes requests on where its control plane was to tell it to; an error tells what it
+/// was told instead.
+pub(crate) fn probe(node: &Access) -> Result<(), NotReady> {
+    let known = node.memory.get::<Programmed>().ok_or("it was not described")?;
+    let admin = known.admin(node);
+    if !listens(&answered(&admin, "/listeners?format=json")?, known.port) {
+        return Err(unprogrammed(&admin, node, known.port)?.into());
+    }
+    let listeners = dumped(&admin, LISTENERS)?;
+    if !listeners.iter().any(|listener| takes_requests(listener, known.port)) {
+        return Err(format!(
+            "`{}` has been told to pass on bytes rather than requests at port {}",
+            node.name, known.port
+        )
+        .into());
+    }
+    // The listener is known to Envoy before its workers have it.
+    routes::connect(node.target.address, PATIENCE)
+        .map_err(|error| SystemError::unreachable(node, error))?;
+    Ok(())
+}
+
+/// Returns the answer of Envoy's administration at a path, which is JSON.
+fn answered(admin: &Access, path: &str) -> Result<Value, SystemError> {
+    let (status, reply) = ask(admin, "GET", path)?;
+    serde_json::from_str(&reply)
+        .map_err(|_| format!("{} answered {status}: {}", admin.name, reply.trim()).into())
+}
+
+/// Returns whether one of the listeners in what Envoy's administration says has this port.
+fn listens(listeners: &Value, port: u16) -> bool {
+    let statuses = listeners.get("listener_statuses").and_then(Value::as_array);
+    let port_of =
+        |status: &Value| status.pointer("/local_address/socket_address/port_value")?.as_u64();
+    statuses.into_iter().flatten().any(|status| port_of(status) == Some(port.into()))
+}
+
+/// A kind of things that Envoy is told by its control plane.
+struct Resource {
+    name: &'static str,
+    /// Its field in Envoy's dump.
+    field: &'static str,
+    /// Where an entry of that field has the thing as it is in force.
+    active: &'static str,
+}
+
+const LISTENERS: &Resource =
+    &Resource { name: "listener", field: "dynamic_listeners", active: "/active_state/listener" };
+const RESOURCES: [&Resource; 3] = [
+    LISTENERS,
+    &Resource { name: "cluster", field: "dynamic_active_clusters", active: "/cluster" },
+    &Resource { name: "route", field: "dynamic_route_configs", active: "/route_config" },
+];
+
+/// The things of a kind that are in force, as Envoy's administration shows them: without keys.
+fn dumped(admin: &Access, resource: &Resource) -> Result<Vec<Value>, SystemError> {
+    let dump = answered(admin, &format!("/config_dump?resource={}", resource.field))?;
+    Ok(in_force(&dump, resource))
+}
+
+fn in_force(dump: &Value, resource: &Resource) -> Vec<Value> {
+    let entries = dump.get("configs").and_then(Value::as_array);
+    let active = entries.into_iter().flatten().filter_map(|entry| entry.pointer(resource.active));
+    active.cloned().collect()
+}
+
+/// Returns whether a listener is of this port and passes requests on, rather than bytes.
+fn takes_requests(listener: &Value, port: u16) -> bool {
+    let own = listener.pointer("/address/socket_address/port_value").and_then(Value::as_u64);
+    let chains = listener.get("filter_chains").and_then(Value::as_array);
+    let filters = chains.into_iter().flatten().filter_map(|chain| chain.get("filters")?.as_array());
+    let mut kinds = filters
+        .flatten()
+        .filter_map(|filter| filter.pointer("/typed_config/@type").and_then(Value::as_str));
+    own == Some(port.into()) && kinds.any(|kind| kind.ends_with(".HttpConnectionManager"))
+}
+
+/// All that a control plane has told an Envoy and that is in force, by what it is; `None` for one that
+/// was not started here.
+pub(crate) fn config_snapshot(node: &Access) -> Option<Result<ConfigSnapshot, SystemError>> {
+    let admin = node.memory.get::<Programmed>()?.admin(node);
+    let mut all = ConfigSnapshot::new();
+    for resource in RESOURCES {
+        let things = match dumped(&admin, resource) {
+            Ok(things) => things,
+            Err(why) => return Some(Err(why)),
+        };
+        for thing in things {
+            let own = thing.get("name").and_then(Value::as_str).unwrap_or_default();
+            all.insert(format!("{} `{own}` of `{}`", resource.name, node.name), thing);
+        }
+    }
+    Some(Ok(all))
+}
+
+/// Describes the configuration that a control plane gave to an Envoy that does not listen.
+fn unprogrammed(admin: &Access, node: &Access, port: u16) -> Result<String, SystemError> {
+    let filter = "control_plane%7Clds%7Ccds";
+    let (_, reply) = ask(admin, "GET", &format!("/stats?filter={filter}"))?;
+    let mut seen = counted(&reply);
+    if seen.rejected > 0
+        && let Ok((200, dump)) = ask(admin, "GET", "/config_dump")
+    {
+        seen.why = refused(&dump);
+    }
+    Ok(format!("`{}` has not been told to listen on port {port}: {seen}", node.name))
+}
+
+/// The reception of a control plane's configuration.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Sent {
+    connected: bool,
+    clusters: u64,
+    listeners: u64,
+    rejected: u64,
+    why: Option<String>,
+}
+
+impl std::fmt::Display for Sent {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { connected, clusters, listeners, rejected, why } = self;
+        match connected {
+            true => write!(to, "its control plane is connected")?,
+            false => write!(to, "no control plane is connected")?,
+        }
+        write!(to, ", clusters were sent {clusters} times and listeners {listeners} times")?;
+        if *rejected > 0 {
+            write!(to, ", {rejected} of which it refused")?;
+        }
+        why.as_ref().map_or(Ok(()), |why| write!(to, ": {why}"))
+    }
+}
+
+/// Reads Envoy's counters, `name: number` lines.
+fn counted(stats: &str) -> Sent {
+    let numbers: BTreeMap<&str, u64> = stats
+        .lines()
+        .filter_map(|line| line.split_once(": "))
+        .filter_map(|(name, number)| Some((name, number.trim().parse().ok()?)))
+        .collect();
+    let of = |name: &str| numbers.get(name).copied().unwrap_or(0);
+    let (cds, lds) = ("cluster_manager.cds.update_", "listener_manager.lds.update_");
+    let sum = |of_what: &str| {
+        of(&format!("{of_what}success")).saturating_add(of(&format!("{of_what}rejected")))
+    };
+    Sent {
+        connected: of("control_plane.connected_state") == 1,
+        clusters: sum(cds),
+        listeners: sum(lds),
+        rejected: of(&format!("{cds}rejected")).saturating_add(of(&format!("{lds}rejected"))),
+        why: None,
+    }
+}
+
+/// Why Envoy refused what it was sent: the first reason in its dump.
+fn refused(dump: &str) -> Option<String> {
+    let dump: Value = serde_json::from_str(dump).ok()?;
+    let mut left = vec![&dump];
+    while let Some(value) = left.pop() {
+        match value {
+            Value::Object(fields) => {
+                let reply = fields.get("error_state").and_then(|state| state.get("details"));
+                if let Some(reply) = reply.and_then(Value::as_str) {
+                    return Some(units::server_text(reply));
+                }
+                left.extend(fields.values());
+            }
+            Value::Array(values) => left.extend(values),
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;

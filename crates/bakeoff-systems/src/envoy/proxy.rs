@@ -1,0 +1,183 @@
+//! One Envoy of a mesh: what it is started with, and what it does with plain requests.
+//!
+//! The bootstrap is written here, alike for every control plane but for what each needs: how the proxy
+//! makes itself known, and where the control plane is. Everything else Envoy is told by its control
+//! plane.
+//!
+//! Not here: what control planes are told (`consul`, `istio`), what Envoy has been told (`admin`).
+
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bakeoff_core::record::Setting;
+use bakeoff_engine::routes;
+use bakeoff_host::ports::Allocator;
+use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
+use serde_json::{Value, json};
+
+use super::admin::Programmed;
+use crate::exchange::PATIENCE;
+use crate::mesh::{At, Mesh, Place, Proxy, Upstream};
+use crate::{ASKED, Access, Asked, Description, Memory, SystemError, setting};
+
+/// The bootstrap's file in the proxy's folder.
+const BOOTSTRAP: &str = "envoy.json";
+/// The option that says how many threads pass requests on.
+pub(crate) const THREADS: &str = "threads";
+
+/// How long a proxy may take until it is programmed and passes requests on. Half a second is what it
+/// takes; a tenth of a CPU makes several of it.
+pub(crate) const READY_WITHIN: Duration = Duration::from_secs(30);
+
+/// An Envoy in its place.
+pub(crate) fn describe(
+    asked: &Asked<'_>,
+    place: Place,
+    ports: &mut Allocator,
+) -> Result<Description, HostError> {
+    let installed = asked.installed()?;
+    let mesh = Mesh::beside(asked)?;
+    let proxy = mesh.proxy(place);
+    let name = asked.node_names().next().unwrap_or_default();
+    let dir = asked.dir.join(&name);
+    let seat = asked.seat(0);
+    let admin = ports.take_for(seat)?;
+    let threads = asked.option(THREADS);
+    let program = &installed.command()[0];
+    let bootstrap = NodeFile {
+        path: BOOTSTRAP.into(),
+        contents: bootstrap(proxy, seat.at(admin)).to_string().into_bytes(),
+        mode: FileMode::Readable,
+    };
+    let mut args: Vec<String> =
+        ["-c", BOOTSTRAP, "--disable-hot-restart", "--log-level", "warning"]
+            .map(str::to_owned)
+            .to_vec();
+    if let Some(threads) = threads {
+        args.extend(["--concurrency".to_owned(), threads.to_owned()]);
+    }
+    let spec = NodeSpec {
+        program: program.into(),
+        args: args.into_iter().map(Into::into).collect(),
+        env: installed.env(),
+        files: vec![bootstrap],
+        dir,
+        seat,
+        ports: vec![("client".into(), proxy.port), ("admin".into(), admin)],
+        limits: asked.system.limits.clone(),
+        name,
+        ..NodeSpec::default()
+    };
+    let spec = match &proxy.agent {
+        None => spec,
+        Some(agent) => agent.starting(spec, BOOTSTRAP.as_ref(), admin, threads),
+    };
+    let memory = Memory::default();
+    memory.keep(Programmed::new(seat.at(admin), proxy.port));
+    let mut settings = settings(proxy);
+    settings.extend(threads.map(|threads| setting("concurrency", threads, ASKED)));
+    Ok(Description { nodes: vec![spec], settings, memory, ..Description::default() })
+}
+
+fn settings(proxy: &Proxy) -> Vec<Setting> {
+    let mut settings = vec![
+        setting("log-level", "warning", "as Istio's agent starts Envoy; the same for all"),
+        setting("hot restart", "off", "two proxies on one machine would share its memory"),
+    ];
+    if proxy.agent.is_some() {
+        settings.push(setting(
+            "started by",
+            "pilot-agent",
+            "as in the containers of a mesh of Istio's; what it uses counts with Envoy's",
+        ));
+    }
+    settings
+}
+
+/// Returns the configuration that Envoy starts with: its identity, and where it is told the rest.
+fn bootstrap(proxy: &Proxy, admin: SocketAddr) -> Value {
+    let by_ads = json!({"ads": {}, "resource_api_version": "V3"});
+    let ads = proxy.clusters.first().map_or("", |cluster| cluster.name);
+    json!({
+        "admin": {"address": socket(admin)},
+        "node": proxy.node,
+        // Consul tells proxies who may call them by a longer expression than Envoy takes by default, and
+        // raises this in the bootstraps that it writes itself.
+        "layered_runtime": {"layers": [{
+            "name": "static",
+            "static_layer": {"re2.max_program_size.error_level": 1_048_576},
+        }]},
+        "static_resources": {"clusters": proxy.clusters.iter().map(cluster).collect::<Vec<_>>()},
+        "dynamic_resources": {
+            "lds_config": by_ads,
+            "cds_config": by_ads,
+            "ads_config": {
+                "api_type": "DELTA_GRPC",
+                "transport_api_version": "V3",
+                "set_node_on_first_message_only": true,
+                "grpc_services": [{"envoy_grpc": {"cluster_name": ads}}],
+            },
+        },
+    })
+}
+
+/// Returns an address as Envoy writes it.
+fn socket(at: SocketAddr) -> Value {
+    json!({"socket_address": {"address": at.ip(), "port_value": at.port()}})
+}
+
+fn cluster(upstream: &Upstream) -> Value {
+    let address = match upstream.at {
+        At::Address(address) => socket(address),
+        At::Pipe(path) => json!({"pipe": {"path": path}}),
+    };
+    json!({
+        "name": upstream.name,
+        "type": "STATIC",
+        "connect_timeout": "1s",
+        "typed_extension_protocol_options": {
+            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+                "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+                "explicit_http_config": {"http2_protocol_options": {}},
+            },
+        },
+        "load_assignment": {
+            "cluster_name": upstream.name,
+            "endpoints": [{"lb_endpoints": [{"endpoint": {"address": address}}]}],
+        },
+    })
+}
+
+/// The reaction of a port of the mesh to a request that is not encrypted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Plain {
+    /// It answers it.
+    Answered(String),
+    /// It does not.
+    Refused,
+}
+
+/// Asks a proxy for something in plain HTTP.
+pub(crate) fn plain(node: &Access) -> Result<Plain, SystemError> {
+    let at = |error| SystemError::unreachable(node, error);
+    let mut socket = routes::connect(node.target.address, PATIENCE).map_err(at)?;
+    socket.set_read_timeout(Some(PATIENCE)).map_err(at)?;
+    socket.set_write_timeout(Some(PATIENCE)).map_err(at)?;
+    let request =
+        format!("GET / HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", node.authority);
+    // Whoever wants TLS may hang up before all of it is sent.
+    let mut answer = [0; 64];
+    let count = match socket.write_all(request.as_bytes()).and_then(|()| socket.read(&mut answer)) {
+        Ok(count) => count,
+        Err(error) if [ErrorKind::WouldBlock, ErrorKind::TimedOut].contains(&error.kind()) => {
+            return Err(at(io::Error::other("it neither answers a plain request nor hangs up")));
+        }
+        Err(_) => 0,
+    };
+    let reply = String::from_utf8_lossy(&answer[..count]).into_owned();
+    Ok(match reply.strip_prefix("HTTP/") {
+        Some(_) => Plain::Answered(reply.lines().next().unwrap_or_default().to_owned()),
+        None => Plain::Refused,
+    })
+}

@@ -1,0 +1,466 @@
+//! Key-value operations as calls of etcd's v3 API.
+
+use std::cell::RefCell;
+
+use bakeoff_core::measurement::ErrorKind;
+use bakeoff_core::study::{Operation, ReadConsistency};
+use bakeoff_engine::work::{Session, Tag};
+use bakeoff_engine::works::keyed::{Answer, Compare, KvSession, Request};
+use bakeoff_wire::ProtocolError;
+use bakeoff_wire::grpc::{CallId, CallReply, Client, MethodId};
+use bakeoff_wire::http2::Settings;
+use smallvec::SmallVec;
+
+use super::super::{Access, ClientToken};
+use super::TOKEN_GONE;
+use super::messages;
+use super::user::{Standing, User};
+use super::watcher::{WatchEnd, Watcher};
+
+/// One connection to an etcd node; calls are streams of it.
+pub(crate) struct EtcdSession {
+    client: Client,
+    // Each operation looks at these, which lie side by side for it.
+    /// Unary calls under way: at most as many as the load's `in_flight`.
+    calls: SmallVec<[(CallId, Tag, Asked); 1]>,
+    /// The client's own watcher, once it has one.
+    watcher: Option<Box<Watcher>>,
+    /// Operations whose watcher was given up, and that were not told so yet.
+    stranded: Vec<Tag>,
+    put: MethodId,
+    range: MethodId,
+    delete_range: MethodId,
+    txn: MethodId,
+    lease_grant: MethodId,
+    lease_keep_alive: MethodId,
+    watch: MethodId,
+    /// The client's own lease, once it has one.
+    lease: Option<u64>,
+    /// The client's user, where the study names one.
+    user: Option<Box<User>>,
+}
+
+/// The question of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Operation(Operation),
+    /// The second half of a compare-and-set.
+    Replace,
+    /// A lease for a client that has none, to be kept alive at once.
+    FirstLease,
+    /// A put whose event the client's watcher is to see.
+    WatchedPut,
+}
+
+thread_local! {
+    /// Where messages are written before they are framed: all sessions of a thread in turn, so that it stays in the
+    /// CPU's cache.
+    static MESSAGE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Lends out the thread's memory for a message, empty.
+fn with_message<R>(write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+    MESSAGE.with_borrow_mut(|message| {
+        message.clear();
+        write(message)
+    })
+}
+
+/// Time to live of leases, in seconds: those that nobody keeps are gone soon after a load.
+const LEASE_SECONDS: u64 = 60;
+
+impl EtcdSession {
+    /// A session with at most `in_flight` calls under way: memory is set aside for each.
+    pub(super) fn new(node: &Access, in_flight: u32) -> Self {
+        // One more for the watch, which stays.
+        let max_streams = in_flight.saturating_add(1);
+        let settings = Settings { max_streams, ..Settings::default() };
+        let tls = node.target.tls.is_some();
+        let user = User::new(&node.memory).map(Box::new);
+        let token = match &user {
+            Some(user) => user.token.clone(),
+            None => node.memory.get::<ClientToken>(),
+        };
+        let metadata = token.as_deref().map(messages::metadata);
+        let mut client = Client::with_settings(&node.authority, tls, metadata.as_slice(), settings);
+        Self {
+            put: client.method(messages::PUT),
+            range: client.method(messages::RANGE),
+            delete_range: client.method(messages::DELETE_RANGE),
+            txn: client.method(messages::TXN),
+            lease_grant: client.method(messages::LEASE_GRANT),
+            lease_keep_alive: client.method(messages::LEASE_KEEP_ALIVE),
+            watch: client.method(messages::WATCH),
+            client,
+            calls: SmallVec::new(),
+            lease: None,
+            watcher: None,
+            stranded: Vec::new(),
+            user,
+        }
+    }
+
+    fn call(
+        &mut self,
+        (method, message): (MethodId, &[u8]),
+        (tag, asked): (Tag, Asked),
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let call = self.client.call(method, message, out);
+        if let Ok(call) = call {
+            self.calls.push((call, tag, asked));
+        }
+        call.is_ok()
+    }
+
+    /// Writes a request into `message`, which is empty, and sends it.
+    fn request_with(
+        &mut self,
+        tag: Tag,
+        request: &Request<'_>,
+        message: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let serializable = request.reads == ReadConsistency::Stale;
+        let mut asked = Asked::Operation(request.operation);
+        let method = match request.operation {
+            Operation::Put => {
+                messages::write_put(request.key, request.value, message);
+                self.put
+            }
+            Operation::Get => {
+                messages::write_get(request.key, serializable, message);
+                self.range
+            }
+            Operation::List => {
+                messages::write_list(request.key, serializable, message);
+                self.range
+            }
+            Operation::Delete => {
+                messages::write_delete(request.key, message);
+                self.delete_range
+            }
+            Operation::CompareAndSet => match request.compare {
+                Compare::Read => {
+                    messages::write_get(request.key, serializable, message);
+                    self.range
+                }
+                Compare::Replace(revision) => {
+                    let (key, value) = (request.key, request.value);
+                    messages::write_replace(key, value, revision, message);
+                    asked = Asked::Replace;
+                    self.txn
+                }
+            },
+            Operation::Scan => {
+                let (key, limit) = (request.key, request.limit);
+                messages::write_scan(key, limit, serializable, message);
+                self.range
+            }
+            Operation::KeepLease if self.lease.is_some() => {
+                messages::write_keep_alive(self.lease.unwrap_or_default(), message);
+                self.lease_keep_alive
+            }
+            Operation::GrantLease | Operation::KeepLease => {
+                messages::write_grant(LEASE_SECONDS, message);
+                if request.operation == Operation::KeepLease {
+                    asked = Asked::FirstLease;
+                }
+                self.lease_grant
+            }
+            Operation::Watch => return self.put_watched(tag, request, message, out),
+            operation => crate::never_planned(operation),
+        };
+        self.call((method, message), (tag, asked), out)
+    }
+
+    /// Puts a key that the client watches; creates the watcher first, where there is none of that key.
+    fn put_watched(
+        &mut self,
+        tag: Tag,
+        request: &Request<'_>,
+        message: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        if let Some(watcher) = self.watcher.take_if(|watcher| !watcher.is_of(request.key)) {
+            if !watcher.is_idle() {
+                self.watcher = Some(watcher);
+                return false;
+            }
+            self.client.cancel(watcher.call, out);
+        }
+        if self.watcher.is_none() {
+            messages::write_watch(request.key, message);
+            let Ok(call) = self.client.call_streaming(self.watch, message, out) else {
+                return false;
+            };
+            self.watcher = Some(Box::new(Watcher::new(call, request.key)));
+            message.clear();
+        }
+        if self.watcher.as_ref().is_some_and(|watcher| watcher.is_created()) {
+            messages::write_put(request.key, request.value, message);
+            if !self.call((self.put, message), (tag, Asked::WatchedPut), out) {
+                return false;
+            }
+        }
+        if let Some(watcher) = &mut self.watcher {
+            watcher.add(tag, request.value);
+        }
+        true
+    }
+
+    /// Gives the watcher up, and the puts that wait for it; the next operation creates another.
+    fn drop_watcher(&mut self, out: &mut Vec<u8>) -> Vec<Tag> {
+        let Some(watcher) = self.watcher.take() else { return Vec::new() };
+        self.client.cancel(watcher.call, out);
+        let waiting: Vec<Tag> = watcher.waiting().collect();
+        let Self { client, calls, .. } = self;
+        calls.retain(|&mut (call, tag, asked)| {
+            let is_dropped = asked == Asked::WatchedPut && waiting.contains(&tag);
+            if is_dropped {
+                client.cancel(call, out);
+            }
+            !is_dropped
+        });
+        waiting
+    }
+
+    /// Sends the puts that waited for the watcher.
+    fn send_puts(&mut self, out: &mut Vec<u8>, on: &mut dyn FnMut(Tag, Answer<'_>)) {
+        while self.watcher.is_some() {
+            let sent = with_message(|message| {
+                let tag = self.watcher.as_mut()?.next_put(message)?;
+                Some((tag, self.call((self.put, message), (tag, Asked::WatchedPut), out)))
+            });
+            let Some((tag, sent)) = sent else { return };
+            if !sent {
+                if let Some(watcher) = &mut self.watcher {
+                    watcher.forget(tag);
+                }
+                let what = "the connection took no put for the watcher".to_owned();
+                on(tag, Answer::Failed(ErrorKind::Reset, what));
+            }
+        }
+    }
+}
+
+impl Session for EtcdSession {
+    fn open(&mut self, out: &mut Vec<u8>) {
+        self.client.open(out);
+        if let Some(user) = self.user.as_deref().filter(|user| user.is(Standing::SigningIn)) {
+            let method = self.client.method(messages::AUTHENTICATE);
+            with_message(|message| {
+                messages::write_authenticate(&user.login.user, &user.login.password, message);
+                // A connection that has said nothing yet takes a call.
+                self.client.call(method, message, out).ok();
+            });
+        }
+    }
+
+    /// How many calls the server takes at once is known before the first is sent.
+    fn is_open(&self) -> bool {
+        let signing_in = self.user.as_deref().is_some_and(|user| !user.is(Standing::SignedIn));
+        self.client.is_settled() && !signing_in
+    }
+
+    fn is_ending(&self) -> bool {
+        let is_over = self.user.as_deref().is_some_and(|user| user.is(Standing::Over));
+        self.client.going_away().is_some() || is_over
+    }
+
+    fn abandon(&mut self, tag: Tag, out: &mut Vec<u8>) -> bool {
+        if let Some(place) = self.calls.iter().position(|&(_, of, _)| of == tag) {
+            let (call, _, _) = self.calls.swap_remove(place);
+            self.client.cancel(call, out);
+        }
+        self.stranded.retain(|&of| of != tag);
+        // A watcher that misses an event may miss all that follow.
+        if self.watcher.as_mut().is_some_and(|watcher| watcher.forget(tag)) {
+            let mut stranded = self.drop_watcher(out);
+            self.stranded.append(&mut stranded);
+        }
+        true
+    }
+}
+
+impl KvSession for EtcdSession {
+    fn request(&mut self, tag: Tag, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
+        with_message(|message| self.request_with(tag, request, message, out))
+    }
+
+    fn receive(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        on: &mut dyn FnMut(Tag, Answer<'_>),
+    ) -> Result<(), ProtocolError> {
+        // Each read comes here, and few find any.
+        if !self.stranded.is_empty() {
+            for tag in self.stranded.drain(..) {
+                let what = "the watcher was given up after an event that did not come".to_owned();
+                on(tag, Answer::Failed(ErrorKind::Status, what));
+            }
+        }
+        if let Some(user) = self.user.as_deref_mut().filter(|user| user.is(Standing::SigningIn)) {
+            return user.receive(&mut self.client, input, out);
+        }
+        let Self { client, calls, lease, watcher, user, .. } = self;
+        let mut first = SmallVec::<[Tag; 1]>::new();
+        let mut watch_end = None;
+        let received = client.receive_replies(input, out, &mut |call, reply| {
+            let answer = match reply {
+                CallReply::Answer(answer) => answer,
+                of_watch => {
+                    // The one before it may have a last word.
+                    let watcher = watcher.as_mut().filter(|watcher| watcher.call == call);
+                    if let Some(watcher) = watcher.filter(|_| watch_end.is_none()) {
+                        watch_end = follow(watcher, of_watch, on).err();
+                    }
+                    return;
+                }
+            };
+            let Some(place) = calls.iter().position(|&(of, _, _)| of == call) else { return };
+            let (_, tag, asked) = calls.swap_remove(place);
+            let message = match answer {
+                Ok(message) => message,
+                Err(status) => {
+                    if let (Some(watcher), Asked::WatchedPut) = (watcher.as_mut(), asked) {
+                        watcher.forget(tag);
+                    }
+                    let what = status.to_string();
+                    // Nodes look at the token before they do anything.
+                    let forgotten = user.as_deref_mut().filter(|_| what.contains(TOKEN_GONE));
+                    let is_unprocessed = status.is_unprocessed || forgotten.is_some();
+                    if let Some(user) = forgotten {
+                        user.forget_token();
+                    }
+                    return on(
+                        tag,
+                        match is_unprocessed {
+                            true => Answer::Unprocessed(what),
+                            false => Answer::Failed(ErrorKind::Status, what),
+                        },
+                    );
+                }
+            };
+            if asked == Asked::WatchedPut {
+                // Without a watcher nobody waits for it.
+                let Some(watcher) = watcher.as_mut() else { return };
+                return match messages::read_revision(message) {
+                    Ok(revision) => watcher.on_acknowledged(tag, revision, on),
+                    Err(error) => {
+                        watcher.forget(tag);
+                        on(tag, broken(error));
+                    }
+                };
+            }
+            let asks_for_lease = matches!(
+                asked,
+                Asked::FirstLease | Asked::Operation(Operation::GrantLease | Operation::KeepLease)
+            );
+            if !asks_for_lease {
+                return deliver(tag, asked, message, on);
+            }
+            match (messages::read_lease(message), asked) {
+                (Err(error), _) => on(tag, broken(error)),
+                (Ok((0, _) | (_, 0)), _) => {
+                    *lease = None;
+                    let what = "the lease is none, or has no time left".to_owned();
+                    on(tag, Answer::Failed(ErrorKind::WrongValue, what));
+                }
+                (Ok((id, _)), Asked::FirstLease) => {
+                    *lease = Some(id);
+                    first.push(tag);
+                }
+                (Ok(_), _) => on(tag, Answer::Done),
+            }
+        });
+        for tag in first {
+            let asked = Asked::Operation(Operation::KeepLease);
+            let sent = with_message(|message| {
+                messages::write_keep_alive(self.lease.unwrap_or_default(), message);
+                self.call((self.lease_keep_alive, message), (tag, asked), out)
+            });
+            if !sent {
+                let what = "the connection took no request for the lease".to_owned();
+                on(tag, Answer::Failed(ErrorKind::Reset, what));
+            }
+        }
+        if let Some(end) = watch_end {
+            for tag in self.drop_watcher(out) {
+                on(tag, end.answer());
+            }
+        }
+        self.send_puts(out, on);
+        received
+    }
+}
+
+/// Takes what a watch's call brought.
+fn follow(
+    watcher: &mut Watcher,
+    reply: CallReply<'_>,
+    on: &mut dyn FnMut(Tag, Answer<'_>),
+) -> Result<(), WatchEnd> {
+    match reply {
+        CallReply::Message(message) => watcher.on_message(message, on),
+        CallReply::Ended(Err(status)) => Err(WatchEnd::Cancelled(status.to_string())),
+        CallReply::Ended(Ok(())) | CallReply::Answer(_) => {
+            Err(WatchEnd::Cancelled("the server sends no more events".to_owned()))
+        }
+    }
+}
+
+fn broken(error: ProtocolError) -> Answer<'static> {
+    Answer::Failed(ErrorKind::Protocol, error.to_string())
+}
+
+fn deliver(tag: Tag, asked: Asked, message: &[u8], on: &mut dyn FnMut(Tag, Answer<'_>)) {
+    let operation = match asked {
+        Asked::Operation(operation) => operation,
+        Asked::FirstLease => Operation::GrantLease,
+        Asked::WatchedPut => Operation::Put,
+        Asked::Replace => {
+            return match messages::read_succeeded(message) {
+                Ok(true) => on(tag, Answer::Done),
+                Ok(false) => on(tag, Answer::Conflict),
+                Err(error) => on(tag, broken(error)),
+            };
+        }
+    };
+    match operation {
+        Operation::Put => on(tag, Answer::Done),
+        Operation::Delete => match messages::read_deleted(message) {
+            Ok(0) => on(tag, Answer::Missing),
+            Ok(_) => on(tag, Answer::Done),
+            Err(error) => on(tag, broken(error)),
+        },
+        Operation::Get => {
+            let mut found = None;
+            match messages::read_range(message, |_, value| found = Some(value)) {
+                Ok(()) => on(tag, found.map_or(Answer::Missing, Answer::Value)),
+                Err(error) => on(tag, broken(error)),
+            }
+        }
+        Operation::List => {
+            let mut names = Vec::new();
+            match messages::read_range(message, |key, _| names.push(key)) {
+                Ok(()) => on(tag, Answer::Names(&mut names.into_iter())),
+                Err(error) => on(tag, broken(error)),
+            }
+        }
+        Operation::Scan => {
+            let mut pairs = Vec::new();
+            match messages::read_range(message, |key, value| pairs.push((key, value))) {
+                Ok(()) => on(tag, Answer::Pairs(&mut pairs.into_iter())),
+                Err(error) => on(tag, broken(error)),
+            }
+        }
+        Operation::CompareAndSet => match messages::read_versioned(message) {
+            Ok(Some((value, revision))) => on(tag, Answer::Versioned(value, revision)),
+            Ok(None) => on(tag, Answer::Missing),
+            Err(error) => on(tag, broken(error)),
+        },
+        operation => crate::never_planned(operation),
+    }
+}

@@ -1,0 +1,221 @@
+//! One short conversation with a node: connect, say something, listen until it is enough.
+//!
+//! For questions outside the measured loop: who leads, which version, make a parent, clean up.
+//! Blocking, with one deadline for all of it.
+//!
+//! Not here: questions over HTTP (`http_session`, `bakeoff_engine::asking`).
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use bakeoff_clock as clock;
+use bakeoff_core::study;
+use bakeoff_engine::tls::refusal::{self, Wording};
+use bakeoff_engine::transport::{TlsBegins, TlsTarget};
+use bakeoff_engine::{asking, routes, tls};
+use bakeoff_wire::ProtocolError;
+use rustls::pki_types::ServerName;
+
+use super::{Access, NotReady, SystemError};
+
+/// How long a question may take before a node counts as not answering.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+
+/// One side of a conversation, which reacts to received bytes.
+pub(crate) trait Receiver {
+    /// Takes what was received and appends what to say; `true` ends the conversation.
+    fn on_bytes(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtocolError>;
+
+    /// Returns whether TLS may begin, of a server that greets in plain text before it does.
+    fn begins_tls(&self) -> bool {
+        false
+    }
+
+    /// The peer has hung up; `Ok` if that is how this conversation ends.
+    fn hung_up(&mut self) -> Result<(), ProtocolError> {
+        Err(ProtocolError::new("the server closed the connection without an answer"))
+    }
+}
+
+/// Says `first` to a node and goes on until `listener` has heard enough. An error tells what was
+/// seen, ready to stand after the node's name.
+pub(crate) fn exchange(
+    node: &Access,
+    patience: Duration,
+    first: Vec<u8>,
+    listener: &mut impl Receiver,
+) -> Result<(), SystemError> {
+    let deadline = clock::now() + patience;
+    converse(node, deadline, first, listener).map_err(|error| SystemError::unreachable(node, error))
+}
+
+fn converse(
+    node: &Access,
+    deadline: Instant,
+    first: Vec<u8>,
+    listener: &mut impl Receiver,
+) -> io::Result<()> {
+    let left = |deadline: Instant| {
+        let left = deadline.saturating_duration_since(clock::now());
+        if left.is_zero() { Err(no_answer()) } else { Ok(left) }
+    };
+    let mut socket = routes::connect(node.target.address, left(deadline)?)?;
+    socket.set_nodelay(true)?;
+    let mut tls = match &node.target.tls {
+        None => None,
+        Some(tls) => Some(
+            rustls::ClientConnection::new(tls.config.clone(), tls.name.clone())
+                .map_err(io::Error::other)?,
+        ),
+    };
+    let greets = node.target.tls.as_ref().is_some_and(|tls| tls.begins == TlsBegins::AfterGreeting);
+    let mut later = if greets { tls.take() } else { None };
+    let mut out = first;
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        if later.is_some() && listener.begins_tls() {
+            tls = later.take();
+        }
+        let wait = left(deadline)?;
+        socket.set_read_timeout(Some(wait))?;
+        socket.set_write_timeout(Some(wait))?;
+        let mut stream: Box<dyn Stream + '_> = match &mut tls {
+            None => Box::new(&mut socket),
+            Some(tls) => Box::new(rustls::Stream::new(tls, &mut socket)),
+        };
+        if !out.is_empty() {
+            stream.write_all(&out).map_err(say_timeout)?;
+            stream.flush()?;
+            out.clear();
+        }
+        let count = stream.read(&mut buffer).map_err(say_timeout)?;
+        if count == 0 {
+            return listener.hung_up().map_err(io::Error::other);
+        }
+        if listener.on_bytes(&buffer[..count], &mut out).map_err(io::Error::other)? {
+            return Ok(());
+        }
+    }
+}
+
+/// Why a node could not be greeted.
+pub enum HandshakeError {
+    /// It took no connection, or broke it off.
+    NotThere(SystemError),
+    /// One side will not speak TLS with the other, which no waiting changes: what was seen, and what to try.
+    Refused(SystemError, &'static str),
+}
+
+impl HandshakeError {
+    /// Returns what was seen.
+    pub(crate) fn seen(self) -> SystemError {
+        match self {
+            Self::NotThere(seen) | Self::Refused(seen, _) => seen,
+        }
+    }
+}
+
+impl From<HandshakeError> for NotReady {
+    fn from(why: HandshakeError) -> Self {
+        match why {
+            HandshakeError::NotThere(seen) => match NotReady::from(seen) {
+                NotReady::Odd { seen, .. } => NotReady::Odd { seen, hint: NO_TLS },
+                why => why,
+            },
+            HandshakeError::Refused(seen, hint) => {
+                Self::Never { seen: seen.to_string(), hint: hint.to_owned() }
+            }
+        }
+    }
+}
+
+const NO_TLS: &str =
+    "it may not speak TLS there: write the endpoint with `http://`, or look at its port";
+
+/// Connects to a node and agrees with it on TLS, where it is spoken to so. Returns the version, as
+/// `TLS 1.3`; `None` without TLS. An error is ready to stand after the node's name.
+pub fn handshake(node: &Access) -> Result<Option<String>, HandshakeError> {
+    // `TLSv1_3`: rustls has these names, and no others that it would agree to.
+    let session = shake_hands(node)?;
+    let version = session.and_then(|session| session.protocol_version()?.as_str());
+    let version = version.and_then(|version| version.strip_prefix("TLSv"));
+    Ok(version.map(|version| format!("TLS {}", version.replace('_', "."))))
+}
+
+/// Connects to a node as [`handshake`] does. Returns the protocol that TLS agreed on (RFC 7301), if one was.
+pub(crate) fn agreed_protocol(node: &Access) -> Result<Option<Vec<u8>>, HandshakeError> {
+    let session = shake_hands(node)?;
+    Ok(session.and_then(|session| session.alpn_protocol().map(<[u8]>::to_vec)))
+}
+
+/// Returns whether a node that is spoken to in plain text speaks TLS.
+pub fn speaks_tls(node: &Access) -> bool {
+    let anybody = study::Tls { insecure: true, ..study::Tls::default() };
+    let Ok(config) = tls::client_config(Some(&anybody), tls::Trust::Nobody, &[]) else {
+        return false;
+    };
+    let name = ServerName::IpAddress(node.target.address.ip().into());
+    let Ok(mut socket) = routes::connect(node.target.address, PATIENCE) else {
+        return false;
+    };
+    match asking::shake_hands(&mut socket, &TlsTarget::new(name, config), PATIENCE) {
+        Ok(_) => true,
+        // Only who speaks TLS alerts.
+        Err(error) => {
+            let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+            matches!(inner, Some(rustls::Error::AlertReceived(_)))
+        }
+    }
+}
+
+/// Connects to a node; returns the TLS session that both agreed on, where it is spoken to so.
+fn shake_hands(node: &Access) -> Result<Option<rustls::ClientConnection>, HandshakeError> {
+    let at = |error: io::Error| SystemError::unreachable(node, error);
+    let not_there = |error| HandshakeError::NotThere(at(say_timeout(error)));
+    let mut socket = routes::connect(node.target.address, PATIENCE).map_err(not_there)?;
+    let Some(tls) = &node.target.tls else { return Ok(None) };
+    if tls.begins == TlsBegins::AfterGreeting {
+        read_greeting(&mut socket).map_err(not_there)?;
+    }
+    // rustls says so of what is no TLS, of a certificate that it cannot trust, and of an alert.
+    let session = asking::shake_hands(&mut socket, tls, PATIENCE);
+    session.map(Some).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidData => {
+            let hint = refusal::hint(refusal::of_io(&error), Wording::Study);
+            HandshakeError::Refused(at(error), hint)
+        }
+        _ => not_there(error),
+    })
+}
+
+/// Reads the line by which a server greets before TLS begins, and nothing after it.
+fn read_greeting(socket: &mut TcpStream) -> io::Result<()> {
+    socket.set_read_timeout(Some(PATIENCE))?;
+    let mut byte = [0];
+    for _ in 0..GREETING_MAX {
+        socket.read_exact(&mut byte)?;
+        if byte == *b"\n" {
+            return Ok(());
+        }
+    }
+    Err(io::Error::other("it does not greet"))
+}
+
+/// The longest line by which a server may greet, in bytes.
+const GREETING_MAX: usize = 64 << 10;
+
+trait Stream: Read + Write {}
+impl<T: Read + Write> Stream for T {}
+
+fn say_timeout(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => no_answer(),
+        _ => error,
+    }
+}
+
+/// Returns the error of a node that said nothing for as long as it was given.
+pub(super) fn no_answer() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "no answer in time")
+}

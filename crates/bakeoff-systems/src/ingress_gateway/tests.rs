@@ -1,0 +1,240 @@
+//! Both meshes for real: through mutual TLS, killed and started again, and with what must not work.
+
+use std::time::Duration;
+
+use bakeoff_clock as clock;
+use bakeoff_core::study::{Study, Tier, Tls, parse};
+use bakeoff_engine::tls::{self, Authority, Trust};
+use bakeoff_engine::transport::{Target, TlsTarget};
+use bakeoff_host::{Host, NodeSpec};
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use super::*;
+use crate::running::{Running, launch, shown_to_others};
+use crate::seating::Seating;
+use crate::testing::program;
+use crate::topology::{Component, Member, compose};
+use crate::{COMPOSITE, Memory, by_kind, kinds};
+
+/// A study of one system with this control plane, its options and limits as `more`.
+fn study(plane: &str, more: &str) -> Study {
+    let plane = match plane {
+        "consul" => "{kind: consul, options: {raft-multiplier: 1}}".to_owned(),
+        other => format!("{{kind: {other}}}"),
+    };
+    let text = format!(
+        "title: t\nsystems:\n  mesh:\n    kind: ingress-gateway\n{more}    parts:\n      \
+         application: {{kind: application}}\n      control-plane: {plane}\n      \
+         sidecar: {{kind: envoy}}\nworkloads:\n  w: {{mix: {{request: 1}}, request: {{path: /}}}}\nloads:\n  \
+         l: {{clients: 1, stop: {{operations: 1}}}}\n"
+    );
+    parse("t", "t.yaml", &text, &kinds()).unwrap_or_else(|diagnostics| panic!("{diagnostics}"))
+}
+
+/// All that the system is made of, with its programs; `None`, said, when one cannot be had.
+fn components(system: &study::System) -> Option<Vec<Component<'_>>> {
+    let mut all = Vec::new();
+    let roles = ROLES.iter().map(|role| (role.name, Some(Tier::Backend), &system.parts[role.name]));
+    for (role, tier, asked) in roles.chain([(COMPOSITE, None, system)]) {
+        let kind = by_kind(&asked.kind).unwrap();
+        let program = match kind.declares().origin.recipe() {
+            None => None,
+            Some(_) => Some(program(kind, &[])?),
+        };
+        all.push(Component { role, tier, asked, system: kind, program, seal: None });
+    }
+    Some(all)
+}
+
+fn described<'a>(components: &'a [Component<'a>], dir: &TempDir) -> Vec<Member<'a>> {
+    compose(components, dir.path(), 7, &Seating::here(), &mut Allocator::new(None)).unwrap()
+}
+
+/// The description of the node that plays a role.
+fn node_of<'m>(members: &'m mut [Member<'_>], role: &str) -> &'m mut NodeSpec {
+    let member = members.iter_mut().find(|member| member.of.role == role).unwrap();
+    &mut member.description.nodes[0]
+}
+
+/// The same address, spoken to over TLS by somebody who has no certificate and trusts anybody.
+fn over_tls(node: &Access) -> Access {
+    let insecure = Tls { ca: None, cert: None, key: None, insecure: true };
+    let config = tls::client_config(Some(&insecure), Trust::Nobody, &[]).unwrap();
+    let name = "application.invalid".try_into().unwrap();
+    let tls = Some(TlsTarget::new(name, config));
+    Access { target: Target { tls, ..node.target.clone() }, ..node.clone() }
+}
+
+fn at(spec: &NodeSpec) -> Access {
+    let port = spec.port("client");
+    Access {
+        name: spec.name.clone(),
+        authority: format!("127.0.0.1:{port}"),
+        target: Target { address: ([127, 0, 0, 1], port).into(), tls: None },
+        memory: Memory::default(),
+    }
+}
+
+fn passes(gateway: &Access) {
+    let (status, body) = ask(gateway, "GET", "/any/path").unwrap();
+    assert_eq!((status, body.len()), (200, 255), "{body}");
+}
+
+fn through_mutual_tls(plane: &str) {
+    let study = study(plane, "");
+    let Some(components) = components(&study.systems[0]) else { return };
+    let dir = TempDir::new().unwrap();
+    let mut members = described(&components, &dir);
+    let sidecar = at(node_of(&mut members, mesh::SIDECAR));
+    let ready = launch(members, dir.path()).unwrap_or_else(|error| panic!("{error}"));
+    let gateway = ready.nodes[0].clone();
+    passes(&gateway);
+    let refused = |sidecar: &Access| {
+        assert_eq!(proxy::plain(sidecar).unwrap(), proxy::Plain::Refused);
+        let reply = ask(&over_tls(sidecar), "GET", "/");
+        assert!(reply.is_err(), "somebody without a certificate was answered {reply:?}");
+    };
+    refused(&sidecar);
+    if plane == "istio" {
+        // Consul keeps its own authority's key in its log, which it lets others read.
+        assert_eq!(shown_to_others(dir.path(), "PRIVATE KEY"), None);
+    }
+    let running = Running::new(ready, dir).killed_and_restarted();
+    passes(&gateway);
+    refused(&sidecar);
+    running.stopped();
+}
+
+#[test]
+fn requests_pass_through_a_mesh_of_consuls_and_nobody_else_reaches_the_sidecar() {
+    through_mutual_tls("consul");
+}
+
+#[test]
+fn requests_pass_through_a_mesh_of_istios_and_nobody_else_reaches_the_sidecar() {
+    through_mutual_tls("istio");
+}
+
+#[test]
+fn without_mutual_tls_a_plain_request_reaches_istios_sidecar() {
+    let study = study("istio", "    options: {mtls: off}\n");
+    let Some(components) = components(&study.systems[0]) else { return };
+    let dir = TempDir::new().unwrap();
+    let mut members = described(&components, &dir);
+    let sidecar = at(node_of(&mut members, mesh::SIDECAR));
+    let settings = &members.last().unwrap().description.settings;
+    assert!(settings.iter().any(|one| one.name.starts_with("mutual TLS") && one.value == "off"));
+    let ready = launch(members, dir.path()).unwrap_or_else(|error| panic!("{error}"));
+    passes(&ready.nodes[0]);
+    passes(&sidecar);
+    Running::new(ready, dir).stopped();
+}
+
+/// Starts an Istio with other credentials in the folder of one proxy; what is said of it.
+fn with_credentials(role: &str, identity: &tls::Identity, ca: Option<&str>) -> Option<String> {
+    let study = study("istio", "");
+    let components = components(&study.systems[0])?;
+    let dir = TempDir::new().unwrap();
+    let mut members = described(&components, &dir);
+    for file in &mut node_of(&mut members, role).files {
+        let text = match file.path.file_name().and_then(|name| name.to_str()) {
+            Some("cert-chain.pem") => &identity.cert_pem,
+            Some("key.pem") => &identity.key_pem,
+            Some("root-cert.pem") => match ca {
+                Some(ca) => ca,
+                None => continue,
+            },
+            _ => continue,
+        };
+        file.contents = text.as_bytes().to_vec();
+    }
+    let began = clock::now();
+    let error = launch(members, dir.path()).map(|_| ()).unwrap_err().to_string();
+    assert!(began.elapsed() < Duration::from_secs(20), "it was waited for: {error}");
+    Some(error)
+}
+
+#[test]
+fn a_certificate_that_does_not_match_is_told_at_once() {
+    let other = Authority::new().unwrap();
+    let name = "spiffe://cluster.local/ns/default/sa/application";
+    let (identity, ca) = (other.workload(name).unwrap(), other.ca_pem());
+    let reply = "do not trust each other's certificates";
+    // The right name, signed by nobody that the gateway knows.
+    let Some(error) = with_credentials(mesh::SIDECAR, &identity, Some(&ca)) else { return };
+    assert!(error.contains(reply) && error.contains("CERTIFICATE_VERIFY_FAILED"), "{error}");
+}
+
+#[test]
+fn a_sidecar_that_answers_plain_requests_where_it_must_not_is_told_at_once() {
+    let study = study("istio", "");
+    let Some(components) = components(&study.systems[0]) else { return };
+    let dir = TempDir::new().unwrap();
+    let mut members = described(&components, &dir);
+    let files = &mut node_of(&mut members, mesh::CONTROL_PLANE).files;
+    let policy = files.iter_mut().find(|file| file.path.ends_with("PeerAuthentication.yaml"));
+    let policy = &mut policy.unwrap().contents;
+    let lax = String::from_utf8(policy.clone()).unwrap().replace("STRICT", "PERMISSIVE");
+    *policy = lax.into_bytes();
+    let error = launch(members, dir.path()).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("answered a plain request"), "{error}");
+    assert!(error.contains("there is no mutual TLS in force"), "{error}");
+}
+
+#[test]
+fn a_control_plane_that_says_nothing_is_told_with_what_its_proxy_has_been_sent() {
+    let study = study("consul", "");
+    let Some(components) = components(&study.systems[0]) else { return };
+    let dir = TempDir::new().unwrap();
+    let mut members = described(&components, &dir);
+    let host = Host::new(dir.path()).unwrap();
+    let mut processes = Vec::new();
+    let sidecar = members.iter().position(|member| member.of.role == mesh::SIDECAR).unwrap();
+    let access = members[sidecar].nodes.clone();
+    for member in &mut members[..=sidecar] {
+        for spec in std::mem::take(&mut member.description.nodes) {
+            let process = host.launch(spec).unwrap();
+            if member.of.role == mesh::CONTROL_PLANE {
+                // It holds its ports open and does nothing.
+                process.signal(Signal::STOP);
+            }
+            processes.push(process);
+        }
+    }
+    let deadline = clock::now() + Duration::from_secs(20);
+    let told = loop {
+        match envoy::Envoy.probe(&access) {
+            Err(NotReady::NotYet(told)) if told.contains("has not been told") => break told,
+            other => assert!(clock::now() < deadline, "{other:?}"),
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert!(told.contains("`mesh-sidecar-1` has not been told to listen on port "), "{told}");
+    // The kernel may have taken its connection, which then says no more.
+    assert!(told.contains("control plane is connected, clusters were sent 0 times"), "{told}");
+}
+
+#[test]
+fn a_system_that_cannot_be_had_so_is_refused() {
+    let check = |text: &str, reply: &str| {
+        let composite = format!(
+            "title: t\nsystems:\n  mesh: {text}\nworkloads:\n  w: {{mix: {{request: 1}}, request: {{path: /}}}}\nloads:\n  \
+             l: {{clients: 1, stop: {{operations: 1}}}}\n"
+        );
+        let diagnostics = parse("t", "t.yaml", &composite, &kinds()).unwrap_err().to_string();
+        assert!(diagnostics.contains(reply), "{diagnostics}");
+    };
+    let with = |parts: &str| format!("{{kind: ingress-gateway, parts: {{{parts}}}}}");
+    let (app, sidecar) = ("application: {kind: application}", "sidecar: {kind: envoy}");
+    let consul = "control-plane: {kind: consul}";
+    check(&with(&format!("{app}, {consul}")), "it has no part `sidecar`");
+    check(&with(&format!("{app}, {sidecar}")), "it has no part `control-plane`");
+    let all = format!("{app}, {consul}, {sidecar}");
+    let off = with(&all).replace("parts:", "options: {mtls: off}, parts:");
+    check(&off, "Consul's gateway always speaks mutual TLS");
+    let secret = with(&all.replace("kind: application", "kind: nginx, options: {tls: on}"));
+    check(&secret, "a sidecar speaks plain HTTP to its application");
+    check("{kind: ingress-gateway, endpoints: [\"http://127.0.0.1:1\"]}", "write `kind: http`");
+    check("{kind: envoy}", "which is only a part of others");
+}

@@ -1,0 +1,238 @@
+//! The supported systems, one folder each, and their registry.
+//!
+//! A folder declares what its system is, guarantees and needs ([`declaration::Declaration`]), and says how it is
+//! configured, asked for its leader and spoken to. It starts nothing and measures nothing: a host runs what [`System::describe`] yields,
+//! the engine drives the sessions. The command line, the tables of the docs and the tests derive
+//! from [`registry`].
+//!
+//! ```
+//! let etcd = bakeoff_systems::by_kind("etcd").expect("etcd is registered");
+//! assert!(etcd.kind().nodes_max >= 3);
+//! let asked = bakeoff_systems::plain("etcd");
+//! assert_eq!(etcd.guarantees(&asked).acknowledged, "after a majority has synced it to disk");
+//! ```
+//!
+//! Not here: clusters and the machines that their nodes run on, trials, commands (the crate `bakeoff`).
+
+mod access;
+mod asked;
+pub mod carried;
+pub mod cleanup;
+#[cfg(test)]
+mod consistency;
+pub mod declaration;
+mod description;
+mod distant;
+#[cfg(test)]
+mod documented;
+mod error;
+pub mod exchange;
+#[cfg(test)]
+mod guide;
+mod http_requests;
+mod http_session;
+#[cfg(test)]
+mod kinds_file;
+mod load;
+mod mesh;
+pub mod own_servers;
+#[cfg(test)]
+pub(crate) mod replay;
+pub mod rows;
+#[cfg(test)]
+mod running;
+#[cfg(test)]
+mod seated;
+pub mod seating;
+mod status;
+#[cfg(test)]
+mod table;
+// Not systems: the skeletons of `cargo xtask new-system`, which so cannot fall behind what they use.
+#[cfg(test)]
+#[path = "../../../xtask/templates/http/mod.rs"]
+mod template_http;
+#[cfg(test)]
+#[path = "../../../xtask/templates/own/mod.rs"]
+mod template_own;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+pub mod topology;
+mod variables;
+
+// The registry: a line a system, in the order of tables. `build.rs` makes the list of them, which is all
+// that there is to do. An empty line between two keeps `cargo fmt` from sorting them.
+
+pub(crate) mod etcd;
+
+pub(crate) mod zookeeper;
+
+pub(crate) mod consul;
+
+pub(crate) mod vault;
+
+pub(crate) mod openbao;
+
+pub(crate) mod canary;
+
+pub(crate) mod postgresql;
+
+pub(crate) mod gcs_emulator;
+
+pub(crate) mod dynamodb_emulator;
+
+pub(crate) mod haproxy;
+
+pub(crate) mod http;
+
+pub(crate) mod tarantool;
+
+pub(crate) mod redis;
+
+pub(crate) mod nats;
+
+pub(crate) mod ingress_gateway;
+
+pub(crate) mod envoy;
+
+pub(crate) mod istio;
+
+pub(crate) mod application;
+
+pub(crate) mod process;
+
+pub(crate) mod nginx;
+
+pub(crate) mod access_gateway;
+
+pub(crate) mod memcached;
+
+use std::fmt;
+
+use bakeoff_core::measurement::Measurement;
+use bakeoff_core::study::{self, Kind, Workload};
+use bakeoff_engine::EngineError;
+use bakeoff_engine::works::keyed::Keyed;
+use bakeoff_host::HostError;
+use bakeoff_host::ports::Allocator;
+use bakeoff_install::Recipe;
+
+pub use self::access::{Access, ClientToken, Login, Memory};
+pub(crate) use self::asked::{
+    ASKED, majority_disks, never_planned, option, plain_value, setting, synced_by,
+};
+pub use self::asked::{Asked, COMPOSITE, Neighbour, plain};
+use self::declaration::Declaration;
+pub use self::description::Description;
+pub use self::error::SystemError;
+use self::http_session::http_status_text;
+pub use self::load::KvLoad;
+pub use self::status::{ClusterStatus, ConfigSnapshot, NotReady};
+pub use self::variables::UnsetVariable;
+
+/// Returns all systems, in the order of tables.
+pub fn registry() -> &'static [&'static dyn System] {
+    // `&[etcd::SYSTEM, …]`, of the lines above.
+    include!(concat!(env!("OUT_DIR"), "/registry.rs"))
+}
+
+/// Returns the system of a kind.
+pub fn by_kind(kind: &str) -> Option<&'static dyn System> {
+    registry().iter().copied().find(|system| system.kind().name == kind)
+}
+
+/// Returns whether servers of a kind go beside those of another, on their machine.
+pub fn goes_beside(kind: &str) -> bool {
+    by_kind(kind).is_some_and(|system| system.declares().seated_with.is_some())
+}
+
+/// Returns whether the program of a kind runs where servers go beside those of another: its own, or those that it starts.
+pub fn runs_beside(kind: &str) -> bool {
+    goes_beside(kind) || by_kind(kind).is_some_and(|system| system.declares().starts_besides)
+}
+
+/// Returns the recipe of the program that a study asks for; `None` if bakeoff does not fetch it.
+pub fn recipe_for(asked: &study::System) -> Option<&'static Recipe> {
+    by_kind(&asked.kind)?.declares().origin.recipe_for(asked)
+}
+
+/// Returns the recipe of a product, or of a kind's default product, by its name: `etcd`, `valkey`.
+pub fn recipe_of(product: &str) -> Option<&'static Recipe> {
+    let origins = registry().iter().map(|system| system.declares().origin);
+    origins.flat_map(|origin| origin.recipes().to_vec()).find(|recipe| recipe.system == product)
+}
+
+/// Returns a system and its parts, each with its role.
+pub fn by_role(system: &study::System) -> impl Iterator<Item = (&str, &study::System)> {
+    let parts = system.parts.iter().map(|(role, part)| (role.as_str(), part));
+    std::iter::once((COMPOSITE, system)).chain(parts)
+}
+
+/// Returns the kinds that every study is checked against.
+pub fn kinds() -> Vec<Kind> {
+    registry().iter().map(|system| system.kind()).collect()
+}
+
+/// Describes, probes, prepares and loads systems of one kind. What only some kinds can do is a function in their
+/// declaration.
+pub trait System: fmt::Debug + Sync {
+    /// Declares what it is, what it guarantees, and where its program comes from.
+    fn declares(&self) -> Declaration;
+
+    /// Describes the nodes to run, each with a port named `client`, and the settings that depart from the system's own
+    /// defaults.
+    ///
+    /// # Errors
+    /// When the study asks for what cannot be, or there is no port.
+    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError>;
+
+    /// Checks that the cluster has a leader that can serve. It is called again and again until it can, so what opens a
+    /// system (to initialise it, to unseal it) is done here too.
+    ///
+    /// # Errors
+    /// With what was seen instead, and whether waiting may help.
+    fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady>;
+
+    /// Makes what a workload needs before its first operation, which may go to any of the nodes.
+    /// `first` is the node that leads, where one does.
+    fn prepare(
+        &self,
+        first: &Access,
+        nodes: &[Access],
+        workload: &Workload,
+        keyed: &Keyed,
+    ) -> Result<(), SystemError> {
+        let _ = (nodes, keyed);
+        match self.declares().kind.takes_requests() {
+            true => http_requests::prepare(first, workload, None),
+            false => Ok(()),
+        }
+    }
+
+    /// Removes every key that begins with `bakeoff/`, and what [`Self::prepare`] made.
+    fn clear(&self, node: &Access) -> Result<(), SystemError> {
+        let _ = node;
+        Ok(())
+    }
+
+    /// Returns the command by which its own client removes every key that begins with `bakeoff/`, for people; `None`
+    /// where there is no single one.
+    fn removal(&self, node: &Access) -> Option<String> {
+        let _ = node;
+        None
+    }
+
+    /// Finds out whether clients may read keys of `bakeoff/` on a node of a cluster that runs already.
+    fn may_use(&self, node: &Access) -> Result<(), NotReady> {
+        let _ = node;
+        Ok(())
+    }
+
+    /// Drives a load over sessions of this system.
+    fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
+        let kind = self.declares().kind;
+        if kind.takes_requests() {
+            return http_requests::drive(load);
+        }
+        unreachable!("a study was read in which `{}` is more than a part", kind.name)
+    }
+}

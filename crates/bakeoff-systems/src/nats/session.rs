@@ -1,0 +1,564 @@
+//! Key-value operations as requests to JetStream.
+//!
+//! A `put` is a message to the key's subject, and done when the stream has acknowledged it. A `list` is a
+//! consumer that delivers the last message of each subject below the directory, as NATS' own clients list
+//! keys: made, asked for what it has, and deleted. All of that counts as one operation.
+//!
+//! Each operation has a subject of its own to be answered at, so a late answer is told from the next one's.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use bakeoff_core::measurement::ErrorKind;
+use bakeoff_core::study::{Operation, ReadConsistency};
+use bakeoff_engine::work::{Session, Tag};
+use bakeoff_engine::works::keyed::{Answer, KvSession, Request};
+use bakeoff_wire::ProtocolError;
+use bakeoff_wire::nats::{self, Event, Message};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::bucket::{self, ApiAnswer};
+use super::greeting::{Greeting, GreetingError};
+
+/// The number of the one subscription.
+const SUBSCRIPTION: u64 = 1;
+/// How often a consumer is asked again while the servers do not all know of it yet.
+const ASKED_AGAIN_MAX: u32 = 1000;
+
+/// One connection to a server.
+pub(crate) struct NatsSession {
+    session: nats::Session,
+    /// Says who the client is, credentials among it.
+    connect: String,
+    /// The name of this connection in the cluster; empty before the handshake.
+    name: String,
+    open: bool,
+    /// Whether every replica answers reads, or the leader alone.
+    direct: bool,
+    /// Operations under way, by tag.
+    pending: Vec<Option<Pending>>,
+    /// How many operations there were.
+    count: u64,
+    subject: Vec<u8>,
+    reply: String,
+}
+
+struct Pending {
+    /// Which operation of the connection it is.
+    number: u64,
+    step: Step,
+}
+
+enum Step {
+    Write,
+    /// A read that any replica answers, with the message itself.
+    Direct,
+    /// A read that the leader answers, with JSON.
+    Leader,
+    List(List),
+}
+
+#[derive(Default)]
+struct List {
+    /// Whether the consumer is there.
+    made: bool,
+    /// How many messages it is still to deliver of those that it was asked for.
+    due: u64,
+    /// Whether it has delivered any since it was asked.
+    heard: bool,
+    asked_again: u32,
+    names: Vec<Vec<u8>>,
+}
+
+/// The next step of an operation after an answer.
+enum Then {
+    Done(Answered),
+    /// A consumer is to be asked for so many messages.
+    Next(u64),
+    Wait,
+}
+
+enum Answered {
+    Written,
+    Value(Vec<u8>),
+    Missing,
+    Failed(ErrorKind, String),
+}
+
+impl NatsSession {
+    /// A session whose reads every replica answers, or the leader alone; `connect` says who the client is.
+    pub(super) fn new(direct: bool, connect: String) -> Self {
+        Self {
+            session: nats::Session::default(),
+            connect,
+            name: String::new(),
+            open: false,
+            direct,
+            pending: Vec::new(),
+            count: 0,
+            subject: Vec::new(),
+            reply: String::new(),
+        }
+    }
+
+    /// Sends a request of an operation; the subject is in `self.subject`.
+    fn send(&mut self, tag: Tag, number: u64, payload: &[u8], out: &mut Vec<u8>) {
+        self.address(tag, number);
+        self.session.publish(&self.subject, self.reply.as_bytes(), payload, out);
+    }
+
+    fn address(&mut self, tag: Tag, number: u64) {
+        self.reply.clear();
+        let _ = write!(self.reply, "_INBOX.{}.{tag}.{number}", self.name);
+    }
+
+    fn set_subject(&mut self, parts: &[&[u8]]) {
+        self.subject.clear();
+        parts.iter().for_each(|part| self.subject.extend_from_slice(part));
+    }
+
+    /// Returns the name of a list's consumer.
+    fn consumer(&self, tag: Tag, number: u64) -> String {
+        format!("{}-{tag}-{number}", self.name)
+    }
+
+    /// Asks a list's consumer for messages.
+    fn next(&mut self, tag: Tag, number: u64, asked: &[u8], out: &mut Vec<u8>) {
+        let consumer = self.consumer(tag, number);
+        self.set_subject(&[bucket::CONSUMER_NEXT.as_bytes(), consumer.as_bytes()]);
+        self.send(tag, number, asked, out);
+    }
+
+    /// Deletes a list's consumer; nobody waits for the answer.
+    fn forget(&mut self, tag: Tag, number: u64, out: &mut Vec<u8>) {
+        let consumer = self.consumer(tag, number);
+        self.set_subject(&[bucket::CONSUMER_DELETE.as_bytes(), consumer.as_bytes()]);
+        self.send(tag, number, b"", out);
+    }
+
+    /// Returns which operation a message is for.
+    fn addressee(&self, message: &Message<'_>) -> Option<(Tag, u64)> {
+        let parse = |text: &str, between: char| {
+            let rest = text.strip_prefix(self.name.as_str())?.strip_prefix(between)?;
+            let (tag, number) = rest.split_once(between)?;
+            Some((tag.parse().ok()?, number.parse().ok()?))
+        };
+        match message.subject.strip_prefix(b"_INBOX.") {
+            Some(inbox) => parse(std::str::from_utf8(inbox).ok()?, '.'),
+            None => parse(bucket::delivered(message.reply)?.0, '-'),
+        }
+    }
+
+    /// Takes the first message of a server.
+    fn greeted(&mut self, info: &[u8], out: &mut Vec<u8>) -> Result<(), GreetingError> {
+        if !self.name.is_empty() {
+            return Ok(()); // the server tells of a change in its cluster
+        }
+        self.name = Greeting::read(info)?.connection();
+        self.session.connect(&self.connect, out);
+        let inbox = format!("_INBOX.{}.>", self.name);
+        self.session.subscribe(inbox.as_bytes(), SUBSCRIPTION, out);
+        self.session.ping(out);
+        Ok(())
+    }
+
+    fn answered(
+        &mut self,
+        message: &Message<'_>,
+        out: &mut Vec<u8>,
+        on: &mut dyn FnMut(Tag, Answer<'_>),
+    ) {
+        let Some((tag, number)) = self.addressee(message) else { return };
+        let Some(slot) = self.pending.get_mut(tag as usize) else { return };
+        let Some(pending) = slot.as_mut().filter(|pending| pending.number == number) else {
+            return; // nobody waits for it any more
+        };
+        match pending.step.take(message) {
+            Then::Wait => {}
+            Then::Next(count) => self.next(tag, number, &bucket::next(count), out),
+            Then::Done(answered) => {
+                let Some(pending) = slot.take() else { return };
+                if let Step::List(list) = pending.step {
+                    if list.made {
+                        self.forget(tag, number, out);
+                    }
+                    if matches!(answered, Answered::Written) {
+                        return on(tag, Answer::Names(&mut list.names.iter().map(Vec::as_slice)));
+                    }
+                }
+                match answered {
+                    Answered::Written => on(tag, Answer::Done),
+                    Answered::Value(value) => on(tag, Answer::Value(&value)),
+                    Answered::Missing => on(tag, Answer::Missing),
+                    Answered::Failed(kind, what) => on(tag, Answer::Failed(kind, what)),
+                }
+            }
+        }
+    }
+}
+
+impl Session for NatsSession {
+    fn open(&mut self, _: &mut Vec<u8>) {}
+
+    fn is_open(&self) -> bool {
+        self.open
+    }
+
+    fn begins_tls(&self) -> bool {
+        !self.name.is_empty()
+    }
+
+    fn abandon(&mut self, tag: Tag, _: &mut Vec<u8>) -> bool {
+        if let Some(slot) = self.pending.get_mut(tag as usize) {
+            *slot = None;
+        }
+        true
+    }
+
+    fn keep_alive_every(&self) -> Option<Duration> {
+        Some(bucket::SILENCE_MAX)
+    }
+
+    /// Asks consumers of lists again. A server that counted a message which was replaced before it was delivered keeps
+    /// the request until another one comes: with the last list of a load that is for ever (seen with 2.9).
+    fn keep_alive(&mut self, out: &mut Vec<u8>) {
+        let lists = self.pending.iter_mut().zip(0..).filter_map(|(pending, tag)| {
+            let Pending { number, step: Step::List(list) } = pending.as_mut()? else { return None };
+            list.heard = false;
+            list.made.then_some((tag, *number, list.due))
+        });
+        for (tag, number, due) in lists.collect::<Vec<(Tag, u64, u64)>>() {
+            // It may have found out meanwhile, and says so; else it does when it has waited.
+            let due = due.max(1);
+            self.next(tag, number, &bucket::next(due), out);
+            self.next(tag, number, &bucket::next_within(due), out);
+        }
+    }
+}
+
+impl KvSession for NatsSession {
+    fn request(&mut self, tag: Tag, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
+        self.count += 1;
+        let number = self.count;
+        let mut key = Vec::with_capacity(request.key.len() + 16);
+        bucket::write_subject(request.key, &mut key);
+        let from_leader = !self.direct || request.reads == ReadConsistency::Linearizable;
+        let step = match request.operation {
+            Operation::Put => {
+                self.set_subject(&[&key]);
+                self.send(tag, number, request.value, out);
+                Step::Write
+            }
+            Operation::Delete => {
+                self.address(tag, number);
+                let deleted = [(bucket::OPERATION, bucket::DELETED)];
+                let (session, reply) = (&self.session, self.reply.as_bytes());
+                session.publish_with_headers(&key, reply, &deleted, b"", out);
+                Step::Write
+            }
+            Operation::Get if from_leader => {
+                self.set_subject(&[bucket::LAST_OF_LEADER.as_bytes()]);
+                self.send(tag, number, &bucket::last_of(&key), out);
+                Step::Leader
+            }
+            Operation::Get => {
+                self.set_subject(&[bucket::LAST_OF_ANY.as_bytes(), &key]);
+                self.send(tag, number, b"", out);
+                Step::Direct
+            }
+            Operation::List => {
+                let consumer = self.consumer(tag, number);
+                let create = bucket::CONSUMER_CREATE.as_bytes();
+                self.set_subject(&[create, consumer.as_bytes(), b".", &key]);
+                self.send(tag, number, &bucket::consumer(&consumer, &key), out);
+                Step::List(List::default())
+            }
+            operation => crate::never_planned(operation),
+        };
+        let place = tag as usize;
+        if self.pending.len() <= place {
+            self.pending.resize_with(place + 1, || None);
+        }
+        self.pending[place] = Some(Pending { number, step });
+        true
+    }
+
+    fn receive(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        on: &mut dyn FnMut(Tag, Answer<'_>),
+    ) -> Result<(), ProtocolError> {
+        let mut session = std::mem::take(&mut self.session);
+        let mut wrong = None;
+        let mut further = Vec::new();
+        let received = session.receive(input, out, &mut |event| match event {
+            Event::Info(info) => {
+                let failed = self.greeted(info, &mut further).err();
+                wrong = failed.map(|error| error.to_string()).or(wrong.take());
+            }
+            Event::Pong => self.open = true,
+            Event::Error(error) => wrong = Some(String::from_utf8_lossy(error).into_owned()),
+            Event::Message(message) => self.answered(&message, &mut further, on),
+        });
+        self.session = session;
+        out.append(&mut further);
+        received?;
+        wrong.map_or(Ok(()), |what| Err(ProtocolError::new(format!("the server said: {what}"))))
+    }
+}
+
+impl Step {
+    /// Takes an answer.
+    fn take(&mut self, message: &Message<'_>) -> Then {
+        if let Self::List(list) = self {
+            return list.take(message);
+        }
+        let status = message.headers.status();
+        Then::Done(match self {
+            // A `503` says that nobody listens to the subject.
+            Self::Write | Self::Leader if status.is_some() => refused(message),
+            Self::Write => match read(message) {
+                Ok(ApiAnswer { seq: Some(_), .. }) => Answered::Written,
+                Ok(_) => unexpected(),
+                Err(failed) => failed,
+            },
+            Self::Leader => from_leader(message),
+            _ if status == Some(404) => Answered::Missing,
+            _ if status.is_some() => refused(message),
+            _ if message.headers.get(bucket::OPERATION).is_some() => Answered::Missing,
+            _ => Answered::Value(message.payload.to_vec()),
+        })
+    }
+}
+
+impl List {
+    fn take(&mut self, message: &Message<'_>) -> Then {
+        match message.headers.status() {
+            // It was slow.
+            Some(408) if self.made && self.heard => return self.more(self.due),
+            // It has no more, and others deleted meanwhile what it said that it had.
+            Some(404 | 408) if self.made => return Then::Done(Answered::Written),
+            // The server that we are connected to does not know of the consumer yet.
+            Some(503) if self.made && self.asked_again < ASKED_AGAIN_MAX => {
+                self.asked_again += 1;
+                return Then::Next(self.due);
+            }
+            Some(_) => return Then::Done(refused(message)),
+            None => {}
+        }
+        if !self.made {
+            return match read(message) {
+                Ok(ApiAnswer { num_pending: Some(pending), .. }) => {
+                    self.made = true;
+                    self.more(pending)
+                }
+                Ok(_) => Then::Done(unexpected()),
+                Err(failed) => Then::Done(failed),
+            };
+        }
+        let Some((_, pending)) = bucket::delivered(message.reply) else {
+            return Then::Done(unexpected());
+        };
+        let name = bucket::name(message.subject);
+        // What was written again meanwhile is delivered again: the last message counts.
+        self.names.retain(|known| known != name);
+        if message.headers.get(bucket::OPERATION).is_none() {
+            self.names.push(name.to_vec());
+        }
+        self.due = self.due.saturating_sub(1);
+        self.heard = true;
+        if pending == 0 {
+            return Then::Done(Answered::Written);
+        }
+        if self.due > 0 { Then::Wait } else { self.more(pending) }
+    }
+
+    fn more(&mut self, pending: u64) -> Then {
+        self.due = pending;
+        self.heard = false;
+        if pending == 0 { Then::Done(Answered::Written) } else { Then::Next(pending) }
+    }
+}
+
+/// Reads an answer of the API; an error in it is a failure.
+fn read<'a>(message: &Message<'a>) -> Result<ApiAnswer<'a>, Answered> {
+    let answer: ApiAnswer<'a> = serde_json::from_slice(message.payload).map_err(|error| {
+        Answered::Failed(ErrorKind::Protocol, format!("an answer that is no JSON: {error}"))
+    })?;
+    match answer.error {
+        Some(error) => Err(Answered::Failed(ErrorKind::Status, error.text())),
+        None => Ok(answer),
+    }
+}
+
+fn from_leader(message: &Message<'_>) -> Answered {
+    let answer: ApiAnswer<'_> = match serde_json::from_slice(message.payload) {
+        Ok(answer) => answer,
+        Err(_) => return unexpected(),
+    };
+    match (answer.error, answer.message) {
+        (Some(error), _) if error.is_no_message() => Answered::Missing,
+        (Some(error), _) => Answered::Failed(ErrorKind::Status, error.text()),
+        (None, Some(kept)) => {
+            let headers = STANDARD.decode(&*kept.hdrs).unwrap_or_default();
+            let deleted = bucket::OPERATION.as_bytes();
+            if headers.windows(deleted.len()).any(|part| part == deleted) {
+                return Answered::Missing;
+            }
+            STANDARD.decode(&*kept.data).map_or_else(|_| unexpected(), Answered::Value)
+        }
+        (None, None) => unexpected(),
+    }
+}
+
+/// A status in place of an answer, in words.
+fn refused(message: &Message<'_>) -> Answered {
+    let status = message.headers.status().unwrap_or_default();
+    let replied = String::from_utf8_lossy(message.headers.description()).into_owned();
+    let what = match (status, replied.as_str()) {
+        (503, "") => "503: nobody answers (no responders)".to_owned(),
+        (_, "") => status.to_string(),
+        _ => format!("{status}: {replied}"),
+    };
+    Answered::Failed(ErrorKind::Status, what)
+}
+
+fn unexpected() -> Answered {
+    let what = "an answer of another kind than was asked for".to_owned();
+    Answered::Failed(ErrorKind::Protocol, what)
+}
+
+#[cfg(test)]
+mod tests {
+
+    use super::*;
+    use crate::replay;
+
+    const INFO: &str = "INFO {\"server_id\":\"NSERVER\",\"server_name\":\"n\",\"version\":\"2.12.4\",\
+                        \"client_id\":7,\"jetstream\":true}\r\n";
+
+    /// A session that is open, with a request under the tag 3.
+    fn asked(operation: Operation) -> NatsSession {
+        let (mut session, mut out) = (NatsSession::new(true, "{}".to_owned()), Vec::new());
+        assert!(!session.is_open() && !session.begins_tls());
+        session.receive(INFO.as_bytes(), &mut out, &mut |_, _| {}).unwrap();
+        assert!(session.begins_tls(), "it has been greeted");
+        let replied = String::from_utf8(out).unwrap();
+        assert_eq!(replied, "CONNECT {}\r\nSUB _INBOX.NSERVER7.> 1\r\nPING\r\n");
+        session.receive(b"PONG\r\n", &mut Vec::new(), &mut |_, _| {}).unwrap();
+        assert!(session.is_open());
+        let key = if operation == Operation::List { "bakeoff/d1/" } else { "bakeoff/d1/a" };
+        let request = replay::request(operation, key.as_bytes(), b"");
+        assert!(session.request(3, &request, &mut Vec::new()));
+        session
+    }
+
+    /// Returns the answers that a server's words complete, and what the session says to them.
+    fn heard(session: &mut NatsSession, words: &str) -> (Vec<String>, String) {
+        let (mut out, mut seen) = (Vec::new(), Vec::new());
+        let mut on = |tag, answer: Answer<'_>| {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            let answer = match answer {
+                Answer::Done => "done".to_owned(),
+                Answer::Value(value) => text(value),
+                Answer::Missing => "missing".to_owned(),
+                Answer::Names(names) => names.map(text).collect::<Vec<_>>().join(" "),
+                Answer::Failed(_, what) => what,
+                _ => "another".to_owned(),
+            };
+            seen.push(format!("{tag} {answer}"));
+        };
+        session.receive(words.as_bytes(), &mut out, &mut on).unwrap();
+        (seen, String::from_utf8(out).unwrap())
+    }
+
+    fn message(subject: &str, payload: &str) -> String {
+        format!("MSG {subject} 1 {}\r\n{payload}\r\n", payload.len())
+    }
+
+    /// A message of a list's consumer, which has so many more.
+    fn listed(key: &str, pending: u32, more: &str) -> String {
+        let headers = format!("NATS/1.0\r\nNats-Msg-Size: 5\r\n{more}\r\n");
+        let length = headers.len();
+        let reply = format!("$JS.ACK.KV_bakeoff.NSERVER7-3-1.1.1.1.1.{pending}");
+        format!("HMSG $KV.bakeoff.d1.{key} 1 {reply} {length} {length}\r\n{headers}\r\n")
+    }
+
+    #[test]
+    fn a_write_is_done_once_the_stream_has_acknowledged_it() {
+        let mut session = asked(Operation::Put);
+        let (seen, _) =
+            heard(&mut session, &message("_INBOX.NSERVER7.3.1", r#"{"stream":"s","seq":9}"#));
+        assert_eq!(seen, ["3 done"]);
+        for (answer, expected) in [
+            (
+                r#"{"error":{"code":503,"err_code":10077,"description":"full"}}"#,
+                "3 503: full (10077)",
+            ),
+            (r#"{"stream":"s"}"#, "3 an answer of another kind than was asked for"),
+        ] {
+            let mut session = asked(Operation::Put);
+            let (seen, _) = heard(&mut session, &message("_INBOX.NSERVER7.3.1", answer));
+            assert_eq!(seen, [expected]);
+        }
+        let nobody = "HMSG _INBOX.NSERVER7.3.1 1 16 16\r\nNATS/1.0 503\r\n\r\n\r\n";
+        let (seen, _) = heard(&mut asked(Operation::Delete), nobody);
+        assert_eq!(seen, ["3 503: nobody answers (no responders)"]);
+    }
+
+    #[test]
+    fn an_answer_that_comes_too_late_is_not_taken_for_the_next_one() {
+        let mut session = asked(Operation::Put);
+        assert!(session.abandon(3, &mut Vec::new()));
+        let again = replay::request(Operation::Get, b"bakeoff/d1/a", b"");
+        session.request(3, &again, &mut Vec::new());
+        let late = message("_INBOX.NSERVER7.3.1", r#"{"stream":"s","seq":9}"#);
+        assert_eq!(heard(&mut session, &late).0, [] as [&str; 0]);
+        assert_eq!(heard(&mut session, &message("_INBOX.NSERVER7.3.2", "value")).0, ["3 value"]);
+    }
+
+    #[test]
+    fn a_list_is_what_its_consumer_delivers_without_deleted_keys() {
+        let mut session = asked(Operation::List);
+        let made = message("_INBOX.NSERVER7.3.1", r#"{"num_pending":3}"#);
+        let (seen, out) = heard(&mut session, &made);
+        assert!(seen.is_empty() && out.contains("MSG.NEXT.KV_bakeoff.NSERVER7-3-1"), "{out}");
+        let unknown = "HMSG _INBOX.NSERVER7.3.1 1 16 16\r\nNATS/1.0 503\r\n\r\n\r\n";
+        assert!(heard(&mut session, unknown).1.contains("\"batch\":3"), "it is asked again");
+        let some =
+            [listed("a", 2, ""), listed("b", 1, ""), listed("c", 2, "KV-Operation: DEL\r\n")];
+        let (seen, out) = heard(&mut session, &some.concat());
+        assert!(
+            seen.is_empty() && out.contains("\"batch\":2"),
+            "two were written meanwhile: {out}"
+        );
+        let rest = [listed("b", 1, "KV-Operation: DEL\r\n"), listed("d", 0, "")];
+        let (seen, out) = heard(&mut session, &rest.concat());
+        assert_eq!(seen, ["3 a d"]);
+        assert!(out.contains("CONSUMER.DELETE.KV_bakeoff.NSERVER7-3-1"), "{out}");
+    }
+
+    #[test]
+    fn a_list_ends_when_its_consumer_has_nothing_of_what_it_counted() {
+        let mut session = asked(Operation::List);
+        heard(&mut session, &message("_INBOX.NSERVER7.3.1", r#"{"num_pending":3}"#));
+        assert_eq!(heard(&mut session, &listed("a", 2, "")).0, [] as [&str; 0]);
+        let mut again = Vec::new();
+        session.keep_alive(&mut again);
+        let again = String::from_utf8(again).unwrap();
+        assert!(
+            again.contains("\"batch\":2") && again.contains("\"expires\":1000000000"),
+            "{again}"
+        );
+        let late = "HMSG _INBOX.NSERVER7.3.1 1 32 32\r\nNATS/1.0 408 Request Timeout\r\n\r\n\r\n";
+        let (seen, out) = heard(&mut session, &(listed("b", 1, "") + late));
+        assert!(seen.is_empty() && out.contains("\"batch\":1"), "it was slow: {out}");
+        session.keep_alive(&mut Vec::new());
+        assert_eq!(heard(&mut session, late).0, ["3 a b"]);
+        let mut nothing = Vec::new();
+        session.keep_alive(&mut nothing);
+        assert!(nothing.is_empty(), "no list is under way");
+    }
+}

@@ -1,0 +1,224 @@
+//! The configuration that every NGINX started here has in common.
+//!
+//! All that it writes is in its node's folder, it stays in the foreground, its errors go to the
+//! node's log, and a port of its own tells what it has counted. What departs from NGINX's defaults is
+//! in `Plan::settings`, with its reason.
+//!
+//! Not here: the servers of each kind (`nginx`, `access_gateway`).
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use bakeoff_core::record::Setting;
+use bakeoff_engine::LoadError;
+use bakeoff_engine::tls::{Authority, CaPem};
+use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec, Seat};
+use bakeoff_install::Installed;
+use rustix::process::{Resource, geteuid, getrlimit};
+
+use crate::{ASKED, Asked, Description, Memory, setting};
+
+/// The most connections of a worker, where the machine allows as many files.
+const CONNECTIONS_MAX: u64 = 10_000;
+/// Files that a worker opens besides connections.
+const OTHER_FILES: u64 = 64;
+/// NGINX takes an error log on its command line from here on; until then it tries to write where it was
+/// built to, before it reads its configuration.
+const ERROR_LOG_SINCE: [u64; 3] = [1, 19, 5];
+const CERTIFICATE: &str = "server.crt";
+const KEY: &str = "server.key";
+/// The lines for the certificate, and those by which TLS sessions resume.
+const TLS: &str = "ssl_certificate server.crt;\n    ssl_certificate_key server.key;\n    \
+                   ssl_session_cache shared:tls:10m;";
+
+/// One NGINX: what differs from another.
+pub(crate) struct Plan<'a> {
+    pub(crate) workers: &'a str,
+    pub(crate) client: u16,
+    pub(crate) status: u16,
+    pub(crate) tls: bool,
+    /// Modules to load, by their paths.
+    pub(crate) modules: &'a [PathBuf],
+    /// Lines of `http`, before all servers.
+    pub(crate) http: &'a str,
+    /// Lines of the server that clients connect to.
+    pub(crate) server: &'a str,
+    /// Lines of the server that tells what was counted.
+    pub(crate) status_server: &'a str,
+}
+
+impl Plan<'_> {
+    /// The text of `nginx.conf` of a node in its seat.
+    pub(super) fn configuration(&self, seat: Seat) -> String {
+        let Self { workers, http, server, status_server, .. } = self;
+        let (client, status) = (seat.at(self.client), seat.at(self.status));
+        let mut text = String::new();
+        for module in self.modules {
+            let _ = writeln!(text, "load_module {};", quoted(&module.to_string_lossy()));
+        }
+        if geteuid().is_root() {
+            text.push_str("user root;\n");
+        }
+        let (connections, files) = connections();
+        let (ssl, tls) = if self.tls { (" ssl", TLS) } else { ("", "") };
+        let _ = write!(
+            text,
+            "daemon off;\n\
+             pid nginx.pid;\n\
+             error_log stderr;\n\
+             worker_processes {workers};\n\
+             worker_rlimit_nofile {files};\n\
+             events {{ worker_connections {connections}; }}\n\
+             http {{\n  \
+               access_log off;\n  \
+               client_body_temp_path tmp/body;\n  \
+               proxy_temp_path tmp/proxy;\n  \
+               fastcgi_temp_path tmp/fastcgi;\n  \
+               uwsgi_temp_path tmp/uwsgi;\n  \
+               scgi_temp_path tmp/scgi;\n  \
+               {http}\n  \
+               server {{\n    \
+                 listen {client}{ssl};\n    \
+                 {tls}\n    \
+                 {server}\n  \
+               }}\n  \
+               server {{\n    \
+                 listen {status};\n    \
+                 location = /status {{ stub_status; }}\n    \
+                 {status_server}\n  \
+               }}\n\
+             }}\n"
+        );
+        text
+    }
+
+    /// The node that this is, with whatever files it needs besides; how clients verify it is in the
+    /// description.
+    pub(crate) fn describe(
+        &self,
+        asked: &Asked<'_>,
+        installed: &Installed,
+        mut files: Vec<NodeFile>,
+        own: Vec<Setting>,
+    ) -> Result<Description, HostError> {
+        let name = asked.node_names().next().unwrap_or_default();
+        let seat = asked.seat(0);
+        let readable = |path: &str, contents: String| NodeFile {
+            path: path.into(),
+            contents: contents.into_bytes(),
+            mode: FileMode::Readable,
+        };
+        let (mut tls, memory) = (None, Memory::default());
+        if self.tls {
+            let unmade =
+                |why: LoadError| HostError::Spec { node: name.clone(), problem: why.to_string() };
+            let authority = Authority::new().map_err(unmade)?;
+            let identity = authority.server_at(seat.address).map_err(unmade)?;
+            tls = Some(authority.client_config(&[]).map_err(unmade)?);
+            memory.keep(CaPem(authority.ca_pem()));
+            let key = readable(KEY, identity.key_pem.clone());
+            files.push(NodeFile { mode: FileMode::Private, ..key });
+            files.push(readable(CERTIFICATE, identity.cert_pem));
+        }
+        files.push(readable("nginx.conf", self.configuration(seat)));
+        let mut args = vec!["-p", "./", "-c", "nginx.conf"];
+        if at_least(&installed.version, ERROR_LOG_SINCE) {
+            args.extend(["-e", "stderr"]);
+        }
+        let node = NodeSpec {
+            program: (&installed.command()[0]).into(),
+            args: args.into_iter().map(Into::into).collect(),
+            env: installed.env(),
+            files,
+            seat,
+            ports: vec![("client".into(), self.client), ("status".into(), self.status)],
+            limits: asked.system.limits.clone(),
+            dir: asked.dir.join(&name),
+            name,
+            // SIGTERM cuts requests off, which is what is wanted once a load is over.
+            ..NodeSpec::default()
+        };
+        let settings = self.settings(asked).into_iter().chain(own).collect();
+        Ok(Description { nodes: vec![node], settings, tls, memory, ..Description::default() })
+    }
+
+    /// Returns the settings that depart from NGINX's defaults in every one.
+    fn settings(&self, asked: &Asked<'_>) -> Vec<Setting> {
+        let (connections, files) = connections();
+        let mut settings = vec![
+            setting(
+                "daemon, error_log, pid, *_temp_path",
+                "off, stderr, in its folder",
+                "bakeoff watches and stops it, and all that it writes is in its folder",
+            ),
+            setting("access_log", "off", "a line for each request would be most of what it does"),
+            setting("stub_status", "on a port of its own", "it tells how many requests it served"),
+            setting(
+                "worker_connections, worker_rlimit_nofile",
+                format!("{connections}, {files}"),
+                "512 would be fewer than a load may have clients",
+            ),
+        ];
+        if geteuid().is_root() {
+            let reason = "bakeoff runs as root, and nobody else may enter its folders";
+            settings.push(setting("user", "root", reason));
+        }
+        if let Some(workers) = asked.option("workers") {
+            settings.push(setting("worker_processes", workers, ASKED));
+        }
+        if self.tls {
+            settings.extend([
+                setting("ssl_certificate", "ECDSA P-256, made at start", "it has none by default"),
+                setting(
+                    "ssl_session_cache",
+                    "shared:tls:10m",
+                    "by default a client without tickets cannot take up its session",
+                ),
+            ]);
+        }
+        settings
+    }
+}
+
+/// Connections and files of a worker.
+fn connections() -> (u64, u64) {
+    let files = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    let files = files.min(CONNECTIONS_MAX + OTHER_FILES);
+    (files.saturating_sub(OTHER_FILES).max(128), files)
+}
+
+/// A text as one word of a configuration.
+pub(crate) fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+fn at_least(version: &str, least: [u64; 3]) -> bool {
+    let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().ok());
+    let version = [(); 3].map(|()| numbers.next().flatten().unwrap_or(0));
+    version >= least
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_by_their_numbers() {
+        for (version, newer) in [
+            ("1.18.0", false),
+            ("1.19.4", false),
+            ("1.19.5", true),
+            ("1.22.1", true),
+            ("1.9.99", false),
+            ("2", true),
+            ("", false),
+        ] {
+            assert_eq!(at_least(version, ERROR_LOG_SINCE), newer, "{version}");
+        }
+    }
+
+    #[test]
+    fn a_word_keeps_what_is_in_it() {
+        assert_eq!(quoted(r#"a "b" \c"#), r#""a \"b\" \\c""#);
+    }
+}

@@ -1,0 +1,158 @@
+//! NGINX that answers every request with the same bytes: by itself, or as what a gateway protects.
+//!
+//! 43 bytes are the smallest GIF, which NGINX makes itself (`empty_gif`); any other size is a file. It
+//! is as large as the smallest thing that a server can be asked for, so that what stands in front of
+//! it is what is measured.
+//!
+//! Not here: the gateway (`access_gateway`), what all NGINX have in common (`config`).
+
+pub(crate) mod config;
+pub(crate) mod recipe;
+pub(crate) mod status;
+
+use bakeoff_core::record::Guarantees;
+use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm};
+use bakeoff_core::units::ByteCount;
+use bakeoff_host::ports::Allocator;
+use bakeoff_host::{FileMode, HostError, NodeFile};
+
+use super::declaration::{Declaration, GuaranteeRules, Origin};
+use super::{
+    ASKED, Access, Asked, ClusterStatus, Description, NotReady, System, http_session, option,
+    plain_value, setting,
+};
+use config::Plan;
+use status::Status;
+
+/// The system for the registry.
+pub(crate) const SYSTEM: &dyn System = &Nginx;
+
+/// NGINX with a fixed answer.
+#[derive(Debug)]
+pub(crate) struct Nginx;
+
+const OPTIONS: &[KindOption] = &[
+    KindOption {
+        name: "body-size",
+        form: OptionForm::Size,
+        meaning: "how long its answer is; a GIF of 43 bytes when absent",
+    },
+    KindOption {
+        name: "tls",
+        form: OptionForm::Word(&["on", "off"]),
+        meaning: "whether clients speak TLS with it, by a certificate made at start; off when absent",
+    },
+    KindOption {
+        name: "workers",
+        form: OptionForm::Number,
+        meaning: "how many worker processes it has; 1 when absent, as by its default",
+    },
+];
+
+/// The GIF's size in bytes.
+const GIF: u64 = 43;
+const BODY_SIZE_MAX: u64 = 1 << 20;
+
+impl System for Nginx {
+    fn declares(&self) -> Declaration {
+        Declaration {
+            guarantees: GuaranteeRules { guarantees, ..GuaranteeRules::default() },
+            ..Declaration::new(
+                Kind {
+                    operations: &[Operation::Request],
+                    options: OPTIONS,
+                    sound,
+                    ..Kind::new("nginx")
+                },
+                Origin::Recipe(&recipe::RECIPE),
+            )
+        }
+    }
+
+    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
+        let seat = asked.seat(0);
+        let (client, status) = (ports.take_for(seat)?, ports.take_for(seat)?);
+        let size = body_size(asked.system);
+        let mut own = Vec::new();
+        let mut files = Vec::new();
+        let server = match size {
+            GIF => "location / { empty_gif; }",
+            size => {
+                let reason = "the one file that it serves is not opened for each request";
+                own.push(setting("open_file_cache", "max=4", reason));
+                files.push(NodeFile {
+                    path: "html/body".into(),
+                    contents: (0..size).map(|place| b'a' + (place % 26) as u8).collect(),
+                    mode: FileMode::Readable,
+                });
+                "root html;\n    \
+                 open_file_cache max=4;\n    \
+                 location / { try_files /body =500; }"
+            }
+        };
+        own.extend(asked.option("body-size").map(|size| setting("body-size", size, ASKED)));
+        let plan = Plan {
+            workers: asked.option("workers").unwrap_or("1"),
+            client,
+            status,
+            tls: asked.option("tls") == Some("on"),
+            modules: &[],
+            http: "",
+            server,
+            status_server: "",
+        };
+        let description = plan.describe(asked, asked.installed()?, files, own)?;
+        description.memory.keep(Status::at(seat.at(status)));
+        Ok(description)
+    }
+
+    fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
+        for node in nodes {
+            if let Some(status) = node.memory.get::<Status>() {
+                status.requests(node)?;
+            }
+            let (status, _) = http_session::ask(node, "GET", "/")?;
+            if status != 200 && node.memory.get::<Status>().is_some() {
+                return Err(format!("`{}` answered {status}", node.name).into());
+            }
+        }
+        Ok(ClusterStatus::default())
+    }
+}
+
+/// Says what it guarantees under these options.
+fn guarantees(_: &study::System) -> Guarantees {
+    Guarantees {
+        replication: "none: its answer never changes".into(),
+        acknowledged: "with the status that the workload expects".into(),
+        reads: "the same bytes for every path".into(),
+        ..Guarantees::default()
+    }
+}
+
+fn body_size(asked: &study::System) -> u64 {
+    let size = option(asked, "body-size").map(|size| plain_value(&OptionForm::Size, size));
+    size.and_then(|size| size.parse().ok()).unwrap_or(GIF)
+}
+
+fn sound(system: &study::System) -> Result<(), (String, String)> {
+    if body_size(system) > BODY_SIZE_MAX {
+        return Err((
+            format!("its answer is longer than {}", ByteCount(BODY_SIZE_MAX)),
+            "write `body-size: 64KiB`".to_owned(),
+        ));
+    }
+    workers(system)
+}
+
+/// Whether the number of workers is one.
+pub(crate) fn workers(system: &study::System) -> Result<(), (String, String)> {
+    let number = option(system, "workers").and_then(|workers| workers.parse::<u64>().ok());
+    match number {
+        None | Some(1..=1024) => Ok(()),
+        Some(_) => Err((
+            "its workers are not 1 to 1024".to_owned(),
+            "write `workers: 1`, or leave it out".to_owned(),
+        )),
+    }
+}

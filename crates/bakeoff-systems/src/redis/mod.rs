@@ -1,0 +1,457 @@
+//! Runs Redis or a fork of it, a primary and its replicas, and opens sessions to the primary.
+//!
+//! Valkey and KeyDB were forked from Redis. They take the same configuration and speak the same protocol, so
+//! they are products of this kind and differ only in where they come from.
+//!
+//! By default Redis acknowledges what is in its memory and writes a snapshot from time to time; we leave
+//! that on, and a study that wants a log says how it is synced (`appendfsync`). Replicas follow the
+//! primary after it has acknowledged, unless the study has writes wait for them (`wait`).
+//!
+//! Clients connect to the primary alone: replicas take no writes, and pass none on. None takes the primary's
+//! place by itself; that would take Sentinel or a cluster.
+//!
+//! Not here: the wire format (`bakeoff_wire::resp`), timing (`engine`).
+
+pub(crate) mod recipe;
+mod session;
+
+use std::net::SocketAddr;
+
+use bakeoff_core::log_findings::{Level, LevelWord};
+use bakeoff_core::measurement::Measurement;
+use bakeoff_core::record::{Acknowledged, Freshness, Guarantees, Setting};
+use bakeoff_core::study::{
+    self, CredentialForm, Kill, Kind, KindOption, Operation, OptionForm, PRODUCT, ReadConsistency,
+};
+use bakeoff_core::workload::KEY_PREFIX;
+use bakeoff_engine::EngineError;
+use bakeoff_host::ports::Allocator;
+use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
+use bakeoff_install::Recipe;
+use bakeoff_wire::ProtocolError;
+use bakeoff_wire::resp::{Reply, Session};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use self::session::{RedisSession, sign_in};
+use super::carried::CarriedMemory;
+use super::declaration::{Declaration, GuaranteeRules, Hooks, Origin};
+use super::exchange::{PATIENCE, Receiver, exchange};
+use super::{
+    ASKED, Access, Asked, ClusterStatus, Description, KvLoad, Login, Memory, NotReady, System,
+    SystemError, option, setting,
+};
+
+/// The system for the registry.
+pub(crate) const SYSTEM: &dyn System = &Redis;
+
+/// Redis.
+#[derive(Debug)]
+pub(crate) struct Redis;
+
+/// The products that speak its protocol and take its configuration.
+const PRODUCTS: &[&Recipe] = &[&recipe::REDIS, &recipe::VALKEY, &recipe::KEYDB];
+
+const APPENDFSYNC: &str = "appendfsync";
+const WAIT: &str = "wait";
+
+/// `redisLog`: `#` is a warning, and the worst that there is.
+const LEVEL_WORDS: &[LevelWord] =
+    &[("#", Some(Level::Warning)), ("*", None), ("-", None), (".", None)];
+
+const OPTIONS: &[KindOption] = &[
+    KindOption {
+        name: PRODUCT,
+        form: OptionForm::Word(&["redis", "valkey", "keydb"]),
+        meaning: "which program it is: Redis, or a fork of it; redis when absent",
+    },
+    KindOption {
+        name: APPENDFSYNC,
+        form: OptionForm::Word(&["always", "everysec", "no"]),
+        meaning: "keeps a log of writes, synced so often; there is no log when absent",
+    },
+    KindOption {
+        name: WAIT,
+        form: OptionForm::Word(&["none", "majority", "all"]),
+        meaning: "which nodes have to have a write in memory before it is acknowledged (`WAIT`), of more \
+                  than one; the primary alone when absent",
+    },
+];
+
+/// The replicas of a primary that was started here.
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+struct Replicas {
+    count: u32,
+    /// How many have to have a write before it is acknowledged.
+    waited_for: u32,
+}
+
+impl Replicas {
+    fn read(asked: &study::System) -> Self {
+        let count = asked.nodes.saturating_sub(1);
+        let waited_for = match option(asked, WAIT) {
+            Some("all") => count,
+            Some("majority") => asked.nodes / 2, // the primary is of the majority itself
+            _ => 0,
+        };
+        Self { count, waited_for }
+    }
+}
+
+/// Returns what sessions have to know, for those on other machines.
+fn give(memory: &Memory) -> Option<Value> {
+    serde_json::to_value(*memory.get::<Replicas>()?).ok()
+}
+
+/// Keeps it there.
+fn take(given: Value, memory: &Memory) -> Option<()> {
+    memory.keep(serde_json::from_value::<Replicas>(given).ok()?);
+    Some(())
+}
+
+impl System for Redis {
+    fn declares(&self) -> Declaration {
+        Declaration {
+            guarantees: GuaranteeRules { guarantees, freshness: |_, _| Freshness::Linearizable },
+            level_words: LEVEL_WORDS,
+            hooks: Hooks { carried: Some(CarriedMemory { give, take }), ..Hooks::default() },
+            unsafe_settings: &[("appendfsync", &["no", "everysec"]), ("appendonly", &["no"])],
+            ..Declaration::new(
+                Kind {
+                    operations: Operation::KEY_VALUE,
+                    reads: &[ReadConsistency::Default],
+                    options: OPTIONS,
+                    sound,
+                    nodes_max: 5,
+                    value_size_max: 32 << 20, // Redis takes 512 MiB; a session of ours 64 MiB
+                    in_flight_max: 1000,      // a pipeline is as long as the client likes
+                    kill: Kill::UnderLoad,
+                    credentials: CredentialForm::Password,
+                    ..Kind::new("redis")
+                },
+                Origin::Products(PRODUCTS),
+            )
+        }
+    }
+
+    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
+        let installed = asked.installed()?;
+        let nodes = asked.seated().map(|(name, seat)| Ok((name, seat, ports.take_for(seat)?)));
+        let nodes = nodes.collect::<Result<Vec<_>, HostError>>()?;
+        let primary = nodes[0].1.at(nodes[0].2);
+        let specs = nodes.into_iter().enumerate().map(|(number, (name, seat, port))| {
+            let config = config(asked, seat.at(port), (number > 0).then_some(primary));
+            NodeSpec {
+                program: (&installed.command()[0]).into(),
+                args: vec!["redis.conf".into()],
+                env: installed.env(),
+                files: vec![NodeFile {
+                    path: "redis.conf".into(),
+                    contents: config.into_bytes(),
+                    mode: FileMode::Readable,
+                }],
+                dir: asked.dir.join(&name),
+                seat,
+                // No client connects to a replica.
+                ports: vec![(if number == 0 { "client" } else { "replica" }.into(), port)],
+                limits: asked.system.limits.clone(),
+                name,
+                ..NodeSpec::default()
+            }
+        });
+        let nodes = specs.collect();
+        let memory = Memory::default();
+        memory.keep(Replicas::read(asked.system));
+        Ok(Description { nodes, settings: settings(asked), memory, ..Description::default() })
+    }
+
+    fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
+        let mut version = None;
+        for node in nodes {
+            let info = ask(node, &[b"INFO"]).map_err(refused)?;
+            let text = String::from_utf8_lossy(info.first().map_or(&[][..], Vec::as_slice));
+            let field = |name: &str| {
+                text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+            };
+            let name = &node.name;
+            match (field("role"), field("loading")) {
+                (Some("master"), Some("0")) => {}
+                (Some("master"), _) => return Err(format!("`{name}` loads its data").into()),
+                (Some(_), _) => {
+                    return Err(NotReady::Never {
+                        seen: format!("`{name}` is a replica, which takes no writes"),
+                        hint: "name the primary as the only endpoint".to_owned(),
+                    });
+                }
+                (None, _) => return Err(format!("`{name}` does not say what it is").into()),
+            }
+            let online = text
+                .lines()
+                .filter(|line| line.starts_with("slave") && line.contains("state=online"));
+            let (online, wanted) = (online.count(), node.memory.get::<Replicas>());
+            let wanted = wanted.map_or(0, |replicas| replicas.count as usize);
+            if online < wanted {
+                return Err(format!("{online} of {wanted} replicas follow `{name}`").into());
+            }
+            // Forks name a version of Redis too, which they are compatible with.
+            let own = field("valkey_version").or_else(|| field("redis_version"));
+            version = version.or_else(|| own.map(str::to_owned));
+        }
+        Ok(ClusterStatus { leader: (nodes.len() == 1).then_some(0), version })
+    }
+
+    fn clear(&self, node: &Access) -> Result<(), SystemError> {
+        let pattern = format!("{KEY_PREFIX}*");
+        let mut cursor = b"0".to_vec();
+        loop {
+            let mut page =
+                ask(node, &[b"SCAN", &cursor, b"MATCH", pattern.as_bytes(), b"COUNT", b"1000"])?;
+            if page.is_empty() {
+                return Err(format!("`{}` lists no keys", node.name).into());
+            }
+            cursor = page.remove(0);
+            if !page.is_empty() {
+                let keys = page.iter().map(Vec::as_slice);
+                ask(node, &std::iter::once(&b"UNLINK"[..]).chain(keys).collect::<Vec<_>>())?;
+            }
+            if cursor == b"0" {
+                return Ok(());
+            }
+        }
+    }
+
+    fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
+        load.over(|node| {
+            let replicas = node.memory.get::<Replicas>();
+            let replicas = replicas.map_or_else(Replicas::default, |replicas| *replicas);
+            RedisSession::new(&replicas, node.memory.get::<Login>())
+        })
+    }
+}
+
+fn sound(system: &study::System) -> Result<(), (String, String)> {
+    let wrong = |what: &str, hint: &str| Err((what.to_owned(), hint.to_owned()));
+    let set = |name| option(system, name).is_some();
+    if !system.is_started() && (set(PRODUCT) || set(APPENDFSYNC) || set(WAIT)) {
+        return wrong(
+            "what runs already is not configured by bakeoff",
+            "leave `options` out, or `endpoints`",
+        );
+    }
+    if system.is_started() && system.nodes == 1 && set(WAIT) {
+        return wrong("there is no replica to wait for", "leave `wait` out, or write `nodes: 3`");
+    }
+    Ok(())
+}
+
+/// Says what it guarantees under these options.
+///
+/// `everysec` hands the log to the kernel before it answers, but for the time in which the last second's
+/// sync runs: then it answers first, for up to two seconds (`flushAppendOnlyFile` of 7.0). A kill in that
+/// time loses what was acknowledged, so it guarantees no more than memory.
+fn guarantees(asked: &study::System) -> Guarantees {
+    let replicas = Replicas::read(asked);
+    let (primary, place) = match option(asked, APPENDFSYNC) {
+        Some("always") => {
+            ("after the primary has synced it to disk (`appendfsync always`)", Acknowledged::Disk)
+        }
+        Some("everysec") => (
+            "once it is in the primary's memory, and mostly in its kernel: the log is synced each second, \
+             and waits for that (`appendfsync everysec`)",
+            Acknowledged::Memory,
+        ),
+        Some(_) => ("once the primary's kernel has it (`appendfsync no`)", Acknowledged::PageCache),
+        None => (
+            "once it is in the primary's memory: a snapshot is written after 60 s at the earliest",
+            Acknowledged::Memory,
+        ),
+    };
+    let (waits, place) = match (replicas.waited_for, place) {
+        (0, place) => (String::new(), place),
+        (count, Acknowledged::Memory) => {
+            (format!(", and in that of {count} replicas (`WAIT`)"), Acknowledged::MajorityMemory)
+        }
+        (count, place) => (format!(", and {count} replicas have it in memory (`WAIT`)"), place),
+    };
+    let replication = match replicas.count {
+        0 => "none: one node has the data, in memory",
+        _ => {
+            "replicas follow the primary, after it has acknowledged or before (`wait`); none takes its \
+             place by itself"
+        }
+    };
+    Guarantees {
+        replication: replication.into(),
+        acknowledged: format!("{primary}{waits}"),
+        reads: "from the primary's memory: the newest write".into(),
+        acknowledged_in: Some(place),
+        ..Guarantees::default()
+    }
+}
+
+/// A node's `redis.conf`. What is not in it is Redis' default.
+fn config(asked: &Asked<'_>, at: SocketAddr, primary: Option<SocketAddr>) -> String {
+    let mut text = format!("bind {}\nport {}\n", at.ip(), at.port());
+    if is_open(asked) {
+        text.push_str("protected-mode no\n");
+    }
+    if let Some(sync) = asked.option(APPENDFSYNC) {
+        text.push_str(&format!("appendonly yes\nappendfsync {sync}\n"));
+    }
+    if asked.system.nodes > 1 {
+        text.push_str("repl-diskless-sync-delay 0\n");
+    }
+    if let Some(primary) = primary {
+        text.push_str(&format!("replicaof {} {}\n", primary.ip(), primary.port()));
+    }
+    text
+}
+
+/// Returns whether others than this machine reach any of its nodes, which it refuses to answer by default.
+fn is_open(asked: &Asked<'_>) -> bool {
+    asked.seated().any(|(_, seat)| !seat.address.is_loopback())
+}
+
+fn settings(asked: &Asked<'_>) -> Vec<Setting> {
+    let mut settings = Vec::new();
+    if is_open(asked) {
+        settings.push(setting(
+            "protected-mode",
+            "no",
+            "clients and replicas are on other machines, and without a password it answers only its own",
+        ));
+    }
+    if let Some(sync) = asked.option(APPENDFSYNC) {
+        settings.push(setting("appendonly", "yes", ASKED));
+        settings.push(setting("appendfsync", sync, ASKED));
+    }
+    if asked.system.nodes > 1 {
+        settings.push(setting(
+            "repl-diskless-sync-delay",
+            0,
+            "a primary waits 5 s for further replicas by default, before the load begins",
+        ));
+        let waited_for = Replicas::read(asked.system).waited_for;
+        if waited_for > 0 {
+            settings.push(setting("WAIT after each write", waited_for, ASKED));
+        }
+    }
+    settings
+}
+
+/// Says why a node does not answer: it may be the client's credentials, which no waiting mends.
+fn refused(why: SystemError) -> NotReady {
+    let seen = why.to_string();
+    let hint = if seen.contains("NOAUTH") {
+        "it demands a user: add `credentials: {user: default, password: $REDIS_PASSWORD}`, where `default` is the \
+         user of `requirepass`"
+    } else if seen.contains("WRONGPASS") {
+        "look at `credentials` in the study, and at what its variable or file holds"
+    } else if seen.contains("NOPERM") {
+        "the user needs `~bakeoff/* +info +scan +get +set +del +unlink`"
+    } else {
+        return why.into();
+    };
+    NotReady::Never { seen, hint: hint.to_owned() }
+}
+
+/// Asks one thing outside of a load, as the user that the study names: the strings of the answer, those of arrays in it
+/// one after another.
+fn ask(node: &Access, words: &[&[u8]]) -> Result<Vec<Vec<u8>>, SystemError> {
+    struct Question {
+        session: Session,
+        signs_in: bool,
+        answer: Option<Result<Vec<Vec<u8>>, String>>,
+    }
+    impl Receiver for Question {
+        fn on_bytes(&mut self, input: &[u8], _: &mut Vec<u8>) -> Result<bool, ProtocolError> {
+            self.session.receive(input, &mut |reply| {
+                let mut strings = Vec::new();
+                let is_of_user = std::mem::take(&mut self.signs_in);
+                match reply {
+                    Reply::Error(error) => {
+                        let error = String::from_utf8_lossy(error).into_owned();
+                        self.answer.get_or_insert(Err(error));
+                    }
+                    _ if is_of_user => {}
+                    reply => {
+                        gather(reply, &mut strings);
+                        self.answer.get_or_insert(Ok(strings));
+                    }
+                }
+            })?;
+            Ok(self.answer.is_some())
+        }
+    }
+    let login = node.memory.get::<Login>();
+    let (session, signs_in) = (Session::default(), login.is_some());
+    let mut question = Question { session, signs_in, answer: None };
+    let mut out = Vec::new();
+    let first = login.as_ref().map(|login| sign_in(login));
+    for words in first.iter().map(|words| &words[..]).chain([words]) {
+        question.session.request(words, &mut out).map_err(|busy| busy.to_string())?;
+    }
+    exchange(node, PATIENCE, out, &mut question)?;
+    let answer = question.answer.unwrap_or_else(|| Err("no answer".to_owned()));
+    answer.map_err(|error| SystemError::answered(node, error))
+}
+
+fn gather(reply: Reply<'_>, strings: &mut Vec<Vec<u8>>) {
+    match reply {
+        Reply::Bulk(text) | Reply::Status(text) | Reply::Error(text) => strings.push(text.to_vec()),
+        Reply::Array(replies) => replies.for_each(|reply| gather(reply, strings)),
+        Reply::Integer(number) => strings.push(number.to_string().into_bytes()),
+        Reply::Nil => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bakeoff_core::log_findings::Tally;
+    use bakeoff_host::Seat;
+
+    use super::*;
+
+    fn level(line: &str) -> Option<Level> {
+        let mut tally = Tally::new(LEVEL_WORDS);
+        tally.take(line.as_bytes());
+        Some(tally.finish("n", 0)?.kinds[0].level)
+    }
+
+    #[test]
+    fn log_lines_have_the_level_that_its_own_words_say() {
+        let warned =
+            "3012:M 23 Nov 2026 04:42:30.113 # Connection with replica 127.0.0.1:7001 lost.";
+        assert_eq!(level(warned), Some(Level::Warning));
+        let noticed = "3012:M 23 Nov 2026 04:42:30.113 * Synchronization with replica 127.0.0.1:7001 succeeded";
+        assert_eq!(level(noticed), None);
+    }
+    #[test]
+    fn a_node_that_others_reach_answers_them() {
+        let system = crate::testing::asked("redis", 2, &[]);
+        let told = |address: [u8; 4]| {
+            let seat = Seat { address: address.into(), ..Seat::HERE };
+            let of = Asked {
+                system: &system,
+                composite: &system,
+                role: "",
+                program: None,
+                dir: std::path::Path::new("/"),
+                seats: &[seat],
+                members: &[],
+                clients: &[],
+                seed: 0,
+                neighbours: &[],
+            };
+            let names: Vec<String> = settings(&of).into_iter().map(|one| one.name).collect();
+            (config(&of, seat.at(7002), Some(seat.at(7001))), names)
+        };
+        let (own, settings) = told([127, 0, 0, 2]);
+        assert!(own.starts_with("bind 127.0.0.2\nport 7002\n"), "{own}");
+        assert!(!own.contains("protected-mode") && settings == ["repl-diskless-sync-delay"]);
+        let (open, settings) = told([198, 18, 0, 1]);
+        assert!(open.starts_with("bind 198.18.0.1\nport 7002\nprotected-mode no\n"), "{open}");
+        assert!(open.ends_with("replicaof 198.18.0.1 7001\n"), "{open}");
+        assert_eq!(settings, ["protected-mode", "repl-diskless-sync-delay"]);
+    }
+}

@@ -1,0 +1,278 @@
+//! Key-value operations as commands of Redis.
+//!
+//! A write that replicas have to acknowledge is `SET` or `DEL` and a `WAIT`, sent together: a connection's
+//! `WAIT` counts the replicas that have all of its writes. A `list` is `SCAN` through all keys, as often as
+//! the server says that there is more: Redis has no index of names. All commands of a list count as one
+//! operation.
+//!
+//! A session of a study with credentials signs in first (`AUTH`), and is not open before that is answered.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bakeoff_core::measurement::ErrorKind;
+use bakeoff_core::study::Operation;
+use bakeoff_engine::work::{Session, Tag};
+use bakeoff_engine::works::keyed::{Answer, KvSession, Request};
+use bakeoff_wire::ProtocolError;
+use bakeoff_wire::resp::{self, Reply};
+
+use super::Replicas;
+use crate::Login;
+
+/// How long a `WAIT` waits, in milliseconds: longer than an operation is waited for, as a rule.
+const WAIT_MS: &[u8] = b"60000";
+/// How many keys a `SCAN` looks at before it answers. The default, 10, makes a list many round trips.
+const SCAN_COUNT: &[u8] = b"1000";
+
+/// One connection to a primary.
+pub(crate) struct RedisSession {
+    session: resp::Session,
+    /// Who signs in; `None` once that is done.
+    login: Option<Arc<Login>>,
+    /// How many replicas have to have a write before it is acknowledged, in digits; `None` for none.
+    wait: Option<String>,
+    /// Steps under way, oldest first: replies come in order.
+    steps: VecDeque<(Tag, Step)>,
+    lists: Vec<List>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    SignIn,
+    /// A write that is acknowledged by its own reply.
+    Write,
+    /// A write before a `WAIT`; its success is no answer yet.
+    WriteAndWait,
+    Wait,
+    /// The `WAIT` after a write that failed.
+    Ignored,
+    Get,
+    List,
+}
+
+/// A `list` under way.
+struct List {
+    tag: Tag,
+    pattern: Vec<u8>,
+    /// A name can come more than once.
+    names: Vec<Vec<u8>>,
+}
+
+impl RedisSession {
+    /// A session whose writes so many replicas have to have, of the user that the study names.
+    pub(super) fn new(replicas: &Replicas, login: Option<Arc<Login>>) -> Self {
+        let wait = (replicas.waited_for > 0).then(|| replicas.waited_for.to_string());
+        let session = resp::Session::default();
+        Self { session, login, wait, steps: VecDeque::new(), lists: Vec::new() }
+    }
+
+    /// Sends a command; whoever calls has looked whether there is room for it.
+    fn send(&mut self, tag: Tag, step: Step, words: &[&[u8]], out: &mut Vec<u8>) {
+        if self.session.request(words, out).is_ok() {
+            self.steps.push_back((tag, step));
+        }
+    }
+
+    fn write(&mut self, tag: Tag, words: &[&[u8]], out: &mut Vec<u8>) {
+        let Some(replicas) = self.wait.clone() else {
+            return self.send(tag, Step::Write, words, out);
+        };
+        self.send(tag, Step::WriteAndWait, words, out);
+        self.send(tag, Step::Wait, &[b"WAIT", replicas.as_bytes(), WAIT_MS], out);
+    }
+}
+
+impl Session for RedisSession {
+    fn open(&mut self, out: &mut Vec<u8>) {
+        if let Some(login) = self.login.clone() {
+            self.send(Tag::MAX, Step::SignIn, &sign_in(&login), out);
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.login.is_none()
+    }
+}
+
+impl KvSession for RedisSession {
+    fn request(&mut self, tag: Tag, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
+        if self.session.capacity() < 2 {
+            return false;
+        }
+        match request.operation {
+            Operation::Put => self.write(tag, &[b"SET", request.key, request.value], out),
+            Operation::Delete => self.write(tag, &[b"DEL", request.key], out),
+            Operation::Get => self.send(tag, Step::Get, &[b"GET", request.key], out),
+            Operation::List => {
+                // Keys are of our own making: nothing in them means anything in a pattern.
+                let pattern = [request.key, b"*"].concat();
+                self.send(tag, Step::List, &scan(b"0", &pattern), out);
+                self.lists.push(List { tag, pattern, names: Vec::new() });
+            }
+            operation => crate::never_planned(operation),
+        }
+        true
+    }
+
+    fn receive(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        on: &mut dyn FnMut(Tag, Answer<'_>),
+    ) -> Result<(), ProtocolError> {
+        let Self { session, login, wait, steps, lists } = self;
+        let mut further: Vec<(Tag, Vec<u8>)> = Vec::new();
+        let mut refused = None;
+        let received = session.receive(input, &mut |reply| {
+            let Some((tag, step)) = steps.pop_front() else { return };
+            match (step, reply) {
+                (Step::Ignored, _) => {}
+                (Step::SignIn, Reply::Error(error)) => {
+                    refused = Some(String::from_utf8_lossy(error).into_owned());
+                }
+                (Step::SignIn, _) => *login = None,
+                (Step::WriteAndWait, Reply::Error(error)) => {
+                    // The `WAIT` that was sent along would count for nothing.
+                    if let Some((_, wait)) = steps.front_mut() {
+                        *wait = Step::Ignored;
+                    }
+                    on(tag, failed(error));
+                }
+                (Step::WriteAndWait, _) => {}
+                (step, Reply::Error(error)) => {
+                    if step == Step::List {
+                        lists.retain(|list| list.tag != tag);
+                    }
+                    on(tag, failed(error));
+                }
+                (Step::Write, Reply::Status(_) | Reply::Integer(_)) => on(tag, Answer::Done),
+                (Step::Wait, Reply::Integer(have)) => on(tag, waited(have, wait.as_deref())),
+                (Step::Get, Reply::Bulk(value)) => on(tag, Answer::Value(value)),
+                (Step::Get, Reply::Nil) => on(tag, Answer::Missing),
+                (Step::List, Reply::Array(page)) => match listed(page, tag, lists) {
+                    Some(cursor) if cursor != b"0" => further.push((tag, cursor)),
+                    Some(_) => {
+                        let Some(place) = lists.iter().position(|list| list.tag == tag) else {
+                            return;
+                        };
+                        let mut names = lists.swap_remove(place).names;
+                        names.sort_unstable();
+                        names.dedup();
+                        on(tag, Answer::Names(&mut names.iter().map(Vec::as_slice)));
+                    }
+                    None => on(tag, unexpected()),
+                },
+                _ => on(tag, unexpected()),
+            }
+        });
+        for (tag, cursor) in further {
+            if let Some(list) = self.lists.iter().find(|list| list.tag == tag) {
+                let pattern = list.pattern.clone();
+                self.send(tag, Step::List, &scan(&cursor, &pattern), out);
+            }
+        }
+        received?;
+        refused.map_or(Ok(()), |why| Err(ProtocolError::new(why)))
+    }
+}
+
+/// Returns the command by which a user signs in.
+pub(super) fn sign_in(login: &Login) -> [&[u8]; 3] {
+    [b"AUTH", login.user.as_bytes(), login.password.as_bytes()]
+}
+
+fn scan<'a>(cursor: &'a [u8], pattern: &'a [u8]) -> [&'a [u8]; 6] {
+    [b"SCAN", cursor, b"MATCH", pattern, b"COUNT", SCAN_COUNT]
+}
+
+/// Keeps the names of a page; returns where the next one begins, `0` after the last.
+fn listed(mut page: resp::Array<'_>, tag: Tag, lists: &mut [List]) -> Option<Vec<u8>> {
+    let (Some(Reply::Bulk(cursor)), Some(Reply::Array(names))) = (page.next(), page.next()) else {
+        return None;
+    };
+    let list = lists.iter_mut().find(|list| list.tag == tag)?;
+    for name in names {
+        let Reply::Bulk(name) = name else { return None };
+        list.names.push(name.to_vec());
+    }
+    Some(cursor.to_vec())
+}
+
+fn waited(have: i64, wanted: Option<&str>) -> Answer<'static> {
+    let wanted = wanted.unwrap_or("0");
+    match wanted.parse::<i64>().is_ok_and(|wanted| have >= wanted) {
+        true => Answer::Done,
+        false => {
+            let what = format!("{have} of {wanted} replicas have the write");
+            Answer::Failed(ErrorKind::Status, what)
+        }
+    }
+}
+
+fn failed(error: &[u8]) -> Answer<'static> {
+    Answer::Failed(ErrorKind::Status, String::from_utf8_lossy(error).into_owned())
+}
+
+fn unexpected() -> Answer<'static> {
+    Answer::Failed(ErrorKind::Protocol, "an answer of another kind than was asked for".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+
+    use super::*;
+    use crate::replay;
+
+    fn with_credentials() -> (RedisSession, String) {
+        let login = Login { user: "me".into(), password: "s3 cret".into() };
+        let mut session = RedisSession::new(&Replicas::default(), Some(Arc::new(login)));
+        let mut out = Vec::new();
+        session.open(&mut out);
+        (session, String::from_utf8(out).unwrap())
+    }
+
+    fn heard(session: &mut RedisSession, bytes: &[u8]) -> Result<Vec<String>, String> {
+        let mut seen = Vec::new();
+        let mut on = |tag, answer: Answer<'_>| {
+            let text = match answer {
+                Answer::Value(value) => String::from_utf8_lossy(value).into_owned(),
+                _ => "another".to_owned(),
+            };
+            seen.push(format!("{tag} {text}"));
+        };
+        let received = session.receive(bytes, &mut Vec::new(), &mut on);
+        received.map(|()| seen).map_err(|error| error.what)
+    }
+
+    #[test]
+    fn session_with_credentials_signs_in_before_it_is_open() {
+        let (mut session, asked) = with_credentials();
+        assert_eq!(asked, "*3\r\n$4\r\nAUTH\r\n$2\r\nme\r\n$7\r\ns3 cret\r\n");
+        assert!(!session.is_open());
+        assert_eq!(heard(&mut session, b"+O"), Ok(vec![]));
+        assert!(!session.is_open());
+        assert_eq!(heard(&mut session, b"K\r\n"), Ok(vec![]));
+        assert!(session.is_open());
+        let request = replay::request(Operation::Get, b"bakeoff/a", b"");
+        assert!(session.request(3, &request, &mut Vec::new()));
+        assert_eq!(heard(&mut session, b"$3\r\none\r\n"), Ok(vec!["3 one".to_owned()]));
+    }
+
+    #[test]
+    fn refused_password_ends_the_connection_in_the_servers_words() {
+        let (mut session, _) = with_credentials();
+        let words = "WRONGPASS invalid username-password pair or user is disabled.";
+        let refused = heard(&mut session, format!("-{words}\r\n").as_bytes());
+        assert_eq!(refused, Err(words.to_owned()));
+        assert!(!session.is_open());
+    }
+
+    #[test]
+    fn session_without_credentials_is_open_at_once() {
+        let mut session = RedisSession::new(&Replicas::default(), None);
+        let mut out = Vec::new();
+        session.open(&mut out);
+        assert!(out.is_empty() && session.is_open());
+    }
+}

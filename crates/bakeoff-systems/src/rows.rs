@@ -1,0 +1,188 @@
+//! Tables of values for requests: CSV files (RFC 4180) whose first row names the columns.
+//!
+//! Not here: which of them a study refers to (`bakeoff_core::study`), what is made of a row
+//! (`http_requests`).
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use bakeoff_core::record::chain;
+use bakeoff_core::study::{Surroundings, TableError, TableFile};
+use bakeoff_core::template::{self, Table};
+
+/// The largest file, in bytes: a load takes it into memory.
+const FILE_MAX: u64 = 256 << 20;
+/// The largest file of text, in bytes.
+const TEXT_MAX: u64 = 1 << 20;
+
+/// A file's table in memory.
+#[derive(Debug)]
+pub struct RowTable {
+    /// Has a row at least.
+    pub table: Table,
+    /// Of the file, in hexadecimal digits.
+    pub sha256: String,
+}
+
+/// A fault of a file that should be a table.
+#[derive(Debug)]
+enum RowsError {
+    /// The file cannot be read.
+    Unreadable(io::Error),
+    /// It has this many bytes, above [`FILE_MAX`].
+    TooLarge(u64),
+    /// A text in the first row is no name of a column.
+    ColumnName(String),
+    /// Two columns have this name.
+    ColumnTwice(String),
+    /// A line breaks the rules of CSV.
+    Csv(csv::Error),
+    /// No row stands below the first.
+    NoRow,
+}
+
+impl fmt::Display for RowsError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(error) => error.fmt(to),
+            Self::TooLarge(size) => write!(to, "it has {size} bytes, more than {FILE_MAX}"),
+            Self::ColumnName(name) => write!(
+                to,
+                "its first row has `{name}` where a column's name should be: letters, digits, `-`, `_` and `.`"
+            ),
+            Self::ColumnTwice(name) => write!(to, "two of its columns are called `{name}`"),
+            Self::Csv(error) => {
+                let line = error.position().map_or(1, csv::Position::line);
+                match error.kind() {
+                    csv::ErrorKind::Utf8 { .. } => write!(to, "line {line} is not UTF-8"),
+                    csv::ErrorKind::UnequalLengths { expected_len, len, .. } => write!(
+                        to,
+                        "line {line} has {len} values, and its first row names {expected_len} columns"
+                    ),
+                    _ => write!(to, "line {line}: {error}"),
+                }
+            }
+            Self::NoRow => to.write_str("there is no row below the names of its columns"),
+        }
+    }
+}
+
+impl std::error::Error for RowsError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unreadable(error) => Some(error),
+            Self::Csv(error) => Some(error),
+            Self::TooLarge(_) | Self::ColumnName(_) | Self::ColumnTwice(_) | Self::NoRow => None,
+        }
+    }
+}
+
+impl RowTable {
+    /// Reads a file.
+    pub fn read(path: &str) -> Result<Self, TableError> {
+        Self::of_file(Path::new(path))
+            .map_err(|error| TableError { path: path.to_owned(), source: error.into() })
+    }
+
+    fn of_file(path: &Path) -> Result<Self, RowsError> {
+        let size = std::fs::metadata(path).map_err(RowsError::Unreadable)?.len();
+        if size > FILE_MAX {
+            return Err(RowsError::TooLarge(size));
+        }
+        let bytes = std::fs::read(path).map_err(RowsError::Unreadable)?;
+        let sha256 = chain::sha256(&bytes);
+        let mut reader = csv::Reader::from_reader(&bytes[..]);
+        let header = reader.headers().map_err(RowsError::Csv)?;
+        let columns: Vec<String> = header.iter().map(|name| name.trim().to_owned()).collect();
+        for (place, name) in columns.iter().enumerate() {
+            if !template::is_word(name) {
+                return Err(RowsError::ColumnName(name.clone()));
+            }
+            if columns[..place].contains(name) {
+                return Err(RowsError::ColumnTwice(name.clone()));
+            }
+        }
+        let rows = reader.records().map(|record| {
+            record.map(|record| record.iter().map(str::to_owned).collect::<Vec<String>>())
+        });
+        let rows: Vec<Vec<String>> = rows.collect::<Result<_, _>>().map_err(RowsError::Csv)?;
+        if rows.is_empty() {
+            return Err(RowsError::NoRow);
+        }
+        Ok(Self { table: Table { columns, rows }, sha256 })
+    }
+}
+
+/// This machine, as far as studies refer to its files.
+pub struct ThisMachine;
+
+impl Surroundings for ThisMachine {
+    fn table(&self, path: &str) -> Result<Option<TableFile>, TableError> {
+        let RowTable { table, sha256 } = RowTable::read(path)?;
+        Ok(Some(TableFile { columns: table.columns, sha256 }))
+    }
+
+    fn file(&self, path: &str) -> Result<(), io::Error> {
+        let file = File::open(path)?;
+        match file.metadata()?.is_dir() {
+            true => Err(io::ErrorKind::IsADirectory.into()),
+            false => Ok(()),
+        }
+    }
+
+    fn text(&self, path: &str) -> Result<Option<String>, io::Error> {
+        let mut text = String::new();
+        let size = File::open(path)?.take(TEXT_MAX + 1).read_to_string(&mut text)?;
+        match size as u64 {
+            0..=TEXT_MAX => Ok(Some(text)),
+            _ => Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                format!("it has more than {TEXT_MAX} bytes"),
+            )),
+        }
+    }
+
+    fn has_variable(&self, name: &str) -> bool {
+        std::env::var(name).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn read(text: &[u8]) -> Result<RowTable, RowsError> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        RowTable::of_file(file.path())
+    }
+
+    #[test]
+    fn rows_are_taken_in_turn() {
+        let RowTable { table, sha256 } = read(b"user,page\nann,\"a \"\"b\"\"\"\nbob,c\n").unwrap();
+        assert_eq!(table.columns, ["user", "page"]);
+        assert_eq!(table.row(0), ["ann", "a \"b\""]);
+        assert_eq!(table.row(3), ["bob", "c"]);
+        assert_eq!(sha256.len(), 64);
+    }
+
+    #[test]
+    fn other_files_than_tables_are_refused_with_their_line() {
+        for (text, wording) in [
+            (&b"user\n"[..], "there is no row"),
+            (b"", "there is no row"),
+            (b"a user\nx\n", "`a user` where a column's name should be"),
+            (b"user,user\na,b\n", "two of its columns are called `user`"),
+            (b"user,page\nann,x\nbob\n", "line 3 has 1 values, and its first row names 2 columns"),
+            (b"user\n\xff\n", "line 2 is not UTF-8"),
+        ] {
+            let told = read(text).unwrap_err().to_string();
+            assert!(told.contains(wording), "{told}");
+        }
+        let told = RowTable::read("/nonexistent.csv").unwrap_err().to_string();
+        assert!(told.contains("`/nonexistent.csv`") && told.contains("No such file"), "{told}");
+    }
+}

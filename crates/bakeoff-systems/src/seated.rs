@@ -1,0 +1,139 @@
+//! Tests that nodes of every kind are told the addresses of their seats, and no other.
+//!
+//! Each case is described, and nothing is started.
+//!
+//! Not here: the cases (`testing`), running them (the crate `bakeoff`, in `trial::seated`).
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::IpAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use bakeoff_engine::tls::CaPem;
+use bakeoff_host::ports::Allocator;
+use bakeoff_host::{NodeSpec, Seat};
+use bakeoff_install::Installed;
+use tempfile::TempDir;
+
+use super::Description;
+use super::seating::Seating;
+use super::testing::{
+    ADDRESSES, Allowed, binary, cases, components, contracts, study, three_seats,
+};
+use super::topology::{Member, compose};
+
+/// Words for an address that is nobody's seat.
+const WORDS: &[&str] = &["127.0.0.1", "0.0.0.0", "localhost", "[::]", "::1"];
+
+/// Makes a program with all files that any kind looks for beside it. None is ever started.
+fn nothing_but_names(dir: &Path) -> Installed {
+    let file = |path: &str| {
+        let path = dir.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, "").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+        path
+    };
+    for path in contracts().values().flat_map(|seated| &seated.beside) {
+        file(path);
+    }
+    binary(file("usr/sbin/program"))
+}
+
+/// Everything that a node is told, each with where it stands.
+fn told(node: &NodeSpec) -> Vec<(String, String)> {
+    let args = node.args.iter().map(|arg| ("args".to_owned(), arg.to_string_lossy().into_owned()));
+    let env = node.env.iter().map(|(name, value)| (format!("${name}"), value.clone()));
+    let before = node.before.iter().flat_map(|before| &before.args);
+    let before =
+        before.map(|arg| ("args of `before`".to_owned(), arg.to_string_lossy().into_owned()));
+    let files = node.files.iter().map(|file| {
+        let text = String::from_utf8_lossy(&file.contents).into_owned();
+        (file.path.display().to_string(), text)
+    });
+    args.chain(env).chain(before).chain(files).collect()
+}
+
+/// Returns where a member names an address that is no seat, and notes which exceptions it used.
+fn astray(
+    member: &Member<'_>,
+    allowed: &[Allowed],
+    used: &mut BTreeSet<(String, usize)>,
+) -> Vec<String> {
+    let kind = member.of.asked.kind.as_str();
+    let mut found = Vec::new();
+    for node in &member.description.nodes {
+        for (place, text) in told(node) {
+            for word in WORDS.iter().filter(|word| text.contains(**word)) {
+                let allowed = allowed
+                    .iter()
+                    .position(|allowed| allowed.word == *word && place.ends_with(&allowed.file));
+                match allowed {
+                    Some(number) => drop(used.insert((kind.to_owned(), number))),
+                    None => found.push(format!("`{}`, {place}: {word} in {text}", node.name)),
+                }
+            }
+        }
+    }
+    for node in &member.nodes {
+        let told = [node.authority.clone(), node.target.address.to_string()];
+        let wrong = told.iter().any(|text| WORDS.iter().any(|word| text.contains(word)));
+        found.extend(wrong.then(|| format!("`{}` is reached at {told:?}", node.name)));
+    }
+    found
+}
+
+#[test]
+fn nodes_of_every_kind_are_told_the_addresses_of_seats_and_no_other() {
+    let folder = TempDir::new().unwrap();
+    let installed = nothing_but_names(folder.path());
+    let mut seen = BTreeSet::new();
+    let mut used = BTreeSet::new();
+    let contracts = contracts();
+    for case in contracts.values().flat_map(|seated| &seated.systems) {
+        let (name, study) = (&case.name, study(case));
+        let components = components(&study.systems[0], |_| Some(installed.clone())).unwrap();
+        let mut ports = Allocator::new(None);
+        let members = compose(&components, folder.path(), 7, &three_seats(), &mut ports);
+        for member in members.unwrap_or_else(|error| panic!("{name}: {error}")) {
+            seen.insert(member.of.asked.kind.clone());
+            let allowed = &contracts[&member.of.asked.kind].other_addresses;
+            let astray = astray(&member, allowed, &mut used);
+            assert!(astray.is_empty(), "{name}:\n{}", astray.join("\n"));
+            let Description { tls, memory, .. } = &member.description;
+            let trusted = memory.get::<CaPem>().is_some();
+            assert_eq!(tls.is_some(), trusted, "{name}: clients elsewhere have to trust it too");
+            let taken: BTreeSet<IpAddr> =
+                member.description.nodes.iter().map(|node| node.seat.address).collect();
+            let nodes = member.of.asked.nodes as usize;
+            assert_eq!(taken.len(), nodes.min(ADDRESSES.len()), "{name}: {taken:?}");
+            for node in &member.description.nodes {
+                let own = node.seat.address.to_string();
+                let texts = told(node);
+                assert!(texts.iter().any(|(_, text)| text.contains(&own)), "{}: {own}", node.name);
+            }
+        }
+    }
+    let all = contracts.iter().filter(|(_, seated)| seated.no_seat.is_none());
+    assert_eq!(seen, all.map(|(kind, _)| kind.clone()).collect::<BTreeSet<_>>());
+    let allowed = contracts.values().map(|seated| seated.other_addresses.len()).sum::<usize>();
+    assert_eq!(used.len(), allowed, "an exception that no node uses");
+}
+
+/// Describes a kind's case whose clients connect from these addresses, and returns a file of a node of its first
+/// component.
+pub(crate) fn file_for_clients(kind: &str, case: &str, clients: &[[u8; 4]], file: &str) -> String {
+    let folder = TempDir::new().unwrap();
+    let installed = nothing_but_names(folder.path());
+    let case = cases(kind).into_iter().find(|one| one.name == case).expect("it is a case");
+    let study = study(&case);
+    let components = components(&study.systems[0], |_| Some(installed.clone())).unwrap();
+    let clients = clients.iter().map(|&client| client.into()).collect();
+    let seating = Seating::spread(vec![Seat::HERE]).with_clients(clients);
+    let mut ports = Allocator::new(None);
+    let members = compose(&components, folder.path(), 7, &seating, &mut ports).unwrap();
+    let mut files = members[0].description.nodes[0].files.iter();
+    let found = files.find(|one| one.path.ends_with(file)).unwrap();
+    String::from_utf8(found.contents.clone()).unwrap()
+}

@@ -1,0 +1,119 @@
+//! Sessions and what they may have: made before a load, and the checks of them counted.
+//!
+//! A gate asks `check_access(session, resource)` for each request. Each node counts its own answers,
+//! and tells since when; all nodes together have answered what was asked of any. The counts are in a
+//! file besides, mapped into the node's memory, which tells them when it was killed.
+//!
+//! Not here: `check_access` itself (`node.lua`).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bakeoff_wire::msgpack::Value;
+
+use super::ask::{call, calls};
+use crate::exchange::PATIENCE;
+use crate::{Access, SystemError};
+
+/// How many sessions are made by one call, which is one transaction.
+const BATCH: u64 = 1000;
+/// How long all of them may take.
+const MADE_WITHIN: Duration = Duration::from_secs(120);
+/// The prefix of the resources that sessions may have.
+const RESOURCES: &[u8] = b"/";
+
+/// The name of a session that may have every resource.
+pub(crate) fn session_name(number: u64) -> String {
+    format!("session-{number}")
+}
+
+/// The name of a session that there is none of, so that it may have nothing.
+pub(crate) fn stranger_name(number: u64) -> String {
+    format!("stranger-{number}")
+}
+
+/// How often checks were answered, by all nodes together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// With yes.
+    pub(crate) granted: u64,
+    /// With no.
+    pub(crate) refused: u64,
+    /// Since when each node has counted, in microseconds of its wall clock: a node that was started
+    /// again since counts anew, and what it had counted before is not in here.
+    pub(crate) since: Vec<u64>,
+}
+
+/// The files with the counts of the nodes of a cluster, by the nodes' names.
+pub(super) struct Files(pub(super) BTreeMap<String, PathBuf>);
+
+/// The name of such a file in a node's folder.
+pub(super) const FILE: &str = "checks";
+
+/// Returns how often the nodes have answered checks since they were started, also by those that have ended
+/// meanwhile.
+pub(crate) fn granted(nodes: &[Access]) -> Result<Counts, SystemError> {
+    let mut counts = Counts { granted: 0, refused: 0, since: Vec::new() };
+    for node in nodes {
+        let asked = call(node, PATIENCE, "bakeoff.counts", &[], |mut reply| {
+            let mut next = || reply.next()?.unsigned();
+            Some([next()?, next()?, next()?])
+        });
+        let [granted, refused, since] = asked.or_else(|why| {
+            let files = node.memory.get::<Files>();
+            files.and_then(|files| left_in(files.0.get(&node.name)?)).ok_or(why)
+        })?;
+        counts.granted += granted;
+        counts.refused += refused;
+        counts.since.push(since);
+    }
+    Ok(counts)
+}
+
+/// The three counts in a file: LuaJIT's numbers, as this machine has them in memory.
+fn left_in(path: &Path) -> Option<[u64; 3]> {
+    let bytes = std::fs::read(path).ok()?;
+    let mut numbers = bytes.chunks_exact(8).map(|number| {
+        let number = f64::from_ne_bytes(number.try_into().ok()?);
+        // Whole, and far below 2^53.
+        (number >= 0.0 && number.fract() == 0.0).then_some(number as u64)
+    });
+    Some([numbers.next()??, numbers.next()??, numbers.next()??])
+}
+
+/// Makes the sessions from 0 to before `count`, and no other: they may have every resource whose
+/// name begins with `/`. All nodes know them when this returns.
+pub(crate) fn fill_sessions(nodes: &[Access], count: u64) -> Result<(), SystemError> {
+    let first = nodes.first().ok_or("there is no node to make sessions at")?;
+    call(first, PATIENCE, "bakeoff.forget_sessions", &[], |_| Some(()))?;
+    let batches = (0..count.div_ceil(BATCH)).map(|batch| {
+        let (from, to) = (batch * BATCH, count.min((batch + 1) * BATCH));
+        [Value::Unsigned(from), Value::Unsigned(to), Value::Text(RESOURCES)]
+    });
+    let batches: Vec<[Value<'_>; 3]> = batches.collect();
+    calls(first, MADE_WITHIN, "bakeoff.make_sessions", &batches, |_| Some(()))?;
+    super::settle(nodes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_read_from_what_a_killed_node_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE);
+        let left = |numbers: &[f64]| {
+            let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
+            std::fs::write(&path, bytes).unwrap();
+            left_in(&path)
+        };
+        let since = 1_795_340_000_123_456.0;
+        assert_eq!(left(&[100_001.0, 3.0, since]), Some([100_001, 3, 1_795_340_000_123_456]));
+        for broken in [&[][..], &[1.0, 2.0], &[1.0, -2.0, since], &[1.5, 2.0, since]] {
+            assert_eq!(left(broken), None, "{broken:?}");
+        }
+        assert_eq!(left_in(Path::new("/absent")), None);
+    }
+}

@@ -1,0 +1,222 @@
+//! A real Tarantool, where there is one, and what it is told.
+
+use bakeoff_clock as clock;
+use bakeoff_wire::msgpack::Value;
+
+use super::*;
+use crate::SystemError;
+use crate::running::{self, shown_to_others};
+use crate::testing::{asked, program};
+
+/// Returns whether a node says that a session may have a resource.
+fn may(node: &Access, session: &str, resource: &str) -> bool {
+    let arguments = [Value::Text(session.as_bytes()), Value::Text(resource.as_bytes())];
+    check(node, &arguments).unwrap()
+}
+
+fn check(node: &Access, arguments: &[Value<'_>]) -> Result<bool, SystemError> {
+    call(node, PATIENCE, "check_access", arguments, |mut reply| match reply.next()? {
+        Value::Bool(may) => Some(may),
+        _ => None,
+    })
+}
+
+fn counted(nodes: &[Access]) -> (u64, u64) {
+    let Counts { granted, refused, since } = granted(nodes).unwrap();
+    assert_eq!(since.len(), nodes.len());
+    (granted, refused)
+}
+
+#[test]
+fn a_node_checks_counts_and_keeps_its_password_to_itself() {
+    let Some(program) = program(&Tarantool, &[]) else { return };
+    let asked = asked("tarantool", 1, &[(MEMTX_MEMORY, "64MiB"), (WAL_MODE, "fsync")]);
+    let mut running = running::start(&Tarantool, &asked, Some(program));
+    let nodes = running.ready.nodes.clone();
+    let node = &nodes[0];
+    assert_eq!(running.ready.view.leader, Some(0));
+    assert!(running.ready.view.version.as_ref().unwrap().starts_with(|c: char| c.is_ascii_digit()));
+
+    assert_eq!(counted(&nodes), (0, 0));
+    assert!(!may(node, "session-0", "/"), "none was made yet");
+    fill_sessions(&nodes, 2500).unwrap();
+    assert!(may(node, "session-0", "/") && may(node, "session-2499", "/pixel.gif"));
+    assert!(!may(node, "session-2500", "/") && !may(node, "stranger-0", "/"));
+    assert!(!may(node, "session-0", "elsewhere"), "it is not for all resources");
+    assert_eq!(counted(&nodes), (2, 4));
+    // A request without a cookie has no session; it is refused, and counted.
+    for arguments in [&[][..], &[Value::Nil, Value::Nil], &[Value::Unsigned(1), Value::Text(b"/")]]
+    {
+        assert!(!check(node, arguments).unwrap(), "{arguments:?}");
+    }
+    assert_eq!(counted(&nodes), (2, 7));
+    // Fewer, and nobody else.
+    fill_sessions(&nodes, 1).unwrap();
+    assert!(may(node, "session-0", "/") && !may(node, "session-1", "/"));
+
+    let password = node.memory.get::<Credentials>().unwrap().password.clone();
+    assert!(password.len() >= 32);
+    assert!(!running.command_lines().contains(&password));
+    assert_eq!(shown_to_others(running.dir.path(), &password), None);
+    assert!(shown_to_others(running.dir.path(), "box.cfg").is_some(), "files are looked into");
+    let stranger = Access { memory: Memory::default(), ..node.clone() };
+    let unknown = check(&stranger, &[]).unwrap_err().to_string();
+    assert!(unknown.contains("no password is known"), "{unknown}");
+    stranger.memory.keep(Credentials { user: "bakeoff".into(), password: "guessed".into() });
+    let refused = check(&stranger, &[]).unwrap_err().to_string();
+    assert!(refused.contains("ER_PASSWORD_MISMATCH"), "{refused}");
+    // The user of clients is not one who may do everything.
+    let failed =
+        call(node, PATIENCE, "box.schema.space.create", &[], |_| Some(())).unwrap_err().to_string();
+    assert!(failed.contains("ER_ACCESS_DENIED"), "{failed}");
+
+    let before = granted(&nodes).unwrap();
+    let running = running.killed_and_restarted();
+    assert!(may(node, "session-0", "/"), "its log has the session");
+    let after = granted(&nodes).unwrap();
+    assert_eq!((after.granted, after.refused), (1, 0));
+    assert_ne!(before.since, after.since, "a count that began anew is told from one that went on");
+    running.stopped();
+}
+
+#[test]
+fn masters_share_sessions_and_count_together() {
+    let Some(program) = program(&Tarantool, &[]) else { return };
+    let asked = asked("tarantool", 3, &[]);
+    let mut running = running::start(&Tarantool, &asked, Some(program));
+    let nodes = running.ready.nodes.clone();
+    assert_eq!(running.ready.view.leader, None);
+
+    // Sessions are made at the first node handed over.
+    let began = clock::now();
+    fill_sessions(&nodes, 100_000).unwrap();
+    let took = clock::now() - began;
+    assert!(took < Duration::from_secs(20), "{took:?} for 100,000 sessions");
+    assert!(nodes.iter().all(|node| may(node, "session-99999", "/")));
+    // One write that takes the others a while, and that they have when all is settled.
+    let many = [Value::Unsigned(0), Value::Unsigned(150_000), Value::Text(b"/")];
+    let patience = Duration::from_secs(30);
+    call(&nodes[1], patience, "bakeoff.make_sessions", &many, |_| Some(())).unwrap();
+    settle(&nodes).unwrap();
+    assert!(may(&nodes[2], "session-149999", "/"));
+    let backwards: Vec<Access> = nodes.iter().rev().cloned().collect();
+    fill_sessions(&backwards, 200).unwrap();
+    assert!(nodes.iter().all(|node| may(node, "session-199", "/")), "all can be written to");
+    assert!(!may(&nodes[1], "stranger-0", "/"));
+    assert_eq!(counted(&nodes), (7, 1));
+    assert_eq!(counted(&nodes[..1]), (2, 0), "each counts its own");
+
+    // The same sessions at two nodes at once, for other resources: nothing decides which are right.
+    let at_once = std::sync::Barrier::new(2);
+    std::thread::scope(|threads| {
+        for (node, resources) in [(&nodes[0], b"/a"), (&nodes[1], b"/b")] {
+            let at_once = &at_once;
+            threads.spawn(move || {
+                let many = [Value::Unsigned(0), Value::Unsigned(20_000), Value::Text(resources)];
+                at_once.wait();
+                call(node, patience, "bakeoff.make_sessions", &many, |_| Some(())).unwrap();
+            });
+        }
+    });
+    let differ = settle(&nodes).unwrap_err().to_string();
+    assert!(differ.starts_with("`tarantool-1` and `tarantool-"), "{differ}");
+    assert!(differ.contains(" have each other's writes and differ for good"), "{differ}");
+    fill_sessions(&nodes, 200).unwrap();
+
+    let password = nodes[0].memory.get::<Credentials>().unwrap().password.clone();
+    assert!(!running.command_lines().contains(&password));
+    assert_eq!(shown_to_others(running.dir.path(), &password), None, "its address holds it");
+
+    let processes: Vec<_> = running.ready.processes().collect();
+    processes[2].kill9();
+    let deadline = clock::now() + Duration::from_secs(10);
+    // The first to be asked finds out, before the one that is gone is asked.
+    let misses = |seen: &str| seen.starts_with("`tarantool-1` replicates with 1 of 2 others: ");
+    loop {
+        let looked = Tarantool.probe(&nodes);
+        let Err(NotReady::NotYet(seen)) = looked else { panic!("{looked:?}") };
+        if misses(&seen) {
+            break;
+        }
+        assert!(clock::now() < deadline, "{seen}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(may(&nodes[0], "session-0", "/"), "the others go on");
+
+    let running = running.killed_and_restarted();
+    assert!(nodes.iter().all(|node| may(node, "session-199", "/")));
+    running.stopped();
+}
+
+#[test]
+fn a_node_is_told_what_the_study_asks_for_and_nothing_else() {
+    let installed = None;
+    let told = |nodes: u32, options: &[(&str, &str)], number| {
+        let system = asked("tarantool", nodes, options);
+        let dir = std::path::Path::new("/");
+        let of = Asked {
+            system: &system,
+            composite: &system,
+            role: "",
+            program: installed,
+            dir,
+            seats: &[bakeoff_host::Seat::HERE],
+            members: &[],
+            clients: &[],
+            seed: 0,
+            neighbours: &[],
+        };
+        let credentials = Credentials { user: "u".into(), password: "p".into() };
+        let at = |port| bakeoff_host::Seat::HERE.at(port);
+        let all: Vec<_> = (7001..).map(at).take(nodes as usize).collect();
+        config(&of, number, &all, &credentials)
+    };
+    assert_eq!(
+        told(1, &[], 1),
+        "return {\n    user = 'u', password = 'p',\n    nodes = 1, first = true, kv = 512,\n    \
+         box = {\n        listen = '127.0.0.1:7001',\n        feedback_enabled = false,\n    },\n}\n"
+    );
+    let more = told(2, &[(MEMTX_MEMORY, "1GiB"), (WAL_MODE, "none")], 2);
+    for line in [
+        "nodes = 2, first = false, kv = 512,",
+        "listen = '127.0.0.1:7002',",
+        "memtx_memory = 1073741824,",
+        "wal_mode = 'none',",
+        "instance_uuid = '00000000-0000-4000-8000-000000000002',",
+        "'u:p@127.0.0.1:7001',",
+        "'u:p@127.0.0.1:7002',",
+    ] {
+        assert!(more.lines().any(|one| one.trim() == line), "no `{line}` in {more}");
+    }
+}
+
+#[test]
+fn refuses_impossible_options_when_the_study_is_read() {
+    assert!(sound(&asked("tarantool", 1, &[(WAL_MODE, "none")])).is_ok());
+    assert!(sound(&asked("tarantool", 3, &[(WAL_MODE, "write")])).is_ok());
+    let (what, hint) = sound(&asked("tarantool", 2, &[(WAL_MODE, "none")])).unwrap_err();
+    assert!(what.contains("without a log") && hint.contains("nodes: 1"), "{what}; {hint}");
+    let endpoint = study::Endpoint { tls: false, host: "127.0.0.1".into(), port: 3301 };
+    let runs = study::System {
+        servers: study::Servers::Running(vec![endpoint]),
+        ..asked("tarantool", 1, &[])
+    };
+    assert!(sound(&runs).is_err());
+}
+
+#[test]
+fn a_guarantee_follows_from_the_log() {
+    let guarantees = |nodes, mode: Option<&'static str>| {
+        let options: Vec<_> = mode.map(|mode| (WAL_MODE, mode)).into_iter().collect();
+        SYSTEM.guarantees(&asked("tarantool", nodes, &options))
+    };
+    let kept = |nodes, mode| guarantees(nodes, mode).acknowledged_in;
+    assert_eq!(kept(1, Some("none")), Some(Acknowledged::Memory));
+    assert_eq!(kept(1, Some("fsync")), Some(Acknowledged::Disk));
+    for nodes in [1, 2] {
+        assert_eq!(kept(nodes, None), Some(Acknowledged::PageCache));
+        assert_eq!(guarantees(nodes, None), guarantees(nodes, Some("write")), "its own default");
+    }
+    let read = |nodes| guarantees(nodes, None).freshness[&ReadConsistency::Default];
+    assert_eq!((read(1), read(2)), (Freshness::Linearizable, Freshness::NodeAsked));
+}

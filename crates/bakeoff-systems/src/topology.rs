@@ -1,0 +1,205 @@
+//! Describes the components of a system: its own nodes and those of its parts, in the order of their start.
+//!
+//! Backends are started before the system, frontends after it. All components are described before
+//! anything is started, with their ports and passwords, so that each can be told of those before it.
+//!
+//! Not here: starting it (`cluster` of the crate `bakeoff`), what each kind needs (its folder).
+
+use std::path::Path;
+
+use bakeoff_core::study::{self, Tier};
+use bakeoff_core::workload::mix64;
+use bakeoff_host::ports::Allocator;
+use bakeoff_host::{HostError, Seat};
+use bakeoff_install::{Installed, Seal};
+
+use super::seating::Seating;
+use super::{Access, Asked, Description, Neighbour, System};
+
+/// A system or one of its parts, and its program.
+pub struct Component<'a> {
+    /// `storage`; [`COMPOSITE`](super::COMPOSITE) for the system itself.
+    pub role: &'a str,
+    /// Its tier; `None` for the system itself.
+    pub tier: Option<Tier>,
+    /// The study's words.
+    pub asked: &'a study::System,
+    /// The system of its kind.
+    pub system: &'static dyn System,
+    /// Its program; `None` for what is part of bakeoff.
+    pub program: Option<Installed>,
+    /// The state in which its program was found.
+    pub seal: Option<Seal>,
+}
+
+/// The system itself or one of its parts, described.
+pub struct Member<'a> {
+    /// The described component.
+    pub of: &'a Component<'a>,
+    /// Its nodes and settings.
+    pub description: Description,
+    /// The access to its nodes once they run.
+    pub nodes: Vec<Access>,
+}
+
+impl Member<'_> {
+    fn neighbour(&self) -> Neighbour {
+        let Component { role, system, .. } = *self.of;
+        Neighbour { role: role.to_owned(), system, nodes: self.nodes.clone() }
+    }
+}
+
+/// Describes a system's components in order, with data below `dir`.
+///
+/// `seed` decides the order of faults, where a system has any; `seating` where each node runs.
+pub fn compose<'a>(
+    components: &'a [Component<'a>],
+    dir: &Path,
+    seed: u64,
+    seating: &Seating,
+    ports: &mut Allocator,
+) -> Result<Vec<Member<'a>>, HostError> {
+    let mut members: Vec<Member<'a>> = Vec::new();
+    let composite = components.iter().find(|of| of.tier.is_none());
+    let dealt = deal(seating, components);
+    for (of, (_, seats)) in components.iter().zip(&dealt) {
+        let neighbours = neighbours(&members);
+        let program = of.program.as_ref();
+        let (system, role) = (of.asked, of.role);
+        let composite = composite.map_or(system, |composite| composite.asked);
+        let asked = Asked {
+            system,
+            role,
+            composite,
+            program,
+            dir,
+            seats,
+            members: &dealt,
+            clients: seating.clients(),
+            seed,
+            neighbours: &neighbours,
+        };
+        let mut description = of.system.describe(&asked, ports)?;
+        let level_words = of.system.declares().level_words;
+        for node in &mut description.nodes {
+            node.env.push(padding(seed));
+            node.level_words = level_words;
+        }
+        let nodes = description.accesses();
+        members.push(Member { of, description, nodes });
+    }
+    Ok(members)
+}
+
+/// Returns the role of each component and the seats of its nodes, in the order of the components.
+///
+/// Nodes get seats in turn, across all components, so that a storage's nodes and those that stand on it do not pile
+/// up on the first machine. What has to be on another's machine takes that one's seats: a sidecar is beside its
+/// application.
+fn deal<'a>(seating: &Seating, components: &[Component<'a>]) -> Vec<(&'a str, Vec<Seat>)> {
+    let mut turn = 0;
+    let mut dealt: Vec<(&str, Vec<Seat>)> = Vec::new();
+    for component in components {
+        let beside = component.system.declares().seated_with;
+        let beside = beside.and_then(|role| dealt.iter().find(|(other, _)| *other == role));
+        let seats = match beside {
+            Some((_, seats)) => seats.iter().map(|&seat| seating.beside(seat)).collect(),
+            None => {
+                let seats = seating.of_role(component.role, &component.asked.kind);
+                let nodes = component.asked.nodes as usize;
+                turn += nodes;
+                (turn - nodes..turn).map(|turn| seats[turn % seats.len()]).collect()
+            }
+        };
+        dealt.push((component.role, seats));
+    }
+    dealt
+}
+
+/// The name of the variable that lengthens a server's environment.
+const PADDING: &str = "BAKEOFF_PADDING";
+/// Its value is shorter than this, in bytes.
+const PADDING_MAX: u64 = 4096;
+
+/// Returns a variable of a length that follows from the trial's seed, so that it is the same for all
+/// systems of a round and another one in the next.
+///
+/// The length of the environment moves a program's stack, and with it what shares a cache line: it
+/// alone was seen to change run times by up to a tenth (Mytkowicz, Diwan, Hauswirth and Sweeney,
+/// Producing Wrong Data Without Doing Anything Obviously Wrong, ASPLOS 2009). Drawn anew each round it
+/// is scatter, and no bias.
+fn padding(seed: u64) -> (String, String) {
+    let length = mix64(seed) % PADDING_MAX;
+    (PADDING.to_owned(), "x".repeat(length as usize))
+}
+
+/// Returns how members reach each other.
+pub fn neighbours(members: &[Member<'_>]) -> Vec<Neighbour> {
+    members.iter().map(Member::neighbour).collect()
+}
+
+/// Returns a component's place in the order of starts: backends, the system, frontends.
+pub fn order(tier: Option<Tier>) -> u8 {
+    match tier {
+        Some(Tier::Backend) => 0,
+        None => 1,
+        Some(Tier::Frontend) => 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use bakeoff_host::{MachineId, Seat};
+
+    use super::*;
+    use crate::by_kind;
+    use crate::testing::asked;
+
+    #[test]
+    fn nodes_get_seats_in_turn_and_a_sidecar_that_of_its_application() {
+        let seat = |last: u8| Seat { address: [127, 0, 0, last].into(), ..Seat::HERE };
+        let dealt = |seating: &Seating, of: &[(&'static str, &str, u32)]| -> Vec<Vec<Seat>> {
+            let all: Vec<_> = of.iter().map(|(_, kind, nodes)| asked(kind, *nodes, &[])).collect();
+            let component = |((role, kind, _), asked)| {
+                let system = by_kind(kind).unwrap();
+                Component { role, tier: None, asked, system, program: None, seal: None }
+            };
+            let components: Vec<_> = of.iter().copied().zip(&all).map(component).collect();
+            deal(seating, &components).into_iter().map(|(_, seats)| seats).collect()
+        };
+        let three = Seating::spread(vec![seat(2), seat(3), seat(4)]);
+        assert_eq!(
+            dealt(&three, &[("storage", "consul", 2), ("system", "vault", 3)]),
+            [vec![seat(2), seat(3)], vec![seat(4), seat(2), seat(3)]]
+        );
+        let mesh = [
+            ("application", "application", 1),
+            ("control-plane", "istio", 1),
+            ("sidecar", "envoy", 1),
+        ];
+        let gateway = ("system", "ingress-gateway", 1);
+        assert_eq!(
+            dealt(&three, &[mesh[0], mesh[1], mesh[2], gateway]),
+            [vec![seat(2)], vec![seat(3)], vec![seat(2)], vec![seat(4)]]
+        );
+        let place =
+            move |place: usize, last: u8| Seat { machine: MachineId::Place(place), ..seat(last) };
+        let with_besides = Seating::spread(vec![place(0, 2), place(1, 3)])
+            .with_besides(move |seat| if seat == place(0, 2) { place(5, 2) } else { seat });
+        assert_eq!(
+            dealt(&with_besides, &mesh),
+            [vec![place(0, 2)], vec![place(1, 3)], vec![place(5, 2)]],
+            "in a container of its own at its application's address"
+        );
+        assert_eq!(dealt(&Seating::here(), &[("system", "etcd", 2)]), [[Seat::HERE; 2]]);
+    }
+
+    #[test]
+    fn pads_environments_by_another_length_each_round() {
+        let lengths: BTreeSet<usize> = (0..20).map(|seed| padding(seed).1.len()).collect();
+        assert!(lengths.len() > 15 && lengths.iter().all(|&length| length < 4096), "{lengths:?}");
+        assert_eq!(padding(7), padding(7), "the systems of a round have the same");
+    }
+}

@@ -1,0 +1,312 @@
+//! Operations as requests to the HTTP API of Vault and OpenBao, and their answers.
+//!
+//! An answer is a success only if it holds what the operation is for: a login a token, an issue a
+//! certificate and its key. What was decrypted or read is handed on, and judged byte for byte where
+//! all values are.
+//!
+//! Not here: what has to be there before (`prepare`), the wire format (`bakeoff_wire::http1`).
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::io::Write as _;
+use std::sync::Arc;
+
+use bakeoff_core::measurement::{ErrorKind, Measurement};
+use bakeoff_core::study::Operation;
+use bakeoff_engine::EngineError;
+use bakeoff_engine::works::keyed::{Answer, Request};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+
+use super::prepared::{
+    APPROLE, DATABASE, DOMAIN, KV, PKI, POLICY, Prepared, ROLE, TRANSIT, USERPASS, user_name,
+};
+use crate::http_session::{HttpSession, Mapping};
+use crate::{Access, KvLoad, http_status_text};
+
+/// Drives a load over sessions of this API.
+pub(crate) fn drive(load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
+    load.over(|node| HttpSession::new(node, SecretApi::new(node)))
+}
+
+/// The API, for one cluster that was prepared.
+#[derive(Clone)]
+pub(super) struct SecretApi(Arc<Prepared>);
+
+impl SecretApi {
+    pub(super) fn new(node: &Access) -> Self {
+        Self(node.memory.get().expect("a workload is prepared before it is loaded"))
+    }
+}
+
+impl Mapping for SecretApi {
+    fn write_target(&self, request: &Request<'_>, out: &mut Vec<u8>) {
+        let number = request.number;
+        // Writing to memory cannot fail.
+        let _ = match request.operation {
+            Operation::Put => return self.write_key("POST", request, out),
+            Operation::Get | Operation::List => return self.write_key("GET", request, out),
+            Operation::Delete => return self.write_key("DELETE", request, out),
+            Operation::LoginUserpass => {
+                write!(out, "POST /v1/auth/{USERPASS}/login/{}", user_name(number))
+            }
+            Operation::LoginApprole => write!(out, "POST /v1/auth/{APPROLE}/login"),
+            Operation::LookupToken => write!(out, "GET /v1/auth/token/lookup-self"),
+            Operation::Encrypt => write!(out, "POST /v1/{TRANSIT}/encrypt/encryption"),
+            Operation::Decrypt => write!(out, "POST /v1/{TRANSIT}/decrypt/encryption"),
+            Operation::Sign => write!(out, "POST /v1/{TRANSIT}/sign/signing"),
+            Operation::IssueCertificate => write!(out, "POST /v1/{PKI}/issue/{ROLE}"),
+            Operation::SignCertificate => write!(out, "POST /v1/{PKI}/sign/{ROLE}"),
+            Operation::IssueCredentials => write!(out, "GET /v1/{DATABASE}/creds/{ROLE}"),
+            Operation::ReadPolicy => write!(out, "GET /v1/sys/policies/acl/{POLICY}-{number}"),
+            Operation::ReadMount => write!(out, "GET /v1/sys/mounts/{KV}"),
+            operation => super::super::never_planned(operation),
+        };
+    }
+
+    fn write_headers(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"X-Vault-Token: ");
+        out.extend_from_slice(self.0.token.as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+
+    fn write_body(&self, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
+        let prepared = &*self.0;
+        // Values and names are of our own making: nothing in them needs escaping.
+        let mut wrap = |start: &str, value: &[u8], end: &str| {
+            out.extend_from_slice(start.as_bytes());
+            out.extend_from_slice(value);
+            out.extend_from_slice(end.as_bytes());
+        };
+        match request.operation {
+            Operation::Put if prepared.versioned => {
+                wrap("{\"data\":{\"value\":\"", request.value, "\"}}");
+            }
+            Operation::Put => wrap("{\"value\":\"", request.value, "\"}"),
+            Operation::LoginUserpass => {
+                wrap("{\"password\":\"", prepared.password.as_bytes(), "\"}");
+            }
+            Operation::LoginApprole => wrap("", nth(&prepared.approles, request.number), ""),
+            Operation::Encrypt => {
+                wrap("{\"plaintext\":\"", STANDARD.encode(request.value).as_bytes(), "\"}");
+            }
+            Operation::Decrypt => wrap("", nth(&prepared.ciphertexts, request.number), ""),
+            Operation::Sign => {
+                wrap("{\"input\":\"", STANDARD.encode(request.value).as_bytes(), "\"}");
+            }
+            Operation::IssueCertificate => {
+                // Writing to memory cannot fail.
+                let _ = write!(out, "{{\"common_name\":\"n{}.{DOMAIN}\"}}", request.number);
+            }
+            Operation::SignCertificate => {
+                wrap(&prepared.request, b"", "");
+                let _ = write!(out, ",\"common_name\":\"n{}.{DOMAIN}\"}}", request.number);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn read(&self, operation: Operation, status: u16, body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
+        let answer = match (operation, status) {
+            (Operation::Put, 200 | 204) | (Operation::Delete, 204) => Answer::Done,
+            // `{"errors":[]}` says that nothing is stored there, and version 2 answers so with data
+            // when it was deleted; an error in words is one.
+            (Operation::Get | Operation::List, 404) if says_no_error(body) => Answer::Missing,
+            (Operation::Get, 200) => return self.value(body, on),
+            (Operation::List, 200) => return names(body, on),
+            (Operation::Decrypt, 200) => return decrypted(body, on),
+            (Operation::Put | Operation::Get | Operation::Delete | Operation::List, _) => {
+                refused(status, body)
+            }
+            (_, 200) => match lacks(operation, body) {
+                None => Answer::Done,
+                Some(what) => Answer::Failed(
+                    ErrorKind::Protocol,
+                    format!("the answer to `{operation}` has no {what}"),
+                ),
+            },
+            _ => refused(status, body),
+        };
+        on(answer);
+    }
+}
+
+/// The body that was prepared for a number.
+fn nth(bodies: &[String], number: u64) -> &[u8] {
+    bodies.get(number as usize).map_or(b"", |body| body.as_bytes())
+}
+
+impl SecretApi {
+    /// Method and target of an operation on a key, or on a directory of keys.
+    fn write_key(&self, method: &str, request: &Request<'_>, out: &mut Vec<u8>) {
+        let list = request.operation == Operation::List;
+        let part = match (self.0.versioned, list) {
+            (false, _) => "",
+            (true, true) => "metadata/",
+            (true, false) => "data/",
+        };
+        let _ = write!(out, "{method} /v1/{KV}/{part}");
+        out.extend_from_slice(request.key); // of our own making: nothing needs escaping
+        if list {
+            out.extend_from_slice(b"?list=true");
+        }
+    }
+
+    fn value(&self, body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
+        let value = if self.0.versioned {
+            serde_json::from_slice::<Wrapped<Wrapped<Secret<'_>>>>(body)
+                .map(|reply| reply.data.data)
+        } else {
+            serde_json::from_slice::<Wrapped<Secret<'_>>>(body).map(|reply| reply.data)
+        };
+        match value {
+            Ok(secret) => on(Answer::Value(secret.value.as_bytes())),
+            Err(error) => on(broken(&error)),
+        }
+    }
+}
+
+fn broken<'a>(error: &serde_json::Error) -> Answer<'a> {
+    Answer::Failed(ErrorKind::Protocol, error.to_string())
+}
+
+/// An answer that is no success. A node that is sealed, on standby or not initialised says so by
+/// its status alone.
+fn refused<'a>(status: u16, body: &[u8]) -> Answer<'a> {
+    let means = match status {
+        429 => " (a standby, or too many requests)",
+        472 => " (a recovery secondary that is active)",
+        473 => " (a performance standby)",
+        501 => " (not initialised)",
+        503 => " (sealed, or without a leader)",
+        _ => "",
+    };
+    Answer::Failed(ErrorKind::Status, format!("{}{means}", http_status_text(status, body)))
+}
+
+fn names(body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
+    match serde_json::from_slice::<Wrapped<Names<'_>>>(body) {
+        Ok(reply) => {
+            on(Answer::Names(&mut reply.data.keys.iter().map(|name| name.as_bytes())));
+        }
+        Err(error) => on(broken(&error)),
+    }
+}
+
+fn decrypted(body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
+    let text = serde_json::from_slice::<Wrapped<Plaintext<'_>>>(body)
+        .map_err(|error| error.to_string())
+        .and_then(|reply| {
+            STANDARD.decode(reply.data.plaintext.as_bytes()).map_err(|error| error.to_string())
+        });
+    match text {
+        Ok(text) => on(Answer::Value(&text)),
+        Err(error) => on(Answer::Failed(ErrorKind::Protocol, error)),
+    }
+}
+
+fn says_no_error(body: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Errors<'a> {
+        #[serde(borrow, default)]
+        errors: Vec<Cow<'a, str>>,
+    }
+    serde_json::from_slice::<Errors<'_>>(body).is_ok_and(|reply| reply.errors.is_empty())
+}
+
+/// Returns the field that an operation's answer lacks.
+fn lacks(operation: Operation, body: &[u8]) -> Option<&'static str> {
+    let Ok(reply) = serde_json::from_slice::<Held<'_>>(body) else { return Some("JSON object") };
+    let data = reply.data.unwrap_or_default();
+    let there = |text: &Option<Cow<'_, str>>| text.as_ref().is_some_and(|text| !text.is_empty());
+    let wanted: &[(bool, &'static str)] = match operation {
+        Operation::LoginUserpass | Operation::LoginApprole => {
+            let token = reply.auth.as_ref().is_some_and(|auth| there(&auth.client_token));
+            &[(token, "token")]
+        }
+        Operation::LookupToken => &[(there(&data.accessor), "accessor of the token")],
+        Operation::Encrypt => &[(there(&data.ciphertext), "ciphertext")],
+        Operation::Sign => &[(there(&data.signature), "signature")],
+        Operation::IssueCertificate => &[
+            (there(&data.certificate), "certificate"),
+            (there(&data.private_key), "key"),
+            (there(&data.serial_number), "serial number"),
+        ],
+        Operation::SignCertificate => &[
+            (there(&data.certificate), "certificate"),
+            (there(&data.serial_number), "serial number"),
+        ],
+        Operation::IssueCredentials => {
+            &[(there(&data.username), "user"), (there(&data.password), "password")]
+        }
+        Operation::ReadPolicy => &[(there(&data.policy), "policy")],
+        Operation::ReadMount => &[(there(&data.uuid), "UUID of the mount")],
+        _ => &[],
+    };
+    wanted.iter().find(|(there, _)| !there).map(|&(_, what)| what)
+}
+
+#[derive(Deserialize)]
+struct Wrapped<T> {
+    data: T,
+}
+
+#[derive(Deserialize)]
+struct Secret<'a> {
+    #[serde(borrow)]
+    value: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+struct Names<'a> {
+    #[serde(borrow)]
+    keys: Vec<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct Plaintext<'a> {
+    #[serde(borrow)]
+    plaintext: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+struct Held<'a> {
+    #[serde(borrow)]
+    auth: Option<Auth<'a>>,
+    #[serde(borrow)]
+    data: Option<Data<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Auth<'a> {
+    #[serde(borrow)]
+    client_token: Option<Cow<'a, str>>,
+}
+
+#[derive(Default, Deserialize)]
+struct Data<'a> {
+    #[serde(borrow)]
+    accessor: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    ciphertext: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    signature: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    certificate: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    private_key: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    serial_number: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    username: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    password: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    policy: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    uuid: Option<Cow<'a, str>>,
+}

@@ -1,0 +1,180 @@
+//! How nodes of Vault and OpenBao are configured.
+//!
+//! Not here: their storages (`storage`), opening them once they run (`open`).
+
+#[cfg(test)]
+mod tests;
+
+use bakeoff_core::record::Setting;
+use bakeoff_core::study;
+use bakeoff_engine::LoadError;
+use bakeoff_engine::tls::{Authority, CaPem};
+use bakeoff_host::ports::Allocator;
+use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
+use serde_json::json;
+
+use super::open::Ours;
+use super::prepare::Database;
+use super::storage::{NodeStorage, Storage, raft};
+use super::{Product, STANDBY_READS, SystemError, is_on};
+use crate::{ASKED, Asked, Description, Memory, Neighbour, option, setting};
+
+/// Checks whether a system of this product can be run as a study has it.
+pub(crate) fn sound(product: Product, asked: &study::System) -> Result<(), (String, String)> {
+    let wrong = |what: &str, hint: &str| Err((what.to_owned(), hint.to_owned()));
+    let storage = Storage::asked(asked);
+    storage.check(asked)?;
+    if is_on(asked, STANDBY_READS) && storage.name != raft::STORAGE.name {
+        return wrong(
+            "its standbys are to answer reads, which they do on Raft storage only",
+            "leave its storage or `standby-reads` out",
+        );
+    }
+    if product == Product::OpenBao && is_on(asked, STANDBY_READS) && reads_at_leader_only(asked) {
+        return wrong(
+            "its standbys are to answer reads, which they do from version 2.5 on",
+            "ask for `version: \"2.5\"` or newer, or leave `standby-reads` out",
+        );
+    }
+    Ok(())
+}
+
+/// Returns whether the version asked for is from before standbys answered reads. One that is not said may
+/// be any.
+pub(crate) fn reads_at_leader_only(asked: &study::System) -> bool {
+    let Some(version) = &asked.version else { return false };
+    let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or(u32::MAX));
+    (numbers.next(), numbers.next().unwrap_or(u32::MAX)) < (Some(2), 5)
+}
+
+/// Describes the nodes to run.
+pub(crate) fn describe(
+    product: Product,
+    asked: &Asked<'_>,
+    ports: &mut Allocator,
+) -> Result<Description, HostError> {
+    let program = asked.program.expect("it is not part of bakeoff").command();
+    let mut nodes = Vec::new();
+    for (name, seat) in asked.seated() {
+        nodes.push((name, seat, ports.take_for(seat)?, ports.take_for(seat)?));
+    }
+    let name = &asked.system.name;
+    let authority = match is_on(asked.system, "tls") {
+        true => Some(Authority::new().map_err(unmade(name))?),
+        false => None,
+    };
+    let scheme = if authority.is_some() { "https" } else { "http" };
+    let api: Vec<String> =
+        nodes.iter().map(|(_, seat, port, _)| format!("{scheme}://{}", seat.at(*port))).collect();
+    let memory = Memory::default();
+    memory.keep(Ours);
+    let mut description = Description { memory, ..Description::default() };
+    description.settings = settings(product, asked);
+    if let Some(database) = asked.neighbour("database") {
+        description.memory.keep(Database(database.nodes[0].clone()));
+    }
+    if let Some(authority) = &authority {
+        let config = authority.client_config(super::ALPN).map_err(unmade(name))?;
+        description.tls = Some(config);
+        description.memory.keep(CaPem(authority.ca_pem()));
+    }
+    for (index, (name, seat, client, cluster)) in nodes.into_iter().enumerate() {
+        let dir = asked.dir.join(&name);
+        let mut env = Vec::new();
+        let storage = Storage::asked(asked.system);
+        let node = NodeStorage {
+            asked,
+            component: asked.neighbour("storage"),
+            index,
+            name: &name,
+            dir: &dir,
+            api: &api,
+            tls: authority.is_some(),
+        };
+        let storage_config = (storage.config)(&node, &mut env);
+        let mut listener = json!({
+            "address": seat.at(client),
+            "cluster_address": seat.at(cluster),
+        });
+        let mut files = Vec::new();
+        match &authority {
+            None => listener["tls_disable"] = json!(true),
+            Some(authority) => {
+                let identity = authority.server_at(seat.address).map_err(unmade(&name))?;
+                listener["tls_cert_file"] = json!(dir.join("server.pem"));
+                listener["tls_key_file"] = json!(dir.join("server.key"));
+                files.push(file("server.pem", identity.cert_pem, FileMode::Readable));
+                files.push(file("server.key", identity.key_pem, FileMode::Private));
+                files.push(file("ca.pem", authority.ca_pem(), FileMode::Readable));
+            }
+        }
+        let mut config = json!({
+            "storage": {storage.name: storage_config},
+            "listener": [{"tcp": listener}],
+            "api_addr": api[index],
+            "cluster_addr": format!("https://{}", seat.at(cluster)),
+        });
+        if product == Product::Vault {
+            config["disable_mlock"] = json!(true);
+        }
+        if asked.option(STANDBY_READS) == Some("off") {
+            config["disable_standby_reads"] = json!(true);
+        }
+        // Private, for a storage's password may be among it.
+        files.push(file("config.json", config.to_string(), FileMode::Private));
+        description.nodes.push(NodeSpec {
+            args: vec!["server".into(), "-config".into(), dir.join("config.json").into()],
+            env,
+            files,
+            seat,
+            ports: vec![("client".into(), client), ("cluster".into(), cluster)],
+            limits: asked.system.limits.clone(),
+            ..NodeSpec::new(name, &program[0], dir)
+        });
+    }
+    Ok(description)
+}
+
+fn file(name: &str, contents: String, mode: FileMode) -> NodeFile {
+    NodeFile { path: name.into(), contents: contents.into_bytes(), mode }
+}
+
+fn unmade(node: &str) -> impl Fn(LoadError) -> HostError {
+    move |failure| HostError::Spec { node: node.to_owned(), problem: failure.to_string() }
+}
+
+/// Returns what departs from the product's own defaults.
+fn settings(product: Product, asked: &Asked<'_>) -> Vec<Setting> {
+    let mut settings = Vec::new();
+    if product == Product::Vault {
+        let why = "memory is locked only by programs that may, and Raft's file is not to be";
+        settings.push(setting("disable_mlock", true, why));
+    }
+    match option(asked.system, "tls") {
+        Some("on") => settings.push(setting("listener.tcp.tls_cert_file", "made at start", ASKED)),
+        Some(_) => settings.push(setting("listener.tcp.tls_disable", true, ASKED)),
+        None => {
+            let why = "plain connections, unless the study asks for `tls: on`";
+            settings.push(setting("listener.tcp.tls_disable", true, why));
+        }
+    }
+    let storage = (Storage::asked(asked.system).settings)(asked);
+    let (chosen, implied): (Vec<_>, Vec<_>) =
+        storage.into_iter().partition(|setting| setting.reason == ASKED);
+    settings.extend(chosen);
+    if asked.option(STANDBY_READS) == Some("off") {
+        settings.push(setting("disable_standby_reads", true, ASKED));
+    }
+    settings.extend(implied);
+    settings
+}
+
+/// Makes what nodes need of their storage before they start.
+pub(crate) fn prepare_parts(
+    product: Product,
+    asked: &study::System,
+    behind: &[Neighbour],
+) -> Result<(), SystemError> {
+    let component = behind.iter().find(|component| component.role == "storage");
+    component.map_or(Ok(()), |component| (Storage::asked(asked).prepare)(product, component))
+}

@@ -1,0 +1,250 @@
+//! Runs a cluster of HashiCorp Vault servers on any of its storages, and opens sessions to it.
+//!
+//! Vault keeps nothing itself: what an acknowledged write is worth, its storage says. Without
+//! storage of a part's it keeps data by Raft, as its makers advise.
+//!
+//! OpenBao, which was forked from it, speaks the same protocol; what the two share is in the
+//! modules here, which ask a [`Product`] for what differs.
+//!
+//! Not here: the storages that are parts (`consul`, `postgresql`, …), the wire format
+//! (`bakeoff_wire::http1`), timing (`engine`).
+
+mod api;
+pub(super) mod config;
+mod open;
+mod prepare;
+pub(crate) mod prepared;
+pub(crate) mod recipe;
+pub(super) mod storage;
+
+use std::sync::LazyLock;
+
+use bakeoff_core::measurement::Measurement;
+use bakeoff_core::record::{Freshness, Guarantees};
+use bakeoff_core::study::{
+    self, CredentialForm, Kind, KindOption, Operation, OptionForm, ReadConsistency, Role, Tier,
+    Workload,
+};
+use bakeoff_engine::EngineError;
+use bakeoff_engine::works::keyed::Keyed;
+use bakeoff_host::HostError;
+use bakeoff_host::ports::Allocator;
+use bakeoff_install::Recipe;
+
+use self::storage::{Storage, StorageGuarantees};
+use super::carried::CarriedMemory;
+use super::declaration::{Clients, Declaration, GuaranteeRules, Health, Hooks, Origin};
+use super::{
+    Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, SystemError, option,
+};
+
+/// The registry's entry.
+pub(crate) const SYSTEM: &dyn System = &VAULT;
+
+/// HashiCorp Vault.
+const VAULT: SecretStore = SecretStore {
+    product: Product::Vault,
+    declaration: || Declaration {
+        guarantees: GuaranteeRules {
+            guarantees: |asked| guarantees(asked, Freshness::Leader),
+            freshness: |_, _| Freshness::Leader,
+        },
+        hooks: Hooks {
+            prepare_parts: Some(|asked, behind| {
+                config::prepare_parts(Product::Vault, asked, behind)
+            }),
+            carried: Some(CarriedMemory { give: prepared::give, take: prepared::take }),
+            ..Hooks::default()
+        },
+        ..declaration(
+            Kind {
+                options: &OPTIONS,
+                roles: &ROLES,
+                sound: |system| config::sound(Product::Vault, system),
+                ..kind("vault")
+            },
+            &recipe::RECIPE,
+        )
+    },
+};
+
+/// One of the two products, as a system.
+#[derive(Debug)]
+pub(crate) struct SecretStore {
+    pub(super) product: Product,
+    pub(super) declaration: fn() -> Declaration,
+}
+
+/// Which of the two products it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Product {
+    Vault,
+    OpenBao,
+}
+
+/// The settings of both products.
+pub(super) const fn storage_option(words: &'static [&'static str]) -> KindOption {
+    KindOption {
+        name: "storage",
+        form: OptionForm::Word(words),
+        meaning: "what it keeps data in; follows from the part `storage`, else it is raft",
+    }
+}
+
+/// The option of OpenBao that says whether standbys answer reads.
+pub(super) const STANDBY_READS: &str = "standby-reads";
+
+pub(super) const TLS: KindOption = KindOption {
+    name: "tls",
+    form: OptionForm::Word(&["on", "off"]),
+    meaning: "whether nodes speak TLS, with certificates made at start; off by default",
+};
+
+static OPTIONS: LazyLock<Vec<KindOption>> = LazyLock::new(|| {
+    let own = [storage_option(&storage::NAMES), TLS];
+    own.into_iter().chain(Storage::all_options()).collect()
+});
+
+static ROLES: LazyLock<Vec<Role>> = LazyLock::new(|| {
+    let storage = Role {
+        name: "storage",
+        kinds: &storage::COMPONENTS,
+        tier: Tier::Backend,
+        meaning: "what it keeps data in",
+    };
+    vec![storage, DATABASE, BALANCER]
+});
+
+/// The database that `issue-credentials` makes users of.
+pub(super) const DATABASE: Role = Role {
+    name: "database",
+    kinds: &["postgresql"],
+    tier: Tier::Backend,
+    meaning: "the database that `issue-credentials` makes users of",
+};
+
+pub(super) const BALANCER: Role = Role {
+    name: "balancer",
+    kinds: &["haproxy"],
+    tier: Tier::Frontend,
+    meaning: "the load balancer that clients connect to",
+};
+
+/// Protocols that clients offer over TLS.
+const ALPN: &[&[u8]] = &[b"http/1.1"];
+
+/// Returns the declaration that both products share.
+pub(super) fn declaration(kind: Kind, recipe: &'static Recipe) -> Declaration {
+    // As the makers of both document it for load balancers: 200 from the node that is active;
+    // from any that is unsealed with `standbyok`.
+    let any = "/v1/sys/health?standbyok=true&perfstandbyok=true";
+    Declaration {
+        clients: Clients {
+            http: true,
+            authentication: Some("a token with each request"),
+            alpn: ALPN,
+            ..Clients::default()
+        },
+        health: Some(Health { leader: "/v1/sys/health", any }),
+        ..Declaration::new(kind, Origin::Recipe(recipe))
+    }
+}
+
+/// Returns the abilities that both products share.
+pub(super) const fn kind(name: &'static str) -> Kind {
+    Kind {
+        operations: Operation::SECRETS,
+        parameters: prepare::PARAMETERS,
+        reads: &[ReadConsistency::Default],
+        nodes_max: 9,
+        value_size_max: 512 << 10, // what Consul stores in one entry, and Raft's limit is no less
+        in_flight_max: 1,          // HTTP/1.1
+        credentials: CredentialForm::Token,
+        ..Kind::new(name)
+    }
+}
+
+impl System for SecretStore {
+    fn declares(&self) -> Declaration {
+        (self.declaration)()
+    }
+
+    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
+        config::describe(self.product, asked, ports)
+    }
+
+    fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
+        open::probe(nodes)
+    }
+
+    fn prepare(
+        &self,
+        first: &Access,
+        nodes: &[Access],
+        workload: &Workload,
+        keyed: &Keyed,
+    ) -> Result<(), SystemError> {
+        prepare::prepare(first, nodes, workload, keyed)
+    }
+
+    fn removal(&self, node: &Access) -> Option<String> {
+        let scheme = if node.target.tls.is_some() { "https" } else { "http" };
+        let address = format!("{scheme}://{}", node.authority);
+        let command = match self.product {
+            Product::Vault => "vault",
+            Product::OpenBao => "bao",
+        };
+        Some(format!("{command} secrets disable -address={address} {}", prepared::KV))
+    }
+
+    fn clear(&self, node: &Access) -> Result<(), SystemError> {
+        prepare::clear(node)
+    }
+
+    fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
+        api::drive(load)
+    }
+}
+
+/// Returns the guarantees of the storage, and where reads are answered.
+pub(super) fn guarantees(asked: &study::System, freshness: Freshness) -> Guarantees {
+    let reads = match freshness {
+        Freshness::NodeAsked => {
+            "from the server asked: standbys answer from what they have got so far"
+        }
+        _ => "from the active server, to which the others pass requests on",
+    };
+    let storage = Storage::asked(asked);
+    let StorageGuarantees { replication, acknowledged, acknowledged_in } = match storage.guarantees
+    {
+        Some(guarantees) => guarantees(asked),
+        None => component_guarantees(storage.name, asked.parts.get("storage")),
+    };
+    let reads = reads.into();
+    Guarantees { replication, acknowledged, acknowledged_in, reads, ..Guarantees::default() }
+}
+
+/// Returns the guarantees of a storage that is a component; without one it is a service of others.
+fn component_guarantees(storage: &str, component: Option<&study::System>) -> StorageGuarantees {
+    let under = component.and_then(|component| {
+        let system = super::by_kind(&component.kind)?;
+        Some(system.guarantees(component))
+    });
+    match under {
+        Some(under) => StorageGuarantees {
+            replication: format!("that of its storage, {storage}: {}", under.replication),
+            acknowledged: under.acknowledged,
+            acknowledged_in: under.acknowledged_in,
+        },
+        None => StorageGuarantees {
+            replication: format!("that of its storage, {storage}"),
+            acknowledged: format!("when {storage} has it"),
+            acknowledged_in: None,
+        },
+    }
+}
+
+/// An option that is on or off.
+pub(super) fn is_on(asked: &study::System, name: &str) -> bool {
+    option(asked, name) == Some("on")
+}

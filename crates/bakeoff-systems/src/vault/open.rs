@@ -1,0 +1,232 @@
+//! Opens a cluster of Vault or OpenBao, and tells who leads it.
+//!
+//! A cluster of ours is initialised with one key share, unsealed, joined, and ready when each node
+//! is unsealed and, on Raft, has a vote: before that a write would be acknowledged by fewer disks
+//! than the study asks for. Its key stays in memory, and so does its root token, which
+//! `bakeoff start` alone puts into a file.
+//!
+//! One that runs already must be open, and its token is in `VAULT_TOKEN` or `BAO_TOKEN`. Where that
+//! is not so, waiting for it does not help, and nothing is waited for.
+//!
+//! Not here: what a workload needs (`prepare`).
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use bakeoff_core::secrets;
+use serde_json::{Value, json};
+
+use crate::http_session::{Question, question};
+use crate::{Access, ClientToken, ClusterStatus, NotReady, SystemError};
+
+/// How long a node may take to initialise or unseal itself.
+const INIT_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Says that a cluster is ours to initialise.
+pub(super) struct Ours;
+
+/// Opens a cluster and its requests. It has no `Debug`, so that nothing prints it.
+pub(crate) struct Keys {
+    pub(crate) token: String,
+    unseal: Vec<String>,
+}
+
+/// The header that says who asks.
+pub(super) const TOKEN_HEADER: &str = "X-Vault-Token";
+
+/// Where the token for a cluster that runs already is looked for.
+const TOKEN_VARIABLES: [&str; 2] = ["VAULT_TOKEN", "BAO_TOKEN"];
+
+/// Opens what is ours as far as it can be, and says whether all of it can serve.
+pub(crate) fn probe(nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
+    let ours = nodes[0].memory.get::<Ours>().is_some();
+    let mut view = ClusterStatus::default();
+    let mut raft = false;
+    for (index, node) in nodes.iter().enumerate() {
+        let mut status = seal_status(node)?;
+        if !is(&status, "initialized") {
+            match (ours, index) {
+                (true, 0) if node.memory.get::<Keys>().is_none() => initialise(node)?,
+                (true, 0) if storage_of(&status) == Some("inmem") => {
+                    return never(
+                        format!("`{}` kept nothing when it was killed", node.name),
+                        "storage `inmem` forgets all; on it only what does not write can be loaded",
+                    );
+                }
+                (true, _) => {
+                    return Err(format!("`{}` has not joined the others yet", node.name).into());
+                }
+                (false, _) => {
+                    return never(
+                        format!("`{}` is not initialised", node.name),
+                        "its own client initialises it (`operator init`) and unseals it",
+                    );
+                }
+            }
+            status = seal_status(node)?;
+        }
+        if is(&status, "sealed") {
+            if !ours {
+                return never(
+                    format!("`{}` is sealed", node.name),
+                    "its own client unseals it (`operator unseal`), with its keys",
+                );
+            }
+            unseal(node)?;
+            status = seal_status(node)?;
+        }
+        if is(&status, "sealed") {
+            return Err(format!("`{}` is still sealed", node.name).into());
+        }
+        raft |= storage_of(&status) == Some("raft");
+        if let Some(version) = status.get("version").and_then(Value::as_str) {
+            view.version = Some(version.to_owned());
+        }
+    }
+    let mut elsewhere = None;
+    for (index, node) in nodes.iter().enumerate() {
+        let leader = get(node, "/v1/sys/leader")?;
+        if is(&leader, "is_self") || !is(&leader, "ha_enabled") {
+            view.leader = Some(index);
+        }
+        let address = leader.get("leader_address").and_then(Value::as_str);
+        elsewhere = elsewhere.or(address.filter(|address| !address.is_empty()).map(str::to_owned));
+    }
+    let Some(leader) = view.leader else { return Err(no_leader(ours, elsewhere).into()) };
+    let leader = &nodes[leader];
+    // Its token must be good, and its active state real: after an election it is not at once.
+    let token = match token(leader) {
+        Ok(token) => token,
+        Err(why) => {
+            return never(
+                why.to_string(),
+                "`VAULT_TOKEN` holds the token to ask with, or `BAO_TOKEN`, or the study's `credentials` name it",
+            );
+        }
+    };
+    let asked = Question {
+        target: "/v1/auth/token/lookup-self",
+        headers: &[(TOKEN_HEADER, &token)],
+        ..Question::default()
+    };
+    let reply = question(leader, &asked)?;
+    if reply.status == 403 && !ours {
+        return never(
+            format!("`{}` refuses the token that it is given", leader.name),
+            "it may have expired, or be another cluster's; give one that is good in the study's `credentials`, or in `VAULT_TOKEN` where it names none",
+        );
+    }
+    reply.success()?;
+    if raft && ours && nodes.len() > 1 {
+        all_have_votes(leader, &token, nodes.len())?;
+    }
+    Ok(view)
+}
+
+/// The token with which everything is asked.
+pub(crate) fn token(node: &Access) -> Result<String, SystemError> {
+    if let Some(keys) = node.memory.get::<Keys>() {
+        return Ok(keys.token.clone());
+    }
+    if let Some(token) = node.memory.get::<ClientToken>() {
+        return Ok(token.0.clone());
+    }
+    let given = TOKEN_VARIABLES.iter().find_map(|name| std::env::var(name).ok());
+    given
+        .filter(|token| !token.is_empty())
+        .inspect(|token| secrets::note(token))
+        .ok_or_else(|| format!("no token for `{}` is set", node.name).into())
+}
+
+fn never<T>(seen: String, hint: &str) -> Result<T, NotReady> {
+    Err(NotReady::Never { seen, hint: hint.to_owned() })
+}
+
+/// Explains that no node is active. It may change: they may elect one of them, or the
+/// one endpoint of a balancer leads elsewhere next time.
+fn no_leader(ours: bool, elsewhere: Option<String>) -> String {
+    match elsewhere {
+        Some(address) if !ours => format!(
+            "all nodes asked are standbys; `{address}` is active, and has to be among the endpoints"
+        ),
+        _ => "no node is active yet".to_owned(),
+    }
+}
+
+fn storage_of(status: &Value) -> Option<&str> {
+    status.get("storage_type").and_then(Value::as_str)
+}
+
+fn get(node: &Access, target: &str) -> Result<Value, SystemError> {
+    question(node, &Question { target, ..Question::default() })?.success()
+}
+
+fn seal_status(node: &Access) -> Result<Value, SystemError> {
+    get(node, "/v1/sys/seal-status")
+}
+
+fn is(value: &Value, field: &str) -> bool {
+    value.get(field).and_then(Value::as_bool) == Some(true)
+}
+
+fn initialise(node: &Access) -> Result<(), SystemError> {
+    let body = json!({"secret_shares": 1, "secret_threshold": 1});
+    let asked = Question {
+        method: "PUT",
+        target: "/v1/sys/init",
+        body: Some(&body),
+        // The key is told once. On a storage that is far away this takes a hundred of its answers.
+        patience: INIT_PATIENCE,
+        ..Question::default()
+    };
+    let reply = question(node, &asked)?.success()?;
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let unseal: Option<Vec<String>> = reply
+        .get("keys_base64")
+        .and_then(Value::as_array)
+        .map(|keys| keys.iter().filter_map(text).collect());
+    match (reply.get("root_token").and_then(text), unseal) {
+        (Some(token), Some(unseal)) => {
+            secrets::note(&token);
+            node.memory.keep(ClientToken(token.clone()));
+            node.memory.keep(Keys { token, unseal });
+            Ok(())
+        }
+        _ => Err(format!("`{}` was initialised and told no keys", node.name).into()),
+    }
+}
+
+fn unseal(node: &Access) -> Result<(), SystemError> {
+    let keys = node.memory.get::<Keys>();
+    let keys =
+        keys.ok_or_else(|| format!("`{}` is sealed, and its key is not known", node.name))?;
+    for key in &keys.unseal {
+        let body = json!({ "key": key });
+        let asked = Question {
+            method: "PUT",
+            target: "/v1/sys/unseal",
+            body: Some(&body),
+            patience: INIT_PATIENCE,
+            ..Question::default()
+        };
+        question(node, &asked)?.success()?;
+    }
+    Ok(())
+}
+
+/// A node that joins has no vote for its first ten seconds.
+fn all_have_votes(leader: &Access, token: &str, nodes: usize) -> Result<(), SystemError> {
+    let target = "/v1/sys/storage/raft/configuration";
+    let headers = &[(TOKEN_HEADER, token)];
+    let reply =
+        question(leader, &Question { target, headers, ..Question::default() })?.success()?;
+    let servers = reply.pointer("/data/config/servers").and_then(Value::as_array);
+    let votes = servers.map_or(0, |servers| servers.iter().filter(|one| is(one, "voter")).count());
+    // There may be one whose node has ended by itself.
+    if votes >= nodes {
+        return Ok(());
+    }
+    Err(format!("{votes} of {nodes} nodes have a vote").into())
+}

@@ -1,0 +1,50 @@
+//! Storage in a table of DynamoDB, emulated or real.
+
+use bakeoff_core::study::{KindOption, OptionForm};
+use serde_json::json;
+
+use super::{Storage, high_availability};
+use crate::dynamodb_emulator;
+
+/// The table of an emulated service.
+const TABLE: &str = "vault";
+/// The region that an emulated service is asked in; any will do.
+const REGION: &str = "us-east-1";
+
+pub(super) const STORAGE: Storage = Storage {
+    name: "dynamodb",
+    component: Some("dynamodb-emulator"),
+    service: &["table", "region"],
+    options: &[
+        KindOption {
+            name: "table",
+            form: OptionForm::Text,
+            meaning: "the table of the real DynamoDB, with `storage: dynamodb` and no part; its \
+                      credentials are taken from the environment, AWS_ACCESS_KEY_ID and its kin",
+        },
+        KindOption { name: "region", form: OptionForm::Text, meaning: "the region of that table" },
+    ],
+    settings: |asked| high_availability(asked).into_iter().collect(),
+    config: |node, env| {
+        let mut table = json!({
+            "table": node.asked.option("table").unwrap_or(TABLE),
+            "region": node.asked.option("region").unwrap_or(REGION),
+            "ha_enabled": node.high_availability(),
+        });
+        if node.component.is_some() {
+            table["endpoint"] = json!(format!("http://{}", node.entrance()));
+            env.push(("AWS_ACCESS_KEY_ID".to_owned(), "emulated".to_owned()));
+            env.push(("AWS_SECRET_ACCESS_KEY".to_owned(), "emulated".to_owned()));
+        } else {
+            for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"] {
+                env.extend(std::env::var(name).ok().map(|value| (name.to_owned(), value)));
+            }
+        }
+        table
+    },
+    prepare: |_, component| {
+        let entrance = component.nodes.last();
+        entrance.map_or(Ok(()), |node| dynamodb_emulator::make_table(node, TABLE))
+    },
+    ..Storage::PLAIN
+};

@@ -1,0 +1,46 @@
+//! Storage in a bucket of Google Cloud Storage, emulated or real.
+
+use bakeoff_core::study::{KindOption, OptionForm};
+use serde_json::json;
+
+use super::{Storage, high_availability};
+use crate::gcs_emulator;
+
+/// The bucket of an emulated service.
+const BUCKET: &str = "vault";
+
+pub(super) const STORAGE: Storage = Storage {
+    name: "gcs",
+    component: Some("gcs-emulator"),
+    service: &["bucket", "credentials"],
+    options: &[
+        KindOption {
+            name: "bucket",
+            form: OptionForm::Text,
+            meaning: "the bucket of the real Google Cloud Storage, with `storage: gcs` and no part",
+        },
+        KindOption {
+            name: "credentials",
+            form: OptionForm::Text,
+            meaning: "the file with the credentials for that bucket",
+        },
+    ],
+    settings: |asked| high_availability(asked).into_iter().collect(),
+    config: |node, env| {
+        if node.component.is_some() {
+            env.push(("STORAGE_EMULATOR_HOST".to_owned(), format!("http://{}", node.entrance())));
+        } else if let Some(file) = node.asked.option("credentials") {
+            // Nodes have a working directory of their own.
+            let file = std::path::absolute(file).unwrap_or_else(|_| file.into());
+            let file = file.display().to_string();
+            env.push(("GOOGLE_APPLICATION_CREDENTIALS".to_owned(), file));
+        }
+        let bucket = node.asked.option("bucket").unwrap_or(BUCKET);
+        json!({"bucket": bucket, "ha_enabled": node.high_availability()})
+    },
+    prepare: |_, component| {
+        let entrance = component.nodes.last();
+        entrance.map_or(Ok(()), |node| gcs_emulator::make_bucket(node, BUCKET))
+    },
+    ..Storage::PLAIN
+};

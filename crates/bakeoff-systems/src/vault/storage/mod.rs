@@ -1,0 +1,179 @@
+//! The storages of Vault and OpenBao: one file each, and one line in [`STORAGES`].
+//!
+//! A storage says what of a study fits it, what nodes are told of it, and what its guarantees are.
+//!
+//! Not here: the systems that a storage runs on (`consul` and others), the rest of a
+//! node's configuration (`config`).
+
+mod consul;
+mod dynamodb;
+mod file;
+mod gcs;
+mod inmem;
+pub(crate) mod postgresql;
+pub(crate) mod raft;
+
+use std::path::Path;
+use std::sync::LazyLock;
+
+use bakeoff_core::record::{Acknowledged, Setting};
+use bakeoff_core::study::{self, KindOption};
+use serde_json::{Value, json};
+
+use super::Product;
+use crate::{Asked, Neighbour, SystemError, option, setting};
+
+/// Every storage; the first is that of systems that name none.
+const STORAGES: &[&Storage] = &[
+    &raft::STORAGE,
+    &consul::STORAGE,
+    &postgresql::STORAGE,
+    &gcs::STORAGE,
+    &dynamodb::STORAGE,
+    &file::STORAGE,
+    &inmem::STORAGE,
+];
+
+/// The names of the storages, as the option `storage` takes them.
+pub(crate) static NAMES: LazyLock<Vec<&'static str>> =
+    LazyLock::new(|| STORAGES.iter().map(|storage| storage.name).collect());
+
+/// The kinds of component that are a storage.
+pub(crate) static COMPONENTS: LazyLock<Vec<&'static str>> =
+    LazyLock::new(|| STORAGES.iter().filter_map(|storage| storage.component).collect());
+
+/// A storage.
+pub(crate) struct Storage {
+    /// As the configuration of nodes and the option `storage` name it.
+    pub(crate) name: &'static str,
+    /// The kind of the component that holds the data, where nodes do not.
+    pub(super) component: Option<&'static str>,
+    /// The options that name a real service in place of the component.
+    service: &'static [&'static str],
+    serves_one_node: bool,
+    /// Its options, in the order of the documentation.
+    pub(super) options: &'static [KindOption],
+    /// Those that make sense with this storage alone, and what a system without it does not do.
+    exclusive: Option<(&'static str, &'static str)>,
+    /// Returns the settings that depart from the product's defaults.
+    pub(super) settings: fn(&Asked<'_>) -> Vec<Setting>,
+    /// Returns its part of a node's configuration; appends to the environment of the node's process.
+    pub(super) config: fn(&NodeStorage<'_>, &mut Vec<(String, String)>) -> Value,
+    /// Makes what the component must have before nodes start.
+    pub(super) prepare: fn(Product, &Neighbour) -> Result<(), SystemError>,
+    /// Its guarantees; none where they are those of its component.
+    pub(super) guarantees: Option<fn(&study::System) -> StorageGuarantees>,
+}
+
+/// Guarantees of a storage.
+pub(super) struct StorageGuarantees {
+    pub(super) replication: String,
+    pub(super) acknowledged: String,
+    pub(super) acknowledged_in: Option<Acknowledged>,
+}
+
+/// The node whose storage is configured.
+pub(super) struct NodeStorage<'a> {
+    pub(super) asked: &'a Asked<'a>,
+    pub(super) component: Option<&'a Neighbour>,
+    /// Which of the nodes it is, from 0 on.
+    pub(super) index: usize,
+    pub(super) name: &'a str,
+    pub(super) dir: &'a Path,
+    /// The addresses of all nodes.
+    pub(super) api: &'a [String],
+    pub(super) tls: bool,
+}
+
+impl NodeStorage<'_> {
+    /// Returns the address of the component's last node: an emulator's latency, where it has one.
+    fn entrance(&self) -> String {
+        let node = self.component.and_then(|component| component.nodes.last());
+        node.map(|node| node.authority.clone()).unwrap_or_default()
+    }
+
+    /// Returns whether several nodes share the storage, as Vault writes it.
+    fn high_availability(&self) -> &'static str {
+        if self.asked.system.nodes > 1 { "true" } else { "false" }
+    }
+}
+
+impl Storage {
+    /// A storage that needs nothing, for others to begin with.
+    const PLAIN: Self = Self {
+        name: "",
+        component: None,
+        service: &[],
+        serves_one_node: false,
+        options: &[],
+        exclusive: None,
+        settings: |_| Vec::new(),
+        config: |_, _| json!({}),
+        prepare: |_, _| Ok(()),
+        guarantees: None,
+    };
+
+    /// Returns the storage of a system.
+    pub(crate) fn asked(system: &study::System) -> &'static Storage {
+        let component = system.parts.get("storage").map(|part| part.kind.as_str());
+        let follows = STORAGES.iter().find(|s| component.is_some() && s.component == component);
+        let named = option(system, "storage");
+        let named = named.and_then(|name| STORAGES.iter().find(|storage| storage.name == name));
+        named.or(follows).copied().unwrap_or(STORAGES[0])
+    }
+
+    /// Returns the options of all storages, in the order of the documentation.
+    pub(super) fn all_options() -> impl Iterator<Item = KindOption> {
+        STORAGES.iter().flat_map(|storage| storage.options).cloned()
+    }
+
+    /// Refuses a system whose nodes, component and options do not fit its storage, and says what to
+    /// write instead.
+    pub(super) fn check(&self, system: &study::System) -> Result<(), (String, String)> {
+        let name = self.name;
+        let given = |name: &str| option(system, name).is_some();
+        let component = system.parts.get("storage").map(|part| part.kind.as_str());
+        let has_service = !self.service.is_empty() && self.service.iter().all(|name| given(name));
+        match (self.component, component) {
+            _ if !system.is_started() => {}
+            (kind, Some(component)) if kind != Some(component) => {
+                return Err((
+                    format!("its storage is `{name}` and its part `storage` of kind `{component}`"),
+                    "leave `storage` out of its options: it follows from the part".to_owned(),
+                ));
+            }
+            (Some(kind), None) if !has_service => {
+                let quoted: Vec<_> = self.service.iter().map(|name| format!("`{name}`")).collect();
+                let real = match &*quoted.join(" and ") {
+                    "" => String::new(),
+                    options => format!(", or {options} for the real service"),
+                };
+                return Err((
+                    format!("its storage is `{name}`, of which it has none"),
+                    format!("add `parts: {{storage: {{kind: {kind}}}}}`{real}"),
+                ));
+            }
+            _ => {}
+        }
+        if self.serves_one_node && system.nodes > 1 {
+            return Err((
+                format!("it has {} nodes, and storage `{name}` serves one", system.nodes),
+                "write `nodes: 1`, or another storage".to_owned(),
+            ));
+        }
+        let others = STORAGES.iter().filter(|other| other.name != name);
+        for (option, does) in others.filter_map(|other| other.exclusive) {
+            if given(option) {
+                let what = format!("it has `{option}` and does not {does}");
+                return Err((what, "leave it out".to_owned()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The setting of a storage that several nodes share.
+fn high_availability(asked: &Asked<'_>) -> Option<Setting> {
+    let why = "several nodes need one that is active";
+    (asked.system.nodes > 1).then(|| setting("storage.ha_enabled", true, why))
+}

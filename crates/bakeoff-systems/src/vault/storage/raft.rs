@@ -1,0 +1,57 @@
+//! Storage by Raft: every node holds all data.
+
+use bakeoff_core::study::{KindOption, OptionForm};
+use serde_json::{Map, Value, json};
+
+use super::{NodeStorage, Storage, StorageGuarantees};
+use crate::{ASKED, majority_disks, setting, synced_by};
+
+pub(crate) const MULTIPLIER: KindOption = KindOption {
+    name: "raft-multiplier",
+    form: OptionForm::Number,
+    meaning: "scales Raft's timeouts; 1 is advised for production, 5 the default",
+};
+
+pub(crate) const STORAGE: Storage = Storage {
+    name: "raft",
+    options: &[MULTIPLIER],
+    exclusive: Some((MULTIPLIER.name, "keep data by Raft")),
+    settings: |asked| {
+        let multiplier = asked.option(MULTIPLIER.name);
+        let joined = "they are joined without a hand";
+        let join = (asked.system.nodes > 1)
+            .then(|| setting("storage.raft.retry_join", "all nodes", joined));
+        multiplier
+            .map(|multiplier| setting("storage.raft.performance_multiplier", multiplier, ASKED))
+            .into_iter()
+            .chain(join)
+            .collect()
+    },
+    config: |node, _| config(node),
+    guarantees: Some(|asked| StorageGuarantees {
+        replication: "Raft: every server holds all data; a majority must live".to_owned(),
+        acknowledged: synced_by(asked).to_owned(),
+        acknowledged_in: Some(majority_disks(asked)),
+    }),
+    ..Storage::PLAIN
+};
+
+fn config(node: &NodeStorage<'_>) -> Value {
+    // The folder must be there already.
+    let mut raft = json!({"path": node.dir, "node_id": node.name});
+    if let Some(multiplier) = node.asked.option(MULTIPLIER.name) {
+        raft["performance_multiplier"] = json!(multiplier);
+    }
+    let join = |api: &String| {
+        let mut join = Map::from_iter([("leader_api_addr".to_owned(), json!(api))]);
+        if node.tls {
+            join.insert("leader_ca_cert_file".to_owned(), json!(node.dir.join("ca.pem")));
+        }
+        Value::Object(join)
+    };
+    if node.api.len() > 1 {
+        let others = node.api.iter().enumerate().filter(|&(other, _)| other != node.index);
+        raft["retry_join"] = others.map(|(_, api)| join(api)).collect();
+    }
+    raft
+}

@@ -1,0 +1,271 @@
+//! Key-value operations as ZooKeeper requests.
+//!
+//! ZooKeeper tells creating from updating, so a `put` tries what is likelier first and the other
+//! when that fails, in turn until one succeeds: others may create or delete the key in between. All
+//! tries count as one operation, with one timeout. A linearizable `get` or `list` is a `sync` and the
+//! read, sent together: the server answers them in order.
+//!
+//! A server that has ended a session answers what is under way with `SessionExpired` and does none of it: that goes out
+//! again in a new session, on the next connection.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bakeoff_core::measurement::ErrorKind;
+use bakeoff_core::study::{Operation, ReadConsistency};
+use bakeoff_engine::work::{Session, Tag};
+use bakeoff_engine::works::keyed::{Answer, Compare, KvSession, Request};
+use bakeoff_wire::ProtocolError;
+use bakeoff_wire::zookeeper::{self, CreateMode, ErrorCode, Event, Reply};
+
+use crate::{Access, Login};
+
+/// The timeout that clients ask for; servers grant it at their default tick.
+const SESSION_TIMEOUT_MS: u32 = 30_000;
+/// The largest reply that is taken: whatever the protocol can express. ZooKeeper's own clients take 1 MiB unless their
+/// `jute.maxbuffer` says more; servers send lists of any size.
+const REPLY_MAX: usize = i32::MAX as usize;
+
+/// Returns a session that is to be opened as the user that the study names, if it names one.
+pub(super) fn session(node: &Access) -> zookeeper::Session {
+    let limits = zookeeper::Limits { max_frame: REPLY_MAX, ..zookeeper::Limits::default() };
+    let mut session = zookeeper::Session::with_limits(SESSION_TIMEOUT_MS, None, limits);
+    if let Some(login) = node.memory.get::<Login>() {
+        let Login { user, password } = &*login;
+        session.authenticate("digest", format!("{user}:{password}").as_bytes());
+    }
+    session
+}
+
+/// One session with a node.
+pub(crate) struct ZooKeeperSession {
+    session: zookeeper::Session,
+    /// The timeout that the server granted.
+    timeout_ms: u32,
+    /// Whether the server has ended the session.
+    is_over: bool,
+    /// Steps under way, oldest first: replies come in order.
+    steps: VecDeque<(Tag, Step)>,
+    /// Path and value of each `put` under way, for the next try.
+    puts: Vec<Put>,
+    /// Memory of past puts.
+    spare: Vec<Put>,
+    path: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Step {
+    /// Precedes a read; its success is no answer yet.
+    Sync,
+    Create,
+    Update,
+    Read(Operation),
+    Delete,
+    /// The second half of a compare-and-set: the node of this version is replaced, or none is there yet.
+    Replace(Option<i32>),
+    /// The operation was given up, or failed in an earlier step.
+    Ignored,
+}
+
+#[derive(Default)]
+struct Put {
+    tag: Tag,
+    path: String,
+    value: Vec<u8>,
+}
+
+impl ZooKeeperSession {
+    pub(super) fn new(node: &Access) -> Self {
+        Self {
+            session: session(node),
+            timeout_ms: SESSION_TIMEOUT_MS,
+            is_over: false,
+            steps: VecDeque::new(),
+            puts: Vec::new(),
+            spare: Vec::new(),
+            path: String::new(),
+        }
+    }
+
+    fn send(&mut self, tag: Tag, step: Step, path: &str, value: &[u8], out: &mut Vec<u8>) -> bool {
+        use zookeeper::Request as Ask;
+        let request = match step {
+            Step::Create => Ask::Create { path, data: value, mode: CreateMode::Persistent },
+            Step::Update => Ask::SetData { path, data: value, version: None },
+            Step::Read(Operation::List) => Ask::GetChildren { path },
+            Step::Read(_) => Ask::GetData { path },
+            Step::Delete => Ask::Delete { path, version: None },
+            Step::Replace(None) => Ask::Create { path, data: value, mode: CreateMode::Persistent },
+            Step::Replace(version) => Ask::SetData { path, data: value, version },
+            Step::Sync | Step::Ignored => Ask::Sync { path },
+        };
+        let sent = self.session.request(request, out).is_ok();
+        if sent {
+            self.steps.push_back((tag, step));
+        }
+        sent
+    }
+
+    /// Sends the next try of puts whose last one met a key that was there, or was not.
+    fn try_again(&mut self, retries: &[(Tag, Step)], out: &mut Vec<u8>) {
+        for &(tag, step) in retries {
+            if let Some(place) = self.puts.iter().position(|put| put.tag == tag) {
+                let put = self.puts.swap_remove(place);
+                self.send(tag, step, &put.path, &put.value, out);
+                self.puts.push(put);
+            }
+        }
+    }
+}
+
+impl Session for ZooKeeperSession {
+    fn open(&mut self, out: &mut Vec<u8>) {
+        self.session.open(out);
+    }
+
+    fn is_open(&self) -> bool {
+        self.session.capacity() > 0
+    }
+
+    fn keep_alive_every(&self) -> Option<Duration> {
+        Some(Duration::from_millis(u64::from(self.timeout_ms) / 10))
+    }
+
+    fn is_ending(&self) -> bool {
+        self.is_over
+    }
+
+    fn keep_alive(&mut self, out: &mut Vec<u8>) {
+        self.session.ping(out);
+    }
+
+    fn close(&mut self, out: &mut Vec<u8>) {
+        self.session.request(zookeeper::Request::Close, out).ok();
+    }
+}
+
+impl KvSession for ZooKeeperSession {
+    fn request(&mut self, tag: Tag, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
+        if self.is_over || self.session.capacity() < 2 {
+            return false;
+        }
+        let mut path = std::mem::take(&mut self.path);
+        path.clear();
+        path.push('/');
+        // Keys are of our own making and ASCII; a directory's path has no `/` at its end.
+        path.push_str(std::str::from_utf8(request.key).unwrap_or_default().trim_end_matches('/'));
+        let step = match request.operation {
+            Operation::Put => {
+                let mut put = self.spare.pop().unwrap_or_default();
+                put.tag = tag;
+                put.path.clone_from(&path);
+                put.value.clear();
+                put.value.extend_from_slice(request.value);
+                self.puts.push(put);
+                if request.creates { Step::Create } else { Step::Update }
+            }
+            Operation::Delete => Step::Delete,
+            Operation::CompareAndSet if request.compare != Compare::Read => {
+                Step::Replace(node_version(request.compare))
+            }
+            Operation::Get | Operation::List | Operation::CompareAndSet => {
+                if request.reads == ReadConsistency::Linearizable {
+                    self.send(tag, Step::Sync, &path, b"", out);
+                }
+                Step::Read(request.operation)
+            }
+            operation => crate::never_planned(operation),
+        };
+        let sent = self.send(tag, step, &path, request.value, out);
+        self.path = path;
+        sent
+    }
+
+    fn receive(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        on: &mut dyn FnMut(Tag, Answer<'_>),
+    ) -> Result<(), ProtocolError> {
+        let Self { session, timeout_ms, is_over, steps, puts, spare, .. } = self;
+        let mut retries = Vec::new();
+        let received = session.receive(input, out, &mut |event| {
+            let result = match event {
+                Event::Reply { result, .. } => result,
+                Event::Connected { timeout_ms: granted, .. } => return *timeout_ms = granted,
+                Event::Expired | Event::Pong => return,
+            };
+            *is_over |= result == Err(ErrorCode::SESSION_EXPIRED);
+            let Some((tag, step)) = steps.pop_front() else { return };
+            match after(step, result) {
+                After::Nothing => return,
+                After::Again(step) => return retries.push((tag, step)),
+                After::FailedEarly(answer) => {
+                    // The read that was sent along is no longer asked for.
+                    if let Some(read) = steps.iter_mut().find(|(of, _)| *of == tag) {
+                        read.1 = Step::Ignored;
+                    }
+                    on(tag, answer);
+                }
+                After::Answer(answer) => on(tag, answer),
+                After::Children(names) => on(tag, Answer::Names(&mut names.map(str::as_bytes))),
+            }
+            if let Some(place) = puts.iter().position(|put| put.tag == tag) {
+                spare.push(puts.swap_remove(place));
+            }
+        });
+        self.try_again(&retries, out);
+        received
+    }
+}
+
+/// The next step after a reply.
+enum After<'a> {
+    Nothing,
+    Again(Step),
+    FailedEarly(Answer<'a>),
+    Answer(Answer<'a>),
+    Children(zookeeper::Children<'a>),
+}
+
+fn after(step: Step, result: Result<Reply<'_>, ErrorCode>) -> After<'_> {
+    let failed = |code: ErrorCode| match code {
+        ErrorCode::SESSION_EXPIRED => Answer::Unprocessed(code.to_string()),
+        code => Answer::Failed(ErrorKind::Status, code.to_string()),
+    };
+    match (step, result) {
+        (Step::Ignored, _) | (Step::Sync, Ok(_)) => After::Nothing,
+        (Step::Sync, Err(code)) => After::FailedEarly(failed(code)),
+        (Step::Create, Err(ErrorCode::NODE_EXISTS)) => After::Again(Step::Update),
+        (Step::Update, Err(ErrorCode::NO_NODE)) => After::Again(Step::Create),
+        (Step::Read(_) | Step::Delete, Err(ErrorCode::NO_NODE)) => After::Answer(Answer::Missing),
+        // Somebody else wrote, created or removed it.
+        (
+            Step::Replace(_),
+            Err(ErrorCode::BAD_VERSION | ErrorCode::NODE_EXISTS | ErrorCode::NO_NODE),
+        ) => After::Answer(Answer::Conflict),
+        (_, Err(code)) => After::Answer(failed(code)),
+        (Step::Read(Operation::CompareAndSet), Ok(Reply::Data { data, stat })) => {
+            After::Answer(Answer::Versioned(data, version(stat.version)))
+        }
+        (Step::Read(_), Ok(Reply::Data { data, .. })) => After::Answer(Answer::Value(data)),
+        (Step::Read(_), Ok(Reply::Children(names))) => After::Children(names),
+        (_, Ok(_)) => After::Answer(Answer::Done),
+    }
+}
+
+/// A node's version as a version that is not 0, which stands for a node that is not there.
+fn version(of_node: i32) -> u64 {
+    u64::from(of_node.cast_unsigned()) + 1
+}
+
+/// Undoes [`version`]; none where there is no node.
+fn node_version(compare: Compare) -> Option<i32> {
+    match compare {
+        Compare::Read | Compare::Replace(0) => None,
+        Compare::Replace(version) => u32::try_from(version - 1).ok().map(u32::cast_signed),
+    }
+}
+
+#[cfg(test)]
+mod tests;
