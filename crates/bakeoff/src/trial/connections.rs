@@ -10,8 +10,8 @@ use std::sync::atomic::AtomicBool;
 
 use bakeoff_core::plan::plan;
 use bakeoff_core::study::{Load, Study};
-use bakeoff_systems::{Access, System};
 use bakeoff_systems::declaration::ConnectionLimit;
+use bakeoff_systems::{Access, System};
 
 use super::by_name;
 use super::routes::Routes;
