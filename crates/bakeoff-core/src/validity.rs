@@ -56,7 +56,7 @@ pub fn generator_throttled(measurement: &Measurement) -> Option<String> {
     let share = measurement.generator_throttled.as_secs_f64() / measurement.window.as_secs_f64();
     (share > THROTTLED_SHARE_MAX).then(|| {
         format!(
-            "a CPU limit held the generator back for {} of {}: give it more CPU (`cpu.max` of its cgroup, `limits.cpu` of \
+            "a CPU limit held the generator back for {} of {}: give it more CPU (the quota of its cgroup, `limits.cpu` of \
              its pod)",
             latency_text(measurement.generator_throttled),
             latency_text(measurement.window)

@@ -62,6 +62,9 @@ impl From<SystemError> for NotReady {
                 Some(inner) if inner.is::<ProtocolError>() => {
                     Self::Odd { seen: seen.to_string(), hint: ANOTHER_PROTOCOL }
                 }
+                _ if source.kind() == io::ErrorKind::TimedOut => {
+                    Self::Odd { seen: seen.to_string(), hint: SILENT }
+                }
                 _ if is_broken_off(source.kind()) => {
                     Self::Odd { seen: seen.to_string(), hint: ANOTHER_PROTOCOL }
                 }
@@ -81,10 +84,12 @@ impl From<SystemError> for NotReady {
 
 /// Returns whether a conversation ended so that one who speaks otherwise may have ended it.
 fn is_broken_off(how: io::ErrorKind) -> bool {
-    use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof};
-    [BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof].contains(&how)
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    [BrokenPipe, ConnectionReset, UnexpectedEof].contains(&how)
 }
 
+const SILENT: &str =
+    "it took the connection and says nothing: it may hang, or another system listens at the port";
 const ANOTHER_PROTOCOL: &str =
     "this is not how such a system speaks: look at the endpoint's port, and at the study's `kind`";
 const OWN_CLIENT: &str = "look at the endpoint with the system's own client";
@@ -92,5 +97,26 @@ const OWN_CLIENT: &str = "look at the endpoint with the system's own client";
 impl From<&str> for NotReady {
     fn from(seen: &str) -> Self {
         Self::NotYet(seen.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_and_a_broken_conversation_have_hints_of_their_own() {
+        for (kind, wanted) in
+            [(io::ErrorKind::TimedOut, SILENT), (io::ErrorKind::UnexpectedEof, ANOTHER_PROTOCOL)]
+        {
+            let source = io::Error::new(kind, "seen");
+            let seen = SystemError::Unreachable {
+                node: "c-1".to_owned(),
+                authority: "c:1".to_owned(),
+                source,
+            };
+            let NotReady::Odd { hint, .. } = NotReady::from(seen) else { panic!("{kind}") };
+            assert_eq!(hint, wanted);
+        }
     }
 }

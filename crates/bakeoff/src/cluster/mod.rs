@@ -252,7 +252,9 @@ impl Odd {
 fn fitting(nodes: &[Access], hint: &'static str) -> &'static str {
     let plain = nodes.iter().filter(|node| node.target.tls.is_none());
     match plain.take(1).any(exchange::speaks_tls) {
-        true => "it speaks TLS there: write the endpoint with `https://`",
+        true => {
+            "it speaks TLS there: write the endpoint with `https://`, or with `rediss://` or `tls://`"
+        }
         false => hint,
     }
 }
