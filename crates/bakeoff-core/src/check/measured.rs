@@ -123,7 +123,11 @@ fn loaded(load: &Load, stages: &[StageRecord], observed: Option<&Observed>) -> V
     let open = plan::load_kind(load) == "open";
     let busy = all().find_map(generator_busy).or_else(|| all().find_map(generator_throttled));
     let generator = busy.or_else(|| starved(load, stages, observed?));
+    // What servers did comes first: of several reasons the first is shown as the cause.
     let mut checks = vec![
+        check(CheckName::Answers, untrue(stages)),
+        check(CheckName::Errors, failures(stages, load.errors_max)),
+        check(CheckName::Successes, no_success(stages).or_else(|| not_all_served(stages))),
         check(CheckName::Generator, generator),
         check(CheckName::Timers, all().find_map(generator_stalled)),
     ];
@@ -132,9 +136,6 @@ fn loaded(load: &Load, stages: &[StageRecord], observed: Option<&Observed>) -> V
         checks.push(check(CheckName::ReceiveLag, all().find_map(answers_waited)));
     }
     checks.extend([
-        check(CheckName::Answers, untrue(stages)),
-        check(CheckName::Errors, failures(stages, load.errors_max)),
-        check(CheckName::Successes, no_success(stages).or_else(|| not_all_served(stages))),
         check(CheckName::Keys, keys_exhausted(stages)),
         Check::new(CheckName::Stationary, stationary(load, open, stages)),
     ]);

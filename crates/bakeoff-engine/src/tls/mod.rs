@@ -219,7 +219,7 @@ impl TlsOptions {
             }
             if roots.is_empty() {
                 return Err(LoadError::input(
-                    "an `https` endpoint needs to know whom to trust",
+                    "an endpoint over TLS needs to know whom to trust",
                     "give `tls: {ca: FILE}`, or `tls: {insecure: true}` to trust anybody",
                 ));
             }

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use bakeoff_clock as clock;
 use bakeoff_core::units::plural;
 use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::routes;
@@ -36,6 +37,15 @@ fn accepts(target: &Target) -> bool {
     routes::connect(target.address, CONNECTS_WITHIN).is_ok()
 }
 
+/// How long a cluster without a leader may take to have one that removes what bakeoff made.
+const LEADS_WITHIN: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Returns whether a node does not lead and sends its clients to the one that does, or did.
+fn awaits_a_leader(error: &SystemError) -> bool {
+    matches!(error, SystemError::Status { answer, .. } if answer.starts_with('3'))
+}
+
 /// Removes all that bakeoff made on somebody else's cluster, through the first node at which `remove` succeeds.
 /// `keys_max`: the most keys that may be there.
 pub(crate) fn clear(
@@ -44,21 +54,28 @@ pub(crate) fn clear(
     keys_max: u64,
     remove: impl Fn(&Access) -> Result<(), SystemError>,
 ) -> Result<(), Failure> {
-    let mut reasons = Vec::new();
-    for node in nodes {
-        match remove(node) {
-            Ok(()) => return Ok(()),
-            Err(error) => reasons.push(format!("{}: {error}", node.name)),
+    let deadline = clock::now() + LEADS_WITHIN;
+    let reasons: Vec<String> = loop {
+        let mut errors = Vec::new();
+        for node in nodes {
+            match remove(node) {
+                Ok(()) => return Ok(()),
+                Err(error) => errors.push((&node.name, error)),
+            }
         }
-    }
+        if clock::now() < deadline && errors.iter().any(|(_, error)| awaits_a_leader(error)) {
+            std::thread::sleep(PAUSE);
+            continue;
+        }
+        break errors.iter().map(|(node, error)| format!("{node}: {error}")).collect();
+    };
     let by_hand = match nodes.first().and_then(|node| system.removal(node)) {
         Some(command) => format!("once it answers, remove them with `{command}`"),
         None => format!("once it answers, remove what begins with `{KEY_PREFIX}`"),
     };
     let keys = plural(keys_max, "key");
     Err(Failure::unreachable(format!(
-        "up to {keys} of bakeoff's may be left on the cluster, whose names begin with `{KEY_PREFIX}`: no \
-         node removed them\n  {}\nhint: {by_hand}",
+        "up to {keys} of bakeoff's may be left on the cluster: no node removed them\n  {}\nhint: {by_hand}",
         reasons.join("\n  ")
     )))
 }

@@ -145,7 +145,12 @@ fn send_one(
             }
         }
         (None, Program::Binary(path)) => {
-            let to = sent_path(machine, path, &program.sha256);
+            // One that PATH leads into the cache is looked up there, as all of the cache is.
+            let below = own.and_then(|own| path.strip_prefix(own).ok());
+            let to = below.map_or_else(
+                || sent_path(machine, path, &program.sha256),
+                |below| cache.join(below),
+            );
             send_files(machine, &[(path.clone(), to.clone())])?;
             Ok(Some(to))
         }

@@ -236,7 +236,7 @@ fn tls_is_verified(_: &Case) {
     refused(
         &system(""),
         2,
-        &["an `https` endpoint needs to know whom to trust", "hint: give `tls: {ca"],
+        &["an endpoint over TLS needs to know whom to trust", "hint: give `tls: {ca"],
     );
     refused(&trusting("server.key"), 2, &["server.key` cannot be used for TLS"]);
     let absent =

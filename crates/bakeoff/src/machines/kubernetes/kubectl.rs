@@ -58,6 +58,13 @@ pub(super) struct Kubectl {
     names: Names,
 }
 
+/// Returns whether a line is of kubectl's own log: `E1127 19:20:01.123456 42 memcache.go:265] …`.
+fn is_log(line: &str) -> bool {
+    let mut bytes = line.bytes();
+    let is_level = bytes.next().is_some_and(|level| b"EWIF".contains(&level));
+    is_level && bytes.take(4).filter(u8::is_ascii_digit).count() == 4
+}
+
 impl Kubectl {
     pub(super) fn new(wanted: &Kubernetes, names: Names) -> Self {
         let context = wanted.context.iter().flat_map(|name| ["--context".to_owned(), name.clone()]);
@@ -102,10 +109,34 @@ impl Kubectl {
         )
     }
 
+    /// Says what failed, with kubectl's complaint, and how to ask the same cluster by hand.
+    fn refusal(&self, what: &str, complaint: &str) -> Failure {
+        let context = match self.arguments.as_slice() {
+            [flag, name, ..] if flag == "--context" => Some(name),
+            _ => None,
+        };
+        let lines = complaint.lines().filter(|line| !is_log(line));
+        let quoted: String = lines.map(|line| format!("\n    | {line}")).collect();
+        match context
+            .filter(|_| complaint.contains("context") && complaint.contains("does not exist"))
+        {
+            Some(name) => Failure::input(
+                format!("kubectl knows no context `{name}`"),
+                "`kubectl config get-contexts` lists those that it knows: name one as `context`",
+            ),
+            None => {
+                let context = context.map(|name| format!("--context {name} ")).unwrap_or_default();
+                Failure::unreachable(format!(
+                    "{what}{quoted}\nhint: see what `kubectl {context}version` says, and name the cluster's context as `context`"
+                ))
+            }
+        }
+    }
+
     fn json(&self, doing: &str, arguments: &[&str], input: &str) -> Result<Value, Failure> {
         let (went_well, out, complaint) = self.run(arguments, input)?;
         if !went_well {
-            return Err(Failure::unreachable(format!("kubectl cannot {doing}\n    | {complaint}")));
+            return Err(self.refusal(&format!("kubectl cannot {doing}"), &complaint));
         }
         serde_json::from_str(&out).map_err(|error| {
             Failure::unreachable(format!("kubectl said to {doing} what is no JSON: {error}"))
@@ -146,8 +177,7 @@ impl Kubectl {
         let (_, out, complaint) = self.run(&create, &reviews.to_string())?;
         let answers = allowed(&out);
         if answers.len() != all.len() {
-            let why = format!("the Kubernetes cluster does not answer\n    | {complaint}");
-            return Err(Failure::unreachable(why));
+            return Err(self.refusal("the Kubernetes cluster does not answer", &complaint));
         }
         let missing = all.into_iter().zip(answers).filter(|(_, is_allowed)| !is_allowed);
         let missing: Vec<&[&str; 2]> = missing.map(|(right, _)| right).collect();
