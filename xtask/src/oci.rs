@@ -45,26 +45,14 @@ pub(crate) enum Layout<'a> {
 }
 
 /// Why an image was not written.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum ImageError {
-    /// A file could not be written or read.
+    #[error("cannot write the image in `{0}`: {1}")]
     File(PathBuf, io::Error),
     /// A path in the image that is absolute beyond one slash, empty, or leads upwards.
+    #[error("`{0}` is no path of a file in an image")]
     Path(String),
 }
-
-impl fmt::Display for ImageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(path, error) => {
-                write!(f, "cannot write the image in `{}`: {error}", path.display())
-            }
-            Self::Path(path) => write!(f, "`{path}` is no path of a file in an image"),
-        }
-    }
-}
-
-impl std::error::Error for ImageError {}
 
 /// The settings of an image: what is in it besides files.
 #[derive(Debug, Clone, Copy)]

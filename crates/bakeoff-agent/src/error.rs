@@ -26,9 +26,10 @@ impl AgentRefusal {
 }
 
 /// A machine whose agent cannot be used.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum AgentError {
     /// The carrier could not be started.
+    #[error("`{program}` cannot be started: {why}\nhint: it has to be on `PATH` of this machine")]
     NoCarrier {
         /// `ssh`.
         program: String,
@@ -36,6 +37,11 @@ pub enum AgentError {
         why: String,
     },
     /// No agent began to speak.
+    #[error(
+        "no agent began on `{machine}`: {how}{}\nhint: {}",
+        quoted(.said),
+        start_hint(.by_hand.as_deref())
+    )]
     NotBegun {
         /// The machine's name.
         machine: String,
@@ -47,6 +53,12 @@ pub enum AgentError {
         by_hand: Option<String>,
     },
     /// The same for a pod.
+    #[error(
+        "no agent began in the pod `{machine}`: {how}{}\n\
+         hint: its image needs `/bin/sh` and a C library that bakeoff, or `agent` of the places file, runs with; \
+         with `agent-image` it needs neither",
+        quoted(.said)
+    )]
     NotBegunInPod {
         /// The machine's name.
         machine: String,
@@ -56,6 +68,10 @@ pub enum AgentError {
         said: String,
     },
     /// A pod without a shell has another build of bakeoff than the one that is to serve.
+    #[error(
+        "`{machine}` has bakeoff {theirs} from `agent-image`, not {ours}, and no shell that could take that\n\
+         hint: name an image of the same build, or the image's program of this machine as `agent: PATH`"
+    )]
     OtherBuild {
         /// The machine's name.
         machine: String,
@@ -65,6 +81,11 @@ pub enum AgentError {
         ours: String,
     },
     /// It is of another kind of machine.
+    #[error(
+        "`{machine}` is {theirs}, and bakeoff is at hand for {ours}\n\
+         hint: name one that was built for it in the places file: `agent: {{{}: PATH}}`",
+        .theirs.rsplit(' ').next().unwrap_or_default()
+    )]
     OtherArchitecture {
         /// The machine's name.
         machine: String,
@@ -74,6 +95,10 @@ pub enum AgentError {
         ours: String,
     },
     /// It speaks another version of the protocol.
+    #[error(
+        "the agent on `{machine}` speaks version {theirs} of the protocol, and this bakeoff version {ours}\n\
+         hint: leave `agent` out of the places file, so that this bakeoff is sent there"
+    )]
     OtherProtocol {
         /// The machine's name.
         machine: String,
@@ -83,6 +108,7 @@ pub enum AgentError {
         ours: u32,
     },
     /// It is there, and refused.
+    #[error("on `{machine}`: {}", .refusal.text)]
     Refused {
         /// The machine's name.
         machine: String,
@@ -90,6 +116,11 @@ pub enum AgentError {
         refusal: AgentRefusal,
     },
     /// It was there, and is not any more.
+    #[error(
+        "`{machine}` is lost: {why}\n\
+         hint: see whether it is up and reached; if it is up, what ran there ends by itself within {} s",
+        GONE_AFTER.as_secs()
+    )]
     Lost {
         /// The machine's name.
         machine: String,
@@ -97,12 +128,25 @@ pub enum AgentError {
         why: String,
     },
     /// It sent what no agent sends.
+    #[error("the agent on `{machine}` cannot be understood: {why}")]
     Garbled {
         /// The machine's name.
         machine: String,
         /// The fault.
         why: String,
     },
+}
+
+/// Puts each line of a machine's output on a line of its own, behind a `|`.
+fn quoted(said: &str) -> String {
+    said.lines().map(|line| format!("\n    | {line}")).collect()
+}
+
+fn start_hint(by_hand: Option<&str>) -> String {
+    match by_hand {
+        Some(command) => format!("try the same by hand, without a password: `{command}`"),
+        None => "see that what was sent is a bakeoff that runs there; `agent` of the places file names another".into(),
+    }
 }
 
 impl AgentError {
@@ -127,64 +171,3 @@ impl AgentError {
         matches!(self, Self::Refused { refusal, .. } if refusal.interrupted)
     }
 }
-
-impl fmt::Display for AgentError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoCarrier { program, why } => write!(
-                to,
-                "`{program}` cannot be started: {why}\nhint: it has to be on `PATH` of this machine"
-            ),
-            Self::NotBegun { machine, how, said, by_hand } => {
-                write!(to, "no agent began on `{machine}`: {how}")?;
-                said.lines().try_for_each(|line| write!(to, "\n    | {line}"))?;
-                match by_hand {
-                    Some(command) => {
-                        write!(to, "\nhint: try the same by hand, without a password: `{command}`")
-                    }
-                    None => write!(
-                        to,
-                        "\nhint: see that what was sent is a bakeoff that runs there; `agent` of the places file names another"
-                    ),
-                }
-            }
-            Self::NotBegunInPod { machine, how, said } => {
-                write!(to, "no agent began in the pod `{machine}`: {how}")?;
-                said.lines().try_for_each(|line| write!(to, "\n    | {line}"))?;
-                write!(
-                    to,
-                    "\nhint: its image needs `/bin/sh` and a C library that bakeoff, or `agent` of the places file, runs with; \
-                     with `agent-image` it needs neither"
-                )
-            }
-            Self::OtherBuild { machine, theirs, ours } => write!(
-                to,
-                "`{machine}` has bakeoff {theirs} from `agent-image`, not {ours}, and no shell that could take that\nhint: \
-                 name an image of the same build, or the image's program of this machine as `agent: PATH`"
-            ),
-            Self::OtherArchitecture { machine, theirs, ours } => write!(
-                to,
-                "`{machine}` is {theirs}, and bakeoff is at hand for {ours}\nhint: name one that was built for it in the \
-                 places file: `agent: {{{}: PATH}}`",
-                theirs.rsplit(' ').next().unwrap_or_default()
-            ),
-            Self::OtherProtocol { machine, theirs, ours } => write!(
-                to,
-                "the agent on `{machine}` speaks version {theirs} of the protocol, and this bakeoff version {ours}\n\
-                 hint: leave `agent` out of the places file, so that this bakeoff is sent there"
-            ),
-            Self::Refused { machine, refusal } => write!(to, "on `{machine}`: {}", refusal.text),
-            Self::Lost { machine, why } => write!(
-                to,
-                "`{machine}` is lost: {why}\nhint: see whether it is up and reached; if it is up, what ran there ends by itself \
-                 within {} s",
-                GONE_AFTER.as_secs()
-            ),
-            Self::Garbled { machine, why } => {
-                write!(to, "the agent on `{machine}` cannot be understood: {why}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for AgentError {}

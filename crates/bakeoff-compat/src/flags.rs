@@ -6,7 +6,6 @@
 //!
 //! Not here: which flags there are and what they mean (`options`).
 
-use std::fmt;
 use std::time::Duration;
 
 /// Kinds of a flag's value.
@@ -28,16 +27,9 @@ pub(super) struct CommandLine {
 }
 
 /// A command line that cannot be taken, in words for the user.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub(super) struct UsageError(String);
-
-impl fmt::Display for UsageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for UsageError {}
 
 impl From<String> for UsageError {
     fn from(what: String) -> Self {

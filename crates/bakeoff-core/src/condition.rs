@@ -202,87 +202,51 @@ pub fn trimmed(text: &str, place: Range<usize>) -> Range<usize> {
 }
 
 /// A text that names no figure.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum MetricError {
-    /// Nothing stands before the comparison.
+    #[error("no figure stands before the comparison; {METRICS}")]
     Missing,
     /// Something else stands there. `near` is the figure that was probably meant.
+    #[error(fmt = unknown_metric)]
     Unknown { text: String, near: Option<String> },
 }
 
-impl fmt::Display for MetricError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing => write!(to, "no figure stands before the comparison; {METRICS}"),
-            Self::Unknown { text, near } => {
-                write!(to, "`{}` is no figure; ", units::shown(text))?;
-                if let Some(near) = near {
-                    write!(to, "did you mean `{near}`? ")?;
-                }
-                to.write_str(METRICS)
-            }
-        }
+fn unknown_metric(text: &str, near: &Option<String>, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(to, "`{}` is no figure; ", units::shown(text))?;
+    if let Some(near) = near {
+        write!(to, "did you mean `{near}`? ")?;
     }
+    to.write_str(METRICS)
 }
 
-impl std::error::Error for MetricError {}
-
 /// A text that is no limit for its figure.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum LimitError {
     /// Nothing stands behind the comparison with this figure.
+    #[error("no limit stands behind the comparison: write `{}`", example(.0))]
     Missing(Metric),
     /// It is no quantity of the figure's unit.
-    Unreadable(Unreadable),
+    #[error("{0}")]
+    Unreadable(#[from] Unreadable),
     /// It is a number alone, and the figure is a latency.
+    #[error("`{0}` is not a duration; it has no unit; did you mean `{0}ms`?")]
     NoUnit(f64),
-    /// It is shorter than the shortest silence that is known.
+    #[error("silences are known from {} on: write a longer time", latency_text(SILENCE_MIN))]
     ShortSilence,
-    /// It is no number of errors.
+    #[error(
+        "`{}` is no number of errors; write how many, `0`, or their share of all operations, `0.1%`",
+        units::shown(.0)
+    )]
     NoCount(String),
 }
 
-impl fmt::Display for LimitError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing(metric) => {
-                let example = match metric {
-                    Metric::Latency(..) => "20ms",
-                    Metric::Throughput => "1000/s",
-                    Metric::Errors => "0` or `0.1%",
-                    Metric::LongestSilence => "500ms",
-                };
-                write!(to, "no limit stands behind the comparison: write `{example}`")
-            }
-            Self::NoUnit(number) => write!(
-                to,
-                "`{number}` is not a duration; it has no unit; did you mean `{number}ms`?"
-            ),
-            Self::Unreadable(error) => error.fmt(to),
-            Self::ShortSilence => {
-                let least = latency_text(SILENCE_MIN);
-                write!(to, "silences are known from {least} on: write a longer time")
-            }
-            Self::NoCount(text) => {
-                let hint = "write how many, `0`, or their share of all operations, `0.1%`";
-                write!(to, "`{}` is no number of errors; {hint}", units::shown(text))
-            }
-        }
-    }
-}
-
-impl std::error::Error for LimitError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Unreadable(error) => Some(error),
-            Self::Missing(_) | Self::NoUnit(_) | Self::ShortSilence | Self::NoCount(_) => None,
-        }
-    }
-}
-
-impl From<Unreadable> for LimitError {
-    fn from(error: Unreadable) -> Self {
-        Self::Unreadable(error)
+/// Returns limits that this metric takes, to stand between backticks.
+fn example(metric: &Metric) -> &'static str {
+    match metric {
+        Metric::Latency(..) => "20ms",
+        Metric::Throughput => "1000/s",
+        Metric::Errors => "0` or `0.1%",
+        Metric::LongestSilence => "500ms",
     }
 }
 

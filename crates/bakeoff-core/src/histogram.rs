@@ -270,34 +270,17 @@ fn inflated(bytes: &[u8]) -> Result<Vec<u8>, HistogramError> {
 }
 
 /// Error in a text that should be a histogram of latencies.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum HistogramError {
     /// It is not base64.
-    Base64(base64::DecodeError),
+    #[error("not base64: {0}")]
+    Base64(#[source] base64::DecodeError),
     /// It is none that bakeoff writes.
+    #[error("not a histogram of latencies: {0}")]
     Foreign(&'static str),
     /// Its bytes are no HdrHistogram.
-    Form(DeserializeError),
-}
-
-impl fmt::Display for HistogramError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Base64(error) => write!(to, "not base64: {error}"),
-            Self::Foreign(why) => write!(to, "not a histogram of latencies: {why}"),
-            Self::Form(error) => write!(to, "not an HdrHistogram: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for HistogramError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Base64(error) => Some(error),
-            Self::Foreign(_) => None,
-            Self::Form(error) => Some(error),
-        }
-    }
+    #[error("not an HdrHistogram: {0}")]
+    Form(#[source] DeserializeError),
 }
 
 /// A distribution in its encoded form: what a record holds, small enough to keep one a second.

@@ -251,45 +251,28 @@ pub fn read(text: &str) -> Result<(Record, Vec<Complaint>), Complaint> {
 }
 
 /// A first line that describes no run.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum HeaderError {
     /// It has no version of the format.
-    NoRecord(serde_json::Error),
-    /// It has this version of the format, above [`FORMAT`].
+    #[error(fmt = no_record)]
+    NoRecord(#[source] serde_json::Error),
+    #[error(
+        "the record has format {0}, and this program reads formats up to {FORMAT}; use a newer bakeoff"
+    )]
     NewerFormat(u32),
-    /// It is another line of a record.
+    #[error("a record begins with its run, and this line is something else")]
     OtherLine,
     /// It is no line of a record.
-    Unreadable(serde_json::Error),
+    #[error("the run's description cannot be read: {0}")]
+    Unreadable(#[source] serde_json::Error),
 }
 
-impl fmt::Display for HeaderError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoRecord(error) if error.is_syntax() => to.write_str(
-                "this is no record of a run: each line of one is JSON, and this line is not",
-            ),
-            Self::NoRecord(error) => write!(to, "this is no record of a run: {error}"),
-            Self::NewerFormat(format) => write!(
-                to,
-                "the record has format {format}, and this program reads formats up to {FORMAT}; use a newer \
-                 bakeoff"
-            ),
-            Self::OtherLine => {
-                to.write_str("a record begins with its run, and this line is something else")
-            }
-            Self::Unreadable(error) => write!(to, "the run's description cannot be read: {error}"),
-        }
+fn no_record(error: &serde_json::Error, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+    to.write_str("this is no record of a run: ")?;
+    if error.is_syntax() {
+        return to.write_str("each line of one is JSON, and this line is not");
     }
-}
-
-impl std::error::Error for HeaderError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::NoRecord(error) | Self::Unreadable(error) => Some(error),
-            Self::NewerFormat(_) | Self::OtherLine => None,
-        }
-    }
+    write!(to, "{error}")
 }
 
 fn read_header(line: &str, sum: &mut u64) -> Result<RunHeader, HeaderError> {

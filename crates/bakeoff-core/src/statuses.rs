@@ -20,30 +20,18 @@ pub const STATUS_MAX: u16 = 999;
 pub const STRETCHES_MAX: usize = 100;
 
 /// Error in a list of statuses.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StatusesError {
     /// This part is neither a status nor a range of them.
+    #[error("`{0}` is no status: 200, 2xx or 200-299, from {STATUS_MIN} to {STATUS_MAX}")]
     Status(String),
     /// This range ends before it begins.
+    #[error("`{0}` ends before it begins")]
     Backwards(String),
     /// There are more than [`STRETCHES_MAX`].
+    #[error("more than {STRETCHES_MAX} statuses and ranges")]
     TooMany,
 }
-
-impl fmt::Display for StatusesError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Status(part) => write!(
-                to,
-                "`{part}` is no status: 200, 2xx or 200-299, from {STATUS_MIN} to {STATUS_MAX}"
-            ),
-            Self::Backwards(part) => write!(to, "`{part}` ends before it begins"),
-            Self::TooMany => write!(to, "more than {STRETCHES_MAX} statuses and ranges"),
-        }
-    }
-}
-
-impl std::error::Error for StatusesError {}
 
 impl Default for Statuses {
     /// 200 to 299, in studies and on the command line: the server did what it was asked for (RFC 9110 section 15.3). A

@@ -9,7 +9,6 @@
 
 use std::borrow::Cow;
 use std::convert::Infallible;
-use std::fmt;
 use std::io::Write as _;
 
 use rand::{RngExt as _, SeedableRng as _};
@@ -116,9 +115,10 @@ pub struct WordValues<'a> {
 }
 
 /// Reason why a text is no template.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// A word that stands for nothing; the hint lists those that do.
+    #[error("`{{{word}}}` stands for nothing")]
     Unknown {
         /// The word, without braces.
         word: String,
@@ -126,21 +126,9 @@ pub enum TemplateError {
         hint: String,
     },
     /// `{random:N}` asks for no characters, or too many.
+    #[error("`{{{0}}}` does not ask for 1 to {RANDOM_MAX} random characters")]
     RandomLength(String),
 }
-
-impl fmt::Display for TemplateError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown { word, .. } => write!(to, "`{{{word}}}` stands for nothing"),
-            Self::RandomLength(word) => {
-                write!(to, "`{{{word}}}` does not ask for 1 to {RANDOM_MAX} random characters")
-            }
-        }
-    }
-}
-
-impl std::error::Error for TemplateError {}
 
 impl TemplateError {
     /// Returns the word with its braces.

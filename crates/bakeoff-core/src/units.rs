@@ -20,21 +20,14 @@ use crate::secrets;
 pub struct ByteCount(pub u64);
 
 /// Error in a text that should be a quantity.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what}; {hint}")]
 pub struct Unreadable {
     /// The fault, as a sentence without a full stop: `` `10 mb` is not a size ``.
     pub what: String,
     /// Hint at what to write in its place.
     pub hint: String,
 }
-
-impl fmt::Display for Unreadable {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(to, "{}; {}", self.what, self.hint)
-    }
-}
-
-impl std::error::Error for Unreadable {}
 
 const SIZE_HINT: &str = "write bytes as a whole number, or a number and a unit: `64KiB`, `10MB`";
 const SIZE_UNITS: [(&str, u64); 9] = [

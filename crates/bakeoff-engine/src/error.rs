@@ -9,18 +9,30 @@ use bakeoff_core::study::Diagnostics;
 use crate::EngineError;
 
 /// Why a load could not be set up or driven.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// A file of input that is wrong, with every place.
+    /// A file of input that is wrong, with every place. Each diagnostic begins with `error: `.
+    #[error("{0}")]
     Diagnostics(Diagnostics),
     /// Bad input: what is wrong, and what to try.
+    #[error(fmt = input)]
     Input(String, Option<String>),
     /// Nobody answers there.
+    #[error("error: {0}")]
     Unreachable(String),
     /// The machine refused something.
+    #[error("error: {0}")]
     Machine(String),
     /// The user has had enough.
+    #[error("interrupted")]
     Interrupted,
+}
+
+fn input(what: &str, hint: &Option<String>, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match hint {
+        None => write!(to, "error: {what}"),
+        Some(hint) => write!(to, "error: {what}\nhint: {hint}"),
+    }
 }
 
 impl LoadError {
@@ -48,20 +60,6 @@ impl LoadError {
         }
     }
 }
-
-impl fmt::Display for LoadError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Diagnostics(diagnostics) => diagnostics.fmt(to), // each says `error: ` itself
-            Self::Input(what, None) => write!(to, "error: {what}"),
-            Self::Input(what, Some(hint)) => write!(to, "error: {what}\nhint: {hint}"),
-            Self::Unreachable(what) | Self::Machine(what) => write!(to, "error: {what}"),
-            Self::Interrupted => write!(to, "interrupted"),
-        }
-    }
-}
-
-impl std::error::Error for LoadError {}
 
 impl From<EngineError> for LoadError {
     fn from(error: EngineError) -> Self {

@@ -137,9 +137,10 @@ impl Drive {
 }
 
 /// Why a load could not be driven.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// A node could not be connected to before the load began.
+    #[error("could not connect a client to `{address}`: {what}")]
     Unreachable {
         /// The node.
         address: Address,
@@ -147,6 +148,7 @@ pub enum EngineError {
         what: String,
     },
     /// A server that was sent plain text says that it speaks TLS.
+    #[error("`{address}` refuses plain text: {what}")]
     SpeaksTls {
         /// The node.
         address: Address,
@@ -154,58 +156,24 @@ pub enum EngineError {
         what: String,
     },
     /// There are fewer clients than generators.
+    #[error("there are fewer clients than generators")]
     NoClients,
     /// This machine has no port left to connect from: the reason, with a hint.
+    #[error("{0}")]
     NoPorts(String),
     /// Answers that are to be looked at as a whole need more memory than there is for them.
+    #[error(
+        "answers that are verified as a whole hold more than {} of the generator's memory: use fewer clients, or \
+         do not verify them",
+        ByteCount(HELD_MAX as u64)
+    )]
     HoldsTooMuch,
     /// The user asked for the end before the load began.
+    #[error("interrupted before the load began")]
     Interrupted,
     /// The machine refused a socket, a thread or a timer.
-    Io(io::Error),
-}
-
-impl From<io::Error> for EngineError {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-impl std::fmt::Display for EngineError {
-    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Unreachable { address, what } => {
-                write!(to, "could not connect a client to `{address}`: {what}")
-            }
-            Self::SpeaksTls { address, what } => {
-                write!(to, "`{address}` refuses plain text: {what}")
-            }
-            Self::NoPorts(why) => to.write_str(why),
-            Self::HoldsTooMuch => write!(
-                to,
-                "answers that are verified as a whole hold more than {} of the generator's memory: use fewer clients, or \
-                 do not verify them",
-                ByteCount(HELD_MAX as u64)
-            ),
-            Self::NoClients => write!(to, "there are fewer clients than generators"),
-            Self::Interrupted => write!(to, "interrupted before the load began"),
-            Self::Io(error) => write!(to, "the load generator failed: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for EngineError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io(error) => Some(error),
-            Self::Unreachable { .. }
-            | Self::SpeaksTls { .. }
-            | Self::NoClients
-            | Self::NoPorts(_)
-            | Self::HoldsTooMuch
-            | Self::Interrupted => None,
-        }
-    }
+    #[error("the load generator failed: {0}")]
+    Io(#[from] io::Error),
 }
 
 /// The moments of a load.

@@ -2,7 +2,6 @@
 //!
 //! Not here: pinning one server (`shim`), keeping a generator off servers' CPUs (the binary's `trial::affinity`).
 
-use std::fmt;
 use std::io;
 
 use rustix::io::Errno;
@@ -40,9 +39,14 @@ pub fn keep_to(cpus: &[u32]) -> Result<(), CpuSetError> {
 }
 
 /// The reason why a process cannot keep to CPUs.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum CpuSetError {
     /// A CPU that is not there, or that the process may not use.
+    #[error(
+        "it has no CPU {lacking} for bakeoff, which may use {}\nhint: `cpus` in the places file names CPUs \
+         of the machine",
+        ranges_text(.may)
+    )]
     Lacking {
         /// The CPU.
         lacking: u32,
@@ -50,34 +54,11 @@ pub enum CpuSetError {
         may: Vec<u32>,
     },
     /// The threads of the process cannot be listed.
-    Threads(io::Error),
+    #[error("its threads cannot be listed: {0}")]
+    Threads(#[source] io::Error),
     /// The kernel refuses.
-    Refused(Errno),
-}
-
-impl fmt::Display for CpuSetError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Lacking { lacking, may } => write!(
-                to,
-                "it has no CPU {lacking} for bakeoff, which may use {}\nhint: `cpus` in the places file names CPUs \
-                 of the machine",
-                ranges_text(may)
-            ),
-            Self::Threads(error) => write!(to, "its threads cannot be listed: {error}"),
-            Self::Refused(error) => write!(to, "it cannot keep to some of its CPUs: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for CpuSetError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Lacking { .. } => None,
-            Self::Threads(error) => Some(error),
-            Self::Refused(error) => Some(error),
-        }
-    }
+    #[error("it cannot keep to some of its CPUs: {0}")]
+    Refused(#[source] Errno),
 }
 
 #[cfg(test)]

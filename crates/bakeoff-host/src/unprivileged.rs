@@ -10,8 +10,6 @@
 //!
 //! Not here: limits (`cgroup`), starting (`process`).
 
-use std::error::Error;
-use std::fmt;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
@@ -20,21 +18,12 @@ const BECOME_NOBODY: &[&str] =
     &["unshare", "--user", "--map-user=65534", "--map-group=65534", "--"];
 
 /// Reason why a program that refuses root cannot be run as somebody else: the words of `unshare`.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "it refuses to run as root, and cannot be run as anybody else here: {0}\n\
+     hint: run bakeoff as an ordinary user, or allow user namespaces"
+)]
 pub(super) struct CannotDropRoot(String);
-
-impl fmt::Display for CannotDropRoot {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            to,
-            "it refuses to run as root, and cannot be run as anybody else here: {}\n\
-             hint: run bakeoff as an ordinary user, or allow user namespaces",
-            self.0
-        )
-    }
-}
-
-impl Error for CannotDropRoot {}
 
 /// Returns the words before a program and its arguments: none for one that may be root, or where we
 /// are not. The error says why it cannot be done, and what may help.

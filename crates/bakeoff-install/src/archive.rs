@@ -6,8 +6,6 @@
 //! Only the files wanted are taken out, under names of our own choosing, and an archive with a path
 //! that leads out of it is refused whole.
 
-use std::error::Error;
-use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -241,59 +239,27 @@ impl Write for Both<'_> {
 }
 
 /// Reason why an archive was not unpacked.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum ArchiveError {
-    /// This archive cannot be opened.
-    NotOpened(PathBuf, io::Error),
+    #[error("`{0}` cannot be read: {1}")]
+    NotOpened(PathBuf, #[source] io::Error),
     /// It is no whole `.tar.gz`.
-    Tar(io::Error),
+    #[error("it cannot be read: {0}")]
+    Tar(#[source] io::Error),
     /// It is no whole `.zip`.
-    Zip(zip::result::ZipError),
-    /// It has more than [`MEMBERS_MAX`] files.
+    #[error("it cannot be read: {0}")]
+    Zip(#[source] zip::result::ZipError),
+    #[error("it holds more than {MEMBERS_MAX} files")]
     TooManyFiles,
-    /// The name of this file leads out of the folder that it is unpacked into.
+    #[error("it holds `{0}`, which leads out of it")]
     LeadsOut(PathBuf),
     /// The file wanted is a link, a folder or a device.
+    #[error("`{0}` in it is no plain file")]
     NotPlain(PathBuf),
-    /// This file cannot be written.
-    NotUnpacked(PathBuf, io::Error),
-    /// A file of it is larger than [`MEMBER_BYTES_MAX`].
+    #[error("`{0}` cannot be unpacked: {1}")]
+    NotUnpacked(PathBuf, #[source] io::Error),
+    #[error("a file in it is larger than the {MEMBER_BYTES_MAX} bytes allowed")]
     TooLarge,
-}
-
-impl fmt::Display for ArchiveError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotOpened(path, error) => {
-                write!(to, "`{}` cannot be read: {error}", path.display())
-            }
-            Self::Tar(error) => write!(to, "it cannot be read: {error}"),
-            Self::Zip(error) => write!(to, "it cannot be read: {error}"),
-            Self::TooManyFiles => write!(to, "it holds more than {MEMBERS_MAX} files"),
-            Self::LeadsOut(path) => {
-                write!(to, "it holds `{}`, which leads out of it", path.display())
-            }
-            Self::NotPlain(path) => write!(to, "`{}` in it is no plain file", path.display()),
-            Self::NotUnpacked(path, error) => {
-                write!(to, "`{}` cannot be unpacked: {error}", path.display())
-            }
-            Self::TooLarge => {
-                write!(to, "a file in it is larger than the {MEMBER_BYTES_MAX} bytes allowed")
-            }
-        }
-    }
-}
-
-impl Error for ArchiveError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::NotOpened(_, error) | Self::Tar(error) | Self::NotUnpacked(_, error) => {
-                Some(error)
-            }
-            Self::Zip(error) => Some(error),
-            _ => None,
-        }
-    }
 }
 
 /// Member paths to extract, with the version filled in.

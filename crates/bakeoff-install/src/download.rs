@@ -7,7 +7,6 @@
 //!
 //! Not here: whether the bytes are the right ones (`archive`).
 
-use std::error::Error;
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -102,43 +101,27 @@ pub(super) fn download(
 }
 
 /// Reason why a transfer came to nothing.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum TransferError {
     /// There was no connection, no answer, or one that is no success.
-    Refused(ureq::Error),
-    /// The answer announces more bytes than are allowed.
+    #[error(fmt = refused)]
+    Refused(#[source] ureq::Error),
+    #[error("it announces {announced} bytes, and {allowed} are allowed")]
     TooLarge { announced: u64, allowed: u64 },
-    /// The connection broke after so many bytes.
-    BrokeOff { received: u64, error: io::Error },
-    /// The answer ended before all bytes that it had announced.
+    #[error("broke off after {received} bytes: {error}")]
+    BrokeOff {
+        received: u64,
+        #[source]
+        error: io::Error,
+    },
+    #[error("ended after {received} of {announced} bytes")]
     Short { received: u64, announced: u64 },
 }
 
-impl fmt::Display for TransferError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(ureq::Error::StatusCode(status)) => write!(to, "returned {status}"),
-            Self::Refused(error) => error.fmt(to),
-            Self::TooLarge { announced, allowed } => {
-                write!(to, "it announces {announced} bytes, and {allowed} are allowed")
-            }
-            Self::BrokeOff { received, error } => {
-                write!(to, "broke off after {received} bytes: {error}")
-            }
-            Self::Short { received, announced } => {
-                write!(to, "ended after {received} of {announced} bytes")
-            }
-        }
-    }
-}
-
-impl Error for TransferError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Refused(error) => Some(error),
-            Self::BrokeOff { error, .. } => Some(error),
-            Self::TooLarge { .. } | Self::Short { .. } => None,
-        }
+fn refused(error: &ureq::Error, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match error {
+        ureq::Error::StatusCode(status) => write!(to, "returned {status}"),
+        error => write!(to, "{error}"),
     }
 }
 

@@ -82,7 +82,8 @@ pub enum InstallError {
 }
 
 /// Each Java, Node.js or Go that was found and did not qualify, with the reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{}", .0.join("; "))]
 pub struct RuntimeMissing(pub(super) Vec<String>);
 
 impl RuntimeMissing {
@@ -96,14 +97,6 @@ impl RuntimeMissing {
         Self::one(format!("`{} {argument}` named no version", program.display()))
     }
 }
-
-impl fmt::Display for RuntimeMissing {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str(&self.0.join("; "))
-    }
-}
-
-impl Error for RuntimeMissing {}
 
 /// Why one source did not deliver.
 #[derive(Debug)]

@@ -3,7 +3,6 @@
 //! `3.6` asks for the newest 3.6.x that is known; `3.6.16` asks for just that. A program is
 //! believed only when it has said its version itself.
 
-use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
 
@@ -12,16 +11,9 @@ use std::str::FromStr;
 pub struct VersionRequest(String);
 
 /// The text is no version.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a version")]
 pub struct NotAVersion(String);
-
-impl fmt::Display for NotAVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not a version", self.0)
-    }
-}
-
-impl std::error::Error for NotAVersion {}
 
 impl FromStr for VersionRequest {
     type Err = NotAVersion;
@@ -90,31 +82,17 @@ impl VersionRequest {
 }
 
 /// Reason why a source has no version to get.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum NoSuchVersion {
-    /// It knows none at all.
+    #[error("it knows no version")]
     KnowsNone,
-    /// It knows none that matches.
+    #[error("no `{wanted}.x` is known to it (known: {known}); an exact version can be asked for")]
     Unknown {
         wanted: VersionRequest,
         /// The versions that it knows, with commas between them.
         known: String,
     },
 }
-
-impl fmt::Display for NoSuchVersion {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::KnowsNone => to.write_str("it knows no version"),
-            Self::Unknown { wanted, known } => write!(
-                to,
-                "no `{wanted}.x` is known to it (known: {known}); an exact version can be asked for"
-            ),
-        }
-    }
-}
-
-impl Error for NoSuchVersion {}
 
 /// The first version in what a program printed: `etcd Version: 3.4.23` says `3.4.23`.
 pub(super) fn version_in(text: &str) -> Option<String> {

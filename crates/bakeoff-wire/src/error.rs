@@ -5,10 +5,9 @@
 //!
 //! Not here: errors of sockets and TLS, which belong to whoever owns them.
 
-use std::fmt;
-
 /// A breach of the protocol by the peer, in words; the connection cannot be used any more.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
 pub struct ProtocolError {
     /// Lower case, no full stop, ready to stand after a colon.
     pub what: String,
@@ -26,14 +25,6 @@ impl ProtocolError {
     }
 }
 
-impl fmt::Display for ProtocolError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)
-    }
-}
-
-impl std::error::Error for ProtocolError {}
-
 impl From<String> for ProtocolError {
     fn from(what: String) -> Self {
         Self { what }
@@ -47,13 +38,6 @@ impl From<&str> for ProtocolError {
 }
 
 /// The connection cannot take another request now: ask again after more has been received.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no more requests can be in flight on this connection")]
 pub struct Busy;
-
-impl fmt::Display for Busy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no more requests can be in flight on this connection")
-    }
-}
-
-impl std::error::Error for Busy {}

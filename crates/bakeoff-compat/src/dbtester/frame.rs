@@ -2,8 +2,6 @@
 //!
 //! Not here: which columns a file has (`files`, `analysis`).
 
-use std::fmt;
-
 /// A table with named columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Frame {
@@ -14,16 +12,19 @@ pub struct Frame {
 }
 
 /// Reason why a text is no table.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// It has no first line.
+    #[error("it is empty")]
     Empty,
     /// A quoted field does not end.
+    #[error("line {line} has a quote that does not end")]
     OpenQuote {
         /// The line in which it begins, from 1.
         line: usize,
     },
     /// A row has another number of fields than the header.
+    #[error("line {line} has {fields} fields, and the header {columns}")]
     Ragged {
         /// The row's line, from 1.
         line: usize,
@@ -33,8 +34,10 @@ pub enum FrameError {
         columns: usize,
     },
     /// A column is missing.
+    #[error("it has no column `{0}`")]
     NoColumn(String),
     /// A field is not the number that its column holds.
+    #[error("`{seen}` in row {row} of column `{column}` is not a number")]
     NotANumber {
         /// The column.
         column: String,
@@ -44,24 +47,6 @@ pub enum FrameError {
         seen: String,
     },
 }
-
-impl fmt::Display for FrameError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => to.write_str("it is empty"),
-            Self::OpenQuote { line } => write!(to, "line {line} has a quote that does not end"),
-            Self::Ragged { line, fields, columns } => {
-                write!(to, "line {line} has {fields} fields, and the header {columns}")
-            }
-            Self::NoColumn(name) => write!(to, "it has no column `{name}`"),
-            Self::NotANumber { column, row, seen } => {
-                write!(to, "`{seen}` in row {row} of column `{column}` is not a number")
-            }
-        }
-    }
-}
-
-impl std::error::Error for FrameError {}
 
 impl Frame {
     /// An empty table with these columns.

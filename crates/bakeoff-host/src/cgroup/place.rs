@@ -2,8 +2,6 @@
 //!
 //! Not here: limits (`cgroup`).
 
-use std::error::Error;
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -34,79 +32,23 @@ pub(super) enum Version {
 }
 
 /// Reason why no group can be made for a node.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum PlaceError {
-    /// The controller has a v1 hierarchy, which is mounted nowhere.
+    #[error("the cgroup (v1) hierarchy of the `{}` controller is mounted nowhere", .0.name())]
     NotMounted(Controller),
-    /// No hierarchy has the controller.
+    #[error("no cgroup hierarchy with the `{}` controller is mounted", .0.name())]
     NoHierarchy(Controller),
-    /// This group holds processes, so it can have no groups with controllers below it.
+    #[error("the cgroup `{0}` holds processes itself, and so cannot be divided")]
     HoldsProcesses(PathBuf),
-    /// This group lacks the controller.
+    #[error("the cgroup `{0}` has no `{controller}` controller", controller = .1.name())]
     NoController(PathBuf, Controller),
-    /// The controller could not be written to this file.
-    NotEnabled(PathBuf, Controller, io::Error),
-    /// This group could not be made.
-    NotMade(PathBuf, io::Error),
+    #[error("`+{controller}` cannot be written to `{0}`: {2}", controller = .1.name())]
+    NotEnabled(PathBuf, Controller, #[source] io::Error),
+    #[error("the cgroup `{0}` cannot be made: {1}")]
+    NotMade(PathBuf, #[source] io::Error),
     /// Neither our own group nor the one above it can be divided.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Nowhere(Vec<PlaceError>),
-}
-
-impl fmt::Display for PlaceError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotMounted(controller) => write!(
-                to,
-                "the cgroup (v1) hierarchy of the `{}` controller is mounted nowhere",
-                controller.name()
-            ),
-            Self::NoHierarchy(controller) => {
-                write!(
-                    to,
-                    "no cgroup hierarchy with the `{}` controller is mounted",
-                    controller.name()
-                )
-            }
-            Self::HoldsProcesses(group) => write!(
-                to,
-                "the cgroup `{}` holds processes itself, and so cannot be divided",
-                group.display()
-            ),
-            Self::NoController(group, controller) => {
-                write!(
-                    to,
-                    "the cgroup `{}` has no `{}` controller",
-                    group.display(),
-                    controller.name()
-                )
-            }
-            Self::NotEnabled(control, controller, error) => write!(
-                to,
-                "`+{}` cannot be written to `{}`: {error}",
-                controller.name(),
-                control.display()
-            ),
-            Self::NotMade(group, error) => {
-                write!(to, "the cgroup `{}` cannot be made: {error}", group.display())
-            }
-            Self::Nowhere(reasons) => {
-                for (number, reason) in reasons.iter().enumerate() {
-                    let comma = if number == 0 { "" } else { "; " };
-                    write!(to, "{comma}{reason}")?;
-                }
-                Ok(())
-            }
-        }
-    }
-}
-
-impl Error for PlaceError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::NotEnabled(_, _, error) | Self::NotMade(_, error) => Some(error),
-            _ => None,
-        }
-    }
 }
 
 /// A hierarchy that has a controller.

@@ -129,37 +129,20 @@ fn about(text: &str, end: usize) -> Result<About, Misread> {
 }
 
 /// A part of a condition that names no figure or no change.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum PartError {
-    /// Nothing stands before the comparison.
+    #[error("no figure stands before the comparison; {METRICS}")]
     NoFigure,
-    /// Something else than a figure stands there.
+    #[error("`{}` is no figure; {METRICS}", units::shown(.0))]
     UnknownFigure(String),
-    /// Nothing stands behind the comparison.
+    #[error("no limit stands behind the comparison: write `-5%` or `+10%`")]
     NoLimit,
-    /// Something else than a change stands there.
+    #[error(
+        "`{}` is no change; a change is a part of the base run's figure: write `-5%` or `+10%`",
+        units::shown(.0)
+    )]
     NoChange(String),
 }
-
-impl fmt::Display for PartError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoFigure => write!(to, "no figure stands before the comparison; {METRICS}"),
-            Self::UnknownFigure(text) => {
-                write!(to, "`{}` is no figure; {METRICS}", units::shown(text))
-            }
-            Self::NoLimit => {
-                to.write_str("no limit stands behind the comparison: write `-5%` or `+10%`")
-            }
-            Self::NoChange(text) => {
-                let hint = "a change is a part of the base run's figure: write `-5%` or `+10%`";
-                write!(to, "`{}` is no change; {hint}", units::shown(text))
-            }
-        }
-    }
-}
-
-impl std::error::Error for PartError {}
 
 fn quantity(text: &str) -> Result<Quantity, PartError> {
     let words: Vec<&str> = text.split_whitespace().collect();

@@ -7,8 +7,6 @@
 //!
 //! Not here: the level and the number of rounds (`stats::gate`), the study (`study::gate`).
 
-use std::fmt;
-
 use bakeoff_core::check::Cause;
 use bakeoff_core::condition::Misread;
 use bakeoff_core::record::{Gate, Record, SystemRecord, TrialRecord};
@@ -52,32 +50,14 @@ pub enum Passed {
 }
 
 /// A gate that cannot be judged.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum GateError {
     /// The run is not one of `bakeoff gate`.
+    #[error("this is no run of `bakeoff gate`, which has two builds of one system")]
     NoGate,
     /// One of its conditions cannot be read.
-    Condition(Misread),
-}
-
-impl fmt::Display for GateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoGate => {
-                f.write_str("this is no run of `bakeoff gate`, which has two builds of one system")
-            }
-            Self::Condition(misread) => misread.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for GateError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::NoGate => None,
-            Self::Condition(misread) => Some(misread),
-        }
-    }
+    #[error("{0}")]
+    Condition(#[source] Misread),
 }
 
 impl Compared {

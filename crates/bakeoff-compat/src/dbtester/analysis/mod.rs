@@ -14,7 +14,6 @@ mod table;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use super::config::{Config, ResultFile};
 use super::frame::{self, Frame, FrameError};
@@ -46,9 +45,10 @@ pub struct Analyzed {
 }
 
 /// Reason why files cannot be analysed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AnalysisError {
     /// A file is not what its name says.
+    #[error("`{path}`: {error}")]
     File {
         /// Its path.
         path: String,
@@ -56,30 +56,18 @@ pub enum AnalysisError {
         error: FrameError,
     },
     /// A file covers far more seconds or requests than any load.
+    #[error("`{path}` covers more seconds or requests than any load")]
     TooLarge {
         /// Its path.
         path: String,
     },
     /// A file has no row.
+    #[error("`{path}` has no rows: nothing was measured")]
     NoRows {
         /// Its path.
         path: String,
     },
 }
-
-impl fmt::Display for AnalysisError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File { path, error } => write!(to, "`{path}`: {error}"),
-            Self::TooLarge { path } => {
-                write!(to, "`{path}` covers more seconds or requests than any load")
-            }
-            Self::NoRows { path } => write!(to, "`{path}` has no rows: nothing was measured"),
-        }
-    }
-}
-
-impl std::error::Error for AnalysisError {}
 
 /// One database, analysed.
 struct Contender<'a> {

@@ -13,8 +13,6 @@ mod metrics;
 #[cfg(test)]
 pub(super) mod tests;
 
-use std::fmt;
-
 use bakeoff_core::histogram::HistogramError;
 use bakeoff_core::measurement::{Measurement, Second};
 use bakeoff_core::observed::{GENERATOR, Series};
@@ -94,29 +92,18 @@ pub struct ServerMetrics {
 }
 
 /// Reason why a record yields no files.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum FilesError {
     /// The trial's beginning is no time.
+    #[error("the trial began at `{0}`, which is no time")]
     Started(String),
     /// A second's histogram cannot be read.
+    #[error("the latencies of a second are unreadable: {0}")]
     Histogram(HistogramError),
     /// Nothing was measured.
+    #[error("the trial measured nothing")]
     Nothing,
 }
-
-impl fmt::Display for FilesError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Started(text) => write!(to, "the trial began at `{text}`, which is no time"),
-            Self::Histogram(error) => {
-                write!(to, "the latencies of a second are unreadable: {error}")
-            }
-            Self::Nothing => to.write_str("the trial measured nothing"),
-        }
-    }
-}
-
-impl std::error::Error for FilesError {}
 
 impl From<HistogramError> for FilesError {
     fn from(error: HistogramError) -> Self {

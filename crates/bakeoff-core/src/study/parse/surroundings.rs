@@ -3,7 +3,6 @@
 //! Not here: looking at them, which is the program's.
 
 use std::error::Error;
-use std::fmt;
 use std::io;
 
 /// Columns and hash of a CSV file.
@@ -16,24 +15,13 @@ pub struct TableFile {
 }
 
 /// A file that is no table.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read `{path}` as a table: {source}")]
 pub struct TableError {
     /// The file, as the study names it.
     pub path: String,
     /// Fault of the file.
     pub source: Box<dyn Error + Send + Sync>,
-}
-
-impl fmt::Display for TableError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(to, "cannot read `{}` as a table: {}", self.path, self.source)
-    }
-}
-
-impl Error for TableError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&*self.source)
-    }
 }
 
 /// The machine that a study is read on.

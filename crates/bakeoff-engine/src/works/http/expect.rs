@@ -1,7 +1,7 @@
 //! Conditions for a response to count as a success.
 
 use std::borrow::Cow;
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::secrets;
@@ -31,29 +31,18 @@ pub enum ExpectBody {
 }
 
 /// Error in what a user expects of a response.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExpectError {
     /// The text that a body must contain is empty.
+    #[error("an empty text is in every body")]
     EmptyText,
     /// A SHA-256 has this many digits instead of 64.
+    #[error("a SHA-256 has 64 hexadecimal digits, not {0}")]
     DigestLength(usize),
     /// A SHA-256 has something else than hexadecimal digits.
+    #[error("a SHA-256 has hexadecimal digits only")]
     DigestDigits,
 }
-
-impl fmt::Display for ExpectError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::EmptyText => to.write_str("an empty text is in every body"),
-            Self::DigestLength(digits) => {
-                write!(to, "a SHA-256 has 64 hexadecimal digits, not {digits}")
-            }
-            Self::DigestDigits => to.write_str("a SHA-256 has hexadecimal digits only"),
-        }
-    }
-}
-
-impl std::error::Error for ExpectError {}
 
 impl ExpectBody {
     /// Reads `sha256:HEX`, or takes the text for a part of the body.

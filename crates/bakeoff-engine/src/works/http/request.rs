@@ -1,7 +1,5 @@
 //! A request that is asked for again and again, and its bytes.
 
-use std::fmt;
-
 use bakeoff_core::template::{Table, Template};
 
 use super::expect::Expect;
@@ -163,58 +161,35 @@ pub fn is_allowed_in_http2(name: &str) -> bool {
 }
 
 /// Error in a header that a user gave. None of the texts shows its value.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// There is no `:`.
+    #[error("a header is `Name: value`; there is no `:`")]
     NoColon,
     /// This is no name of a header.
+    #[error("`{}` is no name of a header", .0.escape_debug())]
     Name(String),
     /// The value of the header of this name holds a control character.
+    #[error("the value of `{0}` holds a control character")]
     Value(String),
     /// The header of this name says where a message ends.
+    #[error("`{0}` follows from the body, and is bakeoff's to write: leave it out")]
     Framing(String),
     /// There are two of them, and a request has one (RFC 9112 section 3.2).
+    #[error("`Host` is given twice, and a request has one")]
     SecondHost,
 }
 
-impl fmt::Display for HeaderError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoColon => to.write_str("a header is `Name: value`; there is no `:`"),
-            Self::Name(name) => write!(to, "`{}` is no name of a header", name.escape_debug()),
-            Self::Value(name) => write!(to, "the value of `{name}` holds a control character"),
-            Self::Framing(name) => {
-                write!(
-                    to,
-                    "`{name}` follows from the body, and is bakeoff's to write: leave it out"
-                )
-            }
-            Self::SecondHost => to.write_str("`Host` is given twice, and a request has one"),
-        }
-    }
-}
-
-impl std::error::Error for HeaderError {}
-
 /// Error in a request's method.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MethodError {
     /// CONNECT makes a tunnel.
+    #[error("CONNECT makes a tunnel, which is no request to measure")]
     Connect,
     /// This is no method.
+    #[error("`{}` is no method", .0.escape_debug())]
     NoMethod(String),
 }
-
-impl fmt::Display for MethodError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Connect => to.write_str("CONNECT makes a tunnel, which is no request to measure"),
-            Self::NoMethod(text) => write!(to, "`{}` is no method", text.escape_debug()),
-        }
-    }
-}
-
-impl std::error::Error for MethodError {}
 
 /// Refuses headers of one request that contradict each other.
 pub fn check_headers(headers: &[(String, String)]) -> Result<(), HeaderError> {

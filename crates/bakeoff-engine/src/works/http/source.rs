@@ -3,7 +3,6 @@
 //! Fixed requests, a study's, those that a script makes and those of vault-benchmark's templates share all
 //! the rest: connections, redirects, counting (`driven`).
 
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use bakeoff_core::measurement::ErrorKind;
@@ -14,45 +13,29 @@ use super::url::UrlError;
 use crate::work::{Failure, IdleClose, NotIssued, OperationTiming};
 
 /// Reason why a redirect is not followed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RedirectError {
     /// This source follows none.
+    #[error("redirects are not followed")]
     NotFollowed,
     /// There were more than so many, one after the other.
+    #[error("more than {0} redirects")]
     TooMany(u8),
     /// The server closes the connection, and the request that follows would need it.
+    #[error("a redirect on a connection that ends")]
     ConnectionEnds,
     /// Its Location is not UTF-8.
+    #[error("a location that is not UTF-8")]
     NotUtf8,
     /// Its Location is no URL.
-    NoUrl(UrlError),
+    #[error("a location that is no URL: {0}")]
+    NoUrl(#[source] UrlError),
     /// It leads to another server: scheme and authority.
+    #[error("a redirect to another server, `{0}`")]
     Elsewhere(String),
     /// Its Location holds what a request cannot.
+    #[error("a location that cannot be sent")]
     Unsendable,
-}
-
-impl fmt::Display for RedirectError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotFollowed => to.write_str("redirects are not followed"),
-            Self::TooMany(most) => write!(to, "more than {most} redirects"),
-            Self::ConnectionEnds => to.write_str("a redirect on a connection that ends"),
-            Self::NotUtf8 => to.write_str("a location that is not UTF-8"),
-            Self::NoUrl(error) => write!(to, "a location that is no URL: {error}"),
-            Self::Elsewhere(server) => write!(to, "a redirect to another server, `{server}`"),
-            Self::Unsendable => to.write_str("a location that cannot be sent"),
-        }
-    }
-}
-
-impl std::error::Error for RedirectError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::NoUrl(error) => Some(error),
-            _ => None,
-        }
-    }
 }
 
 /// Requests that were appended: whole HTTP/1.1 messages.

@@ -4,8 +4,6 @@
 //! the target goes out as it was written, so that servers can be asked odd things on purpose; what
 //! could not be sent at all is refused.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 /// A URL, taken apart.
@@ -26,46 +24,33 @@ pub struct Url {
 }
 
 /// Error in a URL. None of the texts shows user or password.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
     /// White space or a control character, which has to be percent-encoded.
+    #[error("there is {0:?} in it; percent-encode it")]
     Unencoded(char),
     /// A scheme other than `http` and `https`.
+    #[error("`{0}` is not a scheme that can be loaded: http, https")]
     Scheme(String),
     /// An IPv6 address without its closing bracket.
+    #[error("a `[` without its `]`")]
     Bracket,
     /// No host.
+    #[error("it has no host")]
     NoHost,
     /// This text after the host does not begin a port.
+    #[error("`{0}` after the host is no port")]
     AfterHost(String),
     /// These digits are no port.
+    #[error("`{0}` is no port: 1 to 65535")]
     Port(String),
     /// A `%` in user or password without two hexadecimal digits.
+    #[error("a `%` in its user or password without two digits after it")]
     Percent,
     /// User or password are not UTF-8.
+    #[error("its user or password is not UTF-8")]
     NotUtf8,
 }
-
-impl fmt::Display for UrlError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unencoded(odd) => write!(to, "there is {odd:?} in it; percent-encode it"),
-            Self::Scheme(scheme) => {
-                write!(to, "`{scheme}` is not a scheme that can be loaded: http, https")
-            }
-            Self::Bracket => to.write_str("a `[` without its `]`"),
-            Self::NoHost => to.write_str("it has no host"),
-            Self::AfterHost(text) => write!(to, "`{text}` after the host is no port"),
-            Self::Port(digits) => write!(to, "`{digits}` is no port: 1 to 65535"),
-            Self::Percent => {
-                to.write_str("a `%` in its user or password without two digits after it")
-            }
-            Self::NotUtf8 => to.write_str("its user or password is not UTF-8"),
-        }
-    }
-}
-
-impl std::error::Error for UrlError {}
 
 impl Url {
     /// Takes a URL apart. Without a scheme it is taken for `http`. An error is a sentence that
