@@ -187,7 +187,13 @@ pub(crate) struct RunArgs {
     #[arg(long, requires = "resume")]
     pub(crate) trust: bool,
     /// When a machine is lost, wait until all are back and run the trial again, this often; never with fewer machines
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "on")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        requires = "on",
+        allow_negative_numbers = true
+    )]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) retry_lost: u32,
     /// Print the comparison as JSON on standard output, and nothing else there
@@ -197,7 +203,7 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with = "json")]
     pub(crate) all: bool,
     /// Multiply all counts of operations and keys, evenly; said in all that is printed
-    #[arg(long, value_name = "FACTOR")]
+    #[arg(long, value_name = "FACTOR", value_parser = factor, allow_negative_numbers = true)]
     pub(crate) scale: Option<f64>,
     /// How often each combination is run, in place of the study's number
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -206,11 +212,16 @@ pub(crate) struct RunArgs {
     pub(crate) options: RunOptions,
 }
 
+/// Reads a factor.
+fn factor(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| "a factor is a number: `0.01` for a hundredth".to_owned())
+}
+
 /// Flags that each command with a run has.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RunOptions {
     /// The seed of the order, the keys and the arrivals [default: a fresh one, printed]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
     /// Threads of the load generator [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
@@ -427,7 +438,7 @@ pub(crate) struct GateArgs {
     #[command(flatten)]
     pub(crate) demands: GateDemands,
     /// Multiply all counts of operations and keys, evenly
-    #[arg(long, value_name = "FACTOR")]
+    #[arg(long, value_name = "FACTOR", value_parser = factor, allow_negative_numbers = true)]
     pub(crate) scale: Option<f64>,
     #[command(flatten)]
     pub(crate) options: RunOptions,

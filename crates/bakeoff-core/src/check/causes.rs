@@ -36,8 +36,13 @@ const CAUSES: [(&str, &str); 9] = [
     ),
 ];
 
+/// Returns a server's words, with what to try behind them if they name a cause that is known.
+pub fn with_hint(what: &str) -> String {
+    hint(what).map_or_else(|| what.to_owned(), |hint| format!("{what} ({hint})"))
+}
+
 /// Returns what to try if a server's words name a cause that is known.
-pub(crate) fn hint(what: &str) -> Option<&'static str> {
+fn hint(what: &str) -> Option<&'static str> {
     CAUSES.iter().find(|(words, _)| what.contains(words)).map(|(_, hint)| *hint)
 }
 
@@ -51,5 +56,7 @@ mod tests {
         assert!(hint(full).is_some_and(|hint| hint.contains("quota")));
         assert!(hint("503: Vault is sealed").is_some_and(|hint| hint.starts_with("unseal")));
         assert_eq!(hint("500: something else"), None);
+        assert_eq!(with_hint("500: something else"), "500: something else");
+        assert!(with_hint("429: rate limit exceeded").ends_with("lower rate, or raise them)"));
     }
 }

@@ -189,14 +189,8 @@ fn failures(stages: &[StageRecord], errors_max: f64) -> Option<String> {
         let known = |&(kind, _): &(ErrorKind, &_)| kind != ErrorKind::Dropped;
         let first = all().flat_map(Measurement::error_examples).find(known);
         let first = first.map_or_else(String::new, |(kind, example)| {
-            let hint = causes::hint(&example.what).map(|hint| format!(" ({hint})"));
-            format!(
-                "; the first, after {:.1} s: {}: {}{}",
-                example.at_seconds,
-                kind.name(),
-                example.what,
-                hint.unwrap_or_default()
-            )
+            let (after, what) = (example.at_seconds, causes::with_hint(&example.what));
+            format!("; the first, after {after:.1} s: {}: {what}", kind.name())
         });
         format!("{} % of operations failed{first}", figure_text(share * 100.0))
     })

@@ -3,7 +3,7 @@
 //! Not here: verdicts as values (`verdict`), the limits of one measurement (`validity`), sampling and reading keys back (the
 //! binary).
 
-mod causes;
+pub mod causes;
 pub mod explained;
 pub mod machine;
 mod measured;

@@ -112,7 +112,13 @@ fn read_file(file: &Path) -> Result<Vec<u8>, Failure> {
     let cannot = |why: &dyn std::fmt::Display| {
         Failure::input(format!("cannot read `{}`: {why}", file.display()), RUN_HINT)
     };
-    let found = fs::metadata(file).map_err(|error| cannot(&error))?;
+    let found = fs::metadata(file).map_err(|error| match file.parent().and_then(newest_run) {
+        Some(run) => Failure::input(
+            format!("`{}` is a folder of runs", run.parent().unwrap_or(&run).display()),
+            format!("name one of them: `{}` is the newest", run.display()),
+        ),
+        None => cannot(&error),
+    })?;
     if !found.is_file() {
         return Err(cannot(&"it is not a file"));
     }
@@ -123,6 +129,12 @@ fn read_file(file: &Path) -> Result<Vec<u8>, Failure> {
         return Err(cannot(&format_args!("it has more than {} MiB", RECORD_MAX >> 20)));
     }
     Ok(text)
+}
+
+/// Returns the newest run of a folder that holds runs.
+fn newest_run(folder: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    entries.filter(|path| path.join(RECORD).is_file()).max()
 }
 
 /// How deep below a run's folder its own files lie: `kept/SYSTEM/logs/NODE.log`.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
 use bakeoff_core::check::Verdict;
+use bakeoff_core::check::causes::with_hint;
 use bakeoff_core::check::machine::generators_together;
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::plan;
@@ -279,7 +280,8 @@ fn filled(
     if measurement.verified() < count {
         let written = count_text(measurement.verified());
         let first = measurement.error_examples().next();
-        let first = first.map(|(_, example)| format!("{}: {}", example.node, example.what));
+        let first =
+            first.map(|(_, example)| format!("{}: {}", example.node, with_hint(&example.what)));
         let first = first.unwrap_or_default();
         return Err(Ended::failed(format!(
             "only {written} of {} keys could be written before the load: {first}",

@@ -280,6 +280,8 @@ fn altered_record_does_not_verify() {
         assert!(ran.stderr.contains("does not hold together"), "{words:?}: {}", ran.stderr);
     }
     let runs = run.parent().unwrap().to_str().unwrap();
+    let folder = Ran::run(bakeoff().args(["report", runs])).ends_with(2);
+    folder.complains(&["is a folder of runs", "is the newest"]);
     let listed = || Ran::run(bakeoff().args(["history", "--out", runs])).stdout;
     assert!(listed().contains("altered after it was written"), "{}", listed());
     let lines: Vec<&str> = record.lines().collect();

@@ -33,6 +33,8 @@ const UNPLACED: [(&str, &str); 5] = [
     ("Insufficient", "ask for less `cpu` and `memory`, or add nodes"),
     ("taint", "name taints that pods tolerate as `tolerations`, or select other nodes"),
 ];
+const PRIORITY: &str =
+    "name a class that the cluster has as `priority-class`: `kubectl get priorityclasses`";
 const LIMITS: &str = "look for a quota or an admission rule in the event";
 
 fn name_of(pod: &Value) -> Option<String> {
@@ -185,10 +187,8 @@ impl Trouble {
             let word = |name: &str| event[name].as_str().unwrap_or_default().trim().to_owned();
             format!("\n    | last event: {}: {}", word("reason"), word("message"))
         });
-        format!(
-            "the pods of the run do not come up: {about}{}{last}\nhint: {}",
-            self.why, self.hint
-        )
+        let hint = if last.contains("PriorityClass") { PRIORITY } else { self.hint };
+        format!("the pods of the run do not come up: {about}{}{last}\nhint: {hint}", self.why)
     }
 }
 
@@ -239,6 +239,15 @@ mod tests {
         check("pod has unbound immediate PersistentVolumeClaims", "`storage-class`");
         check("1 node(s) didn't match pod anti-affinity rules", "`share-nodes: true`");
         check("1 node(s) had untolerated taint {dedicated: bench}", "`tolerations`");
+    }
+
+    #[test]
+    fn a_class_that_is_not_there_is_blamed_by_its_field() {
+        let message = "no PriorityClass with name low was found";
+        let event =
+            json!({"type": "Warning", "involvedObject": {"name": "servers"}, "message": message});
+        let told = missing().told(&json!({ "items": [event] }), "servers");
+        assert!(told.contains("has as `priority-class`"), "{told}");
     }
 
     #[test]
