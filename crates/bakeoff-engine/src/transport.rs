@@ -147,54 +147,74 @@ impl Link {
     }
 
     /// Sends as much as the socket takes now.
+    #[inline]
     pub fn flush(&mut self) -> io::Result<()> {
-        let Some(tls) = &mut self.tls else {
-            while self.sent < self.out.len() {
-                match send(&self.stream, &self.out[self.sent..], SendFlags::NOSIGNAL) {
-                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                    Ok(count) => self.sent += count,
-                    Err(Errno::AGAIN) => return Ok(()),
-                    Err(Errno::INTR) => {}
-                    Err(error) => return Err(error.into()),
-                }
+        if self.tls.is_some() {
+            return self.flush_tls();
+        }
+        while self.sent < self.out.len() {
+            match send(&self.stream, &self.out[self.sent..], SendFlags::NOSIGNAL) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => self.sent += count,
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
             }
-            self.handed_on += self.out.len() as u64;
-            self.out.clear();
-            self.sent = 0;
-            return Ok(());
-        };
-        loop {
+        }
+        self.note_handed_on();
+        Ok(())
+    }
+
+    /// Counts what was handed on, to the socket or to TLS, and forgets it.
+    fn note_handed_on(&mut self) {
+        self.handed_on += self.out.len() as u64;
+        self.out.clear();
+        self.sent = 0;
+    }
+
+    #[inline(never)]
+    fn flush_tls(&mut self) -> io::Result<()> {
+        while let Some(tls) = &mut self.tls {
             if self.sent < self.out.len() {
+                // It may take less: until the socket has taken what TLS holds, it holds no more.
                 self.sent += tls.writer().write(&self.out[self.sent..])?;
             }
-            if self.sent == self.out.len() {
-                self.handed_on += self.out.len() as u64;
-                self.out.clear();
-                self.sent = 0;
-            }
             if !tls.wants_write() {
-                return Ok(());
+                break;
             }
             match tls.write_tls(&mut self.stream) {
                 Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
+        if self.sent == self.out.len() {
+            self.note_handed_on();
+        }
+        Ok(())
     }
 
     /// Reads what is there: `None` when there is nothing now, 0 when the peer has ended.
+    #[inline]
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        if self.tls.is_some() {
+            return self.read_tls(buffer);
+        }
         loop {
-            let Some(tls) = &mut self.tls else {
-                return match recv(&self.stream, &mut *buffer, RecvFlags::empty()) {
-                    Ok((count, _)) => Ok(Some(count)),
-                    Err(Errno::AGAIN) => Ok(None),
-                    Err(Errno::INTR) => continue,
-                    Err(error) => Err(error.into()),
-                };
+            return match recv(&self.stream, &mut *buffer, RecvFlags::empty()) {
+                Ok((count, _)) => Ok(Some(count)),
+                Err(Errno::AGAIN) => Ok(None),
+                Err(Errno::INTR) => continue,
+                Err(error) => Err(error.into()),
             };
+        }
+    }
+
+    #[inline(never)]
+    fn read_tls(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        loop {
+            let Some(tls) = &mut self.tls else { return Ok(None) };
             let result = match tls.reader().read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     match tls.read_tls(&mut self.stream) {
