@@ -14,8 +14,8 @@ use bakeoff_core::search::Tried;
 use bakeoff_core::stats::gate::Shortfall;
 use bakeoff_core::study::Study;
 use bakeoff_engine::Live;
-
-use crate::failure::Failure;
+use bakeoff_fleet::error::FleetError;
+use bakeoff_fleet::machines::baseline::BaselineEvent;
 
 /// Takes events in the order in which they happen.
 pub(crate) trait Reporter {
@@ -45,7 +45,7 @@ pub(crate) enum Event<'a> {
     /// The own limits of this machine, or of so many others, are measured.
     BaselineStarted { machines: usize },
     /// They could not be measured; the run goes on.
-    BaselineFailed { failure: &'a Failure },
+    BaselineFailed { failure: &'a FleetError },
     /// A gate is about to run.
     GateStarted(GateStarted<'a>),
     /// A gate's figures scatter so much that it needs more trials.
@@ -84,6 +84,15 @@ pub(crate) enum Event<'a> {
     MachineLost { why: &'a str, left: usize },
     /// No further trial follows. `resume` goes on with what is missing.
     RunFinished { complete: bool, resume: &'a str, folder: &'a Path, on: Option<&'a Path> },
+}
+
+impl<'a> From<BaselineEvent<'a>> for Event<'a> {
+    fn from(event: BaselineEvent<'a>) -> Self {
+        match event {
+            BaselineEvent::Started { machines } => Self::BaselineStarted { machines },
+            BaselineEvent::Failed { failure } => Self::BaselineFailed { failure },
+        }
+    }
 }
 
 /// A gate that begins, and the time that its first trials may take.

@@ -4,8 +4,11 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
+use bakeoff_agent::AgentError;
 use bakeoff_core::study::Diagnostics;
 use bakeoff_engine::LoadError;
+use bakeoff_fleet::error::FleetError;
+use bakeoff_fleet::generators::error::GeneratorError;
 use bakeoff_host::HostError;
 use bakeoff_install::InstallError;
 
@@ -66,14 +69,7 @@ impl Failure {
 
     /// Returns a file operation that failed: `write`, where, and what the system said.
     pub(crate) fn file(doing: &str, path: &Path, error: &io::Error) -> Self {
-        let hint = match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                "\nhint: the disk is full; `--out DIR` puts runs somewhere else"
-            }
-            io::ErrorKind::PermissionDenied => "\nhint: `--out DIR` puts runs somewhere else",
-            _ => "",
-        };
-        Self::machine(format!("cannot {doing} `{}`: {error}{hint}", path.display()))
+        FleetError::file(doing, path, error).into()
     }
 
     /// Tells whether it is the user's wish to end, wherever that was met.
@@ -131,10 +127,29 @@ impl From<InstallError> for Failure {
 
 impl From<HostError> for Failure {
     fn from(error: HostError) -> Self {
+        FleetError::from(error).into()
+    }
+}
+
+impl From<FleetError> for Failure {
+    fn from(error: FleetError) -> Self {
         match error {
-            HostError::Io { what, path, error } => Self::file(what, &path, &error),
-            error => Self::Host(error),
+            FleetError::Load(error) => Self::Load(error),
+            FleetError::Install(error) => Self::Install(error),
+            FleetError::Host(error) => Self::Host(error),
         }
+    }
+}
+
+impl From<GeneratorError> for Failure {
+    fn from(error: GeneratorError) -> Self {
+        FleetError::from(error).into()
+    }
+}
+
+impl From<AgentError> for Failure {
+    fn from(error: AgentError) -> Self {
+        FleetError::from(error).into()
     }
 }
 

@@ -9,8 +9,6 @@ mod commands;
 mod environment;
 mod event;
 mod failure;
-mod generators;
-mod machines;
 mod messages;
 mod progress;
 mod trial;
@@ -46,6 +44,7 @@ fn main() -> ExitCode {
         return code;
     }
     let mut cli = Cli::parse_from(bakeoff_compat::arguments(std::env::args_os()));
+    bakeoff_fleet::warnings::print_by(messages::warn);
     let mut messages = Messages::new();
     if let Command::Agent { first, install } = &cli.command {
         let done = match (first, install) {

@@ -51,6 +51,7 @@ const NO_KINDS: &[&str] = &[
     "crates/bakeoff/src/",
     "crates/bakeoff-core/src/",
     "crates/bakeoff-engine/src/",
+    "crates/bakeoff-fleet/src/",
     "crates/bakeoff-host/src/",
     "crates/bakeoff-report/src/",
     "crates/bakeoff-systems/src/",

@@ -15,7 +15,7 @@ use bakeoff_systems::{self as systems, COMPOSITE, System, exchange};
 use crate::cluster;
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
-use crate::machines::fleet::Fleet;
+use bakeoff_fleet::machines::fleet::Fleet;
 
 /// A system of the study with all that is needed to run it.
 pub(crate) struct Contender<'a> {

@@ -38,8 +38,8 @@ pub(crate) use self::error::NoTargets;
 pub(crate) use self::living::clear;
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
-use crate::machines::NodesOf;
-use crate::machines::fleet::Fleet;
+use bakeoff_fleet::machines::NodesOf;
+use bakeoff_fleet::machines::fleet::Fleet;
 
 /// How long a cluster may take that first reads back what it had written before it was killed.
 const RECOVERED_WITHIN: Duration = Duration::from_secs(300);

@@ -2,12 +2,11 @@
 //!
 //! Signals are not caught: one ends it as the closing of its pipe does, and the warden sees to what it started.
 //!
-//! Not here: the protocol and the host behind it (`bakeoff_agent`), how loads are driven (`generators::serve`).
+//! Not here: the protocol and the host behind it (`bakeoff_agent`), how loads are driven (`bakeoff_fleet::generators::serve`).
 
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use rustix::process::WaitOptions;
 
 use crate::environment;
 use crate::failure::Failure;
-use crate::generators::serve::Generator;
+use bakeoff_fleet::generators::serve;
 
 /// How long a pod waits for its first agent, and for another one after its last.
 const WAITS_FIRST: Duration = Duration::from_secs(90);
@@ -47,8 +46,7 @@ pub(crate) fn serve() -> Result<(), Failure> {
         cpus: open_files::cpus(),
         kernel: machine::running_kernel(),
     };
-    let served =
-        bakeoff_agent::serve(&hello, Arc::new(Generator::default()), io::stdin(), io::stdout());
+    let served = serve::serve(&hello, io::stdin(), io::stdout());
     served.map_err(|error| Failure::machine(format!("the coordinator cannot be served: {error}")))
 }
 

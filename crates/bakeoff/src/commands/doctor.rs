@@ -2,7 +2,7 @@
 //!
 //! Machines are looked at side by side, and one that cannot be reached keeps none of the others from being told of.
 //!
-//! Not here: what this machine lacks (`catalogue`), what a machine says of itself (`machines::describe`).
+//! Not here: what this machine lacks (`catalogue`), what a machine says of itself (`bakeoff_fleet::machines::describe`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,20 +13,18 @@ use std::time::Duration;
 
 use bakeoff_agent::{Agent, AgentError, Hello, Request, Sent};
 use bakeoff_core::places::{Machine, Places, Purpose, Reach, Takes, Tunnel};
-use bakeoff_core::record::PodLimits;
 use bakeoff_core::study::Study;
 use bakeoff_core::units::{ByteCount, latency_text, plural};
-use bakeoff_install::{Runtime, RuntimeFound, RuntimeMissing};
+use bakeoff_install::{Runtime, RuntimeFound};
 use bakeoff_systems as systems;
 
 use super::catalogue::{self, MISSING};
 use super::run::refusals::homeless;
 use crate::failure::Failure;
-use crate::machines::describe::{DiskTold, MachineTold};
-use crate::machines::kubernetes::{self, ClusterTold, Pods};
-use crate::machines::order::{Order, duty};
-use crate::machines::{self, WALL_MAX, tunnel};
 use crate::messages;
+use bakeoff_fleet::machines::describe::{DiskTold, MachineTold};
+use bakeoff_fleet::machines::kubernetes::{self, ClusterTold, Pods};
+use bakeoff_fleet::machines::{self, WALL_MAX, order, tunnel};
 
 /// Free space below which a machine that takes servers is said to lack some.
 const FREE_MIN: u64 = 1 << 30;
@@ -222,7 +220,7 @@ fn ask_all(
     let offset = agent.offset()?;
     let trip = offset.error * 2;
     let data = machine.data.as_ref().map(PathBuf::from);
-    let told: MachineTold = duty(agent, &Order::Describe { data })?;
+    let told = order::describe(agent, data)?;
     let ahead = offset.wall_ahead;
     look.row("host", format!("{}, {} {}", hello.host, told.kernel, told.arch));
     look.row("trip", format!("{} there and back, the shortest of 40", latency_text(trip)));
@@ -240,7 +238,7 @@ fn ask_all(
     match &machine.node {
         None => limits(&told, needs, look),
         Some(node) => {
-            let own: PodLimits = duty(agent, &Order::OwnLimits)?;
+            let own = order::container_limits(agent)?;
             look.row("node", node.clone());
             look.row("limits", format!("its pod has {own}; servers get theirs as a pod's own"));
         }
@@ -275,9 +273,7 @@ fn ask_all(
         }
     }
     for (&runtime, (least, of)) in &needs.runtimes {
-        let order = Order::Runtime { runtime, program: runtime.program().into(), least: *least };
-        let found: Result<RuntimeFound, RuntimeMissing> = duty(agent, &order)?;
-        match found {
+        match order::find_runtime(agent, runtime, *least)? {
             Ok(found) => {
                 let RuntimeFound { program, version } = found;
                 look.row(runtime.program(), format!("{version}, {}", program.display()));

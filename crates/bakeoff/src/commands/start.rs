@@ -30,9 +30,9 @@ use crate::cluster::{self, Ready, Starting};
 use crate::commands::study_file::load_study;
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
-use crate::machines::NodesOf;
-use crate::machines::fleet::Fleet;
 use crate::messages;
+use bakeoff_fleet::machines::NodesOf;
+use bakeoff_fleet::machines::fleet::Fleet;
 
 /// The time between two looks for a reason to end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

@@ -11,9 +11,9 @@ use bakeoff_core::units::count_text;
 use bakeoff_systems::System;
 
 use crate::cluster::Ready;
-use crate::generators::all::Generators;
-use crate::generators::generator::{ReadBackAsk, Targets};
-use crate::machines::order::ReadBack;
+use bakeoff_fleet::generators::all::Generators;
+use bakeoff_fleet::generators::generator::{ReadBackAsk, Targets};
+use bakeoff_fleet::machines::order::ReadBack;
 
 /// Reads back what a trial's writes were acknowledged to have left.
 pub(crate) struct Auditor<'a> {

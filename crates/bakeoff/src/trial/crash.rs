@@ -20,10 +20,10 @@ use bakeoff_core::workload::mix64;
 use bakeoff_systems::{Access, System};
 
 use crate::cluster::Ready;
-use crate::generators::all::{Generators, Meanwhile};
-use crate::generators::error::GeneratorError;
-use crate::generators::generator::{StageAsk, Targets};
-use crate::machines::order::NEWEST;
+use bakeoff_fleet::generators::all::{Generators, Meanwhile};
+use bakeoff_fleet::generators::error::GeneratorError;
+use bakeoff_fleet::generators::generator::{StageAsk, Targets};
+use bakeoff_fleet::machines::order::NEWEST;
 
 /// How long clients write before the kill: so long, and up to so much longer, by the trial's seed, so
 /// that no rhythm of a server is always met at the same place.

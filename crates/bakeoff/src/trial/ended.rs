@@ -9,7 +9,7 @@ use bakeoff_systems::SystemError;
 
 use crate::cluster::NoTargets;
 use crate::failure::Failure;
-use crate::generators::error::GeneratorError;
+use bakeoff_fleet::generators::error::GeneratorError;
 
 /// The early end of a trial.
 pub(super) enum Ended {

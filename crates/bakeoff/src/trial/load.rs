@@ -24,9 +24,9 @@ use super::{Combination, Ended, TrialContext, TrialRunner, connections, neighbou
 use crate::cluster::Ready;
 use crate::cluster::contenders::Contender;
 use crate::event::{Event, Reporter};
-use crate::generators::all::{Generators, Meanwhile, StageDriven};
-use crate::generators::generator::{Fill, StageAsk, Targets};
-use crate::machines::requests::Requests;
+use bakeoff_fleet::generators::all::{Generators, Meanwhile, StageDriven};
+use bakeoff_fleet::generators::generator::{Fill, StageAsk, Targets};
+use bakeoff_fleet::machines::requests::Requests;
 
 /// A ZooKeeper takes 60 connections of one address unless it is told otherwise, those that just ended among them.
 const FILL_CLIENTS_MAX: u32 = 32;

@@ -48,13 +48,13 @@ use crate::cluster::contenders::Contender;
 use crate::cluster::{self, Ready, Starting};
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
-use crate::generators::all::Generators;
-use crate::generators::error::GeneratorError;
-use crate::machines::NodesOf;
-use crate::machines::affinity::{Affinity, Kept};
-use crate::machines::fleet::Fleet;
-use crate::machines::order::KeysOrder;
-use crate::machines::requests::Requests;
+use bakeoff_fleet::generators::all::Generators;
+use bakeoff_fleet::generators::error::GeneratorError;
+use bakeoff_fleet::machines::NodesOf;
+use bakeoff_fleet::machines::affinity::{Affinity, Kept};
+use bakeoff_fleet::machines::fleet::Fleet;
+use bakeoff_fleet::machines::order::KeysOrder;
+use bakeoff_fleet::machines::requests::Requests;
 
 /// The context of all trials of a run.
 pub(crate) struct TrialContext<'a> {

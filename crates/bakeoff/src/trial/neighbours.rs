@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use bakeoff_core::check::{Verdict, machine};
 use bakeoff_core::study::{self, Study};
 
-use crate::machines::seen::MachineSeen;
+use bakeoff_fleet::machines::seen::MachineSeen;
 
 /// Why nothing is checked that others on the machine would fail.
 pub(super) const TOLD: &str = "others work on this machine, as bakeoff was told";

@@ -1,6 +1,6 @@
 //! Chooses the nodes of a cluster that a load's clients connect to.
 //!
-//! Not here: how a load is shared between writes and reads (`generators::split_load`, core's `read_write_split`).
+//! Not here: how a load is shared between writes and reads (`bakeoff_fleet::generators::split_load`, core's `read_write_split`).
 
 use bakeoff_core::read_write_split;
 use bakeoff_core::staleness::Staleness;

@@ -27,9 +27,9 @@ use bakeoff_host::{Process, machine};
 use super::neighbours;
 use crate::cluster::metrics::{MetricsSampler, MetricsSource, NodeMetrics};
 use crate::environment;
-use crate::machines::fleet::Fleet;
-use crate::machines::seen::MachineSeen;
-use crate::machines::watch::{RemoteWatch, Seen};
+use bakeoff_fleet::machines::fleet::Fleet;
+use bakeoff_fleet::machines::seen::MachineSeen;
+use bakeoff_fleet::machines::watch::{RemoteWatch, Seen};
 
 /// The samples of a trial under way, and when it began by two clocks.
 pub(crate) struct Sampling<'a> {

@@ -22,8 +22,8 @@ use super::TrialContext;
 use crate::cluster::contenders::Contender;
 use crate::cluster::{self, Starting};
 use crate::event::{Event, Reporter};
-use crate::machines::NodesOf;
-use crate::machines::fleet::Fleet;
+use bakeoff_fleet::machines::NodesOf;
+use bakeoff_fleet::machines::fleet::Fleet;
 
 /// Notes what a run says that nobody wants to hear.
 #[derive(Default)]

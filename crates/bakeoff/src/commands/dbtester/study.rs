@@ -24,7 +24,7 @@ use super::nodes::{self, Nodes};
 use crate::cli::ControlArgs;
 use crate::commands::gate;
 use crate::failure::Failure;
-use crate::machines;
+use bakeoff_fleet::machines;
 
 /// After this long without an answer an operation has failed; dbtester waited for ever.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -376,7 +376,7 @@ fn heap(
         return None;
     };
     let here = group.steps.start.value && args.options.on.is_none();
-    let (nodes, memory) = (group.nodes.len() as u64, crate::environment::memory_bytes());
+    let (nodes, memory) = (group.nodes.len() as u64, bakeoff_fleet::environment::memory_bytes());
     if here && memory > 0 && bytes.saturating_mul(nodes) > memory {
         let what = format!(
             "{nodes} heaps of {value} are more than the {} of this machine",

@@ -21,7 +21,7 @@ use super::requests;
 use super::settings::{Course, RequestShown, Settings};
 use crate::cli::{LoadArgs, Ramp, Spread};
 use crate::failure::Failure;
-use crate::machines::requests::Requests;
+use bakeoff_fleet::machines::requests::Requests;
 
 /// Clients of a closed load, unless asked otherwise.
 const CLIENTS_CLOSED: u32 = 64;

@@ -27,9 +27,9 @@ use crate::cluster::contenders::Contender;
 use crate::environment;
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
-use crate::machines::requests::Requests;
 use crate::messages::Messages;
 use crate::trial::{self, TrialContext};
+use bakeoff_fleet::machines::requests::Requests;
 
 /// A load's study, and what its trials run on.
 pub(super) struct Loader<'a> {

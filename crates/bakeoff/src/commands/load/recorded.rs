@@ -15,7 +15,7 @@ use crate::commands::report::Rendering;
 use crate::commands::run_folder::{self, RunFolder};
 use crate::environment;
 use crate::failure::Failure;
-use crate::machines::fleet::Fleet;
+use bakeoff_fleet::machines::fleet::Fleet;
 
 /// A run that a load leaves.
 pub(super) struct Recorded {
@@ -40,7 +40,8 @@ impl Recorded {
         let folder = RunFolder::create(out, NAME)?;
         let path = std::path::absolute(&folder.path)
             .map_err(|error| Failure::file("use", &folder.path, &error))?;
-        let mut environment = environment::describe(&path, drive.threads, open_files, false)?;
+        let mut environment =
+            bakeoff_fleet::environment::describe(&path, drive.threads, open_files, false)?;
         environment.shared_machine = environment::is_machine_shared();
         if let Some(machines) = fleet.placed() {
             environment.machines = machines.describe(drive.threads)?;

@@ -1,6 +1,6 @@
 //! Reaches what a load needs before it begins: its servers from here, or the machines that share it.
 //!
-//! Not here: driving (`loader`), what generators are given (`machines::requests`).
+//! Not here: driving (`loader`), what generators are given (`bakeoff_fleet::machines::requests`).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use bakeoff_engine::works::http::Ready;
 
 use super::ask::Asked;
 use crate::failure::Failure;
-use crate::machines::fleet::Fleet;
-use crate::machines::requests::RequestsOrder;
-use crate::machines::{self, Machines};
+use bakeoff_fleet::machines::fleet::Fleet;
+use bakeoff_fleet::machines::requests::RequestsOrder;
+use bakeoff_fleet::machines::{self, Machines};
 
 /// Most bytes of bodies and of rows that are sent to each generator.
 const BODIES_MAX: usize = 32 << 20;

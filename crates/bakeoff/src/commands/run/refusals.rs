@@ -17,7 +17,7 @@ use bakeoff_systems::topology::compose;
 use crate::cluster::contenders::{self, Contender};
 use crate::commands::run_folder::RunFolder;
 use crate::failure::Failure;
-use crate::machines::fleet::Fleet;
+use bakeoff_fleet::machines::fleet::Fleet;
 
 /// Refuses a machine or programs that are not those that a run began with.
 pub(super) fn refuse_changes(

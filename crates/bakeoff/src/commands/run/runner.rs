@@ -27,10 +27,11 @@ use crate::commands::run_folder::{self, RECORD, RunFolder};
 use crate::environment;
 use crate::event::{Event, Reporter, Resumed, TrialStarted};
 use crate::failure::Failure;
-use crate::machines::fleet::Fleet;
-use crate::machines::{self, Machines};
 use crate::progress::Progress;
 use crate::trial::{self, TrialContext, connections, rights};
+use bakeoff_fleet::machines::baseline::BaselineEvent;
+use bakeoff_fleet::machines::fleet::Fleet;
+use bakeoff_fleet::machines::{self, Machines};
 
 /// Returns the seed of a run, a fresh one where none is given, and the order that follows from it.
 pub(crate) fn order(study: &Study, seed: Option<u64>) -> (u64, Vec<Trial>) {
@@ -91,7 +92,8 @@ impl Runner<'_> {
         let environment = &mut prepared.environment;
         fleet.describe(environment)?;
         let of = (&study, &*folder.path);
-        fleet.measure_baseline(of, environment, self.reporter, self.interrupted)?;
+        let mut report = |event: BaselineEvent<'_>| self.reporter.report(&event.into());
+        fleet.measure_baseline(of, environment, &mut report, self.interrupted)?;
         let (contenders, trials) = (&prepared.contenders, order.len());
         folder.push(&RecordLine::Run(RunHeader {
             format: FORMAT,
@@ -234,7 +236,7 @@ impl Runner<'_> {
         refusals::check_ports(self.options.ports.base_port, trials, &contenders, dir, fleet)?;
         refusals::check_space_elsewhere(study, fleet)?;
         let shares = study.starts_any() || environment::is_loaded_here(study);
-        let environment = environment::describe(dir, threads, open_files, shares)?;
+        let environment = bakeoff_fleet::environment::describe(dir, threads, open_files, shares)?;
         refusals::check_space(study, environment.disk_free_bytes)?;
         Ok(Prepared { study, contenders, environment })
     }

@@ -11,17 +11,19 @@ use std::time::Duration;
 use bakeoff_agent::{Agent, AgentError, Exchange, Incoming, LoadLine, Request};
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::plan;
+use bakeoff_core::record::PodLimits;
 use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::study::{Arrivals, Load, ReadConsistency, Stop, Workload};
 use bakeoff_engine::works::keyed::{Findings, Reading};
 use bakeoff_host::disk;
-use bakeoff_install::Runtime;
+use bakeoff_install::{Runtime, RuntimeFound, RuntimeMissing};
 use bakeoff_systems::carried::CarriedAccess;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::affinity::Kept;
 use super::baseline::BaselineOrder;
+use super::describe::MachineTold;
 use super::requests::RequestsOrder;
 
 /// An order for a generator.
@@ -78,6 +80,34 @@ impl Order {
 /// When it refuses, or its machine is lost.
 pub(crate) fn duty<T: DeserializeOwned>(agent: &Agent, order: &Order) -> Result<T, AgentError> {
     agent.ask(&order.request())
+}
+
+/// Has an agent describe its machine; `data` is the folder for servers' data.
+///
+/// # Errors
+/// When it refuses, or its machine is lost.
+pub fn describe(agent: &Agent, data: Option<PathBuf>) -> Result<MachineTold, AgentError> {
+    duty(agent, &Order::Describe { data })
+}
+
+/// Has an agent read the limits of the container that it is in.
+///
+/// # Errors
+/// When it refuses, or its machine is lost.
+pub fn container_limits(agent: &Agent) -> Result<PodLimits, AgentError> {
+    duty(agent, &Order::OwnLimits)
+}
+
+/// Has an agent find a runtime of at least this major version on its `PATH`.
+///
+/// # Errors
+/// When it refuses, or its machine is lost.
+pub fn find_runtime(
+    agent: &Agent,
+    runtime: Runtime,
+    least: u32,
+) -> Result<Result<RuntimeFound, RuntimeMissing>, AgentError> {
+    duty(agent, &Order::Runtime { runtime, program: runtime.program().into(), least })
 }
 
 /// Gives each agent an order whose answer is waited for later.
@@ -139,12 +169,15 @@ pub(crate) struct To {
 
 /// The keys of a trial.
 #[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct KeysOrder {
-    pub(crate) workload: Workload,
-    pub(crate) seed: u64,
+pub struct KeysOrder {
+    /// The workload whose keys these are.
+    pub workload: Workload,
+    /// Seed of the keys and values.
+    pub seed: u64,
     /// Whether staleness is measured.
-    pub(crate) staleness: bool,
-    pub(crate) share: LoadShare,
+    pub staleness: bool,
+    /// The part of the load that the generator drives.
+    pub share: LoadShare,
 }
 
 /// A stage of a load.
@@ -187,27 +220,30 @@ pub(crate) struct StageTold {
 
 /// The size of a generator's ledger.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Acknowledged {
+pub struct Acknowledged {
     /// Keys with acknowledged writes.
-    pub(crate) keys: u64,
+    pub keys: u64,
     /// One in how many keys is remembered.
-    pub(crate) stride: u64,
+    pub stride: u64,
 }
 
 /// The keys that a generator read back.
 #[derive(Default, Serialize, Deserialize)]
-pub(crate) struct ReadBack {
-    pub(crate) asked: u64,
+pub struct ReadBack {
+    /// Keys that were read.
+    pub asked: u64,
     /// Keys that would show whatever was lost of them.
-    pub(crate) claimed: u64,
-    pub(crate) findings: Findings,
-    pub(crate) interrupted: bool,
+    pub claimed: u64,
+    /// What the reads found.
+    pub findings: Findings,
+    /// True if the user interrupted it.
+    pub interrupted: bool,
     /// The first reasons for which keys could not be read.
-    pub(crate) errors: Vec<String>,
+    pub errors: Vec<String>,
 }
 
 /// How reads are judged that must return the newest value.
-pub(crate) const NEWEST: Reading = Reading {
+pub const NEWEST: Reading = Reading {
     reads: ReadConsistency::Linearizable,
     may_be_stale: false,
     lists_are_complete: false,

@@ -21,7 +21,7 @@ use bakeoff_systems as systems;
 
 use super::order::{Order, duty};
 use super::{Machine, Machines};
-use crate::failure::Failure;
+use crate::error::FleetError;
 
 /// Bytes of a file that are read at once.
 const PART: usize = 256 << 10;
@@ -32,7 +32,7 @@ fn check_runtime(
     machine: &Machine,
     program: &Installed,
     (runtime, least): (Runtime, u32),
-) -> Result<(), Failure> {
+) -> Result<(), FleetError> {
     let path = match &program.program {
         Program::Binary(_) => return Ok(()),
         Program::Java { java: path, .. } | Program::Node { node: path, .. } => path.clone(),
@@ -41,7 +41,7 @@ fn check_runtime(
     let found: Result<RuntimeFound, RuntimeMissing> = duty(&machine.agent, &order)?;
     found.map(drop).map_err(|seen| {
         let (name, system) = (machine.agent.machine(), &program.system);
-        Failure::input(
+        FleetError::input(
             format!(
                 "`{system}` needs {} {least} or newer, and `{name}` has none: {seen}",
                 runtime.name()
@@ -62,7 +62,7 @@ fn start_once(
     machine: &Machine,
     (kind, program): (&str, &Installed),
     there: PathBuf,
-) -> Result<(), Failure> {
+) -> Result<(), FleetError> {
     let cache = &machine.agent.hello().cache;
     let moved = |path: &PathBuf| {
         let below = machines.cache.as_ref().and_then(|own| path.strip_prefix(own).ok());
@@ -74,7 +74,7 @@ fn start_once(
         AgentError::Refused { refusal, .. } => {
             let name = machine.agent.machine();
             let first = refusal.text.lines().next().unwrap_or_default();
-            Failure::input(
+            FleetError::input(
                 format!("the program of `{kind}` was brought to `{name}` and does not start there: {first}"),
                 machines.remedy(kind, || format!("install what it needs on `{name}`")),
             )
@@ -88,14 +88,14 @@ fn check_processor(
     machines: &Machines,
     machine: &Machine,
     (kind, program): (&str, &Installed),
-) -> Result<(), Failure> {
+) -> Result<(), FleetError> {
     let (ours, theirs) = (own_machine(), &machine.agent.hello().machine);
     let is_sent = program.folder.is_some() || !is_accompanied(kind);
     if ours == *theirs || !is_sent || !matches!(program.program, Program::Binary(_)) {
         return Ok(());
     }
     let name = machine.agent.machine();
-    Err(Failure::input(
+    Err(FleetError::input(
         format!("the program of `{kind}` on this machine is for {ours}, and `{name}` is {theirs}"),
         machines.remedy(kind, || {
             format!("run bakeoff on a machine like `{name}`, or have machines of {ours} take its servers")
@@ -113,7 +113,7 @@ fn send_one(
     machines: &Machines,
     machine: &Machine,
     (kind, program): (&str, &Installed),
-) -> Result<Option<PathBuf>, Failure> {
+) -> Result<Option<PathBuf>, FleetError> {
     let cache = &machine.agent.hello().cache;
     let own = machines.cache.as_deref();
     let below = program
@@ -133,7 +133,7 @@ fn send_one(
             let name = machine.agent.machine();
             match found.filter(|found| found == path) {
                 Some(there) => Ok(Some(there)),
-                None => Err(Failure::input(
+                None => Err(FleetError::input(
                     format!(
                         "`{kind}` is `{}` here, which `{name}` has not; it is of use only with files around it",
                         path.display()
@@ -179,20 +179,20 @@ impl Machines {
     ///
     /// # Errors
     /// When it cannot be sent, or its runtime is not there.
-    pub(crate) fn send_program(
+    pub fn send_program(
         &self,
         role: &str,
         kind: &str,
         program: &Installed,
         needed: Option<(Runtime, u32)>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), FleetError> {
         let mut places = BTreeSet::new();
         for home in self.places.servers_of(role, kind) {
             let is_there = !systems::goes_beside(kind);
             places.extend(is_there.then_some(home));
             places.extend(systems::runs_beside(kind).then(|| self.beside(home)));
         }
-        let sent: Vec<Result<(), Failure>> = std::thread::scope(|scope| {
+        let sent: Vec<Result<(), FleetError>> = std::thread::scope(|scope| {
             let send = |place| scope.spawn(move || self.send_to(place, (kind, program), needed));
             let each: Vec<_> = places.into_iter().map(send).collect();
             each.into_iter()
@@ -208,7 +208,7 @@ impl Machines {
         place: usize,
         (kind, program): (&str, &Installed),
         needed: Option<(Runtime, u32)>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), FleetError> {
         let machine = &self.each[place];
         // A runtime of its own image runs what is sent; a program of it is there.
         let in_image = self.places.machines[place].kind.is_some();
@@ -232,7 +232,7 @@ impl Machines {
     pub(crate) fn program_of_image(
         &self,
         asked: &study::System,
-    ) -> Result<Option<Installed>, Failure> {
+    ) -> Result<Option<Installed>, FleetError> {
         let images = self.places.kubernetes.iter().flat_map(|kubernetes| &kubernetes.images);
         let Some((kind, image)) = images.into_iter().find(|(kind, _)| *kind == asked.kind) else {
             return Ok(None);
@@ -250,13 +250,13 @@ impl Machines {
                 continue;
             }
             let there = there.ok_or_else(|| {
-                Failure::input(
+                FleetError::input(
                     format!("the image `{image}` has no program of `{kind}` on its `PATH`"),
                     format!("name another in `images`, or leave out `{kind}` there: it is sent"),
                 )
             })?;
             if found.as_ref().is_some_and(|first| first.sha256 != there.sha256) {
-                return Err(Failure::input(
+                return Err(FleetError::input(
                     format!("`{}` has another `{kind}` than other pods of `{image}`", place.name),
                     "name the image by its digest, and select nodes of one processor: `node-selector: \
                      {kubernetes.io/arch: arm64}`",
@@ -297,9 +297,10 @@ impl Machines {
 }
 
 /// Sends what a machine lacks of a folder, its links too.
-fn send_folder(machine: &Machine, folder: &Path, to: &Path) -> Result<(), Failure> {
+fn send_folder(machine: &Machine, folder: &Path, to: &Path) -> Result<(), FleetError> {
     let (mut files, mut links) = (Vec::new(), Vec::new());
-    walk(folder, &mut files, &mut links).map_err(|error| Failure::file("read", folder, &error))?;
+    walk(folder, &mut files, &mut links)
+        .map_err(|error| FleetError::file("read", folder, &error))?;
     let moved = |path: &Path| to.join(path.strip_prefix(folder).unwrap_or(path));
     let files: Vec<(PathBuf, PathBuf)> =
         files.into_iter().map(|path| (path.clone(), moved(&path))).collect();
@@ -325,17 +326,17 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>, links: &mut Vec<Link>) -> std::
 }
 
 /// Sends the files that a machine lacks.
-fn send_files(machine: &Machine, files: &[(PathBuf, PathBuf)]) -> Result<(), Failure> {
+fn send_files(machine: &Machine, files: &[(PathBuf, PathBuf)]) -> Result<(), FleetError> {
     let stamp = |(path, to): &(PathBuf, PathBuf)| -> std::io::Result<FileStamp> {
         Ok(FileStamp { path: to.clone(), size: path.metadata()?.len(), sha256: sha256_of(path)? })
     };
     let stamps = files.iter().map(stamp).collect::<Result<Vec<_>, _>>();
-    let stamps =
-        stamps.map_err(|error| Failure::machine(format!("a program cannot be read: {error}")))?;
+    let stamps = stamps
+        .map_err(|error| FleetError::machine(format!("a program cannot be read: {error}")))?;
     let lacks: Vec<FileStamp> = machine.agent.ask(&Request::Lacks { files: stamps })?;
     for file in lacks {
         let Some((path, _)) = files.iter().find(|(_, to)| *to == file.path) else { continue };
-        let unread = |error: std::io::Error| Failure::file("read", path, &error);
+        let unread = |error: std::io::Error| FleetError::file("read", path, &error);
         let mode = path.metadata().map_err(unread)?.permissions().mode();
         let exchange = machine.agent.open(&Request::Put { file, mode })?;
         let mut from = File::open(path).map_err(unread)?;

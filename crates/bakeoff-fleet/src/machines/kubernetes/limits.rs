@@ -4,7 +4,7 @@
 //! one that takes a single server of a system gets that server's limits for its trials, and its own ones back. What
 //! holds is read inside of it: nothing is taken for applied because it was asked for.
 //!
-//! Not here: reading limits (`bakeoff_host`), judging them (`trial::verdicts`).
+//! Not here: reading limits (`bakeoff_host`), judging them (the binary's `trial::verdicts`).
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

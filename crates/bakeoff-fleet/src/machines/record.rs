@@ -1,6 +1,6 @@
 //! What a trial's record says of the machines of its run.
 //!
-//! Not here: their samples (`watch`), what is judged by them (`trial::verdicts`).
+//! Not here: their samples (`watch`), what is judged by them (the binary's `trial::verdicts`).
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,26 +13,25 @@ use bakeoff_core::record::{
 };
 use serde::de::DeserializeOwned;
 
-use super::baseline::{self, BaselineOrder};
+use super::baseline::{self, BaselineEvent, BaselineOrder};
 use super::kubernetes::own_limits;
 use super::order::{Order, answers, duty, open};
 use super::{Machine, Machines};
-use crate::event::{Event, Reporter};
-use crate::failure::Failure;
+use crate::error::FleetError;
 
 impl Machines {
     /// Describes each machine for the record, with the speed of the disk that will hold its data.
     ///
     /// # Errors
     /// When one is lost, or its disk cannot be used.
-    pub(crate) fn describe(&self, threads: u32) -> Result<Vec<RunMachine>, Failure> {
+    pub fn describe(&self, threads: u32) -> Result<Vec<RunMachine>, FleetError> {
         let each = self.each.iter().zip(&self.places.machines).enumerate();
         let described = each.map(|(number, (machine, place))| {
             let order = Order::Environment { threads, dir: machine.folder.clone() };
             let environment: Environment = duty(&machine.agent, &order)?;
             let offset = machine.agent.offset()?;
             let pod = self.places.kubernetes.as_ref().zip(place.node.clone());
-            let pod = pod.map(|(wanted, node)| -> Result<RunPod, Failure> {
+            let pod = pod.map(|(wanted, node)| -> Result<RunPod, FleetError> {
                 let read = duty(&machine.agent, &Order::OwnLimits)?;
                 Ok(RunPod { node, asked: own_limits(wanted, place), read })
             });
@@ -65,10 +64,10 @@ impl Machines {
         &self,
         order: &BaselineOrder,
         described: &mut [RunMachine],
-        reporter: &mut dyn Reporter,
+        report: &mut dyn FnMut(BaselineEvent<'_>),
         interrupted: &AtomicBool,
-    ) -> Result<Option<MachineBaseline>, Failure> {
-        reporter.report(&Event::BaselineStarted { machines: self.each.len() });
+    ) -> Result<Option<MachineBaseline>, FleetError> {
+        report(BaselineEvent::Started { machines: self.each.len() });
         let orders = self.each.iter().zip(&self.places.machines).map(|(machine, place)| {
             let holds_data = place.is_home();
             Order::Baseline(order.at(&machine.folder, holds_data))
@@ -87,7 +86,7 @@ impl Machines {
                         first.get_or_insert(baseline);
                     }
                 }
-                Err(failure) => reporter.report(&Event::BaselineFailed { failure: &failure }),
+                Err(failure) => report(BaselineEvent::Failed { failure: &failure }),
             }
         }
         // Loopback is no way between two machines.
@@ -103,7 +102,7 @@ impl Machines {
         &self,
         first: Option<&MachineBaseline>,
         interrupted: &AtomicBool,
-    ) -> Result<Vec<BaselineAppends>, Failure> {
+    ) -> Result<Vec<BaselineAppends>, FleetError> {
         let Some(first) = first else { return Ok(Vec::new()) };
         let takes = self.each.iter().zip(&self.places.machines);
         let takes: Vec<&Machine> =
@@ -119,7 +118,7 @@ impl Machines {
     ///
     /// # Errors
     /// When a machine is lost, or one cannot reach another.
-    pub(crate) fn measure_network(&self) -> Result<Vec<NetworkPath>, Failure> {
+    pub(crate) fn measure_network(&self) -> Result<Vec<NetworkPath>, FleetError> {
         let mut paths = Vec::new();
         let machines = || {
             let all = self.each.iter().zip(&self.places.machines);
@@ -156,16 +155,16 @@ fn ask_each<T: DeserializeOwned>(
     machines: &[&Machine],
     orders: impl Iterator<Item = Order>,
     interrupted: &AtomicBool,
-) -> Result<Vec<Result<T, Failure>>, Failure> {
+) -> Result<Vec<Result<T, FleetError>>, FleetError> {
     let open = open(machines.iter().map(|machine| &*machine.agent), orders)?;
     let mut all = Vec::new();
     let answered: Result<(), AgentError> = answers(&open, interrupted, &|| Ok(()), &mut |told| {
-        all.push(told.map_err(Failure::from));
+        all.push(told.map_err(FleetError::from));
         Ok(())
     });
     match interrupted.load(Ordering::Relaxed) {
-        true => Err(Failure::INTERRUPTED),
-        false => answered.map(|()| all).map_err(Failure::from),
+        true => Err(FleetError::INTERRUPTED),
+        false => answered.map(|()| all).map_err(FleetError::from),
     }
 }
 

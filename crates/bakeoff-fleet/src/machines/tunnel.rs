@@ -17,7 +17,7 @@ use bakeoff_core::stats::and;
 use bakeoff_engine::routes::{self, OpenRoute, Route};
 
 use super::Machines;
-use crate::failure::Failure;
+use crate::error::FleetError;
 
 /// The longest that a machine's address may take to answer: a segment that is lost is sent again after a second.
 const REACHED_WITHIN: Duration = Duration::from_secs(2);
@@ -52,7 +52,7 @@ impl Machines {
     ///
     /// # Errors
     /// When a machine is lost; when one is not reached that has to be.
-    pub(crate) fn open_tunnels(&mut self) -> Result<(), Failure> {
+    pub fn open_tunnels(&mut self) -> Result<(), FleetError> {
         let elsewhere: Vec<usize> = self
             .places
             .machines
@@ -83,7 +83,7 @@ impl Machines {
     }
 
     /// Returns those of these machines that cannot be connected to, each with the reason.
-    fn unreached(&self, places: &[usize]) -> Result<Vec<(usize, io::Error)>, Failure> {
+    fn unreached(&self, places: &[usize]) -> Result<Vec<(usize, io::Error)>, FleetError> {
         let tried: Vec<Result<io::Result<()>, AgentError>> = std::thread::scope(|scope| {
             let each: Vec<_> = places
                 .iter()
@@ -110,14 +110,14 @@ impl Machines {
         &self,
         unreached: &[(usize, io::Error)],
         drives: Option<&str>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), FleetError> {
         let seen = |(place, error): &(usize, io::Error)| {
             let place = &self.places.machines[*place];
             format!("{} of `{}`: {error}", place.address, place.name)
         };
         let seen = unreached.iter().map(seen).collect::<Vec<_>>().join("\n  ");
         if let Some(drives) = drives {
-            return Err(Failure::unreachable(format!(
+            return Err(FleetError::unreachable(format!(
                 "`{drives}`, this machine, generates load and cannot connect to servers\n  {seen}\nhint: a load never \
                  goes through a tunnel: have machines generate load that reach the servers"
             )));
@@ -127,7 +127,7 @@ impl Machines {
                 .iter()
                 .map(|(place, _)| format!("`{}`", self.places.machines[*place].name))
                 .collect();
-            return Err(Failure::unreachable(format!(
+            return Err(FleetError::unreachable(format!(
                 "this machine cannot connect to servers on {}, and the places file has `tunnel: never`\n  {seen}\nhint: \
                  `tunnel: auto` connects through their agents; or run bakeoff on a machine of their network",
                 and(&names)
@@ -138,10 +138,7 @@ impl Machines {
 }
 
 /// Tries whether this machine can connect to another one's address, with an echo that its agent listens with.
-pub(crate) fn reaches(
-    agent: &Agent,
-    place: &places::Machine,
-) -> Result<io::Result<()>, AgentError> {
+pub fn reaches(agent: &Agent, place: &places::Machine) -> Result<io::Result<()>, AgentError> {
     let echo = agent.open(&Request::Echo { address: place.address })?;
     let address: SocketAddr = loop {
         match echo.next()? {

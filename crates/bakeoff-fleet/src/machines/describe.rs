@@ -1,6 +1,6 @@
 //! Describes a machine to whoever asks whether it can be used: kernel, CPUs, memory, disk, limits, programs.
 //!
-//! Not here: how the answer is judged and shown (`commands::doctor`).
+//! Not here: how the answer is judged and shown (the binary's `commands::doctor`).
 
 use std::path::{Path, PathBuf};
 
@@ -14,24 +14,34 @@ const DATA: &str = "/var/tmp";
 
 /// A machine, described by its agent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct MachineTold {
+pub struct MachineTold {
     /// `Linux 6.1.0-18-amd64`.
-    pub(crate) kernel: String,
+    pub kernel: String,
     /// `x86_64`.
-    pub(crate) arch: String,
-    pub(crate) memory_bytes: u64,
+    pub arch: String,
+    /// All memory of the machine; 0 if its kernel reports none.
+    pub memory_bytes: u64,
     /// The folder for servers' data.
-    pub(crate) data: PathBuf,
-    pub(crate) disk: DiskTold,
-    pub(crate) limits: Vec<LimitSupport>,
+    pub data: PathBuf,
+    /// The disk that holds `data`.
+    pub disk: DiskTold,
+    /// Limits of servers that can be applied there.
+    pub limits: Vec<LimitSupport>,
 }
 
 /// The disk of the data folder.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum DiskTold {
+pub enum DiskTold {
     /// Appends of 1 KiB were made durable there.
-    Works { file_system: String, free_bytes: u64, sync_median_us: f64 },
+    Works {
+        /// Type of the file system, such as `ext4`.
+        file_system: String,
+        /// Free space.
+        free_bytes: u64,
+        /// Median time of an append with its sync.
+        sync_median_us: f64,
+    },
     /// The words of what failed.
     Fails(String),
 }

@@ -18,13 +18,12 @@ use bakeoff_host::{Host, HostError, NodeSpec, Process};
 use bakeoff_install::Installed;
 use bakeoff_systems::seating::Seating;
 
-use super::baseline::{self, BaselineOrder};
+use super::baseline::{self, BaselineEvent, BaselineOrder};
 use super::{Machines, NodesOf, Rehearsal, record};
-use crate::event::Reporter;
-use crate::failure::Failure;
+use crate::error::FleetError;
 
 /// The machines that a run uses.
-pub(crate) enum Fleet {
+pub enum Fleet {
     /// This machine, in process.
     Local,
     /// The machines of a places file, each behind a pipe.
@@ -33,7 +32,7 @@ pub(crate) enum Fleet {
 
 impl Fleet {
     /// Returns the machines of a places file, for what this machine alone has no counterpart of.
-    pub(crate) fn placed(&self) -> Option<&Arc<Machines>> {
+    pub fn placed(&self) -> Option<&Arc<Machines>> {
         match self {
             Self::Local => None,
             Self::Placed(machines) => Some(machines),
@@ -41,17 +40,17 @@ impl Fleet {
     }
 
     /// Returns the places that the run is to use; `None` for this machine alone.
-    pub(crate) fn places(&self) -> Option<&Places> {
+    pub fn places(&self) -> Option<&Places> {
         self.placed().map(|machines| &machines.places)
     }
 
     /// Returns the seats that nodes take.
-    pub(crate) fn seating(&self) -> Seating {
+    pub fn seating(&self) -> Seating {
         self.placed().map_or_else(Seating::here, |machines| machines.seating())
     }
 
     /// Returns what finds ports for nodes: from `base` on where a user chose it.
-    pub(crate) fn ports(&self, base: Option<u16>) -> Allocator {
+    pub fn ports(&self, base: Option<u16>) -> Allocator {
         match self {
             Self::Local => Allocator::new(base),
             Self::Placed(machines) => {
@@ -61,7 +60,7 @@ impl Fleet {
     }
 
     /// Returns what finds the same ports from `base` on and leaves them free.
-    pub(crate) fn rehearsal(&self, base: u16) -> Allocator {
+    pub fn rehearsal(&self, base: u16) -> Allocator {
         let ports = Allocator::rehearsal(base);
         match self {
             Self::Local => ports,
@@ -72,23 +71,23 @@ impl Fleet {
     }
 
     /// Returns the CPUs that each generator has at least.
-    pub(crate) fn generator_cpus(&self) -> u32 {
+    pub fn generator_cpus(&self) -> u32 {
         let elsewhere = self.placed().and_then(|machines| machines.generator_cpus());
         elsewhere.unwrap_or_else(open_files::cpus)
     }
 
     /// Returns the names of the machines that drive the load, in the order of the places file; none for this machine.
-    pub(crate) fn generator_names(&self) -> Vec<String> {
+    pub fn generator_names(&self) -> Vec<String> {
         self.placed().map(|machines| machines.generator_names()).unwrap_or_default()
     }
 
     /// Returns why a machine is lost, if one is.
-    pub(crate) fn lost(&self) -> Option<&AgentError> {
+    pub fn lost(&self) -> Option<&AgentError> {
         self.placed()?.lost()
     }
 
     /// Returns why a machine is lost, if one is, with what Kubernetes knows of a pod.
-    pub(crate) fn loss_told(&self) -> Option<String> {
+    pub fn loss_told(&self) -> Option<String> {
         self.placed()?.loss_told()
     }
 
@@ -96,7 +95,7 @@ impl Fleet {
     ///
     /// # Errors
     /// When a machine is lost.
-    pub(crate) fn begin_trial(&self, name: &str, keeps: bool) -> Result<(), AgentError> {
+    pub fn begin_trial(&self, name: &str, keeps: bool) -> Result<(), AgentError> {
         self.placed().map_or(Ok(()), |machines| machines.begin_trial(name, keeps))
     }
 
@@ -104,10 +103,7 @@ impl Fleet {
     ///
     /// # Errors
     /// When the image lacks it, or not all machines have the same.
-    pub(crate) fn program_of_image(
-        &self,
-        asked: &study::System,
-    ) -> Result<Option<Installed>, Failure> {
+    pub fn program_of_image(&self, asked: &study::System) -> Result<Option<Installed>, FleetError> {
         self.placed().map_or(Ok(None), |machines| machines.program_of_image(asked))
     }
 
@@ -115,7 +111,7 @@ impl Fleet {
     ///
     /// # Errors
     /// When it stays, or a machine is lost.
-    pub(crate) fn discard(&self, whose: NodesOf<'_>) -> Result<(), AgentError> {
+    pub fn discard(&self, whose: NodesOf<'_>) -> Result<(), AgentError> {
         self.placed().map_or(Ok(()), |machines| machines.discard(whose))
     }
 
@@ -123,10 +119,7 @@ impl Fleet {
     ///
     /// # Errors
     /// When a machine is lost.
-    pub(crate) fn confine<'a>(
-        &self,
-        nodes: impl Iterator<Item = &'a NodeSpec>,
-    ) -> Result<(), AgentError> {
+    pub fn confine<'a>(&self, nodes: impl Iterator<Item = &'a NodeSpec>) -> Result<(), AgentError> {
         self.placed().map_or(Ok(()), |machines| machines.confine(nodes))
     }
 
@@ -135,7 +128,7 @@ impl Fleet {
     ///
     /// # Errors
     /// When it cannot be launched there.
-    pub(crate) fn launch(
+    pub fn launch(
         &self,
         host: &Host,
         spec: NodeSpec,
@@ -151,7 +144,7 @@ impl Fleet {
     ///
     /// # Errors
     /// When a machine is lost.
-    pub(crate) fn describe(&self, environment: &mut Environment) -> Result<(), Failure> {
+    pub fn describe(&self, environment: &mut Environment) -> Result<(), FleetError> {
         let Self::Placed(machines) = self else { return Ok(()) };
         let described = machines.describe(environment.generator_threads)?;
         let both = described.iter().any(|machine| machine.servers && machine.generator);
@@ -165,21 +158,21 @@ impl Fleet {
     ///
     /// # Errors
     /// When a machine is lost, or the user wants the end.
-    pub(crate) fn measure_baseline(
+    pub fn measure_baseline(
         &self,
         (study, dir): (&Study, &Path),
         environment: &mut Environment,
-        reporter: &mut dyn Reporter,
+        report: &mut dyn FnMut(BaselineEvent<'_>),
         interrupted: &AtomicBool,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), FleetError> {
         let order = BaselineOrder::new(study, dir, environment.generator_threads);
         environment.machine_baseline = match self {
             Self::Local => {
-                baseline::measure(order, environment.open_files_max, reporter, interrupted)?
+                baseline::measure(order, environment.open_files_max, report, interrupted)?
             }
             Self::Placed(machines) => {
                 let described = &mut environment.machines;
-                machines.measure_baselines(&order, described, reporter, interrupted)?
+                machines.measure_baselines(&order, described, report, interrupted)?
             }
         };
         Ok(())
@@ -187,7 +180,7 @@ impl Fleet {
 
     /// Measures again what the disks commit that hold servers' data; nothing of a machine that is lost, which its
     /// trial reports.
-    pub(crate) fn measure_disks(
+    pub fn measure_disks(
         &self,
         dir: &Path,
         environment: &Environment,
@@ -204,7 +197,7 @@ impl Fleet {
 
     /// Notes each generator's parts, stage by stage, with the machine that it is. The parts of this machine are the
     /// whole load.
-    pub(crate) fn note_parts(&self, each: &mut [MachineTrial], stages: Vec<Vec<GeneratorPart>>) {
+    pub fn note_parts(&self, each: &mut [MachineTrial], stages: Vec<Vec<GeneratorPart>>) {
         if let Self::Placed(machines) = self {
             record::note_parts(each, machines, stages);
         }

@@ -3,14 +3,14 @@
 //! A trial knows [`all::Generators`] alone: at least one generator, wherever it runs. Each owns a share of the keys. All begin at
 //! one moment, and what they measured adds up.
 //!
-//! Not here: the loop (`bakeoff_engine`), when a trial loads what (`trial`).
+//! Not here: the loop (`bakeoff_engine`), when a trial loads what (the binary's `trial`).
 
-pub(crate) mod all;
+pub mod all;
 mod begin;
-pub(crate) mod error;
-pub(crate) mod generator;
+pub mod error;
+pub mod generator;
 mod http;
-pub(crate) mod local;
-pub(crate) mod remote;
-pub(crate) mod serve;
-pub(crate) mod split_load;
+pub mod local;
+pub mod remote;
+pub mod serve;
+pub mod split_load;

@@ -31,7 +31,7 @@ struct Server {
 }
 
 /// The samplers of all machines of a run.
-pub(crate) struct RemoteWatch<'a> {
+pub struct RemoteWatch<'a> {
     machines: &'a Machines,
     /// Of each machine: its clock, and when its samples began by it.
     clocks: Vec<(Offset, u64)>,
@@ -41,13 +41,13 @@ pub(crate) struct RemoteWatch<'a> {
 
 /// The samples of all machines of a trial that has ended.
 #[derive(Default)]
-pub(crate) struct Seen {
+pub struct Seen {
     /// The samples of each machine, their times counted from the trial's beginning.
-    pub(crate) machines: Vec<MachineTrial>,
+    pub machines: Vec<MachineTrial>,
     /// For each machine the place of the first one with the same running kernel.
-    pub(crate) kernels: Vec<usize>,
+    pub kernels: Vec<usize>,
     /// Why a machine did not tell what it saw, if one did not.
-    pub(crate) unseen: Option<AgentError>,
+    pub unseen: Option<AgentError>,
 }
 
 impl<'a> RemoteWatch<'a> {
@@ -55,7 +55,7 @@ impl<'a> RemoteWatch<'a> {
     ///
     /// # Errors
     /// When a machine is lost.
-    pub(crate) fn begin(
+    pub fn begin(
         machines: &'a Machines,
         every: Duration,
         began: Instant,
@@ -70,7 +70,7 @@ impl<'a> RemoteWatch<'a> {
     }
 
     /// Tells machines that do not drive the load when it is measured.
-    pub(crate) fn moments(&self, window: &Window) {
+    pub fn moments(&self, window: &Window) {
         let (begin, end) = window.measured();
         for (machine, (offset, _)) in self.machines.each.iter().zip(&self.clocks) {
             let request = WatchRequest::Moments {
@@ -85,7 +85,7 @@ impl<'a> RemoteWatch<'a> {
     ///
     /// # Errors
     /// When a machine is lost.
-    pub(crate) fn so_far(&self) -> Result<Vec<MachineSeen<'_>>, AgentError> {
+    pub fn so_far(&self) -> Result<Vec<MachineSeen<'_>>, AgentError> {
         let each = self.machines.each.iter().zip(&self.clocks);
         let seen = each.map(|(machine, (offset, began))| {
             let mut observed: Observed =
@@ -103,7 +103,7 @@ impl<'a> RemoteWatch<'a> {
     }
 
     /// Keeps the logs of all servers in a folder of this machine, one a server, however they ended. They come at once.
-    pub(crate) fn fetch_logs(&self, to: &Path) {
+    pub fn fetch_logs(&self, to: &Path) {
         let servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         std::thread::scope(|scope| {
             for server in &*servers {
@@ -125,7 +125,7 @@ impl<'a> RemoteWatch<'a> {
     }
 
     /// Ends sampling.
-    pub(crate) fn end(self) -> Seen {
+    pub fn end(self) -> Seen {
         let places = &self.machines.places;
         let all = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         let mut unseen = None;

@@ -13,7 +13,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 
 /// The CPU affinity of this thread, restored when it is dropped.
-pub(crate) struct Affinity {
+pub struct Affinity {
     before: CpuSet,
     cpus: Vec<u32>,
     shared: bool,
@@ -24,9 +24,7 @@ impl Affinity {
     /// where there are none, to those that the fewest are pinned to. Nodes that are pinned to none may
     /// run on any. `None` where no node is pinned; an error says why it cannot be, ready to stand in
     /// a verdict.
-    pub(crate) fn from<'a>(
-        nodes: impl Iterator<Item = &'a [u32]>,
-    ) -> Option<Result<Self, AffinityError>> {
+    pub fn from<'a>(nodes: impl Iterator<Item = &'a [u32]>) -> Option<Result<Self, AffinityError>> {
         let nodes: Vec<&[u32]> = nodes.collect();
         nodes.iter().any(|cpus| !cpus.is_empty()).then(|| Self::to_the_rest(&nodes))
     }
@@ -55,11 +53,11 @@ impl Affinity {
 
 /// Result of keeping a generator off the CPUs that nodes are pinned to.
 #[derive(Clone, Default, Serialize, Deserialize)]
-pub(crate) struct Kept {
+pub struct Kept {
     /// The CPUs that it keeps to, in order; none where no node is pinned.
-    pub(crate) cpus: Vec<u32>,
+    pub cpus: Vec<u32>,
     /// Why nodes do not have their CPUs for themselves.
-    pub(crate) not_apart: Option<String>,
+    pub not_apart: Option<String>,
 }
 
 impl From<&Result<Affinity, AffinityError>> for Kept {
@@ -76,11 +74,14 @@ impl From<&Result<Affinity, AffinityError>> for Kept {
 
 /// A load generator without CPUs of its own.
 #[derive(Debug)]
-pub(crate) enum AffinityError {
+pub enum AffinityError {
+    /// The CPUs of this process could not be read.
     Unknown(Errno),
     /// The nodes are pinned to all CPUs of this process.
     NoneLeft,
+    /// The kernel refused the new CPUs.
     Refused(Errno),
+    /// The kernel accepted the new CPUs and did not apply them.
     NotKept,
 }
 

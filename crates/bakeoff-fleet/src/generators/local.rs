@@ -2,7 +2,7 @@
 //!
 //! It has the keys of its share, and their ledger, from the beginning of a trial to its end.
 //!
-//! Not here: the loop (`bakeoff_engine`), an agent's orders (`serve`), keeping off servers' CPUs (`trial::affinity`).
+//! Not here: the loop (`bakeoff_engine`), an agent's orders (`serve`), keeping off servers' CPUs (`machines::affinity`).
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};

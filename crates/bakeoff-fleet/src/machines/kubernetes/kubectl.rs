@@ -9,8 +9,8 @@ use bakeoff_core::places::Kubernetes;
 use serde_json::{Value, json};
 
 use super::names::Names;
-use crate::failure::Failure;
-use crate::messages;
+use crate::error::FleetError;
+use crate::warnings;
 
 /// All that is needed: a verb, and a resource as `kubectl auth can-i` takes it.
 const RIGHTS: [[&str; 2]; 6] = [
@@ -86,7 +86,7 @@ impl Kubectl {
         (self.program.clone(), self.arguments.clone())
     }
 
-    fn run(&self, arguments: &[&str], input: &str) -> Result<(bool, String, String), Failure> {
+    fn run(&self, arguments: &[&str], input: &str) -> Result<(bool, String, String), FleetError> {
         let spawned = Command::new(&self.program)
             .args(&self.arguments)
             .args(arguments)
@@ -102,15 +102,15 @@ impl Kubectl {
         Ok((ended.status.success(), text(ended.stdout), text(ended.stderr)))
     }
 
-    fn not_started(&self, error: &io::Error) -> Failure {
-        Failure::input(
+    fn not_started(&self, error: &io::Error) -> FleetError {
+        FleetError::input(
             format!("cannot run `{}`: {error}", self.program),
             "install kubectl, or name it as `kubectl: PATH` in the places file",
         )
     }
 
     /// Says what failed, with kubectl's complaint, and how to ask the same cluster by hand.
-    fn refusal(&self, what: &str, complaint: &str) -> Failure {
+    fn refusal(&self, what: &str, complaint: &str) -> FleetError {
         let context = match self.arguments.as_slice() {
             [flag, name, ..] if flag == "--context" => Some(name),
             _ => None,
@@ -120,26 +120,26 @@ impl Kubectl {
         match context
             .filter(|_| complaint.contains("context") && complaint.contains("does not exist"))
         {
-            Some(name) => Failure::input(
+            Some(name) => FleetError::input(
                 format!("kubectl knows no context `{name}`"),
                 "`kubectl config get-contexts` lists those that it knows: name one as `context`",
             ),
             None => {
                 let context = context.map(|name| format!("--context {name} ")).unwrap_or_default();
-                Failure::unreachable(format!(
+                FleetError::unreachable(format!(
                     "{what}{quoted}\nhint: see what `kubectl {context}version` says, and name the cluster's context as `context`"
                 ))
             }
         }
     }
 
-    fn json(&self, doing: &str, arguments: &[&str], input: &str) -> Result<Value, Failure> {
+    fn json(&self, doing: &str, arguments: &[&str], input: &str) -> Result<Value, FleetError> {
         let (went_well, out, complaint) = self.run(arguments, input)?;
         if !went_well {
             return Err(self.refusal(&format!("kubectl cannot {doing}"), &complaint));
         }
         serde_json::from_str(&out).map_err(|error| {
-            Failure::unreachable(format!("kubectl said to {doing} what is no JSON: {error}"))
+            FleetError::unreachable(format!("kubectl said to {doing} what is no JSON: {error}"))
         })
     }
 
@@ -148,13 +148,13 @@ impl Kubectl {
     ///
     /// # Errors
     /// With all rights that are missing.
-    pub(super) fn demand_rights(&self) -> Result<Lacking, Failure> {
+    pub(super) fn demand_rights(&self) -> Result<Lacking, FleetError> {
         let lacking = self.missing_rights()?;
         if lacking.needed.is_empty() {
             return Ok(lacking);
         }
         let missing = lacking.needed.join(", ");
-        Err(Failure::input(
+        Err(FleetError::input(
             format!("you have not the rights on the Kubernetes cluster to {missing}"),
             RIGHTS_HINT,
         ))
@@ -164,7 +164,7 @@ impl Kubectl {
     ///
     /// # Errors
     /// When the cluster does not answer.
-    pub(super) fn missing_rights(&self) -> Result<Lacking, Failure> {
+    pub(super) fn missing_rights(&self) -> Result<Lacking, FleetError> {
         let (needed, keeper) = match self.names.has_own_namespace() {
             true => (&OWN_NAMESPACE[..], &KEEPER_RIGHTS[..]),
             false => (&GIVEN_NAMESPACE[..], &[][..]),
@@ -214,17 +214,17 @@ impl Kubectl {
     }
 
     /// Creates an object; returns it as the cluster made it.
-    pub(super) fn create(&self, object: &Value) -> Result<Value, Failure> {
+    pub(super) fn create(&self, object: &Value) -> Result<Value, FleetError> {
         let doing = format!("create the {} of the run", object["kind"].as_str().unwrap_or("?"));
         self.json(&doing, &["create", "-f", "-", "-o", "json"], &object.to_string())
     }
 
     /// Returns one object by its name; `None` where there is none.
-    pub(super) fn one(&self, kind: &str, name: &str) -> Result<Option<Value>, Failure> {
+    pub(super) fn one(&self, kind: &str, name: &str) -> Result<Option<Value>, FleetError> {
         let get = ["get", kind, name, "--ignore-not-found", "-o", "json"];
         let (went_well, out, complaint) = self.run(&get, "")?;
         match went_well {
-            false => Err(Failure::unreachable(format!(
+            false => Err(FleetError::unreachable(format!(
                 "kubectl cannot get {kind} `{name}`: {complaint}"
             ))),
             true => Ok(serde_json::from_str(&out).ok()),
@@ -232,30 +232,30 @@ impl Kubectl {
     }
 
     /// Returns the versions of `kubectl` and of the cluster.
-    pub(super) fn versions(&self) -> Result<Value, Failure> {
+    pub(super) fn versions(&self) -> Result<Value, FleetError> {
         self.json("ask the cluster for its version", &["version", "-o", "json"], "")
     }
 
     /// Returns all objects of a kind.
-    pub(super) fn get(&self, kind: &str) -> Result<Value, Failure> {
+    pub(super) fn get(&self, kind: &str) -> Result<Value, FleetError> {
         self.json(&format!("list {kind}"), &["get", kind, "-o", "json"], "")
     }
 
     /// Returns all objects of a kind that are the run's.
-    pub(super) fn get_own(&self, kind: &str) -> Result<Value, Failure> {
+    pub(super) fn get_own(&self, kind: &str) -> Result<Value, FleetError> {
         let of_run = self.names.selector();
         let get = ["get", kind, "-o", "json", "--selector", &of_run];
         self.json(&format!("list {kind}"), &get, "")
     }
 
     /// Gives the container of a pod other resources while it runs.
-    pub(super) fn resize(&self, pod: &str, patch: &Value) -> Result<(), Failure> {
+    pub(super) fn resize(&self, pod: &str, patch: &Value) -> Result<(), FleetError> {
         let patch = patch.to_string();
         let (went_well, _, complaint) =
             self.run(&["patch", "pod", pod, "--subresource", "resize", "-p", &patch], "")?;
         match went_well {
             true => Ok(()),
-            false => Err(Failure::unreachable(format!("kubectl cannot resize it: {complaint}"))),
+            false => Err(FleetError::unreachable(format!("kubectl cannot resize it: {complaint}"))),
         }
     }
 
@@ -311,7 +311,7 @@ impl Kubectl {
             Ok((false, _, complaint)) => complaint,
             Err(failure) => failure.to_string(),
         };
-        messages::warn(&format!(
+        warnings::warn(&format!(
             "something of the run may be left in the namespace `{namespace}`\n    | {why}\nhint: {}",
             self.by_hand(&what)
         ));
@@ -336,7 +336,7 @@ impl Kubectl {
         }
         let late: Vec<String> =
             late.iter().map(|(name, node)| format!("`{name}` on the node `{node}`")).collect();
-        messages::warn(&format!(
+        warnings::warn(&format!(
             "pods that did not end within 30 s were deleted by force: {}\nhint: see whether the node is up; if it is, \
              servers there end by themselves",
             late.join(", ")

@@ -1,28 +1,28 @@
 //! Looks at a cluster before anything is made in it: version, rights, nodes, storage.
 //!
-//! Not here: how that is shown (`commands::doctor`), what pods have (`machines::describe`).
+//! Not here: how that is shown (the binary's `commands::doctor`), what pods have (`machines::describe`).
 
 use bakeoff_core::places::Kubernetes;
 use serde_json::Value;
 
 use super::kubectl::{Kubectl, Lacking, RIGHTS_HINT};
 use super::names::Names;
-use crate::failure::Failure;
+use crate::error::FleetError;
 
 /// A cluster as it was found.
 #[derive(Default)]
-pub(crate) struct ClusterTold {
+pub struct ClusterTold {
     /// Each thing that is there.
-    pub(crate) rows: Vec<(&'static str, String)>,
+    pub rows: Vec<(&'static str, String)>,
     /// Each thing that is missing, and the words that mend it.
-    pub(crate) missing: Vec<(String, String)>,
+    pub missing: Vec<(String, String)>,
 }
 
 /// Looks at the cluster of a places file.
 ///
 /// # Errors
 /// When it does not answer.
-pub(crate) fn survey(wanted: &Kubernetes) -> Result<ClusterTold, Failure> {
+pub fn survey(wanted: &Kubernetes) -> Result<ClusterTold, FleetError> {
     let names = Names::new("doctor", wanted.namespace.as_deref());
     let kubectl = Kubectl::new(wanted, names);
     let mut told = ClusterTold::default();

@@ -7,11 +7,11 @@ use bakeoff_core::histogram::HistogramError;
 use bakeoff_engine::{EngineError, LoadError};
 use bakeoff_systems::SystemError;
 
-use crate::failure::Failure;
+use crate::error::FleetError;
 
 /// A load, or a share of one, that was not driven.
 #[derive(Debug)]
-pub(crate) enum GeneratorError {
+pub enum GeneratorError {
     /// A machine is lost, or refused.
     Agent(AgentError),
     /// This process could not drive it.
@@ -19,7 +19,12 @@ pub(crate) enum GeneratorError {
     /// The user wants the end.
     Interrupted,
     /// Fewer clients than generators.
-    FewClients { clients: u32, generators: usize },
+    FewClients {
+        /// Clients of the load.
+        clients: u32,
+        /// Generators that share it.
+        generators: usize,
+    },
     /// The received histogram is invalid.
     Histogram(HistogramError),
     /// A remote generator cannot be given access to the nodes.
@@ -68,7 +73,7 @@ impl From<EngineError> for GeneratorError {
     }
 }
 
-impl From<GeneratorError> for Failure {
+impl From<GeneratorError> for FleetError {
     fn from(error: GeneratorError) -> Self {
         match error {
             GeneratorError::Interrupted => Self::INTERRUPTED,

@@ -27,8 +27,7 @@ use bakeoff_host::{self as host, Host, NodeSpec, Probe, Process, disk, private};
 use bakeoff_systems::own_servers::CANARY;
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Event, Reporter};
-use crate::failure::Failure;
+use crate::error::FleetError;
 use bakeoff_engine::open_files::OTHER_FILES;
 
 /// The most numbers of clients that are measured.
@@ -93,7 +92,7 @@ impl BaselineOrder {
         mut self,
         open_files: u64,
         interrupted: &AtomicBool,
-    ) -> Result<MachineBaseline, Failure> {
+    ) -> Result<MachineBaseline, FleetError> {
         let most = u32::try_from(open_files.saturating_sub(OTHER_FILES)).unwrap_or(u32::MAX);
         self.clients.iter_mut().for_each(|clients| *clients = (*clients).min(most.max(1)));
         self.clients.dedup();
@@ -104,19 +103,34 @@ impl BaselineOrder {
     }
 }
 
+/// Something that happens while machines are measured.
+#[derive(Debug)]
+pub enum BaselineEvent<'a> {
+    /// Measuring begins.
+    Started {
+        /// Machines that are measured at once.
+        machines: usize,
+    },
+    /// A machine could not be measured; the run continues.
+    Failed {
+        /// The reason.
+        failure: &'a FleetError,
+    },
+}
+
 /// Measures this machine, with at most `open_files` files. `None` if it cannot be measured, which is reported.
 pub(super) fn measure(
     order: BaselineOrder,
     open_files: u64,
-    reporter: &mut dyn Reporter,
+    report: &mut dyn FnMut(BaselineEvent<'_>),
     interrupted: &AtomicBool,
-) -> Result<Option<MachineBaseline>, Failure> {
-    reporter.report(&Event::BaselineStarted { machines: 1 });
+) -> Result<Option<MachineBaseline>, FleetError> {
+    report(BaselineEvent::Started { machines: 1 });
     match order.measure(open_files, interrupted) {
-        _ if interrupted.load(Ordering::Relaxed) => Err(Failure::INTERRUPTED),
+        _ if interrupted.load(Ordering::Relaxed) => Err(FleetError::INTERRUPTED),
         Ok(machine_baseline) => Ok(Some(machine_baseline)),
         Err(failure) => {
-            reporter.report(&Event::BaselineFailed { failure: &failure });
+            report(BaselineEvent::Failed { failure: &failure });
             Ok(None)
         }
     }
@@ -174,9 +188,9 @@ fn machine_baseline(
     order: &BaselineOrder,
     dir: &Path,
     interrupted: &AtomicBool,
-) -> Result<MachineBaseline, Failure> {
+) -> Result<MachineBaseline, FleetError> {
     let began = clock::now();
-    private::make_dirs(dir).map_err(|error| Failure::file("make", dir, &error))?;
+    private::make_dirs(dir).map_err(|error| FleetError::file("make", dir, &error))?;
     let BaselineOrder { append_bytes: bytes, clients, threads, .. } = order;
     let appends = match bytes {
         0 => Vec::new(),
@@ -227,7 +241,7 @@ fn append_bytes(study: &Study) -> Option<u64> {
 
 /// Starts the server that does nothing, on a port of its own choice: those that a user gave are
 /// for the trials.
-fn launch(dir: &Path) -> Result<Process, Failure> {
+fn launch(dir: &Path) -> Result<Process, FleetError> {
     let port = Allocator::new(None).take()?;
     let node = dir.join("server");
     let args = [
@@ -252,7 +266,7 @@ fn launch(dir: &Path) -> Result<Process, Failure> {
 }
 
 /// A plan that asks it, once it listens.
-fn plan(server: &Process) -> Result<Plan, Failure> {
+fn plan(server: &Process) -> Result<Plan, FleetError> {
     let address = format!("127.0.0.1:{}", server.port("client"));
     let never = AtomicBool::new(false);
     host::await_ready(std::slice::from_ref(server), READY_WITHIN, &never, || {
@@ -262,7 +276,7 @@ fn plan(server: &Process) -> Result<Plan, Failure> {
         }
     })?;
     let url = Url::parse(&format!("http://{address}/health"))
-        .map_err(|what| Failure::machine(format!("the baseline's own address: {what}")))?;
+        .map_err(|what| FleetError::machine(format!("the baseline's own address: {what}")))?;
     Ok(Plan::new(vec![Request::get(url)]))
 }
 
@@ -274,7 +288,7 @@ fn drive(
     threads: u32,
     measure: Duration,
     interrupted: &AtomicBool,
-) -> Result<Option<BaselineRoundTrips>, Failure> {
+) -> Result<Option<BaselineRoundTrips>, FleetError> {
     let drive = Drive {
         warmup: WARM_UP.min(measure),
         stop: Stop::After(measure),

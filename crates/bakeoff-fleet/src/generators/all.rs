@@ -31,29 +31,30 @@ use crate::machines::order::{Acknowledged, KeysOrder, ReadBack};
 const CHECK_EVERY: Duration = Duration::from_millis(20);
 
 /// The generators of a trial, at least one.
-pub(crate) struct Generators<'a> {
+pub struct Generators<'a> {
     each: Vec<Box<dyn Generator + 'a>>,
     /// The machines of the run, which all have to be there.
     fleet: &'a Fleet,
 }
 
 /// The coordinator's part while generators drive.
-pub(crate) struct Meanwhile<'a> {
+pub struct Meanwhile<'a> {
     /// Returns whether all are to stop; asked often.
-    pub(crate) stop: &'a dyn Fn() -> bool,
+    pub stop: &'a dyn Fn() -> bool,
     /// Called each second with what all did in it.
-    pub(crate) progress: &'a mut dyn FnMut(&Live),
+    pub progress: &'a mut dyn FnMut(&Live),
     /// Called with the moment at which all begin, once it is set.
-    pub(crate) begun: &'a mut dyn FnMut(Instant),
+    pub begun: &'a mut dyn FnMut(Instant),
 }
 
 /// A stage as all generators drove it.
-pub(crate) struct StageDriven {
-    pub(crate) measurement: Measurement,
+pub struct StageDriven {
+    /// What all generators measured, added up.
+    pub measurement: Measurement,
     /// The number of the first operation not begun.
-    pub(crate) next_ticket: u64,
+    pub next_ticket: u64,
     /// Each generator's part, in the order of the places file.
-    pub(crate) parts: Vec<GeneratorPart>,
+    pub parts: Vec<GeneratorPart>,
 }
 
 impl<'a> Generators<'a> {
@@ -61,7 +62,7 @@ impl<'a> Generators<'a> {
     ///
     /// # Errors
     /// When a machine is lost.
-    pub(crate) fn begin(
+    pub fn begin(
         fleet: &'a Fleet,
         keyed: &Arc<Keyed>,
         keys: KeysOrder,
@@ -81,7 +82,7 @@ impl<'a> Generators<'a> {
     }
 
     /// Returns the number of generators.
-    pub(crate) fn count(&self) -> u32 {
+    pub fn count(&self) -> u32 {
         self.each.len() as u32
     }
 
@@ -89,7 +90,7 @@ impl<'a> Generators<'a> {
     ///
     /// # Errors
     /// When a machine is lost, no client can connect, or the user wants the end.
-    pub(crate) fn fill(
+    pub fn fill(
         &self,
         fill: &Fill<'_>,
         meanwhile: Meanwhile<'_>,
@@ -106,7 +107,7 @@ impl<'a> Generators<'a> {
     ///
     /// # Errors
     /// When a machine is lost, a client cannot connect, or the user wants the end before it begins.
-    pub(crate) fn stage(
+    pub fn stage(
         &self,
         stage: &StageAsk<'_>,
         meanwhile: Meanwhile<'_>,
@@ -129,7 +130,7 @@ impl<'a> Generators<'a> {
     ///
     /// # Errors
     /// When a machine is lost.
-    pub(crate) fn acknowledged(&self) -> Result<Acknowledged, GeneratorError> {
+    pub fn acknowledged(&self) -> Result<Acknowledged, GeneratorError> {
         let mut all = Acknowledged { keys: 0, stride: 1 };
         for one in &self.each {
             let told = one.acknowledged()?;
@@ -143,7 +144,7 @@ impl<'a> Generators<'a> {
     ///
     /// # Errors
     /// When a machine is lost, or nothing can be read.
-    pub(crate) fn read_back(
+    pub fn read_back(
         &self,
         ask: &ReadBackAsk<'_>,
         stop: &AtomicBool,

@@ -2,18 +2,18 @@
 //!
 //! Not here: the protocol (`bakeoff_agent`), shares of a load (`generators`), samples (`watch`).
 
-pub(crate) mod affinity;
-pub(crate) mod baseline;
-pub(crate) mod describe;
-pub(crate) mod fleet;
-pub(crate) mod kubernetes;
-pub(crate) mod order;
+pub mod affinity;
+pub mod baseline;
+pub mod describe;
+pub mod fleet;
+pub mod kubernetes;
+pub mod order;
 mod programs;
-pub(crate) mod record;
-pub(crate) mod requests;
-pub(crate) mod seen;
-pub(crate) mod tunnel;
-pub(crate) mod watch;
+pub mod record;
+pub mod requests;
+pub mod seen;
+pub mod tunnel;
+pub mod watch;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,15 +29,15 @@ use bakeoff_host::ports::PortSource;
 use bakeoff_host::{HostError, MachineId, NodeSpec, Process, Seat};
 use bakeoff_systems::seating::Seating;
 
-use crate::failure::Failure;
+use crate::error::FleetError;
 use kubernetes::Pods;
 use tunnel::Tunnels;
 
 /// Clocks on the wall that differ by more than this are refused: logs and certificates would contradict each other.
-pub(crate) const WALL_MAX: Duration = Duration::from_secs(5);
+pub const WALL_MAX: Duration = Duration::from_secs(5);
 
 /// One machine that was reached.
-pub(crate) struct Machine {
+pub struct Machine {
     pub(crate) agent: Arc<Agent>,
     /// The folder of the run there.
     pub(crate) folder: PathBuf,
@@ -45,7 +45,7 @@ pub(crate) struct Machine {
 
 /// The servers that a folder of data belongs to.
 #[derive(Clone, Copy)]
-pub(crate) enum NodesOf<'a> {
+pub enum NodesOf<'a> {
     /// Those of one trial.
     Trial,
     /// Those of a system whose cluster is kept for all of its trials.
@@ -63,8 +63,9 @@ impl NodesOf<'_> {
 }
 
 /// The machines of a run, reached and prepared. Dropping it ends all that runs there.
-pub(crate) struct Machines {
-    pub(crate) places: Places,
+pub struct Machines {
+    /// The places file.
+    pub places: Places,
     tunnels: Tunnels,
     /// One for each of the places' machines, in their order.
     pub(crate) each: Vec<Machine>,
@@ -77,22 +78,13 @@ pub(crate) struct Machines {
     pods: Option<Pods>,
 }
 
-impl From<AgentError> for Failure {
-    fn from(error: AgentError) -> Self {
-        match &error {
-            _ if error.is_interruption() => Failure::INTERRUPTED,
-            _ => Failure::unreachable(error.to_string()),
-        }
-    }
-}
-
 /// Reads a places file. `kubernetes` stands for one that says no more than that, where no file is called so.
-pub(crate) fn read_places(path: &Path, purpose: Purpose) -> Result<Places, Failure> {
+pub fn read_places(path: &Path, purpose: Purpose) -> Result<Places, FleetError> {
     if path == Path::new("kubernetes") && !path.exists() {
         return for_purpose(Places::parse("kubernetes", "kubernetes: {}")?, purpose);
     }
     let text = fs::read_to_string(path).map_err(|error| {
-        Failure::input(
+        FleetError::input(
             format!("cannot read places `{}`: {error}", path.display()),
             "give a file that names machines; docs/machines.md has one",
         )
@@ -101,10 +93,10 @@ pub(crate) fn read_places(path: &Path, purpose: Purpose) -> Result<Places, Failu
 }
 
 /// Refuses pods where none would be made.
-fn for_purpose(places: Places, purpose: Purpose) -> Result<Places, Failure> {
+fn for_purpose(places: Places, purpose: Purpose) -> Result<Places, FleetError> {
     match places.kubernetes.is_some() && purpose == Purpose::Load {
         false => Ok(places),
-        true => Err(Failure::input(
+        true => Err(FleetError::input(
             "pods are made for a run alone, and these places name no machines",
             "name machines that `ssh` reaches, or run a study: `bakeoff run STUDY --on kubernetes`",
         )),
@@ -113,11 +105,11 @@ fn for_purpose(places: Places, purpose: Purpose) -> Result<Places, Failure> {
 
 /// Returns this executable's path, and the executables that machines are sent, each to those of its kind: this one where
 /// the places file names none.
-pub(crate) fn sent(places: &Places) -> Result<(PathBuf, Vec<Sent>), Failure> {
+pub fn sent(places: &Places) -> Result<(PathBuf, Vec<Sent>), FleetError> {
     let own = std::env::current_exe()
-        .map_err(|error| Failure::machine(format!("bakeoff cannot find itself: {error}")))?;
-    let mut all = places.agents.iter().map(named).collect::<Result<Vec<_>, Failure>>()?;
-    let ours = Sent::read(&own).map_err(|error| Failure::file("send", &own, &error))?;
+        .map_err(|error| FleetError::machine(format!("bakeoff cannot find itself: {error}")))?;
+    let mut all = places.agents.iter().map(named).collect::<Result<Vec<_>, FleetError>>()?;
+    let ours = Sent::read(&own).map_err(|error| FleetError::file("send", &own, &error))?;
     if all.iter().all(|one| one.machine != ours.machine) {
         all.push(ours);
     }
@@ -125,9 +117,9 @@ pub(crate) fn sent(places: &Places) -> Result<(PathBuf, Vec<Sent>), Failure> {
 }
 
 /// Reads an executable that the places file names.
-fn named(AgentFile { processor, path }: &AgentFile) -> Result<Sent, Failure> {
+fn named(AgentFile { processor, path }: &AgentFile) -> Result<Sent, FleetError> {
     let refused = |why: String| {
-        Failure::input(
+        FleetError::input(
             format!("`agent` of the places file cannot be `{path}`: {why}"),
             "name a bakeoff that was built for those machines, or leave `agent` out: this one is sent",
         )
@@ -145,7 +137,7 @@ fn named(AgentFile { processor, path }: &AgentFile) -> Result<Sent, Failure> {
 ///
 /// # Errors
 /// When it cannot be reached or used.
-pub(crate) fn begin(
+pub fn begin(
     places: &Places,
     machine: &places::Machine,
     sent: &[Sent],
@@ -196,12 +188,12 @@ impl Machines {
     ///
     /// # Errors
     /// The first machine's that cannot be used, before anything is started.
-    pub(crate) fn reach(
+    pub fn reach(
         mut places: Places,
         (run, study): (&str, Option<&Study>),
         base_port: Option<u16>,
         interrupted: &AtomicBool,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, FleetError> {
         let (own, sent) = sent(&places)?;
         let pods = places
             .kubernetes
@@ -212,7 +204,7 @@ impl Machines {
         if let Some(pods) = &pods {
             places.machines = pods.machines();
         }
-        let begun: Vec<Result<Machine, Failure>> = std::thread::scope(|scope| {
+        let begun: Vec<Result<Machine, FleetError>> = std::thread::scope(|scope| {
             let each: Vec<_> = places
                 .machines
                 .iter()
@@ -234,7 +226,7 @@ impl Machines {
                 .collect()
         });
         if interrupted.load(Ordering::Relaxed) {
-            return Err(Failure::INTERRUPTED);
+            return Err(FleetError::INTERRUPTED);
         }
         let each = begun.into_iter().collect::<Result<Vec<_>, _>>()?;
         let cache = bakeoff_install::place::of_environment();
@@ -249,12 +241,12 @@ impl Machines {
     }
 
     /// Refuses addresses that are not those of the machines that are said to have them.
-    fn compare_addresses(&self) -> Result<(), Failure> {
+    fn compare_addresses(&self) -> Result<(), FleetError> {
         for (machine, place) in self.each.iter().zip(&self.places.machines) {
             let request = Request::IsFree { address: place.address, port: 0 };
             machine.agent.ask::<()>(&request).map_err(|error| match error.is_loss() {
-                true => Failure::from(error),
-                false => Failure::bad_input(error.to_string()),
+                true => FleetError::from(error),
+                false => FleetError::bad_input(error.to_string()),
             })?;
         }
         Ok(())
@@ -264,7 +256,7 @@ impl Machines {
     ///
     /// # Errors
     /// When a machine is lost.
-    pub(crate) fn least_space(&self) -> Result<Option<(u64, &str)>, AgentError> {
+    pub fn least_space(&self) -> Result<Option<(u64, &str)>, AgentError> {
         let takes = self.each.iter().zip(&self.places.machines);
         let takes = takes.filter(|(_, place)| place.is_home());
         let space = |(machine, _): (&'_ Machine, _)| machine.agent.ask::<u64>(&Request::Space);
@@ -311,7 +303,7 @@ impl Machines {
     }
 
     /// Returns the machines that generate load.
-    pub(crate) fn generators(&self) -> Vec<&Machine> {
+    pub fn generators(&self) -> Vec<&Machine> {
         self.places.generators().into_iter().filter_map(|place| self.each.get(place)).collect()
     }
 
@@ -321,7 +313,7 @@ impl Machines {
     }
 
     /// Returns the CPUs that each generator has at least: all drive with as many threads. `None` without generators.
-    pub(crate) fn generator_cpus(&self) -> Option<u32> {
+    pub fn generator_cpus(&self) -> Option<u32> {
         let places = self.places.generators().into_iter();
         places.map(|place| self.cpus_of(place)).min()
     }
@@ -441,12 +433,12 @@ impl Machines {
 }
 
 /// Refuses a machine whose clock on the wall is so many seconds ahead of ours.
-fn refuse_clock(machine: &str, ahead: f64) -> Result<(), Failure> {
+fn refuse_clock(machine: &str, ahead: f64) -> Result<(), FleetError> {
     if ahead.abs() <= WALL_MAX.as_secs_f64() {
         return Ok(());
     }
     let side = if ahead < 0.0 { "behind" } else { "ahead of" };
-    Err(Failure::input(
+    Err(FleetError::input(
         format!("the clock of `{machine}` is {:.0} s {side} this machine's", ahead.abs()),
         "have both keep the time (`chronyd`, `systemd-timesyncd`)",
     ))

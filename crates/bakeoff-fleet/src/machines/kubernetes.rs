@@ -29,10 +29,10 @@ use serde_json::Value;
 
 use self::kubectl::{Kubectl, Lacking};
 use self::names::Names;
-pub(crate) use self::survey::{ClusterTold, survey};
+pub use self::survey::{ClusterTold, survey};
 use super::order::{Order, duty};
-use crate::failure::Failure;
-use crate::messages;
+use crate::error::FleetError;
+use crate::warnings;
 
 /// How long pods may take to be ready, and how often that is looked at.
 const READY_WITHIN: Duration = Duration::from_secs(300);
@@ -43,7 +43,7 @@ const TOLD_WITHIN: Duration = Duration::from_secs(3);
 const PLACED_WITHIN: Duration = Duration::from_secs(15);
 
 /// The pods of a run. Dropping it removes their namespace.
-pub(crate) struct Pods {
+pub struct Pods {
     kubectl: Kubectl,
     machines: Vec<Machine>,
     /// Why the pods of generators may not remove the namespace; `None` where they may.
@@ -63,11 +63,11 @@ impl Pods {
     ///
     /// # Errors
     /// With the rights that are missing, or with the pod that does not come up and its last event.
-    pub(crate) fn make(
+    pub fn make(
         wanted: &Kubernetes,
         (run, studies): (&str, &[&Study]),
         interrupted: &AtomicBool,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, FleetError> {
         let sets = server_sets(wanted, studies)?;
         let names = Names::new(run, wanted.namespace.as_deref());
         let is_own = names.has_own_namespace();
@@ -75,14 +75,14 @@ impl Pods {
         if let Some(remedy) = kubectl.namespace_remedy() {
             let name = &kubectl.names().namespace;
             let what = format!("the Kubernetes cluster has no namespace `{name}`");
-            return Err(Failure::input(what, remedy));
+            return Err(FleetError::input(what, remedy));
         }
         let limited = studies.iter().any(|study| limits::are_asked(study, |_| true));
         let limits_besides =
             studies.iter().any(|study| limits::are_asked(study, systems::goes_beside));
         let Lacking { keeper: lacks_keeper, resize, .. } = kubectl.demand_rights()?;
         if limited && resize {
-            messages::warn(
+            warnings::warn(
                 "limits of servers will not be applied: you have not the right to patch pods/resize",
             );
         }
@@ -127,7 +127,7 @@ impl Pods {
     }
 
     /// Returns a machine for each pod: those of servers first.
-    pub(crate) fn machines(&self) -> Vec<Machine> {
+    pub fn machines(&self) -> Vec<Machine> {
         self.machines.clone()
     }
 
@@ -153,7 +153,7 @@ impl Pods {
                 Err(error) => error.to_string(),
             },
         };
-        messages::warn(&format!(
+        warnings::warn(&format!(
             "should bakeoff be killed, the empty namespace `{name}` stays: {why}\nhint: the rights to create \
              serviceaccounts, roles and rolebindings have it removed by a pod"
         ));
@@ -184,7 +184,7 @@ impl Pods {
         let why = limits::give(&self.kubectl, (pod, container), (&own, limits), &read)?;
         if let Some(why) = why {
             let name = &machine.name;
-            messages::warn(&format!(
+            warnings::warn(&format!(
                 "the limits of servers on `{name}` are not its own: {why}\nhint: its node needs room for them, and no pod is limited \
                  to less memory than it uses"
             ));
@@ -213,11 +213,11 @@ impl Pods {
         &self,
         all: usize,
         interrupted: &AtomicBool,
-    ) -> Result<(Vec<Machine>, BTreeMap<String, String>), Failure> {
+    ) -> Result<(Vec<Machine>, BTreeMap<String, String>), FleetError> {
         let began = clock::now();
         loop {
             if interrupted.load(Ordering::Relaxed) {
-                return Err(Failure::INTERRUPTED);
+                return Err(FleetError::INTERRUPTED);
             }
             let seen = self.kubectl.get_own("pods")?;
             let pods = seen["items"].as_array().map_or(&[][..], Vec::as_slice);
@@ -242,7 +242,7 @@ impl Pods {
                 .or_else(|| (waited >= READY_WITHIN).then(|| troubles::late(READY_WITHIN)));
             if let Some(trouble) = trouble {
                 let events = self.kubectl.get("events").unwrap_or_default();
-                return Err(Failure::unreachable(
+                return Err(FleetError::unreachable(
                     trouble.told(&events, &self.kubectl.names().prefix),
                 ));
             }
@@ -267,10 +267,10 @@ pub(super) fn own_limits(wanted: &Kubernetes, machine: &Machine) -> PodLimits {
 fn server_sets<'a>(
     wanted: &'a Kubernetes,
     studies: &[&Study],
-) -> Result<Vec<Option<(&'a str, &'a str)>>, Failure> {
+) -> Result<Vec<Option<(&'a str, &'a str)>>, FleetError> {
     for (kind, image) in &wanted.images {
         let Some(system) = systems::by_kind(kind) else {
-            return Err(Failure::input(
+            return Err(FleetError::input(
                 format!("`images` of the places file names `{kind}`, and there is no such kind"),
                 "`bakeoff systems` lists them",
             ));
@@ -281,7 +281,7 @@ fn server_sets<'a>(
             (_, Some(_)) => "its servers go beside those of another kind",
             _ => continue,
         };
-        return Err(Failure::input(
+        return Err(FleetError::input(
             format!("`{kind}` cannot come from the image `{image}`: {why}"),
             format!("leave `{kind}` out of `images`"),
         ));

@@ -4,11 +4,12 @@
 //!
 //! Not here: the pipe (`bakeoff_agent`), driving (`local`), what the shares add up to (`all`).
 
+use std::io::{self, Read, Write};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-use bakeoff_agent::{AgentRefusal, Duties, Line, Workshop};
+use bakeoff_agent::{AgentRefusal, Duties, Hello, Line, Workshop};
 use bakeoff_engine::Live;
 use bakeoff_engine::moments::MomentSender;
 use bakeoff_engine::open_files;
@@ -28,11 +29,19 @@ use crate::machines::describe;
 use crate::machines::kubernetes::keeper::Keeper;
 use crate::machines::order::{Order, StageOrder, StageTold, To};
 use crate::machines::requests::RequestsOrder;
-use crate::messages;
+use crate::warnings;
+
+/// Carries out a coordinator's orders until the pipe closes, and ends what it started.
+///
+/// # Errors
+/// When the pipe breaks, or the coordinator sends an invalid frame.
+pub fn serve(hello: &Hello, from: impl Read, to: impl Write + Send + 'static) -> io::Result<()> {
+    bakeoff_agent::serve(hello, Arc::new(Generator::default()), from, to)
+}
 
 /// Drives shares of loads for a coordinator.
 #[derive(Default)]
-pub(crate) struct Generator {
+struct Generator {
     keys: Mutex<Option<LocalGenerator>>,
     /// Removes the namespace of the run, where this is one of its pods.
     keeper: Mutex<Option<Keeper>>,
@@ -111,7 +120,7 @@ impl Duties for Generator {
     fn coordinator_gone(&self) {
         let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(Err(refusal)) = keeper.map(|keeper| keeper.remove()) {
-            messages::warn(&format!("the namespace of the run is left: {}", refusal.text));
+            warnings::warn(&format!("the namespace of the run is left: {}", refusal.text));
         }
     }
 }

@@ -10,26 +10,28 @@ use bakeoff_core::record::{MachineTrial, Usage};
 use bakeoff_host::{machine, usage};
 
 /// The samples of a machine of servers or generators.
-pub(crate) struct MachineSeen<'a> {
+pub struct MachineSeen<'a> {
     /// Its name in the places file; `None` for this machine where the run has none.
     name: Option<&'a str>,
-    pub(crate) cpus: u32,
+    /// CPUs of the machine.
+    pub cpus: u32,
     /// The names of its servers; `None` if all processes but the generator are servers.
-    pub(crate) servers: Option<&'a [String]>,
-    pub(crate) observed: Cow<'a, Observed>,
+    pub servers: Option<&'a [String]>,
+    /// The samples.
+    pub observed: Cow<'a, Observed>,
     /// The run's processes on machines of the same kernel, which this one's CPU time includes.
     others: Vec<Series>,
 }
 
 impl<'a> MachineSeen<'a> {
     /// Describes this machine, of a run without places.
-    pub(crate) fn local(observed: Cow<'a, Observed>) -> Self {
+    pub fn local(observed: Cow<'a, Observed>) -> Self {
         let cpus = machine::cpus_online().unwrap_or(0);
         Self { name: None, cpus, servers: None, observed, others: Vec::new() }
     }
 
     /// Describes the machines of a run. `kernels`: for each the place of the first one with the same running kernel.
-    pub(crate) fn all(machines: &'a [MachineTrial], kernels: &[usize]) -> Vec<Self> {
+    pub fn all(machines: &'a [MachineTrial], kernels: &[usize]) -> Vec<Self> {
         let one = |(place, machine): (usize, &'a MachineTrial)| Self {
             name: Some(&machine.name),
             cpus: machine.cpus,
@@ -41,7 +43,7 @@ impl<'a> MachineSeen<'a> {
     }
 
     /// Describes machines of a run under way, each by its name, its CPUs and what it saw so far.
-    pub(crate) fn so_far(machines: Vec<(&'a str, u32, Observed)>, kernels: &[usize]) -> Vec<Self> {
+    pub fn so_far(machines: Vec<(&'a str, u32, Observed)>, kernels: &[usize]) -> Vec<Self> {
         let others: Vec<Vec<Series>> = (0..machines.len())
             .map(|place| beside(place, kernels, &|other| &machines[other].2))
             .collect();
@@ -56,24 +58,24 @@ impl<'a> MachineSeen<'a> {
     }
 
     /// Returns whether it had a server of this name.
-    pub(crate) fn has_server(&self, name: &str) -> bool {
+    pub fn has_server(&self, name: &str) -> bool {
         self.servers.is_none_or(|servers| servers.iter().any(|one| one == name))
     }
 
     /// Returns what its servers used, and what the generator used on this machine.
-    pub(crate) fn usage(&self, windows: &[(f64, f64)], load: (f64, f64)) -> Vec<Usage> {
+    pub fn usage(&self, windows: &[(f64, f64)], load: (f64, f64)) -> Vec<Usage> {
         let mut usage = usage::summarize(&self.observed, windows, load);
         usage.retain(|one| self.has_server(&one.name));
         usage
     }
 
     /// Returns whether the hypervisor gave its CPU time to others over a stretch, in seconds since the trial began.
-    pub(crate) fn steal(&self, (from, to): (f64, f64)) -> Verdict {
+    pub fn steal(&self, (from, to): (f64, f64)) -> Verdict {
         self.named(check::machine::steal(&self.observed.machine, self.cpus, from, to))
     }
 
     /// Returns its samples, with all processes of the run that its CPU time includes.
-    pub(crate) fn attributed(&self) -> Cow<'_, Observed> {
+    pub fn attributed(&self) -> Cow<'_, Observed> {
         if self.others.is_empty() {
             return Cow::Borrowed(&self.observed);
         }
@@ -83,7 +85,7 @@ impl<'a> MachineSeen<'a> {
     }
 
     /// Names the machine in a verdict that needs a reason.
-    pub(crate) fn named(&self, verdict: Verdict) -> Verdict {
+    pub fn named(&self, verdict: Verdict) -> Verdict {
         let Some(name) = self.name else { return verdict };
         let on = |why: String| format!("on `{name}`: {why}");
         match verdict {

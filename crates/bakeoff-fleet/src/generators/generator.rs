@@ -50,47 +50,61 @@ pub(crate) type Told<T> = Result<Unread<T>, GeneratorError>;
 
 /// Where clients connect to.
 #[derive(Clone, Copy)]
-pub(crate) struct Targets<'a> {
-    pub(crate) system: &'static dyn System,
-    pub(crate) nodes: &'a [Access],
+pub struct Targets<'a> {
+    /// The system that is loaded.
+    pub system: &'static dyn System,
+    /// Access to each of its nodes.
+    pub nodes: &'a [Access],
     /// Whether connections resume TLS sessions.
-    pub(crate) resumed: bool,
+    pub resumed: bool,
     /// Threads of each generator.
-    pub(crate) threads: u32,
+    pub threads: u32,
 }
 
 /// Keys that are written before a load.
-pub(crate) struct Fill<'a> {
-    pub(crate) to: Targets<'a>,
+pub struct Fill<'a> {
+    /// Where clients connect to.
+    pub to: Targets<'a>,
     /// Clients of all generators together.
-    pub(crate) clients: u32,
-    pub(crate) timeout: Duration,
+    pub clients: u32,
+    /// Timeout of each write.
+    pub timeout: Duration,
 }
 
 /// A stage of a load.
-pub(crate) struct StageAsk<'a> {
+pub struct StageAsk<'a> {
     /// Where writes go, and reads too unless `reads_to` says otherwise.
-    pub(crate) to: Targets<'a>,
-    pub(crate) reads_to: Option<&'a [Access]>,
+    pub to: Targets<'a>,
+    /// Nodes that reads go to; `None` for those of `to`.
+    pub reads_to: Option<&'a [Access]>,
     /// Requests that are sent in place of what the workload says; they name their servers themselves.
-    pub(crate) requests: Option<&'a Requests>,
-    pub(crate) workload: &'a Workload,
-    pub(crate) load: &'a Load,
-    pub(crate) stage: plan::Stage,
-    pub(crate) arrivals: Arrivals,
+    pub requests: Option<&'a Requests>,
+    /// What the clients do.
+    pub workload: &'a Workload,
+    /// How hard, over all its stages.
+    pub load: &'a Load,
+    /// The stage to drive.
+    pub stage: plan::Stage,
+    /// Spacing of the due moments of an open load.
+    pub arrivals: Arrivals,
     /// The number of its first operation.
-    pub(crate) first_ticket: u64,
-    pub(crate) seed: u64,
-    pub(crate) reading: Reading,
+    pub first_ticket: u64,
+    /// Seed of the keys and values.
+    pub seed: u64,
+    /// How reads are judged.
+    pub reading: Reading,
     /// The listener for the beginning and end of measuring, on the generator's machine.
-    pub(crate) moments: Option<MomentSender>,
+    pub moments: Option<MomentSender>,
 }
 
 /// Keys that are read back.
-pub(crate) struct ReadBackAsk<'a> {
-    pub(crate) to: Targets<'a>,
-    pub(crate) keys_max: u64,
-    pub(crate) seed: u64,
+pub struct ReadBackAsk<'a> {
+    /// Where clients connect to.
+    pub to: Targets<'a>,
+    /// Most keys that are read.
+    pub keys_max: u64,
+    /// Seed of the sample if there are more keys.
+    pub seed: u64,
 }
 
 /// A stage as one generator drove it.

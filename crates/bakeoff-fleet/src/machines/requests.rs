@@ -2,7 +2,7 @@
 //!
 //! Requests hold secrets. They go over the pipe to an agent and nowhere else: nothing here has `Debug`.
 //!
-//! Not here: reading requests (`commands::load`), driving them (`generators::http`).
+//! Not here: reading requests (the binary's `commands::load`), driving them (`generators::http`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,21 +16,22 @@ use serde::{Deserialize, Serialize};
 
 /// Requests, and what a load cannot say of how they are sent.
 #[derive(Clone)]
-pub(crate) struct Requests {
-    pub(crate) plan: Plan,
+pub struct Requests {
+    /// The requests, in their order.
+    pub plan: Plan,
     /// The plan with its servers looked up and reached; an agent does that itself.
-    pub(crate) ready: Option<Arc<Ready>>,
+    pub ready: Option<Arc<Ready>>,
     /// Time before each due moment in which a thread does not sleep.
-    pub(crate) spin: Duration,
+    pub spin: Duration,
     /// The rate over time, in place of the load's one rate.
-    pub(crate) ramp: Option<RateProfile>,
+    pub ramp: Option<RateProfile>,
     /// Whether figures of each second are kept for the record.
-    pub(crate) seconds: Seconds,
+    pub seconds: Seconds,
 }
 
 /// The same as an agent is given it: with what files hold in place of their names.
 #[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct RequestsOrder {
+pub struct RequestsOrder {
     requests: Vec<RequestOrder>,
     http2: bool,
     tls: TlsTexts,
@@ -60,7 +61,7 @@ impl RequestsOrder {
     ///
     /// # Errors
     /// When a PEM file of the plan cannot be read.
-    pub(crate) fn new(requests: &Requests) -> Result<Self, LoadError> {
+    pub fn new(requests: &Requests) -> Result<Self, LoadError> {
         let Requests { plan, ready: _, spin, ramp, seconds } = requests;
         let request = |request: &Request| RequestOrder {
             name: request.name.clone(),
