@@ -16,6 +16,7 @@ const SHARED_TYPES: &[(&str, usize, &str)] = &[
     ("Failure", 2, "of an operation, and of an installation"),
     ("Group", 2, "of databases that are tested together, and a cgroup"),
     ("Host", 2, "what runs servers, and the facts of the machine that a program is fetched for"),
+    ("Machine", 2, "one of a places file, and one that was reached"),
     ("Member", 2, "a file of an archive, and a component of a system, described"),
     ("Origin", 2, "of a machine's clock, and of a program"),
     ("Process", 2, "one that a study names, and one that runs"),

@@ -25,7 +25,7 @@ use super::local::LocalGenerator;
 use super::remote::RemoteGenerator;
 use super::split_load::slower;
 use crate::machines::fleet::Fleet;
-use crate::machines::order::{Acknowledged, KeysOrder, ReadBack};
+use crate::machines::order::{KeysOrder, LedgerSize, ReadBack};
 
 /// Interval between two checks whether a load is to stop.
 const CHECK_EVERY: Duration = Duration::from_millis(20);
@@ -49,7 +49,7 @@ pub struct Meanwhile<'a> {
 
 /// A stage as all generators drove it.
 pub struct StageDriven {
-    /// What all generators measured, added up.
+    /// The sum of what all generators measured.
     pub measurement: Measurement,
     /// The number of the first operation not begun.
     pub next_ticket: u64,
@@ -130,8 +130,8 @@ impl<'a> Generators<'a> {
     ///
     /// # Errors
     /// When a machine is lost.
-    pub fn acknowledged(&self) -> Result<Acknowledged, GeneratorError> {
-        let mut all = Acknowledged { keys: 0, stride: 1 };
+    pub fn acknowledged(&self) -> Result<LedgerSize, GeneratorError> {
+        let mut all = LedgerSize { keys: 0, stride: 1 };
         for one in &self.each {
             let told = one.acknowledged()?;
             all.keys += told.keys;

@@ -19,7 +19,7 @@ use bakeoff_engine::works::keyed::Reading;
 use bakeoff_systems::{Access, System};
 
 use super::error::GeneratorError;
-use crate::machines::order::{Acknowledged, ReadBack};
+use crate::machines::order::{LedgerSize, ReadBack};
 use crate::machines::requests::Requests;
 
 /// Drives a share of loads, and owns the keys of that share for a trial.
@@ -32,7 +32,7 @@ pub(crate) trait Generator: Sync {
     -> Told<Driven>;
 
     /// Counts its keys with acknowledged writes.
-    fn acknowledged(&self) -> Result<Acknowledged, GeneratorError>;
+    fn acknowledged(&self) -> Result<LedgerSize, GeneratorError>;
 
     /// Reads back its acknowledged keys: the most recent ones, and a seeded sample if they are more than `keys_max`.
     fn read_back(
@@ -50,7 +50,7 @@ pub(crate) type Told<T> = Result<Unread<T>, GeneratorError>;
 
 /// Where clients connect to.
 #[derive(Clone, Copy)]
-pub struct Targets<'a> {
+pub struct Loaded<'a> {
     /// The system that is loaded.
     pub system: &'static dyn System,
     /// Access to each of its nodes.
@@ -64,7 +64,7 @@ pub struct Targets<'a> {
 /// Keys that are written before a load.
 pub struct Fill<'a> {
     /// Where clients connect to.
-    pub to: Targets<'a>,
+    pub to: Loaded<'a>,
     /// Clients of all generators together.
     pub clients: u32,
     /// Timeout of each write.
@@ -74,12 +74,12 @@ pub struct Fill<'a> {
 /// A stage of a load.
 pub struct StageAsk<'a> {
     /// Where writes go, and reads too unless `reads_to` says otherwise.
-    pub to: Targets<'a>,
+    pub to: Loaded<'a>,
     /// Nodes that reads go to; `None` for those of `to`.
     pub reads_to: Option<&'a [Access]>,
     /// Requests that are sent in place of what the workload says; they name their servers themselves.
     pub requests: Option<&'a Requests>,
-    /// What the clients do.
+    /// The operations of the clients.
     pub workload: &'a Workload,
     /// How hard, over all its stages.
     pub load: &'a Load,
@@ -100,7 +100,7 @@ pub struct StageAsk<'a> {
 /// Keys that are read back.
 pub struct ReadBackAsk<'a> {
     /// Where clients connect to.
-    pub to: Targets<'a>,
+    pub to: Loaded<'a>,
     /// Most keys that are read.
     pub keys_max: u64,
     /// Seed of the sample if there are more keys.

@@ -25,7 +25,7 @@ use super::error::GeneratorError;
 use super::generator::{Control, Driven, Fill, Generator, ReadBackAsk, StageAsk, Start, Told};
 use super::http;
 use super::split_load::{self, SplitLoad};
-use crate::machines::order::{Acknowledged, NEWEST, ReadBack};
+use crate::machines::order::{LedgerSize, NEWEST, ReadBack};
 
 /// How far ahead this process sets the moment at which its load begins.
 const LEAD: Duration = Duration::from_millis(5);
@@ -136,9 +136,9 @@ impl LocalGenerator {
     }
 
     /// Counts its keys with acknowledged writes.
-    pub(super) fn count_acknowledged(&self) -> Acknowledged {
+    pub(super) fn count_acknowledged(&self) -> LedgerSize {
         let ledger = &self.keyed.ledger;
-        Acknowledged { keys: ledger.acknowledged().len() as u64, stride: ledger.stride() }
+        LedgerSize { keys: ledger.acknowledged().len() as u64, stride: ledger.stride() }
     }
 
     /// Reads its acknowledged keys back, each once, or as many as `keys_max` says: see [`audited::choose`].
@@ -199,7 +199,7 @@ impl Generator for LocalGenerator {
         Ok(Box::new(move || Ok(Driven { measurement, next_ticket, part })))
     }
 
-    fn acknowledged(&self) -> Result<Acknowledged, GeneratorError> {
+    fn acknowledged(&self) -> Result<LedgerSize, GeneratorError> {
         Ok(self.count_acknowledged())
     }
 

@@ -17,10 +17,10 @@ use bakeoff_systems::carried::CarriedAccess;
 
 use super::error::GeneratorError;
 use super::generator::{
-    Control, Driven, Fill, Generator, ReadBackAsk, StageAsk, Start, Targets, Told,
+    Control, Driven, Fill, Generator, Loaded, ReadBackAsk, StageAsk, Start, Told,
 };
 use crate::machines::Machine;
-use crate::machines::order::{Acknowledged, KeysOrder, Order, ReadBack, StageOrder, StageTold, To};
+use crate::machines::order::{KeysOrder, LedgerSize, Order, ReadBack, StageOrder, StageTold, To};
 use crate::machines::requests::RequestsOrder;
 
 /// How often it is listened whether somebody wants the end.
@@ -58,7 +58,7 @@ impl<'a> RemoteGenerator<'a> {
     }
 
     /// Returns where clients connect to, as the agent is asked.
-    fn to(&self, of: &Targets<'_>, nodes: &[Access]) -> Result<To, GeneratorError> {
+    fn to(&self, of: &Loaded<'_>, nodes: &[Access]) -> Result<To, GeneratorError> {
         let carried = nodes.iter().map(|node| CarriedAccess::new(of.system, node, of.resumed));
         Ok(To {
             system: of.system.declares().kind.name.to_owned(),
@@ -153,7 +153,7 @@ impl Generator for RemoteGenerator<'_> {
         }))
     }
 
-    fn acknowledged(&self) -> Result<Acknowledged, GeneratorError> {
+    fn acknowledged(&self) -> Result<LedgerSize, GeneratorError> {
         Ok(crate::machines::order::duty(self.agent, &Order::Acknowledged)?)
     }
 

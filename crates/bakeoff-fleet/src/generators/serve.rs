@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use super::begin::{Begun, begin_when_told, hearing, tell_of_second, told, until_stopped};
 use super::error::GeneratorError;
-use super::generator::{Fill, ReadBackAsk, StageAsk, Targets};
+use super::generator::{Fill, Loaded, ReadBackAsk, StageAsk};
 use super::local::LocalGenerator;
 use crate::environment;
 use crate::machines::affinity::{Affinity, Kept};
@@ -171,7 +171,7 @@ fn fill(
 ) -> Result<Value, AgentRefusal> {
     let threads = to.threads;
     let (system, nodes) = reached(to)?;
-    let to = Targets { system, nodes: &nodes, resumed: true, threads };
+    let to = Loaded { system, nodes: &nodes, resumed: true, threads };
     let fill = Fill { to, clients, timeout };
     let (stop, begin) = (AtomicBool::new(false), mpsc::channel().0);
     let back = &line.back;
@@ -190,7 +190,7 @@ fn stage(
     remember_requests(system, &nodes, keys)?;
     let requests = order.requests.as_ref().map(RequestsOrder::requests);
     let ask = StageAsk {
-        to: Targets { system, nodes: &nodes, resumed: true, threads: order.to.threads },
+        to: Loaded { system, nodes: &nodes, resumed: true, threads: order.to.threads },
         reads_to: reads.as_deref(),
         requests: requests.as_ref(),
         workload: &order.workload,
@@ -222,7 +222,7 @@ fn read_back(
 ) -> Result<Value, AgentRefusal> {
     let threads = to.threads;
     let (system, nodes) = reached(to)?;
-    let to = Targets { system, nodes: &nodes, resumed: true, threads };
+    let to = Loaded { system, nodes: &nodes, resumed: true, threads };
     let ask = ReadBackAsk { to, keys_max, seed };
     told(&until_stopped(line, |stop| keys.read_keys(&ask, stop))?)
 }

@@ -220,7 +220,7 @@ pub(crate) struct StageTold {
 
 /// The size of a generator's ledger.
 #[derive(Serialize, Deserialize)]
-pub struct Acknowledged {
+pub struct LedgerSize {
     /// Keys with acknowledged writes.
     pub keys: u64,
     /// One in how many keys is remembered.
@@ -234,7 +234,7 @@ pub struct ReadBack {
     pub asked: u64,
     /// Keys that would show whatever was lost of them.
     pub claimed: u64,
-    /// What the reads found.
+    /// The findings of the reads.
     pub findings: Findings,
     /// True if the user interrupted it.
     pub interrupted: bool,

@@ -41,7 +41,7 @@ pub struct RemoteWatch<'a> {
 
 /// The samples of all machines of a trial that has ended.
 #[derive(Default)]
-pub struct Seen {
+pub struct MachinesWatched {
     /// The samples of each machine, their times counted from the trial's beginning.
     pub machines: Vec<MachineTrial>,
     /// For each machine the place of the first one with the same running kernel.
@@ -125,7 +125,7 @@ impl<'a> RemoteWatch<'a> {
     }
 
     /// Ends sampling.
-    pub fn end(self) -> Seen {
+    pub fn end(self) -> MachinesWatched {
         let places = &self.machines.places;
         let all = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         let mut unseen = None;
@@ -151,7 +151,7 @@ impl<'a> RemoteWatch<'a> {
             let name = place.name.clone();
             machines.push(MachineTrial { name, cpus, servers, generated: Vec::new(), observed });
         }
-        Seen { machines, kernels: self.machines.kernels.clone(), unseen }
+        MachinesWatched { machines, kernels: self.machines.kernels.clone(), unseen }
     }
 
     fn each(&self, ask: WatchRequest) {

@@ -12,7 +12,7 @@ use bakeoff_systems::System;
 
 use crate::cluster::Ready;
 use bakeoff_fleet::generators::all::Generators;
-use bakeoff_fleet::generators::generator::{ReadBackAsk, Targets};
+use bakeoff_fleet::generators::generator::{Loaded, ReadBackAsk};
 use bakeoff_fleet::machines::order::ReadBack;
 
 /// Reads back what a trial's writes were acknowledged to have left.
@@ -54,7 +54,7 @@ impl Auditor<'_> {
             ));
         }
         let unsettled = self.system.settle(&nodes).err().map(|why| why.to_string());
-        let to = Targets { system: self.system, nodes: &nodes, resumed: true, threads: 1 };
+        let to = Loaded { system: self.system, nodes: &nodes, resumed: true, threads: 1 };
         let ask = ReadBackAsk { to, keys_max: self.keys_max, seed: self.seed };
         match self.generators.read_back(&ask, self.interrupted) {
             Ok(read) => unlost(judged(audit, read, unsettled), cluster),

@@ -22,7 +22,7 @@ use bakeoff_systems::{Access, System};
 use crate::cluster::Ready;
 use bakeoff_fleet::generators::all::{Generators, Meanwhile};
 use bakeoff_fleet::generators::error::GeneratorError;
-use bakeoff_fleet::generators::generator::{StageAsk, Targets};
+use bakeoff_fleet::generators::generator::{Loaded, StageAsk};
 use bakeoff_fleet::machines::order::NEWEST;
 
 /// How long clients write before the kill: so long, and up to so much longer, by the trial's seed, so
@@ -65,7 +65,7 @@ impl Writes<'_> {
             ..self.load.clone()
         };
         let ask = StageAsk {
-            to: Targets {
+            to: Loaded {
                 system: self.system,
                 nodes: self.nodes,
                 resumed: self.load.tls_resumption,

@@ -25,7 +25,7 @@ use crate::cluster::Ready;
 use crate::cluster::contenders::Contender;
 use crate::event::{Event, Reporter};
 use bakeoff_fleet::generators::all::{Generators, Meanwhile, StageDriven};
-use bakeoff_fleet::generators::generator::{Fill, StageAsk, Targets};
+use bakeoff_fleet::generators::generator::{Fill, Loaded, StageAsk};
 use bakeoff_fleet::machines::requests::Requests;
 
 /// A ZooKeeper takes 60 connections of one address unless it is told otherwise, those that just ended among them.
@@ -176,7 +176,7 @@ impl TrialRunner<'_, '_> {
             Towards::Requests(requests) => (&[][..], None, Some(requests)),
         };
         let ask = StageAsk {
-            to: Targets {
+            to: Loaded {
                 system: contender.system,
                 nodes: writes,
                 resumed: load.tls_resumption,
@@ -230,7 +230,7 @@ pub(super) fn fill(
     generators: &Generators<'_>,
     keys: u64,
 ) -> Result<u64, Ended> {
-    let to = Targets {
+    let to = Loaded {
         system: contender.system,
         nodes: &cluster.nodes,
         resumed: true,

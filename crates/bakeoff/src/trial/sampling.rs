@@ -29,7 +29,7 @@ use crate::cluster::metrics::{MetricsSampler, MetricsSource, NodeMetrics};
 use crate::environment;
 use bakeoff_fleet::machines::fleet::Fleet;
 use bakeoff_fleet::machines::seen::MachineSeen;
-use bakeoff_fleet::machines::watch::{RemoteWatch, Seen};
+use bakeoff_fleet::machines::watch::{MachinesWatched, RemoteWatch};
 
 /// The samples of a trial under way, and when it began by two clocks.
 pub(crate) struct Sampling<'a> {
@@ -145,7 +145,7 @@ impl<'a> Sampling<'a> {
         let mut metrics = self.metrics.map(MetricsSampler::stop).unwrap_or_default();
         let mut observed = self.own.end();
         observed.metrics.extend(metrics.iter_mut().filter_map(|node| node.samples.take()));
-        let Seen { machines, kernels, unseen } =
+        let MachinesWatched { machines, kernels, unseen } =
             self.elsewhere.map(RemoteWatch::end).unwrap_or_default();
         let (lasted, wall) = (self.began.elapsed(), wall::seconds() - self.wall);
         let beside_another = self.beside_another || environment::is_another_bakeoff_here();
