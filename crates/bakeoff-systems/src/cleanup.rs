@@ -15,10 +15,11 @@ use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::works::keyed::{Keyed, Reading, Source, StalenessTracking};
 use bakeoff_engine::{Drive, LoadError};
 
+use super::declaration::fitting_clients;
 use super::{Access, KvLoad, System, SystemError};
 
 /// Clients that delete keys by name.
-const CLIENTS: u32 = 16;
+const CLIENTS_MAX: u32 = 16;
 /// Time limit of one delete.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -42,12 +43,14 @@ pub fn clear<'a>(
 /// Deletes each key of a workload once. A run that is interrupted leaves no keys either, so nothing stops it.
 fn remove(system: &dyn System, node: &Access, workload: &Workload) -> Result<(), SystemError> {
     let keyed = Arc::new(Keyed::new(workload, 0, StalenessTracking::NotMeasured));
+    let nodes = std::slice::from_ref(node);
+    let clients = fitting_clients(system, nodes, CLIENTS_MAX);
     let driven = system.drive(KvLoad {
-        nodes: std::slice::from_ref(node),
+        nodes,
         keyed: &keyed,
         source: &mut |_| Source::Remove,
         reading: Reading { reads: workload.reads, may_be_stale: false, lists_are_complete: false },
-        drive: &Drive::once(workload.keys.count, CLIENTS, 1, PATIENCE),
+        drive: &Drive::once(workload.keys.count, clients, 1, PATIENCE),
         together: None,
         interrupted: &AtomicBool::new(false),
         progress: &mut |_| {},

@@ -206,6 +206,14 @@ pub struct ConnectionLimit {
     pub setting: &'static str,
 }
 
+/// Returns how many clients of one machine write or read outside of a load: `most`, or half of what a node takes if
+/// that is less.
+pub fn fitting_clients(system: &dyn System, nodes: &[Access], most: u32) -> u32 {
+    let limit_of = system.declares().hooks.connection_limit;
+    let limits = nodes.iter().filter_map(|node| Some(limit_of?(node)?.connections / 2));
+    limits.map(|half| u32::try_from(half).unwrap_or(most)).fold(most, u32::min).max(1)
+}
+
 /// A kind in the manifests for a Kubernetes cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InKubernetes {

@@ -20,6 +20,7 @@ use bakeoff_engine::together::{StartGate, Together};
 use bakeoff_engine::works::keyed::{Findings, Keyed, Reading, Source};
 use bakeoff_engine::{Connections, Drive, EngineError, Live, Seconds};
 use bakeoff_systems::KvLoad;
+use bakeoff_systems::declaration::fitting_clients;
 
 use super::error::GeneratorError;
 use super::generator::{Control, Driven, Fill, Generator, ReadBackAsk, StageAsk, Start, Told};
@@ -157,7 +158,8 @@ impl LocalGenerator {
         if keys.is_empty() {
             return Ok(read);
         }
-        let drive = Drive::once(read.asked, READERS_MAX, 1, READ_TIMEOUT);
+        let readers = fitting_clients(ask.to.system, ask.to.nodes, READERS_MAX);
+        let drive = Drive::once(read.asked, readers, 1, READ_TIMEOUT);
         let keys: Arc<[u64]> = keys.into();
         let findings = Arc::new(Mutex::new(Findings::default()));
         let (measurement, _) = ask.to.system.drive(KvLoad {

@@ -10,8 +10,8 @@ use std::sync::atomic::AtomicBool;
 
 use bakeoff_core::plan::plan;
 use bakeoff_core::study::{Load, Study};
+use bakeoff_systems::System;
 use bakeoff_systems::declaration::ConnectionLimit;
-use bakeoff_systems::{Access, System};
 
 use super::by_name;
 use super::routes::Routes;
@@ -60,14 +60,6 @@ pub(super) fn check(
         }
     }
     Ok(())
-}
-
-/// Returns how many clients of one machine write or read beside others: `most`, or half of what a node takes if
-/// that is less.
-pub(super) fn fitting(system: &dyn System, nodes: &[Access], most: u32) -> u32 {
-    let limit_of = system.declares().hooks.connection_limit;
-    let limits = nodes.iter().filter_map(|node| Some(limit_of?(node)?.connections / 2));
-    limits.map(|half| u32::try_from(half).unwrap_or(most)).fold(most, u32::min).max(1)
 }
 
 /// Checks every load of a study on the systems that run already, from this machine.

@@ -20,13 +20,14 @@ use bakeoff_engine::{Live, Window};
 use bakeoff_systems::declaration::Lists;
 
 use super::routes::Routes;
-use super::{Combination, Ended, TrialContext, TrialRunner, connections, neighbours};
+use super::{Combination, Ended, TrialContext, TrialRunner, neighbours};
 use crate::cluster::Ready;
 use crate::cluster::contenders::Contender;
 use crate::event::{Event, Reporter};
 use bakeoff_fleet::generators::all::{Generators, Meanwhile, StageDriven};
 use bakeoff_fleet::generators::generator::{Fill, Loaded, StageAsk};
 use bakeoff_fleet::machines::requests::Requests;
+use bakeoff_systems::declaration::fitting_clients;
 
 /// A ZooKeeper takes 60 connections of one address unless it is told otherwise, those that just ended among them.
 const FILL_CLIENTS_MAX: u32 = 32;
@@ -237,7 +238,7 @@ pub(super) fn fill(
         threads: context.threads,
     };
     let (mut written, mut reported) = (0, clock::now());
-    let clients = connections::fitting(contender.system, &cluster.nodes, FILL_CLIENTS_MAX);
+    let clients = fitting_clients(contender.system, &cluster.nodes, FILL_CLIENTS_MAX);
     let fill = Fill { to, clients, timeout: FILL_TIMEOUT };
     let measurement = generators.fill(
         &fill,
