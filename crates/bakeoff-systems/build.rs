@@ -3,7 +3,7 @@
 //! The lines are the modules with a folder in `src/lib.rs`; a folder's `SYSTEM` is what the list holds. A macro could
 //! do it too, but `cargo fmt` does not find the files of modules in one.
 
-#![allow(clippy::disallowed_macros, reason = "so cargo is told what to watch")]
+#![allow(clippy::disallowed_macros, reason = "cargo reads from it what to watch")]
 
 use std::path::Path;
 use std::{env, fs};

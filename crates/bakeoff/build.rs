@@ -4,7 +4,7 @@
 //!
 //! Not here: the list of systems (`bakeoff-systems/build.rs`).
 
-#![allow(clippy::disallowed_macros, reason = "so cargo is told what to watch")]
+#![allow(clippy::disallowed_macros, reason = "cargo reads from it what to watch")]
 
 use std::path::Path;
 use std::{env, fs};

@@ -1,8 +1,7 @@
-//! Why machines could not be reached, prepared or measured.
+//! Why machines could not be reached, prepared or measured: what ends a command, too.
 //!
-//! Not here: a load that was not driven (`generators::error`), exit codes (the binary's `failure`).
+//! Not here: a load that was not driven (`generators::error`), the table of exit codes (the binary's `failure`).
 
-use std::fmt;
 use std::io;
 use std::path::Path;
 
@@ -13,14 +12,17 @@ use bakeoff_host::HostError;
 use bakeoff_install::InstallError;
 
 /// A machine that could not be used.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum FleetError {
     /// Bad input, a machine that does not answer, or one that refused something; or the user interrupted.
-    Load(LoadError),
+    #[error("{0}")]
+    Load(#[from] LoadError),
     /// A program that could not be installed.
-    Install(InstallError),
+    #[error("error: {0}")]
+    Install(#[from] InstallError),
     /// Servers that could not be started.
-    Host(HostError),
+    #[error("error: {0}")]
+    Host(#[source] HostError),
 }
 
 impl FleetError {
@@ -28,22 +30,22 @@ impl FleetError {
     pub const INTERRUPTED: Self = Self::Load(LoadError::Interrupted);
 
     /// Returns bad input with a hint.
-    pub(crate) fn input(what: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub fn input(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Load(LoadError::input(what, hint))
     }
 
     /// Returns bad input that needs no hint.
-    pub(crate) fn bad_input(what: impl Into<String>) -> Self {
+    pub fn bad_input(what: impl Into<String>) -> Self {
         Self::Load(LoadError::Input(what.into(), None))
     }
 
     /// Returns that a machine does not answer.
-    pub(crate) fn unreachable(what: impl Into<String>) -> Self {
+    pub fn unreachable(what: impl Into<String>) -> Self {
         Self::Load(LoadError::Unreachable(what.into()))
     }
 
     /// Returns that a machine refused something.
-    pub(crate) fn machine(what: impl Into<String>) -> Self {
+    pub fn machine(what: impl Into<String>) -> Self {
         Self::Load(LoadError::Machine(what.into()))
     }
 
@@ -57,6 +59,40 @@ impl FleetError {
             _ => "",
         };
         Self::machine(format!("cannot {doing} `{}`: {error}{hint}", path.display()))
+    }
+
+    /// Returns whether the user interrupted, whatever was under way.
+    pub fn is_interruption(&self) -> bool {
+        matches!(
+            self,
+            Self::Install(InstallError::Interrupted)
+                | Self::Host(HostError::Interrupted { .. })
+                | Self::Load(LoadError::Interrupted)
+        )
+    }
+
+    /// Returns what went wrong in one line, as a record keeps it: without `error: ` and without hints.
+    pub fn headline(&self) -> String {
+        self.what().lines().next().unwrap_or_default().to_owned()
+    }
+
+    /// Returns the message without `error: ` and without a hint of its own.
+    fn what(&self) -> String {
+        match self {
+            Self::Load(error) => error.what(),
+            Self::Install(error) => error.to_string(),
+            Self::Host(error) => error.to_string(),
+        }
+    }
+
+    /// Returns bakeoff's exit code for it.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            _ if self.is_interruption() => 130,
+            Self::Load(error) => error.exit_code(),
+            Self::Install(_) => 3,
+            Self::Host(_) => 4,
+        }
     }
 }
 
@@ -75,43 +111,11 @@ impl From<Diagnostics> for FleetError {
     }
 }
 
-impl From<LoadError> for FleetError {
-    fn from(error: LoadError) -> Self {
-        Self::Load(error)
-    }
-}
-
-impl From<InstallError> for FleetError {
-    fn from(error: InstallError) -> Self {
-        Self::Install(error)
-    }
-}
-
 impl From<HostError> for FleetError {
     fn from(error: HostError) -> Self {
         match error {
             HostError::Io { what, path, error } => Self::file(what, &path, &error),
             error => Self::Host(error),
-        }
-    }
-}
-
-impl fmt::Display for FleetError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Load(error) => error.fmt(to),
-            Self::Install(error) => write!(to, "error: {error}"),
-            Self::Host(error) => write!(to, "error: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for FleetError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Load(error) => Some(error),
-            Self::Install(error) => Some(error),
-            Self::Host(error) => Some(error),
         }
     }
 }

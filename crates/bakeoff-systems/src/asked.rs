@@ -45,7 +45,7 @@ pub struct Neighbour {
     /// `storage`; `system` for the system itself.
     pub(crate) role: String,
     pub(crate) system: &'static dyn System,
-    /// Its nodes, none of which need be running yet.
+    /// Its nodes; they may not run yet.
     pub(crate) nodes: Vec<Access>,
 }
 
@@ -88,7 +88,7 @@ impl Asked<'_> {
         each
     }
 
-    /// The program of a system that is none of bakeoff's own.
+    /// Returns the program; bakeoff's own servers have none.
     pub(crate) fn installed(&self) -> Result<&'_ Installed, HostError> {
         self.program.ok_or_else(|| HostError::Spec {
             node: self.system.name.clone(),

@@ -1,4 +1,4 @@
-//! Tests that nodes of every kind are told the addresses of their seats, and no other.
+//! Tests that the configuration of every kind's nodes names the addresses of their seats, and no other.
 //!
 //! Each case is described, and nothing is started.
 //!
@@ -23,7 +23,7 @@ use super::testing::{
 };
 use super::topology::{Member, compose};
 
-/// Words for an address that is nobody's seat.
+/// Addresses at which no node has its seat.
 const WORDS: &[&str] = &["127.0.0.1", "0.0.0.0", "localhost", "[::]", "::1"];
 
 /// Makes a program with all files that any kind looks for beside it. None is ever started.
@@ -41,7 +41,7 @@ fn nothing_but_names(dir: &Path) -> Installed {
     binary(file("usr/sbin/program"))
 }
 
-/// Everything that a node is told, each with where it stands.
+/// Returns all arguments, variables and files of a node, each with its place.
 fn told(node: &NodeSpec) -> Vec<(String, String)> {
     let args = node.args.iter().map(|arg| ("args".to_owned(), arg.to_string_lossy().into_owned()));
     let env = node.env.iter().map(|(name, value)| (format!("${name}"), value.clone()));

@@ -8,13 +8,13 @@
 use std::path::Path;
 use std::time::Duration;
 
+use crate::failure::Failure;
 use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{Gate, Repeated, TrialRecord};
 use bakeoff_core::search::Tried;
 use bakeoff_core::stats::gate::Shortfall;
 use bakeoff_core::study::Study;
 use bakeoff_engine::Live;
-use bakeoff_fleet::error::FleetError;
 use bakeoff_fleet::machines::baseline::BaselineEvent;
 
 /// Takes events in the order in which they happen.
@@ -45,7 +45,7 @@ pub(crate) enum Event<'a> {
     /// The own limits of this machine, or of so many others, are measured.
     BaselineStarted { machines: usize },
     /// They could not be measured; the run goes on.
-    BaselineFailed { failure: &'a FleetError },
+    BaselineFailed { failure: &'a Failure },
     /// A gate is about to run.
     GateStarted(GateStarted<'a>),
     /// A gate's figures scatter so much that it needs more trials.

@@ -36,7 +36,7 @@ pub(super) const CLEAN_UP_AFTER_SIGNAL: Duration = Duration::from_secs(30);
 /// Redirects to the leader that are followed for one request.
 const HOPS_MAX: u32 = 3;
 
-/// Returns whether work ends that tolerates so many interrupts: after one more, or some time after the first.
+/// Returns whether work has to end: after more interrupts than it tolerates, or some time after the first.
 fn is_over(interrupts: &Interrupts, tolerates: u32) -> bool {
     let waited = interrupts.since_first().unwrap_or_default();
     interrupts.count() > tolerates || waited > CLEAN_UP_AFTER_SIGNAL

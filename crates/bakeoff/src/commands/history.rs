@@ -9,7 +9,7 @@
 
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -259,7 +259,7 @@ enum Ended {
 #[derive(Debug)]
 enum Unlisted {
     NotOpened(io::Error),
-    NotRead(io::Error),
+    NotRead(Failure),
     NotALine(serde_json::Error),
     NoHeader,
 }
@@ -269,7 +269,7 @@ impl fmt::Display for Unlisted {
         let not = "this is no record of a run";
         match self {
             Self::NotOpened(error) => error.fmt(to),
-            Self::NotRead(error) => write!(to, "{not}: {error}"),
+            Self::NotRead(failure) => to.write_str(&failure.headline()),
             Self::NotALine(error) => write!(to, "{not}: {error}"),
             Self::NoHeader => write!(to, "{not}: it does not begin with one"),
         }
@@ -279,7 +279,8 @@ impl fmt::Display for Unlisted {
 impl std::error::Error for Unlisted {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::NotOpened(error) | Self::NotRead(error) => Some(error),
+            Self::NotOpened(error) => Some(error),
+            Self::NotRead(failure) => Some(failure),
             Self::NotALine(error) => Some(error),
             Self::NoHeader => None,
         }
@@ -287,10 +288,9 @@ impl std::error::Error for Unlisted {
 }
 
 fn read(path: &Path) -> Result<Run, Unlisted> {
-    let mut file = File::open(path.join(RECORD)).map_err(Unlisted::NotOpened)?;
-    let goes_on = is_held(&file);
-    let mut record = Vec::new();
-    file.read_to_end(&mut record).map_err(Unlisted::NotRead)?;
+    let file = path.join(RECORD);
+    let goes_on = is_held(&File::open(&file).map_err(Unlisted::NotOpened)?);
+    let record = run_folder::read_file(&file).map_err(Unlisted::NotRead)?;
     let mut lines = record.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
     let mut next = || -> Result<Option<Glance>, Unlisted> {
         let line = lines.next().map(serde_json::from_slice);

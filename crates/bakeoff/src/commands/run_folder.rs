@@ -108,7 +108,7 @@ const RUN_HINT: &str = "a run is a folder below `runs/`, or its `record.jsonl`";
 const RECORD_MAX: u64 = 1 << 30;
 
 /// Reads a record's file: a file, and not one without an end.
-fn read_file(file: &Path) -> Result<Vec<u8>, Failure> {
+pub(crate) fn read_file(file: &Path) -> Result<Vec<u8>, Failure> {
     let cannot = |why: &dyn std::fmt::Display| {
         Failure::input(format!("cannot read `{}`: {why}", file.display()), RUN_HINT)
     };
