@@ -1,10 +1,9 @@
-//! Runs what a node needs done before it starts: `initdb`, a copy of another node's data.
+//! Runs commands before a node starts: `initdb`, a copy of another node's data.
 //!
-//! These commands are started as servers are, and so end with bakeoff as servers do. Each has a
-//! time within which it must succeed; one that waits for something (another node that answers) is
-//! run again until it does.
+//! The commands start as servers do, and end with bakeoff as servers do. Each has a time limit. A command that waits
+//! for something, such as an answer from another node, is retried until it succeeds.
 //!
-//! Not here: what to run (`bakeoff_systems`), how it is started (`process`).
+//! Not here: the choice of commands (`bakeoff_systems`), how they start (`process`).
 
 use std::fmt;
 use std::process::Child;
@@ -15,16 +14,16 @@ use bakeoff_clock as clock;
 use super::child::{Exit, end, peek};
 use super::{Before, OnFailure, launcher};
 
-/// How often it is looked whether a command has ended.
+/// Interval between checks whether a command has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// Between a failure and the next try.
+/// Pause between a failure and the next attempt.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The end of a command that did not succeed.
+/// How a command failed.
 pub(super) struct Unprepared {
-    /// How it ended; `None`: it had not in time, and was killed.
+    /// Exit of the last attempt; `None` if it exceeded the time limit and was killed.
     exit: Option<Exit>,
-    /// How long its tries took, or the time that it was given.
+    /// Time of all attempts, or the time limit.
     after: Duration,
 }
 
@@ -37,8 +36,7 @@ impl fmt::Display for Unprepared {
     }
 }
 
-/// Runs a command, which `begin` starts, until it succeeds or its time is over. The outer error is that of
-/// `begin`.
+/// Runs a command, started by `begin`, until it succeeds or its time is over. The outer error is that of `begin`.
 pub(super) fn run<E>(
     command: &Before,
     mut begin: impl FnMut() -> Result<Child, E>,
@@ -60,7 +58,7 @@ pub(super) fn run<E>(
     }
 }
 
-/// Returns how it ended; `None` when it had not by the deadline. Neither it nor what it started is left.
+/// Returns how a command ended; `None` after the deadline. Kills what is left of it and its descendants.
 fn wait(mut child: Child, deadline: Instant) -> Option<Exit> {
     let exit = loop {
         let exit = peek(&child);

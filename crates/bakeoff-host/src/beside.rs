@@ -1,10 +1,9 @@
-//! Whether another bakeoff works on this machine: a lock that is asked about and never waited for.
+//! Detects another bakeoff on this machine with a file lock, without waiting for it.
 //!
-//! Each bakeoff that measures holds a read lock on one small file for as long as it runs. Asking for a
-//! write lock (`F_GETLK`, which takes none) names a process that holds one too. The kernel gives the lock back
-//! when its process ends, however it does.
+//! Each measuring bakeoff holds a read lock on one small file while it runs. A query for a write lock (`F_GETLK`, which
+//! takes no lock) then reveals another holder. The kernel releases the lock when its process ends.
 //!
-//! Not here: whether others used the CPUs (core's `check::machine`).
+//! Not here: other use of the CPUs (core's `check::machine`).
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -14,23 +13,23 @@ use std::path::Path;
 use rustix::fs::{FlockOperation, fcntl_lock};
 use rustix::process::{Flock, FlockOffsetType, FlockType, fcntl_getlk};
 
-/// Where the lock is: the same for all users, whatever their own temporary folder is.
+/// Path of the lock file: the same for all users, whatever their `TMPDIR`.
 const FILE: &str = "/tmp/bakeoff-works-here";
 
-/// Says to other bakeoffs that this one measures, until it is dropped.
+/// Marks this bakeoff as measuring until it is dropped.
 #[derive(Debug)]
 pub struct Presence {
-    /// `None` where the file cannot be had, so that nothing is known.
+    /// The locked file; `None` if it cannot be locked, so other bakeoffs are unknown.
     file: Option<File>,
 }
 
 impl Presence {
-    /// Begins to say so. A process has one of these at most.
+    /// Takes the lock. Use at most one per process.
     pub fn announce() -> Self {
         Self { file: held(Path::new(FILE)).ok() }
     }
 
-    /// Returns whether another process says the same; `false` where that cannot be known.
+    /// Returns true if another process holds the lock; `false` if that cannot be determined.
     pub fn is_another(&self) -> bool {
         let asked = Flock {
             start: 0,
@@ -44,7 +43,7 @@ impl Presence {
     }
 }
 
-/// Opens the file, which may be another user's and is never written, and locks it with others.
+/// Opens the file, which may belong to another user and is never written, and takes a shared lock.
 fn held(path: &Path) -> io::Result<File> {
     let no_link = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
     let existing = OpenOptions::new().read(true).custom_flags(no_link).open(path);

@@ -1,20 +1,19 @@
-//! Finds the processes of each node in `/proc`, and sums up what they use.
+//! Finds the processes of each node in `/proc`, and adds up their usage.
 //!
-//! A node is its server process and all that descends from it or is in its group. Counters go on
-//! over restarts: what a process had used when it was last seen is kept when it is gone.
+//! A node is its server process with all descendants and group members. Counters continue over restarts: the last usage
+//! seen of a process is kept when it is gone.
 //!
-//! A child that lives and ends between two looks is never seen itself. What it used is in its
-//! parent's counters of children that were waited for (`cutime` and others, `proc_pid_stat(5)`).
-//! These hold the time of children too that were seen while they lived, so that the two must not be
-//! added: of each process the larger counts of what its waited-for children had used and of what those
-//! children that were seen had used when they were seen last. Where a process waits for its children the former
-//! is larger; where it leaves them to the kernel (`SIGCHLD` ignored) it is zero. What is missed is what
-//! an unseen child used that nobody waited for.
+//! A child that starts and ends between two samples is never seen itself. Its usage is in its parent's counters of
+//! waited-for children (`cutime` and others, `proc_pid_stat(5)`). Those counters also hold the time of children that
+//! were seen, so the two must not be added. Each process therefore contributes the larger of two values: the usage of
+//! its waited-for children, and the last usage seen of its children. The first is larger if the process waits for its
+//! children. It is zero if the process leaves them to the kernel (`SIGCHLD` ignored). Only the usage of an unseen child
+//! that no process waited for is missed.
 //!
-//! The resident memory of a node with several processes counts the pages that they share once for
-//! each of them. Linux counts CPU time in ticks of `CLK_TCK`, commonly 10 ms.
+//! The resident memory of a node with several processes counts shared pages once per process. Linux counts CPU time in
+//! ticks of `CLK_TCK`, commonly 10 ms.
 //!
-//! Not here: when to look and what becomes of it (`observe`), sockets, the machine.
+//! Not here: when to sample, and the use of the samples (`observe`), sockets, the machine.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,47 +23,47 @@ use bakeoff_core::observed::Column;
 
 use super::procfs::{self, OfThread, Proportional, Stat, Used};
 
-/// Whose processes a family is.
+/// The processes that belong to a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kinship {
-    /// The leader, its descendants, and all in its group.
+    /// The leader, its descendants, and all members of its group.
     Node,
     /// The leader alone.
     Alone,
-    /// The leader's descendants that are nobody else's, without the leader.
+    /// The leader's descendants that belong to no other family, without the leader.
     Descendants,
 }
 
-/// A process and its family.
+/// A leading process and its family.
 pub(super) struct Family {
-    /// The leader's id, over all restarts; 0 while there is none.
+    /// The leader's ID, updated at restarts; 0 while there is no leader.
     pub(super) pid: Arc<AtomicI32>,
     kinship: Kinship,
     members: HashMap<i32, Member>,
     joined: u64,
-    /// The usage of members that are gone and were waited for by no other member.
+    /// Usage of gone members that no other member waited for.
     gone: Used,
     gone_io: Option<Io>,
     threads_gone: OfThread,
-    /// The values reported last: a counter never goes back.
-    told: Used,
+    /// Values reported last, so that a counter never decreases.
+    reported: Used,
     told_io: Option<Io>,
 }
 
-/// Bytes fetched from storage, and sent to it.
+/// Bytes read from storage, and written to it.
 type Io = (u64, u64);
 
 struct Member {
     start_ticks: u64,
     parent: i32,
-    /// Whether it has ended, and was not waited for.
+    /// True if it has ended and was not waited for.
     ended: bool,
     own: Used,
-    /// Of children that it waited for.
+    /// Usage of children that it waited for.
     waited: Used,
-    /// The same when it was first seen: of children that were never seen.
+    /// `waited` when the process was first seen: usage of children that were never seen.
     waited_before: Option<Used>,
-    /// The usage of known children when they were seen last.
+    /// Last usage seen of known children that are gone.
     left: Used,
     io: Option<Io>,
     left_io: Option<Io>,
@@ -100,8 +99,7 @@ impl Member {
         self.parent = stat.parent;
         self.ended = !stat.lives();
         (self.rss_pages, self.thread_count) = (stat.rss_pages, stat.threads);
-        // The counters of one that has ended can be read until it is waited for; what it did to the
-        // disk cannot.
+        // The CPU counters of an ended process stay readable until it is reaped; its disk counters do not.
         self.io = procfs::io(stat.pid).or(self.io);
     }
 
@@ -110,22 +108,22 @@ impl Member {
         self.waited.less(&self.waited_before.unwrap_or_default())
     }
 
-    /// Returns its own usage and that of its children that are gone.
+    /// Returns its own usage and that of its gone children.
     fn used(&self) -> Used {
         let children = self.waited_since().most(&self.left);
         self.own.and(&self.waited_before.unwrap_or_default()).and(&children)
     }
 
-    /// The same of storage. What a child did to it is its parent's once that has waited for it, so that
-    /// `/proc/PID/io` holds it. Any process meets page faults: they tell whether it was waited for.
+    /// Returns the storage usage, with that of gone children. `/proc/PID/io` includes a child once its parent has
+    /// waited for it. Every process has page faults, so their count shows whether the parent waited.
     fn used_io(&self) -> Option<Io> {
         let waits = self.waited_since().faults_minor >= self.left.faults_minor;
         if waits { self.io } else { sum(self.io, self.left_io) }
     }
 }
 
-/// Returns the memory of a node's processes together. Pages of hugetlbfs that several map are taken for the same
-/// ones: of them there are at least as many as one process maps.
+/// Returns the memory of a node's processes together. Shared hugetlbfs pages count as the same pages, so only the
+/// largest process's share counts. That is a lower bound.
 fn together(processes: &[Proportional]) -> u64 {
     let own: u64 = processes.iter().map(|one| one.own).sum();
     own + processes.iter().map(|one| one.shared_huge).max().unwrap_or(0)
@@ -148,17 +146,17 @@ impl Family {
             gone: Used::default(),
             gone_io: None,
             threads_gone: OfThread::default(),
-            told: Used::default(),
+            reported: Used::default(),
             told_io: None,
         }
     }
 
-    /// The ids of its processes as the last census found them.
+    /// Returns the process IDs that the last census found.
     pub(super) fn pids(&self) -> Vec<i32> {
         self.members.keys().copied().collect()
     }
 
-    /// Lets go of members that turn out to be somebody else's; what they had used stays.
+    /// Drops processes that turn out not to belong to this family. Their usage so far stays in its total.
     fn keep(&mut self, is_its_own: impl Fn(i32) -> bool) {
         let gone = &mut self.gone;
         self.members.retain(|&pid, member| {
@@ -175,10 +173,10 @@ impl Family {
         self.joined += 1;
     }
 
-    /// Looks at each member, and lets go of those that are gone.
+    /// Samples each member and drops those that are gone.
     fn see(&mut self) {
-        // Parents first: a child that ends meanwhile is then missed in its parent until the next
-        // look, and not counted twice.
+        // Parents first: a child that ends meanwhile is then missing from its parent until the next sample, but not
+        // counted twice.
         let mut pids: Vec<(u64, i32)> =
             self.members.iter().map(|(&pid, member)| (member.start_ticks, pid)).collect();
         pids.sort_unstable();
@@ -190,7 +188,7 @@ impl Family {
                 None => gone.push(pid),
             }
         }
-        // Children first, so that what they leave goes with their parent where that is gone too.
+        // Children first, so that their usage passes to a parent that is gone too.
         for pid in gone.into_iter().rev() {
             let Some(member) = self.members.remove(&pid) else { continue };
             member.threads.values().for_each(|of| self.threads_gone.add(of));
@@ -207,27 +205,28 @@ impl Family {
         }
     }
 
-    /// Returns the usage of all members so far, those that are gone among them.
+    /// Returns the usage of all members so far, including gone ones.
     fn used(&mut self) -> (Used, Option<Io>) {
         let (mut total, mut io) = (self.gone, self.gone_io);
         for member in self.members.values() {
-            // bakeoff itself waits for the nodes, whose time is theirs.
+            // bakeoff itself waits for the nodes, so its waited-for time is theirs.
             let used = if self.kinship == Kinship::Alone { member.own } else { member.used() };
             total = total.and(&used);
             io = sum(io, member.used_io());
         }
-        self.told = self.told.most(&total);
+        self.reported = self.reported.most(&total);
         self.told_io = match (self.told_io, io) {
-            (Some(told), Some(io)) => Some((told.0.max(io.0), told.1.max(io.1))),
-            (told, io) => io.or(told),
+            (Some(reported), Some(io)) => Some((reported.0.max(io.0), reported.1.max(io.1))),
+            (reported, io) => io.or(reported),
         };
-        (self.told, self.told_io)
+        (self.reported, self.told_io)
     }
 
-    /// Bytes of its memory, what its processes share counted once; `None` where one of them does not tell.
+    /// Returns the family's memory in bytes, counting shared pages once. Returns `None` if a process's memory cannot be
+    /// read.
     pub(super) fn proportional(&self) -> Option<u64> {
         let living = self.members.iter().filter(|(_, member)| !member.ended);
-        // One that has ended meanwhile holds nothing.
+        // A process that has ended meanwhile holds no memory.
         let of_member = |(&pid, _): (&i32, &Member)| {
             let ended = || procfs::stat(pid).is_none().then(Proportional::default);
             procfs::proportional(pid).or_else(ended)
@@ -235,19 +234,19 @@ impl Family {
         Some(together(&living.map(of_member).collect::<Option<Vec<_>>>()?))
     }
 
-    /// Returns how many processes joined it since it was first looked at.
+    /// Returns the number of processes that joined since the first census.
     pub(super) fn joined(&self) -> u64 {
         self.joined
     }
 
-    /// The seconds of CPU that all have used so far.
+    /// Returns the CPU time of all members so far, in seconds.
     pub(super) fn cpu(&mut self) -> f64 {
         self.see();
         self.used().0.ticks() as f64 / procfs::ticks_per_second()
     }
 
-    /// Samples its usage so far and its resources now. `thoroughly`: what costs a system call for
-    /// each thread is read too, and is not among the columns otherwise.
+    /// Samples the usage so far and the current resources. `thoroughly`: also reads the columns that need a system call
+    /// per thread; without it they are left out.
     pub(super) fn sample(&mut self, thoroughly: bool) -> Vec<(Column, f64)> {
         let mut of_threads = OfThread::default();
         let (mut rss_pages, mut threads, mut open_files, mut living) = (0, 0, None, 0);
@@ -276,8 +275,8 @@ impl Family {
         }
         let (total, io) = self.used();
         let ticks_per_second = procfs::ticks_per_second();
-        // The kernel adds what a child did to the disk to whoever reaps it: to bakeoff all that
-        // its servers did.
+        // The kernel adds a child's disk usage to the process that reaps it. For bakeoff that would be all its servers'
+        // usage.
         let io = io.filter(|_| self.kinship == Kinship::Node);
         let optional = [
             (Column::DiskRead, io.map(|io| io.0 as f64)),
@@ -304,37 +303,36 @@ impl Family {
     }
 }
 
-/// Knows which process belongs to which family, and asks about each only once: a process keeps its
-/// forebears.
+/// Assigns processes to families. Looks each process up only once, because ancestry does not change.
 #[derive(Default)]
 pub(super) struct Census {
     leaders: Vec<i32>,
-    /// The family's index, or none of them.
+    /// Family index by process; `None` for a process outside all families.
     owners: HashMap<i32, Option<usize>>,
-    /// How many processes were found that are nobody's.
+    /// Processes found outside all families.
     strangers: u64,
 }
 
 impl Census {
-    /// Returns whether a leader has come or gone since the last census.
+    /// Returns true if a leader has started or ended since the last census.
     pub(super) fn is_outdated(&self, leaders: &[i32]) -> bool {
         self.leaders != leaders
     }
 
-    /// Returns whether a process belonged to a family when the last census was taken.
+    /// Returns true if a process belonged to a family in the last census.
     pub(super) fn is_ours(&self, pid: i32) -> bool {
         self.owners.get(&pid).is_some_and(Option::is_some)
     }
 
-    /// Returns how many processes were found so far that are nobody's.
+    /// Returns the number of processes found outside all families so far.
     pub(super) fn strangers(&self) -> u64 {
         self.strangers
     }
 
-    /// Looks for members that are new. `leaders`: the families' leaders now, 0 for none.
+    /// Finds new members. `leaders`: current leader of each family, 0 for none.
     pub(super) fn take(&mut self, families: &mut [&mut Family], leaders: Vec<i32>) {
         if leaders != self.leaders {
-            // A node's processes may have been seen before it was known to be there.
+            // A node's processes may have been seen before the node was registered.
             self.owners.clear();
             self.leaders = leaders;
         }
@@ -351,7 +349,7 @@ impl Census {
             {
                 family.join(&stat);
             }
-            // bakeoff leads two families: its children are of the one that comes later.
+            // bakeoff leads two families; its children belong to the later one.
             found.insert(leader, Some(index));
         }
         for pid in procfs::pids() {
@@ -363,10 +361,10 @@ impl Census {
                 unknown.push(stat);
             }
         }
-        // Parents mostly have lower ids than their children, but ids wrap around.
+        // Parents usually have lower IDs than their children, but IDs wrap around.
         unknown.sort_by_key(|stat| stat.start_ticks);
         for stat in unknown {
-            // The kernel's own threads are in group 0, which is also how a node that is down looks.
+            // Kernel threads are in group 0, which is also the leader of a node that is down.
             let leads = |&leader: &i32| leader != 0 && leader == stat.group;
             let by_group = self.leaders.iter().position(leads);
             let by_group = by_group.filter(|&index| families[index].kinship == Kinship::Node);
@@ -380,7 +378,7 @@ impl Census {
             self.strangers += u64::from(owner.is_none());
             found.insert(stat.pid, owner);
         }
-        // A node's processes are bakeoff's until it is known to be there.
+        // A node's processes belong to bakeoff until the node is registered.
         for (index, family) in families.iter_mut().enumerate() {
             if family.kinship == Kinship::Descendants {
                 family.keep(|pid| found.get(&pid).copied().flatten() == Some(index));
@@ -397,7 +395,7 @@ mod tests {
     use super::super::tests::{launch, sh, wait_for};
     use super::*;
 
-    /// A member as if it had been seen.
+    /// Creates a member with these values.
     fn member(start_ticks: u64, parent: i32, own: u64, waited: u64) -> Member {
         let used = |user_ticks| Used { user_ticks, ..Used::default() };
         let own = used(own);
@@ -417,14 +415,14 @@ mod tests {
         family
     }
 
-    /// Ids that no process has.
+    /// IDs that no process has.
     const GONE: [i32; 2] = [i32::MAX - 1, i32::MAX];
 
     #[test]
-    fn time_of_a_child_that_was_seen_and_waited_for_counts_once() {
+    fn waited_for_child_counts_once() {
         let us = std::process::id() as i32;
         let start = procfs::stat(us).unwrap().start_ticks;
-        // Children of this process that are gone; what `see` reads of us is far less than they had.
+        // Gone children of this process; its real usage is far less than theirs.
         let mut of = family(vec![
             (us, member(start, 1, 0, 0)),
             (GONE[0], member(start + 1, us, 70_000, 5_000)),
@@ -434,10 +432,10 @@ mod tests {
         assert_eq!(before, 95_000);
         of.see();
         let left = of.members[&us].left.user_ticks;
-        // A grandchild's 20,000 are more than the 5,000 that its parent had waited for when seen last.
+        // A grandchild's 20,000 exceed the 5,000 that its parent had waited for when last seen.
         assert_eq!(left, 90_000, "it goes with its parent");
         assert!(of.used().0.user_ticks >= before, "a counter never goes back");
-        // Waited for: the parent's own count holds them all, and those never seen.
+        // After waiting, the parent's own count holds all of them, and the unseen ones.
         let ours = of.members.get_mut(&us).unwrap();
         ours.waited = Used { user_ticks: 99_000, ..Used::default() };
         ours.waited_before = Some(Used::default());
@@ -446,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn huge_pages_that_processes_share_count_once() {
+    fn shared_huge_pages_count_once() {
         let process = |own, shared_huge| Proportional { own, shared_huge };
         assert_eq!(together(&[process(3, 100), process(4, 80), process(5, 0)]), 112);
         assert_eq!(together(&[]), 0);
@@ -457,10 +455,10 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_processes_share_count_once() {
+    fn shared_pages_count_once() {
         const TEXT: f64 = 16.0 * 1024.0 * 1024.0;
         let dir = TempDir::new().unwrap();
-        // The second and third shell are forked from the first, and write nothing of its text.
+        // The second and third shell are forked from the first and do not write to its text.
         let script = "text=$(head -c 16777216 /dev/zero | tr '\\0' x); \
                       (sleep 60; :) & (sleep 60; :) & wait";
         let process = launch(sh(&dir, script)).unwrap();
@@ -484,9 +482,9 @@ mod tests {
     }
 
     #[test]
-    fn time_of_many_short_lived_children_is_their_nodes() {
+    fn short_lived_children_count_for_their_node() {
         let dir = TempDir::new().unwrap();
-        // Each subshell burns some milliseconds and ends; then the shell tells what its children used.
+        // Each subshell uses a few milliseconds and ends; then the shell prints its children's usage.
         let script = "n=0; while [ $n -lt 150 ]; do \
                       (i=0; while [ $i -lt 4000 ]; do i=$((i+1)); done); n=$((n+1)); done; \
                       times > used; exec sleep 60";
@@ -505,7 +503,7 @@ mod tests {
             std::fs::read_to_string(&file).is_ok_and(|text| text.lines().count() == 2)
         });
         seen = look().max(seen);
-        // `times` writes user and system time of the shell, and on a second line of its children.
+        // `times` prints user and system time of the shell, and on a second line those of its children.
         let text = std::fs::read_to_string(&file).unwrap();
         let seconds = |word: &str| {
             let (minutes, rest) = word.trim_end_matches('s').split_once('m').unwrap();

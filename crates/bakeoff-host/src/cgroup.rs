@@ -1,17 +1,16 @@
-//! Puts nodes under CPU and memory limits by cgroups, v1 and v2, and reads what they did.
+//! Limits the CPU and memory of nodes through cgroups, v1 and v2, and reads their effect.
 //!
-//! A node with limits gets a group `bakeoff-PID/NODE` below bakeoff's own group; one without gets
-//! none, since a group of its own changes how the scheduler shares a CPU. Either all limits of a
-//! node hold or none is left in place. Each is read back and compared, as the kernel may round it,
-//! cap it or take no notice. The two controllers may be in different hierarchies, and one in a v1
-//! and the other in the v2 hierarchy (`hybrid`).
+//! A node with limits gets the group `bakeoff-PID/NODE` below bakeoff's own group. A node without limits gets none,
+//! because a group changes how the scheduler shares a CPU. Either all limits of a node are applied, or none is. Each
+//! limit is read back and compared: the kernel may round, cap or ignore it. The two controllers may be in different
+//! hierarchies, one in v1 and one in v2 (`hybrid`).
 //!
-//! In v2 a group that holds processes cannot give controllers to groups below it (`cgroups(7)`, "no
-//! internal processes"; the root may). Where bakeoff's own group is such a one, as it nearly always
-//! is, nodes are put beside it, below its parent.
+//! In v2, a group that holds processes cannot enable controllers for groups below it, unless it is the root
+//! (`cgroups(7)`, "no internal processes"). bakeoff's own group nearly always holds processes. Nodes then get groups
+//! beside it, below its parent.
 //!
-//! Groups that a killed bakeoff left behind are removed by its warden and, should that be killed too, when the
-//! next bakeoff needs groups.
+//! The warden removes the groups of a killed bakeoff. If the warden was killed too, the next bakeoff that needs groups
+//! removes them.
 //!
 //! Not here: how a process enters its group (`shim`), when figures are read (`observe`).
 
@@ -33,21 +32,21 @@ mod tests;
 
 use place::{Controller, Hierarchy, PlaceError, Version};
 
-/// The files of cgroup hierarchies. A seam for tests: few machines have both versions.
+/// Access to the files of cgroup hierarchies. Tests replace it, because few machines have both versions.
 pub(super) trait Tree: Send + Sync {
-    /// The text of a file.
+    /// Reads a file.
     fn read(&self, path: &Path) -> io::Result<String>;
-    /// Writes to a file that is there.
+    /// Writes to an existing file.
     fn write(&self, path: &Path, text: &str) -> io::Result<()>;
-    /// Makes a group, and those above it; one that is there is no error.
+    /// Creates a group and its missing parents. Succeeds if it exists.
     fn make(&self, path: &Path) -> io::Result<()>;
     /// Removes a group that holds neither processes nor groups.
     fn remove(&self, path: &Path) -> io::Result<()>;
-    /// The names of the groups in one.
+    /// Returns the names of the groups directly below one.
     fn groups(&self, path: &Path) -> Vec<String>;
 }
 
-/// The kernel's.
+/// The mounted hierarchies of the kernel.
 struct Mounted;
 
 impl Tree for Mounted {
@@ -79,40 +78,40 @@ impl Tree for Mounted {
     }
 }
 
-/// Applies limits by cgroups, where this machine lets us.
+/// Applies limits through cgroups, if this machine allows it.
 pub(crate) struct Cgroups {
     tree: Arc<dyn Tree>,
     cpu: OnceLock<Result<Hierarchy, PlaceError>>,
     memory: OnceLock<Result<Hierarchy, PlaceError>>,
-    /// `/proc/self/cgroup` and `/proc/self/mountinfo`.
+    /// Text of `/proc/self/cgroup`; `mounts` holds that of `/proc/self/mountinfo`.
     own: String,
     mounts: String,
 }
 
-/// The cgroup of a node, from which its figures come.
+/// The cgroup of a node, a source of its figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     cpu: Option<(Version, PathBuf)>,
     memory: Option<(Version, PathBuf)>,
 }
 
-/// How finely a CPU limit is dealt out, in microseconds: the kernel's default.
+/// Default period of a CPU limit, in microseconds: the kernel's default.
 const PERIOD_US: u64 = 100_000;
-/// The longest period, for limits so low that a period's share would be below [`QUOTA_MIN_US`].
+/// Longest period, for limits whose quota per default period would be below [`QUOTA_MIN_US`].
 const PERIOD_MAX_US: u64 = 1_000_000;
-/// The least that the kernel takes.
+/// Smallest quota that the kernel accepts, in microseconds.
 const QUOTA_MIN_US: u64 = 1_000;
 
 /// The reason why a limit was not applied.
 enum Refused {
-    /// It could not be set.
+    /// Setting the limit failed.
     No(String),
-    /// It was set, and something else was read back.
+    /// The limit was set, but another value was read back.
     Other(String),
 }
 
 impl Cgroups {
-    /// Those of this machine.
+    /// Uses the hierarchies of this machine.
     pub(crate) fn mounted() -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         Self::read(Arc::new(Mounted), read("/proc/self/cgroup"), read("/proc/self/mountinfo"))
@@ -135,7 +134,7 @@ impl Cgroups {
         found.as_ref().map_err(|why| Refused::No(why.to_string()))
     }
 
-    /// Makes the node's group in one hierarchy, ready to be entered.
+    /// Creates the node's group in one hierarchy.
     fn group(&self, controller: Controller, node: &str) -> Result<(Version, PathBuf), Refused> {
         let hierarchy = self.hierarchy(controller)?;
         let dir = hierarchy.make_group(&*self.tree, controller, &run_group(), node);
@@ -144,7 +143,7 @@ impl Cgroups {
 
     fn limit_cpu(&self, node: &str, cores: f64) -> Result<(Version, PathBuf), Refused> {
         let (quota, period) = quota(cores).ok_or_else(|| {
-            Refused::No(format!("{cores} of a core is less than the kernel can hold a group to"))
+            Refused::No(format!("a limit of {cores} CPUs is below the kernel's minimum"))
         })?;
         let (version, dir) = self.group(Controller::Cpu, node)?;
         match version {
@@ -159,18 +158,18 @@ impl Cgroups {
 
     fn limit_memory(&self, node: &str, bytes: u64) -> Result<(Version, PathBuf), Refused> {
         let (version, dir) = self.group(Controller::Memory, node)?;
-        // The kernel counts in pages, and rounds down.
+        // The kernel counts in pages and rounds down.
         let page = rustix::param::page_size() as u64;
         let whole = (bytes / page * page).to_string();
         let (limit, swap, swap_limit) = match version {
             Version::Two => ("memory.max", "memory.swap.max", "0"),
-            // Memory and swap together.
+            // The v1 value includes memory and swap.
             Version::One => {
                 ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes", whole.as_str())
             }
         };
         self.set(&dir, limit, &whole)?;
-        // A kernel that accounts for no swap has no such file.
+        // A kernel without swap accounting has no such file.
         if self.tree.read(&dir.join(swap)).is_ok() {
             self.set(&dir, swap, swap_limit)?;
         }
@@ -180,14 +179,14 @@ impl Cgroups {
     /// Writes a limit and reads it back.
     fn set(&self, dir: &Path, file: &str, value: &str) -> Result<(), Refused> {
         let path = dir.join(file);
-        let no = |error| Refused::No(format!("`{}` cannot be set: {error}", path.display()));
+        let no = |error| Refused::No(format!("cannot set `{}`: {error}", path.display()));
         self.tree.write(&path, value).map_err(no)?;
         let seen = self.tree.read(&path).map_err(no)?;
         if seen.trim() == value {
             return Ok(());
         }
         Err(Refused::Other(format!(
-            "`{}` was set to `{value}` and says `{}`",
+            "`{}` was set to `{value}` but reads `{}`",
             path.display(),
             seen.trim()
         )))
@@ -202,17 +201,17 @@ impl Cgroups {
         Ok(Group { cpu, memory })
     }
 
-    /// The hierarchies that were found.
+    /// Returns the hierarchies found so far.
     fn found(&self) -> impl Iterator<Item = &Hierarchy> {
         [&self.cpu, &self.memory].into_iter().filter_map(|cell| cell.get()?.as_ref().ok())
     }
 }
 
-/// A limit from here on is none: Kubernetes takes no limit away again, so whoever changes them sets such ones.
+/// Limits from this size on count as unlimited. Kubernetes cannot remove a limit, so users set a huge one instead.
 const CPUS_NO_LIMIT: f64 = 1000.0;
 const MEMORY_NO_LIMIT: u64 = 1 << 50;
 
-/// Reads the limits of the group that this process is in: those of a container.
+/// Reads the limits of this process's own group: those of its container.
 pub fn own_limits() -> PodLimits {
     Cgroups::mounted().own_limits()
 }
@@ -249,12 +248,12 @@ impl Cgroups {
     }
 }
 
-/// Returns whether limits are the same as this machine's kernel counts them.
+/// Returns true if two limits are the same after this machine's rounding.
 pub fn are_same(one: &PodLimits, other: &PodLimits) -> bool {
     one.is_same_as(other, rustix::param::page_size() as u64)
 }
 
-/// Returns whether a container's limits are those that a server is to have: it then needs no group of its own.
+/// Returns true if a container's limits are exactly those requested, so that the server needs no group.
 fn suffice(own: &PodLimits, asked: &Limits) -> bool {
     let wanted = PodLimits {
         cpu: asked.cpu.or(own.cpu),
@@ -263,16 +262,16 @@ fn suffice(own: &PodLimits, asked: &Limits) -> bool {
     are_same(own, &wanted)
 }
 
-/// A limit that this machine may or may not let us apply.
+/// Support for one kind of limit on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitSupport {
     /// `cpu`, `memory`.
     pub limit: String,
-    /// Why it cannot be applied; `None` where it can.
+    /// Reason why it cannot be applied; `None` if it can.
     pub refused: Option<String>,
 }
 
-/// Tries which limits can be applied here, each by a group that is removed at once.
+/// Tests which limits this machine supports, each with a group that is removed at once.
 pub fn limit_support() -> Vec<LimitSupport> {
     let groups = Cgroups::mounted();
     let tried = |controller: Controller| {
@@ -299,7 +298,7 @@ impl Confine for Cgroups {
     fn confine(&self, spec: &NodeSpec) -> Confinement {
         let asked = spec.limits.as_ref().is_some_and(|l| l.cpu.is_some() || l.memory.is_some());
         if !asked {
-            // A node is pinned or does not start (`shim`).
+            // `shim` pins the node, or its start fails.
             let pinned = spec.limits.as_ref().is_some_and(|limits| !limits.cpus.is_empty());
             let limits = match pinned {
                 true => LimitsApplied::Applied { by: "CPU affinity".to_owned() },
@@ -326,9 +325,9 @@ impl Confine for Cgroups {
                     {
                         LimitsApplied::ByContainer { limits: own.to_string() }
                     }
-                    Refused::No(why) if is_confined => {
-                        LimitsApplied::NotApplied { why: format!("its container has {own}; {why}") }
-                    }
+                    Refused::No(why) if is_confined => LimitsApplied::NotApplied {
+                        why: format!("its container is limited to {own}; {why}"),
+                    },
                     Refused::No(why) => LimitsApplied::NotApplied { why },
                     Refused::Other(why) => LimitsApplied::Differs { why },
                 };
@@ -340,7 +339,7 @@ impl Confine for Cgroups {
     fn release(&self, spec: &NodeSpec) {
         for hierarchy in self.found() {
             let group = hierarchy.below().join(run_group()).join(&spec.name);
-            // Processes that were killed leave their group a little later.
+            // Killed processes leave their group with a delay.
             for _ in 0..20 {
                 match self.tree.remove(&group) {
                     Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
@@ -356,7 +355,7 @@ impl Confine for Cgroups {
 impl Drop for Cgroups {
     fn drop(&mut self) {
         for hierarchy in self.found() {
-            // Refused as long as another host of this process has groups in it.
+            // Fails while another host of this process has groups in it.
             let _ = self.tree.remove(&hierarchy.below().join(run_group()));
         }
     }
@@ -367,9 +366,9 @@ impl Group {
         [&self.cpu, &self.memory].into_iter().flatten().map(|(_, dir)| dir.as_path()).collect()
     }
 
-    /// Since it was made: seconds in which its CPU limit held it back, periods of the limit in which
-    /// it ran, and how many of them the limit held it back in. Each CPU's queue that waited counts
-    /// its own time, so that seconds may be more than have passed.
+    /// Returns the effect of the CPU limit since the group was created: throttled seconds, periods in which the group
+    /// ran, and throttled periods. Each CPU's run queue counts its own time, so the seconds may exceed the elapsed
+    /// time.
     pub(super) fn throttled(&self) -> Option<[f64; 3]> {
         let (version, dir) = self.cpu.as_ref()?;
         let text = std::fs::read_to_string(dir.join("cpu.stat")).ok()?;
@@ -381,8 +380,7 @@ impl Group {
         Some([seconds?, of("nr_periods")?, of("nr_throttled")?])
     }
 
-    /// In which share of the periods in which it had something to do its CPU limit held it back, since
-    /// it was made.
+    /// Returns the share of throttled periods since the group was created, 0 to 1.
     pub(super) fn share_throttled(&self) -> Option<f64> {
         let (_, dir) = self.cpu.as_ref()?;
         let text = std::fs::read_to_string(dir.join("cpu.stat")).ok()?;
@@ -391,7 +389,7 @@ impl Group {
         (all > 0.0).then(|| held / all)
     }
 
-    /// Returns how many processes of it were killed for want of memory.
+    /// Returns the number of its processes that the kernel killed for memory.
     pub(super) fn memory_kills(&self) -> u64 {
         let Some((version, dir)) = &self.memory else { return 0 };
         let file = match version {
@@ -402,7 +400,7 @@ impl Group {
         word_after(&text, "oom_kill").unwrap_or(0)
     }
 
-    /// Bytes that it is charged with now, page cache among them.
+    /// Returns the memory charged to the group now, in bytes, including page cache.
     pub(super) fn memory(&self) -> Option<f64> {
         let (version, dir) = self.memory.as_ref()?;
         let file = match version {
@@ -418,20 +416,20 @@ fn word_after(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(words)
 }
 
-/// The group that this process keeps its nodes' groups in.
+/// Returns the name of the group above this process's nodes' groups.
 fn run_group() -> String {
     format!("{PREFIX}{}", std::process::id())
 }
 
 const PREFIX: &str = "bakeoff-";
 
-/// A CPU limit as microseconds out of a period; `None` when it is too low.
+/// Converts a CPU limit to a quota and a period, both in microseconds. Returns `None` if it is too low.
 fn quota(cores: f64) -> Option<(u64, u64)> {
     let of = |period: u64| ((cores * period as f64).round() as u64, period);
     [of(PERIOD_US), of(PERIOD_MAX_US)].into_iter().find(|&(quota, _)| quota >= QUOTA_MIN_US)
 }
 
-/// Removes the groups of bakeoffs that are gone, as far as nobody is in them.
+/// Removes the empty groups of bakeoffs that are gone.
 fn clear_stale(tree: &dyn Tree, below: &Path) {
     for name in tree.groups(below) {
         let Some(pid) = name.strip_prefix(PREFIX).and_then(|pid| pid.parse::<i32>().ok()) else {
@@ -444,7 +442,7 @@ fn clear_stale(tree: &dyn Tree, below: &Path) {
     }
 }
 
-/// Removes the group of a run with those of its nodes, as far as nobody is in them.
+/// Removes the group of a run with those of its nodes, if they are empty.
 fn remove_run(tree: &dyn Tree, group: &Path) -> io::Result<()> {
     for node in tree.groups(group) {
         let _ = tree.remove(&group.join(node));
@@ -452,7 +450,7 @@ fn remove_run(tree: &dyn Tree, group: &Path) -> io::Result<()> {
     tree.remove(group)
 }
 
-/// Removes the group of a run whose processes were killed: they leave it a little later.
+/// Removes the group of a run whose processes were killed. Retries, because they leave it with a delay.
 pub(super) fn remove_when_left(group: &Path) {
     for _ in 0..50 {
         match remove_run(&Mounted, group) {

@@ -1,6 +1,6 @@
-//! Looks at the end of a child process, and ends it with all that it started.
+//! Reads how a child process ended, and kills it with its descendants.
 //!
-//! Not here: which children there are, and what they are for (`process`, `before`).
+//! Not here: the launching of children (`process`, `before`).
 
 use std::fmt;
 use std::os::unix::process::ExitStatusExt as _;
@@ -13,19 +13,19 @@ use serde::{Deserialize, Serialize};
 
 use super::procfs;
 
-/// The end of a process.
+/// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Exit {
-    /// By itself, with this code.
+    /// Exited by itself, with this code.
     Code(i32),
-    /// By this signal.
+    /// Killed by this signal.
     Signal(i32),
-    /// Nobody can tell: its machine is out of reach, where everything ends with the connection.
+    /// Unknown: the machine is unreachable. Its processes end with the connection.
     OutOfReach,
 }
 
-/// From a child's death until it is reaped. Each of its threads takes what `/proc` knows of it with it, and may lose the
-/// CPU over that; the kernel makes who reaps the child meanwhile wait for it in a loop that keeps a CPU busy.
+/// Pause between a child's death and reaping it. Its threads still release their `/proc` entries then, and the kernel
+/// makes the reaper wait for them in a busy loop.
 const THREADS_GO: Duration = Duration::from_millis(2);
 
 /// Returns how a child ended, without reaping it.
@@ -39,10 +39,10 @@ pub(super) fn peek(child: &Child) -> Option<Exit> {
     })
 }
 
-/// Kills a child, its group and its descendants, reaps it, and waits until they are gone.
+/// Kills a child, its process group and its descendants, reaps the child, and waits until all are gone.
 pub(super) fn end(child: &mut Child) -> Exit {
     let group = child.id() as i32;
-    // Who descends from whom is known only as long as the parents live.
+    // Descendants are known only while their parents live.
     let family = procfs::family(group);
     if let Some(pid) = Pid::from_raw(group) {
         let _ = rustix::process::kill_process_group(pid, Signal::KILL);
@@ -56,8 +56,8 @@ pub(super) fn end(child: &mut Child) -> Exit {
         std::thread::sleep(THREADS_GO);
     }
     let exit = child.wait().map_or(Exit::Signal(Signal::KILL.as_raw()), Exit::from);
-    // The orphans' end is not ours to wait for but by looking. A killed process goes at once
-    // unless the kernel holds it, and then nothing that we could do would help.
+    // Orphans can only be polled, not waited for. A killed process is gone at once unless the kernel holds it, and then
+    // nothing helps.
     let gone_by = clock::now() + Duration::from_secs(2);
     let runs = |stat: &&&procfs::Stat| {
         procfs::stat(stat.pid).is_some_and(|s| s.start_ticks == stat.start_ticks && s.lives())
@@ -81,7 +81,7 @@ impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Code(code) => write!(f, "ended with exit code {code}"),
-            Self::OutOfReach => write!(f, "is lost with its machine"),
+            Self::OutOfReach => write!(f, "was lost with its machine"),
             Self::Signal(signal) => match signal_hook::low_level::signal_name(*signal) {
                 Some(name) => write!(f, "was killed by {name}"),
                 None => write!(f, "was killed by signal {signal}"),

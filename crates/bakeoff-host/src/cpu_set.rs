@@ -1,6 +1,6 @@
-//! Keeps this process and all that it will start to some of the machine's CPUs.
+//! Pins this process, and all processes it starts later, to some of the machine's CPUs.
 //!
-//! Not here: pinning one server (`shim`), keeping a generator off servers' CPUs (the binary's `trial::affinity`).
+//! Not here: pinning one server (`shim`), keeping a generator off the servers' CPUs (the binary's `trial::affinity`).
 
 use std::io;
 
@@ -10,10 +10,10 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use bakeoff_core::units::ranges_text;
 
-/// Keeps all threads of this process to these CPUs; threads and processes that they start inherit it.
+/// Pins all threads of this process to these CPUs. New threads and processes inherit this.
 ///
 /// # Errors
-/// When one of the CPUs may not be used, or the kernel refuses.
+/// When a CPU may not be used, or the kernel refuses.
 pub fn keep_to(cpus: &[u32]) -> Result<(), CpuSetError> {
     let now = sched_getaffinity(None).map_err(CpuSetError::Refused)?;
     let may: Vec<u32> =
@@ -30,7 +30,7 @@ pub fn keep_to(cpus: &[u32]) -> Result<(), CpuSetError> {
             continue;
         };
         match sched_setaffinity(Some(thread), &set) {
-            // A thread that has ended runs on no CPU.
+            // A thread that has ended needs no pinning.
             Ok(()) | Err(Errno::SRCH) => {}
             Err(error) => return Err(CpuSetError::Refused(error)),
         }
@@ -38,26 +38,26 @@ pub fn keep_to(cpus: &[u32]) -> Result<(), CpuSetError> {
     Ok(())
 }
 
-/// The reason why a process cannot keep to CPUs.
+/// The reason why a process cannot be pinned.
 #[derive(Debug, thiserror::Error)]
 pub enum CpuSetError {
-    /// A CPU that is not there, or that the process may not use.
+    /// A CPU that does not exist, or that the process may not use.
     #[error(
-        "it has no CPU {lacking} for bakeoff, which may use {}\nhint: `cpus` in the places file names CPUs \
-         of the machine",
+        "bakeoff cannot use CPU {lacking} there, only {}\nhint: set `cpus` in the places file to CPUs \
+         of that machine",
         ranges_text(.may)
     )]
     Lacking {
-        /// The CPU.
+        /// Number of the CPU.
         lacking: u32,
-        /// Those that it may use.
+        /// CPUs that the process may use.
         may: Vec<u32>,
     },
-    /// The threads of the process cannot be listed.
-    #[error("its threads cannot be listed: {0}")]
+    /// Listing the threads of the process failed.
+    #[error("cannot list bakeoff's threads there: {0}")]
     Threads(#[source] io::Error),
-    /// The kernel refuses.
-    #[error("it cannot keep to some of its CPUs: {0}")]
+    /// The kernel refused the affinity.
+    #[error("cannot pin bakeoff to CPUs there: {0}")]
     Refused(#[source] Errno),
 }
 
@@ -66,8 +66,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpu_that_is_not_there_is_refused_with_those_that_are() {
+    fn missing_cpu_is_rejected_and_usable_ones_are_listed() {
         let why = keep_to(&[0, 1023]).unwrap_err().to_string();
-        assert!(why.starts_with("it has no CPU 1023 for bakeoff, which may use 0"), "{why}");
+        assert!(why.starts_with("bakeoff cannot use CPU 1023 there, only 0"), "{why}");
     }
 }

@@ -1,10 +1,10 @@
 //! Describes the disk under a directory and times durable appends to it.
 //!
-//! The time of a durable append bounds every store that syncs before it acknowledges, so the
-//! record keeps it beside the results: of one append, and of as many as clients may have under way,
-//! which may share one sync (group commit).
+//! A store that syncs before it acknowledges cannot be faster than a durable append. The record therefore holds the
+//! time of a single append, and the rate of appends that share a sync (group commit), for the numbers of clients in
+//! use.
 //!
-//! Not here: which numbers of clients, and the round trips beside it (the binary's `machines::baseline`).
+//! Not here: the choice of numbers of clients, and round trips (the binary's `machines::baseline`).
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -18,36 +18,36 @@ use serde::{Deserialize, Serialize};
 
 use super::HostError;
 
-/// A directory's disk.
+/// File system, free space and append time of a directory's disk.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Disk {
-    /// `ext4`, `tmpfs`; `unknown` when the kernel does not say.
+    /// File system type: `ext4`, `tmpfs`; `unknown` if the kernel does not report it.
     pub filesystem: String,
-    /// Free space for us, in bytes.
+    /// Free space for this user, in bytes.
     pub free_bytes: u64,
-    /// The time of one durable append.
+    /// Time of one durable append.
     pub append: AppendLatency,
 }
 
-/// The time to append 1 KiB and `fdatasync`.
+/// Times to append 1 KiB and `fdatasync`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AppendLatency {
-    /// The number of timed appends.
+    /// Number of timed appends.
     pub count: usize,
-    /// Half of them took no longer.
+    /// Median time.
     pub median: Duration,
-    /// 99 of 100 took no longer; the longest of all when there are fewer than a hundred.
+    /// 99th percentile; the maximum if there are fewer than 100 appends.
     pub p99: Duration,
 }
 
 const APPENDS: usize = 100;
 const TIME_MAX: Duration = Duration::from_secs(1);
 
-/// Measures in `dir`, for a second at most, and leaves nothing there.
+/// Measures the disk below `dir` for at most a second. Leaves no file behind.
 pub fn measure(dir: &Path) -> Result<Disk, HostError> {
     let fail = |what| move |error: rustix::io::Errno| HostError::io(what, dir, error.into());
     let space = rustix::fs::statvfs(dir).map_err(fail("ask for free space"))?;
-    // Unnamed, so that it goes with us however we end.
+    // Unnamed, so it disappears with this process.
     let file = tempfile::tempfile_in(dir)
         .map_err(|error| HostError::io("measure the disk in", dir, error))?;
     let append =
@@ -68,46 +68,44 @@ fn time_appends(file: File) -> std::io::Result<AppendLatency> {
     }
     times.sort_unstable();
     let count = times.len();
-    // Nearest rank: the smallest that a share of all do not exceed.
+    // Nearest-rank percentile.
     let rank = |percent: usize| times[(count * percent).div_ceil(100).max(1) - 1];
     Ok(AppendLatency { count, median: rank(50), p99: rank(99) })
 }
 
-/// How long each number of clients is measured at most, and all of them together.
+/// Longest measurement for one number of clients.
 pub const COMMITS_FOR: Duration = Duration::from_millis(250);
 const ALL_COMMITS_FOR: Duration = Duration::from_millis(1600);
-/// Each number of clients has its turn so many times, so that what else the disk does for a moment
-/// bears on all alike.
+/// Turns for each number of clients. Alternating spreads other short disk activity over all of them.
 const TURNS: u32 = 3;
-/// More than this is never written at once, so that a point takes no more time than it was given.
+/// Largest single write. Bounds the time that one write may take.
 const COMMIT_BYTES_MAX: u64 = 32 << 20;
-/// The file is at least this long, so that syncs of neighbours do not fall into one block.
+/// Shortest file, so that syncs of neighbours do not hit the same block.
 const COMMIT_FILE_MIN: u64 = 8 << 20;
 
-/// Durable appends to measure, by numbers of clients that share a write and a sync.
+/// Durable appends to measure, by number of clients that share a write and a sync.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Commits {
-    /// Where the file is made and removed.
+    /// Directory for the temporary file.
     pub dir: PathBuf,
-    /// Bytes of each append.
+    /// Size of one append, in bytes.
     pub bytes: u64,
-    /// Numbers of clients; those whose appends would be more than 32 MiB at once are left out.
+    /// Numbers of clients. Those whose appends together exceed 32 MiB are skipped.
     pub clients: Vec<u32>,
-    /// How long each number of clients is measured at most.
+    /// Longest measurement for one number of clients.
     pub each: Duration,
 }
 
 impl Commits {
-    /// Measures the rate for each number of clients. One rate is that of the median sync: what a moment of somebody
-    /// else's load costs is no limit of the disk. The other is that of the mean, since a store has to wait for the slow
-    /// ones as well.
+    /// Measures the append rate for each number of clients, twice. The rate at the median sync ignores short spells of
+    /// other load, which do not limit the disk. The rate at the mean sync includes slow syncs, which a store must wait
+    /// for as well.
     ///
-    /// The file is laid out beforehand and written over from its beginning to its end, as logs that
-    /// reserve their space are: no sync has to change the file's length or its blocks. A log that grows
-    /// stays below this.
+    /// The file is written in advance and then overwritten from start to end, as logs with reserved space are. No sync
+    /// has to change the file's length or blocks. A log that grows is slower.
     ///
     /// # Errors
-    /// When the file cannot be made, written or synced.
+    /// When the file cannot be created, written or synced.
     pub fn measure(&self, stop: &AtomicBool) -> Result<Vec<BaselineAppends>, HostError> {
         let batch = |clients: u32| u64::from(clients).saturating_mul(self.bytes);
         let fits = |clients: &u32| (1..=COMMIT_BYTES_MAX).contains(&batch(*clients));
@@ -147,7 +145,7 @@ impl Commits {
     }
 }
 
-/// Adds the times of durable writes of `batch` bytes, one after the other for so long, at least one.
+/// Adds the times of successive durable writes of `batch` bytes, for `time` and at least once.
 fn time_commits(
     file: &File,
     length: u64,
@@ -157,7 +155,7 @@ fn time_commits(
 ) -> std::io::Result<()> {
     let block = vec![0x5a; batch as usize];
     let began = clock::now();
-    // Where the last turn ended.
+    // Continue at the end of the last turn.
     let mut place = times.len() as u64 * batch % (length - length % batch);
     loop {
         if place + batch > length {
@@ -171,7 +169,7 @@ fn time_commits(
     }
 }
 
-/// Returns how long it takes until this block at this place is durable.
+/// Returns the time until this block is durable at this position.
 fn time_append(file: &File, block: &[u8], place: u64) -> std::io::Result<Duration> {
     let start = clock::now();
     file.write_all_at(block, place)?;
@@ -184,8 +182,8 @@ fn filesystem(dir: &Path) -> Option<String> {
     find_filesystem(&mounts, &dir.canonicalize().ok()?)
 }
 
-/// The type of the mount with the longest path above `dir` (`proc_pid_mountinfo(5)`); of several
-/// at one place the last one hides the others.
+/// Returns the type of the mount with the longest path above `dir` (`proc_pid_mountinfo(5)`). The last of several
+/// mounts at one path hides the others.
 fn find_filesystem(mounts: &str, dir: &Path) -> Option<String> {
     let mut best: Option<(usize, &str)> = None;
     for line in mounts.lines() {
@@ -199,22 +197,21 @@ fn find_filesystem(mounts: &str, dir: &Path) -> Option<String> {
     best.map(|(_, kind)| kind.to_owned())
 }
 
-/// Blanks in a path stand as octal: `\040`.
+/// Decodes the octal escapes of blanks in a path: `\040`.
 fn unescape(path: &str) -> String {
     let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
     escapes.iter().fold(path.to_owned(), |path, (code, plain)| path.replace(code, plain))
 }
 
-/// Free bytes below which nothing can be written any more: some blocks may be left over.
+/// Free bytes below which a disk counts as full: some blocks may be unusable.
 const FULL_BELOW: u64 = 64 << 10;
 
-/// Returns whether the disk that holds a folder is full.
+/// Returns true if the disk that holds a folder is full.
 pub(super) fn is_full(dir: &Path) -> bool {
     rustix::fs::statvfs(dir).is_ok_and(|space| space.f_bavail * space.f_frsize < FULL_BELOW)
 }
 
-/// Returns the bytes of disk space that all below a directory takes; `None` when that are more than `most`
-/// files and folders.
+/// Returns the disk space below a directory, in bytes. Returns `None` if it holds more than `most` files and folders.
 pub fn space(dir: &Path, most: usize) -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
 
@@ -222,7 +219,7 @@ pub fn space(dir: &Path, most: usize) -> Option<u64> {
     let mut files = 0;
     let mut left = vec![dir.to_owned()];
     while let Some(dir) = left.pop() {
-        // A server may remove what it has while we look.
+        // A server may remove files meanwhile.
         for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
             files += 1;
             if files > most {
@@ -243,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_disk_is_measured_and_left_as_it_was() {
+    fn measuring_a_disk_leaves_no_files() {
         let dir = tempfile::tempdir().unwrap();
         let disk = measure(dir.path()).unwrap();
         assert!(disk.append.count >= 1 && disk.append.median > Duration::ZERO, "{disk:?}");
@@ -254,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn appends_that_share_a_sync_are_measured_for_each_number_of_clients_that_fits() {
+    fn shared_appends_are_measured_for_each_number_of_clients_that_fits() {
         let dir = tempfile::tempdir().unwrap();
         let stop = AtomicBool::new(false);
         let commits = |bytes, clients: &[u32]| Commits {
@@ -280,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_system_is_that_of_the_deepest_mount() {
+    fn file_system_is_that_of_the_deepest_mount() {
         let mounts = "1 0 8:1 / / rw - ext4 /dev/a rw\n\
                       2 1 0:2 / /srv rw shared:1 - tmpfs tmpfs rw\n\
                       3 1 0:3 / /srv/a\\040b rw - xfs /dev/b rw\n\

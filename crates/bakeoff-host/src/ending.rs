@@ -1,9 +1,9 @@
-//! Why a server ended: by itself, by a signal, by its memory limit, for want of disk space.
+//! Why a server ended: exit, signal, memory limit, full disk.
 //!
-//! Who ends a server under a limit is the kernel, with the SIGKILL that anybody may send. Its cgroup counts such
-//! kills, so that the limit can be named.
+//! At a memory limit the kernel sends SIGKILL, which could come from any process. The cgroup counts such kills, so the
+//! error can name the limit.
 //!
-//! Not here: looking at a process (`child`), the text of errors (`error`).
+//! Not here: reading a process's exit (`child`), the text of errors (`error`).
 
 use std::fmt;
 
@@ -12,26 +12,26 @@ use serde::{Deserialize, Serialize};
 
 use super::child::Exit;
 
-/// The end of a server, with its cause where that is known.
+/// How a server ended, with the cause if known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ending {
-    /// How it ended.
+    /// Exit code or signal.
     pub exit: Exit,
-    /// Why, if that was seen.
+    /// Cause; `None` if unknown.
     pub cause: Option<EndingCause>,
 }
 
-/// A cause that the kernel or the server's log tells of.
+/// A cause found in the kernel's counters or the server's log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EndingCause {
-    /// The kernel killed it, or a process of it, at its memory limit.
+    /// The kernel killed the server or one of its processes at its memory limit.
     MemoryLimit {
         /// The study's limit.
         limit: ByteCount,
-        /// How many processes of it were killed.
+        /// Number of processes killed.
         kills: u64,
     },
-    /// Its log speaks of a full disk, or that of its data is: then the log may have had no room for it.
+    /// The log mentions a full disk, or the disk of the data is full, so the log may lack the message.
     FullDisk,
 }
 
@@ -40,12 +40,15 @@ impl fmt::Display for Ending {
         let Self { exit, cause } = self;
         match (exit, cause) {
             (Exit::Signal(9), Some(EndingCause::MemoryLimit { limit, kills })) => {
-                write!(to, "was killed by its memory limit of {limit} (oom_kill {kills})")
+                write!(
+                    to,
+                    "was killed by the kernel at its memory limit of {limit} (oom_kill {kills})"
+                )
             }
             (exit, Some(EndingCause::MemoryLimit { limit, kills })) => {
                 write!(
                     to,
-                    "{exit}: a process of it was killed by its memory limit of {limit} (oom_kill {kills})"
+                    "{exit}: the kernel killed a process of it at the memory limit of {limit} (oom_kill {kills})"
                 )
             }
             (exit, Some(EndingCause::FullDisk)) => write!(to, "{exit}: no space left on device"),
@@ -54,15 +57,15 @@ impl fmt::Display for Ending {
     }
 }
 
-/// The life of a server so far, for the words about its end.
+/// Stage of a server's life, for the error about its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Life {
-    /// It was started, and has not been ready.
+    /// Started and not ready yet.
     #[default]
     Starting,
-    /// It was started again and has not been ready since.
+    /// Started again and not ready since.
     StartedAgain,
-    /// It has been ready.
+    /// Ready before.
     Serving,
 }
 
@@ -76,11 +79,11 @@ mod tests {
         let memory = Some(EndingCause::MemoryLimit { limit: ByteCount(64 << 20), kills: 1 });
         assert_eq!(
             text(Exit::Signal(9), memory),
-            "was killed by its memory limit of 64 MiB (oom_kill 1)"
+            "was killed by the kernel at its memory limit of 64 MiB (oom_kill 1)"
         );
         assert_eq!(
             text(Exit::Code(3), memory),
-            "ended with exit code 3: a process of it was killed by its memory limit of 64 MiB (oom_kill 1)"
+            "ended with exit code 3: the kernel killed a process of it at the memory limit of 64 MiB (oom_kill 1)"
         );
         assert_eq!(
             text(Exit::Code(1), Some(EndingCause::FullDisk)),

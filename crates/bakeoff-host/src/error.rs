@@ -1,8 +1,7 @@
-//! Errors of servers, in the house form: what failed, what was seen, where the
-//! evidence is, what to try.
+//! Errors of servers: what failed, what was seen, where the evidence is, what to try.
 //!
-//! Displayed, an error is its first line, indented lines of evidence, and `hint: …` last where
-//! there is one. `messages.rs` puts `error: ` before it.
+//! An error displays as one line, indented lines of evidence, and `hint: …` last if there is one. `messages.rs` adds
+//! `error: ` in front.
 
 use std::fmt;
 use std::io;
@@ -15,113 +14,113 @@ use serde::{Deserialize, Serialize};
 
 use super::ending::{Ending, EndingCause, Life};
 
-/// A server could not be run.
+/// The reason why a server could not be run.
 #[derive(Debug)]
 pub enum HostError {
-    /// Its program is not there or cannot be executed.
+    /// The program is missing or cannot be executed.
     Program {
-        /// The node's name.
+        /// Node name.
         node: String,
-        /// As the system described it.
+        /// Program, as the system described it.
         program: PathBuf,
-        /// In words.
+        /// Problem.
         problem: String,
     },
-    /// Its description cannot be followed.
+    /// The description is invalid.
     Spec {
-        /// The node's name.
+        /// Node name.
         node: String,
-        /// In words.
+        /// Problem.
         problem: String,
     },
-    /// It could not be started, though its program is there.
+    /// The program exists but could not be started.
     Launch {
-        /// The node's name.
+        /// Node name.
         node: String,
-        /// Its program.
+        /// Program.
         program: PathBuf,
-        /// In words.
+        /// Problem.
         problem: String,
     },
-    /// A preparatory command did not succeed.
+    /// A command before the node failed.
     Before {
-        /// The node's name.
+        /// Node name.
         node: String,
-        /// The command's program.
+        /// Program of the command.
         program: PathBuf,
-        /// In words: `ended with exit code 1 after 0.2s`.
+        /// How it failed: `ended with exit code 1 after 0.2s`.
         how: String,
-        /// Where its output is, and its last lines.
+        /// Path and last lines of its output.
         log: LogTail,
     },
-    /// It ended by itself.
+    /// The server exited by itself.
     Died {
-        /// The node's name.
+        /// Node name.
         node: String,
-        /// How long bakeoff had been waiting for it.
+        /// Time that bakeoff had waited for it.
         after: Duration,
-        /// Its end, and the cause of that.
+        /// Exit and its cause.
         ending: Box<Ending>,
-        /// Its life by then.
+        /// Stage of its life.
         life: Life,
-        /// The part of its CPU limit in it, in words; `None` when none.
+        /// Effect of its limits; `None` if they hardly mattered.
         limits: Option<String>,
-        /// The processes that it left running, each with its id: `nginx (4711)`.
+        /// Processes that it left running, each with its ID: `nginx (4711)`.
         strays: Vec<String>,
-        /// Where its log is, and its last lines.
+        /// Path and last lines of its log.
         log: Box<LogTail>,
     },
-    /// It was not ready in time.
+    /// Nodes were not ready in time.
     NotReady {
-        /// The nodes' names.
+        /// Names of the nodes.
         nodes: Vec<String>,
-        /// How long bakeoff waited.
+        /// Time that bakeoff waited.
         within: Duration,
-        /// Whether they had been ready before.
+        /// True if they had been ready before.
         again: bool,
-        /// The last probe's observation.
+        /// Observation of the last probe.
         seen: Box<str>,
-        /// The part of nodes' limits in it, in words.
+        /// Effects of the nodes' limits.
         limits: Vec<String>,
         /// The nodes' logs.
         logs: Vec<LogTail>,
     },
-    /// Nodes run and cannot serve, however long one waits.
+    /// Nodes run but can never become ready.
     CannotServe {
-        /// The last probe's observation.
+        /// Observation of the last probe.
         seen: String,
-        /// The hint, without `hint: `.
+        /// Advice to the user, without `hint: `.
         hint: String,
     },
-    /// The user wants to stop.
+    /// The user interrupted the operation.
     Interrupted {
-        /// The operation.
+        /// Operation: `waiting for …`.
         during: String,
     },
-    /// A port that was asked for is taken.
+    /// A requested port is in use.
     PortInUse {
-        /// The address at which it was tried.
+        /// Address at which it was tried.
         address: IpAddr,
-        /// Which.
+        /// Port.
         port: u16,
         /// The kernel's error.
         error: io::Error,
     },
-    /// No free port was found at all.
+    /// No port is free.
     NoPort {
-        /// Where they were sought.
+        /// Range that was searched.
         range: std::ops::RangeInclusive<u16>,
     },
-    /// Another machine failed, in its words.
+    /// An agent on another machine reported an error.
     Elsewhere {
-        /// The whole message.
+        /// Whole message.
         text: String,
     },
-    /// A file or directory failed.
+    /// A file operation failed.
     Io {
-        /// `write a node's file`.
+        /// Operation: `write a node's file`.
         what: &'static str,
-        /// Which.
+        /// File or directory.
         path: PathBuf,
         /// The kernel's error.
         error: io::Error,
@@ -131,14 +130,14 @@ pub enum HostError {
 /// A log's path and its last lines.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LogTail {
-    /// Where the whole of it is.
+    /// Path of the whole log.
     pub path: PathBuf,
-    /// Made fit for a terminal.
+    /// Last lines, without control characters.
     pub lines: Vec<String>,
 }
 
 impl HostError {
-    /// Returns whether a server says in its log that somebody else has a port of its.
+    /// Returns true if a server's log says that a port of its own is in use.
     pub fn is_of_a_port(&self) -> bool {
         match self {
             Self::Died { log, .. } => log.speaks_of_a_port(),
@@ -147,7 +146,7 @@ impl HostError {
         }
     }
 
-    /// Tells which file operation failed, on which file.
+    /// Creates an error about a file operation.
     pub fn io(what: &'static str, path: &Path, error: io::Error) -> Self {
         Self::Io { what, path: path.to_owned(), error }
     }
@@ -160,7 +159,7 @@ impl fmt::Display for HostError {
         match self {
             Self::Program { node, program, problem } => {
                 write!(f, "cannot run `{node}`: program `{}`: {problem}", program.display())?;
-                write!(f, "\nhint: `bakeoff doctor` says what is missing and how to get it")
+                write!(f, "\nhint: `bakeoff doctor` shows what is missing and how to install it")
             }
             Self::Spec { node, problem } => write!(f, "cannot run `{node}`: {problem}"),
             Self::Launch { node, program, problem } => {
@@ -171,10 +170,13 @@ impl fmt::Display for HostError {
             }
             Self::Died { node, after, ending, strays, log, .. } if !strays.is_empty() => {
                 let left = strays.join(", ");
-                write!(f, "`{node}` {ending} after {after:.1?} and left running: {left}\n{log}")?;
                 write!(
                     f,
-                    "\nhint: have it stay in the foreground (`--foreground`, `daemon off;`): {DAEMONS}"
+                    "`{node}` {ending} after {after:.1?} and left these running: {left}\n{log}"
+                )?;
+                write!(
+                    f,
+                    "\nhint: run it in the foreground (`--foreground`, `daemon off;`): {DAEMONS}"
                 )
             }
             Self::Died { node, after, ending, life, limits, log, .. } => {
@@ -208,12 +210,12 @@ impl fmt::Display for HostError {
             Self::CannotServe { seen, hint } => write!(f, "{seen}\nhint: {hint}"),
             Self::Interrupted { during } => write!(f, "interrupted while {during}"),
             Self::PortInUse { address, port, error } => {
-                write!(f, "port {port} on {address} cannot be had: {error}")?;
+                write!(f, "cannot bind port {port} on {address}: {error}")?;
                 write!(f, "\nhint: another process may hold it; try another `--base-port`")
             }
             Self::NoPort { range } => {
                 write!(f, "no free port from {} to {}", range.start(), range.end())?;
-                write!(f, "\nhint: say where to look with `--base-port`")
+                write!(f, "\nhint: choose another first port with `--base-port`")
             }
             Self::Elsewhere { text } => f.write_str(text),
             Self::Io { what, path, error } => {
@@ -223,35 +225,35 @@ impl fmt::Display for HostError {
     }
 }
 
-/// Says what to try for a server that ended.
+/// Returns the hint for a server that exited.
 fn died_hint(ending: &Ending, is_held: bool, log: &LogTail) -> &'static str {
     match ending.cause {
         Some(EndingCause::MemoryLimit { .. }) => LIMITS_HINT,
         Some(EndingCause::FullDisk) => {
-            "hint: its disk is full; `--out DIR` puts runs somewhere else"
+            "hint: its disk is full; put runs on another disk with `--out DIR`"
         }
         None if is_held => LIMITS_HINT,
         None if log.speaks_of_a_port() => PORT_HINT,
-        None => "hint: the end of its log often says why",
+        None => "hint: see the end of its log for the cause",
     }
 }
 
-const LIMITS_HINT: &str = "hint: give it more in its `limits`";
-const DAEMONS: &str = "of a daemon bakeoff sees neither CPU time nor memory";
+const LIMITS_HINT: &str = "hint: raise its `limits`";
+const DAEMONS: &str = "bakeoff cannot measure a daemon's CPU time and memory";
 const PORT_HINT: &str = "hint: another process may hold a port; try `--base-port`";
 
 impl LogTail {
-    /// How many lines an error shows.
+    /// Lines shown in an error.
     pub const LINES: usize = 10;
 
-    /// Reads the last `lines` lines after byte `from`; a log that cannot be read has none.
+    /// Reads the last `lines` lines after byte `from`. Returns no lines for a log that cannot be read.
     pub fn read(path: &Path, from: u64, lines: usize) -> Self {
         let lines = last_lines(path, from, lines).unwrap_or_default();
         Self { path: path.to_owned(), lines }
     }
 
     fn speaks_of_a_port(&self) -> bool {
-        // That Istio's agent cannot have its status port is as it is meant to be.
+        // Istio's agent normally fails to bind its status port.
         let speaks = |line: &String| {
             let line = line.to_ascii_lowercase();
             line.contains("address already in use") && !line.contains("status port")
@@ -281,7 +283,7 @@ fn last_lines(path: &Path, from: u64, lines: usize) -> io::Result<Vec<String>> {
     let text = String::from_utf8_lossy(&bytes);
     let all = text.lines().filter(|line| !line.trim().is_empty()).collect::<Vec<_>>();
     let last = &all[all.len().saturating_sub(lines)..];
-    // A server's log may hold escape codes; an error message must not play them.
+    // A server's log may hold escape codes; an error message must not print them.
     let clean = |line: &&str| {
         let shown = line.chars().map(|c| if c.is_control() { ' ' } else { c });
         shown.take(SERVER_TEXT_MAX).collect::<String>().trim_end().to_owned()

@@ -1,9 +1,9 @@
-//! Properties of hardware and kernel that change figures, as sysfs and procfs tell them.
+//! Reads hardware and kernel properties that affect figures, from sysfs and procfs.
 //!
-//! Files: the kernel's `Documentation/ABI` (`sysfs-devices-system-cpu`, `sysfs-devices-node`, `stable/sysfs-block`) and
-//! `admin-guide/hw-vuln`. What is not told stays unknown.
+//! The files are described in the kernel's `Documentation/ABI` (`sysfs-devices-system-cpu`, `sysfs-devices-node`,
+//! `stable/sysfs-block`) and `admin-guide/hw-vuln`. A property without a file is unknown.
 //!
-//! Not here: memory and number of CPUs (`bakeoff`'s `environment`), how fast the disk is (`disk`).
+//! Not here: memory and number of CPUs (`bakeoff`'s `environment`), disk speed (`disk`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use bakeoff_core::record::Hardware;
 
-/// Describes this machine, and the disk that holds `data`.
+/// Describes this machine and the disk that holds `data`.
 pub fn describe(data: &Path) -> Hardware {
     let device = rustix::fs::stat(data).ok().map(|of| of.st_dev);
     let device = device.map(|of| (rustix::fs::major(of), rustix::fs::minor(of)));
@@ -23,7 +23,7 @@ pub fn describe(data: &Path) -> Hardware {
     found
 }
 
-/// The same of the machine whose files are below `root`; `device` is the number of the disk.
+/// Describes the machine whose files are below `root`. `device`: number of the disk.
 fn described(root: &Path, device: Option<(u32, u32)>) -> Hardware {
     let sys = root.join("sys/devices/system");
     let disk = device.and_then(|device| disk(root, device));
@@ -42,7 +42,7 @@ fn described(root: &Path, device: Option<(u32, u32)>) -> Hardware {
     }
 }
 
-/// The text of a file without the space around it; `None` where there is none.
+/// Returns a file's text, trimmed; `None` if it is missing or empty.
 fn word(file: &Path) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
@@ -53,13 +53,13 @@ fn names(folder: &Path) -> Vec<String> {
     items.map(|item| item.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Returns whether a name is this word and a number: `cpu12`.
+/// Returns true if a name is this word and a number: `cpu12`.
 fn is_numbered(name: &str, word: &str) -> bool {
     name.strip_prefix(word)
         .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Counts what is called by this word and a number.
+/// Counts the entries named with this word and a number.
 fn numbered(folder: &Path, word: &str) -> Option<u32> {
     let count = names(folder).iter().filter(|name| is_numbered(name, word)).count();
     u32::try_from(count).ok().filter(|&count| count > 0)
@@ -73,7 +73,7 @@ fn governors(cpus: &Path) -> Option<String> {
     (!governors.is_empty()).then(|| governors.join(", "))
 }
 
-/// The weaknesses that this processor has, each with what the kernel does about it.
+/// Returns the vulnerabilities of this processor, each with the kernel's mitigation.
 fn mitigations(folder: &Path) -> BTreeMap<String, String> {
     let all = names(folder).into_iter().filter_map(|name| {
         let state = word(&folder.join(&name))?;
@@ -82,7 +82,7 @@ fn mitigations(folder: &Path) -> BTreeMap<String, String> {
     all.filter(|(_, state)| state != "Not affected").collect()
 }
 
-/// The virtual machine: as its firmware or Xen names it, or as a flag of its processors tells.
+/// Returns the hypervisor's name from Xen or the firmware, or `yes` if only a CPU flag reveals one.
 fn hypervisor(root: &Path) -> Option<String> {
     let flags = fs::read_to_string(root.join("proc/cpuinfo")).ok()?;
     let flags =
@@ -114,7 +114,7 @@ fn cgroup_version(mounted: &Path) -> Option<u32> {
     }
 }
 
-/// The folder of the whole disk that a device is, or is a partition of.
+/// Returns the sysfs folder of a device's disk; for a partition, that of the whole disk.
 fn disk(root: &Path, (major, minor): (u32, u32)) -> Option<PathBuf> {
     let device = root.join(format!("sys/dev/block/{major}:{minor}")).canonicalize().ok()?;
     let whole = if device.join("partition").exists() { device.parent()? } else { &device };
@@ -125,7 +125,7 @@ fn disk(root: &Path, (major, minor): (u32, u32)) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    /// A machine of these files, each with a text.
+    /// Creates a machine from these files and their contents.
     fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in files {
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_that_are_not_told_stay_unknown() {
+    fn missing_files_leave_properties_unknown() {
         let root = machine(&[("proc/cpuinfo", "flags : fpu\n"), (".dockerenv", "")]);
         let text = |text: &str| Some(text.to_owned());
         let expected =
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_tells_something() {
+    fn describes_this_machine() {
         let found = describe(Path::new("/tmp"));
         assert!(found.clock_source.is_some() && found.container.is_some(), "{found:?}");
     }

@@ -1,9 +1,8 @@
-//! `bakeoff __hold RUN_DIR COUNT[,HOW] PROGRAM ARGS…`: launches nodes, prints their ids, and waits.
+//! `bakeoff __hold RUN_DIR COUNT[,HOW] PROGRAM ARGS…`: launches nodes, prints their process IDs, and waits.
 //!
-//! It exists for the tests that kill bakeoff and look for what is left: those need a bakeoff that
-//! certainly runs servers, with nothing else in the way. The first line that it prints is the
-//! warden's process id, then one line a node. `never-root` runs the program as a node that refuses
-//! to be root, `before` runs it before a node.
+//! For tests that kill bakeoff and check what is left: they need a bakeoff that runs servers and nothing else. It
+//! prints the warden's process ID, then one line per node. `never-root` runs the program as a node that refuses root;
+//! `before` runs it as a command before a node.
 
 use std::ffi::OsString;
 use std::io::Write;

@@ -1,8 +1,7 @@
-//! Forks: the one thread that starts processes, and bakeoff's end of the warden's pipe.
+//! Starts processes: the one thread that forks, and bakeoff's end of the warden's pipe.
 //!
-//! The kernel sends a parent-death signal when the *thread* that forked ends, not the process. A
-//! server started from a worker thread would be killed as that thread finishes. So all are forked
-//! from one thread, which ends with bakeoff.
+//! The kernel sends a parent-death signal when the *thread* that forked ends, not the process. A server started from a
+//! worker thread would die with that thread. So one thread, which lives as long as bakeoff, forks all processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, BufReader, Write};
@@ -35,9 +34,9 @@ pub(super) fn spawn(command: Command) -> io::Result<Child> {
     answer.recv().expect("the launcher answers every job")
 }
 
-/// bakeoff itself, to be started again for one of its internal commands.
+/// Returns a command that starts bakeoff itself, for its internal commands.
 ///
-/// `/proc/self/exe` is this very binary, even if another has been built in its place since.
+/// `/proc/self/exe` is the running binary, even if its file was replaced since.
 pub(super) fn ourselves() -> Command {
     use std::os::unix::process::CommandExt;
     #[cfg(any(test, feature = "beside-tests"))]
@@ -49,7 +48,7 @@ pub(super) fn ourselves() -> Command {
     command
 }
 
-/// Returns the path of bakeoff's own program, for nodes that it serves itself as.
+/// Returns the path of bakeoff's own program, for nodes that bakeoff itself implements.
 pub fn own_program() -> PathBuf {
     #[cfg(any(test, feature = "beside-tests"))]
     if let Some(built) = built_beside_the_tests() {
@@ -58,8 +57,8 @@ pub fn own_program() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| "bakeoff".into())
 }
 
-/// A test runner does not know our internal commands; the program that was built beside it does.
-/// `None` in a program that is no test runner.
+/// Returns the program built beside the tests, because a test runner lacks the internal commands. Returns `None`
+/// outside a test runner.
 #[cfg(any(test, feature = "beside-tests"))]
 fn built_beside_the_tests() -> Option<PathBuf> {
     let runner = std::env::current_exe().expect("a test runner has a path");
@@ -69,8 +68,8 @@ fn built_beside_the_tests() -> Option<PathBuf> {
     Some(program)
 }
 
-/// The mark that every server and all that it starts carry in their environment, so that the
-/// warden knows them wherever they went.
+/// Returns the environment variable that marks every server and its descendants. The warden finds them by it, even
+/// outside their groups.
 pub(super) fn mark() -> &'static (&'static str, String) {
     static MARK: OnceLock<(&'static str, String)> = OnceLock::new();
     MARK.get_or_init(|| {
@@ -80,43 +79,42 @@ pub(super) fn mark() -> &'static (&'static str, String) {
     })
 }
 
-/// Sees that there is a warden: what carries the mark ends with bakeoff from its first moment on,
-/// before the warden has heard of its group.
+/// Starts the warden if needed. From then on, marked processes end with bakeoff, even before their group is registered.
 pub(super) fn guard() -> io::Result<()> {
     line().send("")
 }
 
-/// From now on this process group ends with bakeoff.
+/// Registers a process group that the warden kills when bakeoff ends.
 pub(super) fn watch(group: i32, start_ticks: u64) -> io::Result<()> {
     let mut line = line();
     line.watched.insert(group, start_ticks);
     line.send(&format!("watch {group} {start_ticks}\n"))
 }
 
-/// This process group is gone.
+/// Removes a process group that is gone from the warden's list.
 pub(super) fn forget(group: i32) {
     let mut line = line();
     line.watched.remove(&group);
     line.tell(&format!("forget {group}\n"));
 }
 
-/// From now on this folder of a node's data ends with bakeoff, if it is still there.
+/// Registers a folder that the warden removes when bakeoff ends without removing it.
 pub(super) fn remove_folder(dir: &Path) -> io::Result<()> {
     line().note(warden_line::Leftover::Folder(dir.to_owned()))
 }
 
-/// Bakeoff itself decides of this folder from now on.
+/// Removes a folder from the warden's list.
 pub(super) fn keep_folder(dir: &Path) {
     line().keep(&warden_line::Leftover::Folder(dir.to_owned()));
 }
 
-/// From now on this cgroup ends with bakeoff, with the groups in it.
+/// Registers a cgroup, with its subgroups, that the warden removes when bakeoff ends.
 pub(super) fn remove_group(dir: &Path) -> io::Result<()> {
     line().note(warden_line::Leftover::Group(dir.to_owned()))
 }
 
-/// Has the warden kill this process, and so end all that it started, once it has been stopped (`SIGSTOP`) for 30 s. For
-/// an agent, before it launches anything: a stopped one does not see that its coordinator is gone.
+/// Makes the warden kill this process, and then all it started, once it has been stopped (`SIGSTOP`) for 30 s. An agent
+/// calls this before it launches anything, because a stopped agent cannot notice that its coordinator is gone.
 pub fn end_if_stopped() {
     line().ends_if_stopped = true;
 }
@@ -140,7 +138,7 @@ impl Line {
         self.tell(&format!("keep {}", leftover.line()));
     }
 
-    /// Tells the warden of what it need not do any more; a dead one need not hear it.
+    /// Sends the warden an update that it does not depend on. Ignores a dead warden.
     fn tell(&mut self, text: &str) {
         if let Some((_, stdin)) = &mut self.warden {
             let _ = stdin.write_all(text.as_bytes());
@@ -161,7 +159,7 @@ impl Line {
         {
             return Ok(());
         }
-        // There is none yet, or somebody killed it: a new one is told everything.
+        // No warden yet, or it was killed: start one and send it everything.
         if let Some((mut dead, _)) = self.warden.take() {
             let _ = dead.kill();
             let _ = dead.wait();
@@ -184,13 +182,13 @@ fn start_warden(ends_if_stopped: bool) -> io::Result<(Child, ChildStdin)> {
     if ends_if_stopped {
         command.arg(warden_line::STOPPED_MAX.to_string());
     }
-    // Without our standard error a pipeline (`bakeoff … 2>&1 | less`) need not wait for it.
+    // Without our standard error, a pipeline (`bakeoff … 2>&1 | less`) does not wait for the warden.
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     command.env_clear().current_dir("/");
     let mut child = spawn(command)?;
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
     let (stdin, stdout) = (stdin.expect("was piped"), stdout.expect("was piped"));
-    // Until it has a session of its own, Ctrl-C would take it along.
+    // Until the warden has its own session, Ctrl-C would kill it too.
     let mut greeting = String::new();
     BufReader::new(stdout).read_line(&mut greeting)?;
     if greeting != warden_line::READY {
@@ -201,7 +199,7 @@ fn start_warden(ends_if_stopped: bool) -> io::Result<(Child, ChildStdin)> {
     Ok((child, stdin))
 }
 
-/// The warden's process id, where there is one: for tests that kill it.
+/// Returns the warden's process ID, if it runs. For tests that kill it.
 pub(super) fn warden_pid() -> Option<u32> {
     line().warden.as_ref().map(|(child, _)| child.id())
 }

@@ -1,15 +1,15 @@
-//! Runs the servers that systems describe: launch, await ready, signal, sample, reap.
+//! Runs the servers that systems describe: launch, wait until ready, signal, sample, reap.
 //!
-//! A system's folder yields a [`NodeSpec`] for each node and starts nothing itself; a [`Host`]
-//! makes a [`Process`] of it. On other machines an agent does the same from the same description
-//! (`bakeoff-agent`), and its servers are [`Server`].
+//! A system's folder builds a [`NodeSpec`] for each node and starts nothing itself. A [`Host`] launches it as a
+//! [`Process`]. On another machine, an agent does the same from the same description (`bakeoff-agent`); its servers
+//! also implement [`Server`].
 //!
-//! Nothing is left running, whatever kills bakeoff. Three things see to it, each for what the
-//! others cannot: dropping a [`Process`] kills and reaps it (returns, errors, panics); the kernel
-//! kills each server when bakeoff dies (`shim`: `PR_SET_PDEATHSIG`); and a process that watches
-//! bakeoff through a pipe kills what those servers had started in turn (`warden`).
+//! No server outlives bakeoff, however bakeoff ends. Three mechanisms cover each other's gaps:
+//! - Dropping a [`Process`] kills and reaps it. This covers returns, errors and panics.
+//! - The kernel kills each server when bakeoff dies (`shim`: `PR_SET_PDEATHSIG`).
+//! - A process that watches bakeoff through a pipe kills what those servers started (`warden`).
 //!
-//! Not here: what to run and how to ask whether it is ready (`bakeoff_systems`), the load (`engine`).
+//! Not here: programs and readiness probes (`bakeoff_systems`), the load (`engine`).
 
 mod before;
 pub mod beside;
@@ -71,72 +71,72 @@ pub use seat::{MachineId, Seat};
 pub use server::Stopped;
 pub use syncs::SyncsSeen;
 
-/// One server process to run, described.
+/// Describes one server process to run.
 #[derive(Debug, Clone, Default)]
 pub struct NodeSpec {
-    /// `etcd-1`: names its log, and the node in every message.
+    /// Node name, such as `etcd-1`. Used for the log's file name and in messages.
     pub name: String,
-    /// A path, or a name to be found on `PATH`.
+    /// Path, or a name to look up on `PATH`.
     pub program: PathBuf,
-    /// Its arguments, the program's own name not among them.
+    /// Arguments, without the program's name.
     pub args: Vec<OsString>,
-    /// Added to an environment that is otherwise `PATH`, `HOME`, `LANG=C`, `TMPDIR` and a mark.
+    /// Variables added to the environment, which otherwise holds `PATH`, `HOME`, `LANG=C`, `TMPDIR` and bakeoff's
+    /// marks.
     pub env: Vec<(String, String)>,
-    /// Written before the first start; a restart leaves them as they are.
+    /// Files to write before the first start. A restart does not write them again.
     pub files: Vec<NodeFile>,
-    /// The node's own directory, made by the host; the process starts in it.
+    /// The node's directory. The host creates it and the process starts in it.
     pub dir: PathBuf,
-    /// Where it runs, and the address that it listens on.
+    /// Machine, and address to listen on.
     pub seat: Seat,
-    /// Its listening ports by purpose: `("client", 17001)`.
+    /// Listening ports by purpose: `("client", 17001)`.
     pub ports: Vec<(String, u16)>,
-    /// Ports that it would listen on at all addresses and cannot be told to leave alone. They are held at the address
-    /// of its seat from before its start until it is dropped, so that it finds them taken.
+    /// Ports that the server would otherwise open on all addresses and has no option to disable. The host listens on
+    /// them at the seat's address until the process is dropped, so the server finds them in use.
     pub held: Vec<u16>,
-    /// Its resource limits.
+    /// Resource limits; `None` for no limits.
     pub limits: Option<Limits>,
-    /// Commands that run to their end before the first start, one after the other; not at a restart.
+    /// Commands to run before the first start, in order. A restart does not run them.
     pub before: Vec<Before>,
-    /// Whether it refuses to run as root: then it and what runs before it are somebody else, to
-    /// whom the files of this run's user belong (`unprivileged`).
+    /// True if the server refuses to run as root. It and its `before` commands then run as another user, who owns this
+    /// run's files (`unprivileged`).
     pub never_root: bool,
-    /// The signal that asks it to end; `SIGTERM` when `None`.
+    /// Signal that stops the server; `SIGTERM` if `None`.
     pub stop_signal: Option<Signal>,
-    /// Files that it writes its errors into besides its output, relative to its directory; they
-    /// need not be there. What they say while a load runs is in the record, as is what its output
-    /// says.
+    /// Log files besides standard output, relative to `dir`. They may be missing. Findings in them during a load go
+    /// into the record, as those in standard output do.
     pub logs: Vec<PathBuf>,
-    /// The words by which it names the levels of its lines, besides those that are common.
+    /// The server's own words for log levels, besides the common ones.
     pub level_words: &'static [LevelWord],
 }
 
-/// A command that makes what a server needs: a database's directory, a copy of another's.
+/// A command that prepares a server, such as creating its database directory.
 ///
-/// It has the server's directory, environment, limits and log.
+/// Runs with the server's directory, environment, limits and log.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Before {
-    /// A path, or a name to be found on `PATH`.
+    /// Path, or a name to look up on `PATH`.
     pub program: PathBuf,
-    /// Its arguments, the program's own name not among them.
+    /// Arguments, without the program's name.
     pub args: Vec<OsString>,
-    /// How long it may take, all tries together.
+    /// Time limit for all attempts together.
     pub within: Duration,
-    /// The consequence of a failure.
+    /// Reaction to a failure.
     pub failure: OnFailure,
 }
 
-/// The consequence of a failed command before a node.
+/// Reaction to a failed `before` command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnFailure {
-    /// The node cannot be started.
+    /// Fail the node's start.
     GiveUp,
-    /// Its prerequisite is not there yet: it is run again until it succeeds.
+    /// Run the command again until it succeeds: its prerequisite is not there yet.
     #[cfg_attr(not(test), allow(dead_code, reason = "no system needs it yet"))]
     TryAgain,
 }
 
 impl NodeSpec {
-    /// A node that runs a program without arguments in a directory of its own.
+    /// Creates a node that runs a program without arguments in `dir`.
     pub fn new(name: String, program: impl Into<PathBuf>, dir: PathBuf) -> Self {
         Self {
             name,
@@ -157,109 +157,109 @@ impl NodeSpec {
         }
     }
 
-    /// The port for a purpose. Asking for one that the description lacks is a bug.
+    /// Returns the port for a purpose. Panics if there is none, which is a bug.
     pub fn port(&self, purpose: &str) -> u16 {
         let found = self.ports.iter().find(|(name, _)| name == purpose);
         found.unwrap_or_else(|| panic!("`{}` has no `{purpose}` port", self.name)).1
     }
 }
 
-/// A file that a node needs.
+/// A file to write before the node starts.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NodeFile {
-    /// Relative to the node's directory; directories on the way are made.
+    /// Path relative to the node's directory. Missing directories are created.
     pub path: PathBuf,
-    /// Its content.
+    /// Content.
     pub contents: Vec<u8>,
-    /// Its permissions.
+    /// Permissions.
     pub mode: FileMode,
 }
 
-/// The permissions of a file.
+/// Permissions of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FileMode {
-    /// Its owner only (0600): keys, tokens, passwords.
+    /// Readable by the owner only (0600): keys, tokens, passwords.
     #[cfg_attr(not(test), allow(dead_code, reason = "no system has secrets yet"))]
     Private,
-    /// Anybody (0644).
+    /// Readable by everyone (0644).
     Readable,
 }
 
-/// The fate of a node's limits.
+/// Outcome of applying a node's limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LimitsApplied {
-    /// The study asks for none.
+    /// The study sets no limits.
     NotAsked,
-    /// They hold, and were read back.
+    /// The limits are in place and were read back.
     Applied {
-        /// Where: the path of a cgroup.
+        /// Mechanism: the path of a cgroup, or `CPU affinity`.
         by: String,
     },
-    /// They are those of the container that it is in, as was read there: a pod that is its own.
+    /// The node's container has the same limits, as with a pod for this node alone.
     ByContainer {
-        /// `0.5 CPU and 1 GiB of memory`.
+        /// Limits of the container: `0.5 CPU and 1 GiB of memory`.
         limits: String,
     },
-    /// They do not hold; a report must say so.
+    /// The limits are not in place; a report must show this.
     NotApplied {
-        /// In words for that report.
+        /// Reason, for the report.
         why: String,
     },
-    /// They were set, and something else was read back; nothing was left in place.
+    /// The limits read back differ from those set. They were removed again.
     Differs {
-        /// The limits set and the limits read back.
+        /// Limits set and limits read back.
         why: String,
     },
 }
 
-/// Puts nodes under their limits.
+/// Applies limits to nodes.
 pub trait Confine: Send + Sync {
-    /// Called before a node is started, and again before a restart.
+    /// Prepares a node's limits. Called before each start and restart.
     fn confine(&self, spec: &NodeSpec) -> Confinement;
-    /// Called once a node's processes are gone.
+    /// Removes a node's limits. Called once its processes are gone.
     fn release(&self, spec: &NodeSpec);
 }
 
 /// Limits that [`Confine`] prepared for one node.
 #[derive(Debug, Clone)]
 pub struct Confinement {
-    /// Files that the process writes its own id into before it becomes the server
-    /// (`cgroup.procs`), so that not even its first instruction runs outside.
+    /// `cgroup.procs` files. The process writes its ID into them before it becomes the server, so that not even its
+    /// first instruction runs outside its limits.
     pub enter: Vec<PathBuf>,
-    /// The report on them.
+    /// Outcome, for the report.
     pub limits: LimitsApplied,
-    /// Where its own figures are, when it has a group of its own.
+    /// Cgroup to read the node's figures from, if it has one.
     pub group: Option<cgroup::Group>,
 }
 
-/// Where servers run: this machine.
+/// Launches servers on this machine.
 pub struct Host {
     logs: PathBuf,
     confine: Arc<dyn Confine>,
 }
 
 impl Host {
-    /// Servers of one run; their output goes to `<run_dir>/logs/<name>.log`.
+    /// Creates a host for the servers of one run. Their output goes to `<run_dir>/logs/<name>.log`.
     pub fn new(run_dir: &Path) -> Result<Self, HostError> {
         Self::confining(run_dir, Arc::new(cgroup::Cgroups::mounted()))
     }
 
-    /// As [`Host::new`], with limits applied by `confine`.
+    /// Creates a host that applies limits through `confine`.
     pub fn confining(run_dir: &Path, confine: Arc<dyn Confine>) -> Result<Self, HostError> {
-        // Absolute, for a node starts in its own directory.
+        // Absolute, because a node starts in its own directory.
         let logs = std::path::absolute(run_dir.join("logs"))
             .and_then(|logs| private::make_dirs(&logs).map(|()| logs))
             .map_err(|e| HostError::io("make the directory for logs", run_dir, e))?;
         Ok(Self { logs, confine })
     }
 
-    /// Writes the node's files and starts it. When this returns, the program itself runs: that it
-    /// could not be executed is an error here. Whether it is ready is [`await_ready`]'s.
+    /// Writes the node's files and starts it. Returns once the program itself runs; failing to execute it is an error
+    /// here. Use [`await_ready`] to wait until it is ready.
     pub fn launch(&self, mut spec: NodeSpec) -> Result<Process, HostError> {
         let one_name = Path::new(&spec.name).components().collect::<Vec<_>>();
         if !matches!(one_name[..], [Component::Normal(_)]) {
             return Err(HostError::Spec {
-                problem: "its name cannot name a file".into(),
+                problem: "its name is not a valid file name".into(),
                 node: spec.name,
             });
         }
@@ -269,9 +269,9 @@ impl Host {
         }
         spec.dir = std::path::absolute(&spec.dir)
             .map_err(|e| HostError::io("use the node's directory", &spec.dir, e))?;
-        // Before it is there: whoever is killed in between leaves nothing.
+        // Register the folder before creating it: a bakeoff killed in between then leaves nothing.
         launcher::remove_folder(&spec.dir)
-            .map_err(|e| HostError::io("have a folder removed", &spec.dir, e))?;
+            .map_err(|e| HostError::io("register a folder for removal", &spec.dir, e))?;
         write_files(&spec)?;
         let log = self.logs.join(format!("{}.log", spec.name));
         let server = LocalServer::start(spec, program, log, Arc::clone(&self.confine))?;
@@ -279,16 +279,17 @@ impl Host {
     }
 }
 
-/// A folder that goes when bakeoff is killed: its warden removes it. Whoever drops this decides of the folder.
+/// A folder that the warden removes if bakeoff is killed. On drop, the folder stays; its owner decides.
 pub struct RemovedIfKilled(PathBuf);
 
 impl RemovedIfKilled {
-    /// Has the folder removed, whose path is absolute.
+    /// Registers an absolute path for removal.
     ///
     /// # Errors
-    /// When there can be no warden.
+    /// When the warden cannot be started.
     pub fn new(dir: &Path) -> Result<Self, HostError> {
-        launcher::remove_folder(dir).map_err(|e| HostError::io("have a folder removed", dir, e))?;
+        launcher::remove_folder(dir)
+            .map_err(|e| HostError::io("register a folder for removal", dir, e))?;
         Ok(Self(dir.to_owned()))
     }
 }
@@ -299,7 +300,7 @@ impl Drop for RemovedIfKilled {
     }
 }
 
-/// The commands that bakeoff starts itself with; `None` when this process is none of them.
+/// Runs one of bakeoff's internal commands, if the arguments name one. Returns `None` for other arguments.
 pub fn internal_command() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
     match args.next()?.to_str()? {
@@ -335,7 +336,7 @@ fn write_files(spec: &NodeSpec) -> Result<(), HostError> {
             FileMode::Private => 0o600,
             FileMode::Readable => 0o644,
         };
-        // A file that is there keeps its mode on opening, so an old one goes first.
+        // Opening an existing file keeps its mode, so remove it first.
         let _ = std::fs::remove_file(&path);
         std::fs::OpenOptions::new()
             .write(true)
@@ -348,7 +349,7 @@ fn write_files(spec: &NodeSpec) -> Result<(), HostError> {
     Ok(())
 }
 
-/// The program's absolute path, known to be an executable file.
+/// Returns the program's absolute path, after checking that it is an executable file.
 fn resolve_program(spec: &NodeSpec, program: &Path) -> Result<PathBuf, HostError> {
     use std::os::unix::fs::PermissionsExt;
 
@@ -373,7 +374,7 @@ fn resolve_program(spec: &NodeSpec, program: &Path) -> Result<PathBuf, HostError
     }
     let path = std::path::absolute(program).unwrap_or_else(|_| program.to_owned());
     match path.metadata() {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => fail("there is no such file"),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => fail("the file does not exist"),
         Err(e) => fail(&e.to_string()),
         Ok(m) if !m.is_file() => fail("it is not a file"),
         Ok(_) if !executable(&path) => fail("it is not executable"),

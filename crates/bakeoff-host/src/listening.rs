@@ -1,24 +1,24 @@
-//! Where a process can be reached: TCP and UDP addresses, of it and of all that descends from it.
+//! Finds the TCP and UDP addresses that a process and its descendants listen on.
 //!
-//! The kernel tells of TCP sockets that listen with their inodes, and a process's descriptors name the inodes that it
-//! holds. Where it does not, `/proc/net/tcp` and `tcp6` list every socket of the network namespace, as `udp` and `udp6`
-//! do (`proc_pid_net(5)`): an address stands there as words of 32 bits in the machine's own order, in hexadecimal. A UDP
-//! socket that is connected takes packets of its peer alone and is none of these.
+//! The kernel lists listening TCP sockets with their inodes, and a process's descriptors name the inodes it holds. If
+//! netlink fails, `/proc/net/tcp` and `tcp6` list every socket of the network namespace, as `udp` and `udp6` do
+//! (`proc_pid_net(5)`). They print an address as 32-bit words in the machine's byte order, in hexadecimal. A connected
+//! UDP socket only receives from its peer and does not count.
 //!
-//! Not here: what sockets moved (`sockets`).
+//! Not here: bytes sent and received (`sockets`).
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::{procfs, sockets};
 
-/// `TCP_LISTEN` as the files have it.
+/// State of a listening TCP socket in these files (`TCP_LISTEN`).
 const LISTEN: &str = "0A";
-/// `TCP_CLOSE`, which a UDP socket has that is not connected.
+/// State of an unconnected UDP socket (`TCP_CLOSE`).
 const UNCONNECTED: &str = "07";
 
-/// Returns where the members of a process group and their descendants listen, each address once. An IPv4
-/// address within IPv6 is told as what it is.
+/// Returns the addresses that the members of a process group and their descendants listen on, each once. An IPv4
+/// address mapped to IPv6 is returned as IPv4.
 pub(super) fn addresses(group: i32) -> Vec<SocketAddr> {
     let family = procfs::family(group);
     let inodes: BTreeSet<u32> = family.iter().flat_map(|stat| procfs::sockets(stat.pid)).collect();
@@ -32,19 +32,19 @@ pub(super) fn addresses(group: i32) -> Vec<SocketAddr> {
     addresses.into_iter().collect()
 }
 
-/// TCP sockets that listen, by the files.
+/// Lists listening TCP sockets from the files.
 fn listed_tcp() -> Vec<(SocketAddr, u32)> {
     listed(["/proc/net/tcp", "/proc/net/tcp6"], LISTEN)
 }
 
-/// The sockets in these files that are in a state, with their inodes.
+/// Lists the sockets of these files in a state, with their inodes.
 fn listed(files: [&str; 2], state: &str) -> Vec<(SocketAddr, u32)> {
     let texts = files.map(|file| std::fs::read_to_string(file).unwrap_or_default());
     let lines = texts.iter().flat_map(|text| text.lines());
     lines.filter_map(|line| listener(line, state)).collect()
 }
 
-/// The address and the inode of a line, if it is of a socket in this state.
+/// Parses a line; `None` if its socket is in another state.
 fn listener(line: &str, state: &str) -> Option<(SocketAddr, u32)> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let (address, port) = fields.get(1)?.split_once(':')?;
@@ -92,8 +92,12 @@ mod tests {
             all.retain(|(of, _)| *of == address);
             all
         };
-        let told = of_ours(sockets::listeners().expect("the kernel tells of its sockets"));
-        assert_eq!((told.len(), &told), (1, &of_ours(listed_tcp())), "the files say the same");
+        let from_kernel = of_ours(sockets::listeners().expect("the kernel lists its sockets"));
+        assert_eq!(
+            (from_kernel.len(), &from_kernel),
+            (1, &of_ours(listed_tcp())),
+            "the files say the same"
+        );
         let of_init = addresses(1);
         assert!(!of_init.contains(&address) || group == 1, "{of_init:?}");
         drop(plain);

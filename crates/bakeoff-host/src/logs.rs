@@ -1,7 +1,6 @@
-//! Looks through nodes' logs for what they cannot tell in any other way: that a disk was full, and what
-//! they complained of while they were loaded.
+//! Searches nodes' logs for a full disk, and for findings during a load.
 //!
-//! Not here: which lines complain (`bakeoff_core::log_findings`), the last lines of a log for an error message
+//! Not here: the rules for findings (`bakeoff_core::log_findings`), the last lines of a log for an error message
 //! (`error`).
 
 use std::fs::File;
@@ -12,12 +11,12 @@ use bakeoff_core::log_findings::{LevelWord, NodeLog, Tally};
 
 use super::Process;
 
-/// ENOSPC as the C library and Java print it.
+/// ENOSPC as the C library and Java print it, in lower case.
 const FULL: &str = "no space left on device";
-/// The most that is read of each log, from its end.
+/// Most bytes to read of each log, from its end.
 const READ_MAX: u64 = 64 << 20;
 
-/// The first node, by name, whose log in this directory speaks of a full disk.
+/// Returns the first node, by name, whose log in this directory mentions a full disk.
 pub fn of_a_full_disk(logs: &Path) -> Option<String> {
     let entries = std::fs::read_dir(logs).ok()?;
     let paths = entries.flatten().map(|entry| entry.path());
@@ -29,12 +28,12 @@ pub fn of_a_full_disk(logs: &Path) -> Option<String> {
     full.into_iter().next()
 }
 
-/// Returns whether a log speaks of a full disk, from this byte on.
+/// Returns true if a log mentions a full disk after byte `from`.
 pub(super) fn speaks_of_a_full_disk(log: &Path, from: u64) -> bool {
     says(log, from, FULL)
 }
 
-/// Returns whether a line from this byte on has these words, in whatever case; `words` are in lower case.
+/// Returns true if a line after byte `from` contains `words`, ignoring case. `words` are in lower case.
 fn says(path: &Path, from: u64, words: &str) -> bool {
     let Ok(mut file) = std::fs::File::open(path) else { return false };
     let size = file.metadata().map_or(0, |metadata| metadata.len());
@@ -56,10 +55,10 @@ fn says(path: &Path, from: u64, words: &str) -> bool {
     }
 }
 
-/// The most that is read of each file that was written while a load ran, from the load's beginning.
+/// Most bytes to read of each log for one load, from the load's beginning.
 const LOAD_READ_MAX: u64 = 32 << 20;
 
-/// How long the logs of some nodes were when a load began, and when it ended.
+/// Lengths of some nodes' logs when a load began and when it ended.
 #[derive(Debug, Default)]
 pub struct Marks(Vec<Mark>);
 
@@ -73,7 +72,7 @@ struct Mark {
 }
 
 impl Marks {
-    /// A load begins now.
+    /// Marks the beginning of a load in the logs of these nodes.
     pub fn begin<'a>(nodes: impl Iterator<Item = &'a Process>) -> Self {
         let of = |node: &Process| {
             let name = node.name().to_owned();
@@ -88,14 +87,14 @@ impl Marks {
         Self(nodes.flat_map(of).collect())
     }
 
-    /// The load has ended: what is written from now on is no more of it.
+    /// Marks the end of the load. Later lines do not count.
     pub fn end(&mut self) {
         for mark in &mut self.0 {
             mark.to = length(&mark.file);
         }
     }
 
-    /// Returns each node's complaints in between; of a load that did not end, until now.
+    /// Returns each node's findings between both marks, or until now if the load has not ended.
     pub fn complaints(&self) -> Vec<NodeLog> {
         let mut found = Vec::new();
         for of_node in self.0.chunk_by(|a, b| a.node == b.node) {
@@ -108,11 +107,11 @@ impl Marks {
 }
 
 impl Mark {
-    /// Counts the lines of the load; returns how many bytes of it were left out. What cannot be read
+    /// Counts the findings among the load's lines and returns the number of bytes not read. A file that cannot be read
     /// has no lines.
     fn read(&self, tally: &mut Tally) -> u64 {
         let Some(to) = self.to.or_else(|| length(&self.file)) else { return 0 };
-        // A file that is shorter than it was is another one.
+        // A file shorter than before was replaced.
         let from = if to < self.from { 0 } else { self.from };
         let Ok(mut file) = File::open(&self.file) else { return 0 };
         if file.seek(SeekFrom::Start(from)).is_err() {
@@ -129,7 +128,7 @@ impl Mark {
     }
 }
 
-/// Returns how long a regular file is. Others (a pipe, a terminal) are never opened.
+/// Returns the length of a regular file. Other files (a pipe, a terminal) are never opened.
 fn length(file: &Path) -> Option<u64> {
     file.metadata().ok().filter(|file| file.is_file()).map(|file| file.len())
 }
@@ -139,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_written_while_the_load_ran_is_counted() {
+    fn only_lines_written_during_the_load_count() {
         use std::io::Write;
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
@@ -184,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_file_that_is_too_long_the_rest_is_told_to_be_unread() {
+    fn rest_of_a_long_log_is_reported_as_unread() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("long");
         let line = "[error] it broke\n".repeat(1 << 12);
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_found_in_any_nodes_log() {
+    fn full_disk_is_found_in_any_nodes_log() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &[u8]| std::fs::write(dir.path().join(name), text).unwrap();
         write("a-1.log", b"all is well\nno space\nleft on device\n");

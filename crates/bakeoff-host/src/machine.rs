@@ -1,6 +1,6 @@
-//! Samples the machine as a whole, and the disk that holds the servers' data.
+//! Samples the whole machine, and the disk that holds the servers' data.
 //!
-//! Not here: single processes (`census`), the checks that are made of it (core's `check`).
+//! Not here: single processes (`census`), the checks that use the samples (core's `check`).
 
 use std::path::{Path, PathBuf};
 
@@ -12,26 +12,25 @@ use super::running::Running;
 /// The machine, and the disk below one directory.
 pub(super) struct Machine {
     data: PathBuf,
-    /// Major and minor number of the device that holds `data`; `None` where no single disk does
-    /// (tmpfs, overlay, btrfs).
+    /// Device number of the disk that holds `data`; `None` if there is no single disk (tmpfs, overlay, btrfs).
     device: Option<(u32, u32)>,
     running: Running,
 }
 
-/// Bytes of the sectors that `/proc/diskstats` counts in, whatever the disk's own are.
+/// Sector size in `/proc/diskstats`, independent of the disk's own.
 const SECTOR: u64 = 512;
 
 impl Machine {
-    /// `data`: the directory that holds the servers' data.
+    /// Creates a sampler. `data`: the directory that holds the servers' data.
     pub(super) fn new(data: &Path) -> Self {
         let device = rustix::fs::stat(data).ok();
         let device = device.map(|of| (rustix::fs::major(of.st_dev), rustix::fs::minor(of.st_dev)));
-        // Major 0 is no device.
+        // Major number 0 is not a device.
         let device = device.filter(|&(major, _)| major != 0);
         Self { data: data.to_owned(), device, running: Running::find() }
     }
 
-    /// Returns the source of its running time.
+    /// Returns the source of the busy time.
     pub(super) fn busy_by(&self) -> BusyBy {
         self.running.name()
     }
@@ -62,21 +61,21 @@ impl Machine {
     }
 }
 
-/// Returns the name that the running kernel gave itself when it started (`random(4)`): two processes that read the same
-/// run on one machine, whatever containers they are in. `None` where it does not say.
+/// Returns the boot ID of the running kernel (`random(4)`). Processes with the same ID run on the same machine, even in
+/// different containers. `None` if it cannot be read.
 pub fn running_kernel() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
-/// CPUs that are online, from `/proc/stat`.
+/// Returns the number of online CPUs, from `/proc/stat`.
 pub fn cpus_online() -> Option<u32> {
     let text = std::fs::read_to_string("/proc/stat").ok()?;
     let each = |line: &&str| line.starts_with("cpu") && !line.starts_with("cpu ");
     Some(text.lines().filter(each).count() as u32).filter(|&count| count > 0)
 }
 
-/// `proc_stat(5)`. Time of guests is within the time of users.
+/// Parses `/proc/stat` (`proc_stat(5)`). Guest time is included in user time.
 fn cpus(text: &str, ticks_per_second: f64) -> Vec<(Column, f64)> {
     let mut row = Vec::new();
     for line in text.lines() {
@@ -104,21 +103,21 @@ fn cpus(text: &str, ticks_per_second: f64) -> Vec<(Column, f64)> {
     row
 }
 
-/// Where the kernel tells how long something was waited for (`Documentation/accounting/psi.rst`).
+/// Files with the kernel's pressure stall times (`Documentation/accounting/psi.rst`).
 const PRESSURES: [(&str, Column); 3] = [
     ("/proc/pressure/cpu", Column::PressureCpu),
     ("/proc/pressure/io", Column::PressureIo),
     ("/proc/pressure/memory", Column::PressureMemory),
 ];
 
-/// Seconds in which at least one task waited.
+/// Returns the seconds in which at least one task waited.
 fn pressure(text: &str) -> Option<f64> {
     let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
     let total = some.split_ascii_whitespace().find_map(|word| word.strip_prefix("total="))?;
     Some(total.parse::<u64>().ok()? as f64 / 1e6)
 }
 
-/// `ActiveOpens` of TCP in `/proc/net/snmp`, whose lines come in pairs of names and values.
+/// Returns TCP's `ActiveOpens` from `/proc/net/snmp`, whose lines come in pairs of names and values.
 fn connections_opened(text: &str) -> Option<u64> {
     let mut tcp = text.lines().filter_map(|line| line.strip_prefix("Tcp:"));
     let (names, values) = (tcp.next()?, tcp.next()?);
@@ -126,7 +125,7 @@ fn connections_opened(text: &str) -> Option<u64> {
     values.split_ascii_whitespace().nth(place)?.parse().ok()
 }
 
-/// The kernel's `Documentation/admin-guide/iostats.rst`, of one device.
+/// Parses one device's line of `/proc/diskstats` (the kernel's `Documentation/admin-guide/iostats.rst`).
 fn disk(text: &str, (major, minor): (u32, u32)) -> Option<[(Column, f64); 5]> {
     let fields = text.lines().find_map(|line| {
         let fields = line.split_ascii_whitespace().collect::<Vec<_>>();
@@ -150,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn busy_steal_and_queue_are_told_apart() {
+    fn busy_steal_and_queue_are_parsed() {
         let text = "cpu  100 10 50 9000 40 5 6 7 3 0\ncpu0 1 1 1 1\nintr 5\nprocesses 9\nprocs_running 4\n";
         let expected = [
             (Column::Busy, 1.71),
@@ -160,7 +159,7 @@ mod tests {
         ]
         .to_vec();
         assert_eq!(cpus(text, 100.0), expected);
-        // A kernel that knows no steal says nothing of it.
+        // A kernel without steal time has no such column.
         assert_eq!(cpus("cpu 1 1 1 1 1 1 1\n", 100.0), [(Column::Busy, 0.05)]);
         assert!(cpus("cpu 1 2\nprocs_running x\n", 100.0).is_empty());
     }
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_has_cpus_and_space() {
+    fn samples_this_machine() {
         let dir = tempfile::tempdir().unwrap();
         let row = Machine::new(dir.path()).sample();
         for column in [Column::Busy, Column::RunQueue, Column::DiskFree] {

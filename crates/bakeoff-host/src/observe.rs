@@ -1,18 +1,17 @@
-//! Samples what servers use, what bakeoff itself uses, and the machine, from a trial's beginning to
-//! its end.
+//! Samples the servers, bakeoff itself and the machine over a trial.
 //!
-//! All looks are on a grid of the study's interval, and one more where a phase of the trial begins
-//! or ends, so that what a phase used is what lies between two looks. Two more are where the engine
-//! says that measuring begins and ends; these are quick, as they take time from what is measured. A look at a node reads a few
-//! files of `/proc`. What costs more (each thread, each socket, each file of the data directory) is
-//! looked at seldom enough that it takes its share of a core and no more; in between its counters are
-//! taken to have grown evenly, and its gauges to have stood still.
+//! Samples are taken on a grid of the study's interval. One more is taken where a phase of the trial begins or ends, so
+//! the usage of a phase lies between two samples. Two more are taken where the engine reports the beginning and end of
+//! measuring. These two are quick, because they take time from the measurement. A sample of a node reads a few files of
+//! `/proc`. Expensive parts (each thread, each socket, each file of the data directory) are sampled rarely enough to
+//! stay within their share of a core. In between, their counters are taken to have grown evenly and their gauges to be
+//! constant.
 //!
-//! Proportional memory is judged, so no value is carried over: it has series of its own, with the moments at
-//! which it was read. Each measured window has a reading at its end. Further ones are close together
-//! as the window begins and ever further apart, and they pause for a hundred times their CPU time.
+//! Proportional memory is judged, so its values are never carried over. It has its own series, with the times at which
+//! it was read. Each measured window has a reading at its end. Further readings start close together when the window
+//! begins and then spread out. Each pause is at least 400 times the CPU time of the last reading.
 //!
-//! Not here: what is read (`census`, `sockets`, `machine`), what a load's summary says (`usage`).
+//! Not here: the readers (`census`, `sockets`, `machine`), the summary of a load (`usage`).
 
 mod series;
 
@@ -37,21 +36,21 @@ use super::machine::Machine;
 use super::sockets::{Counts, Owner, Sockets};
 use super::strangers::Scan;
 
-/// The name of the machine's series.
+/// Name of the machine's series.
 const MACHINE: &str = "machine";
 
-/// The processes and devices to sample.
+/// A node or bakeoff itself, as the sampler sees it.
 pub struct Watched {
     name: String,
     family: Family,
     ports: Vec<u16>,
     dir: Option<PathBuf>,
     group: Option<Group>,
-    /// One for each of [`Group::throttled`]'s counters.
+    /// One counter for each value of [`Group::throttled`].
     throttled: [Continued; 3],
 }
 
-/// A counter of a node's group over restarts: the group goes with the node and is made anew.
+/// A counter of a node's cgroup that continues over restarts, although each restart creates a new group.
 #[derive(Debug, Clone, Copy, Default)]
 struct Continued {
     before: f64,
@@ -59,7 +58,7 @@ struct Continued {
 }
 
 impl Continued {
-    /// `seen`: of the group that is there now.
+    /// Adds a value read from the current group and returns the total.
     fn take(&mut self, seen: f64) -> f64 {
         if seen < self.last {
             self.before += self.last;
@@ -70,7 +69,7 @@ impl Continued {
 }
 
 impl Watched {
-    /// Watches a node of this machine, over all its restarts. `pid`: its process id, 0 while there is none.
+    /// Watches a node of this machine over all its restarts. `pid`: its process ID, 0 while it does not run.
     pub(super) fn node(spec: &NodeSpec, pid: Arc<AtomicI32>, group: Option<Group>) -> Self {
         Self {
             name: spec.name.clone(),
@@ -82,7 +81,7 @@ impl Watched {
         }
     }
 
-    /// bakeoff itself; its children are the nodes.
+    /// Watches bakeoff itself, without its children, which are the nodes.
     fn ourselves() -> Self {
         let family = Family::new(ourselves(), Kinship::Alone);
         Self {
@@ -100,10 +99,10 @@ fn ourselves() -> Arc<AtomicI32> {
     Arc::new(AtomicI32::new(std::process::id() as i32))
 }
 
-/// Samples until it is stopped, in a thread of its own and where a phase begins.
+/// Samples in a thread until it is stopped, and additionally where a phase begins.
 pub struct Sampler {
     observer: Arc<Mutex<Observer>>,
-    /// Where it is told of moments that it must look at.
+    /// Channel for the times at which measuring begins and ends.
     tell: mpsc::Sender<Moment>,
     stopped: Arc<AtomicBool>,
     thread: JoinHandle<()>,
@@ -112,62 +111,61 @@ pub struct Sampler {
     phases: Vec<Phase>,
 }
 
-/// No finer: a look at three servers takes about a millisecond.
+/// Shortest interval: a sample of three servers takes about a millisecond.
 pub const INTERVAL_MIN: Duration = Duration::from_millis(100);
-/// How often new processes, threads and sockets are looked for at most. A little less than a
-/// second, so that an interval of one second meets it each time.
+/// Shortest pause between searches for new processes, threads and sockets. Just below a second, so that an interval of
+/// one second always includes them.
 const THOROUGH: Duration = Duration::from_millis(900);
 /// Longest pause between two readings of proportional memory, if they are cheap.
 const PROPORTIONAL: Duration = Duration::from_millis(4_900);
-/// Shortest pause between two readings of proportional memory, as a measured window begins.
+/// Shortest pause between two readings of proportional memory, when a measured window begins.
 const PROPORTIONAL_MIN: Duration = Duration::from_millis(100);
-/// The same for the data directories.
+/// Shortest pause between two walks of the data directories.
 const WALK: Duration = Duration::from_millis(2_900);
-/// Share of a core that expensive samples may use, as its reciprocal.
+/// Reciprocal of the share of a core that expensive samples may use.
 const SHARE: u32 = 400;
 
-/// The most files of a data directory that are counted.
+/// Most files of a data directory to count.
 const FILES_MAX: usize = 20_000;
 
 impl Sampler {
-    /// Samples bakeoff and the machine now and then every `interval`, which is at least
-    /// [`INTERVAL_MIN`]. `began`: when the trial did; all times count from there. `data`: a
-    /// directory on the disk that holds the servers' data.
+    /// Starts sampling bakeoff and the machine every `interval`, at least [`INTERVAL_MIN`]. `began`: start of the
+    /// trial, the origin of all times. `data`: a directory on the disk that holds the servers' data.
     pub fn start(data: &Path, interval: Duration, began: Instant) -> Self {
         let interval = interval.max(INTERVAL_MIN);
         let mut observer = Observer::new(data, interval, began);
         observer.watch(Watched::ourselves());
         observer.sample(Occasion::Grid);
         let observer = Arc::new(Mutex::new(observer));
-        let (tell, told) = mpsc::channel();
+        let (tell, marks) = mpsc::channel();
         let stopped = Arc::new(AtomicBool::new(false));
         let (shared, is_stopped) = (Arc::clone(&observer), Arc::clone(&stopped));
-        let work = move || sample_until(&is_stopped, &shared, &told, interval);
+        let work = move || sample_until(&is_stopped, &shared, &marks, interval);
         let thread = std::thread::Builder::new().name("sampler".into());
         let thread = thread.spawn(work).expect("a thread can be started");
         Self { observer, tell, stopped, thread, began, interval, phases: Vec::new() }
     }
 
-    /// Returns where to tell when measuring begins and ends, of each stage of a load.
+    /// Returns a channel for the times at which measuring begins and ends, for each stage of a load.
     pub fn moments(&self) -> mpsc::Sender<Moment> {
         self.tell.clone()
     }
 
-    /// From now on these are sampled too.
+    /// Adds nodes to the samples.
     pub fn watch(&self, nodes: impl IntoIterator<Item = Watched>) {
         let mut observer = lock(&self.observer);
         nodes.into_iter().for_each(|node| observer.watch(node));
         observer.sample(Occasion::Asked);
     }
 
-    /// A phase of the trial begins, and the one before it ends.
+    /// Ends the current phase of the trial and begins another.
     pub fn phase(&mut self, name: PhaseName) {
         let now = self.end_phase();
         self.phases.push(Phase { name: name.text().to_owned(), from: now, to: now });
     }
 
-    /// Returns what has been sampled by now. Measuring has ended: where the sampler's own thread has yet
-    /// to look at that moment, this does.
+    /// Returns the samples so far, after measuring has ended. Takes the sample of that moment if the sampler's thread
+    /// has not done so yet.
     pub fn so_far(&self) -> Observed {
         let mut observer = lock(&self.observer);
         observer.sample(Occasion::Moment);
@@ -175,11 +173,11 @@ impl Sampler {
         observer.observed(self.interval, self.phases.clone())
     }
 
-    /// Takes a last look and yields all.
+    /// Takes a last sample and returns all.
     pub fn stop(mut self) -> Observed {
         self.end_phase();
         self.stopped.store(true, Ordering::Release);
-        // Any word wakes it.
+        // Any message wakes the thread.
         self.tell.send(Moment::End(self.began)).ok();
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         lock(&self.observer).observed(self.interval, self.phases)
@@ -187,7 +185,7 @@ impl Sampler {
 
     fn end_phase(&mut self) -> f64 {
         lock(&self.observer).sample(Occasion::Asked);
-        // Read after the look, which therefore lies before the phase.
+        // Read after the sample, which therefore lies before the phase.
         let now = self.began.elapsed().as_secs_f64();
         if let Some(last) = self.phases.last_mut() {
             last.to = now;
@@ -196,11 +194,11 @@ impl Sampler {
     }
 }
 
-/// Looks each `interval`, and at the moments that it is told of.
+/// Samples every `interval` and at the announced moments.
 fn sample_until(
     stopped: &AtomicBool,
     observer: &Mutex<Observer>,
-    told: &mpsc::Receiver<Moment>,
+    marks: &mpsc::Receiver<Moment>,
     interval: Duration,
 ) {
     let mut due = clock::now() + interval;
@@ -212,10 +210,10 @@ fn sample_until(
         let next = moments.iter().map(time).fold(due, Instant::min);
         let memory = lock(observer).memory_due();
         let next = memory.map_or(next, |memory| memory.min(next));
-        match told.recv_timeout(next.saturating_duration_since(clock::now())) {
+        match marks.recv_timeout(next.saturating_duration_since(clock::now())) {
             Ok(_) if stopped.load(Ordering::Acquire) => return,
             Ok(moment) => {
-                // It is told ahead, so that this takes nothing from what is measured.
+                // Announced ahead, so this scan takes no time from the measurement.
                 if matches!(moment, Moment::Begin(_)) {
                     lock(observer).before_measuring();
                 }
@@ -239,7 +237,7 @@ fn sample_until(
         lock(observer).read_memory_between(now);
         if due <= now {
             lock(observer).sample(Occasion::Grid);
-            // On a grid, so that looks do not drift; late ones are not made up for.
+            // The grid keeps samples from drifting; missed ones are skipped.
             let behind = clock::now().saturating_duration_since(due).as_nanos();
             due += interval * (behind / interval.as_nanos() + 1) as u32;
         }
@@ -250,10 +248,10 @@ fn lock(observer: &Mutex<Observer>) -> MutexGuard<'_, Observer> {
     observer.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Why there is a look.
+/// The reason for a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Occasion {
-    /// The interval is over.
+    /// The interval has elapsed.
     Grid,
     /// A phase begins or ends.
     Asked,
@@ -267,7 +265,7 @@ struct Observer {
     nodes: Vec<Node>,
     census: Census,
     thorough: Pace,
-    /// `None` where the kernel does not tell of its sockets.
+    /// `None` if the kernel does not report its sockets.
     sockets: Option<Sockets>,
     sockets_pace: Pace,
     walk: Pace,
@@ -275,14 +273,14 @@ struct Observer {
     machine_series: Series,
     /// Processes that bakeoff has started besides the nodes.
     helpers: Family,
-    /// All processes before what is measured now.
+    /// State before the current measurement.
     before: Option<Before>,
     strangers: Vec<Strangers>,
     turnover: Vec<Turnover>,
     proportional: Pace,
-    /// Proportional memory of each node, at the moments at which it was read.
+    /// Proportional memory of each node, at the times of its readings.
     memory: Vec<Series>,
-    /// Start of the measured window under way.
+    /// Start of the current measured window.
     measuring_since: Option<Instant>,
     last: Option<(Instant, Occasion)>,
     cost: Duration,
@@ -292,7 +290,7 @@ struct Observer {
 struct Before {
     at: f64,
     processes: Scan,
-    /// How many had joined each node, and were nobody's.
+    /// Processes that had joined each node. `strangers`: processes outside all nodes.
     joined: Vec<u64>,
     strangers: u64,
     opened: Counts,
@@ -303,7 +301,7 @@ struct Node {
     series: Series,
 }
 
-/// Time from which the next expensive sample may be taken.
+/// Limits how often an expensive sample is taken.
 struct Pace {
     at_least: Duration,
     last: Option<Instant>,
@@ -363,8 +361,8 @@ impl Observer {
     fn sample(&mut self, occasion: Occasion) {
         let cpu_before = clock::thread_cpu();
         let now = clock::now();
-        // Rates over a small part of an interval would show the kernel's ticks: of two looks close
-        // to each other one on the grid gives way.
+        // Rates over a small part of an interval would show the kernel's ticks. Of two close samples, the one on the
+        // grid gives way.
         if let Some((last, why)) = self.last
             && now.saturating_duration_since(last) < self.interval / 2
         {
@@ -389,7 +387,7 @@ impl Observer {
         self.cost += clock::thread_cpu().saturating_sub(cpu_before);
     }
 
-    /// Rounded down, so that a look is never later than what comes after it.
+    /// Returns a time in seconds, rounded down, so that a sample is never later than what follows it.
     fn at(&self, now: Instant) -> f64 {
         (now.saturating_duration_since(self.began).as_secs_f64() * 1e4).floor() / 1e4
     }
@@ -431,7 +429,7 @@ impl Observer {
         self.census.take(&mut families.collect::<Vec<_>>(), leaders);
     }
 
-    /// Measuring is about to begin.
+    /// Records the state just before measuring begins.
     fn before_measuring(&mut self) {
         let cpu_before = clock::thread_cpu();
         self.take_census(self.leaders());
@@ -447,7 +445,7 @@ impl Observer {
         self.cost += clock::thread_cpu().saturating_sub(cpu_before);
     }
 
-    /// Measuring has ended.
+    /// Records what has changed since [`Self::before_measuring`].
     fn after_measuring(&mut self) {
         let cpu_before = clock::thread_cpu();
         let Some(before) = self.before.take() else { return };
@@ -460,7 +458,7 @@ impl Observer {
         self.cost += clock::thread_cpu().saturating_sub(cpu_before);
     }
 
-    /// All that has been seen, its columns settled.
+    /// Returns all samples, with their columns filled in.
     fn observed(&self, interval: Duration, phases: Vec<Phase>) -> Observed {
         Observed {
             interval,
@@ -480,7 +478,7 @@ impl Observer {
         self.sockets.as_ref().map(|sockets| sockets.opened().clone()).unwrap_or_default()
     }
 
-    /// Processes that have begun since then, as far as they were seen.
+    /// Returns the processes and connections that have begun since then, as far as they were seen.
     fn turnover(&self, before: &Before, at: f64) -> Turnover {
         let name = |place: usize| self.nodes.get(place).map(|node| node.series.name.clone());
         let joined = self.nodes.iter().zip(&before.joined).filter_map(|(node, before)| {
@@ -499,13 +497,13 @@ impl Observer {
             processes: joined.collect(),
             other_processes: self.census.strangers() - before.strangers,
             connections: connections.collect(),
-            // Each has two ends.
+            // Each connection has two ends.
             other_connections: (opened.others - before.opened.others) / 2,
         }
     }
 
-    /// Looks at the sockets where that is due, or `must` be. Phases may follow each other within milliseconds, and a
-    /// look at all sockets costs some: at the end of each, only what is due is looked at.
+    /// Samples the sockets if that is due or `must` be. Phases may follow each other within milliseconds and a dump of
+    /// all sockets is expensive, so a phase's end alone does not force one.
     fn sample_sockets(&mut self, now: Instant, must: bool) {
         if !must && !self.sockets_pace.is_due(now) {
             return;
@@ -523,7 +521,7 @@ impl Observer {
                     set(&mut node.series, Column::SocketReceived, received as f64);
                 }
             }
-            // Columns that stand still from here on would say that nothing was sent.
+            // Constant columns from here on would suggest that no bytes were sent.
             None => {
                 self.sockets = None;
                 for node in &mut self.nodes {
@@ -535,7 +533,7 @@ impl Observer {
         self.sockets_pace.taken(now, cpu_before);
     }
 
-    /// Returns when the next reading of proportional memory is due in the window under way.
+    /// Returns when the next reading of proportional memory is due in the current window.
     fn memory_due(&self) -> Option<Instant> {
         self.measuring_since?;
         self.proportional.due()
@@ -547,7 +545,7 @@ impl Observer {
         }
     }
 
-    /// Reads it between two looks, if it is due in the window under way.
+    /// Reads proportional memory between two samples, if that is due in the current window.
     fn read_memory_between(&mut self, now: Instant) {
         let cpu_before = clock::thread_cpu();
         if self.measuring_since.is_some() {
@@ -556,7 +554,7 @@ impl Observer {
         self.cost += clock::thread_cpu().saturating_sub(cpu_before);
     }
 
-    /// Reads the proportional memory of all nodes, as of one moment.
+    /// Reads the proportional memory of all nodes, with the same timestamp.
     fn read_memory(&mut self, now: Instant) {
         let cpu_before = clock::thread_cpu();
         let at = self.at(now);
@@ -565,7 +563,7 @@ impl Observer {
             if node.watched.dir.is_none() && name == GENERATOR {
                 continue;
             }
-            // A reading of some of its processes would be less than the truth.
+            // A reading of only some processes would be too low.
             let Some(bytes) = node.watched.family.proportional() else { continue };
             let place = self.memory.iter().position(|known| known.name == *name);
             let place = place.unwrap_or_else(|| {
@@ -577,20 +575,20 @@ impl Observer {
                 push(series, at, vec![(Column::Proportional, bytes as f64)]);
             }
         }
-        // As long as the window so far: five readings in two seconds, and a few more in a minute.
+        // Pause as long as the window so far: five readings in two seconds, and a few more in a minute.
         let pause = self.measuring_since.map(|since| now.saturating_duration_since(since));
         self.proportional.at_least =
             pause.map_or(PROPORTIONAL, |pause| pause.clamp(PROPORTIONAL_MIN, PROPORTIONAL));
         self.proportional.taken(now, cpu_before);
     }
 
-    /// A measured window has begun: memory is read more often at first.
+    /// Begins a measured window, with frequent readings of memory at first.
     fn window_began(&mut self, at: Instant) {
         self.measuring_since = Some(at);
         self.proportional.at_least = PROPORTIONAL_MIN;
     }
 
-    /// A measured window has ended: what it left in memory and on disk is read at once.
+    /// Ends a measured window and reads memory and disk space at once.
     fn window_ended(&mut self, now: Instant) {
         let cpu_before = clock::thread_cpu();
         self.measuring_since = None;
@@ -609,7 +607,7 @@ impl Observer {
             let Some(dir) = &node.watched.dir else { continue };
             match disk::space(dir, FILES_MAX) {
                 Some(bytes) => set(&mut node.series, Column::DataDirectory, bytes as f64),
-                // Too many files: neither is it walked again nor are old figures kept.
+                // Too many files: stop walking, and drop the old figures.
                 None => {
                     node.watched.dir = None;
                     node.series.columns.remove(&Column::DataDirectory);
@@ -619,7 +617,7 @@ impl Observer {
         self.walk.taken(now, cpu_before);
     }
 
-    /// Takes back the last look.
+    /// Removes the last sample.
     fn forget(&mut self, last: Instant) {
         let at = self.at(last);
         let all = self.nodes.iter_mut().map(|node| &mut node.series);

@@ -1,15 +1,15 @@
-//! Releases the page cache of files, which a container's memory counts as its own.
+//! Releases the page cache of files, which counts as a container's memory.
 //!
-//! Kubernetes limits no pod to less memory than it uses, with the files that it has read. A program that was sent and
-//! hashed there would alone keep a small limit from it.
+//! Kubernetes cannot lower a pod's memory limit below its current use, including the page cache. A program that was
+//! just sent and hashed there could alone prevent a small limit.
 
 use std::fs::{self, File};
 use std::path::Path;
 
 use rustix::fs::{Advice, fadvise};
 
-/// Releases what is cached of all files below a folder: written to disk first, and without what a process has mapped.
-/// A file that cannot be opened stays cached.
+/// Writes all files below a folder to disk and drops them from the page cache. Mapped pages, and files that cannot be
+/// opened, stay cached.
 pub fn release(folder: &Path) {
     let mut left = vec![folder.to_owned()];
     while let Some(folder) = left.pop() {
@@ -25,7 +25,7 @@ pub fn release(folder: &Path) {
 
 fn release_file(path: &Path) {
     let Ok(file) = File::open(path) else { return };
-    // Pages that wait to be written cannot be released.
+    // Dirty pages cannot be dropped.
     file.sync_data().ok();
     fadvise(&file, 0, None, Advice::DontNeed).ok();
 }
@@ -45,8 +45,8 @@ mod tests {
     }
 
     #[test]
-    fn files_below_a_folder_leave_the_page_cache() {
-        // Not `/tmp`, which may be memory itself.
+    fn release_drops_files_below_a_folder_from_the_page_cache() {
+        // Not `/tmp`, which may be a tmpfs.
         let dir = tempfile::tempdir_in("/var/tmp").unwrap();
         let inner = dir.path().join("bin");
         fs::create_dir(&inner).unwrap();
@@ -57,8 +57,11 @@ mod tests {
             Ok(read) => assert_eq!(read, 1),
             Err(Errno::OPNOTSUPP) => {
                 // `eprintln!` would be captured.
-                return writeln!(std::io::stderr(), "skipped: this file system cannot tell")
-                    .unwrap();
+                return writeln!(
+                    std::io::stderr(),
+                    "skipped: this file system does not support the test"
+                )
+                .unwrap();
             }
             Err(error) => panic!("{error}"),
         }

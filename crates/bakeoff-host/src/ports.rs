@@ -1,8 +1,8 @@
-//! Finds TCP and UDP ports for servers.
+//! Finds free TCP and UDP ports for servers.
 //!
-//! Only below the range that the kernel takes outgoing connections' ports from: a port in it may
-//! be taken by a client of ours between being found free and being listened on. What remains is a
-//! race against other listeners, so a port is tried by binding it, and each is given out once.
+//! Ports come from below the kernel's ephemeral range. A port inside it may be taken by one of our own clients between
+//! the check and the server's start. Other listeners can still race with us, so each port is tested by binding it, and
+//! handed out once.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -14,39 +14,39 @@ use rand::RngExt;
 
 use super::{HostError, Seat};
 
-/// Yields ports that are free at the addresses of seats.
+/// Hands out ports that are free at the addresses of seats.
 pub struct Allocator {
-    /// Who finds ports on other machines.
+    /// Finds ports on other machines.
     elsewhere: Option<Arc<dyn PortSource>>,
     range: RangeInclusive<u16>,
     next: u16,
-    /// Whether the user chose where to begin: a port in use is then an error, for a user who
-    /// opened ports in a firewall or reads logs by port must get those.
+    /// True if the user chose the first port. A port in use is then an error: firewall rules or log filters may depend
+    /// on exactly these ports.
     exact: bool,
-    /// Whether what is found is given out, or only looked at.
+    /// True if found ports are reserved, false for a rehearsal.
     gives: bool,
     tried: u32,
 }
 
 /// Finds ports on other machines.
 pub trait PortSource: Send + Sync {
-    /// Returns a port that nobody listens on at the address of a seat, and that was not given out before.
+    /// Returns a free port at the address of a seat that was not handed out before.
     ///
     /// # Errors
-    /// When there is none, or the machine is lost.
+    /// When no port is free, or the machine is lost.
     fn take(&self, seat: Seat) -> Result<u16, HostError>;
 }
 
-/// Low enough to be clear of most ephemeral ranges, high enough to be clear of most services.
+/// Lowest port: below most ephemeral ranges and above most services.
 const LOWEST: u16 = 17_000;
-/// Fewer than this below the ephemeral range are not worth starting at random in.
+/// Fewest ports below the ephemeral range that are worth a random start.
 const ENOUGH: u16 = 1_000;
 
-/// Given out by this process, to whichever cluster.
+/// Ports handed out by this process, for all clusters.
 static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
 impl Allocator {
-    /// From `base_port` upwards when given, else from a random start.
+    /// Starts at `base_port` if given, else at a random port.
     pub fn new(base_port: Option<u16>) -> Self {
         if let Some(base) = base_port {
             return Self {
@@ -60,39 +60,38 @@ impl Allocator {
         }
         let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
         let range = outside_ephemeral(text.as_deref().unwrap_or_default());
-        // Two bakeoffs side by side should not walk through the same ports.
+        // A random start keeps two concurrent bakeoffs from trying the same ports.
         let next = rand::rng().random_range(range.clone());
         Self { elsewhere: None, range, next, exact: false, gives: true, tried: 0 }
     }
 
-    /// Has ports of other machines found by `source`.
+    /// Uses `source` for the ports of other machines.
     pub fn with_elsewhere(self, source: Arc<dyn PortSource>) -> Self {
         Self { elsewhere: Some(source), ..self }
     }
 
-    /// Finds the ports that [`Self::new`] would, and leaves them free to be given out.
+    /// Finds the ports that [`Self::new`] would, without reserving them.
     pub fn rehearsal(base_port: u16) -> Self {
         Self { gives: false, ..Self::new(Some(base_port)) }
     }
 
-    /// Returns whether the user chose where to begin, so that no other port will do.
+    /// Returns true if the user chose the first port, so no other port will do.
     pub fn is_exact(&self) -> bool {
         self.exact
     }
 
-    /// The next port that nobody listens on at 127.0.0.1 and that was not given out before.
+    /// Returns the next free port at 127.0.0.1 that was not handed out before.
     ///
     /// # Errors
-    /// When the chosen port is in use, or none is left.
+    /// When the chosen port is in use, or no port is left.
     pub fn take(&mut self) -> Result<u16, HostError> {
         self.take_for(Seat::HERE)
     }
 
-    /// The next port that nobody listens on at the address of a seat, and that was not given out before, at
-    /// whichever address.
+    /// Returns the next free port at the address of a seat that was not handed out before at any address.
     ///
     /// # Errors
-    /// When the chosen port is in use, or none is left.
+    /// When the chosen port is in use, or no port is left.
     pub fn take_for(&mut self, seat: Seat) -> Result<u16, HostError> {
         if let Some(elsewhere) = self.elsewhere.as_ref().filter(|_| !seat.is_here()) {
             return elsewhere.take(seat);
@@ -118,17 +117,17 @@ impl Allocator {
     }
 }
 
-/// Binds a port for a moment, both kinds: Consul's gossip, for one, speaks TCP and UDP on the same port.
+/// Checks that a port is free by binding it briefly, for TCP and UDP. Consul's gossip, for one, uses both on one port.
 ///
 /// # Errors
-/// When it is taken, or the address is of another machine.
+/// When the port is in use, or the address is not this machine's.
 pub fn try_bind(address: IpAddr, port: u16) -> io::Result<()> {
     TcpListener::bind((address, port))?;
     UdpSocket::bind((address, port))?;
     Ok(())
 }
 
-/// Returns where to look, given the text of `ip_local_port_range`, two numbers.
+/// Returns the range to search, given the text of `ip_local_port_range`.
 fn outside_ephemeral(text: &str) -> RangeInclusive<u16> {
     let mut bounds = text.split_whitespace().map(str::parse::<u16>);
     let (low, high) = match (bounds.next(), bounds.next()) {
@@ -140,7 +139,7 @@ fn outside_ephemeral(text: &str) -> RangeInclusive<u16> {
     } else if high <= u16::MAX - ENOUGH {
         high.max(LOWEST) + 1..=u16::MAX
     } else {
-        // It covers everything: no port is safe, and binding is all that there is.
+        // The ephemeral range covers everything, so no port is safe from it.
         LOWEST..=32_767
     }
 }
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn no_port_is_given_out_twice() {
+    fn ports_are_handed_out_once() {
         let mut seen = BTreeSet::new();
         for _ in 0..5 {
             let mut ports = Allocator::new(None);
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_looked_for_at_the_address_of_its_seat() {
+    fn ports_are_tested_at_the_seats_address() {
         let held = TcpListener::bind("127.0.0.3:0").unwrap();
         let port = held.local_addr().unwrap().port();
         let take = |address: [u8; 4]| {
@@ -192,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_somebody_listens_on_is_passed_over() {
+    fn ports_in_use_are_skipped() {
         let mut ports = Allocator::new(None);
         let first = ports.next;
         if let Ok(_held) = TcpListener::bind(("127.0.0.1", first)) {

@@ -1,9 +1,9 @@
-//! Folders and files that are the user's own: 0700 and 0600, and none is written through a link.
+//! Creates folders and files that only the user can read (0700 and 0600), and never writes through a link.
 //!
-//! A run's folder may come from somebody else, with links in the place of files. Whatever is written into one
-//! goes into a new file that then takes the old one's name: `rename` replaces a link and never follows it.
+//! A run's folder may come from another user, with links in place of files. New content is written to a new file that
+//! then replaces the old one: `rename` replaces a link and never follows it.
 //!
-//! Not here: nodes' files (`write_files` in the crate's root), the cache of programs (`bakeoff-install`).
+//! Not here: nodes' files (`write_files` in the crate's root), the program cache (`bakeoff-install`).
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -13,20 +13,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::OFlags;
 
-/// The mode of files that only their owner may read.
+/// Mode of files that only their owner may read.
 pub const PRIVATE: u32 = 0o600;
-/// The mode of files that a user asked for by name; the umask takes from it.
+/// Mode of files that a user requested by name, before the umask.
 pub const SHARED: u32 = 0o666;
 
-/// Makes one folder, which only its owner may enter.
+/// Creates one folder with mode 0700.
 ///
 /// # Errors
-/// Those of `mkdir`: also when it is there.
+/// Those of `mkdir`, including an existing folder.
 pub fn make_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
 
-/// Makes a folder with all above it that are missing; those that it makes only their owner may enter.
+/// Creates a folder and its missing parents, all with mode 0700.
 ///
 /// # Errors
 /// Those of `mkdir`.
@@ -34,18 +34,18 @@ pub fn make_dirs(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).recursive(true).create(path)
 }
 
-/// Makes a file that only its owner may read, to append to.
+/// Creates a file with mode 0600, open for appending.
 ///
 /// # Errors
-/// Those of `open`: also when there is a file, or a link, of this name.
+/// Those of `open`, including an existing file or link.
 pub fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().create_new(true).append(true).mode(PRIVATE).open(path)
 }
 
-/// Opens a file to read it and to append to it; makes it, private, where `or_make` allows that.
+/// Opens a file to read and append. `or_make`: creates a missing file with mode 0600.
 ///
 /// # Errors
-/// Those of `open`: also when the name is a link's.
+/// Those of `open`, including a link of this name.
 pub fn append(path: &Path, or_make: bool) -> io::Result<File> {
     let no_link = OFlags::NOFOLLOW.bits().cast_signed();
     OpenOptions::new()
@@ -57,10 +57,10 @@ pub fn append(path: &Path, or_make: bool) -> io::Result<File> {
         .open(path)
 }
 
-/// Puts a file of these contents in the place of `path`, at once and whole.
+/// Replaces the file at `path` atomically.
 ///
 /// # Errors
-/// Those of writing beside it and of `rename`. The old file stays then, and nothing else does.
+/// Write errors of the new file, and those of `rename`. The old file then stays unchanged.
 pub fn replace(path: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
@@ -69,7 +69,7 @@ pub fn replace(path: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     beside.push(format!(".{}-{number}.tmp", std::process::id()));
     let beside = path.with_file_name(beside);
-    // One of this name can only be of a process that is no more.
+    // A file of this name can only come from a process that is gone.
     fs::remove_file(&beside).ok();
     let written = OpenOptions::new()
         .write(true)
@@ -84,11 +84,11 @@ pub fn replace(path: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
     written
 }
 
-/// Returns a link in a folder or in those below it, as deep as asked; `None` when there is none. Folders
-/// named `skipped` are not looked into.
+/// Returns a link in a folder or its subfolders, down to `depth` levels; `None` if there is none. Ignores folders named
+/// `skipped`.
 ///
 /// # Errors
-/// A folder that cannot be read.
+/// When a folder cannot be read.
 pub fn link_in(dir: &Path, depth: u32, skipped: &str) -> io::Result<Option<PathBuf>> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_and_files_are_their_owners() {
+    fn folders_and_files_are_readable_by_their_owner_only() {
         let dir = tempfile::tempdir().unwrap();
         let deep = dir.path().join("a/b");
         make_dirs(&deep).unwrap();
@@ -128,7 +128,7 @@ mod tests {
         assert!(create(&file).is_err(), "it is there");
         replace(&file, b"new", PRIVATE).unwrap();
         assert_eq!((mode(&file), fs::read(&file).unwrap()), (0o600, b"new".to_vec()));
-        assert_eq!(fs::read_dir(&deep).unwrap().count(), 1, "nothing is left beside it");
+        assert_eq!(fs::read_dir(&deep).unwrap().count(), 1, "no other file is left");
     }
 
     #[test]
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_found_as_deep_as_asked() {
+    fn links_are_found_down_to_the_given_depth() {
         let dir = tempfile::tempdir().unwrap();
         let inside = dir.path().join("trials/01/nodes");
         fs::create_dir_all(&inside).unwrap();

@@ -1,8 +1,8 @@
 //! One running server, on this machine or on another.
 //!
-//! A [`Process`] is a [`Server`] that was launched, wherever it runs. Dropping it kills the server.
+//! A [`Process`] is a launched [`Server`] on any machine. Dropping it kills the server.
 //!
-//! Not here: servers of this machine (`server`), those behind an agent (`bakeoff-agent`).
+//! Not here: servers on this machine (`server`), servers behind an agent (`bakeoff-agent`).
 
 use std::net::SocketAddr;
 use std::ops::Deref;
@@ -24,81 +24,78 @@ use super::server::Stopped;
 use super::syncs::SyncsSeen;
 use super::{HostError, LimitsApplied, NodeSpec};
 
-/// A server, as a machine runs it.
+/// A running server, controlled through its machine.
 ///
-/// It has one method for each thing that is asked of a server, hence their number. Where the machine is lost,
-/// the server has ended as [`Exit::OutOfReach`], and what else is asked has no answer.
+/// Has one method per request to a server. If the machine is lost, the server counts as ended with
+/// [`Exit::OutOfReach`], and other requests return nothing.
 pub trait Server: Send + Sync {
     /// Returns its description.
     fn spec(&self) -> &NodeSpec;
-    /// Returns how it ended by itself, and why as far as that can be seen; `None` while it runs.
+    /// Returns how it ended, with the cause if known; `None` while it runs.
     fn ending(&self) -> Option<Ending>;
     /// Returns how it ended; `None` while it runs.
     fn exit(&self) -> Option<Exit> {
         self.ending().map(|ending| ending.exit)
     }
-    /// Returns whether and how the requested limits were applied.
+    /// Returns how its requested limits were applied.
     fn limits(&self) -> LimitsApplied;
-    /// Describes the effect of its limits on a server that runs; `None` when that was nothing that matters.
+    /// Describes the effect of its limits so far; `None` if they hardly mattered.
     fn held_by_limits(&self) -> Option<String>;
-    /// Returns the TCP and UDP addresses that it can be reached at, with all that descends from it; none where the
-    /// kernel does not tell.
+    /// Returns the TCP and UDP addresses that it and its descendants listen on. Empty if the kernel does not report
+    /// them.
     fn listens_on(&self) -> Vec<SocketAddr>;
-    /// Returns what it left running outside of its group and of all that descends from it, as `nginx (4711)`: daemons,
-    /// which no sample includes.
+    /// Returns processes it left outside its group and descendants, as `nginx (4711)`. These daemons are in no sample.
     fn strays(&self) -> Vec<String>;
-    /// Begins to count the syncs of its processes, by tracing them. That slows it down until
-    /// [`Self::end_counting_syncs`].
+    /// Begins to count the syncs of its processes by tracing them. Slows the server until [`Self::end_counting_syncs`].
     ///
     /// # Errors
-    /// When the kernel forbids it, in words.
+    /// A reason, if the kernel forbids tracing.
     fn begin_counting_syncs(&self) -> Result<(), String>;
-    /// Ends counting, and returns the syncs that were seen.
+    /// Ends counting and returns the syncs seen.
     fn end_counting_syncs(&self) -> SyncsSeen;
-    /// Returns those of the known unsafe settings that its processes run with. Nothing else of their command lines and
-    /// environments is returned.
+    /// Returns which of the known unsafe settings its processes run with. Reveals nothing else of their command lines
+    /// and environments.
     fn unsafe_settings(&self, known: &[UnsafeSetting]) -> Vec<String>;
-    /// Sends its group a signal; nothing when it was reaped.
+    /// Sends its group a signal. Does nothing once the server was reaped.
     fn signal(&self, signal: Signal);
-    /// Kills it, its group and all that descends from it, and reaps it, now.
+    /// Kills it with its group and descendants at once, and reaps it.
     fn kill9(&self) -> Exit;
-    /// Starts it again as it was described, in the directory as it is, after killing what may still run. Its log goes
-    /// on in the same file.
+    /// Kills what still runs, then starts the same description in the existing directory. Output is appended to the
+    /// same log.
     ///
     /// # Errors
-    /// When it cannot be started, or its machine is lost.
+    /// When the start fails, or the machine is lost.
     fn restart(&self) -> Result<(), HostError>;
-    /// Asks its group to end.
+    /// Sends its group the stop signal.
     fn ask_to_end(&self);
-    /// Waits for its end for so long, and kills what is left then.
+    /// Waits up to `grace` for its exit, then kills what is left.
     fn finish_within(&self, grace: Duration) -> Stopped;
-    /// Returns the last lines of its output since it was launched, fit to be shown.
+    /// Returns the last lines of output since its launch, without control characters.
     fn log_tail(&self, lines: usize) -> LogTail;
 
-    /// Returns the number by which another machine's agent knows it; `None` on this machine.
+    /// Returns its number at another machine's agent; `None` on this machine.
     fn number(&self) -> Option<u32> {
         None
     }
-    /// Returns its process id on this machine; `None` once it was reaped, and elsewhere.
+    /// Returns its process ID; `None` once it was reaped, or on another machine.
     fn pid(&self) -> Option<i32> {
         None
     }
-    /// Returns the CPU time that the process itself has used, in steps of a clock tick; `None` once it was reaped, and
-    /// elsewhere.
+    /// Returns the CPU time of the server process, in clock ticks. `None` once it was reaped, or on another machine.
     fn cpu_used(&self) -> Option<Duration> {
         None
     }
-    /// Returns the files of this machine that it complains in, which need not be there: its output, and further ones.
+    /// Returns its log files on this machine: the output, and further files that may be missing.
     fn logs(&self) -> Vec<PathBuf> {
         Vec::new()
     }
-    /// Returns what a sampler needs of it, over all its restarts; `None` for one of another machine.
+    /// Returns the inputs of a sampler, valid over all restarts; `None` on another machine.
     fn watched(&self) -> Option<Watched> {
         None
     }
 }
 
-/// A server that was launched. Dropping it kills it.
+/// A launched server. Dropping it kills the server.
 pub struct Process {
     server: Box<dyn Server>,
     life: Mutex<Life>,
@@ -113,57 +110,57 @@ impl Deref for Process {
 }
 
 impl Process {
-    /// Owns a server that was launched.
+    /// Wraps a launched server.
     pub fn new(server: Box<dyn Server>) -> Self {
         Self { server, life: Mutex::default() }
     }
 
-    /// `etcd-1`.
+    /// Returns the node's name, such as `etcd-1`.
     pub fn name(&self) -> &str {
         &self.spec().name
     }
 
-    /// Returns the port for a purpose. Asking for one that the description lacks is a bug.
+    /// Returns the port for a purpose. Panics if there is none, which is a bug.
     pub fn port(&self, purpose: &str) -> u16 {
         self.spec().port(purpose)
     }
 
-    /// Returns all its ports, each with its purpose.
+    /// Returns its ports, each with its purpose.
     pub fn purposes(&self) -> impl Iterator<Item = (&str, u16)> {
         self.spec().ports.iter().map(|(purpose, port)| (purpose.as_str(), *port))
     }
 
-    /// Returns all its ports.
+    /// Returns its ports.
     pub fn ports(&self) -> impl Iterator<Item = u16> {
         self.spec().ports.iter().map(|&(_, port)| port)
     }
 
-    /// Returns the words by which it names the levels of its lines.
+    /// Returns the server's own words for log levels.
     pub fn level_words(&self) -> &'static [LevelWord] {
         self.spec().level_words
     }
 
-    /// Returns the CPUs that it is pinned to; none when it may run on all.
+    /// Returns the CPUs that it is pinned to; empty if it may run on all.
     pub fn cpus(&self) -> &[u32] {
         self.spec().limits.as_ref().map_or(&[], |limits| &limits.cpus)
     }
 
-    /// Returns where it runs, and the address that it was told to listen on.
+    /// Returns its machine and the address that it listens on.
     pub fn seat(&self) -> Seat {
         self.spec().seat
     }
 
-    /// Returns its own directory, on its machine.
+    /// Returns its directory, on its machine.
     pub fn dir(&self) -> &Path {
         &self.spec().dir
     }
 
-    /// Returns whether the server itself still runs.
+    /// Returns true if the server process still runs.
     pub fn is_alive(&self) -> bool {
         self.exit().is_none()
     }
 
-    /// Returns what it has done so far.
+    /// Returns the stage of its life.
     pub fn life(&self) -> Life {
         *self.life.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -172,7 +169,7 @@ impl Process {
         *self.life.lock().unwrap_or_else(PoisonError::into_inner) = now;
     }
 
-    /// Asks its group to end, waits, and kills what is left after `grace`.
+    /// Sends the stop signal, waits up to `grace`, then kills what is left.
     pub fn terminate(&self, grace: Duration) -> Stopped {
         self.ask_to_end();
         self.finish_within(grace)
@@ -181,7 +178,7 @@ impl Process {
     /// Starts it again: see [`Server::restart`].
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the start fails.
     pub fn restart(&self) -> Result<(), HostError> {
         self.server.restart()?;
         self.lives_as(Life::StartedAgain);
@@ -189,7 +186,7 @@ impl Process {
     }
 }
 
-/// Asks all to end at once, so that the graces run side by side, and waits for each.
+/// Sends the stop signal to all processes, then waits for each, so the grace periods overlap.
 pub fn terminate_all(processes: &[Process], grace: Duration) -> Vec<Stopped> {
     processes.iter().for_each(|process| process.ask_to_end());
     let deadline = clock::now() + grace;

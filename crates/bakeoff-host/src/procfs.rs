@@ -1,16 +1,16 @@
-//! Reads `/proc`: who is in a process group, who descends from whom, what a process used.
+//! Reads `/proc`: process groups, descendants, usage.
 //!
-//! A process id alone names nobody for long, for the kernel gives it out again. The id and the
-//! start time together do (`proc_pid_stat(5)`, fields 1 and 22).
+//! The kernel reuses process IDs. An ID identifies a process only together with its start time (`proc_pid_stat(5)`,
+//! fields 1 and 22).
 
 use std::collections::HashMap;
 
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-/// CPU time, I/O and memory that processes have used.
+/// CPU time and page faults of processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Used {
-    /// Clock ticks.
+    /// Clock ticks in user mode.
     pub(super) user_ticks: u64,
     pub(super) system_ticks: u64,
     pub(super) faults_minor: u64,
@@ -18,7 +18,7 @@ pub(super) struct Used {
 }
 
 impl Used {
-    /// Clock ticks of both kinds.
+    /// Returns the clock ticks of both kinds together.
     pub(super) fn ticks(&self) -> u64 {
         self.user_ticks + self.system_ticks
     }
@@ -32,75 +32,75 @@ impl Used {
         }
     }
 
-    /// Both together.
+    /// Returns the sum.
     pub(super) fn and(&self, other: &Self) -> Self {
         self.with(other, |a, b| a.saturating_add(b))
     }
 
-    /// Returns the difference to an earlier sample.
+    /// Returns the difference to an earlier sample; 0 where that is larger.
     pub(super) fn less(&self, other: &Self) -> Self {
         self.with(other, u64::saturating_sub)
     }
 
-    /// The larger of each.
+    /// Returns the larger value of each field.
     pub(super) fn most(&self, other: &Self) -> Self {
         self.with(other, u64::max)
     }
 }
 
-/// `PF_KTHREAD` of a process's flags (`linux/sched.h`).
+/// `PF_KTHREAD` in a process's flags (`linux/sched.h`).
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
-/// The fields of `/proc/PID/stat` that are used here; `proc_pid_stat(5)`.
+/// The fields of `/proc/PID/stat` that bakeoff uses; `proc_pid_stat(5)`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Stat {
     pub(super) pid: i32,
-    /// `Z` is a process that has ended and was not waited for.
+    /// State letter. `Z` is a process that has exited and was not reaped.
     pub(super) state: u8,
     pub(super) parent: i32,
     pub(super) group: i32,
-    /// Whether it is one of the kernel's own threads.
+    /// True for a kernel thread.
     pub(super) is_kernel: bool,
-    /// By itself.
+    /// Usage of the process itself.
     pub(super) own: Used,
-    /// By its children that it has waited for, and those that these had waited for.
+    /// Usage of children that it has waited for, including theirs.
     pub(super) waited: Used,
     pub(super) threads: u64,
-    /// Clock ticks since boot.
+    /// Start time, in clock ticks since boot.
     pub(super) start_ticks: u64,
     pub(super) rss_pages: u64,
 }
 
 impl Stat {
-    /// Returns whether it still runs: neither a zombie nor dead.
+    /// Returns true if the process is neither a zombie nor dead.
     pub(super) fn lives(&self) -> bool {
         !matches!(self.state, b'Z' | b'X' | b'x')
     }
 }
 
-/// `None` when there is no such process.
+/// Reads a process's entry; `None` if there is no such process.
 pub(super) fn stat(pid: i32) -> Option<Stat> {
     parse_stat(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// The same, with the name of its program, of which the kernel keeps fifteen bytes.
+/// Reads a process's entry and its program's name, of which the kernel keeps 15 bytes.
 pub(super) fn named(pid: i32) -> Option<(String, Stat)> {
     let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     let stat = parse_stat(&text)?;
     let begin = text.iter().position(|&b| b == b'(')? + 1;
     let end = text.iter().rposition(|&b| b == b')')?;
     let name = String::from_utf8_lossy(text.get(begin..end)?);
-    // Anybody may name a process as he likes; what is said of it goes to terminals.
+    // A process may set any name; drop control characters, because the name is printed.
     Some((name.chars().filter(|c| !c.is_control()).collect(), stat))
 }
 
 pub(super) fn parse_stat(text: &[u8]) -> Option<Stat> {
-    // The name stands in parentheses and may itself hold spaces and parentheses.
+    // The name is in parentheses and may itself contain spaces and parentheses.
     let name_end = text.iter().rposition(|&b| b == b')')?;
     let pid = std::str::from_utf8(text.split(|&b| b == b' ').next()?).ok()?.parse().ok()?;
     let fields = std::str::from_utf8(text.get(name_end + 2..)?).ok()?;
     let fields = fields.split_ascii_whitespace().collect::<Vec<_>>();
-    // Counted as in the manual page, whose third field is our first.
+    // `field` counts as in the manual page, whose third field is our first.
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
     Some(Stat {
         pid,
@@ -126,13 +126,13 @@ pub(super) fn parse_stat(text: &[u8]) -> Option<Stat> {
     })
 }
 
-/// The ids of all processes.
+/// Returns the IDs of all processes.
 pub(super) fn pids() -> Vec<i32> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The members of a process group, and all that descend from them, which may have left it.
+/// Returns the members of a process group and their descendants, which may have left it.
 pub(super) fn family(group: i32) -> Vec<Stat> {
     let all = pids().into_iter().filter_map(stat).collect::<Vec<_>>();
     let mut family = all.iter().filter(|s| s.group == group).copied().collect::<Vec<_>>();
@@ -148,34 +148,34 @@ pub(super) fn family(group: i32) -> Vec<Stat> {
     family
 }
 
-/// Bytes that a process fetched from storage and sent to it (`proc_pid_io(5)`).
+/// Returns the bytes that a process read from storage and wrote to it (`proc_pid_io(5)`).
 pub(super) fn io(pid: i32) -> Option<(u64, u64)> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
     Some((field(&text, "read_bytes:")?, field(&text, "write_bytes:")?))
 }
 
-/// Memory of a process, in bytes, without counting shared pages in full.
+/// Memory of a process, in bytes, with shared pages divided among their processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Proportional {
-    /// Own pages, and an *n*th of each page that *n* processes map; pages of hugetlbfs that no other process maps.
+    /// Private pages, plus 1/*n* of each page that *n* processes map, plus private hugetlbfs pages.
     pub(super) own: u64,
-    /// Pages of hugetlbfs that further processes map. The kernel does not say how many.
+    /// Hugetlbfs pages that other processes map too. The kernel does not report how many.
     pub(super) shared_huge: u64,
 }
 
-/// Reads a process's proportional memory. The kernel goes through all of its pages for this.
+/// Reads a process's proportional memory. Expensive: the kernel walks all of its pages.
 pub(super) fn proportional(pid: i32) -> Option<Proportional> {
     parse_proportional(&std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?)
 }
 
-/// Reads `smaps_rollup` (`proc_pid_smaps(5)`). Its `Pss` holds transparent huge pages, and none of hugetlbfs, which
-/// databases use for their buffers.
+/// Parses `smaps_rollup` (`proc_pid_smaps(5)`). Its `Pss` includes transparent huge pages but not hugetlbfs pages,
+/// which databases use for buffers.
 fn parse_proportional(text: &str) -> Option<Proportional> {
     let bytes = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
         line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
     };
-    // Kernels without hugetlbfs have no such lines.
+    // Kernels without hugetlbfs lack these lines.
     let huge = |name| bytes(name).unwrap_or(0);
     Some(Proportional {
         own: bytes("Pss")?.saturating_add(huge("Private_Hugetlb")),
@@ -183,12 +183,12 @@ fn parse_proportional(text: &str) -> Option<Proportional> {
     })
 }
 
-/// Scheduler counts of one thread so far; the kernel keeps no sums for a process.
+/// Scheduler counters of one thread; the kernel keeps no sums per process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct OfThread {
     pub(super) switches_voluntary: u64,
     pub(super) switches_involuntary: u64,
-    /// Nanoseconds in which it was ready to run and had no CPU; `None` where that is not counted.
+    /// Nanoseconds in which the thread was runnable without a CPU; `None` if the kernel does not count them.
     pub(super) waited_ns: Option<u64>,
 }
 
@@ -201,7 +201,7 @@ impl OfThread {
     }
 }
 
-/// Scheduler counts of each thread of a process, by the thread's id.
+/// Reads the scheduler counters of a process's threads, by thread ID.
 pub(super) fn threads(pid: i32) -> HashMap<i32, OfThread> {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
         return HashMap::new();
@@ -210,7 +210,7 @@ pub(super) fn threads(pid: i32) -> HashMap<i32, OfThread> {
         let id = entry.file_name().to_str()?.parse().ok()?;
         let text = std::fs::read_to_string(entry.path().join("status")).ok()?;
         let wait = std::fs::read_to_string(entry.path().join("schedstat")).ok();
-        // Time on a CPU, time waiting for one, turns (`Documentation/scheduler/sched-stats.rst`).
+        // Fields: time on a CPU, time waiting for one, time slices (`Documentation/scheduler/sched-stats.rst`).
         let wait = wait.and_then(|text| text.split_ascii_whitespace().nth(1)?.parse().ok());
         let of_thread = OfThread {
             switches_voluntary: field(&text, "voluntary_ctxt_switches:")?,
@@ -222,17 +222,17 @@ pub(super) fn threads(pid: i32) -> HashMap<i32, OfThread> {
     threads.filter_map(|entry| of_thread(entry.ok()?)).collect()
 }
 
-/// Returns how many file descriptors a process has open.
+/// Returns the number of a process's open file descriptors.
 pub(super) fn open_files(pid: i32) -> Option<u64> {
     let path = format!("/proc/{pid}/fd");
-    // Since Linux 6.2 the directory's size is their number.
+    // Since Linux 6.2, the directory's size is this number.
     match std::fs::metadata(&path).ok()?.len() {
         0 => Some(std::fs::read_dir(path).ok()?.count() as u64),
         count => Some(count),
     }
 }
 
-/// The inodes of the sockets that a process has open.
+/// Returns the inodes of a process's open sockets.
 pub(super) fn sockets(pid: i32) -> Vec<u32> {
     let Ok(files) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
     let inode = |entry: std::fs::DirEntry| {
@@ -242,13 +242,13 @@ pub(super) fn sockets(pid: i32) -> Vec<u32> {
     files.filter_map(|entry| inode(entry.ok()?)).collect()
 }
 
-/// The arguments of a process; none where it is gone or somebody else's.
+/// Returns the arguments of a process; empty if it is gone or not ours.
 pub(super) fn args(pid: i32) -> Vec<String> {
     let text = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     text.split(|&byte| byte == 0).map(|arg| String::from_utf8_lossy(arg).into_owned()).collect()
 }
 
-/// The environment that a process was started with; empty where it is gone or somebody else's.
+/// Returns the environment that a process was started with; empty if it is gone or not ours.
 pub(super) fn environment(pid: i32) -> Vec<(String, String)> {
     let text = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -256,25 +256,25 @@ pub(super) fn environment(pid: i32) -> Vec<(String, String)> {
     variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// Clock ticks in a second.
+/// Returns the clock ticks per second.
 pub(super) fn ticks_per_second() -> f64 {
     rustix::param::clock_ticks_per_second() as f64
 }
 
-/// The number after a name at the beginning of a line.
+/// Returns the number after a name at the start of a line.
 fn field(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
 }
 
-/// Kills this process, and never another that has since been given its id.
+/// Kills a process, unless its ID has been reused.
 pub(super) fn kill(whom: &Stat) {
     let Some(pid) = Pid::from_raw(whom.pid) else { return };
     let still_it = || stat(whom.pid).is_some_and(|now| now.start_ticks == whom.start_ticks);
     match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
-        // From here on the descriptor means one process, whatever becomes of its id.
+        // From here on the descriptor identifies the process, even if its ID is reused.
         Ok(fd) if still_it() => drop(rustix::process::pidfd_send_signal(fd, Signal::KILL)),
         Ok(_) => {}
-        // A kernel before 5.3: the id could be given out between these two calls only.
+        // Kernels before 5.3: the ID could be reused only between these two calls.
         Err(_) if still_it() => drop(rustix::process::kill_process(pid, Signal::KILL)),
         Err(_) => {}
     }
@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_parentheses_and_spaces_does_not_shift_the_fields() {
+    fn name_with_parentheses_and_spaces_does_not_shift_fields() {
         let line =
             b"42 (a) b (c) S 7 42 1 0 -1 4194304 11 12 13 14 15 16 17 18 20 0 19 0 21 1000 23 9\n";
         let stat = parse_stat(line).unwrap();
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn process_that_is_gone_has_no_proportional_memory() {
+    fn gone_process_has_no_proportional_memory() {
         let us = std::process::id() as i32;
         let resident = stat(us).unwrap().rss_pages * rustix::param::page_size() as u64;
         if let Some(Proportional { own, .. }) = proportional(us) {
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_hugetlbfs_are_added_to_pss() {
+    fn hugetlbfs_pages_are_added_to_pss() {
         let rollup = "00400000-7ffd1000 ---p 00000000 00:00 0    [rollup]\n\
                       Rss:               24000 kB\nPss:               20000 kB\nPss_Anon:          19000 kB\n\
                       AnonHugePages:      8192 kB\nShared_Hugetlb:   65536 kB\nPrivate_Hugetlb:   4096 kB\n\
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_finds_itself_and_not_one_that_is_gone() {
+    fn finds_itself_but_not_a_gone_process() {
         let me = std::process::id() as i32;
         assert!(pids().contains(&me));
         assert!(stat(me).unwrap().lives());

@@ -1,7 +1,7 @@
-//! Waits until servers answer.
+//! Waits until servers are ready.
 //!
-//! The system defines "ready" (a leader, not a port that is open), so it passes a
-//! probe; how long to wait, how often to ask and what to say when it fails is the same for all.
+//! The system defines "ready", such as an elected leader rather than an open port, and passes a probe. The timeout, the
+//! pauses between probes and the errors are the same for all systems.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,35 +13,35 @@ use super::ending::Life;
 use super::error::LogTail;
 use super::{HostError, Process};
 
-/// The outcome of one probe of a cluster.
+/// Result of one probe of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Probe {
-    /// It can be loaded.
+    /// The cluster accepts load.
     Ready,
-    /// Not yet; what was seen instead: `GET http://127.0.0.1:23790/health returned 503`.
+    /// Not ready yet. Holds the observation: `GET http://127.0.0.1:23790/health returned 503`.
     NotYet(String),
-    /// Waiting does not help: what was seen, and what to try.
+    /// Waiting will not help.
     Never {
-        /// `` `vault-1` is sealed ``.
+        /// Observation: `` `vault-1` is sealed ``.
         seen: String,
-        /// Without `hint: `.
+        /// Advice to the user, without `hint: `.
         hint: String,
     },
 }
 
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
-/// How often a server that was killed and gives up when it is started again is started once more, as a supervisor
-/// would: its peers or what it stands on may not be there yet.
+/// Restarts of a server that gives up after a kill and restart. A supervisor would also retry, because its peers may
+/// not be there yet.
 const RESTARTS_MAX: u32 = 3;
-/// The pause before that.
+/// Pause before such a restart.
 const RESTART_PAUSE: Duration = Duration::from_millis(500);
 
-/// Asks `probe` until it says ready, and returns how long that took.
+/// Probes until the cluster is ready and returns how long that took.
 ///
-/// Fails at once when a process ends or the probe says that waiting does not help, and within a pause when `stop` is
-/// set. A process that was killed and started again may give up `RESTARTS_MAX` times. A probe must have a timeout of
-/// its own: while it runs, nothing else is looked at.
+/// Fails at once if a process ends or the probe returns [`Probe::Never`], and within one pause if `stop` is set. A
+/// process that was killed and started again may give up `RESTARTS_MAX` times. The probe needs its own timeout, because
+/// nothing else is checked while it runs.
 pub fn await_ready(
     processes: &[Process],
     within: Duration,
@@ -51,7 +51,8 @@ pub fn await_ready(
     let began = clock::now();
     let (mut pause, mut restarts) = (FIRST_PAUSE, 0);
     loop {
-        // In this order: a server that died may have left its port to one that answers for it.
+        // Probe first, then check the processes: if a server died, the answer may come from another process on its
+        // port.
         let answer = probe();
         if let Some((dead, ending)) = processes.iter().find_map(|p| Some((p, p.ending()?))) {
             let may_restart = dead.life() == Life::StartedAgain && restarts < RESTARTS_MAX;

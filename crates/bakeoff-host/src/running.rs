@@ -1,33 +1,33 @@
-//! Reads the running time of the machine's CPUs from the most exact source that there is.
+//! Reads the busy time of the machine's CPUs from the most exact source available.
 //!
-//! `/proc/stat` counts ticks: whoever runs when a tick comes is taken to have run since the last one.
-//! Work that begins and ends between two ticks, as that of a server under a moderate load does, is
-//! mostly missed: 0.41 of 0.44 cores were. The scheduler's own sums are exact. They are in the root
-//! of the cgroup v1 hierarchy (`cpuacct.usage`) and in `/proc/schedstat`. Those in `cpu.stat` of the v2
-//! root are none of them: the kernel fills that file from the ticks of `/proc/stat`.
+//! `/proc/stat` samples at clock ticks: the task that runs at a tick counts as having run since the last one. It mostly
+//! misses work that begins and ends between two ticks, as a server's work under moderate load does. In one case it
+//! missed 0.41 of 0.44 cores. The scheduler's own sums are exact. They are in the root of the cgroup v1 hierarchy
+//! (`cpuacct.usage`) and in `/proc/schedstat`. `cpu.stat` of the v2 root does not help: the kernel fills it from the
+//! ticks of `/proc/stat`.
 //!
-//! Not here: whose time it was (`census`, `strangers`).
+//! Not here: the processes that used the time (`census`, `strangers`).
 
 use std::path::{Path, PathBuf};
 
 use bakeoff_core::observed::BusyBy;
 
-/// A source of the machine's running time.
+/// Source of the machine's busy time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Running {
-    /// The file `cpuacct.usage` of the root group.
+    /// The file `cpuacct.usage` of the v1 root group.
     Cgroup(PathBuf),
     /// `/proc/schedstat`.
     SchedStat,
-    /// None but `/proc/stat`.
+    /// `/proc/stat` only.
     Ticks,
 }
 
 impl Running {
-    /// The best of this machine's.
+    /// Returns this machine's most exact source.
     pub(super) fn find() -> Self {
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        // A container may be shown its own group as the root; the true one alone has this file.
+        // A container may see its own group as the root; only the real root has this file.
         let is_root = |place: &Path| place.join("release_agent").exists();
         let group = accounts(&mounts).find(|place| is_root(place));
         let sources = group.map(|place| Self::Cgroup(place.join("cpuacct.usage")));
@@ -35,7 +35,7 @@ impl Running {
         sources.find(|source| source.seconds().is_some()).unwrap_or(Self::Ticks)
     }
 
-    /// Returns its name in records.
+    /// Returns the source's name in records.
     pub(super) fn name(&self) -> BusyBy {
         match self {
             Self::Cgroup(_) => BusyBy::Cgroup,
@@ -44,7 +44,7 @@ impl Running {
         }
     }
 
-    /// Seconds of all CPUs since the machine's start; `None` where nobody but `/proc/stat` says.
+    /// Returns the busy seconds of all CPUs since boot; `None` for [`Self::Ticks`], or if reading fails.
     pub(super) fn seconds(&self) -> Option<f64> {
         match self {
             Self::Cgroup(file) => {
@@ -57,7 +57,7 @@ impl Running {
     }
 }
 
-/// Returns where v1 hierarchies are mounted that account for CPU time; `proc_pid_mountinfo(5)`.
+/// Returns the mount points of v1 hierarchies with CPU accounting; `proc_pid_mountinfo(5)`.
 fn accounts(mounts: &str) -> impl Iterator<Item = PathBuf> {
     mounts.lines().filter_map(|line| {
         let (before, after) = line.split_once(" - ")?;
@@ -69,7 +69,7 @@ fn accounts(mounts: &str) -> impl Iterator<Item = PathBuf> {
     })
 }
 
-/// The running time of all CPUs in seconds: of each its seventh figure, in nanoseconds
+/// Returns the run time of all CPUs in seconds: the sum of each CPU's seventh field, in nanoseconds
 /// (`Documentation/scheduler/sched-stats.rst`, since version 15).
 fn run_time(text: &str) -> Option<f64> {
     let version = text.lines().find_map(|line| line.strip_prefix("version "))?;

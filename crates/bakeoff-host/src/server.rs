@@ -1,9 +1,8 @@
-//! One running server of this machine: its signals, its end, its log.
+//! One running server on this machine: signals, exit, log.
 //!
-//! A server leads a process group of its own, and is stopped with all of its group and whatever
-//! descends from it: Java wrappers, shells and PostgreSQL fork. Its end is looked at without
-//! reaping it, since a process that was reaped gives its id, which names the group, away. A process that leaves both
-//! its group and its parents, as daemons do, is known by the node's mark in its environment.
+//! A server leads its own process group and is stopped with its group and descendants: Java wrappers, shells and
+//! PostgreSQL fork. Its exit is read without reaping it, because reaping frees its ID, which also names the group. A
+//! daemon leaves both its group and its parents. It is found by the node's mark in its environment.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -35,46 +34,46 @@ use super::{
     shim, unprivileged, warden, warden_line,
 };
 
-/// A server that was launched. Dropping it kills it.
+/// A launched server. Dropping it kills the server.
 pub(super) struct LocalServer {
     spec: NodeSpec,
     program: PathBuf,
     log: PathBuf,
-    /// Where the log of this launch begins: an earlier trial may have left lines before it.
+    /// Length of the log before this launch: an earlier trial may have written to it.
     log_from: u64,
     confine: Arc<dyn Confine>,
     limits: Mutex<(LimitsApplied, Option<Group>)>,
-    /// The leader's id for the sampler, which outlives restarts; 0 when there is none.
+    /// The leader's ID for the sampler, updated at restarts; 0 while there is no leader.
     pid: Arc<AtomicI32>,
     state: Mutex<State>,
-    /// Counts its syncs, while that is asked for.
+    /// Counts syncs while requested.
     tracer: Mutex<Option<SyncTracer>>,
-    /// The value of the mark by which all that it starts is known.
+    /// Value of the environment variable that marks the node's processes.
     mark: String,
-    /// Listeners at the ports that it is to find taken.
+    /// Listeners on the ports that the node must find in use.
     _held: Vec<TcpListener>,
 }
 
 enum State {
-    /// Started and not yet reaped: it may have ended by itself.
+    /// Started and not reaped. The process may have exited.
     Started(Child),
     /// Reaped, or never started.
     Ended(Option<Exit>),
 }
 
-/// From which share of its time on it is worth a word that its CPU limit held a process back.
+/// Share of throttled periods from which an error mentions the CPU limit.
 const THROTTLED_MATTERS: f64 = 0.5;
 
-/// How often, and after what pause, it is looked whether strays that were killed are gone.
+/// Attempts and pause while waiting for killed daemons to disappear.
 const STRAYS_LOOKS: u32 = 100;
 const STRAYS_PAUSE: Duration = Duration::from_millis(10);
 
-/// The result of stopping a process.
+/// Result of stopping a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stopped {
-    /// Its end.
+    /// How it ended.
     pub exit: Exit,
-    /// Whether it had to be killed, for it did not end within the grace.
+    /// True if it did not exit within the grace period and was killed.
     pub forced: bool,
 }
 
@@ -113,7 +112,7 @@ impl LocalServer {
         Ok(process)
     }
 
-    /// Its cgroup, which is made anew at the same place when it restarts.
+    /// Returns its cgroup. A restart creates it again at the same path.
     pub(super) fn group(&self) -> Option<Group> {
         self.limits.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
     }
@@ -130,11 +129,11 @@ impl LocalServer {
             .collect()
     }
 
-    /// Kills what it left running outside of its group, and waits until that is gone.
+    /// Kills the daemons that it left behind and waits until they are gone.
     fn end_strays(&self) {
-        // More than once: a process may fork while we look.
+        // Repeat: a process may fork between the scan and the kill.
         for _ in 0..STRAYS_LOOKS {
-            // Nothing of its group is left to be told from them.
+            // The group is gone, so every marked process is a stray.
             let strays = self.strays_of(0);
             if strays.is_empty() {
                 return;
@@ -175,7 +174,7 @@ impl LocalServer {
         Ok(())
     }
 
-    /// Runs the commands that come before the server, one after the other. The first that fails is the error.
+    /// Runs the `before` commands in order. Returns the first failure.
     fn prepare(&self, enter: &[PathBuf], log: &File) -> Result<(), HostError> {
         self.spec.before.iter().try_for_each(|command| {
             let begin = || self.fork(&command.program, &command.args, enter, log);
@@ -188,8 +187,8 @@ impl LocalServer {
         })
     }
 
-    /// Starts a program with all that the node has, in a process group of its own. When this
-    /// returns, the program runs.
+    /// Starts a program with the node's environment, limits and log, in its own process group. Returns once the program
+    /// runs.
     fn fork(
         &self,
         program: &Path,
@@ -230,16 +229,18 @@ impl LocalServer {
         command.stdout(log.try_clone().map_err(log_error)?);
         command.stderr(Stdio::from(log.try_clone().map_err(log_error)?));
 
-        let unguarded = |e| launch_error(format!("nobody would stop it with bakeoff: {e}"));
+        let unguarded = |e| {
+            launch_error(format!("cannot start the warden that would stop it with bakeoff: {e}"))
+        };
         launcher::guard().map_err(unguarded)?;
         let mut child = launcher::spawn(command).map_err(|e| launch_error(e.to_string()))?;
         let pid = child.id() as i32;
-        // Not reaped yet, so it is there to be read, whatever has become of it.
+        // Not reaped yet, so its entry exists even if it has exited.
         let start_ticks = procfs::stat(pid).map_or(0, |stat| stat.start_ticks);
         let mut problem = String::new();
         match launcher::watch(pid, start_ticks) {
             Ok(()) => drop(reason.read_to_string(&mut problem)),
-            Err(e) => problem = format!("nobody would stop it with bakeoff: {e}"),
+            Err(e) => problem = format!("cannot register it with the warden: {e}"),
         }
         if !problem.is_empty() {
             end(&mut child);
@@ -287,16 +288,12 @@ impl Server for LocalServer {
         let kills = group.memory_kills();
         if let Some(memory) = limits.memory.filter(|_| kills > 0) {
             return Some(format!(
-                "a process of it was killed by its memory limit of {memory} (oom_kill {kills})"
+                "the kernel killed a process of it at the memory limit of {memory} (oom_kill {kills})"
             ));
         }
         let (cpu, share) = (limits.cpu?, group.share_throttled()?);
-        let held = || {
-            format!(
-                "it was throttled for {:.0} % of the time by its limit of {cpu} CPUs",
-                share * 100.0
-            )
-        };
+        let held =
+            || format!("its limit of {cpu} CPUs throttled it {:.0} % of the time", share * 100.0);
         (share >= THROTTLED_MATTERS).then(held)
     }
 
@@ -332,7 +329,7 @@ impl Server for LocalServer {
     }
 
     fn signal(&self, signal: Signal) {
-        // Under the lock, so that nobody reaps the leader, and frees the id, meanwhile.
+        // Under the lock, so that no other thread reaps the leader and frees its ID meanwhile.
         let state = self.state();
         if let (State::Started(_), Some(group)) = (&*state, self.pid().and_then(Pid::from_raw)) {
             let _ = rustix::process::kill_process_group(group, signal);

@@ -1,12 +1,12 @@
-//! `bakeoff __exec`: becomes a server, after arranging that the server dies with bakeoff.
+//! `bakeoff __exec`: replaces itself with a server, after arranging that the server dies with bakeoff.
 //!
-//! Settings of the new process itself are made here, in an ordinary program, since doing it
-//! between `fork` and `exec` would take `unsafe` code: the parent-death signal, CPU affinity,
-//! entering a cgroup. The kernel keeps all three over `exec`, though it drops the parent-death
-//! signal when the program changes user (`setpriv`, set-user-ID); the warden covers those.
+//! Makes the settings that belong to the new process: parent-death signal, CPU affinity, cgroup. An ordinary program
+//! can make them without the `unsafe` code that is needed between `fork` and `exec`. The kernel keeps all three over
+//! `exec`, but drops the parent-death signal when the program changes user (`setpriv`, set-user-ID). The warden covers
+//! those.
 //!
-//! Standard input is a pipe to the launching bakeoff. It closes when `exec` succeeds; a reason
-//! why not is written to it.
+//! Standard input is a pipe to the launching bakeoff. It closes when `exec` succeeds; otherwise the reason is written
+//! to it.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -21,10 +21,10 @@ use rustix::thread::CpuSet;
 
 pub(super) const COMMAND: &str = "__exec";
 
-/// A shell's exit code for a program that it cannot execute.
+/// Exit code of a shell for a program that it cannot execute.
 const CANNOT_EXECUTE: u8 = 126;
 
-/// Reason why the program was not executed.
+/// The reason why the program was not executed.
 enum ShimError {
     LacksValue(OsString),
     UnknownOption(OsString),
@@ -40,27 +40,27 @@ enum ShimError {
 impl fmt::Display for ShimError {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::LacksValue(flag) => write!(to, "{flag:?} lacks a value"),
+            Self::LacksValue(flag) => write!(to, "{flag:?} needs a value"),
             Self::UnknownOption(flag) => write!(to, "unknown option {flag:?}"),
-            Self::NoProgram => to.write_str("no program was given"),
-            Self::NotCpus(cpus) => write!(to, "`{cpus}` is no list of CPUs"),
+            Self::NoProgram => to.write_str("no program given"),
+            Self::NotCpus(cpus) => write!(to, "`{cpus}` is not a list of CPUs"),
             Self::NotPinned(cpus, error) => {
-                write!(to, "it cannot be pinned to CPUs {cpus}: {error}")
+                write!(to, "cannot pin it to CPUs {cpus}: {error}")
             }
             Self::NotEntered(procs, error) => {
-                write!(to, "it cannot enter its limits by `{}`: {error}", procs.display())
+                write!(to, "cannot put it under its limits through `{}`: {error}", procs.display())
             }
             Self::NoDeathSignal(error) => {
-                write!(to, "the parent-death signal cannot be set: {error}")
+                write!(to, "cannot set the parent-death signal: {error}")
             }
-            Self::ParentGone => to.write_str("bakeoff is gone"),
-            Self::NotExecuted(error) => write!(to, "it cannot be executed: {error}"),
+            Self::ParentGone => to.write_str("bakeoff has ended"),
+            Self::NotExecuted(error) => write!(to, "cannot execute it: {error}"),
         }
     }
 }
 
 pub(super) fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
-    // Closed by a successful `exec`, which is how the other end learns of it.
+    // A successful `exec` closes this descriptor, which signals success to the other end.
     let report = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 3);
     let problem = prepare_and_exec(args);
     if let Ok(report) = report {
@@ -69,7 +69,7 @@ pub(super) fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
     ExitCode::from(CANNOT_EXECUTE)
 }
 
-/// Returns only to say what went wrong.
+/// Prepares the process and executes the program. Returns only on failure.
 fn prepare_and_exec(mut args: impl Iterator<Item = OsString>) -> ShimError {
     let mut parent = None;
     loop {
@@ -94,7 +94,7 @@ fn prepare_and_exec(mut args: impl Iterator<Item = OsString>) -> ShimError {
     if let Err(e) = rustix::process::set_parent_process_death_signal(Some(Signal::KILL)) {
         return ShimError::NoDeathSignal(e);
     }
-    // Had the parent died before that call, no signal would ever come.
+    // If the parent died before that call, the signal would never come.
     if rustix::process::getppid() != parent {
         return ShimError::ParentGone;
     }

@@ -1,22 +1,21 @@
-//! Bytes that nodes sent and received over TCP, as the kernel counts them for each socket.
+//! Counts the TCP bytes that nodes sent and received, from the kernel's counters of each socket.
 //!
-//! The kernel tells of all its sockets by `NETLINK_SOCK_DIAG` (`sock_diag(7)`), each with the
-//! `tcp_info` that holds `tcpi_bytes_acked` and `tcpi_bytes_received`. A socket belongs to the node
-//! that was given its local port; any other to the process that holds its inode open, which is
-//! looked up once for each socket. So a thousand connections that stay cost one dump a look: the kernel walks through
-//! all that could be open, some 3 ms on a machine of 24 GiB, so that IPv4 and IPv6 are asked for at once.
+//! The kernel lists its sockets over `NETLINK_SOCK_DIAG` (`sock_diag(7)`), each with a `tcp_info` that holds
+//! `tcpi_bytes_acked` and `tcpi_bytes_received`. A socket belongs to the node that owns its local port. Any other
+//! socket belongs to the process that holds its inode, which is looked up once per socket. A thousand open connections
+//! therefore cost one dump per sample. The kernel walks its whole table, about 3 ms on a machine of 24 GiB, so IPv4 and
+//! IPv6 are requested together.
 //!
-//! Bytes that a connection moved between its last sample and its end are lost, and so are all of
-//! one that began and ended between two looks: counts are too low, never too high. Both ends of a
-//! connection on this machine are sockets, so that what one node sends another receives. The end that is closed
-//! first has no counters any more; what the other end still counts is then taken for both.
+//! Bytes that a connection moved between its last sample and its end are lost, as are connections that begin and end
+//! between two samples. Counts are too low, never too high. Both ends of a local connection are sockets: one node sends
+//! what the other receives. The end that closes first loses its counters; those of the other end then serve for both.
 //!
-//! Which connections are new at a look says who opens many of them to whom, and not how many.
+//! The connections that are new in a sample show who opens many to whom, but not how many.
 //!
-//! Sockets that listen are asked for alone: the kernel then passes over all connections, and those that are over and
-//! kept for a while, of which a load leaves thousands.
+//! Listening sockets are requested separately. The kernel then skips all connections, including the thousands in
+//! TIME-WAIT that a load leaves behind.
 //!
-//! Not here: when to look (`observe`), other protocols than TCP.
+//! Not here: when to sample (`observe`), protocols other than TCP.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
@@ -33,38 +32,38 @@ use super::procfs;
 /// Bytes sent and acknowledged, and bytes received.
 pub(super) type Moved = (u64, u64);
 
-/// Whose sockets are looked for.
+/// A node whose sockets are counted.
 pub(super) struct Owner {
-    /// Local ports that are its own.
+    /// Its local ports.
     pub(super) ports: Vec<u16>,
-    /// Its processes.
+    /// Its process IDs.
     pub(super) pids: Vec<i32>,
 }
 
-/// Follows every TCP socket of the machine.
+/// Tracks every TCP socket of the machine.
 pub(super) struct Sockets {
     kernel: Kernel,
-    /// By the cookie that the kernel gives each socket and never gives again.
+    /// Open sockets by cookie, which the kernel never reuses.
     known: HashMap<u64, Known>,
     /// Bytes of closed sockets, by owner.
     gone: Vec<Moved>,
     opened: Counts,
 }
 
-/// Connections that were new at some look so far.
+/// New connections seen in samples so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// To owners, by who opened them, where that is known, and to whom.
+    /// Connections to owners, by opener (if known) and target.
     pub(super) to_owners: BTreeMap<(Option<usize>, usize), u64>,
-    /// Ends of connections to nobody of them.
+    /// Ends of connections that involve no owner.
     pub(super) others: u64,
 }
 
 struct Known {
     owner: Option<usize>,
-    /// Whose port its other end has, of one that is not counted yet.
+    /// Owner of the other end's port, until the connection is counted.
     opens: Option<usize>,
-    /// How often its inode was looked for in vain. A socket may be seen before its descriptor is.
+    /// Failed searches for its inode: a socket may be seen before its descriptor is.
     searches: u8,
     inode: u32,
     ends: Ends,
@@ -72,20 +71,20 @@ struct Known {
     seen: u32,
 }
 
-/// A connection's own address and that of its other end.
+/// A connection's local and remote address.
 type Ends = (SocketAddr, SocketAddr);
 
 const SEARCHES_MAX: u8 = 2;
 
 impl Sockets {
-    /// `None` where the kernel cannot be asked.
+    /// Opens the netlink socket; `None` if the kernel refuses.
     pub(super) fn open() -> Option<Self> {
         let kernel = Kernel::open()?;
         let opened = Counts::default();
         Some(Self { kernel, known: HashMap::new(), gone: Vec::new(), opened })
     }
 
-    /// Returns the bytes that each owner has moved since the first sample; `None` when the kernel stopped telling.
+    /// Returns the bytes that each owner has moved since the first sample; `None` if the kernel no longer answers.
     pub(super) fn sample(&mut self, owners: &[Owner]) -> Option<Vec<Moved>> {
         let found = self.kernel.dump(OPEN)?;
         self.gone.resize(owners.len().max(self.gone.len()), (0, 0));
@@ -137,7 +136,7 @@ impl Sockets {
         Some(moved)
     }
 
-    /// Completes the counters of sockets that are gone by those of their other ends, where these are still there.
+    /// Completes the counters of closed sockets from their other ends, if those are still open.
     fn ask_other_ends(&mut self, found: &[Socket]) {
         let round = self.kernel.sequence;
         if self.known.values().all(|known| known.seen == round) {
@@ -153,12 +152,12 @@ impl Sockets {
         }
     }
 
-    /// Connections that were new at some look so far.
+    /// Returns the new connections seen so far.
     pub(super) fn opened(&self) -> &Counts {
         &self.opened
     }
 
-    /// Counts each connection to an owner once, when it is known who opened it, or never will be.
+    /// Counts each connection to an owner once, when its opener is known or will never be.
     fn count(&mut self) {
         let round = self.kernel.sequence;
         for known in self.known.values_mut() {
@@ -170,7 +169,7 @@ impl Sockets {
         }
     }
 
-    /// Looks through the descriptors of all owners for the sockets that nobody owns yet.
+    /// Searches the descriptors of all owners for sockets without an owner.
     fn search(&mut self, owners: &[Owner]) {
         let mut holders = HashMap::new();
         for (index, owner) in owners.iter().enumerate() {
@@ -184,13 +183,13 @@ impl Sockets {
     }
 }
 
-/// Returns the address and the inode of each TCP socket that listens; `None` where the kernel does not tell.
+/// Returns the address and inode of each listening TCP socket; `None` if the kernel does not report them.
 pub(super) fn listeners() -> Option<Vec<(SocketAddr, u32)>> {
     let found = Kernel::open()?.dump(LISTENING)?;
     Some(found.into_iter().map(|socket| (socket.ends.0, socket.inode)).collect())
 }
 
-/// The kernel's end of `NETLINK_SOCK_DIAG`.
+/// A netlink socket to `NETLINK_SOCK_DIAG`.
 struct Kernel {
     netlink: OwnedFd,
     sequence: u32,
@@ -203,12 +202,12 @@ impl Kernel {
         let kind = SocketType::RAW;
         let of = Some(netlink::SOCK_DIAG);
         let netlink = socket_with(AddressFamily::NETLINK, kind, flags, of).ok()?;
-        // The kernel answers at once; should it not, there are no figures rather than a hang.
+        // The kernel answers at once. If it does not, fail rather than hang.
         set_socket_timeout(&netlink, Timeout::Recv, Some(Duration::from_secs(1))).ok()?;
         Some(Self { netlink, sequence: 0, buffer: vec![0; 64 << 10] })
     }
 
-    /// All TCP sockets that are in one of these states.
+    /// Lists all TCP sockets in one of these states.
     fn dump(&mut self, states: u32) -> Option<Vec<Socket>> {
         self.sequence = self.sequence.wrapping_add(1);
         let request = request(self.sequence, states);
@@ -245,7 +244,7 @@ struct Socket {
     moved: Moved,
 }
 
-/// `TCPDIAG_GETSOCK`: asks for the sockets of all address families.
+/// `TCPDIAG_GETSOCK`: requests sockets of all address families.
 const GET: u16 = 18;
 /// `NLM_F_REQUEST | NLM_F_DUMP`.
 const ASK_ALL: u16 = 0x301;
@@ -257,15 +256,15 @@ const INFO: u16 = 2;
 /// States in which a socket carries or may still carry data: established, FIN-WAIT-1 and -2, CLOSE-WAIT, LAST-ACK and
 /// CLOSING, as bits (`net/tcp_states.h`).
 const OPEN: u32 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
-/// LISTEN.
+/// LISTEN, as a bit.
 const LISTENING: u32 = 1 << 10;
-/// Bytes of a `nlmsghdr`, and of an `inet_diag_msg`.
+/// Sizes of `nlmsghdr` and `inet_diag_msg`, in bytes.
 const HEADER: usize = 16;
 const MESSAGE: usize = 72;
-/// Where `tcp_info` holds `tcpi_bytes_acked`; `tcpi_bytes_received` follows.
+/// Offset of `tcpi_bytes_acked` in `tcp_info`; `tcpi_bytes_received` follows it.
 const BYTES_ACKED: usize = 120;
 
-/// A `nlmsghdr` and an `inet_diag_req` (`linux/inet_diag.h`). Its newer form asks for one family.
+/// Encodes a `nlmsghdr` and an `inet_diag_req` (`linux/inet_diag.h`). The newer form is limited to one address family.
 fn request(sequence: u32, states: u32) -> [u8; 76] {
     let mut request = [0; 76];
     request[0..4].copy_from_slice(&76u32.to_ne_bytes());
@@ -282,13 +281,13 @@ enum Answer {
     Ended,
 }
 
-/// Takes one datagram of an answer apart; `None` when it is an error or makes no sense.
+/// Parses one datagram of an answer; `None` if it is an error or malformed.
 fn parse(mut datagram: &[u8], sequence: u32, found: &mut Vec<Socket>) -> Option<Answer> {
     while datagram.len() >= HEADER {
         let length = u32_at(datagram, 0)? as usize;
         let kind = u16_at(datagram, 4)?;
         let body = datagram.get(HEADER..length)?;
-        // An answer to an earlier request, which was given up, is passed over.
+        // Skip answers to an earlier request that was abandoned.
         if u32_at(datagram, 8)? == sequence {
             match kind {
                 DONE => return Some(Answer::Ended),
@@ -302,7 +301,7 @@ fn parse(mut datagram: &[u8], sequence: u32, found: &mut Vec<Socket>) -> Option<
     Some(Answer::GoesOn)
 }
 
-/// An `inet_diag_msg` and its attributes; `None` when it has no `tcp_info`, as in TIME-WAIT.
+/// Parses an `inet_diag_msg` and its attributes; `None` without a `tcp_info`, as in TIME-WAIT.
 fn socket(message: &[u8]) -> Option<Socket> {
     let mut attributes = message.get(MESSAGE..)?;
     loop {
@@ -320,7 +319,7 @@ fn socket(message: &[u8]) -> Option<Socket> {
     }
 }
 
-/// An address and a port of an `inet_diag_msg`. A socket of IPv6 that carries IPv4 has its other end in IPv4.
+/// Parses an address and a port of an `inet_diag_msg`. IPv4-mapped IPv6 addresses become IPv4.
 fn end(message: &[u8], address: usize, port: usize) -> Option<SocketAddr> {
     let port = u16::from_be_bytes(message.get(port..port + 2)?.try_into().ok()?);
     let bytes: [u8; 16] = message.get(address..address + 16)?.try_into().ok()?;
@@ -353,7 +352,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_of_both_ends_are_counted_and_kept_when_a_connection_ends() {
+    fn bytes_of_both_ends_are_counted_and_kept_after_close() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
@@ -363,13 +362,12 @@ mod tests {
         server.write_all(&[7; 300]).unwrap();
         client.read_exact(&mut [0; 300]).unwrap();
 
-        let mut sockets = Sockets::open().expect("the kernel tells of its sockets");
-        // One owner by its port, the other, this process, by its descriptors; it has sockets of
-        // other tests too.
+        let mut sockets = Sockets::open().expect("the kernel lists its sockets");
+        // One owner by its port; the other, this process, by its descriptors. It also holds sockets of other tests.
         let us = Owner { ports: Vec::new(), pids: vec![std::process::id() as i32] };
         let owners = [Owner { ports: vec![port], pids: Vec::new() }, us];
         let mut moved = Vec::new();
-        // A receiver may take its time to acknowledge.
+        // A receiver may acknowledge late.
         wait_for("all bytes", || {
             moved = sockets.sample(&owners).unwrap();
             moved[0] == (300, 5_000)
@@ -384,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_that_is_closed_first_has_the_bytes_of_the_other() {
+    fn end_closed_first_takes_the_other_ends_bytes() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
@@ -397,13 +395,13 @@ mod tests {
         server.write_all(&[7; 300]).unwrap();
         client.read_exact(&mut [0; 300]).unwrap();
         drop(server);
-        // Until the client's kernel has acknowledged it, the closed end has its counters.
+        // Until the client's kernel has acknowledged it, the closed end keeps its counters.
         let mut beside = Sockets::open().unwrap();
         wait_for("its counters' end", || {
             beside.kernel.dump(OPEN).unwrap().iter().all(|socket| socket.ends.0.port() != port)
         });
         let (sent, received) = sockets.sample(&owners).unwrap()[0];
-        // A connection's beginning and its end each count as a byte.
+        // A connection's SYN and FIN each count as a byte.
         let near = |count: u64, bytes: u64| (bytes..=bytes + 2).contains(&count);
         assert!(near(sent, 300) && near(received, 5_000), "{sent} {received}");
         drop(client);
@@ -423,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_makes_no_sense_is_no_answer() {
+    fn malformed_answer_is_rejected() {
         let mut found = Vec::new();
         let mut error = request(5, OPEN);
         error[4..6].copy_from_slice(&ERROR.to_ne_bytes());

@@ -1,13 +1,13 @@
-//! Whose the CPU time is that belongs to nobody of a trial: all processes, before and after.
+//! Attributes the CPU time of processes outside the trial, by two scans of all processes.
 //!
-//! How much it was is known exactly, as what is left of the machine's running time. Which commands it
-//! was is known from two scans, a moment before measuring begins and after it ended; what began
-//! and ended in between shows only where somebody waited for it.
+//! The total is known exactly: it is the rest of the machine's busy time. The commands come from two scans, shortly
+//! before measuring begins and after it ends. A process that begins and ends in between appears only if its parent
+//! waited for it.
 //!
-//! The kernel's own threads work for whoever asked them to. They are nobody's neighbours, and are
-//! told apart. In a container they are not seen, and what they used stays among the rest.
+//! Kernel threads work on behalf of any process. They are not neighbours, and their time is separate. A container does
+//! not see them, so their time stays in the rest.
 //!
-//! Not here: what follows (core's `check`), when to scan (`observe`).
+//! Not here: the verdict (core's `check`), the times of the scans (`observe`).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -16,21 +16,21 @@ use bakeoff_core::observed::{Command, Strangers};
 use super::machine;
 use super::procfs::{self, Stat};
 
-/// How many commands are told.
+/// Number of commands in the report.
 const COMMANDS: usize = 3;
 
-/// All processes at a moment.
+/// All processes at one moment.
 pub(super) struct Scan {
     at: f64,
-    /// By id and start time.
+    /// Earlier usage, by process ID and start time.
     processes: HashMap<(i32, u64), Before>,
 }
 
-/// CPU time in clock ticks that a process had used by the scan.
+/// CPU time, in clock ticks, that a process had used by the scan.
 #[derive(Debug, Clone, Copy, Default)]
 struct Before {
     own: u64,
-    /// That of children that it had waited for.
+    /// Time of children that it had waited for.
     waited: u64,
     parent: i32,
 }
@@ -42,15 +42,15 @@ impl Before {
 }
 
 impl Scan {
-    /// `at`: seconds since the trial began.
+    /// Scans all processes. `at`: seconds since the trial began.
     pub(super) fn take(at: f64) -> Self {
         let stats = procfs::pids().into_iter().filter_map(procfs::stat);
         let one = |stat: Stat| ((stat.pid, stat.start_ticks), Before::new(&stat));
         Self { at, processes: stats.map(one).collect() }
     }
 
-    /// Returns the CPU time before the scan that processes now count as that of children they waited for, by their
-    /// ids. What one that is gone had used is in the count of its parent, or of the next that is there.
+    /// Returns, by process ID, the CPU time from before the scan that processes have since taken over from gone
+    /// descendants. The time of a gone process is in its parent's count, or in that of the next living ancestor.
     fn inherited(&self, there: &HashSet<(i32, u64)>) -> HashMap<i32, u64> {
         let gone: HashMap<i32, &Before> = (self.processes.iter())
             .filter(|(id, _)| !there.contains(id))
@@ -59,7 +59,7 @@ impl Scan {
         let mut inherited: HashMap<i32, u64> = HashMap::new();
         for before in gone.values() {
             let mut parent = before.parent;
-            // No chain of parents is longer than there are processes, whatever ids were given out again.
+            // Bounds the walk: no chain of parents is longer than the number of processes, even with reused IDs.
             for _ in 0..gone.len() {
                 let Some(next) = gone.get(&parent) else { break };
                 parent = next.parent;
@@ -69,7 +69,7 @@ impl Scan {
         inherited
     }
 
-    /// Returns the CPU time that all but `ours` have used since then.
+    /// Returns the CPU time that all processes except `ours` have used since the scan.
     pub(super) fn since(&self, at: f64, ours: impl Fn(i32) -> bool) -> Strangers {
         let now: Vec<(String, Stat)> =
             procfs::pids().into_iter().filter_map(procfs::named).collect();
@@ -87,7 +87,7 @@ impl Scan {
             let inherited = inherited.get(&stat.pid).copied().unwrap_or(0);
             let own = stat.own.ticks().saturating_sub(before.own);
             let waited = stat.waited.ticks().saturating_sub(before.waited + inherited);
-            // It adopted one that had run for long, and whose parent nobody knows any more.
+            // More than the machine could have used: it adopted an old process whose parent is unknown.
             let waited = if own + waited > most { 0 } else { waited };
             let grown = own + waited;
             if stat.is_kernel {
@@ -115,8 +115,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_child_of_process_2_is_no_kernel_thread() {
-        // As in a container, where any process can have that number.
+    fn child_of_process_2_need_not_be_a_kernel_thread() {
+        // As in a container, where any process can have ID 2.
         let line = |flags: u64| {
             format!("31 (etcd) S 2 31 31 0 -1 {flags} 5 0 0 0 400 100 0 0 20 0 9 0 77 0 900")
         };
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_that_burns_is_named() {
+    fn busy_foreign_process_is_named() {
         let scan = Scan::take(1.0);
         let mut burning = std::process::Command::new("sh");
         let mut burning = burning.args(["-c", "while :; do :; done"]).spawn().unwrap();
@@ -146,7 +146,7 @@ mod tests {
 
     /// As after an hour of a build: the shell waits for `make`, which had waited for a compiler.
     #[test]
-    fn time_of_before_that_a_shell_inherits_is_nobodys() {
+    fn time_inherited_from_before_the_scan_does_not_count() {
         let before = |parent, own, waited| Before { own, waited, parent };
         let processes = HashMap::from([
             ((10, 1), before(1, 5, 0)),
@@ -156,7 +156,7 @@ mod tests {
         ]);
         let scan = Scan { at: 0.0, processes };
         let there = HashSet::from([(10, 1)]);
-        // What its parent and that one's parent had is the shell's now, and an orphan's the first process's.
+        // The shell now has the time of its gone child and grandchild, and process 1 that of an orphan.
         assert_eq!(scan.inherited(&there), HashMap::from([(10, 4200), (1, 700)]));
     }
 }

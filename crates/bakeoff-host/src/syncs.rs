@@ -1,14 +1,14 @@
 //! Counts the syncs of a server's processes by tracing them, outside of any measurement.
 //!
-//! The kernel keeps no count of a process's syncs that an ordinary user may read: `/proc/PID/io` has bytes,
-//! `/proc/diskstats` has the flushes of a whole disk, tracepoints and eBPF need root. Tracing needs none: a process may
-//! trace what descends from it (`ptrace(2)`; Yama's `ptrace_scope` 0 and 1 allow it). It slows each system call down,
-//! so it lasts for a few writes that nobody measures, and changes nothing that stays.
+//! The kernel keeps no count of a process's syncs that an ordinary user may read. `/proc/PID/io` has bytes,
+//! `/proc/diskstats` has the flushes of a whole disk, and tracepoints and eBPF need root. Tracing does not: a process
+//! may trace its descendants (`ptrace(2)`; Yama's `ptrace_scope` 0 and 1 allow it). Tracing slows every system call
+//! down, so it covers only a few unmeasured writes, and leaves no lasting change.
 //!
-//! What starts meanwhile is traced too. When the tracing thread ends, the kernel lets all go, whatever they do and
-//! however bakeoff ended. A sync that tracing cannot see (`io_uring`, `io_submit`) makes the count incomplete.
+//! New processes and threads are traced too. When the tracing thread ends, the kernel releases all of them, however
+//! bakeoff ended. Syncs that tracing cannot see (`io_uring`, `io_submit`) make the count incomplete.
 //!
-//! Not here: which writes are made meanwhile (the binary), what a count proves (`bakeoff_core::record::durability`).
+//! Not here: the writes made meanwhile (the binary), conclusions from the count (`bakeoff_core::record::durability`).
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -27,31 +27,31 @@ use serde::{Deserialize, Serialize};
 
 use super::procfs;
 
-/// The longest time in which all threads of a server stop once and are traced.
+/// Time limit for all threads of a server to stop once and be traced.
 const ATTACH_WITHIN: Duration = Duration::from_secs(5);
-/// The longest time in which the kernel lets all go.
+/// Time limit for the kernel to release all threads.
 const DETACH_WITHIN: Duration = Duration::from_secs(1);
-/// Looks without an event before the tracer sleeps.
+/// Polls without an event before the tracer sleeps.
 const LOOKS: u32 = 200;
 const SLEEP: Duration = Duration::from_micros(50);
 
 /// Syncs of a server's processes while they were traced.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyncsSeen {
-    /// Syncs that ended.
+    /// Number of completed syncs.
     pub syncs: u64,
     /// Reason why there may have been more; `None` if all were seen.
     pub incomplete: Option<String>,
 }
 
 impl SyncsSeen {
-    /// Returns that nothing was seen.
+    /// Returns an empty count with the reason.
     pub fn unseen(why: impl Into<String>) -> Self {
         Self { syncs: 0, incomplete: Some(why.into()) }
     }
 }
 
-/// Traces a server's processes. Dropping it ends that.
+/// Traces a server's processes until it is dropped.
 pub(super) struct SyncTracer {
     stop: Arc<AtomicBool>,
     group: i32,
@@ -59,10 +59,10 @@ pub(super) struct SyncTracer {
 }
 
 impl SyncTracer {
-    /// Begins to trace a process group and its descendants; returns when all their threads are traced.
+    /// Traces a process group and its descendants. Returns once all their threads are traced.
     ///
     /// # Errors
-    /// When the kernel forbids it, in words.
+    /// A reason, if the kernel forbids tracing.
     pub(super) fn begin(group: i32) -> Result<Self, String> {
         let stop = Arc::new(AtomicBool::new(false));
         let (ready, attached) = mpsc::sync_channel(1);
@@ -80,22 +80,22 @@ impl SyncTracer {
         let thread = std::thread::Builder::new()
             .name("sync-tracer".into())
             .spawn(trace)
-            .map_err(|error| format!("no thread can be started to trace it: {error}"))?;
+            .map_err(|error| format!("cannot start a thread to trace it: {error}"))?;
         let tracer = Self { stop, group, thread: Some(thread) };
         attached.recv().map_err(|_| "the tracing thread ended".to_owned())??;
         Ok(tracer)
     }
 
-    /// Ends tracing and returns what was seen.
+    /// Ends tracing and returns the syncs seen.
     pub(super) fn end(mut self) -> SyncsSeen {
-        self.join().unwrap_or_else(|| SyncsSeen::unseen("the tracing thread broke off"))
+        self.join().unwrap_or_else(|| SyncsSeen::unseen("the tracing thread panicked"))
     }
 
     fn join(&mut self) -> Option<SyncsSeen> {
         self.stop.store(true, Ordering::Relaxed);
         let seen = self.thread.take()?.join().ok();
         let deadline = clock::now() + DETACH_WITHIN;
-        // The thread is joined a moment before the kernel has let all go.
+        // The thread may end shortly before the kernel has released all threads.
         while tracer_of(self.group).is_some() && clock::now() < deadline {
             std::thread::sleep(SLEEP);
         }
@@ -109,7 +109,7 @@ impl Drop for SyncTracer {
     }
 }
 
-/// Returns true if a thread has ended, or is about to.
+/// Returns true if a thread has ended or is about to end.
 fn is_ending(thread: i32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{thread}/stat")) else { return true };
     let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
@@ -123,19 +123,19 @@ fn tracer_of(pid: i32) -> Option<i32> {
     tracer.trim().parse().ok().filter(|&tracer| tracer != 0)
 }
 
-/// A system call that is under way in a traced thread.
+/// A system call in progress in a traced thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Call {
     Sync,
-    /// One that may sync unseen.
+    /// May sync invisibly.
     Hidden(&'static str),
     Other,
 }
 
-/// Why tracing cannot go on.
+/// Why tracing stopped.
 #[derive(Debug)]
 enum Lost {
-    /// The server ended.
+    /// The server exited.
     Ended,
     Kernel(Errno),
 }
@@ -149,30 +149,30 @@ impl From<Errno> for Lost {
 impl fmt::Display for Lost {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ended => to.write_str("it ended while it was traced"),
-            Self::Kernel(error) => write!(to, "tracing broke off: {error}"),
+            Self::Ended => to.write_str("it exited while it was traced"),
+            Self::Kernel(error) => write!(to, "tracing failed: {error}"),
         }
     }
 }
 
 #[derive(Default)]
 struct Tracing {
-    /// The server's process id and its group's.
+    /// Process ID of the server, which is also its group's.
     group: i32,
-    /// Threads that are traced, once they were found here or in an event.
+    /// Threads that are traced, found here or in an event.
     known: HashSet<i32>,
     /// Threads that have not stopped for the first time.
     pending: HashSet<i32>,
-    /// System calls under way, by thread.
+    /// System calls in progress, by thread.
     calls: HashMap<i32, Call>,
     seen: SyncsSeen,
 }
 
 impl Tracing {
-    /// Seizes all threads of a group and its descendants, and has each stop at its system calls.
+    /// Seizes all threads of a group and its descendants, and makes each stop at its system calls.
     fn attach(&mut self) -> Result<(), String> {
         let deadline = clock::now() + ATTACH_WITHIN;
-        // More than once: a thread may start another one before it is seized.
+        // Repeat: a thread may start another one before it is seized.
         while self.seize_new()? {
             while !self.pending.is_empty() {
                 self.handle_next().map_err(|lost| lost.to_string())?;
@@ -182,12 +182,12 @@ impl Tracing {
             }
         }
         match self.known.is_empty() {
-            true => Err("no process of it runs".to_owned()),
+            true => Err("none of its processes runs".to_owned()),
             false => Ok(()),
         }
     }
 
-    /// Seizes threads that are not traced yet; returns whether there were any.
+    /// Seizes threads that are not traced yet. Returns true if there were any.
     fn seize_new(&mut self) -> Result<bool, String> {
         let options = Options::PTRACE_O_TRACESYSGOOD
             | Options::PTRACE_O_TRACECLONE
@@ -204,11 +204,11 @@ impl Tracing {
                 match ptrace::seize(id, options).and_then(|()| ptrace::interrupt(id)) {
                     Ok(()) => _ = (self.known.insert(thread), self.pending.insert(thread)),
                     Err(Errno::ESRCH) => {}
-                    // A traced thread started it: its first stop is on its way.
+                    // A traced thread started it, so its first stop is on its way.
                     Err(Errno::EPERM) if tracer_of(thread) == Some(gettid().as_raw()) => {
                         _ = (self.known.insert(thread), self.pending.insert(thread));
                     }
-                    // The kernel says so of one that is ending, too (`ptrace_attach`).
+                    // The kernel also returns EPERM for a thread that is ending (`ptrace_attach`).
                     Err(Errno::EPERM) if is_ending(thread) => {}
                     Err(error) => return Err(format!("the kernel forbids tracing it: {error}")),
                 }
@@ -217,7 +217,7 @@ impl Tracing {
         Ok(self.known.len() > before)
     }
 
-    /// Counts until it is told to stop.
+    /// Counts syncs until `stop` is set.
     fn follow(mut self, stop: &AtomicBool) -> SyncsSeen {
         while !stop.load(Ordering::Relaxed) {
             if let Err(lost) = self.handle_next() {
@@ -226,14 +226,15 @@ impl Tracing {
             }
         }
         if self.seen.incomplete.is_none() && procfs::family(self.group).iter().any(uses_io_uring) {
-            self.seen.incomplete = Some("it uses io_uring, whose syncs cannot be seen".to_owned());
+            self.seen.incomplete =
+                Some("it uses io_uring, whose syncs are invisible to tracing".to_owned());
         }
         self.seen
     }
 
-    /// Handles the next stop or end of any thread, or sleeps for a moment.
+    /// Handles the next stop or exit of any thread, or sleeps briefly.
     fn handle_next(&mut self) -> Result<(), Lost> {
-        // Looked at before it is taken: the end of the server is for the thread that waits for it.
+        // Peek first: the thread that waits for the server must reap it.
         let flags = WaitPidFlag::WSTOPPED
             | WaitPidFlag::WEXITED
             | WaitPidFlag::WNOHANG
@@ -262,14 +263,14 @@ impl Tracing {
             self.calls.remove(&ended);
         }
         let Some(thread) = seen.pid() else { return Ok(()) };
-        // Its parent sees its end, if that is what it is, once it is taken here.
+        // Consumes the event. If it is an exit, the parent can see it only afterwards.
         let stopped = waitid(Id::Pid(thread), flags)?;
         let (thread, signal) = match stopped {
             WaitStatus::PtraceSyscall(thread) => {
                 self.on_syscall(thread.as_raw());
                 (thread, None)
             }
-            // A signal on its way: it goes on.
+            // A signal on its way; the thread continues.
             WaitStatus::PtraceEvent(thread, signal, 0) => (thread, Some(signal)),
             WaitStatus::PtraceEvent(thread, ..) => {
                 self.known.insert(thread.as_raw());
@@ -280,13 +281,13 @@ impl Tracing {
             _ => return Ok(()),
         };
         match ptrace::syscall(thread, signal) {
-            // It was killed meanwhile.
+            // The thread was killed meanwhile.
             Err(Errno::ESRCH) => Ok(()),
             gone_on => Ok(gone_on?),
         }
     }
 
-    /// Notes a system call when it begins, and counts it when it ends.
+    /// Records a system call at its start, and counts a sync at its end.
     fn on_syscall(&mut self, thread: i32) {
         match self.calls.remove(&thread) {
             None => {
@@ -296,7 +297,7 @@ impl Tracing {
             }
             Some(Call::Sync) => self.seen.syncs += 1,
             Some(Call::Hidden(name)) => {
-                let why = || format!("it calls {name}, whose syncs cannot be seen");
+                let why = || format!("it calls {name}, whose syncs are invisible to tracing");
                 self.seen.incomplete.get_or_insert_with(why);
             }
             Some(Call::Other) => {}
@@ -331,7 +332,7 @@ fn classify(thread: i32, line: &str) -> Call {
     }
 }
 
-/// Returns whether a file was opened so that writes to it return once they are on disk.
+/// Returns true if a file was opened so that writes return only once they are on disk.
 fn is_synchronous(thread: i32, file: u64) -> bool {
     let flags = || {
         let text = std::fs::read_to_string(format!("/proc/{thread}/fdinfo/{file}")).ok()?;
@@ -354,7 +355,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn syncs_are_told_from_other_calls() {
+    fn syncs_are_distinguished_from_other_calls() {
         let (sync, msync) = (libc::SYS_fdatasync, libc::SYS_msync);
         for (line, call) in [
             (format!("{sync} 0x9 0x0 0x0 0x0 0x0 0x0 0x7ffd 0x7f00"), Call::Sync),

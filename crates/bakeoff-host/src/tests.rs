@@ -33,7 +33,7 @@ pub(super) fn launch(spec: NodeSpec) -> Result<Process, HostError> {
 pub(super) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = clock::now() + Duration::from_secs(10);
     while !holds() {
-        assert!(clock::now() < deadline, "{what} did not come to be");
+        assert!(clock::now() < deadline, "timed out waiting for {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -79,7 +79,7 @@ fn a_node_runs_in_its_directory_with_little_environment_and_no_input() {
 }
 
 #[test]
-fn a_daemon_is_told_of_and_ended_with_the_node_that_left_it() {
+fn daemon_is_reported_and_ends_with_its_node() {
     let dir = TempDir::new().unwrap();
     let process = launch(sh(&dir, "(setsid sleep 61 &); echo left; exec sleep 60")).unwrap();
     let other = launch(NodeSpec { name: "node-2".into(), ..sh(&dir, "exec sleep 60") }).unwrap();
@@ -92,9 +92,9 @@ fn a_daemon_is_told_of_and_ended_with_the_node_that_left_it() {
     assert!(other.is_alive());
 }
 
-/// A wrapper's descendants count, as do writes to a file that was opened to be synchronous.
+/// Descendants of a wrapper count, as do writes to a file opened with O_DSYNC.
 #[test]
-fn syncs_of_all_descendants_are_counted_while_asked() {
+fn syncs_of_all_descendants_are_counted_while_tracing() {
     let dir = TempDir::new().unwrap();
     let script = "echo x > data; sync data; touch ready; while [ ! -e go ]; do sleep 0.01; done
         (sync data; sync -d data); dd if=/dev/zero of=data bs=1 count=3 oflag=dsync
@@ -107,7 +107,7 @@ fn syncs_of_all_descendants_are_counted_while_asked() {
     wait_for("its syncs", || file("done").exists());
     let seen = process.end_counting_syncs();
     assert_eq!(seen.incomplete, None, "{:?} {:?}", process.exit(), process.log_tail(20));
-    // One more may end before the count does.
+    // One more may end before counting does.
     assert!((5..100).contains(&seen.syncs), "{seen:?}");
     assert!(process.is_alive(), "tracing leaves it as it was");
     assert!(process.end_counting_syncs().incomplete.is_some(), "nothing is counted any more");
@@ -118,7 +118,7 @@ fn syncs_of_all_descendants_are_counted_while_asked() {
 #[test]
 fn unsafe_settings_of_a_wrapped_program_are_found_and_nothing_else() {
     let dir = TempDir::new().unwrap();
-    // A wrapper that stays, and starts the server with a switch.
+    // A wrapper that stays, and starts the server with the unsafe setting.
     let mut spec = sh(&dir, "sh -c 'sleep 60; :' server --unsafe-no-fsync --password secret; :");
     spec.env = vec![("ETCD_UNSAFE_NO_FSYNC".into(), "true".into())];
     let process = launch(spec).unwrap();
@@ -136,17 +136,17 @@ fn a_program_that_is_missing_or_not_executable_is_named() {
         assert!(error.contains(message) && error.contains("`node-1`"), "{error}");
     };
     fails_with(Path::new("no-such-program"), "`no-such-program`: it is not on `PATH`");
-    fails_with(&dir.path().join("nothing"), "there is no such file");
+    fails_with(&dir.path().join("nothing"), "the file does not exist");
     fails_with(dir.path(), "it is not a file");
     let text = dir.path().join("text");
     std::fs::write(&text, "#!/no/such/interpreter\n").unwrap();
     fails_with(&text, "it is not executable");
     std::fs::set_permissions(&text, std::fs::Permissions::from_mode(0o755)).unwrap();
-    fails_with(&text, "it cannot be executed: No such file");
+    fails_with(&text, "cannot execute it: No such file");
 }
 
 #[test]
-fn a_node_that_dies_at_once_is_reported_with_the_end_of_its_log() {
+fn node_that_dies_at_once_is_reported_with_its_log_tail() {
     let dir = TempDir::new().unwrap();
     let script = "echo first; echo 'listen: address already in use \x1b[31m' >&2; exit 3";
     let nodes = [launch(sh(&dir, script)).unwrap()];
@@ -163,7 +163,7 @@ fn a_node_that_dies_at_once_is_reported_with_the_end_of_its_log() {
 }
 
 #[test]
-fn a_node_that_is_never_ready_is_reported_with_what_was_seen_last() {
+fn node_that_is_never_ready_is_reported_with_the_last_probe() {
     let dir = TempDir::new().unwrap();
     let nodes = [launch(sh(&dir, "echo starting; exec sleep 60")).unwrap()];
     let mut looks = 0;
@@ -181,9 +181,9 @@ fn a_node_that_is_never_ready_is_reported_with_what_was_seen_last() {
 }
 
 #[test]
-fn a_node_that_gives_up_after_it_was_killed_is_started_once_more() {
+fn node_that_gives_up_after_a_kill_is_started_again() {
     let dir = TempDir::new().unwrap();
-    // It gives up the second time and the third, and each time from the seventh on.
+    // It gives up at the second and third start, and at each from the seventh on.
     let script = "n=$(cat starts 2>/dev/null || echo 0); echo $((n + 1)) > starts
         case $n in 1|2|6|7|8|9) exit 1;; esac; touch runs; exec sleep 100";
     let nodes = [launch(sh(&dir, script)).unwrap()];
@@ -226,7 +226,7 @@ fn waiting_ends_when_ready_and_when_the_user_stops_it() {
 }
 
 #[test]
-fn a_node_finds_ports_taken_that_it_is_to_leave_alone() {
+fn held_ports_are_in_use_for_the_node() {
     let dir = TempDir::new().unwrap();
     let seat = Seat { address: [127, 0, 0, 5].into(), ..Seat::HERE };
     let port = ports::Allocator::new(None).take_for(seat).unwrap();
@@ -237,7 +237,7 @@ fn a_node_finds_ports_taken_that_it_is_to_leave_alone() {
     assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
     assert_eq!(process.listens_on(), [], "it is not the node who listens");
     drop(process);
-    // A program that another test is starting has our descriptors until it is one of its own.
+    // A program that another test starts holds our descriptors until it executes.
     wait_for("the port", || everywhere().is_ok());
 }
 
@@ -265,7 +265,7 @@ fn a_node_that_ignores_sigterm_is_killed_after_the_grace() {
 }
 
 #[test]
-fn the_graces_of_several_nodes_run_side_by_side() {
+fn graces_of_several_nodes_run_concurrently() {
     let dir = TempDir::new().unwrap();
     let host = Host::new(dir.path()).unwrap();
     let script = "trap '' TERM; echo set; while :; do sleep 0.01; done";
@@ -281,7 +281,7 @@ fn the_graces_of_several_nodes_run_side_by_side() {
     assert!(stopped.iter().all(|stopped| stopped.forced));
 }
 
-/// The ids that a script printed, one a line, once there are so many of them.
+/// Returns the IDs that a script printed, one a line, once there are `count` of them.
 fn printed_ids(process: &Process, count: usize) -> Vec<i32> {
     let read = || process.log_tail(10).lines.iter().filter_map(|l| l.parse().ok()).collect();
     let mut ids: Vec<i32> = Vec::new();
@@ -339,7 +339,7 @@ fn a_node_outlives_the_thread_that_launched_it() {
 }
 
 #[test]
-fn a_restart_runs_the_same_again_and_goes_on_in_its_log() {
+fn restart_runs_the_same_program_and_appends_to_its_log() {
     let dir = TempDir::new().unwrap();
     let process = launch(sh(&dir, "echo here >> count; wc -l < count; exec sleep 60")).unwrap();
     let first = process.pid().unwrap();
@@ -354,7 +354,7 @@ fn a_restart_runs_the_same_again_and_goes_on_in_its_log() {
 }
 
 #[test]
-fn a_log_tail_shows_nothing_of_an_earlier_trial() {
+fn log_tail_excludes_an_earlier_trial() {
     let dir = TempDir::new().unwrap();
     let first = launch(sh(&dir, "echo first")).unwrap();
     wait_for("its line", || log_has(&first, "first"));
@@ -386,7 +386,7 @@ fn a_node_runs_on_the_cpus_it_was_given_or_not_at_all() {
     let mut spec = sh(&dir, "");
     spec.limits = Some(Limits { cpu: None, memory: None, cpus: vec![1023] });
     let error = launch(spec).err().expect("must fail").to_string();
-    assert!(error.contains("it cannot be pinned to CPUs 1023"), "{error}");
+    assert!(error.contains("cannot pin it to CPUs 1023"), "{error}");
 }
 
 #[test]
@@ -454,7 +454,7 @@ fn commands_before_a_node_run_once_in_order_and_as_the_node() {
 }
 
 #[test]
-fn a_node_whose_preparation_fails_is_not_started_and_says_why() {
+fn failed_preparation_is_reported_and_the_node_not_started() {
     let dir = TempDir::new().unwrap();
     let mut spec = sh(&dir, "touch started");
     spec.before = vec![before("echo no room >&2; exit 3"), before("touch second")];
@@ -468,7 +468,7 @@ fn a_node_whose_preparation_fails_is_not_started_and_says_why() {
 }
 
 #[test]
-fn a_preparation_that_waits_for_something_is_tried_again_until_it_succeeds() {
+fn failing_preparation_is_retried_until_it_succeeds() {
     let dir = TempDir::new().unwrap();
     let mut spec = sh(&dir, "exec sleep 60");
     let tries = "echo x >> tries; test $(wc -l < tries) = 3";
@@ -478,7 +478,7 @@ fn a_preparation_that_waits_for_something_is_tried_again_until_it_succeeds() {
 }
 
 #[test]
-fn a_preparation_that_takes_too_long_is_killed_with_all_that_it_started() {
+fn slow_preparation_is_killed_with_its_children() {
     let dir = TempDir::new().unwrap();
     for failure in [OnFailure::GiveUp, OnFailure::TryAgain] {
         let mut spec = sh(&dir, "");
@@ -494,13 +494,13 @@ fn a_preparation_that_takes_too_long_is_killed_with_all_that_it_started() {
     }
 }
 
-/// A node that refuses to be root.
+/// Describes a node that refuses to run as root.
 fn never_root(dir: &TempDir, script: &str) -> NodeSpec {
     NodeSpec { never_root: true, ..sh(dir, script) }
 }
 
 #[test]
-fn a_node_that_refuses_to_be_root_is_not_and_its_files_are_its_own() {
+fn node_that_refuses_root_runs_as_another_user_and_owns_its_files() {
     let dir = TempDir::new().unwrap();
     let see = "echo \"$(id -u) $(stat -c %u secret) $(stat -c %u made) $$\"; cat secret";
     let mut spec = never_root(&dir, &format!("{see}; touch more; exec sleep 60"));
@@ -511,17 +511,17 @@ fn a_node_that_refuses_to_be_root_is_not_and_its_files_are_its_own() {
     wait_for("the file", || log_has(&process, "shh"));
     let us = rustix::process::geteuid();
     let shown = if us.is_root() { 65534 } else { us.as_raw() };
-    // The process that was forked has become the server: signals and samples go to that.
+    // The forked process has become the server, so signals and samples reach it.
     let line = format!("{shown} {shown} {shown} {}", process.pid().unwrap());
     assert!(log_has(&process, &line), "{line} in {:?}", process.log_tail(10).lines);
-    // What it uses can still be looked at.
+    // Its usage can still be sampled.
     let pid = process.pid().unwrap();
     assert!(procfs::io(pid).is_some() && procfs::open_files(pid).is_some());
     wait_for("its own file", || dir.path().join("node-1/more").exists());
 }
 
 #[test]
-fn a_node_that_refuses_to_be_root_is_signalled_killed_and_restarted_like_any() {
+fn node_that_refuses_root_is_signalled_killed_and_restarted() {
     let dir = TempDir::new().unwrap();
     let script = "trap 'exit 5' TERM; sleep 60 & echo $!; while :; do sleep 0.01; done";
     let process = launch(never_root(&dir, script)).unwrap();
@@ -560,7 +560,7 @@ fn commands_before_a_node_are_in_its_limits() {
 }
 
 #[test]
-fn a_node_is_asked_to_end_by_the_signal_that_it_wants() {
+fn node_is_stopped_by_its_own_signal() {
     let dir = TempDir::new().unwrap();
     let script = "trap '' TERM; trap 'exit 6' USR2; echo set; while :; do sleep 0.01; done";
     let spec = NodeSpec { stop_signal: Some(Signal::USR2), ..sh(&dir, script) };
@@ -570,7 +570,7 @@ fn a_node_is_asked_to_end_by_the_signal_that_it_wants() {
 }
 
 #[test]
-fn complaints_in_further_log_files_are_found() {
+fn findings_in_further_log_files_are_reported() {
     let dir = TempDir::new().unwrap();
     let script = "echo '[error] before'; while [ ! -e loaded ]; do sleep 0.01; done; \
                   echo '[error] on its output'; mkdir -p logs; \

@@ -1,4 +1,4 @@
-//! Sums up a node's samples between two times.
+//! Sums up a node's samples over a period.
 //!
 //! Not here: sampling (`observe`).
 
@@ -6,25 +6,23 @@ use bakeoff_core::memory::{self, NodeReadings, NodesMemory};
 use bakeoff_core::observed::{Column, GENERATOR, MeteredSeries, Observed, Series};
 use bakeoff_core::record::Usage;
 
-/// The shortest time that a share of CPU is computed over, in seconds; looks may come a little
-/// early. The kernel counts in ticks of commonly 10 ms, so that figures over less are coarse.
+/// Shortest time for a share of CPU, in seconds; samples may come a little early. The kernel counts in ticks of
+/// commonly 10 ms, so shorter times give coarse figures.
 const WINDOW: f64 = 0.95;
-/// A look that was asked for comes within this time, in seconds.
+/// A requested sample is taken within this time, in seconds.
 const AT_ONCE: f64 = 0.05;
 
-/// Sums each node up over the measured windows, in seconds since the trial began, in order; over the
-/// whole load if nothing was measured. If the windows have fewer than two looks, counters are of the time between the
-/// looks around them, and gauges without a look in the windows are not known. A node without two looks around the
-/// windows has no summary.
+/// Sums up each node over the measured windows (in order, in seconds since the trial began), or over the whole load if
+/// nothing was measured. If the windows contain fewer than two samples, counters cover the time between the samples
+/// around them, and gauges without a sample are unknown. A node without two samples around the windows has no summary.
 ///
-/// Its mean CPU is of the windows alone, since operations are counted in them alone: a server that
-/// hangs while the load drains must not look as if each operation had cost it less. The rest is from the
-/// first window's begin to the last one's end.
+/// Mean CPU covers the windows only, as operations do: a server that hangs while the load drains must not seem to use
+/// less CPU per operation. The other figures cover the time from the start of the first window to the end of the last.
 ///
-/// Nodes whose metrics told it come last, with the looks around those times.
+/// Nodes that report their own metrics come last, over the samples around those times.
 pub fn summarize(observed: &Observed, windows: &[(f64, f64)], load: (f64, f64)) -> Vec<Usage> {
     let measured = windows.first().zip(windows.last()).map(|(first, last)| (first.0, last.1));
-    // The looks at a window's edges come a moment after them.
+    // The samples at a window's edges come a moment after them.
     let look = |moment| next_look(&observed.machine.at, moment);
     let measured = measured.map(|(from, to)| (look(from), look(to)));
     let one = |node: &Series| {
@@ -45,8 +43,8 @@ pub fn summarize(observed: &Observed, windows: &[(f64, f64)], load: (f64, f64)) 
     nodes.chain(observed.metrics.iter().filter_map(metered)).collect()
 }
 
-/// The same of a node that was asked at times of its own: from the last look before the windows to the first
-/// after them.
+/// Sums up a node that reports metrics at times of its own: from the last sample before the windows to the first after
+/// them.
 fn of_metrics(node: &MeteredSeries, windows: &[(f64, f64)], load: (f64, f64)) -> Option<Usage> {
     let series = &node.series;
     let measured = windows.first().zip(windows.last()).map(|(first, last)| (first.0, last.1));
@@ -58,7 +56,7 @@ fn of_metrics(node: &MeteredSeries, windows: &[(f64, f64)], load: (f64, f64)) ->
     Some(Usage { cpu_mean_percent: mean, metrics_of: Some(node.of), ..usage })
 }
 
-/// Sums a node up from the last look before a time to the first after it. Gauges are of the time alone.
+/// Sums up a node from the last sample before a period to the first after it. Gauges cover the period only.
 fn around(node: &Series, from: f64, to: f64) -> Option<Usage> {
     let within = of_node(node, from, node.next_look(to).unwrap_or(to))?;
     let most = |column| node.most(column, from, to).map(|most| most.max(0.0) as u64);
@@ -87,7 +85,7 @@ impl MachineServers<'_> {
     }
 }
 
-/// Returns the most memory that all servers held at one moment of the windows.
+/// Returns the most memory that all servers held together at one moment of the windows.
 pub fn memory(machines: &[MachineServers<'_>], windows: &[(f64, f64)]) -> Option<NodesMemory> {
     let windows: Vec<(f64, f64)> = windows.iter().map(|&(from, to)| (from, to + AT_ONCE)).collect();
     let mut nodes: Vec<NodeReadings<'_>> = Vec::new();
@@ -109,20 +107,21 @@ pub fn memory(machines: &[MachineServers<'_>], windows: &[(f64, f64)]) -> Option
     memory::most(&nodes, &windows)
 }
 
-/// Several if that was not seen: resident memory is then no sum of what differs.
+/// Returns the largest number of processes; `u64::MAX` if unknown, because resident memory then may count shared pages
+/// twice.
 fn most_processes(node: &Series, windows: &[(f64, f64)]) -> u64 {
     let within = windows.iter().filter_map(|&(from, to)| node.most(Column::Processes, from, to));
     within.reduce(f64::max).map_or(u64::MAX, |most| most.max(0.0) as u64)
 }
 
-/// The look that was meant for this moment: the first from it on, if it came at once.
+/// Returns the time of the sample taken for this moment: the first one after it, if it came at once.
 fn next_look(looks: &[f64], moment: f64) -> f64 {
     let next = looks.get(looks.partition_point(|&at| at < moment));
     next.copied().filter(|at| at - moment <= AT_ONCE).unwrap_or(moment)
 }
 
-/// The mean CPU within these times, in percent of one core; `None` where a time has no look before
-/// and after it, or where all are empty.
+/// Returns the mean CPU within these windows, in percent of one core. `None` if a window has no sample before or after
+/// it, or all are empty.
 pub fn mean_percent(node: &Series, windows: &[(f64, f64)]) -> Option<f64> {
     let time: f64 = windows.iter().map(|(from, to)| to - from).sum();
     let grown = |column| node.growth_over(column, windows);
@@ -157,7 +156,7 @@ fn of_node(node: &Series, from: f64, to: f64) -> Option<Usage> {
     })
 }
 
-/// The mean, and the most within about a second, in percent of one core.
+/// Returns the mean CPU, and the largest within about a second, in percent of one core.
 fn cpu_percent(node: &Series, from: f64, to: f64) -> Option<(f64, f64)> {
     let begin = node.at.partition_point(|&at| at <= from).saturating_sub(1);
     let end = node.at.partition_point(|&at| at <= to);
@@ -176,7 +175,7 @@ fn cpu_percent(node: &Series, from: f64, to: f64) -> Option<(f64, f64)> {
     let mut start = 0;
     let mut highest: Option<f64> = None;
     for end in 1..=last {
-        // The latest look that is a window or more before this one.
+        // The latest sample that is a window or more before this one.
         while at[end] - at[start + 1] >= WINDOW {
             start += 1;
         }
@@ -211,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_cpu_is_over_a_second_however_fine_the_looks() {
+    fn highest_cpu_is_over_a_second_at_any_interval() {
         // Half a core for 2 s, with a burst of 100 ms at two cores in the middle.
         let mut cpu = 0.0;
         let looks = (0..=20u32).map(|n| {
@@ -226,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_time_has_its_mean_for_its_most_and_a_single_look_has_nothing() {
+    fn short_period_uses_its_mean_and_one_sample_yields_nothing() {
         let short = node([(0.0, 0.0, 1.0), (0.1, 0.05, 1.0)]);
         assert!((of_node(&short, 0.0, 1.0).unwrap().cpu_max_percent - 50.0).abs() < 1e-6);
         assert_eq!(of_node(&node([(0.0, 0.0, 1.0)]), 0.0, 1.0), None);
@@ -235,9 +234,9 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_hangs_while_the_load_drains_has_not_used_less_for_each_operation() {
-        // One core from the second second to the twelfth, which are measured; then nothing until the
-        // last request has timed out, ten seconds later.
+    fn hang_during_the_drain_does_not_lower_mean_cpu() {
+        // One core during the measured seconds 2 to 12, then nothing until the last request times out ten seconds
+        // later.
         let cpu = |at: u32| f64::from(at.clamp(2, 12) - 2);
         let node = node((0..=22u32).map(|at| (f64::from(at), cpu(at), 1.0)));
         let machine = Series { at: node.at.clone(), ..Series::default() };
@@ -250,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn metrics_around_a_short_load_tell_its_usage() {
+    fn metrics_around_a_short_load_give_its_usage() {
         let series = Series {
             name: "far".into(),
             at: vec![0.9, 1.9, 3.9],
@@ -272,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_used_between_the_times_counts() {
+    fn only_usage_within_the_period_counts() {
         let usage =
             of_node(&node((0..10).map(|n| (f64::from(n), f64::from(n * n), 1.0))), 2.0, 5.0);
         let usage = usage.unwrap();

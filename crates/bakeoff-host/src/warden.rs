@@ -1,15 +1,14 @@
-//! `bakeoff __warden MARK [SECONDS]`: kills every server once bakeoff is gone, however it went.
+//! `bakeoff __warden MARK [SECONDS]`: kills every server once bakeoff is gone, however it ended.
 //!
-//! It reads lines from a pipe that only bakeoff holds: `watch GROUP START`, `forget GROUP`, `folder PATH`,
-//! `group PATH` and `keep folder PATH`, paths in hexadecimal. When the pipe closes, it kills the groups that are watched, and every process that carries
-//! bakeoff's mark in its environment: servers fork helpers, and some of those open sessions of
-//! their own. The parent-death signal (`shim`) reaches the server alone. Then it removes the folders of servers'
-//! data and the cgroups that are left: a bakeoff that ends by itself has done that before.
+//! It reads lines from a pipe that only bakeoff holds: `watch GROUP START`, `forget GROUP`, `folder PATH`, `group
+//! PATH`, `keep folder PATH` and `keep group PATH`, with paths in hexadecimal. When the pipe closes, it kills the
+//! watched groups and every process with bakeoff's mark in its environment. Servers fork helpers, and some open
+//! sessions of their own, while the parent-death signal (`shim`) reaches only the server. Then it removes the servers'
+//! folders and cgroups that are left. A bakeoff that ends in order has already done all this.
 //!
-//! With SECONDS it also kills a bakeoff that has been stopped for that long: an agent that hears nothing more.
+//! With SECONDS, it also kills a bakeoff that has been stopped for that long: an agent that no longer reads.
 //!
-//! Ctrl-C and a signal to bakeoff's group do not take it along: it has a session of its own and
-//! ignores what asks it to end.
+//! Ctrl-C and signals to bakeoff's group do not end it: it has its own session and ignores termination signals.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, Write};
@@ -27,7 +26,7 @@ use super::warden_line::{Leftover, MARK, READY};
 pub(super) fn run(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let mark = args.next().unwrap_or_default();
     for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
-        // To take a note that nobody reads is to ignore it.
+        // A handler that only sets a flag ignores the signal.
         let _ = signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)));
     }
     // Fails only for the leader of a group, which needs it less.
@@ -66,7 +65,7 @@ pub(super) fn run(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     if all_ended { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Kills the process of this mark once it has been stopped for so many seconds: then its pipe closes.
+/// Kills the marked bakeoff once it has been stopped for `seconds`; its pipe then closes.
 fn end_if_stopped(mark: &OsStr, seconds: u32) {
     let numbers = mark.to_str().and_then(|mark| mark.split_once('.'));
     let (pid, start) = numbers.unwrap_or_default();
@@ -81,9 +80,9 @@ fn end_if_stopped(mark: &OsStr, seconds: u32) {
     }
 }
 
-/// Kills what is left of servers. Returns whether nothing is left then.
+/// Kills the servers' processes that are left. Returns true if none is left.
 fn end_all(watched: &std::collections::BTreeMap<i32, u64>, marked: &[u8]) -> bool {
-    // More than once: a process may fork while we look.
+    // Repeat: a process may fork between the scan and the kill.
     for _ in 0..100 {
         let left = left_running(watched, marked);
         if left.is_empty() {
@@ -95,11 +94,11 @@ fn end_all(watched: &std::collections::BTreeMap<i32, u64>, marked: &[u8]) -> boo
     false
 }
 
-/// Removes what is left, as far as that is possible: nobody is there any more who could be told.
+/// Removes a leftover. Ignores errors, because no one is left to report them to.
 fn remove(leftover: &Leftover) {
     match leftover {
         Leftover::Folder(path) => {
-            // A link in its place leads to what is not ours.
+            // A link in its place leads to something that is not ours.
             if path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
                 std::fs::remove_dir_all(path).ok();
             }
@@ -123,20 +122,20 @@ fn left_running(watched: &std::collections::BTreeMap<i32, u64>, marked: &[u8]) -
     .collect()
 }
 
-/// Returns whether a process is in a watched group, and the group is still the one that was meant.
+/// Returns true if a process is in a watched group, and the group's ID was not reused.
 fn in_a_group(stat: &Stat, watched: &std::collections::BTreeMap<i32, u64>) -> bool {
     let Some(&start) = watched.get(&stat.group) else { return false };
     match procfs::stat(stat.group) {
         Some(leader) => leader.start_ticks == start,
-        // The leader is gone. Its id stays taken as long as its group has members, so whoever is
-        // in it came after the leader; an older process would mean another group.
+        // The leader is gone. Its ID stays taken while the group has members, and each of them started after the
+        // leader. An older process means that the ID was reused.
         None => stat.start_ticks >= start,
     }
 }
 
-/// Returns whether a process has this variable, `NAME=VALUE`, in the environment that it was started with.
+/// Returns true if a process was started with this variable, `NAME=VALUE`, in its environment.
 pub(super) fn is_marked(stat: &Stat, marked: &[u8]) -> bool {
-    // Readable for processes of our own user, which are those that we may kill.
+    // Readable for our own user's processes, which are those that we may kill.
     std::fs::read(format!("/proc/{}/environ", stat.pid))
         .is_ok_and(|environ| environ.split(|&b| b == 0).any(|variable| variable == marked))
 }
@@ -154,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_recycled_process_id_is_never_killed() {
-        // A group of its own: the leader of the one that tests run in may be gone.
+        // Its own group: the leader of the test runner's group may be gone.
         let mut sleeper = std::process::Command::new("sleep");
         let mut sleeper = sleeper.arg("60").process_group(0).spawn().unwrap();
         let leader = procfs::stat(sleeper.id() as i32).unwrap();
@@ -165,7 +164,7 @@ mod tests {
         assert_eq!(found, [true, false, false]);
     }
 
-    /// Kills a test's processes, whatever becomes of the test.
+    /// Kills a test's processes, even if the test panics.
     struct Ended(Child);
 
     impl Drop for Ended {
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn process_that_stays_stopped_is_killed_for_an_agent_alone() {
+    fn stopped_process_is_killed_only_with_a_time_limit() {
         let guarded = |seconds: &[&str]| {
             let sleeper = Ended(Command::new("sleep").arg("60").spawn().unwrap());
             let start = procfs::stat(sleeper.0.id() as i32).unwrap().start_ticks;

@@ -1,32 +1,33 @@
-//! The line between bakeoff and its warden: how the one names what is left to the other.
+//! The protocol between bakeoff and its warden.
 //!
-//! Not here: writing to it (`launcher`), what the warden does (`warden`).
+//! Not here: sending (`launcher`), the warden itself (`warden`).
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
 pub(super) const COMMAND: &str = "__warden";
-/// The line that it writes once nothing but its pipe ends it.
+/// Line that the warden prints once it ignores signals and only its pipe ends it.
 pub(super) const READY: &str = "ready\n";
-/// The longest that an agent may stay stopped, in seconds.
+/// Longest time that an agent may stay stopped, in seconds.
 pub(super) const STOPPED_MAX: u32 = 30;
-/// Name of the environment variable that marks what bakeoff started.
+/// Environment variable that marks every process that bakeoff started.
 pub(super) const MARK: &str = "BAKEOFF_STARTED_BY";
-/// The same of the node that a process was started for.
+/// Environment variable that marks the node a process belongs to.
 pub(super) const NODE_MARK: &str = "BAKEOFF_NODE";
 
-/// A trace of servers besides their processes, which is left unless somebody removes it.
+/// Something other than a process that a server leaves behind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Leftover {
-    /// The folder of a node's data.
+    /// The directory of a node, or another folder.
     Folder(PathBuf),
-    /// A cgroup with groups of nodes in it.
+    /// A cgroup with the groups of nodes.
     Group(PathBuf),
 }
 
 impl Leftover {
-    /// Writes the line by which the warden hears of it. Any bytes but NUL and a slash may be in a file's name.
+    /// Encodes the line for the warden. The path is in hexadecimal, because a file name may hold any byte but NUL and
+    /// `/`.
     pub(super) fn line(&self) -> String {
         let (kind, path) = match self {
             Self::Folder(path) => ("folder", path),
@@ -41,7 +42,7 @@ impl Leftover {
         let digits = path.as_bytes().chunks(2).map(|two| std::str::from_utf8(two).ok());
         let bytes: Option<Vec<u8>> = digits.map(|two| u8::from_str_radix(two?, 16).ok()).collect();
         let path = PathBuf::from(OsString::from_vec(bytes?));
-        // Another folder could be meant from where the warden is.
+        // The warden's working directory differs, so a relative path could name another folder.
         let path = Some(path).filter(|path| path.is_absolute())?;
         Some(if kind == "group" { Self::Group(path) } else { Self::Folder(path) })
     }
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn leftovers_are_read_as_they_were_written() {
+    fn leftovers_survive_a_round_trip() {
         let odd = PathBuf::from(OsString::from_vec(b"/tmp/a b\n\xff".to_vec()));
         for leftover in [Leftover::Folder(odd.clone()), Leftover::Group(odd)] {
             let line = leftover.line();

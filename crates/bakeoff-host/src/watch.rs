@@ -1,8 +1,8 @@
 //! Watches a trial on a machine: samples its servers, and marks in their logs where a load begins and ends.
 //!
-//! A trial calls [`Watch`] alone, wherever its servers run. An agent answers by the [`LocalWatch`] of its machine.
+//! A trial calls only [`Watch`], wherever its servers run. An agent answers with the [`LocalWatch`] of its machine.
 //!
-//! Not here: the samples (`observe`), the marks (`logs`), machines behind an agent (the program's `machines`).
+//! Not here: the samples (`observe`), the marks (`logs`), machines behind an agent (`bakeoff-fleet`).
 
 use std::path::Path;
 use std::sync::mpsc::Sender;
@@ -17,18 +17,18 @@ use super::Process;
 use super::logs::Marks;
 use super::observe::Sampler;
 
-/// Watches the servers of a trial on one machine or several. Each method skips servers of other machines, and a
-/// machine that is lost.
+/// Watches the servers of a trial on one or several machines. Each method skips servers of other machines, and lost
+/// machines.
 pub trait Watch: Sync {
-    /// Samples these servers from now on.
+    /// Adds these servers to the samples.
     fn watch(&self, servers: &[&Process]);
     /// Begins a phase of the trial.
     fn phase(&self, name: PhaseName);
     /// Marks the beginning of a load in the logs of these servers.
     fn mark_logs(&self, servers: &[&Process]);
-    /// Marks the end of the load.
+    /// Marks the end of the load in the logs.
     fn end_marks(&self);
-    /// Returns the complaints of the servers in between.
+    /// Returns the log findings between both marks.
     fn complaints(&self) -> Vec<NodeLog>;
 }
 
@@ -43,19 +43,19 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl LocalWatch {
-    /// Begins to sample bakeoff and the machine. `began`: when the trial did; all times count from there. `data`: a
+    /// Starts sampling bakeoff and the machine. `began`: start of the trial, the origin of all times. `data`: a
     /// directory on the disk that holds the servers' data.
     pub fn begin(data: &Path, every: Duration, began: Instant) -> Self {
         let sampler = Mutex::new(Sampler::start(data, every, began));
         Self { sampler, marks: Mutex::default() }
     }
 
-    /// Returns where the engine reports when measuring begins and ends.
+    /// Returns a channel for the times at which measuring begins and ends.
     pub fn moments(&self) -> Sender<Moment> {
         locked(&self.sampler).moments()
     }
 
-    /// Returns what has been sampled by now.
+    /// Returns the samples so far.
     pub fn so_far(&self) -> Observed {
         locked(&self.sampler).so_far()
     }

@@ -1,7 +1,6 @@
-//! The internal commands alone, for the tests of this crate: a test runner cannot be started again as one
-//! of them.
+//! Runs only the internal commands, for the tests of this crate, because a test runner cannot run them itself.
 //!
-//! Not here: `bakeoff`, which answers the same commands and is what users have.
+//! Not here: `bakeoff`, the program of users, which has the same commands.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Finds the place for the groups of nodes: the hierarchy with a controller, and our place in it.
+//! Finds where groups for nodes can be created: the hierarchy of a controller, and a group in it.
 //!
 //! Not here: limits (`cgroup`).
 
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::Tree;
 
-/// The controller that applies limits.
+/// The controller that applies a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Controller {
     Cpu,
@@ -15,7 +15,7 @@ pub(super) enum Controller {
 }
 
 impl Controller {
-    /// As the kernel calls it.
+    /// Returns the kernel's name for it.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
@@ -24,29 +24,29 @@ impl Controller {
     }
 }
 
-/// Of the interface.
+/// Version of the cgroup interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Version {
     One,
     Two,
 }
 
-/// Reason why no group can be made for a node.
+/// The reason why no group can be created for a node.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PlaceError {
-    #[error("the cgroup (v1) hierarchy of the `{}` controller is mounted nowhere", .0.name())]
+    #[error("the cgroup (v1) hierarchy of the `{}` controller is not mounted", .0.name())]
     NotMounted(Controller),
     #[error("no cgroup hierarchy with the `{}` controller is mounted", .0.name())]
     NoHierarchy(Controller),
-    #[error("the cgroup `{0}` holds processes itself, and so cannot be divided")]
+    #[error("the cgroup `{0}` holds processes, so it cannot have limited subgroups")]
     HoldsProcesses(PathBuf),
     #[error("the cgroup `{0}` has no `{controller}` controller", controller = .1.name())]
     NoController(PathBuf, Controller),
-    #[error("`+{controller}` cannot be written to `{0}`: {2}", controller = .1.name())]
+    #[error("cannot write `+{controller}` to `{0}`: {2}", controller = .1.name())]
     NotEnabled(PathBuf, Controller, #[source] io::Error),
-    #[error("the cgroup `{0}` cannot be made: {1}")]
+    #[error("cannot create the cgroup `{0}`: {1}")]
     NotMade(PathBuf, #[source] io::Error),
-    /// Neither our own group nor the one above it can be divided.
+    /// Neither our own group nor its parent can have limited subgroups.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Nowhere(Vec<PlaceError>),
 }
@@ -55,7 +55,7 @@ pub(super) enum PlaceError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hierarchy {
     version: Version,
-    /// The group that ours are made in.
+    /// The group in which ours are created.
     below: PathBuf,
 }
 
@@ -68,7 +68,7 @@ impl Hierarchy {
         &self.below
     }
 
-    /// Makes the group of a node.
+    /// Creates the group of a node.
     pub(super) fn make_group(
         &self,
         tree: &dyn Tree,
@@ -87,7 +87,7 @@ impl Hierarchy {
     }
 }
 
-/// Finds where groups with this controller can be made. `own`: `/proc/self/cgroup`; `mounts`:
+/// Finds where groups with this controller can be created. `own`: `/proc/self/cgroup`; `mounts`:
 /// `/proc/self/mountinfo`.
 pub(super) fn find(
     tree: &dyn Tree,
@@ -121,7 +121,7 @@ pub(super) fn find(
     Err(PlaceError::Nowhere(reasons))
 }
 
-/// Returns our own group with this controller, as far as it can be seen. `own`: `/proc/self/cgroup`; `mounts`:
+/// Returns our own group with this controller, as far as it is visible. `own`: `/proc/self/cgroup`; `mounts`:
 /// `/proc/self/mountinfo`.
 pub(super) fn own_dir(
     controller: Controller,
@@ -137,9 +137,9 @@ pub(super) fn own_dir(
     Some((Version::Two, mount.dir_of(own_group(own, str::is_empty)?)))
 }
 
-/// Returns whether groups below this one could have processes and controllers.
+/// Checks that groups below this one may have both processes and controllers.
 fn may_divide(tree: &dyn Tree, group: &Path) -> Result<(), PlaceError> {
-    // The root alone has no type, and may have both.
+    // Only the root has no type, and it may have both.
     let is_root = tree.read(&group.join("cgroup.type")).is_err();
     let members = tree.read(&group.join("cgroup.procs")).unwrap_or_default();
     if !is_root && !members.trim().is_empty() {
@@ -148,7 +148,7 @@ fn may_divide(tree: &dyn Tree, group: &Path) -> Result<(), PlaceError> {
     Ok(())
 }
 
-/// Gives the groups below this one a controller.
+/// Enables a controller for the groups below this one.
 fn enable(tree: &dyn Tree, group: &Path, controller: Controller) -> Result<(), PlaceError> {
     let name = controller.name();
     let has = |file: &str| {
@@ -166,7 +166,7 @@ fn enable(tree: &dyn Tree, group: &Path, controller: Controller) -> Result<(), P
         .map_err(|error| PlaceError::NotEnabled(control.clone(), controller, error))
 }
 
-/// Our group in the hierarchy whose controllers are `wanted`; `cgroups(7)`.
+/// Returns our group in the hierarchy whose list of controllers is `wanted`; `cgroups(7)`.
 fn own_group(own: &str, wanted: impl Fn(&str) -> bool) -> Option<&str> {
     own.lines().find_map(|line| {
         let (_, rest) = line.split_once(':')?;
@@ -184,7 +184,7 @@ struct Mount {
 
 impl Mount {
     fn dir_of(&self, group: &str) -> PathBuf {
-        // A group outside of what is mounted cannot be reached; the part's root then is the place.
+        // A group outside the mounted part is unreachable; use the part's root.
         let inside = Path::new(group).strip_prefix(&self.root).unwrap_or(Path::new(""));
         match inside.as_os_str().is_empty() {
             true => self.place.clone(),
@@ -193,7 +193,7 @@ impl Mount {
     }
 }
 
-/// The first mount of a kind; `proc_pid_mountinfo(5)`.
+/// Returns the first mount of a kind; `proc_pid_mountinfo(5)`.
 fn mounted(mounts: &str, is_it: impl Fn(&str, &str) -> bool) -> Option<Mount> {
     mounts.lines().find_map(|line| {
         let (before, after) = line.split_once(" - ")?;

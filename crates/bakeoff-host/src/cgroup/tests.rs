@@ -1,4 +1,4 @@
-//! The rules of both versions against a kernel made of maps, and the real one where it lets us.
+//! Tests the rules of both versions against a simulated kernel, and the real kernel if it permits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,15 +14,15 @@ use super::super::tests::sh;
 use super::super::{Host, Process, usage};
 use super::*;
 
-/// A kernel's limits as `cgroups(7)` describes them.
+/// A simulated kernel with the limits that `cgroups(7)` describes.
 #[derive(Default)]
 struct Kernel {
     groups: Mutex<BTreeMap<PathBuf, Fake>>,
     /// Mount, version, controllers.
     mounts: Vec<(PathBuf, Version, BTreeSet<String>)>,
-    /// No group below may be made or written to.
+    /// No group below this path may be created or written to.
     locked: Option<PathBuf>,
-    /// The most memory that any group is granted.
+    /// Largest memory limit that any group is granted.
     memory_max: Option<u64>,
 }
 
@@ -44,7 +44,7 @@ impl Kernel {
         kernel
     }
 
-    /// A group that is there already, with processes.
+    /// Adds an existing group with processes.
     fn with(self, path: &str, procs: &str, divided: &[&str]) -> Self {
         let divided = divided.iter().map(|&name| name.to_owned()).collect();
         let fake = Fake { procs: procs.into(), divided, files: BTreeMap::new() };
@@ -186,12 +186,12 @@ const V1_MOUNTS: &str = "32 31 0:29 / /cg/cpu,cpuacct rw - cgroup cgroup rw,cpu,
                          35 31 0:32 / /cg/memory rw - cgroup cgroup rw,memory\n\
                          41 31 0:38 / /cg/unified rw - cgroup2 cgroup2 rw\n";
 
-/// Applies limits in a kernel, and says what came of it.
+/// Applies limits in a simulated kernel and returns the outcome.
 fn confine(kernel: Kernel, own: &str, mounts: &str, spec: &NodeSpec) -> (Arc<Kernel>, Confinement) {
     let kernel = Arc::new(kernel);
     let cgroups = Cgroups::read(Arc::<Kernel>::clone(&kernel), own.into(), mounts.into());
     let confinement = cgroups.confine(spec);
-    // What it leaves at its end is looked at separately.
+    // Its cleanup at the end has tests of its own.
     std::mem::forget(cgroups);
     (kernel, confinement)
 }
@@ -205,7 +205,7 @@ fn why(confinement: Confinement) -> String {
 }
 
 #[test]
-fn in_v2_a_node_is_put_beside_a_group_that_holds_processes() {
+fn in_v2_nodes_go_beside_a_group_that_holds_processes() {
     let kernel = Kernel::new(&[("/cg", Version::Two, &["cpu", "io", "memory"])])
         .with("/cg/app", "", &["memory"])
         .with("/cg/app/term", "1\n2\n", &[]);
@@ -224,7 +224,7 @@ fn in_v2_a_node_is_put_beside_a_group_that_holds_processes() {
 }
 
 #[test]
-fn in_v2_a_node_is_put_below_a_group_without_processes_and_below_the_root() {
+fn in_v2_nodes_go_below_an_empty_group_and_below_the_root() {
     let controllers: &[&str] = &["cpu", "memory"];
     let kernel = Kernel::new(&[("/cg", Version::Two, controllers)]).with("/cg", "1\n", &[]);
     let spec = node("a-1", Some(0.004), None);
@@ -277,7 +277,7 @@ fn failed_limits_are_reported_and_leave_nothing() {
     };
     check(Kernel::new(v2), "0::/\n", V2_MOUNT, &both, "`/cg` has no `cpu` controller");
     check(Kernel::new(&[]), "", "", &both, "no cgroup hierarchy with the `cpu` controller");
-    check(Kernel::new(&[]), "3:cpu:/\n", "", &both, "is mounted nowhere");
+    check(Kernel::new(&[]), "3:cpu:/\n", "", &both, "is not mounted");
 
     let kernel = Kernel { locked: Some("/cg".into()), ..Kernel::new(v2) };
     let memory = node("n-1", None, Some(1 << 20));
@@ -285,23 +285,23 @@ fn failed_limits_are_reported_and_leave_nothing() {
     let kernel = Kernel::new(v2).with("/cg", "", &["memory"]).with("/cg/own", "9\n", &[]);
     let locked = format!("/cg/bakeoff-{}", us());
     let kernel = Kernel { locked: Some(locked.clone().into()), ..kernel };
-    check(kernel, "0::/own\n", V2_MOUNT, &memory, &format!("`{locked}` cannot be made"));
-    // A container's own group: it holds processes, and nothing above it can be seen.
+    check(kernel, "0::/own\n", V2_MOUNT, &memory, &format!("cannot create the cgroup `{locked}`"));
+    // A container's own group holds processes, and its parents are invisible.
     let kernel = Kernel::new(v2).with("/cg", "", &["memory"]).with("/cg/own", "9\n", &[]);
     let part = "30 23 0:26 /own /cg/own rw - cgroup2 cgroup2 rw\n";
-    check(kernel, "0::/own\n", part, &memory, "holds processes itself");
+    check(kernel, "0::/own\n", part, &memory, "holds processes");
 
     let v1: &[(&str, Version, &[&str])] = &[("/cg/cpu,cpuacct", Version::One, &["cpu"])];
     let little = node("n-1", Some(0.0001), None);
-    check(Kernel::new(v1), "1:cpu,cpuacct:/\n", V1_MOUNTS, &little, "less than the kernel");
-    // The CPU could be limited and the memory not: neither is.
+    check(Kernel::new(v1), "1:cpu,cpuacct:/\n", V1_MOUNTS, &little, "below the kernel's minimum");
+    // The CPU could be limited but not the memory, so neither is.
     check(Kernel::new(v1), "1:cpu,cpuacct:/\n", V1_MOUNTS, &both, "`memory` controller");
 }
 
 #[test]
-fn limits_of_a_container_are_a_server_s_where_they_are_the_same() {
+fn equal_container_limits_suffice_for_a_server() {
     let controllers: &[&str] = &["cpu", "memory"];
-    // Its own group is all that a container sees, and it may write to none.
+    // A container sees only its own group and may write to none.
     let v2 = (V2_MOUNT, "0::/\n", vec![("/cg", Version::Two, controllers)]);
     let v1_mounts: &[(&str, Version, &[&str])] =
         &[("/cg/cpu,cpuacct", Version::One, &["cpu"]), ("/cg/memory", Version::One, &["memory"])];
@@ -326,19 +326,22 @@ fn limits_of_a_container_are_a_server_s_where_they_are_the_same() {
         assert_eq!(check(0.5, 100 << 20), LimitsApplied::ByContainer { limits });
         for (cpu, memory) in [(0.25, 100 << 20), (0.5, 200 << 20)] {
             let LimitsApplied::NotApplied { why } = check(cpu, memory) else { panic!("{cpu}") };
-            assert!(why.starts_with("its container has 0.5 CPU and 100 MiB of memory; "), "{why}");
+            assert!(
+                why.starts_with("its container is limited to 0.5 CPU and 100 MiB of memory; "),
+                "{why}"
+            );
         }
     }
 }
 
 #[test]
-fn a_limit_that_reads_back_as_another_is_told_apart() {
+fn limit_that_reads_back_differently_is_reported() {
     let v2: &[(&str, Version, &[&str])] = &[("/cg", Version::Two, &["memory"])];
     let kernel = Kernel { memory_max: Some(4096), ..Kernel::new(v2) };
     let spec = node("n-1", None, Some(1 << 20));
     let (kernel, confinement) = confine(kernel, "0::/\n", V2_MOUNT, &spec);
     let LimitsApplied::Differs { why } = confinement.limits else { panic!("{confinement:?}") };
-    assert!(why.contains("was set to `1048576` and says `4096`"), "{why}");
+    assert!(why.contains("was set to `1048576` but reads `4096`"), "{why}");
     assert!(confinement.enter.is_empty() && !kernel.all().iter().any(|one| one.ends_with("n-1")));
 }
 
@@ -350,10 +353,10 @@ fn a_node_without_limits_has_no_group() {
 }
 
 #[test]
-fn groups_go_with_their_nodes_and_those_of_a_dead_bakeoff_at_the_next_start() {
+fn groups_are_removed_with_their_nodes_and_stale_ones_at_the_next_start() {
     let v1: &[(&str, Version, &[&str])] = &[("/cg/cpu,cpuacct", Version::One, &["cpu"])];
     let at = |path: &str| format!("/cg/cpu,cpuacct/{path}");
-    // No process has this id; process 1 always runs; the third is somebody else's.
+    // No process has the first ID, process 1 always runs, and the third group is not ours.
     let dead = i32::MAX;
     let kernel = Kernel::new(v1)
         .with(&at(&format!("bakeoff-{dead}")), "", &[])
@@ -371,7 +374,7 @@ fn groups_go_with_their_nodes_and_those_of_a_dead_bakeoff_at_the_next_start() {
     left.sort();
     let is_ours = |group: &String| group.starts_with(&own);
     let (ours, others): (Vec<_>, Vec<_>) = kernel.all().into_iter().skip(1).partition(is_ours);
-    assert_eq!(others, left, "of the dead only what holds nobody goes");
+    assert_eq!(others, left, "a dead run's group with processes stays");
     assert_eq!(ours, [own.clone(), format!("{own}/n-1")]);
     cgroups.release(&spec);
     cgroups.release(&spec);
@@ -388,7 +391,7 @@ fn throttling_is_read_in_both_cgroup_versions() {
         let at = || Some((version, dir.path().to_owned()));
         Group { cpu: at(), memory: at() }
     };
-    // As the kernels write them (cgroup-v1/memory.txt, cgroup-v2.rst).
+    // In the kernels' format (cgroup-v1/memory.txt, cgroup-v2.rst).
     let one = of(
         Version::One,
         "nr_periods 40\nnr_throttled 30\nthrottled_time 1500000000\n",
@@ -409,7 +412,7 @@ fn throttling_is_read_in_both_cgroup_versions() {
     assert_eq!((unlimited.share_throttled(), unlimited.memory_kills()), (None, 0));
 }
 
-/// CPU seconds per second that a node used between two looks at least `seconds` apart.
+/// Returns the CPU seconds per second that a node used between two samples at least `seconds` apart.
 fn share(process: &Process, dir: &TempDir, seconds: u64) -> (f64, Series) {
     let sampler = Sampler::start(dir.path(), INTERVAL_MIN, clock::now());
     sampler.watch(process.watched());
@@ -422,7 +425,7 @@ fn share(process: &Process, dir: &TempDir, seconds: u64) -> (f64, Series) {
 }
 
 #[test]
-fn a_cpu_limit_holds_as_seen_from_outside() {
+fn cpu_limit_holds_in_samples() {
     let dir = TempDir::new().unwrap();
     let limits = Some(Limits { cpu: Some(0.2), memory: None, cpus: Vec::new() });
     let burn = "while :; do :; done";
@@ -433,7 +436,7 @@ fn a_cpu_limit_holds_as_seen_from_outside() {
         LimitsApplied::NotApplied { why } => return skipped("a_cpu_limit_holds", &why),
         other => panic!("{other:?}"),
     };
-    // It wants five times as much as it may have. Samples of a busy machine come late, and it gives less than the limit.
+    // It wants five times its limit. Samples of a busy machine are late, and the machine may give less than the limit.
     let mut seen = Vec::new();
     let node = loop {
         let (share, node) = share(&process, &dir, 3);

@@ -1,10 +1,10 @@
-//! Series of samples: appending to them, and closing them.
+//! Appends to series of samples, and fills in their gaps.
 //!
-//! Not here: what is sampled, and when (`observe`).
+//! Not here: sampling (`observe`).
 
 use bakeoff_core::observed::{Column, Series};
 
-/// Adds a look. What it does not see is no number until all looks are [settled](settle).
+/// Adds a sample. Missing columns hold NaN until the series is [settled](settle).
 pub(super) fn push(series: &mut Series, at: f64, row: Vec<(Column, f64)>) {
     series.at.push(at);
     for column in series.columns.values_mut() {
@@ -13,7 +13,7 @@ pub(super) fn push(series: &mut Series, at: f64, row: Vec<(Column, f64)>) {
     row.into_iter().for_each(|(column, value)| set(series, column, value));
 }
 
-/// Sets what the last look found. A column that is new was the same before, as far as is known.
+/// Sets a column of the last sample. Earlier samples of a new column get the same value.
 pub(super) fn set(series: &mut Series, column: Column, value: f64) {
     let values = series.columns.entry(column).or_default();
     if values.len() == series.at.len()
@@ -25,8 +25,8 @@ pub(super) fn set(series: &mut Series, column: Column, value: f64) {
     }
 }
 
-/// Fills in what single looks did not see: a counter grew evenly from the look before to the look
-/// after, a gauge stood still. Before the first look that saw a column it was the same; one that no look saw is none.
+/// Fills in values that single samples lack. A counter is interpolated between its neighbours and a gauge keeps its
+/// last value. Samples before the first value get that value. A column without any value is removed.
 pub(super) fn settle(mut series: Series) -> Series {
     let at = &series.at;
     series.columns.retain(|_, values| values.iter().any(|value| !value.is_nan()));

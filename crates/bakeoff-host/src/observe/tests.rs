@@ -34,9 +34,9 @@ fn samples_without_a_column_are_filled_in() {
 }
 
 #[test]
-fn columns_that_first_looks_did_not_see_hold_numbers_all_the_same() {
+fn columns_missing_in_first_samples_are_filled_in() {
     let mut series = Series::default();
-    // The look that saw all gave way to one that is close to it and saw little.
+    // The complete sample gave way to a partial one close to it.
     push(&mut series, 0.0, vec![(Column::OpenFiles, f64::NAN), (Column::CpuWait, f64::NAN)]);
     push(&mut series, 1.0, vec![(Column::OpenFiles, 7.0)]);
     let settled = settle(series);
@@ -45,9 +45,9 @@ fn columns_that_first_looks_did_not_see_hold_numbers_all_the_same() {
 }
 
 #[test]
-fn cpu_of_a_node_and_its_child_is_seen_and_kept_over_a_restart() {
+fn cpu_of_a_node_and_its_child_is_kept_over_a_restart() {
     let dir = TempDir::new().unwrap();
-    // The child burns, in a session of its own; then all is quiet.
+    // The child uses CPU in its own session; then all is idle.
     let script = "setsid sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; sleep 60' & \
                   wait";
     let process = launch(sh(&dir, script)).unwrap();
@@ -93,9 +93,9 @@ fn cpu_of_a_node_and_its_child_is_seen_and_kept_over_a_restart() {
 }
 
 #[test]
-fn a_threads_wait_for_a_cpu_is_seen() {
+fn cpu_wait_of_a_thread_is_counted() {
     let dir = TempDir::new().unwrap();
-    // Two that burn on one CPU wait for it half of the time.
+    // Two busy processes on one CPU each wait half of the time.
     let burn = "while :; do :; done";
     let mut spec = sh(&dir, &format!("sh -c '{burn}' & {burn}"));
     spec.limits = Some(study::Limits { cpu: None, memory: None, cpus: vec![0] });
@@ -109,7 +109,7 @@ fn a_threads_wait_for_a_cpu_is_seen() {
 }
 
 #[test]
-fn the_disk_space_of_a_node_is_that_of_all_its_files() {
+fn disk_space_of_a_node_includes_all_its_files() {
     let dir = TempDir::new().unwrap();
     let script = "mkdir -p a/b; head -c 300000 /dev/urandom > a/b/c; sync; echo; exec sleep 60";
     let process = launch(sh(&dir, script)).unwrap();
@@ -123,7 +123,7 @@ fn the_disk_space_of_a_node_is_that_of_all_its_files() {
 }
 
 #[test]
-fn a_look_on_the_grid_gives_way_to_one_that_was_asked_for() {
+fn grid_sample_gives_way_to_a_requested_one() {
     let dir = TempDir::new().unwrap();
     let mut observer = Observer::new(dir.path(), Duration::from_secs(3600), clock::now());
     observer.watch(Watched::ourselves());
@@ -143,7 +143,7 @@ fn a_look_on_the_grid_gives_way_to_one_that_was_asked_for() {
 }
 
 #[test]
-fn it_looks_when_measuring_begins_and_ends() {
+fn samples_when_measuring_begins_and_ends() {
     let dir = TempDir::new().unwrap();
     let began = clock::now();
     let sampler = Sampler::start(dir.path(), Duration::from_secs(3600), began);
@@ -152,13 +152,13 @@ fn it_looks_when_measuring_begins_and_ends() {
     sampler.tell.send(Moment::End(began + end)).unwrap();
     wait_for("two looks", || lock(&sampler.observer).machine_series.at.len() >= 2);
     let looks = sampler.stop().machine.at;
-    // Times of looks are rounded down.
+    // Times of samples are rounded down.
     let meant = |moment: Duration| looks.iter().any(|at| *at >= moment.as_secs_f64() - 1e-4);
     assert!(looks.len() == 3 && meant(begin) && meant(end), "{looks:?}");
 }
 
 #[test]
-fn throttled_time_goes_on_over_restarts() {
+fn throttled_time_continues_over_restarts() {
     let mut throttled = Continued::default();
     let seen = [0.0, 1.5, 2.0, 0.5, 3.0, 0.0].map(|seen| throttled.take(seen));
     assert_eq!(seen, [0.0, 1.5, 2.0, 2.5, 5.0, 5.0]);
@@ -182,7 +182,7 @@ fn expensive_samples_wait_for_their_share() {
 const HELD_KB: usize = 40_000;
 
 #[test]
-fn pause_between_readings_of_memory_is_set_by_the_reading_before() {
+fn memory_pause_is_set_by_the_previous_reading() {
     let dir = TempDir::new().unwrap();
     let began = clock::now();
     let mut observer = Observer::new(dir.path(), Duration::from_secs(1), began);
@@ -192,7 +192,7 @@ fn pause_between_readings_of_memory_is_set_by_the_reading_before() {
     observer.window_began(at(1.0));
     for (reading, due) in [(1.05, 1.15), (2.0, 3.0), (5.0, 9.0), (9.0, 13.9)] {
         observer.read_memory(at(reading));
-        // A pause that grew with each look would never be over.
+        // A pause that grew with each sample would never end.
         observer.read_memory_between(at(reading + 0.05));
         let seen = observer.memory_due().unwrap().duration_since(began).as_secs_f64();
         assert!((seen - due).abs() < 0.01, "{seen} after the reading at {reading} s");
@@ -202,9 +202,9 @@ fn pause_between_readings_of_memory_is_set_by_the_reading_before() {
 }
 
 #[test]
-fn memory_taken_within_a_short_window_is_read_within_it() {
+fn memory_allocated_in_a_short_window_is_read_within_it() {
     let dir = TempDir::new().unwrap();
-    // It takes the memory once it is told to, long after the launch.
+    // It allocates the memory on command, long after the launch.
     let script = format!(
         "while [ ! -e go ]; do sleep 0.01; done; x=$(head -c {HELD_KB}000 /dev/zero | tr '\\0' a); \
          touch took; while :; do sleep 1; done"

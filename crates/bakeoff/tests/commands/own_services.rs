@@ -257,7 +257,8 @@ fn contender_that_cannot_start_is_given_up_after_two_trials() {
 #[test]
 fn command_that_becomes_a_daemon_is_told_to_stay_and_ended() {
     let study = canary("", "").replace("command: [bakeoff,", "command: [setsid, -f, bakeoff,");
-    let output = ["`web-1` ended with exit code 0", "and left running: ", "in the foreground"];
+    let output =
+        ["`web-1` ended with exit code 0", "and left these running: ", "in the foreground"];
     fails(&study, &output);
 }
 

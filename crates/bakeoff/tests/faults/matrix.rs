@@ -426,7 +426,7 @@ pub(crate) static ROWS: &[Row] = &[
         expectations: &[
             Expected::Check(
                 "servers",
-                "`canary-1` was killed by its memory limit of 64 MiB (oom_kill 1)",
+                "`canary-1` was killed by the kernel at its memory limit of 64 MiB (oom_kill 1)",
             ),
             Expected::NotChecked("audit after the load", "could not be read back"),
         ],

@@ -277,18 +277,18 @@ fn too_little_cpu(_: &Case) {
         return;
     }
     ran.complains(&[
-        "`gw-1` was not ready after 30s: it was throttled for ",
-        " % of the time by its limit of 0.001 CPUs",
-        "hint: give it more in its `limits`",
+        "`gw-1` was not ready after 30s: its limit of 0.001 CPUs throttled it ",
+        " % of the time",
+        "hint: raise its `limits`",
     ]);
 }
 
 fn too_little_memory(_: &Case) {
     let ran = cannot_start(&gateway("gw", "consul", ", limits: {memory: 12MiB}"));
     ran.complains(&[
-        "`gw-1` was killed by its memory limit of 12 MiB (oom_kill ",
+        "`gw-1` was killed by the kernel at its memory limit of 12 MiB (oom_kill ",
         "before it was ready",
-        "hint: give it more in its `limits`",
+        "hint: raise its `limits`",
     ]);
 }
 
