@@ -1,12 +1,12 @@
-//! The programs that carry the pipe to an agent: bakeoff itself as a child, `ssh`, `kubectl exec`.
+//! Programs that carry the pipe to an agent: bakeoff itself as a child process, `ssh`, `kubectl exec`.
 //!
-//! They are run as programs, so that a user's own configuration, keys, jump hosts and credentials hold. A carrier
-//! is in a process group of its own: Ctrl-C ends the run in order, and not the way to the machines first.
+//! They run as external programs, so the user's configuration, keys, jump hosts and credentials apply. A carrier has
+//! its own process group. Ctrl-C then reaches bakeoff first, which ends the run before it closes the connections.
 //!
-//! A machine is sent this bakeoff's executable when it has none of the same hash. A script of a few lines, for any
-//! POSIX shell, says what machine it is, takes the bytes and becomes the agent.
+//! If a machine lacks this executable (by SHA-256), bakeoff sends it. A short POSIX shell script reports the platform,
+//! receives the bytes, and replaces itself with the agent.
 //!
-//! Not here: what is said over the pipe (`client`).
+//! Not here: the protocol on the pipe (`client`).
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -23,55 +23,55 @@ use rustix::process::{Pid, Signal};
 
 use super::error::AgentError;
 
-/// The way to a machine.
+/// Transport to a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Carrier {
-    /// A child process on this machine.
+    /// Child process on this machine.
     Child,
     /// `ssh`.
     Ssh {
-        /// `db1`, `me@db1`, as `ssh` takes it.
+        /// Destination as `ssh` takes it: `db1`, `me@db1`.
         destination: String,
-        /// Further arguments for `ssh`: `-F`, `FILE`.
+        /// Extra arguments for `ssh`: `-F`, `FILE`.
         arguments: Vec<String>,
     },
     /// `kubectl exec -i`.
     Kubectl {
-        /// `kubectl`, or the path of another.
+        /// Program name or path: `kubectl`.
         program: String,
-        /// Selects cluster and namespace: `--context`, `NAME`.
+        /// Arguments that select cluster and namespace: `--context`, `NAME`.
         arguments: Vec<String>,
-        /// The pod.
+        /// Pod name.
         pod: String,
-        /// The container in it.
+        /// Container name.
         container: String,
-        /// The path of bakeoff in its image; `None` where it is sent into a pod with a shell.
+        /// Path of bakeoff in the image; `None` if a shell in the pod receives it.
         image_program: Option<String>,
     },
 }
 
-/// An executable that is sent to machines of one kind.
+/// An executable for machines of one platform.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sent {
-    /// Where it is on this machine.
+    /// Path on this machine.
     pub path: PathBuf,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Its SHA-256, in hexadecimal.
+    /// SHA-256, in hexadecimal.
     pub sha256: String,
-    /// The machines that it runs on: `Linux x86_64`.
+    /// Platform it runs on: `Linux x86_64`.
     pub machine: String,
 }
 
-/// The line by which the script says what it found, before anything else that we read.
+/// Prefix of the line in which the script reports the platform.
 const FOUND: &str = "bakeoff-finds ";
-/// Most bytes of lines before it.
+/// Most bytes of output before that line.
 const BEFORE_MAX: u64 = 64 << 10;
 
-/// The longest that a machine's shell may take to say what it found.
+/// Time limit for the machine's shell to report the platform.
 const FOUND_WITHIN: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 60 });
 
-/// A carrier that runs: its process and both ends of the pipe.
+/// A running carrier: its process and both ends of the pipe.
 pub(crate) struct Carried {
     pub(crate) child: Child,
     pub(crate) to: ChildStdin,
@@ -79,7 +79,7 @@ pub(crate) struct Carried {
 }
 
 impl Carrier {
-    /// Returns the name of the program that carries.
+    /// Returns the name of the carrier's program.
     pub fn program(&self) -> &str {
         match self {
             Self::Child => "bakeoff",
@@ -88,7 +88,7 @@ impl Carrier {
         }
     }
 
-    /// Starts it, and brings the agent about on the other side. The agent has not been heard when this returns.
+    /// Starts the carrier and sends the executable if needed. Does not wait for the agent's hello.
     pub(crate) fn start(&self, machine: &str, sent: &[Sent]) -> Result<Carried, AgentError> {
         let mut command = self.command(sent);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -103,13 +103,13 @@ impl Carrier {
         if self.is_scripted()
             && let Err(failure) = send(&mut carried, machine, sent)
         {
-            let told = failure.told(machine, &mut carried.child, self.by_hand());
-            return Err(self.not_begun(told));
+            let message = failure.into_error(machine, &mut carried.child, self.by_hand());
+            return Err(self.not_begun(message));
         }
         Ok(carried)
     }
 
-    /// Returns the same way, by which the executable is sent though there is one in an image.
+    /// Returns the same carrier, but sends the executable even if the image contains one.
     pub fn scripted(&self) -> Self {
         let mut scripted = self.clone();
         if let Self::Kubectl { image_program, .. } = &mut scripted {
@@ -118,7 +118,7 @@ impl Carrier {
         scripted
     }
 
-    /// Returns the failure of a beginning in the words of this carrier.
+    /// Converts a failed start to the error for this kind of carrier.
     pub(crate) fn not_begun(&self, error: AgentError) -> AgentError {
         match (self, error) {
             (Self::Kubectl { .. }, AgentError::NotBegun { machine, how, said, .. }) => {
@@ -128,7 +128,7 @@ impl Carrier {
         }
     }
 
-    /// Returns the command by which a user tries the same way by hand.
+    /// Returns a command for a manual test of the connection.
     fn by_hand(&self) -> Option<String> {
         let Self::Ssh { destination, arguments } = self else { return None };
         let words = ["ssh", "-o", "BatchMode=yes"].into_iter();
@@ -137,7 +137,7 @@ impl Carrier {
         Some(words.join(" "))
     }
 
-    /// Returns whether a shell takes the executable on the other side.
+    /// Returns true if a shell on the other side receives the executable.
     fn is_scripted(&self) -> bool {
         match self {
             Self::Child => false,
@@ -157,7 +157,7 @@ impl Carrier {
             }
             Self::Ssh { destination, arguments } => {
                 let mut command = Command::new("ssh");
-                // ssh goes by the first value of an option: the user's come before ours.
+                // ssh uses the first value of an option, so the user's arguments come first.
                 command.arg("-T").args(arguments).args([
                     "-o",
                     "BatchMode=yes",
@@ -166,7 +166,7 @@ impl Carrier {
                 ]);
                 command.args(["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"]);
                 command.arg("--").arg(destination);
-                // The user's own shell may be none that reads scripts.
+                // The user's login shell may not be a POSIX shell.
                 command.arg(format!("exec /bin/sh -c '{}'", script(sent)));
                 command
             }
@@ -183,8 +183,8 @@ impl Carrier {
     }
 }
 
-/// Returns the script that says what machine it is on, takes that machine's executable where it is missing, and becomes
-/// the agent. It holds no single quote, so that it can be quoted by them.
+/// Returns the script that reports the platform, receives the executable if it is missing, and becomes the agent. The
+/// script contains no single quote, so it can be put between single quotes.
 fn script(sent: &[Sent]) -> String {
     let cases: String = sent
         .iter()
@@ -216,20 +216,20 @@ exec "$f" agent"#
     )
 }
 
-/// A failed beginning.
+/// The reason why the executable was not sent.
 enum NotSent {
     Other {
         theirs: String,
         ours: String,
     },
     Io(io::Error, String),
-    /// Nothing came in time: how long was waited, and what came before.
+    /// Nothing arrived in time. Holds the time waited and the output so far.
     Silent(String, String),
 }
 
 impl NotSent {
-    /// Returns the error of a machine; `by_hand`: the command by which a user tries the same way.
-    fn told(self, machine: &str, child: &mut Child, by_hand: Option<String>) -> AgentError {
+    /// Converts the failure to an error. `by_hand`: command for a manual test of the connection.
+    fn into_error(self, machine: &str, child: &mut Child, by_hand: Option<String>) -> AgentError {
         let machine = machine.to_owned();
         match self {
             Self::Other { theirs, ours } => {
@@ -249,10 +249,10 @@ impl NotSent {
     }
 }
 
-/// Reads what the script found, and sends the executable of that kind of machine where it is missing.
+/// Reads the platform that the script reports and sends the executable if it is missing.
 fn send(carried: &mut Carried, machine: &str, sent: &[Sent]) -> Result<(), NotSent> {
     let mut before = String::new();
-    // Reading has no timeout of its own: the carrier's end is what ends it.
+    // Reads have no timeout. Killing the carrier ends them.
     let (is_found, waits) = mpsc::channel::<()>();
     let silent = Pid::from_raw(carried.child.id() as i32);
     let was_silent = Arc::new(AtomicBool::new(false));
@@ -262,7 +262,7 @@ fn send(carried: &mut Carried, machine: &str, sent: &[Sent]) -> Result<(), NotSe
             && let Some(silent) = silent
         {
             gave_up.store(true, Ordering::Relaxed);
-            // Nobody has reaped it: whoever reads has not come to its end.
+            // The process is not reaped yet, because the reader still waits, so its ID is still valid.
             let _ = rustix::process::kill_process(silent, Signal::KILL);
         }
     });
@@ -273,7 +273,7 @@ fn send(carried: &mut Carried, machine: &str, sent: &[Sent]) -> Result<(), NotSe
         let line = String::from_utf8_lossy(&line).into_owned();
         match read {
             Ok(0) if was_silent.load(Ordering::Relaxed) => {
-                let why = format!("its shell said nothing within {FOUND_WITHIN:?}");
+                let why = format!("no output from its shell within {FOUND_WITHIN:?}");
                 return Err(NotSent::Silent(why, before));
             }
             Ok(0) => return Err(NotSent::Io(io::ErrorKind::UnexpectedEof.into(), before)),
@@ -285,7 +285,7 @@ fn send(carried: &mut Carried, machine: &str, sent: &[Sent]) -> Result<(), NotSe
         }
         before.push_str(&line);
         if before.len() as u64 > BEFORE_MAX {
-            let why = io::Error::other(format!("`{machine}` printed 64 KiB and began nothing"));
+            let why = io::Error::other(format!("`{machine}` printed 64 KiB and started no agent"));
             return Err(NotSent::Io(why, String::new()));
         }
     };
@@ -304,13 +304,13 @@ fn send(carried: &mut Carried, machine: &str, sent: &[Sent]) -> Result<(), NotSe
     Ok(())
 }
 
-/// Ends a carrier that is of no more use.
+/// Kills a carrier and reaps it.
 pub(crate) fn end(child: &mut Child) {
     let _ = child.kill();
     let _ = child.wait();
 }
 
-/// Waits for a carrier whose pipe was closed: what it carries ends by that. Ends one that goes on for longer.
+/// Waits up to `within` for a carrier whose pipe was closed to exit, then kills it.
 pub(crate) fn end_by_pipe(child: &mut Child, within: Duration) {
     let until = clock::now() + within;
     while matches!(child.try_wait(), Ok(None)) && clock::now() < until {
@@ -319,14 +319,14 @@ pub(crate) fn end_by_pipe(child: &mut Child, within: Duration) {
     end(child);
 }
 
-/// Most bytes of a carrier's complaints that are kept.
+/// Most bytes of the carrier's standard error to keep.
 const SAID_MAX: u64 = 8 << 10;
 
-/// Waits for a carrier that broke off, and returns how it ended and what it said.
+/// Waits for a carrier that failed. Returns how it ended and its standard error.
 pub(crate) fn last_words(child: &mut Child, error: &io::Error) -> (String, String) {
     let mut said = Vec::new();
     let stderr = child.stderr.take();
-    // One that goes on running says nothing more: its pipe has to close first.
+    // The standard error of a running carrier stays open, so wait for its exit or kill it before reading.
     let ended = child.try_wait().ok().flatten().is_some() || {
         std::thread::sleep(std::time::Duration::from_millis(300));
         child.try_wait().ok().flatten().is_some()
@@ -338,13 +338,13 @@ pub(crate) fn last_words(child: &mut Child, error: &io::Error) -> (String, Strin
         let _ = stderr.take(SAID_MAX).read_to_end(&mut said);
     }
     let how = match child.wait() {
-        Ok(status) if ended => format!("the way there ended with {status}"),
+        Ok(status) if ended => format!("the connection ended with {status}"),
         _ => error.to_string(),
     };
     (how, shown(&said))
 }
 
-/// Returns lines from elsewhere, fit to be shown.
+/// Returns output of another machine without control characters, empty lines and long lines.
 pub(crate) fn shown(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut clean = String::new();
@@ -357,25 +357,25 @@ pub(crate) fn shown(bytes: &[u8]) -> String {
 }
 
 impl Sent {
-    /// Takes an executable as it is, for machines of the kind that its header names.
+    /// Reads an executable's size, SHA-256 and platform.
     ///
     /// # Errors
-    /// When it cannot be read, or is no executable.
+    /// When the file cannot be read or is not an executable.
     pub fn read(path: &Path) -> io::Result<Self> {
         let size = path.metadata()?.len();
         let mut header = Vec::new();
         File::open(path)?.take(HEADER).read_to_end(&mut header)?;
-        let machine = machine_of(&header).ok_or_else(|| io::Error::other("it is no executable"))?;
+        let machine = machine_of(&header).ok_or_else(|| io::Error::other("not an executable"))?;
         let sha256 = bakeoff_install::sha256_of(path)?;
         Ok(Self { path: path.to_owned(), size, sha256, machine })
     }
 }
 
-/// Bytes of an executable's header, as far as the processor's number.
+/// Bytes of an ELF header up to and including the processor's number.
 const HEADER: u64 = 20;
 
-/// Returns the kind of machine that an ELF file is for: this one's, if its processor is none of those that we know, or
-/// if a script starts it.
+/// Returns the platform that an ELF file is for. Returns this machine's platform for an unknown processor and for a
+/// script.
 fn machine_of(header: &[u8]) -> Option<String> {
     if header.starts_with(b"#!") {
         return Some(own_machine());
@@ -389,7 +389,7 @@ fn machine_of(header: &[u8]) -> Option<String> {
     })
 }
 
-/// Returns the kind of this machine: `Linux x86_64`.
+/// Returns the platform of this machine: `Linux x86_64`.
 pub fn own_machine() -> String {
     let uname = rustix::system::uname();
     let word = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
@@ -410,12 +410,12 @@ mod tests {
     }
 
     #[test]
-    fn the_script_can_stand_between_single_quotes() {
+    fn script_contains_no_single_quote() {
         assert!(!script(&[sent()]).contains('\''));
     }
 
     #[test]
-    fn a_destination_cannot_be_taken_for_an_option() {
+    fn destination_is_never_parsed_as_an_option() {
         let carrier = Carrier::Ssh { destination: "-oProxyCommand=x".into(), arguments: vec![] };
         let command = carrier.command(&[sent()]);
         let args: Vec<_> = command.get_args().map(|arg| arg.to_string_lossy()).collect();
@@ -423,12 +423,12 @@ mod tests {
         assert_eq!(args[place - 1], "--");
     }
 
-    /// Starts a carrier that is this script.
+    /// Runs this script as the carrier and returns the error.
     fn started(script: &str) -> String {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("kubectl");
         std::fs::write(&file, script).unwrap();
-        // Read by a shell: a file that was just written may be busy for whoever executes it.
+        // A shell reads the script: executing a file that was just written may fail with "text file busy".
         let carrier = Carrier::Kubectl {
             program: "/bin/sh".to_owned(),
             arguments: vec![file.display().to_string()],
@@ -440,22 +440,23 @@ mod tests {
     }
 
     #[test]
-    fn a_shell_that_says_nothing_is_given_up() {
-        let told = started("exec sleep 100");
-        assert!(told.starts_with("no agent began in the pod `far`: "), "{told}");
+    fn silent_shell_times_out() {
+        let message = started("exec sleep 100");
+        assert!(message.starts_with("cannot start the agent in the pod `far`: "), "{message}");
     }
 
     #[test]
-    fn another_processor_is_refused_before_anything_is_sent() {
-        let told =
+    fn other_architecture_is_rejected_before_sending() {
+        let message =
             started("echo Welcome; echo 'bakeoff-finds Linux aarch64 lacks'; exec sleep 100");
-        let expected = "`far` is Linux aarch64, and bakeoff is at hand for Linux x86_64\nhint: ";
-        assert!(told.starts_with(expected), "{told}");
-        assert!(told.contains("`agent: {aarch64: PATH}`"), "{told}");
+        let expected =
+            "`far` is Linux aarch64, but the bakeoff to send is built for Linux x86_64\nhint: ";
+        assert!(message.starts_with(expected), "{message}");
+        assert!(message.contains("`agent: {aarch64: PATH}`"), "{message}");
     }
 
     #[test]
-    fn the_script_takes_an_executable_once() {
+    fn script_receives_an_executable_once() {
         let home = tempfile::tempdir().unwrap();
         let agent = b"#!/bin/sh\necho \"agent $1 begins\"\n";
         let other = Sent { machine: "Linux riscv64".to_owned(), size: 1, ..sent() };
@@ -482,20 +483,20 @@ mod tests {
     }
 
     #[test]
-    fn machine_that_nothing_is_for_is_told_and_keeps_nothing() {
+    fn unsupported_platform_is_reported_and_nothing_is_stored() {
         let home = tempfile::tempdir().unwrap();
         let other = Sent { machine: "Linux riscv64".to_owned(), ..sent() };
         let mut command = Command::new("sh");
         command.args(["-c", &script(&[other])]).env("HOME", home.path());
         let out = command.env_remove("XDG_CACHE_HOME").stdin(Stdio::null()).output().unwrap();
         assert_eq!(out.status.code(), Some(1));
-        let told = String::from_utf8(out.stdout).unwrap();
-        assert_eq!(told, format!("{FOUND}{} lacks\n", own_machine()));
+        let message = String::from_utf8(out.stdout).unwrap();
+        assert_eq!(message, format!("{FOUND}{} lacks\n", own_machine()));
         assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
     }
 
     #[test]
-    fn executable_says_which_machines_it_is_for() {
+    fn executable_header_gives_the_platform() {
         let of = |number: u8| {
             let mut header = [0; HEADER as usize];
             header[..4].copy_from_slice(b"\x7fELF");

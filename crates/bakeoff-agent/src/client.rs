@@ -1,9 +1,9 @@
-//! The coordinator's end of the pipe: requests, answers, and what goes both ways while one is under way.
+//! The coordinator's end of the pipe: sends requests and receives answers, notes and data.
 //!
-//! A thread reads what comes and hands it to whoever waits. Another asks for the time every two seconds: a machine
-//! that does not answer is lost, and whoever waits for it hears so. What was lost stays lost.
+//! One thread reads frames and passes each to the caller that waits for it. Another sends a time request every two
+//! seconds. A machine that stays silent is lost, and every waiting caller gets that error. A lost machine stays lost.
 //!
-//! Not here: how an agent is reached (`carrier`), what it does (`workshop`).
+//! Not here: reaching an agent (`carrier`), the requests an agent serves (`workshop`).
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, BufReader};
@@ -25,38 +25,38 @@ use super::frame::{self, DATA_MAX, Frame, Kind, read_json};
 use super::message::{ClockReading, DialLine, Hello, PROTOCOL, Request};
 use super::way::Way;
 
-/// How often an agent is asked whether it is there, and after what silence it is lost.
+/// Interval between keep-alive requests.
 const ASK_EVERY: Duration = Duration::from_secs(2);
 const LOST_AFTER: Duration = Duration::from_secs(15);
-/// The longest an agent may take to begin, its executable sent.
+/// Time limit for an agent to start, including the transfer of its executable.
 const BEGIN_WITHIN: Duration = Duration::from_secs(60);
-/// How long an agent may take to end what it started.
+/// Time limit for an agent to end what it started.
 const END_WITHIN: Duration = Duration::from_secs(10);
-/// Round trips for an offset of clocks.
+/// Round trips per measurement of a clock offset.
 const TRIPS: usize = 40;
-/// Lines of a carrier's complaints that are kept.
+/// Lines of the carrier's standard error to keep.
 const SAID_LINES: usize = 10;
 
-/// A frame of a request, taken apart.
+/// One decoded frame of a request.
 #[derive(Debug)]
 pub enum Incoming {
-    /// A note, JSON as it came ([`read_json`]).
+    /// Note, as the JSON bytes received; decode it with [`read_json`].
     Note(Vec<u8>),
     /// Plain bytes.
     Data(Vec<u8>),
-    /// No more bytes.
+    /// End of data.
     End,
-    /// The answer, JSON as it came: nothing follows. Whoever asked reads it into its type, without a tree in between.
+    /// Answer, as the JSON bytes received, and the last frame. The caller decodes it directly into its type.
     Answer(Vec<u8>),
-    /// The refusal: nothing follows.
+    /// Refusal, the last frame.
     Refusal(AgentRefusal),
 }
 
 impl Incoming {
-    /// Takes a frame apart.
+    /// Decodes a frame.
     ///
     /// # Errors
-    /// In words, when it is no message.
+    /// When a refusal is not valid JSON of its type.
     pub(crate) fn read(frame: Frame) -> Result<Self, serde_json::Error> {
         Ok(match frame.kind {
             Kind::Ask | Kind::Note => Self::Note(frame.body),
@@ -73,13 +73,13 @@ struct Shared {
     to: Mutex<Option<ChildStdin>>,
     waiting: Mutex<HashMap<u32, Sender<Incoming>>>,
     next: AtomicU32,
-    /// Why it was lost.
+    /// Cause of the loss; unset while the agent is reachable.
     lost: OnceLock<AgentError>,
-    /// The last lines that its carrier complained with.
+    /// Last lines of the carrier's standard error.
     said: Mutex<VecDeque<String>>,
     ended: AtomicBool,
     child: Mutex<Child>,
-    /// When a frame came last.
+    /// Time of the last frame.
     heard: Mutex<Instant>,
 }
 
@@ -96,7 +96,7 @@ impl Shared {
 
     fn lose(&self, why: AgentError) -> AgentError {
         let why = self.lost.get_or_init(|| why).clone();
-        // Whoever waits hears of it by the end of their channel.
+        // Closing their channels wakes all waiting callers.
         locked(&self.waiting).clear();
         why
     }
@@ -108,9 +108,9 @@ impl Shared {
         })
     }
 
-    /// Tells why reading came to an end.
+    /// Builds the error for a connection that ended.
     fn broke_off(&self, error: Option<std::io::Error>) -> AgentError {
-        // What a carrier complained of comes over another pipe, a moment later.
+        // The carrier's standard error arrives over another pipe, a moment later.
         std::thread::sleep(Duration::from_millis(100));
         let said: Vec<String> = locked(&self.said).iter().cloned().collect();
         let mut why = error.map_or("the connection ended".to_owned(), |error| error.to_string());
@@ -122,21 +122,21 @@ impl Shared {
     }
 }
 
-/// An agent on a machine. Dropping it ends all that it started.
+/// An agent on a machine. Dropping it ends everything that the agent started.
 pub struct Agent {
     shared: Arc<Shared>,
     hello: Hello,
 }
 
 impl Agent {
-    /// Reaches a machine and begins its agent.
+    /// Connects to a machine and starts its agent.
     ///
     /// # Errors
-    /// When it cannot be reached, is of another kind, or speaks another version.
+    /// When the machine cannot be reached, has another architecture, or its agent uses another protocol version.
     pub fn begin(machine: &str, carrier: &Carrier, sent: &[Sent]) -> Result<Self, AgentError> {
         let carried = carrier.start(machine, sent)?;
         let (mut child, to, mut from) = (carried.child, carried.to, carried.from);
-        let (told, hears) = mpsc::channel();
+        let (received, hears) = mpsc::channel();
         let reading = std::thread::spawn(move || {
             let begun = frame::skip_to_preamble(&mut from).and_then(|before| {
                 match Frame::read(&mut from) {
@@ -145,7 +145,7 @@ impl Agent {
                     Err(error) => Err((error, before)),
                 }
             });
-            told.send(begun).ok();
+            received.send(begun).ok();
             from
         });
         let name = machine.to_owned();
@@ -160,7 +160,7 @@ impl Agent {
             }
             Err(_) => {
                 carrier::end(&mut child);
-                let how = format!("nothing was heard within {BEGIN_WITHIN:?}");
+                let how = format!("no output within {BEGIN_WITHIN:?}");
                 let said = String::new();
                 let error = AgentError::NotBegun { machine: name, how, said, by_hand: None };
                 return Err(carrier.not_begun(error));
@@ -169,7 +169,7 @@ impl Agent {
         let from = reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let garbled = |why: String| AgentError::Garbled { machine: name.clone(), why };
         let hello: Value = read_json(&frame.body).map_err(|error| garbled(error.to_string()))?;
-        // Looked at first: another version may introduce itself in other words.
+        // Read the version first: the hello of another version may have other fields.
         let theirs = hello.get("protocol").and_then(Value::as_u64).unwrap_or(0) as u32;
         if theirs != PROTOCOL {
             drop(to);
@@ -202,30 +202,30 @@ impl Agent {
         Ok(Self { shared, hello })
     }
 
-    /// Returns how it introduced itself.
+    /// Returns the agent's introduction.
     pub fn hello(&self) -> &Hello {
         &self.hello
     }
 
-    /// Returns the machine's name.
+    /// Returns the machine's name in the places file.
     pub fn machine(&self) -> &str {
         &self.shared.machine
     }
 
-    /// Returns why it is lost; `None` while it is there.
+    /// Returns the cause of the loss; `None` while the agent is reachable.
     pub fn lost(&self) -> Option<&AgentError> {
         self.shared.lost.get()
     }
 
-    /// Asks, and waits for the answer, passing over notes.
+    /// Sends a request and waits for the answer. Skips notes and data.
     ///
     /// # Errors
-    /// When it refuses, or is lost, or answers what was not asked.
+    /// When the agent refuses, is lost, or its answer is not a `T`.
     pub fn ask<T: DeserializeOwned>(&self, request: &Request) -> Result<T, AgentError> {
         self.open(request)?.answer()
     }
 
-    /// Begins a request that is not over with one answer.
+    /// Sends a request and returns the open exchange.
     ///
     /// # Errors
     /// When the machine is lost.
@@ -233,13 +233,13 @@ impl Agent {
         open(&self.shared, request)
     }
 
-    /// Returns what makes connections from there. It does not keep the agent: once that is dropped, none is made, and
-    /// those that were end.
+    /// Returns a dialer that connects from the agent's machine. It does not keep the agent alive. Once the agent is
+    /// dropped, dialling fails and open connections close.
     pub fn dialer(&self) -> Dialer {
         Dialer { shared: Arc::clone(&self.shared) }
     }
 
-    /// Finds out how its clocks stand to ours, by the best of many round trips.
+    /// Measures the offset of the agent's clocks by the shortest of 40 round trips.
     ///
     /// # Errors
     /// When the machine is lost.
@@ -258,20 +258,20 @@ impl Agent {
 impl Drop for Agent {
     fn drop(&mut self) {
         self.shared.ended.store(true, Ordering::Release);
-        // The pipe's end is what an agent ends by.
+        // The agent ends if its pipe closes.
         locked(&self.shared.to).take();
         let mut child = locked(&self.shared.child);
         carrier::end_by_pipe(&mut child, END_WITHIN);
     }
 }
 
-/// Makes connections from an agent's machine, and hands them to this process.
+/// Opens connections from an agent's machine and tunnels them to this process.
 pub struct Dialer {
     shared: Arc<Shared>,
 }
 
 impl Dialer {
-    /// Makes a request of the agent, while there is one.
+    /// Sends a request to the agent. Fails once the agent is dropped.
     pub(crate) fn open(&self, request: &Request) -> Result<Exchange, AgentError> {
         open(&self.shared, request)
     }
@@ -282,48 +282,48 @@ fn open(shared: &Arc<Shared>, request: &Request) -> Result<Exchange, AgentError>
         return Err(lost.clone());
     }
     let number = shared.next.fetch_add(1, Ordering::Relaxed);
-    let (tell, told) = mpsc::channel();
+    let (tell, received) = mpsc::channel();
     locked(&shared.waiting).insert(number, tell);
-    let exchange = Exchange { to: Speaker { shared: Arc::clone(shared), number }, told };
+    let exchange = Exchange { to: Speaker { shared: Arc::clone(shared), number }, received };
     let body = serde_json::to_vec(request).map_err(|error| AgentError::Garbled {
         machine: shared.machine.clone(),
-        why: format!("a request cannot be written: {error}"),
+        why: format!("cannot encode a request: {error}"),
     })?;
     shared.send(&Frame { kind: Kind::Ask, number, body })?;
     Ok(exchange)
 }
 
-/// A request under way.
+/// A request whose answer has not been read yet. Dropping it discards what still arrives.
 pub struct Exchange {
     to: Speaker,
-    told: Receiver<Incoming>,
+    received: Receiver<Incoming>,
 }
 
 impl Exchange {
-    /// Waits for what comes next.
+    /// Waits for the next frame.
     ///
     /// # Errors
     /// When the machine is lost.
     pub fn next(&self) -> Result<Incoming, AgentError> {
-        self.told.recv().map_err(|_| self.to.shared.loss())
+        self.received.recv().map_err(|_| self.to.shared.loss())
     }
 
-    /// The same for so long; `None` when nothing came.
+    /// Waits up to `time` for the next frame. Returns `None` if none arrived.
     ///
     /// # Errors
     /// When the machine is lost.
     pub fn next_within(&self, time: Duration) -> Result<Option<Incoming>, AgentError> {
-        match self.told.recv_timeout(time) {
+        match self.received.recv_timeout(time) {
             Ok(incoming) => Ok(Some(incoming)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => Err(self.to.shared.loss()),
         }
     }
 
-    /// Waits for the answer, passing over notes and data.
+    /// Waits for the answer. Skips notes and data.
     ///
     /// # Errors
-    /// When it refuses, or is lost, or answers what was not asked.
+    /// When the agent refuses, is lost, or its answer is not a `T`.
     pub fn answer<T: DeserializeOwned>(&self) -> Result<T, AgentError> {
         loop {
             match self.next()? {
@@ -334,28 +334,28 @@ impl Exchange {
         }
     }
 
-    /// Reads a note that came.
+    /// Decodes a note.
     ///
     /// # Errors
-    /// When it is another one.
+    /// When the note is not a `T`.
     pub fn read<T: DeserializeOwned>(&self, note: &[u8]) -> Result<T, AgentError> {
         read_json(note).map_err(|error| self.garbled("note", &error))
     }
 
-    /// Reads the answer.
+    /// Decodes the answer.
     ///
     /// # Errors
-    /// When it is another one.
+    /// When the answer is not a `T`.
     pub fn read_answer<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, AgentError> {
         read_json(body).map_err(|error| self.garbled("answer", &error))
     }
 
     fn garbled(&self, what: &str, error: &serde_json::Error) -> AgentError {
-        let why = format!("its {what} is none: {error}");
+        let why = format!("cannot decode its {what}: {error}");
         AgentError::Garbled { machine: self.to.shared.machine.clone(), why }
     }
 
-    /// Returns a refusal as an error of the machine.
+    /// Converts a refusal to an error that names the machine.
     pub fn refused(&self, refusal: AgentRefusal) -> AgentError {
         AgentError::Refused { machine: self.to.shared.machine.clone(), refusal }
     }
@@ -369,7 +369,7 @@ impl Exchange {
         self.to.send(Kind::Note, body)
     }
 
-    /// Sends plain bytes, in as many frames as they take.
+    /// Sends plain bytes, in frames of up to 256 KiB.
     ///
     /// # Errors
     /// When the machine is lost.
@@ -377,7 +377,7 @@ impl Exchange {
         bytes.chunks(DATA_MAX).try_for_each(|part| self.to.send(Kind::Data, part.to_vec()))
     }
 
-    /// Says that no more bytes follow.
+    /// Signals that no more bytes follow.
     ///
     /// # Errors
     /// When the machine is lost.
@@ -385,13 +385,13 @@ impl Exchange {
         self.to.send(Kind::End, Vec::new())
     }
 
-    /// Returns the way to the agent, for threads that do not listen.
+    /// Returns a handle that only sends, for other threads.
     pub(crate) fn way(&self) -> impl Way + use<> {
         self.to.clone()
     }
 }
 
-/// The way of a request to its agent, without the way back.
+/// Sends frames of one request.
 #[derive(Clone)]
 struct Speaker {
     shared: Arc<Shared>,
@@ -424,7 +424,7 @@ impl Drop for Exchange {
     }
 }
 
-/// Hands on what comes until the pipe closes.
+/// Delivers frames to the waiting callers until the pipe closes.
 fn read_on(shared: &Shared, mut from: impl std::io::Read) {
     let error = loop {
         let frame = match Frame::read(&mut from) {
@@ -435,7 +435,7 @@ fn read_on(shared: &Shared, mut from: impl std::io::Read) {
         *locked(&shared.heard) = clock::now();
         let number = frame.number;
         match Incoming::read(frame) {
-            // Nobody waits any more for some of it.
+            // The caller may have gone; its frame is dropped then.
             Ok(incoming) => {
                 let waiting = locked(&shared.waiting).get(&number).cloned();
                 waiting.map(|tell| tell.send(incoming));
@@ -455,7 +455,7 @@ fn read_on(shared: &Shared, mut from: impl std::io::Read) {
     locked(&shared.waiting).clear();
 }
 
-/// Asks whether it is there, until it is not.
+/// Sends keep-alive requests until the agent ends or is lost.
 fn ask_on(shared: &Arc<Shared>) {
     let is_over = || shared.ended.load(Ordering::Acquire) || shared.lost.get().is_some();
     while !is_over() {
@@ -467,7 +467,7 @@ fn ask_on(shared: &Arc<Shared>) {
     }
 }
 
-/// Gives a machine up that has been silent for long. Whoever was about to write to it is freed by the carrier's end.
+/// Declares a silent machine lost and kills the carrier. That also unblocks threads that write to the pipe.
 fn watch_silence(shared: &Arc<Shared>) {
     while !shared.ended.load(Ordering::Acquire) && shared.lost.get().is_none() {
         std::thread::sleep(ASK_EVERY);
@@ -478,7 +478,7 @@ fn watch_silence(shared: &Arc<Shared>) {
     }
 }
 
-/// Keeps the last lines that a carrier complains with.
+/// Keeps the last lines of the carrier's standard error.
 fn keep_complaints(shared: &Shared, from: impl std::io::BufRead) {
     for line in from.split(b'\n').map_while(Result::ok) {
         for line in carrier::shown(&line).lines() {

@@ -1,9 +1,9 @@
-//! How another machine's clocks stand to ours, by round trips.
+//! The offset between another machine's clocks and ours, measured by round trips.
 //!
-//! An answer was given between question and reply, so half of the round trip is the most by which the estimate can
-//! be wrong; of many the shortest is the best (Cristian, Probabilistic clock synchronization, Distributed Computing
-//! 3, 1989). It serves to begin at one moment and to lay samples side by side. No latency is measured with it: each
-//! operation's times are of one clock.
+//! The remote clock is read between request and answer, so the estimate is off by at most half the round trip. The
+//! shortest of many round trips is therefore the best (Cristian, Probabilistic clock synchronization, Distributed
+//! Computing 3, 1989). The offset serves to begin loads at the same moment and to align samples. Latencies do not use
+//! it: the times of an operation come from one clock.
 
 use std::time::{Duration, Instant};
 
@@ -11,22 +11,22 @@ use bakeoff_clock as clock;
 
 use super::message::ClockReading;
 
-/// The offset of an agent's clock, and how far it may be off.
+/// The offset of an agent's clock, and the error of the estimate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Offset {
-    /// A moment of ours.
+    /// Reference moment on our clock.
     ours: Instant,
-    /// The same moment by its clock, in nanoseconds.
+    /// The reference moment on the agent's clock, in nanoseconds.
     theirs: u64,
-    /// Seconds by which its clock on the wall was ahead of ours.
+    /// Seconds by which the agent's wall clock is ahead of ours.
     pub wall_ahead: f64,
-    /// Half of the shortest round trip.
+    /// Half of the shortest round trip, an upper bound of the error.
     pub error: Duration,
 }
 
 impl Offset {
-    /// Takes one round trip: asked at `asked`, when our clock on the wall had `wall`, answered with `theirs`, heard at
-    /// `heard`.
+    /// Estimates the offset from one round trip. `asked` and `wall`: our clocks at the request; `theirs`: the agent's
+    /// clocks; `heard`: our clock at the answer.
     pub(crate) fn of_trip(
         (asked, wall): (Instant, f64),
         theirs: ClockReading,
@@ -37,12 +37,12 @@ impl Offset {
         Self { ours: asked + half, theirs: theirs.nanos, wall_ahead, error: half }
     }
 
-    /// Returns the better of two.
+    /// Returns the estimate with the smaller error.
     pub(crate) fn or(self, other: Self) -> Self {
         if other.error < self.error { other } else { self }
     }
 
-    /// Returns a moment by its clock; those before it began are 0.
+    /// Converts a moment to the agent's clock, in nanoseconds. Moments before the agent started give 0.
     pub fn theirs(&self, moment: Instant) -> u64 {
         match moment.checked_duration_since(self.ours) {
             Some(later) => self.theirs.saturating_add(later.as_nanos() as u64),
@@ -53,7 +53,7 @@ impl Offset {
         }
     }
 
-    /// Returns a moment of its clock by ours.
+    /// Converts nanoseconds of the agent's clock to our clock.
     pub fn ours(&self, theirs: u64) -> Instant {
         match theirs.checked_sub(self.theirs) {
             Some(later) => self.ours + Duration::from_nanos(later),
@@ -65,7 +65,7 @@ impl Offset {
     }
 }
 
-/// A clock that counts nanoseconds from its own beginning.
+/// A clock that counts nanoseconds from its creation.
 #[derive(Debug, Clone, Copy)]
 pub struct Origin(Instant);
 
@@ -74,12 +74,12 @@ impl Origin {
         Self(clock::now())
     }
 
-    /// Returns a moment in nanoseconds since then.
+    /// Returns a moment in nanoseconds since the origin; earlier moments give 0.
     pub fn nanos(self, at: Instant) -> u64 {
         at.saturating_duration_since(self.0).as_nanos() as u64
     }
 
-    /// Returns the moment of so many nanoseconds.
+    /// Returns the moment `nanos` after the origin.
     pub fn instant(self, nanos: u64) -> Instant {
         self.0 + Duration::from_nanos(nanos)
     }
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_the_same_by_both_clocks() {
+    fn moments_convert_between_both_clocks() {
         let now = clock::now();
         let ms = Duration::from_millis;
         let trip = |asked: u64, nanos, wall, heard: u64| {

@@ -1,4 +1,4 @@
-//! A server on another machine, as its agent tells of it.
+//! A server on another machine, controlled through its agent.
 //!
 //! Not here: launching it (`client`), the server itself (`bakeoff_host`).
 
@@ -27,10 +27,10 @@ struct RemoteServer {
 }
 
 impl Agent {
-    /// Launches a server there. `order`: its description with the paths of that machine; `spec`: as it was described.
+    /// Launches a server on the agent's machine. `order` has that machine's paths; `spec` is the original description.
     ///
     /// # Errors
-    /// When it cannot be launched, or the machine is lost.
+    /// When the launch fails or the machine is lost.
     pub fn launch(
         self: &Arc<Self>,
         spec: NodeSpec,
@@ -47,7 +47,7 @@ fn elsewhere(error: AgentError) -> HostError {
 }
 
 impl RemoteServer {
-    /// Asks; a machine that is lost, or refuses, answers with nothing.
+    /// Sends a request. Returns `None` if the agent refuses or is lost.
     fn ask<T: DeserializeOwned>(&self, ask: NodeRequest) -> Option<T> {
         self.try_ask(ask).ok()
     }
@@ -70,7 +70,9 @@ impl Server for RemoteServer {
     }
 
     fn limits(&self) -> LimitsApplied {
-        let lost = || LimitsApplied::NotApplied { why: "its machine is lost".to_owned() };
+        let lost = || LimitsApplied::NotApplied {
+            why: "the connection to its machine is lost".to_owned(),
+        };
         self.ask(NodeRequest::Limits).unwrap_or_else(lost)
     }
 

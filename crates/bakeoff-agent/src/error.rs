@@ -1,4 +1,4 @@
-//! Errors of an agent and of the way to it, in the house form.
+//! Errors of an agent and of the connection to it.
 
 use std::fmt;
 use std::io;
@@ -8,18 +8,18 @@ use serde::{Deserialize, Serialize};
 
 use super::message::GONE_AFTER;
 
-/// Why an agent did not do what it was asked for, in its words.
+/// The reason why an agent refused a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentRefusal {
-    /// The whole message: its first line says what failed.
+    /// Whole message. The first line names the failure.
     pub text: String,
-    /// Whether somebody asked for the end before it was done.
+    /// True if the request was interrupted before it was done.
     #[serde(default)]
     pub interrupted: bool,
 }
 
 impl AgentRefusal {
-    /// Refuses with these words.
+    /// Creates a refusal with this message.
     pub fn new(text: impl fmt::Display) -> Self {
         Self { text: text.to_string(), interrupted: false }
     }
@@ -28,124 +28,124 @@ impl AgentRefusal {
 /// A machine whose agent cannot be used.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum AgentError {
-    /// The carrier could not be started.
-    #[error("`{program}` cannot be started: {why}\nhint: it has to be on `PATH` of this machine")]
+    /// Starting the carrier failed.
+    #[error("cannot start `{program}`: {why}\nhint: it must be on this machine's `PATH`")]
     NoCarrier {
-        /// `ssh`.
+        /// Program name: `ssh`, `kubectl`.
         program: String,
-        /// The kernel's reason.
+        /// Reason from the operating system.
         why: String,
     },
-    /// No agent began to speak.
+    /// The connection ended before an agent introduced itself.
     #[error(
-        "no agent began on `{machine}`: {how}{}\nhint: {}",
+        "cannot start the agent on `{machine}`: {how}{}\nhint: {}",
         quoted(.said),
         start_hint(.by_hand.as_deref())
     )]
     NotBegun {
-        /// The machine's name.
+        /// Name in the places file.
         machine: String,
-        /// How the carrier ended, or that it did not.
+        /// Exit status of the carrier, or what failed while it still ran.
         how: String,
-        /// The last lines that came from there.
+        /// Last lines of output from the machine.
         said: String,
-        /// The command by which a user tries the same way; `None` if that is not to blame, but what was sent.
+        /// Command for a manual test of the connection. `None` if the executable sent is the likely cause.
         by_hand: Option<String>,
     },
-    /// The same for a pod.
+    /// No agent introduced itself in a pod.
     #[error(
-        "no agent began in the pod `{machine}`: {how}{}\n\
-         hint: its image needs `/bin/sh` and a C library that bakeoff, or `agent` of the places file, runs with; \
+        "cannot start the agent in the pod `{machine}`: {how}{}\n\
+         hint: its image needs `/bin/sh` and a C library that can run bakeoff (or the `agent` of the places file); \
          with `agent-image` it needs neither",
         quoted(.said)
     )]
     NotBegunInPod {
-        /// The machine's name.
+        /// Name in the places file.
         machine: String,
-        /// How `kubectl exec` ended, or that it did not.
+        /// Exit status of `kubectl exec`, or what failed while it still ran.
         how: String,
-        /// The last lines that came from there.
+        /// Last lines of output from the pod.
         said: String,
     },
-    /// A pod without a shell has another build of bakeoff than the one that is to serve.
+    /// The bakeoff in a pod's image is another build, and the pod has no shell to receive this one.
     #[error(
-        "`{machine}` has bakeoff {theirs} from `agent-image`, not {ours}, and no shell that could take that\n\
-         hint: name an image of the same build, or the image's program of this machine as `agent: PATH`"
+        "`{machine}` has bakeoff {theirs} from `agent-image`, needs {ours}, and has no shell to receive it\n\
+         hint: use an image of the same build, or set `agent: PATH` to this machine's copy of the image's program"
     )]
     OtherBuild {
-        /// The machine's name.
+        /// Name in the places file.
         machine: String,
-        /// The version and the hash there.
+        /// Version and SHA-256 of the image's bakeoff.
         theirs: String,
-        /// The hash of the one that was to be sent.
+        /// SHA-256 of the bakeoff to send.
         ours: String,
     },
-    /// It is of another kind of machine.
+    /// No bakeoff executable fits the machine's architecture.
     #[error(
-        "`{machine}` is {theirs}, and bakeoff is at hand for {ours}\n\
-         hint: name one that was built for it in the places file: `agent: {{{}: PATH}}`",
+        "`{machine}` is {theirs}, but the bakeoff to send is built for {ours}\n\
+         hint: set `agent: {{{}: PATH}}` in the places file to a bakeoff built for that machine",
         .theirs.rsplit(' ').next().unwrap_or_default()
     )]
     OtherArchitecture {
-        /// The machine's name.
+        /// Name in the places file.
         machine: String,
-        /// `Linux aarch64`.
+        /// Operating system and architecture: `Linux aarch64`.
         theirs: String,
-        /// Those that there is a bakeoff for: `Linux x86_64`.
+        /// Platforms of the available executables: `Linux x86_64`.
         ours: String,
     },
-    /// It speaks another version of the protocol.
+    /// The agent uses another version of the protocol.
     #[error(
-        "the agent on `{machine}` speaks version {theirs} of the protocol, and this bakeoff version {ours}\n\
-         hint: leave `agent` out of the places file, so that this bakeoff is sent there"
+        "the agent on `{machine}` speaks protocol version {theirs}, this bakeoff version {ours}\n\
+         hint: remove `agent` from the places file; bakeoff then sends its own program"
     )]
     OtherProtocol {
-        /// The machine's name.
+        /// Name in the places file.
         machine: String,
-        /// Its number.
+        /// Version of the agent.
         theirs: u32,
-        /// Ours.
+        /// Version of this bakeoff.
         ours: u32,
     },
-    /// It is there, and refused.
+    /// The agent is reachable and refused a request.
     #[error("on `{machine}`: {}", .refusal.text)]
     Refused {
-        /// The machine's name.
+        /// Name in the places file.
         machine: String,
-        /// Its words.
+        /// Reason from the agent.
         refusal: AgentRefusal,
     },
-    /// It was there, and is not any more.
+    /// The connection to the agent is lost.
     #[error(
-        "`{machine}` is lost: {why}\n\
-         hint: see whether it is up and reached; if it is up, what ran there ends by itself within {} s",
+        "lost the connection to `{machine}`: {why}\n\
+         hint: check that the machine is up and reachable; everything bakeoff started there stops within {} s",
         GONE_AFTER.as_secs()
     )]
     Lost {
-        /// The machine's name.
+        /// Name in the places file.
         machine: String,
-        /// The last that was seen.
+        /// Last error or output from the connection.
         why: String,
     },
-    /// It sent what no agent sends.
-    #[error("the agent on `{machine}` cannot be understood: {why}")]
+    /// The agent sent an invalid message.
+    #[error("invalid message from the agent on `{machine}`: {why}")]
     Garbled {
-        /// The machine's name.
+        /// Name in the places file.
         machine: String,
-        /// The fault.
+        /// Description of the fault.
         why: String,
     },
 }
 
-/// Puts each line of a machine's output on a line of its own, behind a `|`.
+/// Puts each line of a machine's output on its own line, after a `|`.
 fn quoted(said: &str) -> String {
     said.lines().map(|line| format!("\n    | {line}")).collect()
 }
 
 fn start_hint(by_hand: Option<&str>) -> String {
     match by_hand {
-        Some(command) => format!("try the same by hand, without a password: `{command}`"),
-        None => "see that what was sent is a bakeoff that runs there; `agent` of the places file names another".into(),
+        Some(command) => format!("check that `{command}` works without a password"),
+        None => "check that the bakeoff sent there can run on that machine; `agent` in the places file selects another".into(),
     }
 }
 
@@ -156,17 +156,17 @@ impl AgentError {
 
     pub(crate) fn silent(machine: &str, time: Duration) -> Self {
         let why = format!(
-            "no answer within {time:?}: its agent hangs or is stopped, or the way there is cut"
+            "no answer within {time:?}: the agent hangs or is stopped, or the network is cut"
         );
         Self::Lost { machine: machine.to_owned(), why }
     }
 
-    /// Returns whether the machine is lost, so that nothing more can be asked of it.
+    /// Returns true if the connection is lost or never existed, so no further request can succeed.
     pub fn is_loss(&self) -> bool {
         !matches!(self, Self::Refused { .. })
     }
 
-    /// Returns whether somebody asked for the end.
+    /// Returns true if the request was interrupted.
     pub fn is_interruption(&self) -> bool {
         matches!(self, Self::Refused { refusal, .. } if refusal.interrupted)
     }

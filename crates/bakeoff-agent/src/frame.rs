@@ -1,8 +1,8 @@
-//! Frames: the unit that both ends write and read, and what comes before the first.
+//! Frames: the unit that both ends read and write, and the preamble before the first.
 //!
-//! A frame is a head of nine bytes and a body: one byte of kind, four bytes of number (which request it belongs
-//! to), four bytes of length, both big-endian. A shell on the way may print something first, so an agent begins
-//! with [`PREAMBLE`], and whoever reads it passes over what stands before.
+//! A frame has a head of nine bytes and a body. The head holds the kind (one byte), the number of the request (four
+//! bytes, big-endian) and the length of the body (four bytes, big-endian). A login shell may print something first, so
+//! an agent starts with [`PREAMBLE`], and the reader skips everything before it.
 //!
 //! Not here: what bodies mean (`message`).
 
@@ -11,36 +11,34 @@ use std::str;
 
 use serde::de::{DeserializeOwned, Error as _};
 
-/// The bytes that an agent begins with.
+/// Bytes that an agent sends first.
 pub(crate) const PREAMBLE: &[u8] = b"\x00bakeoff agent\x00";
 
-/// Most bytes that may stand before the preamble: a message of the day, a script's complaint.
+/// Most bytes before the preamble, such as a message of the day or a script's errors.
 const BEFORE_MAX: usize = 64 << 10;
 
-/// Most bytes of a body. The largest are samples of a long trial and a load's distributions.
+/// Most bytes in a body. The largest bodies are the samples of a long trial and the histograms of a load.
 const BODY_MAX: u32 = 256 << 20;
 
-/// Bytes of a head.
 const HEAD: usize = 9;
 
-/// Most bytes that [`Kind::Data`] carries at once.
+/// Most bytes in one [`Kind::Data`] frame.
 pub(crate) const DATA_MAX: usize = 256 << 10;
 
-/// The kinds of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// To the agent: a request, JSON. Its number is new.
+    /// Request to the agent, as JSON, with a new number.
     Ask = 1,
-    /// From the agent: the answer to a request, JSON. Nothing of that number follows.
+    /// Answer from the agent, as JSON. The last frame of its number.
     Answer = 2,
-    /// From the agent: why there is no answer, JSON. Nothing of that number follows.
+    /// Refusal from the agent, as JSON. The last frame of its number.
     Refusal = 3,
-    /// Either way, while a request is under way: JSON.
+    /// Note in either direction during a request, as JSON.
     Note = 4,
-    /// Either way, while a request is under way: plain bytes.
+    /// Plain bytes in either direction during a request.
     Data = 5,
-    /// Either way: no more data of this request.
+    /// End of data in either direction.
     End = 6,
 }
 
@@ -51,15 +49,14 @@ impl Kind {
     }
 }
 
-/// Reads JSON from a body. It is read as text, as records are: a type has one reader then, and not a second for bytes.
+/// Parses a body as JSON text, as records are parsed, so each type needs only one deserializer.
 ///
 /// # Errors
-/// When it is not UTF-8, or is no such message.
+/// When the body is not UTF-8, or not a `T`.
 pub fn read_json<T: DeserializeOwned>(body: &[u8]) -> serde_json::Result<T> {
     serde_json::from_str(str::from_utf8(body).map_err(serde_json::Error::custom)?)
 }
 
-/// One frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) kind: Kind,
@@ -68,10 +65,10 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// Writes it whole.
+    /// Writes the whole frame and flushes.
     ///
     /// # Errors
-    /// Those of writing; `InvalidInput` for a body that the other end would refuse.
+    /// Write errors, and `InvalidInput` if the body is longer than 256 MiB.
     pub(crate) fn write(&self, to: &mut (impl Write + ?Sized)) -> io::Result<()> {
         let length = u32::try_from(self.body.len()).ok().filter(|&length| length <= BODY_MAX);
         let length = length.ok_or_else(|| {
@@ -86,10 +83,10 @@ impl Frame {
         to.flush()
     }
 
-    /// Reads one; `None` where the other end closed between two frames.
+    /// Reads one frame. Returns `None` if the other end closed between two frames.
     ///
     /// # Errors
-    /// Those of reading; `InvalidData` for bytes that are no frame.
+    /// Read errors, and `InvalidData` if the bytes are not a frame.
     pub(crate) fn read(from: &mut impl Read) -> io::Result<Option<Self>> {
         let mut head = [0; HEAD];
         let mut have = 0;
@@ -106,12 +103,12 @@ impl Frame {
             |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let (number, length) = (word(1), word(5));
         let Some(kind) = Kind::read(head[0]) else {
-            return Err(invalid(format!("no frame begins with the byte {:#04x}", head[0])));
+            return Err(invalid(format!("invalid frame: unknown kind {:#04x}", head[0])));
         };
         if length > BODY_MAX {
-            return Err(invalid(format!("a frame of {length} bytes is larger than 256 MiB")));
+            return Err(invalid(format!("invalid frame: {length} bytes, more than 256 MiB")));
         }
-        // Memory grows with what comes, not with what is announced.
+        // Memory grows with the bytes received, not with the length announced.
         let mut body = Vec::new();
         let read = from.take(length.into()).read_to_end(&mut body)?;
         if read < length as usize {
@@ -125,10 +122,10 @@ fn invalid(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-/// Reads to the end of the preamble, and returns what stood before it.
+/// Reads to the end of the preamble and returns the bytes before it.
 ///
 /// # Errors
-/// Those of reading, with what was read until then: an end, or too much, without a preamble.
+/// Read errors, end of input, and more than 64 KiB without a preamble. Each comes with the bytes read so far.
 pub(crate) fn skip_to_preamble(from: &mut impl Read) -> Result<Vec<u8>, (io::Error, Vec<u8>)> {
     let mut seen = Vec::new();
     loop {
@@ -144,7 +141,10 @@ pub(crate) fn skip_to_preamble(from: &mut impl Read) -> Result<Vec<u8>, (io::Err
             return Ok(seen);
         }
         if seen.len() > BEFORE_MAX {
-            return Err((invalid("64 KiB came, and no agent".to_owned()), seen));
+            return Err((
+                invalid("no agent started within the first 64 KiB of output".to_owned()),
+                seen,
+            ));
         }
     }
 }
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_read_as_they_were_written() {
+    fn frames_survive_a_round_trip() {
         let frames = [
             Frame { kind: Kind::Ask, number: 7, body: b"{}".to_vec() },
             Frame { kind: Kind::Data, number: u32::MAX, body: vec![0; 100_000] },
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_frame_are_an_error() {
+    fn invalid_bytes_are_rejected() {
         let read = |bytes: &[u8]| Frame::read(&mut &bytes[..]).unwrap_err().kind();
         assert_eq!(read(b"\x07\0\0\0\0\0\0\0\0"), io::ErrorKind::InvalidData);
         assert_eq!(read(b"\x01\0\0\0\0\xff\0\0\0"), io::ErrorKind::InvalidData);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_greeting_before_the_preamble_is_passed_over() {
+    fn skips_a_greeting_before_the_preamble() {
         let mut text = b"Welcome!\n\0bakeoff\n".to_vec();
         text.extend(PREAMBLE);
         text.extend(b"rest");
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_are_frames_or_an_error() {
+    fn arbitrary_bytes_decode_or_fail_cleanly() {
         let seed = bytes(&[
             Frame { kind: Kind::Ask, number: 1, body: b"{\"ask\":\"now\"}".to_vec() },
             Frame { kind: Kind::End, number: 1, body: Vec::new() },

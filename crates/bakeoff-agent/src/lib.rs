@@ -1,11 +1,13 @@
 //! bakeoff on other machines: the agent, and the coordinator's end of the pipe to it.
 //!
-//! An agent is this machine's host behind a pipe. It launches servers, signals, samples and reaps them, and hands
-//! what the binary adds (driving a share of a load) to whoever serves with it. When the pipe closes, all that it
-//! started ends and its folder goes. There is no daemon and no port: a carrier (a child process, `ssh`, `kubectl
-//! exec`) brings bytes to it and back.
+//! An agent is a process on another machine that launches, signals, samples and reaps servers there. It hands orders
+//! that only the binary knows, such as driving a share of a load, to the program around it ([`Duties`]). If the pipe
+//! closes, the agent ends every process it started and removes its folder.
 //!
-//! `docs/agent.md` describes the protocol. Both ends take any bytes: what is no frame, or no message, is an error.
+//! There is no daemon and no port. A carrier (a child process, `ssh` or `kubectl exec`) moves the bytes both ways.
+//!
+//! `docs/agent.md` describes the protocol. Both ends accept any bytes and report an invalid frame or message as an
+//! error.
 //!
 //! Not here: which machines a run uses (`bakeoff_core::places`), loads (the binary's `generators`).
 
@@ -31,7 +33,7 @@ pub use error::{AgentError, AgentRefusal};
 pub use frame::read_json;
 pub use line::{Back, Line};
 pub use message::{
-    ClockReading, DialLine, FileStamp, Hello, LoadLine, NodeRequest, PROTOCOL, Request, TripsTold,
+    ClockReading, DialLine, FileStamp, Hello, LoadLine, NodeRequest, PROTOCOL, Request, TripTimes,
     WatchRequest,
 };
 pub use order::LaunchOrder;

@@ -1,6 +1,6 @@
-//! The line of one request: what comes for it, and the way back to whoever made it.
+//! One request as the agent sees it: a queue of what the coordinator sends, and the way to answer.
 //!
-//! Not here: which requests are under way (`serve`).
+//! Not here: the table of open requests (`serve`).
 
 use std::io::{self, Write};
 use std::sync::mpsc::{self, Receiver};
@@ -16,14 +16,14 @@ use super::way::Way;
 /// The pipe to the coordinator, shared by all requests.
 pub(crate) type Outlet = Arc<Mutex<dyn Write + Send>>;
 
-/// The line to whoever made a request, while it is under way.
+/// Connects a running request to the coordinator that made it.
 pub struct Line {
-    /// The way back.
+    /// Sends notes and data to the coordinator.
     pub back: Back,
-    told: Receiver<Incoming>,
+    received: Receiver<Incoming>,
 }
 
-/// The way back to whoever made a request.
+/// Sends notes and data of one request to the coordinator.
 #[derive(Clone)]
 pub struct Back {
     number: u32,
@@ -31,21 +31,21 @@ pub struct Back {
 }
 
 impl Line {
-    pub(crate) fn new(back: Back, told: Receiver<Incoming>) -> Self {
-        Self { back, told }
+    pub(crate) fn new(back: Back, received: Receiver<Incoming>) -> Self {
+        Self { back, received }
     }
 
-    /// Waits for what comes next of this request; `None` when the coordinator is gone.
+    /// Waits for the next frame of this request. Returns `None` if the coordinator is gone.
     pub fn next(&self) -> Option<Incoming> {
-        self.told.recv().ok()
+        self.received.recv().ok()
     }
 
-    /// The same for so long; `None` when nothing came.
+    /// Waits up to `time` for the next frame of this request. Returns `None` if none arrived.
     ///
     /// # Errors
     /// When the coordinator is gone.
     pub fn next_within(&self, time: Duration) -> Result<Option<Incoming>, AgentRefusal> {
-        match self.told.recv_timeout(time) {
+        match self.received.recv_timeout(time) {
             Ok(incoming) => Ok(Some(incoming)),
             Err(mpsc::RecvTimeoutError::Timeout) => Ok(None),
             Err(mpsc::RecvTimeoutError::Disconnected) => {
@@ -64,7 +64,7 @@ impl Back {
         &self.to
     }
 
-    /// Sends a note; nobody hears it when the coordinator is gone.
+    /// Sends a note. Does nothing if the coordinator is gone.
     pub fn tell(&self, note: &impl serde::Serialize) {
         let body = serde_json::to_vec(note).expect("notes are plain values");
         self.send(Kind::Note, body).ok();
@@ -78,7 +78,7 @@ impl Back {
         bytes.chunks(DATA_MAX).try_for_each(|part| self.send(Kind::Data, part.to_vec()))
     }
 
-    /// Says that no more bytes follow.
+    /// Signals that no more bytes follow.
     ///
     /// # Errors
     /// When the coordinator is gone.
@@ -105,7 +105,7 @@ impl Way for Back {
     }
 }
 
-/// Writes a frame whole, whoever else writes.
+/// Writes a whole frame while holding the lock, so frames of several threads do not mix.
 pub(crate) fn send(to: &Outlet, frame: &Frame) -> io::Result<()> {
     frame.write(&mut *to.lock().unwrap_or_else(PoisonError::into_inner))
 }

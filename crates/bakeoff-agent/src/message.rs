@@ -1,8 +1,8 @@
-//! What is asked of an agent, and how it introduces itself.
+//! Requests to an agent, and its introduction.
 //!
-//! Requests, answers and notes are JSON. Times are nanoseconds of the agent's own monotonic clock, since it began.
+//! Requests, answers and notes are JSON. Times are nanoseconds of the agent's monotonic clock since it started.
 //!
-//! Not here: how they travel (`frame`), what an agent does (`workshop`).
+//! Not here: frames (`frame`), the handling of requests (`workshop`).
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -14,42 +14,42 @@ use serde_json::Value;
 
 use super::order::LaunchOrder;
 
-/// The version of the protocol. It changes with every change of what is sent.
+/// Protocol version. Changes with every change to the messages.
 pub const PROTOCOL: u32 = 10;
-/// After this silence of the coordinator, which asks every two seconds, an agent takes it to be gone.
+/// Silence after which an agent gives its coordinator up. The coordinator sends a request every two seconds.
 pub(crate) const GONE_AFTER: Duration = Duration::from_secs(30);
 
-/// The first note of an agent, of request 0.
+/// First note of an agent, under number 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Hello {
     /// [`PROTOCOL`] of the agent.
     pub protocol: u32,
-    /// bakeoff's version.
+    /// bakeoff's version on that machine.
     pub version: String,
-    /// SHA-256 of its executable.
+    /// SHA-256 of the agent's executable, in hexadecimal.
     pub sha256: String,
-    /// The path of its executable.
+    /// Path of the agent's executable.
     pub program: PathBuf,
-    /// The name that the machine gives itself.
+    /// Host name of the machine.
     pub host: String,
-    /// Its kind: `Linux x86_64`.
+    /// Operating system and architecture: `Linux x86_64`.
     pub machine: String,
-    /// The folder of programs that it can be sent.
+    /// Folder for programs that the coordinator sends.
     pub cache: PathBuf,
-    /// Whether it is root.
+    /// True if the agent runs as root.
     pub root: bool,
-    /// CPUs that it may use.
+    /// CPUs that the agent may use.
     pub cpus: u32,
-    /// Names the running kernel (`/proc/sys/kernel/random/boot_id`): machines that have the same are one.
+    /// Boot ID of the running kernel (`/proc/sys/kernel/random/boot_id`). Machines with the same ID share a kernel.
     pub kernel: Option<String>,
 }
 
-/// Both clocks of a machine, read at one moment.
+/// Both clocks of a machine, read at the same moment.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ClockReading {
-    /// Nanoseconds since its agent began.
+    /// Nanoseconds since the agent started.
     pub nanos: u64,
-    /// Its clock on the wall, in seconds since 1970.
+    /// Wall clock, in seconds since 1970.
     pub wall: f64,
 }
 
@@ -57,224 +57,223 @@ pub struct ClockReading {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
-    /// Asks for the time: a [`ClockReading`].
+    /// Reads the clocks. Answers with a [`ClockReading`].
     Now,
-    /// Makes the run's folder, below `data` where that is given, and keeps to CPUs. Answers with the folder's path.
+    /// Creates the run's folder below `data` and pins the agent to CPUs. Answers with the folder's path.
     Prepare {
-        /// A name for it.
+        /// Name of the run: letters, digits and `-`.
         run: String,
-        /// The folder that it is made in.
+        /// Parent folder; `/var/tmp` if `None`.
         data: Option<PathBuf>,
-        /// The CPUs that the agent and its servers keep to; empty: all that they may use.
+        /// CPUs for the agent and its servers; empty for all that they may use.
         #[serde(default)]
         cpus: Vec<u32>,
     },
-    /// Begins a trial: throws the data and the logs of the one before away, unless its servers are kept.
+    /// Begins a trial. Deletes the data and logs of the previous one, unless `keeps` is true.
     Trial {
-        /// Names its logs.
+        /// Name of the trial's folder of logs.
         name: String,
-        /// Whether servers of trials before go on.
+        /// True if servers of earlier trials keep running.
         keeps: bool,
     },
-    /// Removes a folder of the run with all that is in it.
+    /// Removes a folder of the run with its contents.
     Discard {
-        /// The folder.
+        /// Path below the run's folder.
         path: PathBuf,
     },
-    /// Launches a server. Answers with its number.
+    /// Launches a server. Answers with the server's number.
     Launch {
-        /// Its description.
+        /// Description of the server, with paths of the agent's machine.
         node: Box<LaunchOrder>,
     },
-    /// Asks something of a server that was launched.
+    /// Sends a request to a launched server.
     Node {
-        /// Its number.
+        /// Number from [`Request::Launch`].
         node: u32,
-        /// The request.
+        /// Request to the server.
         ask: NodeRequest,
     },
-    /// Asks for the whole log of a server, as data; the last 64 MiB of a longer one. It may have ended, and be forgotten.
+    /// Sends the server's log as data, at most the last 64 MiB. Works after the server ended or was forgotten.
     Log {
-        /// The server's number.
+        /// Number from [`Request::Launch`].
         node: u32,
     },
-    /// Asks for a free port at an address of the machine.
+    /// Reserves a free port at an address of the machine.
     Port {
-        /// The address.
+        /// Address of the machine.
         address: IpAddr,
-        /// Where to begin, if the user said so.
+        /// First port to try, if the user set one.
         base: Option<u16>,
     },
-    /// Asks whether a port at an address of the machine is free, and leaves it so. Port 0: whether the address is
-    /// its own.
+    /// Checks that a port at an address of the machine is free, without reserving it. Port 0 checks the address only.
     IsFree {
-        /// The address.
+        /// Address of the machine.
         address: IpAddr,
-        /// The port.
+        /// Port, or 0.
         port: u16,
     },
-    /// Asks for the bytes that are free for the run's folder.
+    /// Returns the free bytes on the file system of the run's folder.
     Space,
-    /// Asks something of the samples of a trial.
+    /// Sends a request about the samples of a trial.
     Watch(WatchRequest),
-    /// Asks which of these files are there, whole: paths, sizes and SHA-256.
+    /// Returns those of these files that are missing or differ in size or SHA-256.
     Lacks {
-        /// The files.
+        /// Files to check.
         files: Vec<FileStamp>,
     },
-    /// Takes a file, whose bytes follow as data.
+    /// Writes a file. Its bytes follow as data.
     Put {
-        /// Where, its size and its SHA-256.
+        /// Path, size and SHA-256 of the file.
         file: FileStamp,
-        /// Its permissions.
+        /// Permission bits.
         mode: u32,
     },
-    /// Makes a symbolic link.
+    /// Creates a symbolic link.
     Link {
-        /// Where.
+        /// Path of the link.
         path: PathBuf,
-        /// The path that it leads to.
+        /// Target of the link.
         to: PathBuf,
     },
-    /// Asks for the path of a program by its name or path.
+    /// Finds a program by its path, or by its name on `PATH`.
     Find {
         /// `java`, `/usr/bin/java`.
         program: PathBuf,
     },
-    /// Connects to an address, and carries data between that connection and this request ([`DialLine`]).
+    /// Connects to an address and tunnels the connection through this request ([`DialLine`]).
     Dial {
-        /// The address.
+        /// Address to connect to.
         address: SocketAddr,
-        /// The longest that it may take to be accepted, in milliseconds.
+        /// Connect timeout in milliseconds.
         within_ms: u64,
     },
-    /// Answers connections at an address with the bytes that they send, until the request is told to end. Notes the
+    /// Echoes all bytes on connections to an address until the coordinator ends the request. Notes the listening
     /// address first.
     Echo {
-        /// The machine's address.
+        /// Address of the machine to listen on.
         address: IpAddr,
     },
-    /// Measures round trips and bandwidth to an echo elsewhere.
+    /// Measures round trips and bandwidth to an echo on another machine.
     Trips {
-        /// Where it listens.
+        /// Address that the echo listens on.
         address: SocketAddr,
     },
-    /// Gives an order to the program around the host: see [`super::Duties`].
+    /// Passes an order to the program around the host: see [`super::Duties`].
     Duty {
-        /// The order.
+        /// Order, as JSON.
         order: Value,
     },
 }
 
-/// A request to a server that an agent launched.
+/// A request to a launched server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeRequest {
-    /// Sends its group a signal, by its number.
+    /// Sends a signal, by number, to the server's process group.
     Signal(i32),
-    /// Kills it with all that descends from it. Answers with its end.
+    /// Kills the server and its descendants. Answers with its exit.
     Kill,
-    /// Starts it again.
+    /// Starts the server again.
     Restart,
-    /// Asks it to end.
+    /// Sends the server its stop signal.
     AskToEnd,
-    /// Waits so many milliseconds for its end, then kills what is left. Answers with how it was stopped.
+    /// Waits up to this many milliseconds for the server to exit, then kills what is left. Answers with how it stopped.
     Finish(u64),
-    /// Forgets it, which kills it.
+    /// Removes the server from the agent, which kills it.
     Forget,
-    /// Asks how it ended; `null` while it runs.
+    /// Returns how the server ended; `null` while it runs.
     Ending,
-    /// Asks what became of its limits.
+    /// Returns how its limits were applied.
     Limits,
-    /// Asks for the effect of its limits.
+    /// Returns the effect of its limits.
     Held,
-    /// Asks where it listens.
+    /// Returns the addresses that it listens on.
     Listening,
-    /// Asks for daemons that it left.
+    /// Returns daemons that it left behind.
     Strays,
-    /// Begins to count its syncs.
+    /// Begins counting the server's syncs.
     CountSyncs,
-    /// Ends counting its syncs. Answers with the count.
+    /// Ends counting syncs. Answers with the count.
     SyncsCounted,
-    /// Asks which of these settings its processes run with.
+    /// Returns which of these unsafe settings its processes run with.
     UnsafeSettings(Vec<UnsafeSetting>),
-    /// Asks for this number of lines from the end of its log.
+    /// Returns this many lines from the end of its log, at most 1,000.
     LogTail(usize),
 }
 
-/// A request about what an agent samples on its machine.
+/// A request about the samples that an agent takes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WatchRequest {
-    /// Begins to sample the machine and the agent, at this interval in milliseconds. Answers with the time.
+    /// Begins sampling the machine and the agent, at this interval in milliseconds. Answers with the start time.
     Begin(u64),
-    /// Samples the servers of these numbers too.
+    /// Adds the servers with these numbers to the samples.
     Servers(Vec<u32>),
     /// Begins a phase of the trial, by its name in records.
     Phase(String),
-    /// Tells when measuring begins, and when it ends if that is known.
+    /// Sets when measuring begins, and when it ends if known.
     Moments {
-        /// When it begins.
+        /// Start, in nanoseconds of the agent's clock.
         begin: u64,
-        /// When it ends.
+        /// End, in nanoseconds of the agent's clock.
         end: Option<u64>,
     },
-    /// Asks for the samples so far.
+    /// Returns the samples so far.
     Samples,
     /// Ends sampling. Answers with all samples.
     End,
-    /// Marks the place in the logs of the servers of these numbers where a load begins.
+    /// Marks the current end of these servers' logs as the start of a load.
     MarkLogs(Vec<u32>),
-    /// Marks where it ends.
+    /// Marks the current end of the marked logs as the end of the load.
     EndMarks,
-    /// Asks for the complaints in between.
+    /// Returns the log findings between both marks.
     Complaints,
 }
 
-/// The network between two machines, with nothing else on it.
+/// Measured latency and bandwidth between two idle machines.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct TripsTold {
-    /// Median round trip of a message of 64 bytes, in microseconds.
+pub struct TripTimes {
+    /// Median round trip of a 64-byte message, in microseconds.
     pub median_us: f64,
-    /// The shortest.
+    /// Shortest round trip, in microseconds.
     pub shortest_us: f64,
-    /// Bytes there and back in a second, each counted once.
+    /// Bytes echoed per second. Each byte counts once, though it travels both ways.
     pub bytes_per_second: f64,
 }
 
-/// A file and what it must hold.
+/// A file's path and expected content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileStamp {
-    /// Where it is.
+    /// Absolute path.
     pub path: PathBuf,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// In hexadecimal.
+    /// SHA-256 in hexadecimal.
     pub sha256: String,
 }
 
-/// Notes about a connection that is carried.
+/// Notes about a tunnelled connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DialLine {
-    /// From the agent: it was accepted.
+    /// From the agent: the connection is established.
     Connected,
-    /// From the agent: it was not; the kernel's number of the error, none where nothing came in time.
+    /// From the agent: the connection failed. Holds the kernel's error number; `None` after a timeout.
     Failed(Option<i32>),
-    /// Either way: so many bytes of data were taken by the connection, and as many more may be sent.
+    /// Either direction: this many bytes were written to the connection, so as many more may be sent.
     Taken(u64),
 }
 
-/// Notes about a load that a generator drives.
+/// Notes about a generator's load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadLine {
-    /// From the agent: all its clients are connected.
+    /// From the agent: all clients are connected.
     Connected,
-    /// To the agent: begin at this time of its clock.
+    /// To the agent: begin at this time of the agent's clock.
     Begin(u64),
-    /// To the agent: there will be no beginning, or an end now.
+    /// To the agent: stop now, or do not begin.
     Stop,
-    /// From the agent: a second is over.
+    /// From the agent: live figures of one second.
     Live(Value),
 }

@@ -1,7 +1,7 @@
-//! A node's description as it goes to another machine.
+//! A node's description in the form that is sent to another machine.
 //!
-//! Paths in it are those of the coordinator. Whoever sends it replaces the folders that are elsewhere on the other
-//! machine ([`LaunchOrder::moved`]): the folder of the nodes, the cache of programs, bakeoff itself.
+//! An order starts with the coordinator's paths. Its sender replaces the folders that differ on the other machine with
+//! [`LaunchOrder::moved`]: the folder of the nodes, the program cache, bakeoff itself.
 //!
 //! Not here: launching (`bakeoff_host`).
 
@@ -15,7 +15,7 @@ use bakeoff_host::{Before, FileMode, HostError, NodeFile, NodeSpec, OnFailure, S
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
-/// One server process to run on another machine. Its fields are those of [`NodeSpec`], as text.
+/// Describes one server process to run on another machine. The fields are those of [`NodeSpec`], as text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaunchOrder {
     name: String,
@@ -35,7 +35,7 @@ pub struct LaunchOrder {
     level_words: Vec<(String, Option<Level>)>,
 }
 
-/// A command before it.
+/// A command to run before the server starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct OrderBefore {
     program: String,
@@ -45,14 +45,14 @@ struct OrderBefore {
 }
 
 impl LaunchOrder {
-    /// Writes a description as an order.
+    /// Converts a description into an order.
     ///
     /// # Errors
-    /// When a path or an argument is no UTF-8.
+    /// When a path or an argument is not UTF-8.
     pub fn new(spec: &NodeSpec) -> Result<Self, HostError> {
         let unsound = |what: &str| HostError::Spec {
             node: spec.name.clone(),
-            problem: format!("{what} is no UTF-8, and cannot be sent to another machine"),
+            problem: format!("{what} is not UTF-8 and cannot be sent to another machine"),
         };
         let path =
             |path: &Path, what: &str| path.to_str().map(str::to_owned).ok_or_else(|| unsound(what));
@@ -107,8 +107,8 @@ impl LaunchOrder {
         })
     }
 
-    /// Returns it with one folder in the place of another, wherever it stands: in paths, arguments, the environment
-    /// and in files of text. Folders are absolute and of a run's own, so that nothing else can be meant.
+    /// Replaces one folder by another in paths, arguments, environment values and text files. Folders are absolute and
+    /// unique to a run, so no other text can match.
     pub fn moved(mut self, from: &str, to: &str) -> Self {
         let change = |text: &mut String| {
             if text.contains(from) {
@@ -133,21 +133,21 @@ impl LaunchOrder {
         self
     }
 
-    /// Returns the program that it runs.
+    /// Returns the path of the program to run.
     pub fn program(&self) -> &Path {
         Path::new(&self.program)
     }
 
-    /// Has another program run.
+    /// Replaces the program to run.
     pub fn with_program(mut self, program: &str) -> Self {
         program.clone_into(&mut self.program);
         self
     }
 
-    /// Returns the description on the machine that runs it.
+    /// Converts the order back to a description, on the machine that runs it.
     ///
     /// # Errors
-    /// When its limits or its signal cannot be read.
+    /// When the limits or the stop signal are invalid.
     pub(crate) fn spec(self) -> Result<NodeSpec, HostError> {
         let unsound = |problem: &str| HostError::Spec {
             node: self.name.clone(),
@@ -156,14 +156,14 @@ impl LaunchOrder {
         let limits: Option<Limits> = match &self.limits {
             None => None,
             Some(text) => {
-                Some(serde_json::from_str(text).map_err(|_| unsound("its limits are none"))?)
+                Some(serde_json::from_str(text).map_err(|_| unsound("its limits are invalid"))?)
             }
         };
         let stop_signal = match self.stop_signal {
             None => None,
-            Some(raw) => {
-                Some(Signal::from_named_raw(raw).ok_or_else(|| unsound("its signal is none"))?)
-            }
+            Some(raw) => Some(
+                Signal::from_named_raw(raw).ok_or_else(|| unsound("its stop signal is invalid"))?,
+            ),
         };
         let file = |(path, contents, private): (String, Vec<u8>, bool)| NodeFile {
             path: path.into(),
@@ -195,7 +195,7 @@ impl LaunchOrder {
     }
 }
 
-/// Returns words that last as long as the process. Kinds of servers are few, and each list is kept once.
+/// Returns the words with static lifetime. Leaks each distinct list once; there are as many as kinds of servers.
 fn lasting(words: Vec<(String, Option<Level>)>) -> &'static [LevelWord] {
     static KEPT: Mutex<Vec<&'static [LevelWord]>> = Mutex::new(Vec::new());
     if words.is_empty() {
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_description_arrives_as_it_was() {
+    fn order_round_trip_keeps_the_description() {
         let order = LaunchOrder::new(&spec()).unwrap();
         let sent: LaunchOrder =
             serde_json::from_slice(&serde_json::to_vec(&order).unwrap()).unwrap();
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_are_replaced_wherever_they_stand() {
+    fn moved_replaces_folders_everywhere() {
         let order = LaunchOrder::new(&spec()).unwrap();
         let order = order.moved("/run/1/nodes", "/var/tmp/b/nodes").moved("/cache", "/srv/c");
         let there = order.spec().unwrap();

@@ -1,10 +1,10 @@
-//! The agent: reads requests, serves each in a thread of its own, ends with its pipe.
+//! The agent: reads requests, runs each in a thread, and ends when its pipe closes.
 //!
-//! Requests are few and long, so a thread each is the plainest way; the time is told at once, by the thread that
-//! reads. When the pipe closes, or nothing came over it for long, what was started ends and the folder goes; should
-//! the agent itself be killed, or stay stopped, its host's warden sees to both.
+//! Requests are few and long, so each gets a thread. The reading thread answers time requests itself, without delay. If
+//! the pipe closes, or stays silent for 30 s, the agent ends everything it started and removes its folder. If the agent
+//! itself is killed or stopped, the host's warden does both.
 //!
-//! Not here: what requests do (`workshop`), how loads are driven (the binary).
+//! Not here: the requests (`workshop`), driving loads (the binary).
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -23,15 +23,15 @@ use super::line::{Back, Line, Outlet, send};
 use super::message::{GONE_AFTER, Hello, Request};
 use super::workshop::Workshop;
 
-/// The part of an agent beyond its host.
+/// Handles the orders that need more than the host.
 pub trait Duties: Send + Sync + 'static {
-    /// The orders that a coordinator gives it.
+    /// Type of the coordinator's orders.
     type Order: DeserializeOwned;
 
-    /// Carries out an order; `workshop` is the host that serves with it, `line` carries notes.
+    /// Carries out an order. `workshop` is the agent's host; `line` connects to the coordinator.
     ///
     /// # Errors
-    /// A refusal, in words.
+    /// A refusal with the reason.
     fn perform(
         &self,
         order: Self::Order,
@@ -39,14 +39,14 @@ pub trait Duties: Send + Sync + 'static {
         line: &Line,
     ) -> Result<Value, AgentRefusal>;
 
-    /// Does what is to be done when the coordinator is gone, once everything that was started has ended.
+    /// Runs after the coordinator is gone and everything that was started has ended.
     fn coordinator_gone(&self) {}
 }
 
-/// Serves until the pipe closes, and ends what it started.
+/// Serves requests until the pipe closes, then ends everything that was started.
 ///
 /// # Errors
-/// When the coordinator cannot be told of it, or sent what is no frame.
+/// When writing to the coordinator fails, or the coordinator sends an invalid frame.
 pub fn serve<D: Duties>(
     hello: &Hello,
     duties: Arc<D>,
@@ -68,7 +68,7 @@ pub fn serve<D: Duties>(
     served
 }
 
-/// Ends the process once nothing has been heard for long: the connection may be gone without a sign.
+/// Ends the process after a long silence: a connection can die without closing.
 fn end_when_silent(workshop: &Workshop, heard: &Mutex<Instant>, duties: &impl Duties) {
     loop {
         std::thread::sleep(Duration::from_secs(1));
@@ -81,8 +81,8 @@ fn end_when_silent(workshop: &Workshop, heard: &Mutex<Instant>, duties: &impl Du
     }
 }
 
-/// Whom to hand the frames of each request that is under way.
-type Told = Arc<Mutex<HashMap<u32, mpsc::Sender<Incoming>>>>;
+/// Channels of the open requests, by number.
+type Waiting = Arc<Mutex<HashMap<u32, mpsc::Sender<Incoming>>>>;
 
 fn read_on<D: Duties>(
     mut from: impl Read,
@@ -91,13 +91,14 @@ fn read_on<D: Duties>(
     duties: &Arc<D>,
     heard: &Mutex<Instant>,
 ) -> io::Result<()> {
-    let told: Told = Arc::default();
+    let waiting: Waiting = Arc::default();
     while let Some(frame) = Frame::read(&mut from)? {
         *heard.lock().unwrap_or_else(PoisonError::into_inner) = clock::now();
         let number = frame.number;
         if frame.kind != Kind::Ask {
-            let hears = told.lock().unwrap_or_else(PoisonError::into_inner).get(&number).cloned();
-            // What comes for a request that is over is of no use to anybody.
+            let hears =
+                waiting.lock().unwrap_or_else(PoisonError::into_inner).get(&number).cloned();
+            // A frame for a finished request is dropped.
             if let Some(hears) = hears {
                 hears.send(Incoming::read(frame)?).ok();
             }
@@ -106,7 +107,7 @@ fn read_on<D: Duties>(
         let request = match read_json(&frame.body) {
             Ok(request) => request,
             Err(error) => {
-                answer(to, number, Err(AgentRefusal::new(format!("this is no request: {error}"))))?;
+                answer(to, number, Err(AgentRefusal::new(format!("invalid request: {error}"))))?;
                 continue;
             }
         };
@@ -115,18 +116,18 @@ fn read_on<D: Duties>(
             continue;
         }
         let (tells, hears) = mpsc::channel();
-        told.lock().unwrap_or_else(PoisonError::into_inner).insert(number, tells);
+        waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(number, tells);
         let line = Line::new(Back::new(number, to), hears);
         let (workshop, duties) = (Arc::clone(workshop), Arc::clone(duties));
-        let told = Arc::clone(&told);
+        let waiting = Arc::clone(&waiting);
         std::thread::Builder::new().name(format!("request-{number}")).spawn(move || {
             let done = match request {
                 Request::Duty { order } => serde_json::from_value(order)
-                    .map_err(|error| AgentRefusal::new(format!("this is no order: {error}")))
+                    .map_err(|error| AgentRefusal::new(format!("invalid order: {error}")))
                     .and_then(|order| duties.perform(order, &workshop, &line)),
                 request => workshop.perform(request, &line),
             };
-            told.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
+            waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
             answer(line.back.outlet(), number, done).ok();
         })?;
     }

@@ -1,9 +1,9 @@
-//! Measures the network between two machines: the floor under every latency that crosses it.
+//! Measures round trips and bandwidth between two machines: the minimum under every latency that crosses the network.
 //!
-//! One end answers with the bytes that it gets, the other times how long that takes, on one connection and by one
-//! clock. It lasts a quarter of a second at most.
+//! One end echoes bytes and the other times them, on one connection and with one clock. A measurement takes about a
+//! quarter of a second.
 //!
-//! Not here: which machines are measured (the binary's `machines`).
+//! Not here: the choice of machines (the binary's `machines`).
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -16,21 +16,21 @@ use serde_json::Value;
 use super::client::Incoming;
 use super::error::AgentRefusal;
 use super::line::Line;
-use super::message::TripsTold;
+use super::message::TripTimes;
 
-/// Bytes of a message whose round trip is timed, and how many are.
+/// Size of a timed message, in bytes.
 const MESSAGE: usize = 64;
 const TRIPS: usize = 400;
-/// Bytes that are sent there and back at once to tell the bandwidth, and how many times.
+/// Block size for the bandwidth, in bytes.
 const BLOCK: usize = 256 << 10;
 const BLOCKS: usize = 32;
-/// The longest measurement of each.
+/// Time limit of each of the two measurements.
 const MEASURE: Duration = Duration::from_millis(125);
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often it is looked for a connection, and for the end.
+/// Interval between checks for a connection and for the end of the request.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// Answers connections until the coordinator says that it is enough.
+/// Echoes connections until the coordinator ends the request.
 pub(crate) fn echo(address: IpAddr, line: &Line) -> Result<Value, AgentRefusal> {
     let refused = |error: std::io::Error| AgentRefusal::new(format!("{address}: {error}"));
     let listener = TcpListener::bind((address, 0)).map_err(refused)?;
@@ -68,8 +68,8 @@ fn answer(mut stream: TcpStream, over: &AtomicBool) {
     }
 }
 
-/// Times round trips and blocks to an echo.
-pub(crate) fn measure(address: SocketAddr) -> Result<TripsTold, AgentRefusal> {
+/// Times messages and blocks against an echo.
+pub(crate) fn measure(address: SocketAddr) -> Result<TripTimes, AgentRefusal> {
     let refused = |error: std::io::Error| AgentRefusal::new(format!("{address}: {error}"));
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(refused)?;
     stream.set_nodelay(true).map_err(refused)?;
@@ -90,7 +90,7 @@ pub(crate) fn measure(address: SocketAddr) -> Result<TripsTold, AgentRefusal> {
     let shortest_us = trips.first().copied().unwrap_or_default();
     let mut block = vec![7; BLOCK];
     let (began, mut moved) = (clock::now(), 0);
-    // Half at a time: what is under way fits the sockets' buffers, so that neither end waits for the other.
+    // A part is half as large as the socket buffers hold, so neither end blocks on the other.
     for _ in 0..BLOCKS {
         for part in block.chunks_mut(64 << 10) {
             stream.write_all(part).and_then(|()| stream.read_exact(part)).map_err(refused)?;
@@ -101,5 +101,5 @@ pub(crate) fn measure(address: SocketAddr) -> Result<TripsTold, AgentRefusal> {
         }
     }
     let bytes_per_second = moved as f64 / began.elapsed().as_secs_f64().max(1e-9);
-    Ok(TripsTold { median_us, shortest_us, bytes_per_second })
+    Ok(TripTimes { median_us, shortest_us, bytes_per_second })
 }

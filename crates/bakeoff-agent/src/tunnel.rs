@@ -1,11 +1,11 @@
-//! Carries a connection over a request: both ends of a tunnel, which are alike.
+//! Carries a TCP connection over a request. Both ends of the tunnel run the same code.
 //!
-//! Each end has a connection and the pipe. Bytes that the connection says go over the pipe as data; data that comes is
-//! written to the connection, and a note tells the other end how much of it was taken. No more than [`WINDOW`] bytes
-//! of a direction are under way, so that a connection that takes nothing fills nobody's memory and holds up no other
-//! request. When one end's connection closes, what it said before is handed over, and the tunnel ends.
+//! Each end has a connection and the pipe. Bytes read from the connection become data frames. Data frames are written
+//! to the connection, and a note reports how many bytes were written. At most [`WINDOW`] bytes per direction are
+//! unacknowledged. A connection that stops reading therefore neither fills memory nor delays other requests. If one
+//! end's connection closes, the bytes read before still arrive, then the tunnel ends.
 //!
-//! Not here: when a tunnel is needed (the binary's `machines`), the request (`message`).
+//! Not here: when to use a tunnel (the binary's `machines`), the request (`message`).
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -23,16 +23,16 @@ use super::line::Line;
 use super::message::{DialLine, Request};
 use super::way::Way;
 
-/// Most bytes of one direction that are under way: sent, and not known to be taken on the other side.
+/// Most bytes per direction that are sent but not yet written on the other side.
 const WINDOW: usize = 256 << 10;
-/// Most bytes that are read of a connection at once.
+/// Most bytes per read of a connection.
 const READ: usize = 64 << 10;
-/// How long a connection may take what came before the other end closed.
+/// Time limit to write the remaining bytes after the other end closed.
 const LAST_WITHIN: Duration = Duration::from_secs(5);
-/// Connections by others that are passed over while this process waits for its own.
+/// Connections from other processes to skip while waiting for our own.
 const STRANGERS_MAX: usize = 16;
 
-/// The bytes that may still be sent.
+/// Send window: the bytes that may still be sent.
 struct Window {
     left: Mutex<Left>,
     changed: Condvar,
@@ -52,7 +52,7 @@ impl Window {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until something may be sent, and returns how much; `None` once the tunnel is over.
+    /// Waits until the window is open and returns its size. Returns `None` once the tunnel is over.
     fn open(&self) -> Option<usize> {
         let shut = |left: &mut Left| left.bytes == 0 && !left.over;
         let left = self.changed.wait_while(self.locked(), shut);
@@ -64,7 +64,7 @@ impl Window {
         self.locked().bytes -= bytes;
     }
 
-    /// Gives back what was taken. The other end cannot take more than it was sent.
+    /// Returns acknowledged bytes to the window, up to its full size.
     fn give(&self, bytes: u64) {
         let mut left = self.locked();
         let bytes = usize::try_from(bytes).unwrap_or(WINDOW);
@@ -78,7 +78,7 @@ impl Window {
     }
 }
 
-/// The bytes that came and were not written yet.
+/// Bytes received but not yet written.
 struct Waiting(Mutex<usize>);
 
 impl Waiting {
@@ -93,10 +93,11 @@ impl Waiting {
     }
 }
 
-/// Carries a connection until either end closes. `next`: what comes over the pipe; `None` once it is lost.
+/// Carries a connection until either end closes. `next` returns the next frame from the pipe; `None` if the pipe is
+/// lost.
 ///
 /// # Errors
-/// When the other end sent more than was to be under way.
+/// When the other end exceeds the window.
 pub(crate) fn carry(
     stream: &TcpStream,
     way: &impl Way,
@@ -116,10 +117,10 @@ pub(crate) fn carry(
             match next() {
                 Some(Incoming::Data(bytes)) => {
                     if waiting.add(bytes.len()) > WINDOW {
-                        let told = "more came over a tunnel than was to be under way";
-                        break Err(AgentRefusal::new(told));
+                        let incoming = "the other end exceeded the tunnel's window";
+                        break Err(AgentRefusal::new(incoming));
                     }
-                    // Who writes has ended where the connection has: what comes after is nobody's.
+                    // The writer may have ended with its connection; the bytes are dropped then.
                     come.send(bytes).ok();
                 }
                 Some(Incoming::Note(note)) => {
@@ -141,14 +142,14 @@ pub(crate) fn carry(
     })
 }
 
-/// Sends what the connection says.
+/// Sends the bytes read from the connection.
 fn hand_over(mut stream: &TcpStream, way: &impl Way, window: &Window) {
     let mut part = vec![0; READ];
     while let Some(most) = window.open() {
         let most = most.min(part.len());
         match stream.read(&mut part[..most]) {
             Ok(read @ 1..) => {
-                // Before it is sent: it may have been taken before this thread goes on.
+                // Spend before sending: the other end may acknowledge before this thread continues.
                 window.spend(read);
                 if way.data(&part[..read]).is_err() {
                     break;
@@ -161,11 +162,11 @@ fn hand_over(mut stream: &TcpStream, way: &impl Way, window: &Window) {
     way.end().ok();
 }
 
-/// Writes what comes to the connection, and tells how much was written.
+/// Writes received bytes to the connection and acknowledges them.
 fn take(mut stream: &TcpStream, way: &impl Way, comes: &Receiver<Vec<u8>>, waiting: &Waiting) {
     while let Ok(bytes) = comes.recv() {
         if stream.write_all(&bytes).is_err() {
-            // Whoever reads of it hears the end too.
+            // Also wakes the thread that reads from the connection.
             stream.shutdown(Shutdown::Both).ok();
             return;
         }
@@ -176,7 +177,7 @@ fn take(mut stream: &TcpStream, way: &impl Way, comes: &Receiver<Vec<u8>>, waiti
     }
 }
 
-/// The agent's end: connects to an address of its machine, and carries that connection.
+/// Serves the agent's end: connects to an address and tunnels the connection.
 pub(crate) fn dial(
     address: SocketAddr,
     within: Duration,
@@ -197,11 +198,11 @@ pub(crate) fn dial(
 }
 
 impl Dialer {
-    /// Connects to an address from there. The connection is one of this process with itself, whose other end the agent
-    /// carries on.
+    /// Connects to an address from the agent's machine. Returns one end of a local connection; a thread tunnels the
+    /// other end.
     ///
     /// # Errors
-    /// The error of the connection there, or the loss of the machine.
+    /// The remote connect error, or `ConnectionAborted` if the machine is lost.
     pub fn connect(&self, address: SocketAddr, within: Duration) -> io::Result<TcpStream> {
         let within_ms = within.as_millis().max(1) as u64;
         let exchange = self.open(&Request::Dial { address, within_ms });
@@ -210,11 +211,11 @@ impl Dialer {
     }
 }
 
-/// The coordinator's end: waits for the connection, and returns one of this process that stands for it.
+/// Waits until the remote end is connected, then returns one end of a local connection.
 fn dialled(exchange: Exchange, within: Duration) -> io::Result<TcpStream> {
     let pair = await_connected(&exchange, within).and_then(|()| pair());
     let (ours, carried) = pair.inspect_err(|_| {
-        // It may yet be accepted, and is of no use then.
+        // The agent may still connect; tell it to stop.
         exchange.end().ok();
     })?;
     std::thread::Builder::new().name("tunnel".to_owned()).spawn(move || {
@@ -244,7 +245,7 @@ fn await_connected(exchange: &Exchange, within: Duration) -> io::Result<()> {
     }
 }
 
-/// Makes a connection of this process with itself. No port stays open that others could connect to.
+/// Connects this process to itself. No port stays open for others.
 fn pair() -> io::Result<(TcpStream, TcpStream)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let ours = TcpStream::connect(listener.local_addr()?)?;
@@ -256,7 +257,7 @@ fn pair() -> io::Result<(TcpStream, TcpStream)> {
             return Ok((ours, carried));
         }
     }
-    Err(io::Error::other("strangers took a connection that this process made with itself"))
+    Err(io::Error::other("other processes connected to the tunnel's local port before bakeoff did"))
 }
 
 #[cfg(test)]
@@ -264,7 +265,7 @@ mod tests {
     use super::super::frame::{Frame, Kind};
     use super::*;
 
-    /// A way whose other end is the test: what was sent, and whether it ended.
+    /// Test double of the other end: records what was sent and whether it ended.
     #[derive(Default)]
     struct Seen {
         bytes: Mutex<usize>,
@@ -291,7 +292,7 @@ mod tests {
         }
     }
 
-    /// Waits until a number no longer changes, and returns it.
+    /// Waits until a number stops changing, and returns it.
     fn settled(number: &Mutex<usize>) -> usize {
         let read = || *number.lock().unwrap();
         let mut last = read();
@@ -306,21 +307,21 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_sent_than_the_other_end_took() {
+    fn sending_stops_when_the_window_is_full() {
         let (mut far, carried) = pair().unwrap();
-        let (tell, told) = mpsc::channel();
+        let (tell, incoming) = mpsc::channel();
         let way = Seen::default();
         std::thread::scope(|scope| {
-            let tell = tell; // its end is that of the threads, should this one panic
+            let tell = tell; // dropped with this thread, so a panic ends the others
             let way = &way;
-            scope.spawn(move || carry(&carried, way, || told.recv().ok()).unwrap());
+            scope.spawn(move || carry(&carried, way, || incoming.recv().ok()).unwrap());
             scope.spawn(move || {
                 let bytes = vec![0; 4 * WINDOW];
                 far.write_all(&bytes).ok();
                 far
             });
             assert_eq!(settled(&way.bytes), WINDOW);
-            // Neither a lie nor a small part opens more than the window.
+            // Neither an inflated nor a partial acknowledgement opens more than the window.
             tell.send(Incoming::Note(br#"{"taken": 5}"#.to_vec())).unwrap();
             assert_eq!(settled(&way.bytes), WINDOW + 5);
             tell.send(Incoming::Note(format!("{{\"taken\": {}}}", u64::MAX).into_bytes())).unwrap();
@@ -331,12 +332,12 @@ mod tests {
     }
 
     #[test]
-    fn more_than_was_to_be_under_way_ends_the_tunnel() {
+    fn exceeding_the_window_closes_the_tunnel() {
         let (far, carried) = pair().unwrap();
         let way = Seen::default();
-        // Nothing reads at the far end, so that the kernel's buffers fill, and then the window.
-        let told = carry(&carried, &way, || Some(Incoming::Data(vec![0; READ]))).unwrap_err();
-        assert!(told.text.starts_with("more came over a tunnel"), "{}", told.text);
+        // Nothing reads at the far end, so the kernel's buffers fill, then the window.
+        let incoming = carry(&carried, &way, || Some(Incoming::Data(vec![0; READ]))).unwrap_err();
+        assert!(incoming.text.starts_with("the other end exceeded"), "{}", incoming.text);
         drop(far);
     }
 
@@ -352,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn any_frames_carry_or_end() {
+    fn arbitrary_frames_are_carried_or_end_the_tunnel() {
         let mut seed = Vec::new();
         for (kind, body) in [
             (Kind::Data, &b"GET / HTTP/1.1"[..]),

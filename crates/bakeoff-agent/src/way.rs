@@ -1,15 +1,15 @@
-//! The way to the other end of a request, whichever end this is.
+//! The sending side of a request, the same for agent and coordinator.
 
 use std::io;
 
 use super::message::DialLine;
 
-/// The way to the other end.
+/// Sends data and notes of one request to the other end.
 pub(crate) trait Way: Sync {
     /// Sends bytes.
     fn data(&self, bytes: &[u8]) -> io::Result<()>;
     /// Sends a note.
     fn tell(&self, note: &DialLine) -> io::Result<()>;
-    /// Says that no more bytes follow.
+    /// Signals that no more bytes follow.
     fn end(&self) -> io::Result<()>;
 }

@@ -1,8 +1,8 @@
-//! What an agent has on its machine: a folder, servers, samples, marks in logs.
+//! The state of an agent: the run's folder, servers, samples, marks in logs.
 //!
-//! It is the host of this machine, asked over a pipe. Each request does what the coordinator would have done itself.
+//! An agent is this machine's host behind a pipe. Each request does what the coordinator would do on its own machine.
 //!
-//! Not here: how requests come (`serve`), the host (`bakeoff_host`).
+//! Not here: receiving requests (`serve`), the host (`bakeoff_host`).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,9 +32,9 @@ use super::message::{ClockReading, FileStamp, NodeRequest, Request, WatchRequest
 use super::order::LaunchOrder;
 use super::{trips, tunnel};
 
-/// Most bytes of a log that are handed over, from its end.
+/// Most bytes of a log to send, counted from its end.
 const LOG_MAX: u64 = 64 << 20;
-/// Most bytes that are read of a log at once.
+/// Most bytes of a log per read.
 const READ: usize = 64 << 10;
 
 /// The state of an agent.
@@ -42,25 +42,26 @@ pub struct Workshop {
     origin: Origin,
     folder: Mutex<Option<Folder>>,
     nodes: Mutex<BTreeMap<u32, Arc<Process>>>,
-    /// The log of each server that was launched, until it is thrown away: servers that have ended are asked for theirs.
+    /// Log of each launched server. Kept until the trial's logs are deleted, because ended servers still have logs to
+    /// send.
     logs: Mutex<BTreeMap<u32, PathBuf>>,
     next: AtomicU32,
     watch: Mutex<Option<LocalWatch>>,
-    /// The servers that the trial under way watches: others may be kept from one trial to the next.
+    /// Servers that the current trial samples. Servers kept from earlier trials may not be among them.
     watched: Mutex<Vec<u32>>,
     ports: Mutex<Option<Allocator>>,
 }
 
-/// The folder of a run.
+/// Folder of a run.
 struct Folder {
     path: PathBuf,
-    /// Names the folder of logs of the trial that is under way.
+    /// Name of the folder with the current trial's logs.
     trial: String,
     _removed: RemovedIfKilled,
 }
 
 impl Folder {
-    /// Returns whether a path lies below the run's folder and never climbs.
+    /// Returns true if a path lies below the run's folder and has no `..`.
     fn holds(&self, path: &Path) -> bool {
         let plain = path.components().all(|part| part != Component::ParentDir);
         plain && path != self.path && path.starts_with(&self.path)
@@ -92,18 +93,18 @@ impl From<HostError> for AgentRefusal {
     }
 }
 
-/// Returns an answer as JSON.
+/// Encodes an answer as JSON.
 fn as_json(answer: impl Serialize) -> Result<Value, AgentRefusal> {
     serde_json::to_value(answer)
-        .map_err(|error| AgentRefusal::new(format!("the answer cannot be written: {error}")))
+        .map_err(|error| AgentRefusal::new(format!("cannot encode the answer: {error}")))
 }
 
 fn no_server(number: u32) -> AgentRefusal {
-    AgentRefusal::new(format!("there is no server {number} here"))
+    AgentRefusal::new(format!("this agent has no server {number}"))
 }
 
 fn outside(path: &Path) -> AgentRefusal {
-    AgentRefusal::new(format!("`{}` is outside of the run", path.display()))
+    AgentRefusal::new(format!("`{}` is outside the run's folder", path.display()))
 }
 
 fn io_refusal(what: &str, path: &Path) -> impl Fn(std::io::Error) -> AgentRefusal {
@@ -111,7 +112,7 @@ fn io_refusal(what: &str, path: &Path) -> impl Fn(std::io::Error) -> AgentRefusa
 }
 
 impl Workshop {
-    /// Reads the agent's clock and the machine's clock on the wall.
+    /// Reads the agent's clock and the machine's wall clock.
     pub(crate) fn read_clocks(&self) -> ClockReading {
         ClockReading { nanos: self.origin.nanos(clock::now()), wall: wall::seconds() }
     }
@@ -121,12 +122,12 @@ impl Workshop {
         self.origin
     }
 
-    /// Returns where to tell when measuring begins and ends, while samples are taken.
+    /// Returns a channel for the times at which measuring begins and ends; `None` while nothing is sampled.
     pub fn moments(&self) -> Option<Sender<Moment>> {
         locked(&self.watch).as_ref().map(LocalWatch::moments)
     }
 
-    /// Returns the CPUs that each watched server that is alive is pinned to; none for one that may run on all.
+    /// Returns the pinned CPUs of each watched server that is alive; an empty list for an unpinned server.
     pub fn pinned(&self) -> Vec<Vec<u32>> {
         let (watched, nodes) = (locked(&self.watched), locked(&self.nodes));
         let watched = watched.iter().filter_map(|number| nodes.get(number));
@@ -134,7 +135,7 @@ impl Workshop {
         alive.map(|node| node.cpus().to_vec()).collect()
     }
 
-    /// Kills all that was started, and removes what was written.
+    /// Kills every server and removes the run's folder.
     pub fn end_all(&self) {
         let nodes = std::mem::take(&mut *locked(&self.nodes));
         nodes.values().for_each(|node| node.signal(Signal::KILL));
@@ -156,7 +157,7 @@ impl Workshop {
         numbers.iter().map(|&number| self.node(number)).collect()
     }
 
-    /// Calls the watch of the trial under way with some servers.
+    /// Calls the current trial's watch, if there is one, with these servers.
     fn watching(
         &self,
         numbers: &[u32],
@@ -168,7 +169,7 @@ impl Workshop {
         Ok(())
     }
 
-    /// Does what is asked of a host.
+    /// Serves a request to the host.
     pub(crate) fn perform(&self, request: Request, line: &Line) -> Result<Value, AgentRefusal> {
         match request {
             Request::Now => Ok(json!(self.read_clocks())),
@@ -199,20 +200,18 @@ impl Workshop {
             }
             Request::Echo { address } => trips::echo(address, line),
             Request::Trips { address } => as_json(trips::measure(address)?),
-            Request::Duty { .. } => {
-                Err(AgentRefusal::new("this agent has a host and nothing else"))
-            }
+            Request::Duty { .. } => Err(AgentRefusal::new("this agent carries out no orders")),
         }
     }
 
-    /// Does what is asked of a server.
+    /// Serves a request to one server.
     fn ask_node(&self, node: u32, ask: NodeRequest) -> Result<Value, AgentRefusal> {
         let server = self.node(node)?;
         let done = |()| Value::Null;
         match ask {
             NodeRequest::Signal(signal) => {
                 let signal = Signal::from_named_raw(signal)
-                    .ok_or_else(|| AgentRefusal::new(format!("there is no signal {signal}")))?;
+                    .ok_or_else(|| AgentRefusal::new(format!("unknown signal {signal}")))?;
                 server.signal(signal);
                 Ok(Value::Null)
             }
@@ -243,7 +242,7 @@ impl Workshop {
         }
     }
 
-    /// Does what is asked of the samples of a trial. Without any, there is nothing to do.
+    /// Serves a request about samples. Does nothing if no sampling is under way.
     fn ask_watch(&self, ask: WatchRequest) -> Result<Value, AgentRefusal> {
         match ask {
             WatchRequest::Begin(every_ms) => self.observe(Duration::from_millis(every_ms)),
@@ -254,7 +253,7 @@ impl Workshop {
             }
             WatchRequest::Phase(name) => {
                 let phase = PhaseName::read(&name)
-                    .ok_or_else(|| AgentRefusal::new(format!("there is no phase `{name}`")))?;
+                    .ok_or_else(|| AgentRefusal::new(format!("unknown phase `{name}`")))?;
                 locked(&self.watch).iter().for_each(|watch| watch.phase(phase));
                 Ok(Value::Null)
             }
@@ -293,28 +292,25 @@ impl Workshop {
         let is_plain =
             !run.is_empty() && run.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
         if !is_plain {
-            return Err(AgentRefusal::new(format!("`{run}` cannot name a folder")));
+            return Err(AgentRefusal::new(format!("`{run}` is not a valid folder name")));
         }
         let data = data.unwrap_or_else(|| "/var/tmp".into());
         if !data.is_dir() {
             return Err(AgentRefusal::new(format!(
-                "its folder for data `{}` is not there\nhint: make it, or name another as `data` in the places file",
+                "the data folder `{}` does not exist\nhint: create it, or set `data` in the places file to another folder",
                 data.display()
             )));
         }
         let path = data.join(format!("bakeoff-{run}"));
         private::make_dir(&path).map_err(io_refusal("make the run's folder", &path))?;
         let removed = RemovedIfKilled::new(&path)?;
-        let told = json!(path);
+        let folder_path = json!(path);
         *locked(&self.folder) = Some(Folder { path, trial: "first".into(), _removed: removed });
-        Ok(told)
+        Ok(folder_path)
     }
 
     fn with_folder<T>(&self, of: impl FnOnce(&mut Folder) -> T) -> Result<T, AgentRefusal> {
-        locked(&self.folder)
-            .as_mut()
-            .map(of)
-            .ok_or_else(|| AgentRefusal::new("no run was prepared"))
+        locked(&self.folder).as_mut().map(of).ok_or_else(|| AgentRefusal::new("no run is prepared"))
     }
 
     fn trial(&self, name: String, keeps: bool) -> Result<Value, AgentRefusal> {
@@ -360,7 +356,8 @@ impl Workshop {
         Ok(json!(number))
     }
 
-    /// Returns what became of a server's limits. Those of a container are a server's own where it is alone there.
+    /// Returns how a server's limits were applied. The limits of a container count only for a server that is alone in
+    /// it.
     fn limits(&self, server: &Process) -> LimitsApplied {
         let alive = locked(&self.nodes).values().filter(|node| node.is_alive()).count();
         match server.limits() {
@@ -395,7 +392,7 @@ impl Workshop {
     }
 
     fn port(&self, address: IpAddr, base: Option<u16>) -> Result<Value, AgentRefusal> {
-        // A wrong address is told as such, and not as a thousand ports that are all taken.
+        // Check the address first. A wrong one would otherwise look like a thousand ports in use.
         is_free(address, 0)?;
         let mut ports = locked(&self.ports);
         let ports = ports.get_or_insert_with(|| Allocator::new(base));
@@ -418,12 +415,12 @@ impl Workshop {
     }
 }
 
-/// Refuses a port that is taken, and an address that is not the machine's.
+/// Fails if the port is in use or the address is not the machine's.
 fn is_free(address: IpAddr, port: u16) -> Result<Value, AgentRefusal> {
     if let Err(error) = TcpListener::bind((address, 0)) {
         return Err(AgentRefusal::new(format!(
-            "{address} is no address of this machine: {error}\nhint: `address` in the places file is the one by \
-             which the other machines reach it"
+            "`{address}` is not an address of this machine: {error}\nhint: set `address` in the places file to the one \
+             that the other machines connect to"
         )));
     }
     bakeoff_host::ports::try_bind(address, port).map_err(|error| HostError::PortInUse {
@@ -434,7 +431,7 @@ fn is_free(address: IpAddr, port: u16) -> Result<Value, AgentRefusal> {
     Ok(Value::Null)
 }
 
-/// Returns whether a file is there with its size and its hash.
+/// Returns true if the file exists with the given size and SHA-256.
 fn is_whole(file: &FileStamp) -> bool {
     let Ok(found) = file.path.symlink_metadata() else { return false };
     found.is_file()
@@ -442,11 +439,14 @@ fn is_whole(file: &FileStamp) -> bool {
         && bakeoff_install::sha256_of(&file.path).is_ok_and(|seen| seen == file.sha256)
 }
 
-/// Takes a file that comes as data, and puts it in its place once it is whole.
+/// Receives a file as data and moves it into place once its hash matches.
 fn put(file: &FileStamp, mode: u32, line: &Line) -> Result<Value, AgentRefusal> {
     let failed = io_refusal("keep a file", &file.path);
     if !file.path.is_absolute() {
-        return Err(AgentRefusal::new(format!("`{}` is no absolute path", file.path.display())));
+        return Err(AgentRefusal::new(format!(
+            "`{}` is not an absolute path",
+            file.path.display()
+        )));
     }
     let folder = file.path.parent().unwrap_or(Path::new("/"));
     private::make_dirs(folder).map_err(&failed)?;
@@ -455,7 +455,10 @@ fn put(file: &FileStamp, mode: u32, line: &Line) -> Result<Value, AgentRefusal> 
         let part = FileStamp { path: beside.clone(), ..file.clone() };
         match is_whole(&part) {
             true => fs::rename(&beside, &file.path).map_err(&failed),
-            false => Err(AgentRefusal::new(format!("`{}` arrived damaged", file.path.display()))),
+            false => Err(AgentRefusal::new(format!(
+                "`{}` does not match its SHA-256 after the transfer",
+                file.path.display()
+            ))),
         }
     });
     if taken.is_err() {
@@ -495,7 +498,7 @@ fn link(path: &Path, to: &Path) -> Result<Value, AgentRefusal> {
     Ok(Value::Null)
 }
 
-/// Looks for a program: at its path, else by its name on `PATH`.
+/// Finds a program at its path, or by its name on `PATH`.
 fn find(program: &Path) -> Result<Value, AgentRefusal> {
     let is_program = |path: &Path| {
         path.metadata()

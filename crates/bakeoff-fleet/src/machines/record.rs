@@ -1,11 +1,11 @@
-//! What a trial's record says of the machines of its run.
+//! Records the machines of a run for its trials.
 //!
-//! Not here: their samples (`watch`), what is judged by them (the binary's `trial::verdicts`).
+//! Not here: their samples (`watch`), verdicts about them (the binary's `trial::verdicts`).
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bakeoff_agent::{AgentError, Incoming, Request, TripsTold};
+use bakeoff_agent::{AgentError, Incoming, Request, TripTimes};
 use bakeoff_core::places::{self, Takes};
 use bakeoff_core::record::{
     BaselineAppends, Environment, GeneratorPart, MachineBaseline, MachineTrial, NetworkPath,
@@ -23,7 +23,7 @@ impl Machines {
     /// Describes each machine for the record, with the speed of the disk that will hold its data.
     ///
     /// # Errors
-    /// When one is lost, or its disk cannot be used.
+    /// When a machine is lost, or its disk cannot be used.
     pub fn describe(&self, threads: u32) -> Result<Vec<RunMachine>, FleetError> {
         let each = self.each.iter().zip(&self.places.machines).enumerate();
         let described = each.map(|(number, (machine, place))| {
@@ -55,10 +55,10 @@ impl Machines {
         described.collect()
     }
 
-    /// Measures what disk and loopback of each machine can do at best, with the folders that data will use; all at
-    /// once, since none needs another. Notes it beside each machine, and returns what the quickest disk can commit.
+    /// Measures the disk and loopback of all machines at once, in the folders that data will use. Adds the result to
+    /// each machine's description, and returns the rates of the fastest disk.
     ///
-    /// # Errors
+    /// When a machine is lost, or the user interrupts.
     /// When a machine is lost, or the user wants the end.
     pub(crate) fn measure_baselines(
         &self,
@@ -89,14 +89,14 @@ impl Machines {
                 Err(failure) => report(BaselineEvent::Failed { failure: &failure }),
             }
         }
-        // Loopback is no way between two machines.
+        // Loopback says nothing about the path between two machines.
         let appends = baseline::quickest(&disks);
         Ok(first.map(|first| MachineBaseline { appends, round_trips: Vec::new(), ..first }))
     }
 
-    /// Measures again what the disks of servers can commit, between two rounds: the quickest of them.
+    /// Measures the servers' disks again between two rounds, and returns the rates of the fastest.
     ///
-    /// # Errors
+    /// When a machine is lost, or the user interrupts.
     /// When a machine is lost, or the user wants the end.
     pub(crate) fn measure_disks(
         &self,
@@ -114,7 +114,8 @@ impl Machines {
         Ok(baseline::quickest(&disks))
     }
 
-    /// Measures the network from each machine that will talk to a server to that server's machine, one path at a time.
+    /// Measures the network from each machine that will connect to a server to that server's machine, one path at a
+    /// time.
     ///
     /// # Errors
     /// When a machine is lost, or one cannot reach another.
@@ -134,13 +135,13 @@ impl Machines {
                 }
             };
             for (machine, from) in machines().filter(|(_, from)| from.name != place.name) {
-                let told: TripsTold = machine.agent.ask(&Request::Trips { address })?;
+                let answer: TripTimes = machine.agent.ask(&Request::Trips { address })?;
                 paths.push(NetworkPath {
                     from: from.name.clone(),
                     to: place.name.clone(),
-                    median_us: told.median_us,
-                    shortest_us: told.shortest_us,
-                    bytes_per_second: told.bytes_per_second,
+                    median_us: answer.median_us,
+                    shortest_us: answer.shortest_us,
+                    bytes_per_second: answer.bytes_per_second,
                 });
             }
             echo.end()?;
@@ -150,7 +151,7 @@ impl Machines {
     }
 }
 
-/// Gives each machine an order, and returns the answers in their order, refusals among them.
+/// Sends each machine an order and returns the answers in order, including refusals.
 fn ask_each<T: DeserializeOwned>(
     machines: &[&Machine],
     orders: impl Iterator<Item = Order>,
@@ -158,8 +159,8 @@ fn ask_each<T: DeserializeOwned>(
 ) -> Result<Vec<Result<T, FleetError>>, FleetError> {
     let open = open(machines.iter().map(|machine| &*machine.agent), orders)?;
     let mut all = Vec::new();
-    let answered: Result<(), AgentError> = answers(&open, interrupted, &|| Ok(()), &mut |told| {
-        all.push(told.map_err(FleetError::from));
+    let answered: Result<(), AgentError> = answers(&open, interrupted, &|| Ok(()), &mut |answer| {
+        all.push(answer.map_err(FleetError::from));
         Ok(())
     });
     match interrupted.load(Ordering::Relaxed) {
@@ -168,7 +169,7 @@ fn ask_each<T: DeserializeOwned>(
     }
 }
 
-/// Notes each generator's parts, stage by stage, with the machine that it is.
+/// Records each generator's part of every stage with its machine.
 pub(super) fn note_parts(
     each: &mut [MachineTrial],
     machines: &Machines,

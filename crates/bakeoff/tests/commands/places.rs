@@ -79,12 +79,12 @@ fn a_places_file_that_cannot_be_used_is_refused_before_anything_starts() {
     };
     refused("machines: {a: {here: true}}", &["no machine takes servers", "places.yaml:1:"]);
     let nowhere = HERE.replace("here: true,", "here: true, data: /no/such/folder,");
-    refused(&nowhere, &["on `me`", "`/no/such/folder` is not there", "hint:"]);
+    refused(&nowhere, &["on `me`", "`/no/such/folder` does not exist", "hint:"]);
     let agent = |agent: &str| format!("{HERE}agent: {agent}\n");
-    refused(&agent("/bin/echo"), &["no agent began on `me`", "`agent` of the places file"]);
+    refused(&agent("/bin/echo"), &["cannot start the agent on `me`", "`agent` of the places file"]);
     let cannot = "`agent` of the places file cannot be";
     refused(&agent("/no/such"), &[cannot, "`/no/such`: No such file", "leave `agent` out"]);
-    refused(&agent("/etc/passwd"), &[cannot, "it is no executable"]);
+    refused(&agent("/etc/passwd"), &[cannot, "not an executable"]);
     let (other, ours) = match cfg!(target_arch = "x86_64") {
         true => ("arm64", "it is for Linux x86_64, not aarch64"),
         false => ("amd64", "it is for Linux aarch64, not x86_64"),

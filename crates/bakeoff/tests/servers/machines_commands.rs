@@ -74,7 +74,7 @@ fn doctor_with_one_down() -> Result<(), Lacking> {
     assert_eq!(ended.status.code(), Some(3), "{told}");
     assert!(part(&told, "h1").contains("missing   a folder for data"), "{told}");
     assert!(part(&told, "h1").contains("free at 198.18.0.1: "), "{told}");
-    assert!(part(&told, "h2").contains("missing   no agent began on `h2`"), "{told}");
+    assert!(part(&told, "h2").contains("missing   cannot start the agent on `h2`"), "{told}");
     assert!(part(&told, "h3").contains("a sync takes"), "{told}");
     Ok(())
 }
@@ -222,11 +222,11 @@ fn shared_load() -> Result<(), Lacking> {
     assert!(ssh.status().unwrap().success());
     let ended = running.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(4), "{}", text(&ended));
-    assert!(text(&ended).contains("`h2` is lost"), "{}", text(&ended));
+    assert!(text(&ended).contains("lost the connection to `h2`"), "{}", text(&ended));
     hosts.kill(2);
     let lost = bakeoff(&hosts, &["load", &health], &places);
     assert_eq!(lost.status.code(), Some(4));
-    assert!(text(&lost).contains("no agent began on `h2`"), "{}", text(&lost));
+    assert!(text(&lost).contains("cannot start the agent on `h2`"), "{}", text(&lost));
     Ok(())
 }
 

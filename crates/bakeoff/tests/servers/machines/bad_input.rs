@@ -51,11 +51,11 @@ fn refused() -> Result<(), Lacking> {
     let places = fs::read_to_string(hosts.places(&[1], &[2])).unwrap();
     let bench = Bench { hosts, places };
     let hosts = &bench.hosts;
-    bench.check("ssh: h2", "ssh: root@198.18.0.77", &[], (4, "no agent began on `h2`"));
+    bench.check("ssh: h2", "ssh: root@198.18.0.77", &[], (4, "cannot start the agent on `h2`"));
     bench.check("ssh: h2,", "ssh: h1,", &[], (2, "`h2` is the same machine as `h1`"));
     let wrong = "198.18.0.77 is no address of this machine";
     bench.check("address: 198.18.0.2", "address: 198.18.0.77", &[], (2, wrong));
-    bench.check("/h2/data", "/h2/nowhere", &[], (4, "on `h2`: its folder for data"));
+    bench.check("/h2/data", "/h2/nowhere", &[], (4, "on `h2`: the data folder"));
 
     bench.check(
         "h1, ",
@@ -63,7 +63,7 @@ fn refused() -> Result<(), Lacking> {
         &[],
         (2, "is pinned to CPU 0, and `h1` gives CPUs 700"),
     );
-    bench.check("h2, ", "h2, cpus: [700], ", &[], (4, "on `h2`: it has no CPU 700 for bakeoff"));
+    bench.check("h2, ", "h2, cpus: [700], ", &[], (4, "on `h2`: bakeoff cannot use CPU 700 there"));
 
     let tiny = hosts.own(1).join("tiny");
     fs::create_dir(&tiny).unwrap();
@@ -82,7 +82,7 @@ fn refused() -> Result<(), Lacking> {
     fs::write(&other, format!("#!/bin/sh\nprintf '{hello}'\nexec cat >/dev/null\n")).unwrap();
     fs::set_permissions(&other, fs::Permissions::from_mode(0o755)).unwrap();
     let agent = format!("agent: {}\nssh: [", other.display());
-    bench.check("ssh: [", &agent, &[], (4, "speaks version 99 of the protocol"));
+    bench.check("ssh: [", &agent, &[], (4, "speaks protocol version 99"));
 
     let canary = [env!("CARGO_BIN_EXE_bakeoff"), "__canary", "--listen", "198.18.0.1:23456"];
     let mut listener = ssh(&canary)

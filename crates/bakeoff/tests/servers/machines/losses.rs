@@ -124,7 +124,7 @@ impl UnderLoad {
             told.contains("a machine is lost, and 2 trials of the run are missing: "),
             "{told}"
         );
-        let lost = format!("`h{number}` is lost");
+        let lost = format!("lost the connection to `h{number}`");
         assert!(told.contains(&lost), "{told}");
         let trials = trials(&self.hosts);
         assert_eq!(trials.len(), 1, "{told}");
@@ -221,7 +221,7 @@ fn stopped_agent() -> Result<(), Lacking> {
     signal_agent(&run, "-STOP");
     run.failed_by_losing(1, 40);
     let told = run.stderr();
-    assert!(told.contains("its agent hangs or is stopped"), "{told}");
+    assert!(told.contains("the agent hangs or is stopped"), "{told}");
     assert!(told.contains("what ran there ends by itself within 30 s"), "{told}");
     run.is_gone_within(5, &[2, 3]);
     run.is_gone_within(35, &[1]);
