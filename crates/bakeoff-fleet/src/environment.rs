@@ -1,7 +1,6 @@
 //! Describes the machine that bakeoff runs on, for the record.
 //!
-//! Not here: the wall clock (`bakeoff_clock::wall`), what servers use while they run
-//! (`bakeoff_host::observe`).
+//! Not here: the wall clock (`bakeoff_clock::wall`), the resources that servers use (`bakeoff_host::observe`).
 
 use std::fs;
 use std::path::Path;
@@ -12,15 +11,15 @@ use bakeoff_host::{disk, hardware};
 
 use crate::error::FleetError;
 
-/// Returns all memory of the machine; 0 where the kernel does not tell.
+/// Returns the machine's total memory in bytes; 0 if the kernel does not report it.
 pub fn memory_bytes() -> u64 {
     field_of("/proc/meminfo", "MemTotal")
         .and_then(|text| text.trim_end_matches(" kB").parse::<u64>().ok())
         .map_or(0, |kib| kib * 1024)
 }
 
-/// Describes the machine, and measures the disk that holds `dir`.
-/// `shared_with_servers`: whether any are started here; nothing keeps them and the load generator on CPUs of their own.
+/// Describes the machine and measures the disk that holds `dir`. `shared_with_servers`: true if servers start here and
+/// share CPUs with the load generator.
 pub fn describe(
     dir: &Path,
     threads: u32,
@@ -50,7 +49,7 @@ pub fn describe(
     })
 }
 
-/// The value of `name` in a file of `name : value` lines.
+/// Returns the value of `name` in a file of `name : value` lines.
 fn field_of(path: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     text.lines().find_map(|line| {

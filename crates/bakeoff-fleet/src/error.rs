@@ -1,6 +1,6 @@
-//! Why machines could not be reached, prepared or measured: what ends a command, too.
+//! The reasons why machines could not be reached, prepared or measured. Each also ends a command.
 //!
-//! Not here: a load that was not driven (`generators::error`), the table of exit codes (the binary's `failure`).
+//! Not here: failures of a load (`generators::error`), the table of exit codes (the binary's `failure`).
 
 use std::io;
 use std::path::Path;
@@ -11,57 +11,59 @@ use bakeoff_engine::LoadError;
 use bakeoff_host::HostError;
 use bakeoff_install::InstallError;
 
-/// A machine that could not be used.
+/// A failure to use a machine.
 #[derive(Debug, thiserror::Error)]
 pub enum FleetError {
-    /// Bad input, a machine that does not answer, or one that refused something; or the user interrupted.
+    /// Bad input, an unreachable machine, a refusal by one, or an interrupt by the user.
     #[error("{0}")]
     Load(#[from] LoadError),
-    /// A program that could not be installed.
+    /// A program could not be installed.
     #[error("error: {0}")]
     Install(#[from] InstallError),
-    /// Servers that could not be started.
+    /// Servers could not be started.
     #[error("error: {0}")]
     Host(#[source] HostError),
 }
 
 impl FleetError {
-    /// The user interrupted.
+    /// An interrupt by the user.
     pub const INTERRUPTED: Self = Self::Load(LoadError::Interrupted);
 
-    /// Returns bad input with a hint.
+    /// Creates an error about bad input, with a hint.
     pub fn input(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Load(LoadError::input(what, hint))
     }
 
-    /// Returns bad input that needs no hint.
+    /// Creates an error about bad input, without a hint.
     pub fn bad_input(what: impl Into<String>) -> Self {
         Self::Load(LoadError::Input(what.into(), None))
     }
 
-    /// Returns that a machine does not answer.
+    /// Creates an error about an unreachable machine.
     pub fn unreachable(what: impl Into<String>) -> Self {
         Self::Load(LoadError::Unreachable(what.into()))
     }
 
-    /// Returns that a machine refused something.
+    /// Creates an error about a machine that refused something.
     pub fn machine(what: impl Into<String>) -> Self {
         Self::Load(LoadError::Machine(what.into()))
     }
 
-    /// Returns a file operation that failed: the verb, the path and the system's error.
+    /// Creates an error about a file operation: the verb, the path and the system's error.
     pub fn file(doing: &str, path: &Path, error: &io::Error) -> Self {
         let hint = match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                "\nhint: the disk is full; `--out DIR` puts runs somewhere else"
+                "\nhint: the disk is full; put runs on another disk with `--out DIR`"
             }
-            io::ErrorKind::PermissionDenied => "\nhint: `--out DIR` puts runs somewhere else",
+            io::ErrorKind::PermissionDenied => {
+                "\nhint: put runs into another folder with `--out DIR`"
+            }
             _ => "",
         };
         Self::machine(format!("cannot {doing} `{}`: {error}{hint}", path.display()))
     }
 
-    /// Returns whether the user interrupted, whatever was under way.
+    /// Returns true if the user interrupted the operation.
     pub fn is_interruption(&self) -> bool {
         matches!(
             self,
@@ -71,12 +73,12 @@ impl FleetError {
         )
     }
 
-    /// Returns what went wrong in one line, as a record keeps it: without `error: ` and without hints.
+    /// Returns the first line of the message for a record, without `error: ` and hints.
     pub fn headline(&self) -> String {
         self.what().lines().next().unwrap_or_default().to_owned()
     }
 
-    /// Returns the message without `error: ` and without a hint of its own.
+    /// Returns the message without `error: `.
     fn what(&self) -> String {
         match self {
             Self::Load(error) => error.what(),
@@ -85,7 +87,7 @@ impl FleetError {
         }
     }
 
-    /// Returns bakeoff's exit code for it.
+    /// Returns bakeoff's exit code for this error.
     pub fn exit_code(&self) -> u8 {
         match self {
             _ if self.is_interruption() => 130,

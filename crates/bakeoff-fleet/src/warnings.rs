@@ -1,14 +1,14 @@
-//! Passes on warnings about what does not end a command: a namespace that is left, a limit that does not hold.
+//! Passes on warnings that do not end a command, such as a namespace that is left or a limit that could not be applied.
 //!
-//! Some arise while pods are dropped, where no error can be returned.
+//! Some occur while pods are dropped, where no error can be returned.
 //!
-//! Not here: how a warning is printed (the binary's `messages`).
+//! Not here: printing warnings (the binary's `messages`).
 
 use std::sync::OnceLock;
 
 static PRINTER: OnceLock<fn(&str)> = OnceLock::new();
 
-/// Sets the function that prints warnings. The first call counts; warnings before it are discarded.
+/// Sets the function that prints warnings. Only the first call counts; earlier warnings are discarded.
 pub fn print_by(printer: fn(&str)) {
     PRINTER.get_or_init(|| printer);
 }

@@ -1,9 +1,8 @@
-//! All generators of a load: gives each its share, has all begin at one moment, adds up what they measured.
+//! All generators of a load: assigns shares, starts all at the same moment, adds up their measurements.
 //!
-//! All or none: a generator that is lost makes the trial fail. What the others measured without it would be another
-//! load.
+//! If one generator is lost, the trial fails. The others' figures would describe a different load.
 //!
-//! Not here: what one generator does (`generator`), the halves of a read/write split (`split_load`).
+//! Not here: one generator's work (`generator`), the halves of a read/write split (`split_load`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use bakeoff_engine::works::keyed::Keyed;
 
 use super::error::GeneratorError;
 use super::generator::{
-    Control, Driven, Fill, Generator, ReadBackAsk, StageAsk, Start, Told, Unread,
+    Control, Driven, Fill, Generator, GeneratorResult, ReadBackAsk, StageAsk, Start, Unread,
 };
 use super::local::LocalGenerator;
 use super::remote::RemoteGenerator;
@@ -27,38 +26,39 @@ use super::split_load::slower;
 use crate::machines::fleet::Fleet;
 use crate::machines::order::{KeysOrder, LedgerSize, ReadBack};
 
-/// Interval between two checks whether a load is to stop.
+/// Interval between checks whether to stop a load.
 const CHECK_EVERY: Duration = Duration::from_millis(20);
 
 /// The generators of a trial, at least one.
 pub struct Generators<'a> {
     each: Vec<Box<dyn Generator + 'a>>,
-    /// The machines of the run, which all have to be there.
+    /// The machines of the run. Losing any of them stops the load.
     fleet: &'a Fleet,
 }
 
-/// The coordinator's part while generators drive.
+/// Callbacks to the coordinator while generators work.
 pub struct Meanwhile<'a> {
-    /// Returns whether all are to stop; asked often.
+    /// Returns true if all generators must stop. Called every 20 ms.
     pub stop: &'a dyn Fn() -> bool,
-    /// Called each second with what all did in it.
+    /// Receives the combined figures of each second.
     pub progress: &'a mut dyn FnMut(&Live),
-    /// Called with the moment at which all begin, once it is set.
+    /// Receives the common start time once it is set.
     pub begun: &'a mut dyn FnMut(Instant),
 }
 
 /// A stage as all generators drove it.
 pub struct StageDriven {
-    /// The sum of what all generators measured.
+    /// Sum of all generators' measurements.
     pub measurement: Measurement,
-    /// The number of the first operation not begun.
+    /// Number of the first operation that was not begun.
     pub next_ticket: u64,
     /// Each generator's part, in the order of the places file.
     pub parts: Vec<GeneratorPart>,
 }
 
 impl<'a> Generators<'a> {
-    /// Begins a trial with these keys: this process drives the whole load, or the machines of the run share it.
+    /// Begins a trial with these keys. Without places, this process drives the whole load; otherwise the generators of
+    /// the places file share it.
     ///
     /// # Errors
     /// When a machine is lost.
@@ -86,38 +86,38 @@ impl<'a> Generators<'a> {
         self.each.len() as u32
     }
 
-    /// Has all keys written, each by its owner.
+    /// Writes all keys, each by its owner.
     ///
     /// # Errors
-    /// When a machine is lost, no client can connect, or the user wants the end.
+    /// When a machine is lost, no client can connect, or the user interrupts.
     pub fn fill(
         &self,
         fill: &Fill<'_>,
         meanwhile: Meanwhile<'_>,
     ) -> Result<Measurement, GeneratorError> {
-        let told = together(self.count(), self.fleet, meanwhile, &|place, _, control| {
+        let results = together(self.count(), self.fleet, meanwhile, &|place, _, control| {
             self.each[place].fill(fill, control)
         })?;
         let mut all = Sum::default();
-        told.into_iter().try_for_each(|one| all.add(one()?))?;
+        results.into_iter().try_for_each(|one| all.add(one()?))?;
         Ok(all.whole())
     }
 
     /// Drives a stage.
     ///
     /// # Errors
-    /// When a machine is lost, a client cannot connect, or the user wants the end before it begins.
+    /// When a machine is lost, a client cannot connect, or the user interrupts before the stage begins.
     pub fn stage(
         &self,
         stage: &StageAsk<'_>,
         meanwhile: Meanwhile<'_>,
     ) -> Result<StageDriven, GeneratorError> {
         refuse_few(stage.stage.clients, self.each.len())?;
-        let told = together(self.count(), self.fleet, meanwhile, &|place, start, control| {
+        let results = together(self.count(), self.fleet, meanwhile, &|place, start, control| {
             self.each[place].stage(stage, start, control)
         })?;
         let (mut all, mut parts, mut next_ticket) = (Sum::default(), Vec::new(), 0);
-        for one in told {
+        for one in results {
             let Driven { measurement, next_ticket: next, part } = one()?;
             parts.push(part);
             next_ticket = next_ticket.max(next);
@@ -126,21 +126,21 @@ impl<'a> Generators<'a> {
         Ok(StageDriven { measurement: all.whole(), next_ticket, parts })
     }
 
-    /// Counts keys with acknowledged writes.
+    /// Returns the number of keys with acknowledged writes.
     ///
     /// # Errors
     /// When a machine is lost.
     pub fn acknowledged(&self) -> Result<LedgerSize, GeneratorError> {
         let mut all = LedgerSize { keys: 0, stride: 1 };
         for one in &self.each {
-            let told = one.acknowledged()?;
-            all.keys += told.keys;
-            all.stride = all.stride.max(told.stride);
+            let ledger = one.acknowledged()?;
+            all.keys += ledger.keys;
+            all.stride = all.stride.max(ledger.stride);
         }
         Ok(all)
     }
 
-    /// Has what was acknowledged read back, by those who wrote it; at most `keys_max` keys, all together.
+    /// Reads back acknowledged keys, each by the generator that wrote it; at most `keys_max` keys in all.
     ///
     /// # Errors
     /// When a machine is lost, or nothing can be read.
@@ -155,14 +155,14 @@ impl<'a> Generators<'a> {
             progress: &mut |_| {},
             begun: &mut |_| {},
         };
-        let told = together(of, self.fleet, meanwhile, &|place, _, control| {
+        let results = together(of, self.fleet, meanwhile, &|place, _, control| {
             let keys_max = LoadShare { index: place as u32, of }.count(ask.keys_max);
             let read =
                 self.each[place].read_back(&ReadBackAsk { keys_max, ..*ask }, control.stop)?;
             Ok(Box::new(move || Ok(read)) as Unread<ReadBack>)
         })?;
         let mut all = ReadBack::default();
-        for one in told {
+        for one in results {
             let one = one()?;
             all.asked += one.asked;
             all.claimed += one.claimed;
@@ -185,24 +185,24 @@ fn refuse_few(clients: u32, generators: usize) -> Result<(), GeneratorError> {
     }
 }
 
-/// A line of a generator that drives.
+/// A message from a generator's thread.
 enum Line {
     Live(usize, Live),
     Ended,
 }
 
-/// Has so many generators do the same, each in a thread of its own. Once one fails or a machine is lost, all stop.
+/// Runs the same work on every generator, each in its own thread. If one fails or a machine is lost, all stop.
 fn together<T: Send>(
     generators: u32,
     fleet: &Fleet,
     meanwhile: Meanwhile<'_>,
-    each: &(impl Fn(usize, &Arc<Start>, Control<'_>) -> Told<T> + Sync),
+    each: &(impl Fn(usize, &Arc<Start>, Control<'_>) -> GeneratorResult<T> + Sync),
 ) -> Result<Vec<Unread<T>>, GeneratorError> {
     let of = generators as usize;
     let stop = &AtomicBool::new(false);
     let (to_begin, begins) = channel();
     let start = &Arc::new(Start::new(of, to_begin));
-    let (tell, told) = channel();
+    let (tell, lines) = channel();
     let Meanwhile { stop: is_to_stop, progress, begun } = meanwhile;
     std::thread::scope(|scope| {
         let driving: Vec<_> = (0..of)
@@ -225,7 +225,7 @@ fn together<T: Send>(
         drop(tell);
         let mut lives = Lives::new(of);
         loop {
-            let line = told.recv_timeout(CHECK_EVERY);
+            let line = lines.recv_timeout(CHECK_EVERY);
             begins.try_iter().for_each(&mut *begun);
             match line {
                 Ok(Line::Live(place, live)) => {
@@ -234,7 +234,7 @@ fn together<T: Send>(
                 Ok(Line::Ended) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            // What is driven without one machine, a server's too, is another load.
+            // Without one machine, even a server's, this would be a different load.
             if is_to_stop() || fleet.lost().is_some() {
                 stop.store(true, Ordering::Relaxed);
                 start.fail();
@@ -247,8 +247,11 @@ fn together<T: Send>(
     })
 }
 
-/// Returns what all did, or why one could not: the others were only asked to stop.
-fn first_cause<T>(done: Vec<Told<T>>, fleet: &Fleet) -> Result<Vec<Unread<T>>, GeneratorError> {
+/// Returns all results, or the original cause of a failure rather than the interrupts that it caused.
+fn first_cause<T>(
+    done: Vec<GeneratorResult<T>>,
+    fleet: &Fleet,
+) -> Result<Vec<Unread<T>>, GeneratorError> {
     if let Some(lost) = fleet.lost() {
         return Err(lost.clone().into());
     }
@@ -263,16 +266,16 @@ fn first_cause<T>(done: Vec<Told<T>>, fleet: &Fleet) -> Result<Vec<Unread<T>>, G
     why.map_or(Ok(all), Err)
 }
 
-/// Adds up what all measured.
+/// Adds up the generators' measurements.
 #[derive(Default)]
 struct Sum(Option<Measurement>);
 
 impl Sum {
-    fn add(&mut self, told: Measurement) -> Result<(), GeneratorError> {
+    fn add(&mut self, share: Measurement) -> Result<(), GeneratorError> {
         match &mut self.0 {
-            Some(all) => all.add_share(&told).map_err(GeneratorError::Histogram),
+            Some(all) => all.add_share(&share).map_err(GeneratorError::Histogram),
             None => {
-                self.0 = Some(told);
+                self.0 = Some(share);
                 Ok(())
             }
         }
@@ -283,7 +286,7 @@ impl Sum {
     }
 }
 
-/// The seconds that some generators have not reported yet.
+/// Seconds that not all generators have reported yet.
 struct Lives {
     of: usize,
     open: BTreeMap<u32, Vec<(usize, Live)>>,
@@ -294,19 +297,19 @@ impl Lives {
         Self { of, open: BTreeMap::new() }
     }
 
-    /// Adds one generator's second, and returns the whole second once all have reported it. Percentiles of several
-    /// distributions have no sum: the highest is reported.
+    /// Adds one generator's second. Returns the combined second once all have reported it. Percentiles cannot be added
+    /// up, so the highest is used.
     fn add(&mut self, place: usize, live: Live) -> Option<Live> {
         let second = live.second;
-        let told = self.open.entry(second).or_default();
-        told.push((place, live));
-        if told.len() < self.of {
+        let seconds = self.open.entry(second).or_default();
+        seconds.push((place, live));
+        if seconds.len() < self.of {
             return None;
         }
-        let told = self.open.remove(&second)?;
-        let mut told = told.into_iter().map(|(_, live)| live);
-        let mut all = told.next()?;
-        for one in told {
+        let seconds = self.open.remove(&second)?;
+        let mut seconds = seconds.into_iter().map(|(_, live)| live);
+        let mut all = seconds.next()?;
+        for one in seconds {
             all.verified += one.verified;
             all.errors += one.errors;
             all.busy = all.busy.max(one.busy);

@@ -1,4 +1,4 @@
-//! Begins a generator's work when the coordinator says so, and ends it when it wants the end.
+//! Starts a generator's work when the coordinator says so, and stops it on request.
 //!
 //! Not here: the work (`serve`, `http`), the pipe (`bakeoff_agent`).
 
@@ -13,15 +13,15 @@ use bakeoff_engine::Live;
 use bakeoff_engine::together::StartGate;
 use serde_json::Value;
 
-/// How often it is looked whether the coordinator wants the end.
+/// Interval between checks for a stop request.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Puts an answer into words for the pipe.
-pub(super) fn told(value: &impl serde::Serialize) -> Result<Value, AgentRefusal> {
+/// Encodes an answer as JSON.
+pub(super) fn to_json(value: &impl serde::Serialize) -> Result<Value, AgentRefusal> {
     serde_json::to_value(value).map_err(AgentRefusal::new)
 }
 
-/// Runs what may be broken off, and refuses what could not be done, in its words.
+/// Runs interruptible work. Converts its error to a refusal.
 pub(super) fn until_stopped<T: Send, E: fmt::Display + Send>(
     line: &Line,
     work: impl FnOnce(&AtomicBool) -> Result<T, E> + Send,
@@ -31,14 +31,14 @@ pub(super) fn until_stopped<T: Send, E: fmt::Display + Send>(
     done.map_err(|error| refusal(&error, stop.load(Ordering::Relaxed)))
 }
 
-/// Puts an error into words for the pipe; whoever prints them says that it is one.
+/// Converts an error to a refusal, without `error: `, which is added when it is printed.
 pub(super) fn refusal(error: &impl fmt::Display, interrupted: bool) -> AgentRefusal {
     let text = error.to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     AgentRefusal { interrupted, ..AgentRefusal::new(text) }
 }
 
-/// Runs `work` in a thread while this one hears what the coordinator says meanwhile.
+/// Runs `work` in a thread while this thread handles the coordinator's messages.
 pub(super) fn hearing<T: Send>(
     line: &Line,
     begin: &mpsc::Sender<Option<u64>>,
@@ -70,15 +70,15 @@ pub(super) fn hearing<T: Send>(
     })
 }
 
-/// When a load was asked to begin, and when it began, by this machine's clock in nanoseconds.
+/// Requested and actual start of a load, in nanoseconds of this machine's clock.
 pub(super) struct Begun {
     pub(super) asked: u64,
     pub(super) began: u64,
 }
 
-/// Drives a load that says when its clients are connected, begins when the coordinator says so, and tells of each
-/// second. `drive` is given its gate, whether to stop, and whom to tell.
-pub(super) fn begin_when_told<T: Send>(
+/// Drives a load that reports when its clients are connected, starts at the coordinator's time and reports each second.
+/// `drive` gets the start gate, the stop flag and the callback for each second.
+pub(super) fn start_on_signal<T: Send>(
     line: &Line,
     workshop: &Workshop,
     drive: impl FnOnce(StartGate, &AtomicBool, &mut dyn FnMut(&Live)) -> T + Send,
@@ -89,19 +89,19 @@ pub(super) fn begin_when_told<T: Send>(
     let stop = AtomicBool::new(false);
     let back = &line.back;
     let driven =
-        hearing(line, &begin, &stop, || drive(gate, &stop, &mut |live| tell_of_second(back, live)));
+        hearing(line, &begin, &stop, || drive(gate, &stop, &mut |live| send_second(back, live)));
     let [asked, began] = [&times.0, &times.1].map(|time| time.load(Ordering::Relaxed));
     (driven, Begun { asked, began })
 }
 
-/// Reports a second of a load to the coordinator.
-pub(super) fn tell_of_second(back: &Back, live: &Live) {
+/// Reports one second of a load to the coordinator.
+pub(super) fn send_second(back: &Back, live: &Live) {
     if let Ok(live) = serde_json::to_value(live) {
         back.tell(&LoadLine::Live(live));
     }
 }
 
-/// Returns the gate of a load: says that its clients are connected, and waits for the moment to begin.
+/// Returns a load's start gate: it reports that the clients are connected, then waits for the start time.
 fn gate(
     line: &Line,
     begins: mpsc::Receiver<Option<u64>>,
@@ -118,7 +118,7 @@ fn gate(
         times.0.store(at, Ordering::Relaxed);
         let moment = clock.instant(at);
         let now = clock::now();
-        // A moment that is past when it is heard of cannot be kept: the load begins at once, and says so.
+        // If the start time has already passed, the load starts at once and reports the delay.
         let start = moment.max(now);
         times.1.store(clock.nanos(start), Ordering::Relaxed);
         Some(start)

@@ -1,4 +1,4 @@
-//! Why generators did not drive a load.
+//! The reasons why generators did not drive a load.
 
 use std::fmt;
 
@@ -9,25 +9,25 @@ use bakeoff_systems::SystemError;
 
 use crate::error::FleetError;
 
-/// A load, or a share of one, that was not driven.
+/// A failure to drive a load or a share of it.
 #[derive(Debug)]
 pub enum GeneratorError {
-    /// A machine is lost, or refused.
+    /// A machine is lost, or its agent refused.
     Agent(AgentError),
-    /// This process could not drive it.
+    /// This process could not drive the load.
     Load(LoadError),
-    /// The user wants the end.
+    /// The user interrupted.
     Interrupted,
     /// Fewer clients than generators.
     FewClients {
         /// Clients of the load.
         clients: u32,
-        /// Generators that share it.
+        /// Generators that share the load.
         generators: usize,
     },
     /// The received histogram is invalid.
     Histogram(HistogramError),
-    /// A remote generator cannot be given access to the nodes.
+    /// Access to the nodes cannot be passed to a remote generator.
     Access(SystemError),
 }
 
@@ -39,9 +39,9 @@ impl fmt::Display for GeneratorError {
             Self::Interrupted => write!(to, "interrupted"),
             Self::FewClients { clients, generators } => write!(
                 to,
-                "{clients} clients cannot be shared by {generators} generators: each needs one"
+                "cannot share {clients} clients among {generators} generators: each needs at least one"
             ),
-            Self::Histogram(error) => write!(to, "a generator's figures cannot be read: {error}"),
+            Self::Histogram(error) => write!(to, "cannot decode a generator's figures: {error}"),
             Self::Access(error) => error.fmt(to),
         }
     }

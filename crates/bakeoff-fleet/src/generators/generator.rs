@@ -1,6 +1,6 @@
-//! One generator: what it is asked for, and what it answers.
+//! The interface of one generator, its orders and its answers.
 //!
-//! Not here: the generator in this process (`local`), the one behind a pipe (`remote`), several at once (`all`).
+//! Not here: the generator in this process (`local`), behind a pipe (`remote`), all of a trial (`all`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,16 +25,20 @@ use crate::machines::requests::Requests;
 /// Drives a share of loads, and owns the keys of that share for a trial.
 pub(crate) trait Generator: Sync {
     /// Writes every key of its share once.
-    fn fill(&self, fill: &Fill<'_>, control: Control<'_>) -> Told<Measurement>;
+    fn fill(&self, fill: &Fill<'_>, control: Control<'_>) -> GeneratorResult<Measurement>;
 
     /// Drives its share of a stage, from the moment that `start` sets.
-    fn stage(&self, stage: &StageAsk<'_>, start: &Arc<Start>, control: Control<'_>)
-    -> Told<Driven>;
+    fn stage(
+        &self,
+        stage: &StageAsk<'_>,
+        start: &Arc<Start>,
+        control: Control<'_>,
+    ) -> GeneratorResult<Driven>;
 
-    /// Counts its keys with acknowledged writes.
+    /// Returns the number of its keys with acknowledged writes.
     fn acknowledged(&self) -> Result<LedgerSize, GeneratorError>;
 
-    /// Reads back its acknowledged keys: the most recent ones, and a seeded sample if they are more than `keys_max`.
+    /// Reads back its acknowledged keys. If there are more than `keys_max`, the most recent ones and a seeded sample.
     fn read_back(
         &self,
         ask: &ReadBackAsk<'_>,
@@ -42,28 +46,28 @@ pub(crate) trait Generator: Sync {
     ) -> Result<ReadBack, GeneratorError>;
 }
 
-/// An answer that is read when it is wanted: one that came over a pipe takes a tenth of the memory until then.
+/// A result that is decoded on demand: the encoded form takes a tenth of the memory.
 pub(crate) type Unread<T> = Box<dyn FnOnce() -> Result<T, GeneratorError> + Send>;
 
-/// The answer of a generator that has driven something.
-pub(crate) type Told<T> = Result<Unread<T>, GeneratorError>;
+/// Result of a generator's work.
+pub(crate) type GeneratorResult<T> = Result<Unread<T>, GeneratorError>;
 
-/// Where clients connect to.
+/// The target that clients connect to.
 #[derive(Clone, Copy)]
 pub struct Loaded<'a> {
-    /// The system that is loaded.
+    /// System under load.
     pub system: &'static dyn System,
     /// Access to each of its nodes.
     pub nodes: &'a [Access],
-    /// Whether connections resume TLS sessions.
+    /// True if connections resume TLS sessions.
     pub resumed: bool,
     /// Threads of each generator.
     pub threads: u32,
 }
 
-/// Keys that are written before a load.
+/// Keys to write before a load.
 pub struct Fill<'a> {
-    /// Where clients connect to.
+    /// Target of the clients.
     pub to: Loaded<'a>,
     /// Clients of all generators together.
     pub clients: u32,
@@ -71,37 +75,37 @@ pub struct Fill<'a> {
     pub timeout: Duration,
 }
 
-/// A stage of a load.
+/// A stage of a load to drive.
 pub struct StageAsk<'a> {
-    /// Where writes go, and reads too unless `reads_to` says otherwise.
+    /// Target of writes, and of reads if `reads_to` is `None`.
     pub to: Loaded<'a>,
     /// Nodes that reads go to; `None` for those of `to`.
     pub reads_to: Option<&'a [Access]>,
-    /// Requests that are sent in place of what the workload says; they name their servers themselves.
+    /// Requests to send instead of the workload's. They contain their own addresses.
     pub requests: Option<&'a Requests>,
-    /// The operations of the clients.
+    /// Operations of the clients.
     pub workload: &'a Workload,
-    /// How hard, over all its stages.
+    /// Load, over all its stages.
     pub load: &'a Load,
-    /// The stage to drive.
+    /// Stage to drive.
     pub stage: plan::Stage,
-    /// Spacing of the due moments of an open load.
+    /// Spacing of the due times of an open load.
     pub arrivals: Arrivals,
-    /// The number of its first operation.
+    /// Number of the stage's first operation.
     pub first_ticket: u64,
     /// Seed of the keys and values.
     pub seed: u64,
-    /// How reads are judged.
+    /// Rules to judge reads by.
     pub reading: Reading,
-    /// The listener for the beginning and end of measuring, on the generator's machine.
+    /// Receiver for the beginning and end of measuring, on the generator's machine.
     pub moments: Option<MomentSender>,
 }
 
-/// Keys that are read back.
+/// Keys to read back.
 pub struct ReadBackAsk<'a> {
-    /// Where clients connect to.
+    /// Target of the clients.
     pub to: Loaded<'a>,
-    /// Most keys that are read.
+    /// Most keys to read.
     pub keys_max: u64,
     /// Seed of the sample if there are more keys.
     pub seed: u64,
@@ -110,26 +114,26 @@ pub struct ReadBackAsk<'a> {
 /// A stage as one generator drove it.
 pub(crate) struct Driven {
     pub(crate) measurement: Measurement,
-    /// The number of the first operation not begun.
+    /// Number of the first operation that was not begun.
     pub(crate) next_ticket: u64,
     pub(crate) part: GeneratorPart,
 }
 
-/// Tells a generator to stop, and hears of each second of its load.
+/// Stops a generator, and receives each second of its load.
 pub(crate) struct Control<'a> {
     pub(crate) stop: &'a AtomicBool,
     pub(crate) live: &'a mut dyn FnMut(&Live),
 }
 
-/// The moment at which all generators of a load begin.
+/// The common start time of all generators of a load.
 pub(crate) struct Start {
     together: Together,
-    /// How far ahead the moment is set, in nanoseconds: as the slowest generator needs it.
+    /// Time ahead at which the start is set, in nanoseconds: the longest that any generator needs.
     lead: Arc<AtomicU64>,
 }
 
 impl Start {
-    /// Waits for so many generators, and tells `begun` of the moment once it is set.
+    /// Waits for `generators` generators. Sends the start time to `begun` once it is set.
     pub(crate) fn new(generators: usize, begun: Sender<Instant>) -> Self {
         let lead = Arc::new(AtomicU64::new(0));
         let longest = Arc::clone(&lead);
@@ -141,14 +145,14 @@ impl Start {
         Self { together: Together::gated(generators, gate), lead }
     }
 
-    /// Waits until all generators are ready, this one among them, and returns the moment, which is at least `lead`
-    /// away. `None` if one of them will never be ready.
+    /// Waits until all generators are ready and returns the start time, at least `lead` away. Returns `None` if one of
+    /// them will never be ready.
     pub(crate) fn ready(&self, lead: Duration) -> Option<Instant> {
         self.lead.fetch_max(lead.as_nanos() as u64, Ordering::Relaxed);
         self.together.start()
     }
 
-    /// Releases the others: one generator will never be ready.
+    /// Releases the waiting generators because one will never be ready.
     pub(crate) fn fail(&self) {
         self.together.fail();
     }

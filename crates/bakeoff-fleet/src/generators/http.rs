@@ -1,4 +1,4 @@
-//! Drives a generator's share of requests that no study names (`bakeoff load`).
+//! Drives a generator's share of requests that come from no study (`bakeoff load`).
 //!
 //! Not here: the requests (`machines::requests`), those of a study's workload (`bakeoff_systems`).
 
@@ -12,7 +12,7 @@ use bakeoff_engine::{Connections, Drive, Live, LoadError, open_files};
 
 use crate::machines::requests::Requests;
 
-/// Drives the share that `drive` names, from the moment that `gate` returns.
+/// Drives the share given by `drive`, from the time that `gate` returns.
 pub(super) fn drive(
     requests: &Requests,
     drive: Drive,
@@ -23,7 +23,7 @@ pub(super) fn drive(
     let Requests { plan, ready, spin, ramp, seconds } = requests;
     let (share, keep_alive) = (drive.share, drive.connections == Connections::Kept);
     let is_open = drive.arrivals.is_some();
-    // An open load's requests are dealt by the schedule; those of a closed one that ends by a count are counted.
+    // The schedule assigns an open load's requests. A closed load that ends by a count needs its own count.
     let own_operations = match drive.stop {
         Stop::Operations(count) if !is_open => Some(share.count(count)),
         _ => None,

@@ -1,8 +1,8 @@
-//! The generator in this process: a trial's own, or an agent's.
+//! The generator in this process: of a run without places, or of an agent.
 //!
-//! It has the keys of its share, and their ledger, from the beginning of a trial to its end.
+//! Holds the keys of its share, and their ledger, for a whole trial.
 //!
-//! Not here: the loop (`bakeoff_engine`), an agent's orders (`serve`), keeping off servers' CPUs (`machines::affinity`).
+//! Not here: the loop (`bakeoff_engine`), an agent's orders (`serve`), CPU affinity (`machines::affinity`).
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,17 +23,19 @@ use bakeoff_systems::KvLoad;
 use bakeoff_systems::declaration::fitting_clients;
 
 use super::error::GeneratorError;
-use super::generator::{Control, Driven, Fill, Generator, ReadBackAsk, StageAsk, Start, Told};
+use super::generator::{
+    Control, Driven, Fill, Generator, GeneratorResult, ReadBackAsk, StageAsk, Start,
+};
 use super::http;
 use super::split_load::{self, SplitLoad};
 use crate::machines::order::{LedgerSize, NEWEST, ReadBack};
 
-/// How far ahead this process sets the moment at which its load begins.
+/// Time ahead at which this process sets the start of its load.
 const LEAD: Duration = Duration::from_millis(5);
-/// Clients that read back, and the longest that they wait for an answer.
+/// Most clients that read back.
 const READERS_MAX: u32 = 32;
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
-/// Reasons for unread keys that are kept.
+/// Most reasons for unread keys to keep.
 const ERRORS_MAX: usize = 3;
 
 /// Drives its share of loads in this process.
@@ -44,7 +46,7 @@ pub(crate) struct LocalGenerator {
 }
 
 impl LocalGenerator {
-    /// Owns these keys, which are those of a workload's that are its share.
+    /// Creates a generator that owns these keys, its share of the workload's keys.
     pub(crate) fn new(keyed: Arc<Keyed>, workload: Workload) -> Self {
         Self { keyed, workload: Arc::new(workload) }
     }
@@ -84,8 +86,8 @@ impl LocalGenerator {
         driven.map(|(measurement, _)| measurement)
     }
 
-    /// Drives its share of a stage, from the moment that `gate` returns. Returns what was measured and the number of the
-    /// first operation not begun.
+    /// Drives its share of a stage, from the time that `gate` returns. Returns the measurement and the number of the
+    /// first operation that was not begun.
     pub(super) fn drive(
         &self,
         of: &StageAsk<'_>,
@@ -131,18 +133,18 @@ impl LocalGenerator {
             })?);
         };
         let halves = read_write_split::halves(of.workload, &of.stage, of.arrivals, threads);
-        let halves = halves.expect("only what writes and reads is driven apart");
+        let halves = halves.expect("only a workload with writes and reads is split");
         let split = SplitLoad { system, keyed, reading, drive: &drive, seed, interrupted: stop };
         Ok(split_load::drive(&split, &halves, [of.to.nodes, reads], gate, progress)?)
     }
 
-    /// Counts its keys with acknowledged writes.
+    /// Returns the number of its keys with acknowledged writes.
     pub(super) fn count_acknowledged(&self) -> LedgerSize {
         let ledger = &self.keyed.ledger;
         LedgerSize { keys: ledger.acknowledged().len() as u64, stride: ledger.stride() }
     }
 
-    /// Reads its acknowledged keys back, each once, or as many as `keys_max` says: see [`audited::choose`].
+    /// Reads back each of its acknowledged keys once, or the `keys_max` chosen by [`audited::choose`].
     pub(super) fn read_keys(
         &self,
         ask: &ReadBackAsk<'_>,
@@ -181,12 +183,17 @@ impl LocalGenerator {
 }
 
 impl Generator for LocalGenerator {
-    fn fill(&self, fill: &Fill<'_>, control: Control<'_>) -> Told<Measurement> {
+    fn fill(&self, fill: &Fill<'_>, control: Control<'_>) -> GeneratorResult<Measurement> {
         let measurement = self.write_keys(fill, control.stop, control.live)?;
         Ok(Box::new(|| Ok(measurement)))
     }
 
-    fn stage(&self, of: &StageAsk<'_>, start: &Arc<Start>, control: Control<'_>) -> Told<Driven> {
+    fn stage(
+        &self,
+        of: &StageAsk<'_>,
+        start: &Arc<Start>,
+        control: Control<'_>,
+    ) -> GeneratorResult<Driven> {
         let all = Arc::clone(start);
         let gate = Box::new(move || all.ready(LEAD));
         let (measurement, next_ticket) = self.drive(of, gate, control.stop, control.live)?;
@@ -214,7 +221,7 @@ impl Generator for LocalGenerator {
     }
 }
 
-/// Returns how a stage of a load is driven, but for its arrivals, threads and share.
+/// Returns the settings for a stage, without arrivals, threads and share.
 fn drive_of(load: &Load, stage: &plan::Stage) -> Drive {
     Drive {
         clients: stage.clients,

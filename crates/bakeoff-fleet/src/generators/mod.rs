@@ -1,9 +1,9 @@
 //! Generators drive loads: this process, or the agents of other machines.
 //!
-//! A trial knows [`all::Generators`] alone: at least one generator, wherever it runs. Each owns a share of the keys. All begin at
-//! one moment, and what they measured adds up.
+//! A trial uses only [`all::Generators`]: one or more generators on any machine. Each owns a share of the keys. All
+//! start at the same moment, and their measurements are added up.
 //!
-//! Not here: the loop (`bakeoff_engine`), when a trial loads what (the binary's `trial`).
+//! Not here: the loop (`bakeoff_engine`), the phases of a trial (the binary's `trial`).
 
 pub mod all;
 mod begin;

@@ -1,4 +1,4 @@
-//! The generator on another machine: its agent drives, this end gives orders and listens.
+//! A generator on another machine: its agent drives the load, this end sends orders and receives results.
 //!
 //! Not here: the agent's end (`serve`), the orders (`order`), the pipe (`bakeoff_agent`).
 
@@ -17,26 +17,26 @@ use bakeoff_systems::carried::CarriedAccess;
 
 use super::error::GeneratorError;
 use super::generator::{
-    Control, Driven, Fill, Generator, Loaded, ReadBackAsk, StageAsk, Start, Told,
+    Control, Driven, Fill, Generator, GeneratorResult, Loaded, ReadBackAsk, StageAsk, Start,
 };
 use crate::machines::Machine;
-use crate::machines::order::{KeysOrder, LedgerSize, Order, ReadBack, StageOrder, StageTold, To};
+use crate::machines::order::{KeysOrder, LedgerSize, Order, ReadBack, StageOrder, StageResult, To};
 use crate::machines::requests::RequestsOrder;
 
-/// How often it is listened whether somebody wants the end.
+/// Interval between checks for a stop request.
 const LISTEN_EVERY: Duration = Duration::from_millis(20);
-/// How far ahead the beginning is set, besides what messages take.
+/// Time ahead at which the start is set, besides the messages' travel time.
 const AHEAD: Duration = Duration::from_millis(30);
-/// How long after being asked to stop a generator may go on: an operation's timeout, and adding up.
+/// Time limit for a generator to stop: an operation's timeout, and adding up.
 const STOPS_WITHIN: Duration = Duration::from_secs(60);
 
-/// Has an agent drive a share of loads.
+/// Drives a share of loads through an agent.
 pub(crate) struct RemoteGenerator<'a> {
     agent: &'a Agent,
     share: LoadShare,
 }
 
-/// An answer as it came, and how its machine's clock stands to ours.
+/// An undecoded answer, and the offset of its machine's clock.
 struct Heard {
     exchange: Exchange,
     body: Vec<u8>,
@@ -48,7 +48,7 @@ impl<'a> RemoteGenerator<'a> {
         Self { agent: &machine.agent, share }
     }
 
-    /// Begins a trial: from here on it has its share of these keys.
+    /// Begins a trial: the generator owns its share of these keys from here on.
     ///
     /// # Errors
     /// When its machine is lost.
@@ -57,7 +57,7 @@ impl<'a> RemoteGenerator<'a> {
         Ok(crate::machines::order::duty(self.agent, &Order::Keys(Box::new(keys)))?)
     }
 
-    /// Returns where clients connect to, as the agent is asked.
+    /// Returns the target of clients in the form for the agent.
     fn to(&self, of: &Loaded<'_>, nodes: &[Access]) -> Result<To, GeneratorError> {
         let carried = nodes.iter().map(|node| CarriedAccess::new(of.system, node, of.resumed));
         Ok(To {
@@ -67,7 +67,7 @@ impl<'a> RemoteGenerator<'a> {
         })
     }
 
-    /// Gives an order and waits for its answer. Has the agent begin when `start` says, and stop when it should.
+    /// Sends an order and waits for its answer. Starts the agent at the time of `start`, and stops it on request.
     fn give(
         &self,
         order: &Order,
@@ -123,7 +123,7 @@ impl<'a> RemoteGenerator<'a> {
 }
 
 impl Generator for RemoteGenerator<'_> {
-    fn fill(&self, fill: &Fill<'_>, control: Control<'_>) -> Told<Measurement> {
+    fn fill(&self, fill: &Fill<'_>, control: Control<'_>) -> GeneratorResult<Measurement> {
         let to = self.to(&fill.to, fill.to.nodes)?;
         let timeout_ms = fill.timeout.as_millis() as u64;
         let order = Order::Fill { to, clients: fill.clients, timeout_ms };
@@ -131,7 +131,12 @@ impl Generator for RemoteGenerator<'_> {
         Ok(Box::new(move || Ok(heard.exchange.read_answer(&heard.body)?)))
     }
 
-    fn stage(&self, of: &StageAsk<'_>, start: &Arc<Start>, control: Control<'_>) -> Told<Driven> {
+    fn stage(
+        &self,
+        of: &StageAsk<'_>,
+        start: &Arc<Start>,
+        control: Control<'_>,
+    ) -> GeneratorResult<Driven> {
         let order = StageOrder {
             workload: of.workload.clone(),
             load: of.load.clone(),
@@ -148,8 +153,8 @@ impl Generator for RemoteGenerator<'_> {
         let heard = self.give(&Order::Stage(Box::new(order)), Some(start), control)?;
         let clients = self.share.count(of.stage.clients.into()) as u32;
         Ok(Box::new(move || {
-            let told: StageTold = heard.exchange.read_answer(&heard.body)?;
-            Ok(driven(told, heard.offset, clients))
+            let answer: StageResult = heard.exchange.read_answer(&heard.body)?;
+            Ok(driven(answer, heard.offset, clients))
         }))
     }
 
@@ -170,17 +175,17 @@ impl Generator for RemoteGenerator<'_> {
     }
 }
 
-fn driven(told: StageTold, offset: Option<Offset>, clients: u32) -> Driven {
+fn driven(answer: StageResult, offset: Option<Offset>, clients: u32) -> Driven {
     let part = GeneratorPart {
         clients,
-        verified: told.measurement.verified(),
-        errors: told.measurement.error_count(),
-        late_us: told.began.saturating_sub(told.asked) as f64 / 1e3,
+        verified: answer.measurement.verified(),
+        errors: answer.measurement.error_count(),
+        late_us: answer.began.saturating_sub(answer.asked) as f64 / 1e3,
         clock_error_us: offset.map_or(0.0, |offset| offset.error.as_secs_f64() * 1e6),
-        cpu: told.measurement.generator_cpu,
-        busiest: told.measurement.generator_busiest,
-        cpus: told.kept.cpus,
-        not_apart: told.kept.not_apart,
+        cpu: answer.measurement.generator_cpu,
+        busiest: answer.measurement.generator_busiest,
+        cpus: answer.kept.cpus,
+        not_apart: answer.kept.not_apart,
     };
-    Driven { measurement: told.measurement, next_ticket: told.next_ticket, part }
+    Driven { measurement: answer.measurement, next_ticket: answer.next_ticket, part }
 }

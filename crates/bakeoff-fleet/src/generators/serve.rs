@@ -1,8 +1,8 @@
-//! The generator's side: what an agent does when it is asked to drive a share of a load.
+//! The agent's side of a generator: carries out a coordinator's orders.
 //!
-//! It reads orders and calls the local generator. What differs from a local run is who says when a load begins.
+//! It decodes orders and calls the local generator. Only the start time comes from the coordinator instead.
 //!
-//! Not here: the pipe (`bakeoff_agent`), driving (`local`), what the shares add up to (`all`).
+//! Not here: the pipe (`bakeoff_agent`), driving (`local`), the sum of all shares (`all`).
 
 use std::io::{self, Read, Write};
 use std::sync::atomic::AtomicBool;
@@ -19,7 +19,7 @@ use bakeoff_install::VersionRequest;
 use bakeoff_systems::{self as systems, Access, System};
 use serde_json::Value;
 
-use super::begin::{Begun, begin_when_told, hearing, tell_of_second, told, until_stopped};
+use super::begin::{Begun, hearing, send_second, start_on_signal, to_json, until_stopped};
 use super::error::GeneratorError;
 use super::generator::{Fill, Loaded, ReadBackAsk, StageAsk};
 use super::local::LocalGenerator;
@@ -27,11 +27,11 @@ use crate::environment;
 use crate::machines::affinity::{Affinity, Kept};
 use crate::machines::describe;
 use crate::machines::kubernetes::keeper::Keeper;
-use crate::machines::order::{Order, StageOrder, StageTold, To};
+use crate::machines::order::{Order, StageOrder, StageResult, To};
 use crate::machines::requests::RequestsOrder;
 use crate::warnings;
 
-/// Carries out a coordinator's orders until the pipe closes, and ends what it started.
+/// Carries out a coordinator's orders until the pipe closes, then ends everything it started.
 ///
 /// # Errors
 /// When the pipe breaks, or the coordinator sends an invalid frame.
@@ -43,7 +43,7 @@ pub fn serve(hello: &Hello, from: impl Read, to: impl Write + Send + 'static) ->
 #[derive(Default)]
 struct Generator {
     keys: Mutex<Option<LocalGenerator>>,
-    /// Removes the namespace of the run, where this is one of its pods.
+    /// Removes the run's namespace, if this is a pod with that task.
     keeper: Mutex<Option<Keeper>>,
 }
 
@@ -78,14 +78,14 @@ impl Duties for Generator {
             Order::Environment { threads, dir } => {
                 let open_files = open_files::raise_for(0).map_err(AgentRefusal::new)?;
                 let described = environment::describe(&dir, threads, open_files, false);
-                told(&described.map_err(AgentRefusal::new)?)
+                to_json(&described.map_err(AgentRefusal::new)?)
             }
             Order::Fill { to, clients, timeout_ms } => {
                 let keys = self.keys()?;
                 fill(&keys, to, clients, Duration::from_millis(timeout_ms), line)
             }
             Order::Stage(order) => stage(&self.keys()?, &order, workshop, line),
-            Order::Acknowledged => told(&self.keys()?.count_acknowledged()),
+            Order::Acknowledged => to_json(&self.keys()?.count_acknowledged()),
             Order::ReadBack { to, keys_max, seed } => {
                 read_back(&self.keys()?, to, keys_max, seed, line)
             }
@@ -93,7 +93,7 @@ impl Duties for Generator {
                 folders.iter().for_each(|folder| page_cache::release(folder));
                 Ok(Value::Null)
             }
-            Order::OwnLimits => told(&bakeoff_host::own_limits()),
+            Order::OwnLimits => to_json(&bakeoff_host::own_limits()),
             Order::Program { kind, version } => program(&kind, version.as_deref()),
             Order::Starts { kind, program, libraries } => {
                 if let Some(recipe) = systems::recipe_of(&kind) {
@@ -109,18 +109,20 @@ impl Duties for Generator {
             }
             Order::Baseline(order) => {
                 let open_files = open_files::raise_for(0).map_err(AgentRefusal::new)?;
-                told(&until_stopped(line, |stop| order.measure(open_files, stop))?)
+                to_json(&until_stopped(line, |stop| order.measure(open_files, stop))?)
             }
-            Order::Appends(commits) => told(&until_stopped(line, |stop| commits.measure(stop))?),
-            Order::Runtime { runtime, program, least } => told(&runtime.look_for(&program, least)),
-            Order::Describe { data } => told(&describe::describe(data.as_deref())),
+            Order::Appends(commits) => to_json(&until_stopped(line, |stop| commits.measure(stop))?),
+            Order::Runtime { runtime, program, least } => {
+                to_json(&runtime.look_for(&program, least))
+            }
+            Order::Describe { data } => to_json(&describe::describe(data.as_deref())),
         }
     }
 
     fn coordinator_gone(&self) {
         let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(Err(refusal)) = keeper.map(|keeper| keeper.remove()) {
-            warnings::warn(&format!("the namespace of the run is left: {}", refusal.text));
+            warnings::warn(&format!("cannot remove the run's namespace: {}", refusal.text));
         }
     }
 }
@@ -128,7 +130,7 @@ impl Duties for Generator {
 impl Generator {
     fn keys(&self) -> Result<LocalGenerator, AgentRefusal> {
         let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        keys.clone().ok_or_else(|| AgentRefusal::new("no trial was begun"))
+        keys.clone().ok_or_else(|| AgentRefusal::new("no trial has begun"))
     }
 }
 
@@ -139,18 +141,18 @@ fn program(kind: &str, version: Option<&str>) -> Result<Value, AgentRefusal> {
     let found = systems::recipe_of(kind)
         .map(|recipe| bakeoff_install::on_path(recipe, wanted.as_ref()))
         .transpose();
-    told(&found.map_err(AgentRefusal::new)?.flatten())
+    to_json(&found.map_err(AgentRefusal::new)?.flatten())
 }
 
-/// Returns the system and its nodes, for sessions on this machine.
+/// Returns the system and access to its nodes, for sessions on this machine.
 fn reached(to: To) -> Result<(&'static dyn System, Vec<Access>), AgentRefusal> {
     let system = systems::by_kind(&to.system)
-        .ok_or_else(|| AgentRefusal::new(format!("there is no kind `{}`", to.system)))?;
+        .ok_or_else(|| AgentRefusal::new(format!("unknown kind `{}`", to.system)))?;
     let nodes = to.nodes.into_iter().map(|node| node.access(system));
     Ok((system, nodes.collect::<Result<Vec<_>, _>>().map_err(AgentRefusal::new)?))
 }
 
-/// Makes what a kind that takes requests needs; keys of others are prepared already.
+/// Prepares requests for a kind that takes them. Keys of other kinds are prepared already.
 fn remember_requests(
     system: &dyn System,
     nodes: &[Access],
@@ -175,8 +177,8 @@ fn fill(
     let fill = Fill { to, clients, timeout };
     let (stop, begin) = (AtomicBool::new(false), mpsc::channel().0);
     let back = &line.back;
-    let live = &mut |live: &Live| tell_of_second(back, live);
-    told(&hearing(line, &begin, &stop, || keys.write_keys(&fill, &stop, live)).map_err(refused)?)
+    let live = &mut |live: &Live| send_second(back, live);
+    to_json(&hearing(line, &begin, &stop, || keys.write_keys(&fill, &stop, live)).map_err(refused)?)
 }
 
 fn stage(
@@ -204,13 +206,13 @@ fn stage(
     };
     let pinned = workshop.pinned();
     let affinity = Affinity::from(pinned.iter().map(Vec::as_slice));
-    let (driven, begun) = begin_when_told(line, workshop, |gate, stop, progress| {
+    let (driven, begun) = start_on_signal(line, workshop, |gate, stop, progress| {
         keys.drive(&ask, gate, stop, progress)
     });
     let (measurement, next_ticket) = driven.map_err(refused)?;
     let Begun { asked, began } = begun;
     let kept = affinity.as_ref().map(Kept::from).unwrap_or_default();
-    told(&StageTold { measurement, next_ticket, asked, began, kept })
+    to_json(&StageResult { measurement, next_ticket, asked, began, kept })
 }
 
 fn read_back(
@@ -224,5 +226,5 @@ fn read_back(
     let (system, nodes) = reached(to)?;
     let to = Loaded { system, nodes: &nodes, resumed: true, threads };
     let ask = ReadBackAsk { to, keys_max, seed };
-    told(&until_stopped(line, |stop| keys.read_keys(&ask, stop))?)
+    to_json(&until_stopped(line, |stop| keys.read_keys(&ask, stop))?)
 }

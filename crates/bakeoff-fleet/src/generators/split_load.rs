@@ -1,10 +1,9 @@
-//! Drives the writes and the reads of a workload at once, each on nodes of its own.
+//! Drives the writes and the reads of a workload at the same time, on separate nodes.
 //!
-//! Two loads of the same keys begin at one moment, each with its own clients and threads, and what
-//! they measured adds up. The ledger is one: a read at a follower is judged by what the leader
-//! acknowledged.
+//! Two loads on the same keys start together, each with its own clients and threads, and their measurements are added
+//! up. They share one ledger: a read at a follower is judged by what the leader acknowledged.
 //!
-//! Not here: how a load is split (`bakeoff_core::read_write_split`).
+//! Not here: splitting a load (`bakeoff_core::read_write_split`).
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -21,21 +20,21 @@ use bakeoff_engine::works::keyed::{Keyed, Reading, Source};
 use bakeoff_engine::{Drive, EngineError, Live};
 use bakeoff_systems::{Access, KvLoad, System};
 
-/// The context of both halves.
+/// Settings that both halves share.
 pub(crate) struct SplitLoad<'a> {
     pub(crate) system: &'static dyn System,
     pub(crate) keyed: &'a Arc<Keyed>,
     pub(crate) reading: Reading,
-    /// The stage as a whole: a half has its own clients, threads, arrivals and end.
+    /// Settings of the whole stage. A half has its own clients, threads, arrivals and end.
     pub(crate) drive: &'a Drive,
-    /// Seeds keys, values and arrivals.
+    /// Seed of keys, values and arrivals.
     pub(crate) seed: u64,
     pub(crate) interrupted: &'a AtomicBool,
 }
 
-/// Drives both halves; `nodes` are those of each. They begin when `gate` says. Returns what was measured and the number
-/// of the first operation not begun: in each half operations are numbered by themselves, so that with keys in an order
-/// each half goes through them in that order.
+/// Drives both halves from the time that `gate` returns. `nodes`: targets of each half. Returns the measurement and the
+/// number of the first operation that was not begun. Each half numbers its own operations, so it visits ordered keys in
+/// their order.
 pub(crate) fn drive(
     split: &SplitLoad<'_>,
     halves: &[Half; 2],
@@ -67,11 +66,10 @@ pub(crate) fn drive(
     add_up(writes, reads)
 }
 
-/// A measurement, and the number of the first operation not begun.
+/// A measurement, and the number of the first operation that was not begun.
 type Driven = Result<(Measurement, u64), EngineError>;
 
-/// Adds up what both halves measured. Where one could not begin, the other was only told not to: the error
-/// is that of the first.
+/// Adds up the measurements of both halves. If one half failed, returns its error, not the interrupt of the other.
 fn add_up(one: Driven, other: Driven) -> Driven {
     match (one, other) {
         (Ok((mut whole, next)), Ok((measurement, others_next))) => {
@@ -84,7 +82,7 @@ fn add_up(one: Driven, other: Driven) -> Driven {
     }
 }
 
-/// Drives the writes or the reads, with keys and arrivals of their own.
+/// Drives the writes or the reads.
 fn drive_half(
     split: &SplitLoad<'_>,
     half: &Half,
@@ -93,7 +91,7 @@ fn drive_half(
     progress: &mut dyn FnMut(&Live),
 ) -> Result<(Measurement, u64), EngineError> {
     let first_ticket = split.drive.first_ticket;
-    // The halves draw keys and arrivals independently of each other.
+    // The halves draw keys and arrivals independently.
     let side = if half.workload.writes() { 1 } else { 2 };
     let drawn = mix64(split.seed ^ mix64(first_ticket) ^ mix64(side));
     let drive = Drive {
@@ -121,7 +119,7 @@ fn drive_half(
     Ok((measurement, next))
 }
 
-/// Returns how many operations of a closed half that ends by a count fall to this generator.
+/// Returns the number of operations of this generator, if the half is a closed load that ends by a count and is shared.
 fn own_operations(split: &SplitLoad<'_>, half: &Half, drawn: u64) -> Option<u64> {
     let share = split.drive.share;
     match (half.stage.stop, half.arrivals) {
@@ -133,7 +131,7 @@ fn own_operations(split: &SplitLoad<'_>, half: &Half, drawn: u64) -> Option<u64>
     }
 }
 
-/// The slower of two slowest responses: one of a failure is only known to be no quicker.
+/// Returns the slower of two longest responses. A failure only gives a lower bound.
 pub(crate) fn slower(one: Percentile, other: Percentile) -> Percentile {
     let (quicker, slower) = if one.least() < other.least() { (one, other) } else { (other, one) };
     match (quicker, slower) {
@@ -142,8 +140,8 @@ pub(crate) fn slower(one: Percentile, other: Percentile) -> Percentile {
     }
 }
 
-/// Tells of each second once both halves have told of it. Percentiles of two distributions have no
-/// sum: none is told but the slowest response.
+/// Reports each second once both halves have reported it. Percentiles cannot be added up, so only the longest response
+/// is reported.
 fn tell_both(lives: &Receiver<(usize, Live)>, halves: &[Half; 2], progress: &mut dyn FnMut(&Live)) {
     let mut waiting: [Vec<Live>; 2] = [Vec::new(), Vec::new()];
     for (place, live) in lives {
@@ -161,7 +159,7 @@ fn tell_both(lives: &Receiver<(usize, Live)>, halves: &[Half; 2], progress: &mut
             p50: Percentile::Nothing,
             p99: Percentile::Nothing,
             max: slower(live.max, before.max),
-            // Each told which share of its own threads' CPUs the whole process used.
+            // Each half reports the use of the whole process relative to its own threads' CPUs.
             busy: (live.busy * ours + before.busy * theirs) / 2.0 / (ours + theirs),
         });
     }

@@ -1,8 +1,7 @@
-//! Keeps the load generator off the CPUs that a system's nodes are pinned to, while it is loaded.
+//! Keeps the load generator off the CPUs that a system's nodes are pinned to, during a load.
 //!
-//! Threads begin with the CPUs of the one that starts them, so it is enough to keep the thread that
-//! drives the load to the CPUs that are left: what it starts stays there, and everything else of
-//! bakeoff is as it was.
+//! New threads inherit their parent's CPUs. It is therefore enough to pin the thread that drives the load to the
+//! remaining CPUs. The rest of bakeoff keeps its own.
 //!
 //! Not here: pinning nodes (`host`), driving (`engine`).
 
@@ -12,7 +11,7 @@ use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 
-/// The CPU affinity of this thread, restored when it is dropped.
+/// Pins this thread until it is dropped, then restores its CPUs.
 pub struct Affinity {
     before: CpuSet,
     cpus: Vec<u32>,
@@ -20,10 +19,9 @@ pub struct Affinity {
 }
 
 impl Affinity {
-    /// Keeps this thread, and those that it will start, to CPUs that none of the nodes is pinned to;
-    /// where there are none, to those that the fewest are pinned to. Nodes that are pinned to none may
-    /// run on any. `None` where no node is pinned; an error says why it cannot be, ready to stand in
-    /// a verdict.
+    /// Pins this thread, and threads it starts, to the CPUs without pinned nodes. If there are none, to the CPUs with
+    /// the fewest pinned nodes. Unpinned nodes may run on any CPU. Returns `None` if no node is pinned. The error is a
+    /// reason for a verdict.
     pub fn from<'a>(nodes: impl Iterator<Item = &'a [u32]>) -> Option<Result<Self, AffinityError>> {
         let nodes: Vec<&[u32]> = nodes.collect();
         nodes.iter().any(|cpus| !cpus.is_empty()).then(|| Self::to_the_rest(&nodes))
@@ -51,12 +49,12 @@ impl Affinity {
     }
 }
 
-/// Result of keeping a generator off the CPUs that nodes are pinned to.
+/// The CPUs of a generator beside pinned nodes.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Kept {
-    /// The CPUs that it keeps to, in order; none where no node is pinned.
+    /// CPUs that the generator is pinned to, in order; empty if no node is pinned.
     pub cpus: Vec<u32>,
-    /// Why nodes do not have their CPUs for themselves.
+    /// Reason why nodes share CPUs with the generator; `None` if they do not.
     pub not_apart: Option<String>,
 }
 
@@ -64,7 +62,7 @@ impl From<&Result<Affinity, AffinityError>> for Kept {
     fn from(affinity: &Result<Affinity, AffinityError>) -> Self {
         match affinity {
             Ok(Affinity { cpus, shared, .. }) => {
-                let why = "no CPU is left over: it keeps to those that the fewest nodes have";
+                let why = "no CPU is free: it uses those with the fewest pinned nodes";
                 Self { cpus: cpus.clone(), not_apart: shared.then(|| why.to_owned()) }
             }
             Err(why) => Self { cpus: Vec::new(), not_apart: Some(why.to_string()) },
@@ -72,16 +70,16 @@ impl From<&Result<Affinity, AffinityError>> for Kept {
     }
 }
 
-/// A load generator without CPUs of its own.
+/// The reason why a load generator has no CPUs of its own.
 #[derive(Debug)]
 pub enum AffinityError {
-    /// The CPUs of this process could not be read.
+    /// Reading this process's CPUs failed.
     Unknown(Errno),
     /// The nodes are pinned to all CPUs of this process.
     NoneLeft,
     /// The kernel refused the new CPUs.
     Refused(Errno),
-    /// The kernel accepted the new CPUs and did not apply them.
+    /// The kernel accepted the new CPUs but did not apply them.
     NotKept,
 }
 
@@ -89,16 +87,16 @@ impl fmt::Display for AffinityError {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown(error) => {
-                write!(to, "the CPUs of this process cannot be seen: {error}")
+                write!(to, "cannot read the CPUs of this process: {error}")
             }
             Self::NoneLeft => write!(
                 to,
-                "its nodes are pinned to all CPUs that bakeoff may run on, so that none is left: it shares \
+                "the nodes are pinned to all CPUs that bakeoff may use, so it shares \
                  them"
             ),
-            Self::Refused(error) => write!(to, "this thread cannot be pinned: {error}"),
+            Self::Refused(error) => write!(to, "cannot pin this thread: {error}"),
             Self::NotKept => {
-                write!(to, "this thread was pinned, and runs elsewhere all the same")
+                write!(to, "this thread was pinned but runs on other CPUs")
             }
         }
     }
@@ -115,7 +113,7 @@ impl std::error::Error for AffinityError {
 
 impl Drop for Affinity {
     fn drop(&mut self) {
-        // Where it was before it may be again.
+        // Going back to its previous CPUs is always allowed.
         sched_setaffinity(None, &self.before).ok();
     }
 }
@@ -145,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn generator_shares_the_least_used_cpus_where_none_is_left() {
+    fn generator_shares_the_least_used_cpus_if_none_is_free() {
         let all = own();
         let [first, .., last] = all[..] else { return };
         let gates: Vec<u32> = all.iter().copied().filter(|&cpu| cpu != last).collect();
@@ -156,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_no_affinity_without_pinned_nodes_or_where_all_cpus_are_pinned_alike() {
+    fn sets_no_affinity_without_pinned_nodes_or_if_all_cpus_are_pinned_alike() {
         let all = own();
         assert!(Affinity::from([&[][..], &[]].into_iter()).is_none());
         let why = Affinity::from([&all[..], &all].into_iter()).unwrap().err().unwrap();

@@ -1,15 +1,13 @@
-//! Measures what this machine can do at best, before the first trial: the machine baseline under every system.
-//! The disk is measured again before each further round. In a run with places each machine does so by its agent.
+//! Measures the machine baseline before the first trial: an upper bound for every system. Measures the disk again
+//! before each further round. In a run with places, each machine does so through its agent.
 //!
-//! Durable appends to the disk that will hold the servers' data, and round trips over loopback to a
-//! server that does nothing, each at the numbers of clients that the study's loads use. The
-//! server is the canary asked for `/health`: it reads a request, answers with an empty body, keeps
-//! nothing. It is one thread; a machine baseline that is no bound for a server on many CPUs.
+//! The baseline has durable appends to the disk of the servers' data, and round trips over loopback to a server that
+//! does nothing. Both use the study's numbers of clients. The server is the canary at `/health`: it reads a request,
+//! answers with an empty body, and keeps nothing. It has one thread, so it is no bound for a server on many CPUs.
 //!
-//! A study loses nothing when its machine baseline cannot be measured: it is complained about and left out.
+//! If measuring fails, bakeoff warns and runs the study without a baseline.
 //!
-//! Not here: the disk itself (`host::disk`), what a machine baseline says of a system
-//! (`bakeoff_report::machine_baseline`).
+//! Not here: the disk (`host::disk`), the use of a baseline in reports (`bakeoff_report::machine_baseline`).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,43 +28,43 @@ use serde::{Deserialize, Serialize};
 use crate::error::FleetError;
 use bakeoff_engine::open_files::OTHER_FILES;
 
-/// The most numbers of clients that are measured.
+/// Most numbers of clients to measure.
 const POINTS_MAX: usize = 8;
-/// The most clients, however many operations a load may have under way: beyond it nothing changes.
+/// Most clients, for any load: more clients change nothing.
 const CLIENTS_MAX: u32 = 2000;
 const WARM_UP: Duration = Duration::from_millis(100);
-/// The longest measurement of one number of clients, and of all of them together.
+/// Longest measurement for one number of clients, and for all together.
 const MEASURE: Duration = Duration::from_millis(300);
 const MEASURE_ALL: Duration = Duration::from_secs(2);
-/// Names another longest measurement of one number of clients, as in `20ms`: for tests of something else, many of which
-/// would load the machine for that.
+/// Environment variable with a shorter time per number of clients, such as `20ms`. For tests of other features, which
+/// would otherwise load the machine.
 const MEASURE_OTHERWISE: &str = "BAKEOFF_BASELINE_FOR";
-/// After this long what was not measured stays unknown: a machine baseline must not keep a study waiting.
+/// Time after which the remaining numbers of clients are skipped, so that a baseline does not delay a study.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(8);
 const TIMEOUT: Duration = Duration::from_secs(5);
 const READY_WITHIN: Duration = Duration::from_secs(10);
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
-/// The machine baseline that is asked for, of this machine or of another.
+/// The machine baseline to measure, on this machine or another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BaselineOrder {
-    /// The folder that will hold servers' data.
+    /// Folder for the servers' data.
     dir: PathBuf,
-    /// Bytes of each append; 0 where no data will be on that machine.
+    /// Size of an append, in bytes; 0 if the machine holds no data.
     append_bytes: u64,
     /// Numbers of clients.
     clients: Vec<u32>,
     threads: u32,
-    /// The longest measurement of round trips for one number of clients.
+    /// Longest measurement of round trips for one number of clients.
     measure: Duration,
-    /// The same of durable appends.
+    /// Longest measurement of durable appends for one number of clients.
     commit: Duration,
 }
 
 impl BaselineOrder {
-    /// The baseline of a study on a machine whose data will be below `dir`.
+    /// Creates the order for a study on a machine whose data is below `dir`.
     pub(crate) fn new(study: &Study, dir: &Path, threads: u32) -> Self {
-        // Where nothing is started the data is on somebody else's disk.
+        // If bakeoff starts no servers, the data is on another party's disk.
         let append_bytes = append_bytes(study).filter(|_| study.starts_any()).unwrap_or(0);
         Self {
             dir: dir.to_owned(),
@@ -78,16 +76,16 @@ impl BaselineOrder {
         }
     }
 
-    /// Returns the same for another machine's folder; `holds_data`: whether servers will write there.
+    /// Adapts the order to another machine. `holds_data`: true if servers write there.
     pub(crate) fn at(&self, dir: &Path, holds_data: bool) -> Self {
         let append_bytes = if holds_data { self.append_bytes } else { 0 };
         Self { dir: dir.to_owned(), append_bytes, ..self.clone() }
     }
 
-    /// Measures this machine, which may open so many files.
+    /// Measures this machine, with at most `open_files` open files.
     ///
     /// # Errors
-    /// When it cannot be measured.
+    /// When the measurement fails.
     pub(crate) fn measure(
         mut self,
         open_files: u64,
@@ -103,22 +101,22 @@ impl BaselineOrder {
     }
 }
 
-/// Something that happens while machines are measured.
+/// Progress of the baseline measurement.
 #[derive(Debug)]
 pub enum BaselineEvent<'a> {
     /// Measuring begins.
     Started {
-        /// Machines that are measured at once.
+        /// Machines measured at the same time.
         machines: usize,
     },
     /// A machine could not be measured; the run continues.
     Failed {
-        /// The reason.
+        /// Reason.
         failure: &'a FleetError,
     },
 }
 
-/// Measures this machine, with at most `open_files` files. `None` if it cannot be measured, which is reported.
+/// Measures this machine, with at most `open_files` open files. Returns `None` if that fails, which is reported.
 pub(super) fn measure(
     order: BaselineOrder,
     open_files: u64,
@@ -136,8 +134,8 @@ pub(super) fn measure(
     }
 }
 
-/// Measures the disk again between two rounds, at the numbers of clients that were measured before the
-/// first; nothing where it was not measured or could not be.
+/// Measures the disk again between two rounds, for the same numbers of clients as before the first. Returns nothing if
+/// the first measurement is missing or this one fails.
 pub(super) fn again(
     dir: &Path,
     first: Option<&MachineBaseline>,
@@ -147,8 +145,7 @@ pub(super) fn again(
     commits.and_then(|commits| commits.measure(interrupted).ok()).unwrap_or_default()
 }
 
-/// Returns the durable appends that were measured before the first round, for a measurement in `dir`; `None` where
-/// none were.
+/// Returns the durable appends measured before the first round, as an order for `dir`; `None` if there were none.
 pub(crate) fn commits_again(first: &MachineBaseline, dir: &Path) -> Option<disk::Commits> {
     let clients: Vec<u32> = first.appends.iter().map(|point| point.clients).collect();
     (!clients.is_empty()).then(|| disk::Commits {
@@ -159,14 +156,13 @@ pub(crate) fn commits_again(first: &MachineBaseline, dir: &Path) -> Option<disk:
     })
 }
 
-/// Returns how long one number of clients is measured at most: so long, where nothing else is asked for.
+/// Returns the longest measurement for one number of clients: `usual`, unless the environment variable sets another.
 fn at_most(usual: Duration) -> Duration {
     let otherwise = std::env::var(MEASURE_OTHERWISE).ok();
     otherwise.and_then(|text| parse_duration(&text).ok()).unwrap_or(usual)
 }
 
-/// Returns of each number of clients what the quickest of several disks commits: no system whose data is on them does
-/// more.
+/// Returns, for each number of clients, the rate of the fastest disk. No system with data on these disks can exceed it.
 pub(crate) fn quickest(disks: &[Vec<BaselineAppends>]) -> Vec<BaselineAppends> {
     let mut best: BTreeMap<u32, BaselineAppends> = BTreeMap::new();
     for point in disks.iter().flatten() {
@@ -213,8 +209,8 @@ fn machine_baseline(
     Ok(MachineBaseline { append_bytes: *bytes, appends, round_trips })
 }
 
-/// Returns how many operations the loads of a study may have under way: all different numbers, at most
-/// eight spread evenly over them, the least and the most among them.
+/// Returns the numbers of operations that a study's loads may have in flight, without duplicates. At most eight, evenly
+/// spread, including the smallest and the largest.
 fn points(study: &Study, most: u32) -> Vec<u32> {
     let used = |name: &String| study.workloads.iter().any(|work| work.loads.contains(name));
     let loads = study.loads.iter().filter(|load| used(&load.name));
@@ -233,14 +229,13 @@ fn points(study: &Study, most: u32) -> Vec<u32> {
     (0..POINTS_MAX).map(|place| counts[place * last / (POINTS_MAX - 1)]).collect()
 }
 
-/// Key and value of the first workload that writes.
+/// Returns the size of a key and its value in the first workload that writes.
 fn append_bytes(study: &Study) -> Option<u64> {
     let work = study.workloads.iter().find(|work| work.writes())?;
     Some(work.keys.size + work.value_size().unwrap_or(0))
 }
 
-/// Starts the server that does nothing, on a port of its own choice: those that a user gave are
-/// for the trials.
+/// Starts the server that does nothing, on any free port. The user's ports are for the trials.
 fn launch(dir: &Path) -> Result<Process, FleetError> {
     let port = Allocator::new(None).take()?;
     let node = dir.join("server");
@@ -265,7 +260,7 @@ fn launch(dir: &Path) -> Result<Process, FleetError> {
     Ok(Host::new(dir)?.launch(spec)?)
 }
 
-/// A plan that asks it, once it listens.
+/// Waits until the server listens and returns a plan of requests to it.
 fn plan(server: &Process) -> Result<Plan, FleetError> {
     let address = format!("127.0.0.1:{}", server.port("client"));
     let never = AtomicBool::new(false);
@@ -280,7 +275,7 @@ fn plan(server: &Process) -> Result<Plan, FleetError> {
     Ok(Plan::new(vec![Request::get(url)]))
 }
 
-/// One number of clients; `None` when not every request was answered as it ought to be.
+/// Measures one number of clients. Returns `None` if a request failed.
 fn drive(
     ready: &http::Ready,
     server: &Process,
@@ -330,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_numbers_of_clients_are_measured_as_loads_have_and_no_more_than_eight() {
+    fn measures_the_loads_client_counts_but_at_most_eight() {
         let check = |loads: &str, most: u32, expected: &[u32]| {
             assert_eq!(points(&study(loads), most), expected, "{loads}");
         };
@@ -350,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn appends_are_as_long_as_what_is_written() {
+    fn append_size_is_key_plus_value() {
         assert_eq!(append_bytes(&study("  a: {clients: 1, stop: {after: 1s}}")), Some(140));
     }
 

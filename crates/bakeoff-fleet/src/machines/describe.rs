@@ -1,6 +1,6 @@
-//! Describes a machine to whoever asks whether it can be used: kernel, CPUs, memory, disk, limits, programs.
+//! Describes a machine for `bakeoff doctor`: kernel, CPUs, memory, disk, limits.
 //!
-//! Not here: how the answer is judged and shown (the binary's `commands::doctor`).
+//! Not here: judging and showing the answer (the binary's `commands::doctor`).
 
 use std::path::{Path, PathBuf};
 
@@ -9,44 +9,44 @@ use serde::{Deserialize, Serialize};
 
 use crate::environment;
 
-/// The folder for servers' data where a places file names none.
+/// Default folder for servers' data.
 const DATA: &str = "/var/tmp";
 
-/// A machine, described by its agent.
+/// An agent's description of its machine.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct MachineTold {
-    /// `Linux 6.1.0-18-amd64`.
+    /// Operating system and release: `Linux 6.1.0-18-amd64`.
     pub kernel: String,
-    /// `x86_64`.
+    /// Architecture: `x86_64`.
     pub arch: String,
-    /// All memory of the machine; 0 if its kernel reports none.
+    /// Total memory in bytes; 0 if the kernel does not report it.
     pub memory_bytes: u64,
-    /// The folder for servers' data.
+    /// Folder for servers' data.
     pub data: PathBuf,
-    /// The disk that holds `data`.
+    /// Disk that holds `data`.
     pub disk: DiskTold,
-    /// Limits of servers that can be applied there.
+    /// Kinds of limits, each with its support on this machine.
     pub limits: Vec<LimitSupport>,
 }
 
-/// The disk of the data folder.
+/// State of the disk of the data folder.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DiskTold {
-    /// Appends of 1 KiB were made durable there.
+    /// Durable appends of 1 KiB succeeded.
     Works {
-        /// Type of the file system, such as `ext4`.
+        /// File system type, such as `ext4`.
         file_system: String,
-        /// Free space.
+        /// Free space, in bytes.
         free_bytes: u64,
-        /// Median time of an append with its sync.
+        /// Median time of a durable append, in microseconds.
         sync_median_us: f64,
     },
-    /// The words of what failed.
+    /// The appends failed, with this error.
     Fails(String),
 }
 
-/// Describes this machine; `data` is the folder for servers' data.
+/// Describes this machine. `data`: folder for servers' data, `/var/tmp` if `None`.
 pub(crate) fn describe(data: Option<&Path>) -> MachineTold {
     let uname = rustix::system::uname();
     let word = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();

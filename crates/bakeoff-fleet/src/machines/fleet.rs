@@ -1,8 +1,8 @@
 //! The machines of a run: this one alone, or those of a places file.
 //!
-//! A run and its trials know only this. What differs between the two is decided here.
+//! A run and its trials use only this type. It decides everything that differs between the two.
 //!
-//! Not here: what is asked of machines behind a pipe (`super`), who drives a load (`generators`).
+//! Not here: requests to machines behind a pipe (`super`), the generators (`generators`).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub enum Fleet {
 }
 
 impl Fleet {
-    /// Returns the machines of a places file, for what this machine alone has no counterpart of.
+    /// Returns the machines of a places file, for operations that have no local counterpart.
     pub fn placed(&self) -> Option<&Arc<Machines>> {
         match self {
             Self::Local => None,
@@ -39,17 +39,17 @@ impl Fleet {
         }
     }
 
-    /// Returns the places that the run is to use; `None` for this machine alone.
+    /// Returns the places of the run; `None` for this machine alone.
     pub fn places(&self) -> Option<&Places> {
         self.placed().map(|machines| &machines.places)
     }
 
-    /// Returns the seats that nodes take.
+    /// Returns the seats for nodes.
     pub fn seating(&self) -> Seating {
         self.placed().map_or_else(Seating::here, |machines| machines.seating())
     }
 
-    /// Returns what finds ports for nodes: from `base` on where a user chose it.
+    /// Returns an allocator of ports for nodes, from `base` if the user chose it.
     pub fn ports(&self, base: Option<u16>) -> Allocator {
         match self {
             Self::Local => Allocator::new(base),
@@ -59,7 +59,7 @@ impl Fleet {
         }
     }
 
-    /// Returns what finds the same ports from `base` on and leaves them free.
+    /// Returns an allocator that finds the same ports from `base` without reserving them.
     pub fn rehearsal(&self, base: u16) -> Allocator {
         let ports = Allocator::rehearsal(base);
         match self {
@@ -70,28 +70,28 @@ impl Fleet {
         }
     }
 
-    /// Returns the CPUs that each generator has at least.
+    /// Returns the smallest number of CPUs of any generator.
     pub fn generator_cpus(&self) -> u32 {
         let elsewhere = self.placed().and_then(|machines| machines.generator_cpus());
         elsewhere.unwrap_or_else(open_files::cpus)
     }
 
-    /// Returns the names of the machines that drive the load, in the order of the places file; none for this machine.
+    /// Returns the names of the generator machines, in the order of the places file; empty without places.
     pub fn generator_names(&self) -> Vec<String> {
         self.placed().map(|machines| machines.generator_names()).unwrap_or_default()
     }
 
-    /// Returns why a machine is lost, if one is.
+    /// Returns the cause of a machine's loss, if one is lost.
     pub fn lost(&self) -> Option<&AgentError> {
         self.placed()?.lost()
     }
 
-    /// Returns why a machine is lost, if one is, with what Kubernetes knows of a pod.
+    /// Returns the cause of a machine's loss, if one is lost, with what Kubernetes reports about its pod.
     pub fn loss_told(&self) -> Option<String> {
         self.placed()?.loss_told()
     }
 
-    /// Begins a trial: what the one before left is thrown away, unless servers are kept.
+    /// Begins a trial. Deletes the data of the previous one, unless `keeps` is true.
     ///
     /// # Errors
     /// When a machine is lost.
@@ -99,23 +99,23 @@ impl Fleet {
         self.placed().map_or(Ok(()), |machines| machines.begin_trial(name, keeps))
     }
 
-    /// Returns the program that the image of a system's pods holds, where there is one.
+    /// Returns the program in the image of a system's pods, if it comes from an image.
     ///
     /// # Errors
-    /// When the image lacks it, or not all machines have the same.
+    /// When the image lacks it, or the machines have different ones.
     pub fn program_of_image(&self, asked: &study::System) -> Result<Option<Installed>, FleetError> {
         self.placed().map_or(Ok(None), |machines| machines.program_of_image(asked))
     }
 
-    /// Removes the data that servers that did not come up have on other machines.
+    /// Removes the data that failed servers left on other machines.
     ///
     /// # Errors
-    /// When it stays, or a machine is lost.
+    /// When removing fails, or a machine is lost.
     pub fn discard(&self, whose: NodesOf<'_>) -> Result<(), AgentError> {
         self.placed().map_or(Ok(()), |machines| machines.discard(whose))
     }
 
-    /// Makes the limits of servers those of their pods, before any is launched.
+    /// Applies servers' limits to their pods, before the servers are launched.
     ///
     /// # Errors
     /// When a machine is lost.
@@ -123,11 +123,11 @@ impl Fleet {
         self.placed().map_or(Ok(()), |machines| machines.confine(nodes))
     }
 
-    /// Launches a server on the machine of its seat. `nodes`: the folder of all nodes, as they were described, and
-    /// whose they are; `host` launches on this machine.
+    /// Launches a server on the machine of its seat; `host` launches on this machine. `nodes`: the folder of all nodes
+    /// on this machine, and the owner of their data.
     ///
     /// # Errors
-    /// When it cannot be launched there.
+    /// When the launch fails.
     pub fn launch(
         &self,
         host: &Host,
@@ -140,7 +140,7 @@ impl Fleet {
         }
     }
 
-    /// Adds to the description of a run's environment the machines of its places.
+    /// Adds the machines of the places to the description of a run's environment.
     ///
     /// # Errors
     /// When a machine is lost.
@@ -154,10 +154,10 @@ impl Fleet {
         Ok(())
     }
 
-    /// Measures what each machine can do at best, for the record. This machine's data is below `dir`.
+    /// Measures each machine's baseline for the record. This machine's data is below `dir`.
     ///
     /// # Errors
-    /// When a machine is lost, or the user wants the end.
+    /// When a machine is lost, or the user interrupts.
     pub fn measure_baseline(
         &self,
         (study, dir): (&Study, &Path),
@@ -178,8 +178,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Measures again what the disks commit that hold servers' data; nothing of a machine that is lost, which its
-    /// trial reports.
+    /// Measures the disks of servers' data again. Returns nothing if a machine is lost; its trial reports the loss.
     pub fn measure_disks(
         &self,
         dir: &Path,
@@ -195,8 +194,8 @@ impl Fleet {
         }
     }
 
-    /// Notes each generator's parts, stage by stage, with the machine that it is. The parts of this machine are the
-    /// whole load.
+    /// Records each generator's part of every stage with its machine. Does nothing without places, where this machine
+    /// drives the whole load.
     pub fn note_parts(&self, each: &mut [MachineTrial], stages: Vec<Vec<GeneratorPart>>) {
         if let Self::Placed(machines) = self {
             record::note_parts(each, machines, stages);

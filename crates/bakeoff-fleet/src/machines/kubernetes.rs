@@ -1,18 +1,18 @@
-//! Pods in place of machines: a namespace of the run's own, with servers as a StatefulSet and generators as an Indexed Job.
+//! Creates pods in place of machines, by default in a namespace of the run: a StatefulSet of servers and an Indexed Job
+//! of generators.
 //!
-//! The Job owns everything else. Its pods end by themselves a minute after their last agent, and with it goes
-//! whatever a coordinator that was killed could not remove. The namespace is removed by a generator's agent
-//! (`keeper`), where the user may give it that right.
+//! The Job owns all other objects. Its pods end a minute after their last agent, which also removes whatever a killed
+//! coordinator left behind. A generator's agent removes the namespace (`keeper`), if the user may grant it that right.
 //!
 //! Not here: the manifests (`manifests`), the agents in the pods.
 
+mod failures;
 pub(crate) mod keeper;
 mod kubectl;
 mod limits;
 mod manifests;
 mod names;
 mod survey;
-mod troubles;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -34,35 +34,35 @@ use super::order::{Order, duty};
 use crate::error::FleetError;
 use crate::warnings;
 
-/// How long pods may take to be ready, and how often that is looked at.
+/// Time limit for pods to become ready, and the interval between checks.
 const READY_WITHIN: Duration = Duration::from_secs(300);
 const LOOK_EVERY: Duration = Duration::from_millis(300);
-/// How long it may take until Kubernetes knows of a pod's end.
+/// Time limit for Kubernetes to report the end of a pod.
 const TOLD_WITHIN: Duration = Duration::from_secs(3);
-/// How long a pod may have no node, or not be there, before that is a failure.
+/// Time for a pod to be created and to get a node before that counts as a failure.
 const PLACED_WITHIN: Duration = Duration::from_secs(15);
 
-/// The pods of a run. Dropping it removes their namespace.
+/// The pods of a run. Dropping it removes them with their namespace.
 pub struct Pods {
     kubectl: Kubectl,
     machines: Vec<Machine>,
-    /// Why the pods of generators may not remove the namespace; `None` where they may.
+    /// Reason why generators' pods may not remove the namespace; `None` if they may, or need not.
     lacks_keeper: Option<String>,
-    /// Whether pods have bakeoff from an image.
+    /// True if the pods get bakeoff from an image.
     has_agent: bool,
-    /// Which one each pod is: another may come to have its name.
+    /// UID of each pod by name: a replacement pod may have the same name.
     uids: BTreeMap<String, String>,
-    /// The section of the places file.
+    /// The `kubernetes` section of the places file.
     wanted: Kubernetes,
-    /// The limits that pods were given.
+    /// Limits last given to the pods.
     given: limits::Given,
 }
 
 impl Pods {
-    /// Makes the pods of a run, and waits until all are ready.
+    /// Creates the pods of a run and waits until all are ready.
     ///
     /// # Errors
-    /// With the rights that are missing, or with the pod that does not come up and its last event.
+    /// When rights are missing, or a pod fails to start. The error names the rights, or the pod's last event.
     pub fn make(
         wanted: &Kubernetes,
         (run, studies): (&str, &[&Study]),
@@ -83,7 +83,7 @@ impl Pods {
         let Lacking { keeper: lacks_keeper, resize, .. } = kubectl.demand_rights()?;
         if limited && resize {
             warnings::warn(
-                "limits of servers will not be applied: you have not the right to patch pods/resize",
+                "limits of servers will not be applied: you lack the right to patch pods/resize",
             );
         }
         if is_own {
@@ -100,13 +100,13 @@ impl Pods {
             given: limits::Given::default(),
         };
         pods.lacks_keeper = match lacks_keeper {
-            // What is not the run's own goes with the Job.
+            // In the user's namespace, only the Job's objects are removed, with the Job.
             _ if !is_own => None,
             None => manifests::keeper(&pods.kubectl.names().namespace)
                 .iter()
                 .find_map(|object| pods.kubectl.create(object).err())
                 .map(|failure| failure.to_string()),
-            Some(missing) => Some(format!("you have not the rights to {missing}")),
+            Some(missing) => Some(format!("you lack the rights to {missing}")),
         };
         let names = pods.kubectl.names();
         let keeps = pods.lacks_keeper.is_none() && is_own;
@@ -115,7 +115,7 @@ impl Pods {
         pods.kubectl.create(&manifests::service(names, &owner))?;
         for set in &sets {
             let mut set_of_pods = manifests::servers(wanted, (names, limited), &owner, *set);
-            // Sets of a kind's own image have no room for other kinds.
+            // StatefulSets with a kind's own image take no servers of other kinds.
             if limits_besides && set.is_none() {
                 manifests::add_beside(&mut set_of_pods);
             }
@@ -126,12 +126,12 @@ impl Pods {
         Ok(pods)
     }
 
-    /// Returns a machine for each pod: those of servers first.
+    /// Returns a machine for each container of the pods, those of servers first.
     pub fn machines(&self) -> Vec<Machine> {
         self.machines.clone()
     }
 
-    /// Returns the way to a container of a pod.
+    /// Returns the carrier to a container of a pod.
     pub(super) fn carrier(&self, pod: &str, container: &str) -> Carrier {
         let (program, arguments) = self.kubectl.words();
         let (pod, container) = (pod.to_owned(), container.to_owned());
@@ -139,7 +139,7 @@ impl Pods {
         Carrier::Kubectl { program, arguments, pod, container, image_program }
     }
 
-    /// Has an agent remove the namespace once the coordinator is gone; says so where that cannot be.
+    /// Makes an agent remove the namespace if the coordinator is killed. Warns if it cannot.
     pub(super) fn keep(&self, agent: &Agent) -> Result<(), AgentError> {
         if !self.kubectl.names().has_own_namespace() {
             return Ok(());
@@ -154,14 +154,13 @@ impl Pods {
             },
         };
         warnings::warn(&format!(
-            "should bakeoff be killed, the empty namespace `{name}` stays: {why}\nhint: the rights to create \
-             serviceaccounts, roles and rolebindings have it removed by a pod"
+            "if bakeoff is killed, the empty namespace `{name}` stays: {why}\nhint: with the rights to create \
+             serviceaccounts, roles and rolebindings, a pod removes it"
         ));
         Ok(())
     }
 
-    /// Gives a pod's container the limits of the one server that it is to take, or its own ones back; says so where that
-    /// cannot be.
+    /// Gives a pod's container the limits of its only server, or restores its own limits. Warns if it cannot.
     ///
     /// # Errors
     /// When the pod is lost.
@@ -185,14 +184,14 @@ impl Pods {
         if let Some(why) = why {
             let name = &machine.name;
             warnings::warn(&format!(
-                "the limits of servers on `{name}` are not its own: {why}\nhint: its node needs room for them, and no pod is limited \
+                "cannot apply the limits of servers on `{name}`: {why}\nhint: its node needs room for them, and no pod can be limited \
                  to less memory than it uses"
             ));
         }
         Ok(())
     }
 
-    /// Returns what became of a machine that was lost, where Kubernetes knows.
+    /// Returns what happened to a lost machine, if Kubernetes knows.
     pub(super) fn why_lost(&self, machine: &Machine) -> Option<String> {
         let Reach::Pod { pod, container } = &machine.reach else { return None };
         let uid = self.uids.get(pod)?;
@@ -201,7 +200,7 @@ impl Pods {
             let pods = self.kubectl.get_own("pods").ok()?;
             let events = self.kubectl.get("events").ok()?;
             let now = pods["items"].as_array()?.iter().find(|one| one["metadata"]["name"] == **pod);
-            let why = troubles::of_lost(now, (uid, container), &events);
+            let why = failures::of_lost(now, (uid, container), &events);
             if why.is_some() || clock::now() >= until {
                 return why;
             }
@@ -237,13 +236,13 @@ impl Pods {
                 return Ok((machines, uids));
             }
             let waited = clock::now().saturating_duration_since(began);
-            let trouble = troubles::of_pods(pods, waited >= PLACED_WITHIN)
-                .or_else(|| (pods.len() < all && waited >= PLACED_WITHIN).then(troubles::missing))
-                .or_else(|| (waited >= READY_WITHIN).then(|| troubles::late(READY_WITHIN)));
-            if let Some(trouble) = trouble {
+            let failure = failures::of_pods(pods, waited >= PLACED_WITHIN)
+                .or_else(|| (pods.len() < all && waited >= PLACED_WITHIN).then(failures::missing))
+                .or_else(|| (waited >= READY_WITHIN).then(|| failures::late(READY_WITHIN)));
+            if let Some(failure) = failure {
                 let events = self.kubectl.get("events").unwrap_or_default();
                 return Err(FleetError::unreachable(
-                    trouble.told(&events, &self.kubectl.names().prefix),
+                    failure.message(&events, &self.kubectl.names().prefix),
                 ));
             }
             std::thread::sleep(LOOK_EVERY);
@@ -257,13 +256,13 @@ impl Drop for Pods {
     }
 }
 
-/// Returns the limits that a machine has of its own, whatever servers are there.
+/// Returns the limits of a machine itself, without those of its servers.
 pub(super) fn own_limits(wanted: &Kubernetes, machine: &Machine) -> PodLimits {
     limits::Amounts::for_machine(wanted, machine).limits
 }
 
-/// Returns the sets of pods that take servers of studies: for each kind with an image of its own its image, and the
-/// one of all others.
+/// Returns the sets of pods for the servers of some studies: one per kind with its own image, and `None` for the set of
+/// all others.
 fn server_sets<'a>(
     wanted: &'a Kubernetes,
     studies: &[&Study],
@@ -271,14 +270,14 @@ fn server_sets<'a>(
     for (kind, image) in &wanted.images {
         let Some(system) = systems::by_kind(kind) else {
             return Err(FleetError::input(
-                format!("`images` of the places file names `{kind}`, and there is no such kind"),
-                "`bakeoff systems` lists them",
+                format!("`images` of the places file names the unknown kind `{kind}`"),
+                "`bakeoff systems` lists the kinds",
             ));
         };
         let declared = system.declares();
         let why = match (declared.origin.recipe(), declared.seated_with) {
-            (None, _) => "it is bakeoff itself",
-            (_, Some(_)) => "its servers go beside those of another kind",
+            (None, _) => "it is part of bakeoff itself",
+            (_, Some(_)) => "its servers run beside those of another kind",
             _ => continue,
         };
         return Err(FleetError::input(
@@ -298,7 +297,7 @@ fn server_sets<'a>(
     Ok(sets)
 }
 
-/// Returns the machine that each container of a pod is, once all are ready. `prefix`: before its name.
+/// Returns a machine for each container of a pod, once all are ready. `prefix`: first part of the pod's name.
 fn ready(pod: &Value, prefix: &str) -> Option<Vec<Machine>> {
     let containers = pod["spec"]["containers"].as_array()?;
     let statuses = pod["status"]["containerStatuses"].as_array()?;
@@ -335,7 +334,7 @@ fn ready(pod: &Value, prefix: &str) -> Option<Vec<Machine>> {
     all_ready.then(|| [first].into_iter().chain(beside).collect())
 }
 
-/// Returns the number at a name's end.
+/// Returns the number at the end of a name, or 0.
 fn number(name: &str) -> u32 {
     name.rsplit('-').next().and_then(|end| end.parse().ok()).unwrap_or(0)
 }
@@ -345,7 +344,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_namespace_is_named_as_kubernetes_wants_it() {
+    fn namespace_name_is_valid_for_kubernetes() {
         let study = "My-Study-of-very-many-letters-indeed";
         let name = Names::new(study, None).namespace;
         assert!(name.starts_with("bakeoff-mystudyofverymanylet-") && name.len() <= 63, "{name}");
@@ -355,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_is_not_ready_is_no_machine() {
+    fn pod_that_is_not_ready_is_skipped() {
         let pod = |ready: bool| {
             serde_json::json!({
                 "metadata": {"name": "servers-1", "labels": {"bakeoff.dev/takes": "servers"}},

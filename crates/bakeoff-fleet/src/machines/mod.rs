@@ -1,4 +1,4 @@
-//! The machines of a run that has places: an agent on each, folders, programs, ports, servers.
+//! The machines of a run with a places file: an agent on each, folders, programs, ports, servers.
 //!
 //! Not here: the protocol (`bakeoff_agent`), shares of a load (`generators`), samples (`watch`).
 
@@ -33,22 +33,22 @@ use crate::error::FleetError;
 use kubernetes::Pods;
 use tunnel::Tunnels;
 
-/// Clocks on the wall that differ by more than this are refused: logs and certificates would contradict each other.
+/// Largest accepted difference between wall clocks. Beyond it, logs and certificates would contradict each other.
 pub const WALL_MAX: Duration = Duration::from_secs(5);
 
-/// One machine that was reached.
+/// A machine with a running agent.
 pub struct Machine {
     pub(crate) agent: Arc<Agent>,
-    /// The folder of the run there.
+    /// Folder of the run on the machine.
     pub(crate) folder: PathBuf,
 }
 
-/// The servers that a folder of data belongs to.
+/// The owner of a folder of servers' data.
 #[derive(Clone, Copy)]
 pub enum NodesOf<'a> {
-    /// Those of one trial.
+    /// Servers of one trial.
     Trial,
-    /// Those of a system whose cluster is kept for all of its trials.
+    /// Servers of this system, whose cluster is kept for all of its trials.
     Kept(&'a str),
 }
 
@@ -62,23 +62,23 @@ impl NodesOf<'_> {
     }
 }
 
-/// The machines of a run, reached and prepared. Dropping it ends all that runs there.
+/// The machines of a run, connected and prepared. Dropping it ends everything that runs there.
 pub struct Machines {
     /// The places file.
     pub places: Places,
     tunnels: Tunnels,
-    /// One for each of the places' machines, in their order.
+    /// One machine per entry of the places file, in order.
     pub(crate) each: Vec<Machine>,
-    /// For each machine the place of the first one with the same running kernel: its own where none before it has it.
+    /// For each machine, the index of the first one with the same running kernel, which may be itself.
     kernels: Vec<usize>,
     base_port: Option<u16>,
     cache: Option<PathBuf>,
     own: PathBuf,
-    /// Last: agents end before the pods that they are in.
+    /// Last field, so agents end before their pods.
     pods: Option<Pods>,
 }
 
-/// Reads a places file. `kubernetes` stands for one that says no more than that, where no file is called so.
+/// Reads a places file. The path `kubernetes` means `kubernetes: {}` if no such file exists.
 pub fn read_places(path: &Path, purpose: Purpose) -> Result<Places, FleetError> {
     if path == Path::new("kubernetes") && !path.exists() {
         return for_purpose(Places::parse("kubernetes", "kubernetes: {}")?, purpose);
@@ -86,28 +86,29 @@ pub fn read_places(path: &Path, purpose: Purpose) -> Result<Places, FleetError> 
     let text = fs::read_to_string(path).map_err(|error| {
         FleetError::input(
             format!("cannot read places `{}`: {error}", path.display()),
-            "give a file that names machines; docs/machines.md has one",
+            "give a file that lists machines; docs/machines.md has an example",
         )
     })?;
     for_purpose(Places::parse_for(purpose, &path.display().to_string(), &text)?, purpose)
 }
 
-/// Refuses pods where none would be made.
+/// Rejects a `kubernetes` section for a command that creates no pods.
 fn for_purpose(places: Places, purpose: Purpose) -> Result<Places, FleetError> {
     match places.kubernetes.is_some() && purpose == Purpose::Load {
         false => Ok(places),
         true => Err(FleetError::input(
-            "pods are made for a run alone, and these places name no machines",
-            "name machines that `ssh` reaches, or run a study: `bakeoff run STUDY --on kubernetes`",
+            "only a run creates pods, and these places list no machines",
+            "list machines that `ssh` reaches, or run a study: `bakeoff run STUDY --on kubernetes`",
         )),
     }
 }
 
-/// Returns this executable's path, and the executables that machines are sent, each to those of its kind: this one where
-/// the places file names none.
+/// Returns this executable's path, and the executables to send, at most one per platform. This executable serves its
+/// own platform unless the places file names another.
 pub fn sent(places: &Places) -> Result<(PathBuf, Vec<Sent>), FleetError> {
-    let own = std::env::current_exe()
-        .map_err(|error| FleetError::machine(format!("bakeoff cannot find itself: {error}")))?;
+    let own = std::env::current_exe().map_err(|error| {
+        FleetError::machine(format!("cannot find bakeoff's own program: {error}"))
+    })?;
     let mut all = places.agents.iter().map(named).collect::<Result<Vec<_>, FleetError>>()?;
     let ours = Sent::read(&own).map_err(|error| FleetError::file("send", &own, &error))?;
     if all.iter().all(|one| one.machine != ours.machine) {
@@ -121,7 +122,7 @@ fn named(AgentFile { processor, path }: &AgentFile) -> Result<Sent, FleetError> 
     let refused = |why: String| {
         FleetError::input(
             format!("`agent` of the places file cannot be `{path}`: {why}"),
-            "name a bakeoff that was built for those machines, or leave `agent` out: this one is sent",
+            "set it to a bakeoff built for those machines, or leave `agent` out; this bakeoff is then sent",
         )
     };
     let sent = Sent::read(Path::new(path)).map_err(|error| refused(error.to_string()))?;
@@ -133,10 +134,10 @@ fn named(AgentFile { processor, path }: &AgentFile) -> Result<Sent, FleetError> 
     }
 }
 
-/// Begins the agent of a machine.
+/// Starts the agent of a machine.
 ///
 /// # Errors
-/// When it cannot be reached or used.
+/// When the machine cannot be reached or used.
 pub fn begin(
     places: &Places,
     machine: &places::Machine,
@@ -172,7 +173,7 @@ pub fn begin(
     })
 }
 
-/// Returns for each machine the place of the first one with the same running kernel.
+/// Returns, for each machine, the index of the first one with the same running kernel.
 fn kernels(machines: &[Machine]) -> Vec<usize> {
     let kernels: Vec<_> = machines.iter().map(|one| &one.agent.hello().kernel).collect();
     let first = |(place, kernel): (usize, &&Option<String>)| {
@@ -183,11 +184,11 @@ fn kernels(machines: &[Machine]) -> Vec<usize> {
 }
 
 impl Machines {
-    /// Reaches all machines at once, makes the run's folder on each, and compares clocks and addresses. `run`: the
-    /// name of that folder, and the study for which pods are made.
+    /// Connects to all machines at once, creates the run's folder on each, and checks clocks and addresses. `run`: name
+    /// of that folder, and the study to create pods for.
     ///
     /// # Errors
-    /// The first machine's that cannot be used, before anything is started.
+    /// The first unusable machine's error. Nothing has been started by then.
     pub fn reach(
         mut places: Places,
         (run, study): (&str, Option<&Study>),
@@ -240,7 +241,7 @@ impl Machines {
         Ok(machines)
     }
 
-    /// Refuses addresses that are not those of the machines that are said to have them.
+    /// Checks that each machine has its address of the places file.
     fn compare_addresses(&self) -> Result<(), FleetError> {
         for (machine, place) in self.each.iter().zip(&self.places.machines) {
             let request = Request::IsFree { address: place.address, port: 0 };
@@ -252,7 +253,7 @@ impl Machines {
         Ok(())
     }
 
-    /// Returns the least space that is free for servers' data, and the machine that has no more.
+    /// Returns the smallest free space for servers' data, in bytes, and its machine.
     ///
     /// # Errors
     /// When a machine is lost.
@@ -265,12 +266,12 @@ impl Machines {
         Ok(all.into_iter().min())
     }
 
-    /// Returns why a machine is lost, if one is.
+    /// Returns the cause of a machine's loss, if one is lost.
     pub(crate) fn lost(&self) -> Option<&AgentError> {
         self.each.iter().find_map(|machine| machine.agent.lost())
     }
 
-    /// Returns why a machine is lost, if one is, with what Kubernetes knows of a pod.
+    /// Returns the cause of a machine's loss, if one is lost, with what Kubernetes reports about its pod.
     pub(crate) fn loss_told(&self) -> Option<String> {
         let mut each = self.each.iter().zip(&self.places.machines);
         let (lost, place) =
@@ -288,7 +289,7 @@ impl Machines {
         }
     }
 
-    /// Returns the place of the machine whose address the servers of a place have.
+    /// Returns the index of the machine whose address the servers of a place use.
     fn home_of(&self, place: usize) -> usize {
         let machines = &self.places.machines;
         let takes = machines.get(place).map(|machine| &machine.servers);
@@ -296,29 +297,30 @@ impl Machines {
         machines.iter().position(|one| one.name == *home).unwrap_or(place)
     }
 
-    /// Returns the place for what goes beside the servers of a place: one of its own, or the same.
+    /// Returns the place for servers beside those of a place: a container of its own, or the same place.
     fn beside(&self, place: usize) -> usize {
         let is_beside = |other: &usize| *other != place && self.home_of(*other) == place;
         (0..self.places.machines.len()).find(is_beside).unwrap_or(place)
     }
 
-    /// Returns the machines that generate load.
+    /// Returns the generator machines.
     pub fn generators(&self) -> Vec<&Machine> {
         self.places.generators().into_iter().filter_map(|place| self.each.get(place)).collect()
     }
 
-    /// Returns the names of the machines that drive the load, in the order of the places file.
+    /// Returns the names of the generator machines, in the order of the places file.
     pub(crate) fn generator_names(&self) -> Vec<String> {
         self.generators().into_iter().map(|one| one.agent.machine().to_owned()).collect()
     }
 
-    /// Returns the CPUs that each generator has at least: all drive with as many threads. `None` without generators.
+    /// Returns the smallest number of CPUs of any generator; `None` without generators. All use the same number of
+    /// threads.
     pub fn generator_cpus(&self) -> Option<u32> {
         let places = self.places.generators().into_iter();
         places.map(|place| self.cpus_of(place)).min()
     }
 
-    /// Returns the number of CPUs that may be used on a machine.
+    /// Returns the number of CPUs that bakeoff may use on a machine.
     fn cpus_of(&self, place: usize) -> u32 {
         match &self.places.machines[place].cpus[..] {
             [] => self.each[place].agent.hello().cpus,
@@ -326,7 +328,7 @@ impl Machines {
         }
     }
 
-    /// Returns the seats that a system's nodes take, and where its clients connect from.
+    /// Returns the seats for a system's nodes, and the addresses of its clients.
     pub(crate) fn seating(&self) -> Seating {
         let addresses: Vec<_> = self.places.machines.iter().map(|one| one.address).collect();
         let seat = move |place: usize| Seat {
@@ -344,11 +346,11 @@ impl Machines {
             MachineId::Place(place) => Seat { machine: MachineId::Place(besides[place]), ..seat },
             MachineId::Here => seat,
         };
-        // The coordinator asks servers, too, from whatever address it has among them.
+        // The coordinator also sends requests to servers, from any of its addresses.
         Seating::by_role_and_kind(seats).with_clients(clients.collect()).with_besides(beside)
     }
 
-    /// Begins a trial on all machines: what the one before left is thrown away, unless servers are kept.
+    /// Begins a trial on all machines. Deletes the data of the previous one, unless `keeps` is true.
     ///
     /// # Errors
     /// When a machine is lost.
@@ -357,17 +359,18 @@ impl Machines {
         self.each.iter().try_for_each(|one| one.agent.ask(&request))
     }
 
-    /// Removes the data of servers that did not come up.
+    /// Removes the data of servers that failed to start.
     ///
     /// # Errors
-    /// When it stays, or a machine is lost.
+    /// When removing fails, or a machine is lost.
     pub(crate) fn discard(&self, nodes: NodesOf<'_>) -> Result<(), AgentError> {
         let discard =
             |one: &Machine| one.agent.ask(&Request::Discard { path: nodes.below(&one.folder) });
         self.each.iter().try_for_each(discard)
     }
 
-    /// Makes the limits of servers those of their pods, before any is launched: of those that are alone in theirs.
+    /// Applies servers' limits to their pods, before the servers are launched. Only a server alone in its pod gets
+    /// them.
     ///
     /// # Errors
     /// When a machine is lost.
@@ -385,7 +388,7 @@ impl Machines {
         std::thread::scope(|scope| {
             let threads = each.iter().map(|(&place, specs)| {
                 let alone = (specs.len() == 1).then(|| specs[0].limits.clone()).flatten();
-                // CPU affinity is the server's own.
+                // CPU affinity is set per server.
                 let limits = Limits { cpus: Vec::new(), ..alone.unwrap_or_default() };
                 let (place, machine) = (&self.places.machines[place], &self.each[place]);
                 scope.spawn(move || pods.confine(place, &limits, &machine.agent))
@@ -397,11 +400,11 @@ impl Machines {
         })
     }
 
-    /// Launches a server on the machine of its seat. `nodes`: the folder of all nodes, as they were described, and
-    /// whose they are.
+    /// Launches a server on the machine of its seat. `nodes`: the folder of all nodes on this machine, and the owner of
+    /// their data.
     ///
     /// # Errors
-    /// When it cannot be launched there.
+    /// When the launch fails.
     pub(crate) fn launch(
         &self,
         spec: NodeSpec,
@@ -410,7 +413,7 @@ impl Machines {
         let Some(machine) = self.at(spec.seat) else {
             return Err(HostError::Spec {
                 node: spec.name,
-                problem: "it has no seat on the machines of the run".to_owned(),
+                problem: "its seat is on no machine of the run".to_owned(),
             });
         };
         let hello = machine.agent.hello();
@@ -432,7 +435,7 @@ impl Machines {
     }
 }
 
-/// Refuses a machine whose clock on the wall is so many seconds ahead of ours.
+/// Rejects a machine whose wall clock differs too much. `ahead`: seconds that it is ahead of ours.
 fn refuse_clock(machine: &str, ahead: f64) -> Result<(), FleetError> {
     if ahead.abs() <= WALL_MAX.as_secs_f64() {
         return Ok(());
@@ -440,15 +443,15 @@ fn refuse_clock(machine: &str, ahead: f64) -> Result<(), FleetError> {
     let side = if ahead < 0.0 { "behind" } else { "ahead of" };
     Err(FleetError::input(
         format!("the clock of `{machine}` is {:.0} s {side} this machine's", ahead.abs()),
-        "have both keep the time (`chronyd`, `systemd-timesyncd`)",
+        "synchronize both clocks (`chronyd`, `systemd-timesyncd`)",
     ))
 }
 
-/// Finds the ports that servers on other machines would be given, and leaves them free.
+/// Finds the ports that servers on other machines would get, without reserving them.
 pub(crate) struct Rehearsal {
     machines: Arc<Machines>,
     base: u16,
-    /// How many were found on each machine.
+    /// Ports found so far on each machine.
     found: Mutex<BTreeMap<usize, u16>>,
 }
 
@@ -462,10 +465,10 @@ impl PortSource for Rehearsal {
     fn take(&self, seat: Seat) -> Result<u16, HostError> {
         let (MachineId::Place(place), Some(machine)) = (seat.machine, self.machines.at(seat))
         else {
-            let text = format!("{} is the address of no machine", seat.address);
+            let text = format!("no machine of the run has the address {}", seat.address);
             return Err(HostError::Elsewhere { text });
         };
-        // What shares an address shares its ports.
+        // Machines that share an address share its ports.
         let home = self.machines.home_of(place);
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let found = found.entry(home).or_default();
@@ -486,7 +489,10 @@ impl PortSource for Machines {
             MachineId::Here => MachineId::Here,
         };
         let Some(home) = self.at(Seat { machine, ..seat }) else {
-            return Err(elsewhere(format!("{} is the address of no machine", seat.address)));
+            return Err(elsewhere(format!(
+                "no machine of the run has the address {}",
+                seat.address
+            )));
         };
         let request = Request::Port { address: seat.address, base: self.base_port };
         home.agent.ask(&request).map_err(|error| elsewhere(error.to_string()))
@@ -498,11 +504,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clocks_ten_seconds_apart_are_refused() {
-        let told = |ahead: f64| refuse_clock("db1", ahead).map_err(|error| error.to_string());
-        assert!(told(4.0).is_ok() && told(-4.0).is_ok());
+    fn clocks_ten_seconds_apart_are_rejected() {
+        let refusal = |ahead: f64| refuse_clock("db1", ahead).map_err(|error| error.to_string());
+        assert!(refusal(4.0).is_ok() && refusal(-4.0).is_ok());
         let wanted = "the clock of `db1` is 10 s behind this machine's";
-        assert!(told(-10.2).unwrap_err().contains(wanted));
-        assert!(told(10.2).unwrap_err().contains("10 s ahead of this"));
+        assert!(refusal(-10.2).unwrap_err().contains(wanted));
+        assert!(refusal(10.2).unwrap_err().contains("10 s ahead of this"));
     }
 }

@@ -1,8 +1,8 @@
-//! What a coordinator asks generators for, and what they answer.
+//! Orders of a coordinator to generators, and their answers.
 //!
-//! Orders are whole: a generator knows nothing of a study but what they say. They travel as JSON.
+//! An order is complete: it is all that a generator knows about a study. Orders travel as JSON.
 //!
-//! Not here: carrying orders out (`serve`), giving them (`remote`).
+//! Not here: carrying orders out (`serve`), sending them (`remote`).
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,9 +30,9 @@ use super::requests::RequestsOrder;
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Order {
-    /// Begins a trial: from here on the generator has these keys.
+    /// Begins a trial: the generator owns these keys from here on.
     Keys(Box<KeysOrder>),
-    /// Tells of the machine for a record.
+    /// Describes the machine for a record.
     Environment { threads: u32, dir: PathBuf },
     /// Writes every key of its share once.
     Fill {
@@ -41,67 +41,67 @@ pub(crate) enum Order {
         clients: u32,
         timeout_ms: u64,
     },
-    /// Drives its share of a stage, from the moment that it will be told.
+    /// Drives its share of a stage, from a start time that follows in a note.
     Stage(Box<StageOrder>),
-    /// Tells how many of its keys have acknowledged writes.
+    /// Returns the number of its keys with acknowledged writes.
     Acknowledged,
-    /// Reads back its acknowledged keys: the most recent ones and a seeded sample if they are more than `keys_max`.
+    /// Reads back its acknowledged keys. If there are more than `keys_max`, the most recent ones and a seeded sample.
     ReadBack { to: To, keys_max: u64, seed: u64 },
-    /// Releases what is cached of the files in these folders.
+    /// Drops the files in these folders from the page cache.
     ReleaseFiles { folders: Vec<PathBuf> },
-    /// Reads the limits of the container that it is in.
+    /// Reads the limits of its container.
     OwnLimits,
-    /// Finds the program of a kind on its machine's `PATH`, of this version where one is named.
+    /// Finds the program of a kind on its machine's `PATH`, in the given version if any.
     Program { kind: String, version: Option<String> },
-    /// Starts a kind's program with its libraries, as far as it takes to say its version.
+    /// Starts a kind's program with its libraries, far enough to print its version.
     Starts { kind: String, program: PathBuf, libraries: Vec<PathBuf> },
-    /// Removes this namespace of Kubernetes once the coordinator is gone.
+    /// Removes this Kubernetes namespace once the coordinator is gone.
     Keep { namespace: String },
-    /// Measures what its machine can do at best.
+    /// Measures its machine's baseline.
     Baseline(BaselineOrder),
-    /// Measures again what its disk can commit.
+    /// Measures the rate of durable appends to its disk again.
     Appends(disk::Commits),
-    /// Looks for a runtime at a path, else on `PATH`, of at least this major version.
+    /// Finds a runtime at a path or on `PATH`, with at least this major version.
     Runtime { runtime: Runtime, program: PathBuf, least: u32 },
-    /// Describes its machine; `data` is the folder for servers' data.
+    /// Describes its machine. `data`: folder for servers' data.
     Describe { data: Option<PathBuf> },
 }
 
 impl Order {
-    /// Returns the request to an agent that carries it out.
+    /// Returns the agent request that carries out the order.
     pub(crate) fn request(&self) -> Request {
         Request::Duty { order: serde_json::to_value(self).unwrap_or_default() }
     }
 }
 
-/// Has an agent carry out an order that is over with one answer.
+/// Sends an order and waits for its single answer.
 ///
 /// # Errors
-/// When it refuses, or its machine is lost.
+/// When the agent refuses, or its machine is lost.
 pub(crate) fn duty<T: DeserializeOwned>(agent: &Agent, order: &Order) -> Result<T, AgentError> {
     agent.ask(&order.request())
 }
 
-/// Has an agent describe its machine; `data` is the folder for servers' data.
+/// Returns an agent's description of its machine. `data`: folder for servers' data.
 ///
 /// # Errors
-/// When it refuses, or its machine is lost.
+/// When the agent refuses, or its machine is lost.
 pub fn describe(agent: &Agent, data: Option<PathBuf>) -> Result<MachineTold, AgentError> {
     duty(agent, &Order::Describe { data })
 }
 
-/// Has an agent read the limits of the container that it is in.
+/// Returns the limits of an agent's container.
 ///
 /// # Errors
-/// When it refuses, or its machine is lost.
+/// When the agent refuses, or its machine is lost.
 pub fn container_limits(agent: &Agent) -> Result<PodLimits, AgentError> {
     duty(agent, &Order::OwnLimits)
 }
 
-/// Has an agent find a runtime of at least this major version on its `PATH`.
+/// Finds a runtime of at least this major version on an agent's `PATH`.
 ///
 /// # Errors
-/// When it refuses, or its machine is lost.
+/// When the agent refuses, or its machine is lost.
 pub fn find_runtime(
     agent: &Agent,
     runtime: Runtime,
@@ -110,10 +110,10 @@ pub fn find_runtime(
     duty(agent, &Order::Runtime { runtime, program: runtime.program().into(), least })
 }
 
-/// Gives each agent an order whose answer is waited for later.
+/// Sends each agent an order, without waiting for the answers.
 ///
 /// # Errors
-/// When one is lost.
+/// When an agent is lost.
 pub(crate) fn open<'a>(
     agents: impl Iterator<Item = &'a Agent>,
     orders: impl Iterator<Item = Order>,
@@ -121,13 +121,13 @@ pub(crate) fn open<'a>(
     agents.zip(orders).map(|(agent, order)| agent.open(&order.request())).collect()
 }
 
-/// How often it is looked whether somebody wants the end while answers are waited for.
+/// Interval between checks for a stop request while waiting for answers.
 const LISTEN_EVERY: Duration = Duration::from_millis(20);
 
-/// Waits for the answers of some requests, in their order, and hands on each answer or refusal, one in memory at a
-/// time. Tells all to stop once `stop` says so. `look` is asked meanwhile whether to go on.
+/// Waits for the answers of some requests in order, and passes each answer or refusal to `take`, one in memory at a
+/// time. Stops all once `stop` is set. Calls `look` in between; its error ends the wait.
 ///
-/// # Errors
+/// When an agent is lost or its answer is not a `T`, and errors of `look` and `take`.
 /// When an agent is lost or answers what was not asked; those of `look` and `take`.
 pub(crate) fn answers<T: DeserializeOwned, E: From<AgentError>>(
     open: &[Exchange],
@@ -153,15 +153,15 @@ pub(crate) fn answers<T: DeserializeOwned, E: From<AgentError>>(
     Ok(())
 }
 
-/// Tells all to stop that are still there.
+/// Sends a stop note for each request. Ignores lost agents.
 pub(crate) fn tell_to_stop(open: &[Exchange]) {
     open.iter().for_each(|exchange| drop(exchange.tell(&LoadLine::Stop)));
 }
 
-/// Where a generator's clients connect to.
+/// Target of a generator's clients.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct To {
-    /// The kind.
+    /// Kind of the system.
     pub(crate) system: String,
     pub(crate) nodes: Vec<CarriedAccess>,
     pub(crate) threads: u32,
@@ -170,13 +170,13 @@ pub(crate) struct To {
 /// The keys of a trial.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct KeysOrder {
-    /// The workload whose keys these are.
+    /// Workload that uses the keys.
     pub workload: Workload,
     /// Seed of the keys and values.
     pub seed: u64,
-    /// Whether staleness is measured.
+    /// True to measure staleness.
     pub staleness: bool,
-    /// The part of the load that the generator drives.
+    /// Share of the load, and of the keys, of the generator.
     pub share: LoadShare,
 }
 
@@ -192,11 +192,11 @@ pub(crate) struct StageOrder {
     pub(crate) first_ticket: u64,
     pub(crate) seed: u64,
     pub(crate) reading: Reading,
-    /// Where writes go, and everything where reads do not go elsewhere.
+    /// Target of writes, and of reads if `reads_to` is `None`.
     pub(crate) to: To,
-    /// Where reads go, where that is elsewhere.
+    /// Separate target of reads.
     pub(crate) reads_to: Option<To>,
-    /// Requests in place of what the workload says.
+    /// Requests to send instead of the workload's.
     pub(crate) requests: Option<RequestsOrder>,
 }
 
@@ -206,43 +206,43 @@ impl StageOrder {
     }
 }
 
-/// The measurement of one generator.
+/// Result of one generator's stage.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct StageTold {
+pub(crate) struct StageResult {
     pub(crate) measurement: Measurement,
     pub(crate) next_ticket: u64,
-    /// When it was asked to begin, and when it began, by its clock in nanoseconds.
+    /// Requested start time, and the actual one below, in nanoseconds of the generator's clock.
     pub(crate) asked: u64,
     pub(crate) began: u64,
-    /// Result of keeping it off the CPUs of servers that are pinned on its machine.
+    /// CPUs of the generator beside pinned servers.
     pub(crate) kept: Kept,
 }
 
-/// The size of a generator's ledger.
+/// Size of a generator's ledger.
 #[derive(Serialize, Deserialize)]
 pub struct LedgerSize {
     /// Keys with acknowledged writes.
     pub keys: u64,
-    /// One in how many keys is remembered.
+    /// The ledger remembers one in this many keys.
     pub stride: u64,
 }
 
-/// The keys that a generator read back.
+/// Result of a generator's read-back.
 #[derive(Default, Serialize, Deserialize)]
 pub struct ReadBack {
-    /// Keys that were read.
+    /// Number of keys to read.
     pub asked: u64,
-    /// Keys that would show whatever was lost of them.
+    /// Number of those keys that would show any loss.
     pub claimed: u64,
-    /// The findings of the reads.
+    /// Findings of the reads.
     pub findings: Findings,
     /// True if the user interrupted it.
     pub interrupted: bool,
-    /// The first reasons for which keys could not be read.
+    /// First reasons for unread keys.
     pub errors: Vec<String>,
 }
 
-/// How reads are judged that must return the newest value.
+/// Rules for reads that must return the newest value.
 pub const NEWEST: Reading = Reading {
     reads: ReadConsistency::Linearizable,
     may_be_stale: false,

@@ -1,7 +1,7 @@
-//! Brings programs to machines: from this machine's cache into theirs, whatever they lack of it.
+//! Copies programs to machines: the files of this machine's cache that theirs lack.
 //!
-//! A program of the cache is a folder whose files are hashed; it goes to the same place below their cache. One
-//! from elsewhere goes by itself. A runtime (Java, Node.js) is the machine's own, and has to be there.
+//! A cached program is a folder of hashed files. It goes to the same place in the other machine's cache. A program from
+//! elsewhere is sent as a single file. A runtime (Java, Node.js) must be installed on the machine.
 //!
 //! Not here: finding programs on this machine (`bakeoff_install`).
 
@@ -23,10 +23,10 @@ use super::order::{Order, duty};
 use super::{Machine, Machines};
 use crate::error::FleetError;
 
-/// Bytes of a file that are read at once.
+/// Bytes per read of a file.
 const PART: usize = 256 << 10;
 
-/// Refuses a machine that lacks the runtime of a program, or has one that is too old.
+/// Rejects a machine whose runtime for a program is missing or too old.
 fn check_runtime(
     is_pod: bool,
     machine: &Machine,
@@ -43,20 +43,20 @@ fn check_runtime(
         let (name, system) = (machine.agent.machine(), &program.system);
         FleetError::input(
             format!(
-                "`{system}` needs {} {least} or newer, and `{name}` has none: {seen}",
+                "`{system}` needs {} {least} or newer, which `{name}` lacks: {seen}",
                 runtime.name()
             ),
             match is_pod {
-                false => format!("install it on `{name}`, or keep it from `{system}`"),
+                false => format!("install it on `{name}`, or assign `{system}` to other machines"),
                 true => {
-                    format!("name an image that has it as `image`, or as `images: {{{system}: …}}`")
+                    format!("set `image`, or `images: {{{system}: …}}`, to an image that has it")
                 }
             },
         )
     })
 }
 
-/// Has a program that was sent say its version, so that a library that is missing there is told of before a trial.
+/// Runs a copied program once to print its version. This reveals missing libraries before a trial.
 fn start_once(
     machines: &Machines,
     machine: &Machine,
@@ -75,7 +75,7 @@ fn start_once(
             let name = machine.agent.machine();
             let first = refusal.text.lines().next().unwrap_or_default();
             FleetError::input(
-                format!("the program of `{kind}` was brought to `{name}` and does not start there: {first}"),
+                format!("the program of `{kind}` was copied to `{name}` but does not start there: {first}"),
                 machines.remedy(kind, || format!("install what it needs on `{name}`")),
             )
         }
@@ -83,7 +83,7 @@ fn start_once(
     })
 }
 
-/// Refuses to send a program to a machine whose processor it was not built for.
+/// Rejects a machine whose processor a program was not built for.
 fn check_processor(
     machines: &Machines,
     machine: &Machine,
@@ -96,19 +96,21 @@ fn check_processor(
     }
     let name = machine.agent.machine();
     Err(FleetError::input(
-        format!("the program of `{kind}` on this machine is for {ours}, and `{name}` is {theirs}"),
+        format!("the program of `{kind}` on this machine is for {ours}, but `{name}` is {theirs}"),
         machines.remedy(kind, || {
-            format!("run bakeoff on a machine like `{name}`, or have machines of {ours} take its servers")
+            format!(
+                "run bakeoff on a machine like `{name}`, or assign its servers to {ours} machines"
+            )
         }),
     ))
 }
 
-/// Returns whether a kind's program is of use only with the files around it.
+/// Returns true if a kind's program only works with the files around it.
 fn is_accompanied(kind: &str) -> bool {
     systems::recipe_of(kind).is_some_and(|recipe| matches!(recipe.shape, Shape::Accompanied { .. }))
 }
 
-/// Sends a program to a machine that lacks it. Returns where the executable is there, where it is one.
+/// Sends a program to a machine that lacks it. Returns the path of the executable there, if the program is one.
 fn send_one(
     machines: &Machines,
     machine: &Machine,
@@ -135,17 +137,17 @@ fn send_one(
                 Some(there) => Ok(Some(there)),
                 None => Err(FleetError::input(
                     format!(
-                        "`{kind}` is `{}` here, which `{name}` has not; it is of use only with files around it",
+                        "`{kind}` is `{}` on this machine, which `{name}` lacks; it only works with the files around it",
                         path.display()
                     ),
                     machines.remedy(kind, || {
-                        format!("install it there, or have `bakeoff install {kind}` fetch one that can be sent")
+                        format!("install it there, or run `bakeoff install {kind}` for one that can be sent")
                     }),
                 )),
             }
         }
         (None, Program::Binary(path)) => {
-            // One that PATH leads into the cache is looked up there, as all of the cache is.
+            // A path into our cache maps to the same path in the other cache, like all cached files.
             let below = own.and_then(|own| path.strip_prefix(own).ok());
             let to = below.map_or_else(
                 || sent_path(machine, path, &program.sha256),
@@ -154,31 +156,31 @@ fn send_one(
             send_files(machine, &[(path.clone(), to.clone())])?;
             Ok(Some(to))
         }
-        // Jars and scripts from elsewhere are taken to be there.
+        // Jars and scripts from outside the cache must already be there.
         (None, _) => Ok(None),
     }
 }
 
-/// Returns where a program goes that is in no cache.
+/// Returns the destination of a program from outside the cache.
 fn sent_path(machine: &Machine, path: &Path, sha256: &str) -> PathBuf {
     let name = path.file_name().unwrap_or_default();
     machine.agent.hello().cache.join("sent").join(sha256).join(name)
 }
 
 impl Machines {
-    /// Returns the words that mend a kind's program that is missing: `elsewhere` where machines are no pods.
+    /// Returns the hint for a missing program of a kind; `elsewhere` for machines that are not pods.
     fn remedy(&self, kind: &str, elsewhere: impl FnOnce() -> String) -> String {
         match self.places.kubernetes {
             None => elsewhere(),
-            Some(_) => format!("name an image that has it as `images: {{{kind}: …}}`"),
+            Some(_) => format!("set `images: {{{kind}: …}}` to an image that has it"),
         }
     }
 
     /// Sends the program of a component to all machines that take its servers, at once. `needed`: the runtime that it
-    /// needs, and its oldest major version that will do.
+    /// needs, and the oldest usable major version.
     ///
     /// # Errors
-    /// When it cannot be sent, or its runtime is not there.
+    /// When sending fails, or the runtime is missing.
     pub fn send_program(
         &self,
         role: &str,
@@ -202,7 +204,7 @@ impl Machines {
         sent.into_iter().collect()
     }
 
-    /// Sends a program to one machine, and has it start there once.
+    /// Sends a program to one machine and tests that it starts there.
     fn send_to(
         &self,
         place: usize,
@@ -210,7 +212,7 @@ impl Machines {
         needed: Option<(Runtime, u32)>,
     ) -> Result<(), FleetError> {
         let machine = &self.each[place];
-        // A runtime of its own image runs what is sent; a program of it is there.
+        // A kind's own image provides a runtime for a program that is sent, or the program itself.
         let in_image = self.places.machines[place].kind.is_some();
         if let Some(needed) = needed {
             check_runtime(self.places.kubernetes.is_some(), machine, program, needed)?;
@@ -225,10 +227,10 @@ impl Machines {
         Ok(())
     }
 
-    /// Returns the program of a kind that has an image of its own, as that image has it; `None` where it is to be sent.
+    /// Returns the program in a kind's own image; `None` if the program must be sent.
     ///
     /// # Errors
-    /// When the image lacks it, or not all machines have the same.
+    /// When the image lacks it, or the machines have different ones.
     pub(crate) fn program_of_image(
         &self,
         asked: &study::System,
@@ -246,19 +248,22 @@ impl Machines {
             let order = Order::Program { kind: product.clone(), version: asked.version.clone() };
             let there: Option<Installed> = duty(&machine.agent, &order)?;
             if matches!(shape, Shape::Java { .. } | Shape::Node { .. }) {
-                // The image has the runtime, or that was told; what runs on it is sent.
+                // The runtime was checked already, and the program for it is sent.
                 continue;
             }
             let there = there.ok_or_else(|| {
                 FleetError::input(
-                    format!("the image `{image}` has no program of `{kind}` on its `PATH`"),
-                    format!("name another in `images`, or leave out `{kind}` there: it is sent"),
+                    format!("the image `{image}` has no `{kind}` program on its `PATH`"),
+                    format!("set another image in `images`, or remove `{kind}` there; bakeoff then sends the program"),
                 )
             })?;
             if found.as_ref().is_some_and(|first| first.sha256 != there.sha256) {
                 return Err(FleetError::input(
-                    format!("`{}` has another `{kind}` than other pods of `{image}`", place.name),
-                    "name the image by its digest, and select nodes of one processor: `node-selector: \
+                    format!(
+                        "`{}` has a different `{kind}` than other pods of `{image}`",
+                        place.name
+                    ),
+                    "give the image by its digest, and select nodes with one architecture: `node-selector: \
                      {kubernetes.io/arch: arm64}`",
                 ));
             }
@@ -267,7 +272,7 @@ impl Machines {
         Ok(found.map(|there| Installed { source: format!("image {image}"), ..there }))
     }
 
-    /// Returns which paths of programs are others on a machine: runtimes, and what is in no cache.
+    /// Returns the program paths that differ on a machine, as pairs: runtimes, and programs outside the cache.
     pub(super) fn sent_programs(
         &self,
         machine: &Machine,
@@ -275,7 +280,7 @@ impl Machines {
     ) -> Result<Vec<(PathBuf, PathBuf)>, HostError> {
         let elsewhere = |error: AgentError| HostError::Elsewhere { text: error.to_string() };
         let in_cache = self.cache.as_ref().is_some_and(|cache| program.starts_with(cache));
-        // One that is not here is of an image.
+        // A program that is missing here comes from an image.
         let elsewhere_only = !program.exists();
         if program == self.own || in_cache || !program.is_absolute() || elsewhere_only {
             return Ok(Vec::new());
@@ -296,7 +301,7 @@ impl Machines {
     }
 }
 
-/// Sends what a machine lacks of a folder, its links too.
+/// Sends the files and links of a folder that a machine lacks.
 fn send_folder(machine: &Machine, folder: &Path, to: &Path) -> Result<(), FleetError> {
     let (mut files, mut links) = (Vec::new(), Vec::new());
     walk(folder, &mut files, &mut links)
@@ -331,8 +336,8 @@ fn send_files(machine: &Machine, files: &[(PathBuf, PathBuf)]) -> Result<(), Fle
         Ok(FileStamp { path: to.clone(), size: path.metadata()?.len(), sha256: sha256_of(path)? })
     };
     let stamps = files.iter().map(stamp).collect::<Result<Vec<_>, _>>();
-    let stamps = stamps
-        .map_err(|error| FleetError::machine(format!("a program cannot be read: {error}")))?;
+    let stamps =
+        stamps.map_err(|error| FleetError::machine(format!("cannot read a program: {error}")))?;
     let lacks: Vec<FileStamp> = machine.agent.ask(&Request::Lacks { files: stamps })?;
     for file in lacks {
         let Some((path, _)) = files.iter().find(|(_, to)| *to == file.path) else { continue };

@@ -1,8 +1,9 @@
-//! The requests of `bakeoff load`, which no study can name: several at once, with bodies, rows and conditions of their own.
+//! The requests of `bakeoff load`, which no study can contain: several at once, with their own bodies, rows and
+//! conditions.
 //!
-//! Requests hold secrets. They go over the pipe to an agent and nowhere else: nothing here has `Debug`.
+//! Requests hold secrets. They are sent to agents and nowhere else, so no type here implements `Debug`.
 //!
-//! Not here: reading requests (the binary's `commands::load`), driving them (`generators::http`).
+//! Not here: parsing requests (the binary's `commands::load`), driving them (`generators::http`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,22 +15,22 @@ use bakeoff_engine::works::http::{Detour, Expect, Plan, Protocol, Ready, Request
 use bakeoff_engine::{LoadError, Seconds};
 use serde::{Deserialize, Serialize};
 
-/// Requests, and what a load cannot say of how they are sent.
+/// Requests, and settings that a study's load lacks.
 #[derive(Clone)]
 pub struct Requests {
-    /// The requests, in their order.
+    /// The requests, in order.
     pub plan: Plan,
-    /// The plan with its servers looked up and reached; an agent does that itself.
+    /// The plan with resolved and tested servers; `None` on an agent, which does that itself.
     pub ready: Option<Arc<Ready>>,
-    /// Time before each due moment in which a thread does not sleep.
+    /// Busy-wait before each due time.
     pub spin: Duration,
-    /// The rate over time, in place of the load's one rate.
+    /// Rate over time, instead of the load's constant rate.
     pub ramp: Option<RateProfile>,
-    /// Whether figures of each second are kept for the record.
+    /// Whether to keep figures of each second for the record.
     pub seconds: Seconds,
 }
 
-/// The same as an agent is given it: with what files hold in place of their names.
+/// Requests in the form for an agent: contents of files instead of their names.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct RequestsOrder {
     requests: Vec<RequestOrder>,
@@ -42,7 +43,7 @@ pub struct RequestsOrder {
     seconds_kept: bool,
 }
 
-/// One of the requests.
+/// A single request.
 #[derive(Clone, Serialize, Deserialize)]
 struct RequestOrder {
     name: String,
@@ -57,7 +58,7 @@ struct RequestOrder {
 }
 
 impl RequestsOrder {
-    /// Puts requests into an order.
+    /// Encodes requests as an order.
     ///
     /// # Errors
     /// When a PEM file of the plan cannot be read.
@@ -86,7 +87,7 @@ impl RequestsOrder {
         })
     }
 
-    /// Returns the requests of the order.
+    /// Decodes the requests.
     pub(crate) fn requests(&self) -> Requests {
         let request = |order: &RequestOrder| {
             let mut request = Request {

@@ -1,6 +1,6 @@
-//! What a machine saw of a trial, judged alike on this machine and on others.
+//! One machine's samples of a trial, judged by the same rules on this machine and on others.
 //!
-//! Not here: who samples (`watch`), the rules (`bakeoff_core::check`).
+//! Not here: sampling (`watch`), the rules (`bakeoff_core::check`).
 
 use std::borrow::Cow;
 
@@ -9,28 +9,28 @@ use bakeoff_core::observed::{Column, Observed, Series};
 use bakeoff_core::record::{MachineTrial, Usage};
 use bakeoff_host::{machine, usage};
 
-/// The samples of a machine of servers or generators.
+/// The samples of a machine with servers or generators.
 pub struct MachineSeen<'a> {
-    /// Its name in the places file; `None` for this machine where the run has none.
+    /// Name in the places file; `None` for this machine in a run without places.
     name: Option<&'a str>,
     /// CPUs of the machine.
     pub cpus: u32,
-    /// The names of its servers; `None` if all processes but the generator are servers.
+    /// Names of its servers; `None` if all processes but the generator are servers.
     pub servers: Option<&'a [String]>,
-    /// The samples.
+    /// Samples.
     pub observed: Cow<'a, Observed>,
-    /// The run's processes on machines of the same kernel, which this one's CPU time includes.
+    /// Processes of the run on machines with the same kernel, whose time this one's CPU time includes.
     others: Vec<Series>,
 }
 
 impl<'a> MachineSeen<'a> {
-    /// Describes this machine, of a run without places.
+    /// Describes this machine, for a run without places.
     pub fn local(observed: Cow<'a, Observed>) -> Self {
         let cpus = machine::cpus_online().unwrap_or(0);
         Self { name: None, cpus, servers: None, observed, others: Vec::new() }
     }
 
-    /// Describes the machines of a run. `kernels`: for each the place of the first one with the same running kernel.
+    /// Describes the machines of a run. `kernels`: for each, the index of the first one with the same running kernel.
     pub fn all(machines: &'a [MachineTrial], kernels: &[usize]) -> Vec<Self> {
         let one = |(place, machine): (usize, &'a MachineTrial)| Self {
             name: Some(&machine.name),
@@ -42,7 +42,7 @@ impl<'a> MachineSeen<'a> {
         machines.iter().enumerate().map(one).collect()
     }
 
-    /// Describes machines of a run under way, each by its name, its CPUs and what it saw so far.
+    /// Describes machines during a trial, each by its name, CPUs and samples so far.
     pub fn so_far(machines: Vec<(&'a str, u32, Observed)>, kernels: &[usize]) -> Vec<Self> {
         let others: Vec<Vec<Series>> = (0..machines.len())
             .map(|place| beside(place, kernels, &|other| &machines[other].2))
@@ -57,19 +57,19 @@ impl<'a> MachineSeen<'a> {
         machines.into_iter().zip(others).map(one).collect()
     }
 
-    /// Returns whether it had a server of this name.
+    /// Returns true if a server of this name ran on it.
     pub fn has_server(&self, name: &str) -> bool {
         self.servers.is_none_or(|servers| servers.iter().any(|one| one == name))
     }
 
-    /// Returns what its servers used, and what the generator used on this machine.
+    /// Returns the usage of its servers, and of the generator on this machine.
     pub fn usage(&self, windows: &[(f64, f64)], load: (f64, f64)) -> Vec<Usage> {
         let mut usage = usage::summarize(&self.observed, windows, load);
         usage.retain(|one| self.has_server(&one.name));
         usage
     }
 
-    /// Returns whether the hypervisor gave its CPU time to others over a stretch, in seconds since the trial began.
+    /// Checks CPU steal by the hypervisor over a period, in seconds since the trial began.
     pub fn steal(&self, (from, to): (f64, f64)) -> Verdict {
         self.named(check::machine::steal(&self.observed.machine, self.cpus, from, to))
     }
@@ -84,7 +84,7 @@ impl<'a> MachineSeen<'a> {
         Cow::Owned(all)
     }
 
-    /// Names the machine in a verdict that needs a reason.
+    /// Adds the machine's name to a failed or not-checked verdict.
     pub fn named(&self, verdict: Verdict) -> Verdict {
         let Some(name) = self.name else { return verdict };
         let on = |why: String| format!("on `{name}`: {why}");
@@ -96,7 +96,7 @@ impl<'a> MachineSeen<'a> {
     }
 }
 
-/// Returns the processes of the run on other machines of the same kernel.
+/// Returns the processes of the run on other machines with the same kernel.
 fn beside<'o>(
     place: usize,
     kernels: &[usize],
@@ -112,7 +112,7 @@ fn beside<'o>(
     all
 }
 
-/// Returns the CPU time of bakeoff's helpers on a machine as that of a process.
+/// Returns the CPU time of bakeoff's helper processes in the form of a process's series.
 fn helpers(machine: &Series) -> Option<Series> {
     let time = machine.columns.get(&Column::Helpers)?;
     let columns = [(Column::CpuUser, time.clone()), (Column::CpuSystem, vec![0.0; time.len()])];

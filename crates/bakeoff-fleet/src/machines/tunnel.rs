@@ -1,8 +1,8 @@
-//! Decides how the coordinator connects to servers on other machines: over the network, or through their agents.
+//! Decides how the coordinator connects to servers on other machines: directly, or through their agents.
 //!
-//! Machines may have a network of their own (pods, hosts behind a jump host) that `ssh` or `kubectl` reaches and the
-//! coordinator's connects do not. Whether they do is tried once, before anything starts. A load never goes through an
-//! agent: its generators have to be on the servers' network.
+//! Machines may be on a network (pods, hosts behind a jump host) that `ssh` or `kubectl` reaches but the coordinator's
+//! connections do not. bakeoff tests this once, before anything starts. A load never goes through an agent: its
+//! generators must be on the servers' network.
 //!
 //! Not here: carrying a connection (`bakeoff_agent`), connecting (`bakeoff_engine::routes`).
 
@@ -19,12 +19,12 @@ use bakeoff_engine::routes::{self, OpenRoute, Route};
 use super::Machines;
 use crate::error::FleetError;
 
-/// The longest that a machine's address may take to answer: a segment that is lost is sent again after a second.
+/// Time limit for a machine's address to answer. A lost segment is resent after a second.
 const REACHED_WITHIN: Duration = Duration::from_secs(2);
-/// Words that are sent there and back, so that another machine with the same address on a network of ours is not taken for it.
+/// Text to echo. It detects another machine that has the same address on one of our networks.
 const WORDS: &[u8] = b"is it the machine that its agent is on?";
 
-/// The way through an agent.
+/// Route through an agent.
 struct ThroughAgent(Dialer);
 
 impl Route for ThroughAgent {
@@ -33,7 +33,7 @@ impl Route for ThroughAgent {
     }
 }
 
-/// The machines that are connected to through their agents, for as long as this is kept.
+/// The machines that the coordinator reaches through their agents, while this value exists.
 #[derive(Default)]
 pub(super) struct Tunnels {
     machines: Vec<usize>,
@@ -41,17 +41,18 @@ pub(super) struct Tunnels {
 }
 
 impl Tunnels {
-    /// Returns whether the machine at this place is connected to through its agent.
+    /// Returns true if connections to the machine at this index go through its agent.
     pub(super) fn leads_to(&self, place: usize) -> bool {
         self.machines.contains(&place)
     }
 }
 
 impl Machines {
-    /// Tries which machines of servers can be connected to, and opens a tunnel to the others. Before any server.
+    /// Tests which servers' machines can be connected to directly, and opens tunnels to the others. Call before any
+    /// server starts.
     ///
     /// # Errors
-    /// When a machine is lost; when one is not reached that has to be.
+    /// When a machine is lost, or cannot be reached although it must be.
     pub fn open_tunnels(&mut self) -> Result<(), FleetError> {
         let elsewhere: Vec<usize> = self
             .places
@@ -61,7 +62,7 @@ impl Machines {
             .filter(|(_, place)| place.is_home() && place.reach != Reach::Here)
             .map(|(place, _)| place)
             .collect();
-        // A share of a load that this machine drives goes over its own network.
+        // If this machine drives a share of the load, that share uses its own network.
         let drives = |place: &&places::Machine| place.reach == Reach::Here && place.generator;
         let drives = self.places.machines.iter().find(drives).map(|place| place.name.clone());
         let is_tried = self.places.tunnel != Tunnel::Always || drives.is_some();
@@ -82,7 +83,7 @@ impl Machines {
         Ok(())
     }
 
-    /// Returns those of these machines that cannot be connected to, each with the reason.
+    /// Returns the machines among these that cannot be connected to, with the reasons.
     fn unreached(&self, places: &[usize]) -> Result<Vec<(usize, io::Error)>, FleetError> {
         let tried: Vec<Result<io::Result<()>, AgentError>> = std::thread::scope(|scope| {
             let each: Vec<_> = places
@@ -105,7 +106,7 @@ impl Machines {
         Ok(unreached)
     }
 
-    /// Refuses to go on without connecting where that has to be.
+    /// Fails if the load or `tunnel: never` requires direct connections.
     fn refuse_unreached(
         &self,
         unreached: &[(usize, io::Error)],
@@ -118,8 +119,8 @@ impl Machines {
         let seen = unreached.iter().map(seen).collect::<Vec<_>>().join("\n  ");
         if let Some(drives) = drives {
             return Err(FleetError::unreachable(format!(
-                "`{drives}`, this machine, generates load and cannot connect to servers\n  {seen}\nhint: a load never \
-                 goes through a tunnel: have machines generate load that reach the servers"
+                "`{drives}`, this machine, generates load but cannot connect to servers\n  {seen}\nhint: a load never \
+                 uses a tunnel; generate it on machines that reach the servers"
             )));
         }
         if self.places.tunnel == Tunnel::Never {
@@ -129,7 +130,7 @@ impl Machines {
                 .collect();
             return Err(FleetError::unreachable(format!(
                 "this machine cannot connect to servers on {}, and the places file has `tunnel: never`\n  {seen}\nhint: \
-                 `tunnel: auto` connects through their agents; or run bakeoff on a machine of their network",
+                 set `tunnel: auto` to connect through their agents, or run bakeoff on their network",
                 and(&names)
             )));
         }
@@ -137,7 +138,7 @@ impl Machines {
     }
 }
 
-/// Tries whether this machine can connect to another one's address, with an echo that its agent listens with.
+/// Tests whether this machine can connect to another one's address, against an echo of its agent.
 pub fn reaches(agent: &Agent, place: &places::Machine) -> Result<io::Result<()>, AgentError> {
     let echo = agent.open(&Request::Echo { address: place.address })?;
     let address: SocketAddr = loop {
@@ -161,7 +162,7 @@ fn there_and_back(address: SocketAddr) -> io::Result<()> {
     let mut back = [0; WORDS.len()];
     stream.read_exact(&mut back)?;
     if back != WORDS {
-        return Err(io::Error::other("another machine answers there"));
+        return Err(io::Error::other("another machine answers at this address"));
     }
     Ok(())
 }

@@ -1,10 +1,10 @@
-//! Samples of other machines during a trial, laid beside this machine's.
+//! Samples other machines during a trial, on this machine's time scale.
 //!
-//! Each agent samples its own servers and its own machine, on its own clock. Its times are moved to the trial's
-//! beginning by the offset of the clocks, which is known to half a round trip: enough to say which second a sample is
-//! of. No rate is taken across two machines.
+//! Each agent samples its servers and its machine with its own clock. The clock offset moves these times to the trial's
+//! time scale. The offset is known to half a round trip, which is enough to place a sample within its second. No rate
+//! combines two machines.
 //!
-//! Not here: what is sampled (`bakeoff_host::observe`), the offset (`bakeoff_agent`).
+//! Not here: sampling (`bakeoff_host::observe`), the offset (`bakeoff_agent`).
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -21,37 +21,37 @@ use bakeoff_host::{MachineId, Process};
 use super::seen::MachineSeen;
 use super::{Machine, Machines};
 
-/// A server that is watched.
+/// A watched server.
 struct Server {
-    /// The place of its machine among those of the run.
+    /// Index of its machine.
     place: usize,
     name: String,
-    /// The number that its agent gave it.
+    /// Number from its agent.
     number: u32,
 }
 
-/// The samplers of all machines of a run.
+/// Samplers on all machines of a run.
 pub struct RemoteWatch<'a> {
     machines: &'a Machines,
-    /// Of each machine: its clock, and when its samples began by it.
+    /// For each machine, its clock offset and the time of its first sample on its clock.
     clocks: Vec<(Offset, u64)>,
     began: Instant,
     servers: Mutex<Vec<Server>>,
 }
 
-/// The samples of all machines of a trial that has ended.
+/// The samples of all machines of a finished trial.
 #[derive(Default)]
 pub struct MachinesWatched {
-    /// The samples of each machine, their times counted from the trial's beginning.
+    /// Samples of each machine, with times since the trial began.
     pub machines: Vec<MachineTrial>,
-    /// For each machine the place of the first one with the same running kernel.
+    /// For each machine, the index of the first one with the same running kernel.
     pub kernels: Vec<usize>,
-    /// Why a machine did not tell what it saw, if one did not.
+    /// Reason why a machine's samples are missing; `None` if all are present.
     pub unseen: Option<AgentError>,
 }
 
 impl<'a> RemoteWatch<'a> {
-    /// Begins to sample on all machines. `began`: when the trial did.
+    /// Starts sampling on all machines. `began`: start of the trial.
     ///
     /// # Errors
     /// When a machine is lost.
@@ -69,7 +69,7 @@ impl<'a> RemoteWatch<'a> {
         Ok(Self { machines, clocks, began, servers: Mutex::default() })
     }
 
-    /// Tells machines that do not drive the load when it is measured.
+    /// Sends all machines the times at which measuring begins and ends.
     pub fn moments(&self, window: &Window) {
         let (begin, end) = window.measured();
         for (machine, (offset, _)) in self.machines.each.iter().zip(&self.clocks) {
@@ -81,7 +81,7 @@ impl<'a> RemoteWatch<'a> {
         }
     }
 
-    /// Returns what each machine has seen so far.
+    /// Returns the samples of each machine so far.
     ///
     /// # Errors
     /// When a machine is lost.
@@ -97,12 +97,12 @@ impl<'a> RemoteWatch<'a> {
         Ok(MachineSeen::so_far(seen, &self.machines.kernels))
     }
 
-    /// Returns how many seconds after the trial's beginning a machine began to sample.
+    /// Returns the seconds between the trial's beginning and a machine's first sample.
     fn shift(&self, offset: Offset, began: u64) -> f64 {
         offset.ours(began).saturating_duration_since(self.began).as_secs_f64()
     }
 
-    /// Keeps the logs of all servers in a folder of this machine, one a server, however they ended. They come at once.
+    /// Copies the logs of all servers, at once, to a folder of this machine, one file per server.
     pub fn fetch_logs(&self, to: &Path) {
         let servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         std::thread::scope(|scope| {
@@ -124,7 +124,7 @@ impl<'a> RemoteWatch<'a> {
         bakeoff_host::private::replace(&path, &log, bakeoff_host::private::PRIVATE).ok();
     }
 
-    /// Ends sampling.
+    /// Ends sampling and returns all samples.
     pub fn end(self) -> MachinesWatched {
         let places = &self.machines.places;
         let all = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -139,7 +139,7 @@ impl<'a> RemoteWatch<'a> {
                 });
             moved(&mut observed, self.shift(*offset, *began));
             for node in observed.nodes.iter_mut().filter(|node| node.name == GENERATOR) {
-                // An agent that drives no load is no generator.
+                // An agent that drives no load is not a generator.
                 node.name = match place.generator {
                     true => format!("{GENERATOR} on {}", place.name),
                     false => format!("agent on {}", place.name),
@@ -157,7 +157,7 @@ impl<'a> RemoteWatch<'a> {
     fn each(&self, ask: WatchRequest) {
         let request = &Request::Watch(ask);
         for machine in &self.machines.each {
-            // One that is lost is told of where the trial ends.
+            // The end of the trial reports a lost machine.
             machine.agent.ask::<()>(request).ok();
         }
     }
@@ -181,7 +181,7 @@ impl Watch for RemoteWatch<'_> {
         };
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         for new in processes.iter().filter_map(server) {
-            // One whose port was taken is launched again under its name.
+            // A server whose port was in use is launched again under the same name.
             servers.retain(|known| known.name != new.name);
             servers.push(new);
         }
@@ -199,10 +199,10 @@ impl Watch for RemoteWatch<'_> {
 
     fn complaints(&self) -> Vec<NodeLog> {
         let machines = self.machines.each.iter();
-        let told = machines.filter_map(|one| {
+        let records = machines.filter_map(|one| {
             one.agent.ask::<Vec<NodeLog>>(&Request::Watch(WatchRequest::Complaints)).ok()
         });
-        told.flatten().collect()
+        records.flatten().collect()
     }
 
     fn phase(&self, name: PhaseName) {
@@ -210,7 +210,7 @@ impl Watch for RemoteWatch<'_> {
     }
 }
 
-/// Moves all times of samples.
+/// Shifts all times of the samples by `by` seconds.
 fn moved(observed: &mut Observed, by: f64) {
     let series = |series: &mut Series| series.at.iter_mut().for_each(|at| *at += by);
     observed.nodes.iter_mut().chain(&mut observed.memory).for_each(series);

@@ -256,12 +256,15 @@ fn namespaces_and_agents_that_are_wrong_are_told(cluster: &Cluster) {
         .ends_with(2)
         .complains(&["the Kubernetes cluster has no namespace `none`", "create namespace none`"]);
     let ran = fails(cluster, &with("agent-image: 'localhost/bakeoff-shell:1'"));
-    ran.complains(&["it got no bakeoff from `agent-image`", "hint: see that `agent-image`"]);
+    ran.complains(&[
+        "copying bakeoff from `agent-image` failed",
+        "hint: check that the nodes can pull `agent-image`",
+    ]);
 }
 
 fn nodes_that_are_too_few_are_told(cluster: &Cluster) {
     let ran = fails(cluster, &PODS.replace("share-nodes: true", "share-nodes: false"));
-    ran.complains(&["no node takes it", "last event: FailedScheduling", "share-nodes"]);
+    ran.complains(&["no node can run it", "last event: FailedScheduling", "share-nodes"]);
 }
 
 const MESH: &str = "\
@@ -357,7 +360,7 @@ fn images_and_limits(cluster: &Cluster) -> Result<(), Lacking> {
     let delete = ["-n", &namespace, "delete", "pod", of_job, "--wait=false"];
     cluster.kubectl(&delete, "").ends_with(0);
     end(dir.path(), running).ends_with(4).complains(&[
-        "`generators-0` is lost",
+        "lost the connection to `generators-0`",
         "a machine is lost, and 2 trials of the run are missing",
         "Stopping container agent",
         "--resume",
@@ -425,7 +428,7 @@ fn dead_node_keeps_no_namespace(cluster: &Cluster, dir: &Path) {
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     let by_force = format!("`servers-0` on the node `{}`", node.trim());
     let ran = end(dir, running).ends_with(4);
-    ran.complains(&["is lost: ", "were deleted by force: ", &by_force]);
+    ran.complains(&["lost the connection to ", "were deleted by force: ", &by_force]);
     assert_eq!(namespaces(cluster), Vec::<String>::new());
 }
 
@@ -467,6 +470,6 @@ fn missing_rights_are_told(cluster: &Cluster) {
         "{told}"
     );
     let told = doctor("kubernetes: {node-selector: {disk: nvme}, storage-class: fast}", 3);
-    assert!(told.contains("missing   nodes: 4 are needed"), "{told}");
+    assert!(told.contains("missing   4 nodes for the run's pods"), "{told}");
     assert!(told.contains("missing   the storage class `fast`"), "{told}");
 }

@@ -1,9 +1,9 @@
-//! Removes the namespace of a run when its coordinator is gone: a pod asks the API server for it, by its own account.
+//! Removes the namespace of a run when its coordinator is gone: a pod sends the request with its own account.
 //!
-//! The account may delete this one namespace and nothing else. The right is tried when the run begins, so that a
-//! cluster that does not give it is told of while somebody reads.
+//! The account may only delete this one namespace. The right is tested when the run begins, so a missing right is
+//! reported while the user is watching.
 //!
-//! Not here: the account and its role (`manifests`), when a coordinator is gone (`bakeoff_agent`).
+//! Not here: the account and its role (`manifests`), detecting that a coordinator is gone (`bakeoff_agent`).
 
 use std::fs;
 use std::io;
@@ -19,15 +19,15 @@ use bakeoff_engine::transport::Target;
 use bakeoff_engine::works::http::tls_target;
 use bakeoff_wire::http1::Request;
 
-/// Where Kubernetes puts an account's token and the authority of the API server.
+/// Folder in which Kubernetes mounts an account's token and the API server's CA certificate.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// How long one request may take, how long all of them, and the pause between two.
+/// Time limits of one request and of all attempts, and the pause between attempts.
 const PATIENCE: Duration = Duration::from_secs(5);
 const TRIED_FOR: Duration = Duration::from_secs(40);
 const TRIED_FIRST_FOR: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// The right to remove a namespace, and the way to the API server.
+/// An account that may delete a namespace, and the address of the API server.
 #[derive(Debug, Clone)]
 pub(crate) struct Keeper {
     namespace: String,
@@ -36,29 +36,29 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Takes the right to remove a namespace from the pod that this is.
+    /// Tests this pod's right to delete a namespace, and keeps what is needed for it.
     ///
     /// # Errors
-    /// When it may not be removed, or the API server is not reached.
+    /// When the right is missing, or the API server cannot be reached.
     pub(crate) fn in_pod(namespace: &str) -> Result<Self, AgentRefusal> {
         let word = |name: &str| std::env::var(name).ok();
-        let host =
-            word("KUBERNETES_SERVICE_HOST").ok_or_else(|| AgentRefusal::new("this is no pod"))?;
+        let host = word("KUBERNETES_SERVICE_HOST")
+            .ok_or_else(|| AgentRefusal::new("this is not a pod"))?;
         let port = word("KUBERNETES_SERVICE_PORT").and_then(|port| port.parse().ok());
         let keeper = Self {
             namespace: namespace.to_owned(),
             account: ACCOUNT.into(),
             server: (host, port.unwrap_or(443)),
         };
-        // A role of a moment ago may not have reached the server that is asked.
+        // A role created a moment ago may not have reached this API server yet, so retry.
         keeper.delete("?dryRun=All", TRIED_FIRST_FOR)?;
         Ok(keeper)
     }
 
-    /// Removes the namespace, and with it the pod that this is.
+    /// Deletes the namespace, including this pod.
     ///
     /// # Errors
-    /// When it cannot be, in all the time that there is.
+    /// When deleting still fails after 40 s.
     pub(crate) fn remove(&self) -> Result<(), AgentRefusal> {
         self.delete("", TRIED_FOR)
     }
@@ -67,10 +67,10 @@ impl Keeper {
         let until = clock::now() + within;
         loop {
             let why = match self.ask(query) {
-                // Gone already, or on its way.
+                // Deleted already, or being deleted.
                 Ok((200 | 202 | 404 | 409, _)) => return Ok(()),
                 Ok((status, body)) => format!("the API server answered {status}: {body}"),
-                Err(error) => format!("the API server is not reached: {error}"),
+                Err(error) => format!("cannot reach the API server: {error}"),
             };
             if clock::now() >= until {
                 return Err(AgentRefusal::new(why));
@@ -87,7 +87,7 @@ impl Keeper {
         let config = trusted.options().client_config(Trust::Nobody, &[]);
         let config = config.map_err(io::Error::other)?;
         let address = (host, port).to_socket_addrs()?.next();
-        let address = address.ok_or_else(|| io::Error::other("it has no address"))?;
+        let address = address.ok_or_else(|| io::Error::other("its host name has no address"))?;
         let tls = Some(tls_target(host, &config).map_err(io::Error::other)?);
         let mut connection = BlockingConnection::connect(&Target { address, tls }, PATIENCE)?;
         let until = clock::now() + PATIENCE;

@@ -1,6 +1,6 @@
-//! `kubectl`, run as a program: the user's own configuration and credentials hold.
+//! Runs `kubectl` as a program, so the user's configuration and credentials apply.
 //!
-//! Not here: what is asked of it.
+//! Not here: the objects and the order of requests.
 
 use std::io::{self, Write as _};
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ use super::names::Names;
 use crate::error::FleetError;
 use crate::warnings;
 
-/// All that is needed: a verb, and a resource as `kubectl auth can-i` takes it.
+/// Rights that every run needs: a verb, and a resource as `kubectl auth can-i` takes it.
 const RIGHTS: [[&str; 2]; 6] = [
     ["create", "jobs.batch"],
     ["create", "statefulsets.apps"],
@@ -22,43 +22,43 @@ const RIGHTS: [[&str; 2]; 6] = [
     ["list", "events"],
 ];
 
-/// Needed so that servers' limits are those of their pods; a run does without.
+/// Right to apply servers' limits to their pods. Optional.
 const RESIZE_RIGHT: [&str; 2] = ["patch", "pods/resize"];
 
-/// Needed for a namespace of the run's own.
+/// Rights for a namespace of the run.
 const OWN_NAMESPACE: [[&str; 2]; 2] = [["create", "namespaces"], ["delete", "namespaces"]];
-/// Needed for all that is removed one by one where it is not.
+/// Rights in a given namespace, where objects are deleted one by one.
 const GIVEN_NAMESPACE: [[&str; 2]; 3] =
     [["delete", "jobs.batch"], ["delete", "statefulsets.apps"], ["delete", "services"]];
-/// Needed so that a pod may remove the namespace when bakeoff is killed; a run does without.
+/// Rights for a pod to remove the namespace if bakeoff is killed. Optional.
 const KEEPER_RIGHTS: [[&str; 2]; 3] = [
     ["create", "serviceaccounts"],
     ["create", "roles.rbac.authorization.k8s.io"],
     ["create", "rolebindings.rbac.authorization.k8s.io"],
 ];
 
-/// The words that mend missing rights.
+/// Hint for missing rights.
 pub(super) const RIGHTS_HINT: &str =
-    "ask who runs the cluster for them, or name another `context` in the places file";
+    "ask the cluster's administrator for them, or set another `context` in the places file";
 
-/// Rights that are missing.
+/// Missing rights.
 pub(super) struct Lacking {
-    /// Those that a run cannot do without.
+    /// Rights that a run needs.
     pub(super) needed: Vec<String>,
-    /// Those that have the namespace removed when bakeoff is killed.
+    /// Rights to have a pod remove the namespace if bakeoff is killed; `None` if complete.
     pub(super) keeper: Option<String>,
-    /// Whether pods cannot be resized.
+    /// True if pods cannot be resized.
     pub(super) resize: bool,
 }
 
-/// `kubectl` with the words that select cluster and namespace.
+/// `kubectl` with the arguments that select cluster and namespace.
 pub(super) struct Kubectl {
     program: String,
     arguments: Vec<String>,
     names: Names,
 }
 
-/// Returns whether a line is of kubectl's own log: `E1127 19:20:01.123456 42 memcache.go:265] …`.
+/// Returns true for a line of kubectl's own log: `E1127 19:20:01.123456 42 memcache.go:265] …`.
 fn is_log(line: &str) -> bool {
     let mut bytes = line.bytes();
     let is_level = bytes.next().is_some_and(|level| b"EWIF".contains(&level));
@@ -76,12 +76,12 @@ impl Kubectl {
         }
     }
 
-    /// The names of the run's objects.
+    /// Returns the names of the run's objects.
     pub(super) fn names(&self) -> &Names {
         &self.names
     }
 
-    /// Returns the program and its first arguments.
+    /// Returns the program and the arguments that select cluster and namespace.
     pub(super) fn words(&self) -> (String, Vec<String>) {
         (self.program.clone(), self.arguments.clone())
     }
@@ -95,7 +95,7 @@ impl Kubectl {
             .stderr(Stdio::piped())
             .spawn();
         let mut child = spawned.map_err(|error| self.not_started(&error))?;
-        // One that does not read its input says by its end how it went.
+        // Ignore a failed write: a kubectl that does not read its input reports why when it exits.
         let _ = child.stdin.take().map(|mut pipe| pipe.write_all(input.as_bytes()));
         let ended = child.wait_with_output().map_err(|error| self.not_started(&error))?;
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).trim().to_owned();
@@ -105,11 +105,11 @@ impl Kubectl {
     fn not_started(&self, error: &io::Error) -> FleetError {
         FleetError::input(
             format!("cannot run `{}`: {error}", self.program),
-            "install kubectl, or name it as `kubectl: PATH` in the places file",
+            "install kubectl, or set `kubectl: PATH` in the places file",
         )
     }
 
-    /// Says what failed, with kubectl's complaint, and how to ask the same cluster by hand.
+    /// Creates an error with kubectl's message, and a hint that tests the same cluster.
     fn refusal(&self, what: &str, complaint: &str) -> FleetError {
         let context = match self.arguments.as_slice() {
             [flag, name, ..] if flag == "--context" => Some(name),
@@ -121,13 +121,13 @@ impl Kubectl {
             .filter(|_| complaint.contains("context") && complaint.contains("does not exist"))
         {
             Some(name) => FleetError::input(
-                format!("kubectl knows no context `{name}`"),
-                "`kubectl config get-contexts` lists those that it knows: name one as `context`",
+                format!("kubectl has no context `{name}`"),
+                "set `context` to one that `kubectl config get-contexts` lists",
             ),
             None => {
                 let context = context.map(|name| format!("--context {name} ")).unwrap_or_default();
                 FleetError::unreachable(format!(
-                    "{what}{quoted}\nhint: see what `kubectl {context}version` says, and name the cluster's context as `context`"
+                    "{what}{quoted}\nhint: run `kubectl {context}version`, and set `context` to the cluster's context"
                 ))
             }
         }
@@ -139,15 +139,17 @@ impl Kubectl {
             return Err(self.refusal(&format!("kubectl cannot {doing}"), &complaint));
         }
         serde_json::from_str(&out).map_err(|error| {
-            FleetError::unreachable(format!("kubectl said to {doing} what is no JSON: {error}"))
+            FleetError::unreachable(format!(
+                "kubectl printed invalid JSON when asked to {doing}: {error}"
+            ))
         })
     }
 
-    /// Looks whether the user may do all that is needed, before anything is made. Returns the rights that are
-    /// missing of those that a run can do without.
+    /// Checks that the user has all rights a run needs, before anything is created. Returns the missing optional
+    /// rights.
     ///
     /// # Errors
-    /// With all rights that are missing.
+    /// When needed rights are missing; the error lists them.
     pub(super) fn demand_rights(&self) -> Result<Lacking, FleetError> {
         let lacking = self.missing_rights()?;
         if lacking.needed.is_empty() {
@@ -155,12 +157,12 @@ impl Kubectl {
         }
         let missing = lacking.needed.join(", ");
         Err(FleetError::input(
-            format!("you have not the rights on the Kubernetes cluster to {missing}"),
+            format!("you lack the rights on the Kubernetes cluster to {missing}"),
             RIGHTS_HINT,
         ))
     }
 
-    /// Asks for each right that a run needs or can use.
+    /// Returns the rights that the user lacks, of those that a run needs or can use.
     ///
     /// # Errors
     /// When the cluster does not answer.
@@ -193,7 +195,7 @@ impl Kubectl {
         })
     }
 
-    /// An object that asks whether the user has a right. The cluster keeps nothing of it.
+    /// Creates an access review for one right. The cluster does not store it.
     fn review(&self, [verb, what]: &[&str; 2]) -> Value {
         let (resource, group) = what.split_once('.').unwrap_or((what, ""));
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
@@ -213,13 +215,13 @@ impl Kubectl {
         })
     }
 
-    /// Creates an object; returns it as the cluster made it.
+    /// Creates an object and returns it as stored.
     pub(super) fn create(&self, object: &Value) -> Result<Value, FleetError> {
         let doing = format!("create the {} of the run", object["kind"].as_str().unwrap_or("?"));
         self.json(&doing, &["create", "-f", "-", "-o", "json"], &object.to_string())
     }
 
-    /// Returns one object by its name; `None` where there is none.
+    /// Returns one object by name; `None` if it does not exist.
     pub(super) fn one(&self, kind: &str, name: &str) -> Result<Option<Value>, FleetError> {
         let get = ["get", kind, name, "--ignore-not-found", "-o", "json"];
         let (went_well, out, complaint) = self.run(&get, "")?;
@@ -241,14 +243,14 @@ impl Kubectl {
         self.json(&format!("list {kind}"), &["get", kind, "-o", "json"], "")
     }
 
-    /// Returns all objects of a kind that are the run's.
+    /// Returns the run's objects of a kind.
     pub(super) fn get_own(&self, kind: &str) -> Result<Value, FleetError> {
         let of_run = self.names.selector();
         let get = ["get", kind, "-o", "json", "--selector", &of_run];
         self.json(&format!("list {kind}"), &get, "")
     }
 
-    /// Gives the container of a pod other resources while it runs.
+    /// Changes the resources of a pod's container while it runs.
     pub(super) fn resize(&self, pod: &str, patch: &Value) -> Result<(), FleetError> {
         let patch = patch.to_string();
         let (went_well, _, complaint) =
@@ -259,7 +261,7 @@ impl Kubectl {
         }
     }
 
-    /// Returns why a pod has not been resized yet, as Kubernetes says.
+    /// Returns the reason that Kubernetes gives for a pending resize.
     pub(super) fn resize_pending(&self, pod: &str) -> Option<String> {
         let seen = self.json("look at a pod", &["get", "pod", pod, "-o", "json"], "").ok()?;
         let conditions = seen["status"]["conditions"].as_array()?;
@@ -270,18 +272,18 @@ impl Kubectl {
         Some(format!("{} {} {}", word("type"), word("reason"), word("message")))
     }
 
-    /// Returns the words that mend a missing namespace of the places file; `None` if it is there, or may not be looked at.
+    /// Returns the hint for a missing namespace of the places file; `None` if it exists or cannot be read.
     pub(super) fn namespace_remedy(&self) -> Option<String> {
         let name = &self.names.namespace;
         let given = !self.names.has_own_namespace();
         let is_missing = given && matches!(self.one("namespace", name), Ok(None));
         let create = self.by_hand(&["create", "namespace", name]);
         is_missing.then(|| {
-            format!("`{create}` makes it; without `namespace` in the places file a run makes one of its own")
+            format!("create it with `{create}`, or remove `namespace` from the places file; a run then creates its own")
         })
     }
 
-    /// Returns a command as a user gives it.
+    /// Returns a command as the user would type it.
     fn by_hand(&self, words: &[&str]) -> String {
         let own = self.arguments.iter().map(String::as_str);
         let all: Vec<&str> =
@@ -289,8 +291,7 @@ impl Kubectl {
         all.join(" ")
     }
 
-    /// Removes the namespace with all that is in it, or all of the run in a namespace that was there before; says so
-    /// where that fails.
+    /// Deletes the run's namespace, or only the run's objects if the namespace is the user's. Warns if that fails.
     pub(super) fn remove_all(&self) {
         let (namespace, of_run) = (&self.names.namespace, self.names.selector());
         let common = ["--timeout=30s", "--ignore-not-found"];
@@ -312,13 +313,13 @@ impl Kubectl {
             Err(failure) => failure.to_string(),
         };
         warnings::warn(&format!(
-            "something of the run may be left in the namespace `{namespace}`\n    | {why}\nhint: {}",
+            "objects of the run may be left in the namespace `{namespace}`\n    | {why}\nhint: {}",
             self.by_hand(&what)
         ));
     }
 
-    /// Deletes by force the pods of the run that were to end and are still there: nobody confirms the end of those on a
-    /// dead node. Returns whether there were any.
+    /// Force-deletes pods of the run that are still terminating: on a dead node, nothing confirms their end. Returns
+    /// true if there were any.
     fn force_pods(&self) -> bool {
         let seen = self.get_own("pods").unwrap_or_default();
         let pods = seen["items"].as_array().map_or(&[][..], Vec::as_slice);
@@ -337,15 +338,15 @@ impl Kubectl {
         let late: Vec<String> =
             late.iter().map(|(name, node)| format!("`{name}` on the node `{node}`")).collect();
         warnings::warn(&format!(
-            "pods that did not end within 30 s were deleted by force: {}\nhint: see whether the node is up; if it is, \
-             servers there end by themselves",
+            "pods that did not end within 30 s were deleted by force: {}\nhint: check that the node is up; if it is, \
+             its servers stop by themselves",
             late.join(", ")
         ));
         true
     }
 }
 
-/// Reads what `kubectl` printed of reviews, in their order: whether each right is there.
+/// Parses the access reviews that `kubectl` printed, in order: true if a right is granted.
 fn allowed(printed: &str) -> Vec<bool> {
     let reviews = serde_json::Deserializer::from_str(printed).into_iter::<Value>();
     reviews.map_while(|review| review.ok()?["status"]["allowed"].as_bool()).collect()
@@ -358,7 +359,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rights_are_read_up_to_what_is_no_review() {
+    fn rights_are_parsed_up_to_the_first_other_output() {
         let check = |printed: &str, expected: &[bool]| assert_eq!(allowed(printed), expected);
         let [yes, no] = [true, false].map(|one| json!({"status": {"allowed": one}}).to_string());
         check(&format!("{yes}\n{no}{yes}"), &[true, false, true]);
@@ -367,7 +368,7 @@ mod tests {
         check("", &[]);
     }
 
-    /// A `kubectl` that is this script of a shell, which writes its arguments to `log` beside itself.
+    /// Creates a `kubectl` from a shell script, which writes its arguments to `log` beside itself.
     fn scripted(dir: &Path, names: Names, script: &str) -> Kubectl {
         let file = dir.join("kubectl");
         std::fs::write(&file, format!("echo \"$*\" >>\"$0.log\"\n{script}")).unwrap();
@@ -376,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_do_not_end_are_deleted_by_force_and_no_others() {
+    fn only_terminating_pods_are_deleted_by_force() {
         let dir = tempfile::tempdir().unwrap();
         let script = r#"case "$1 $2" in
 "delete namespace") [ -e "$0.forced" ] || exit 1 ;;
@@ -394,13 +395,13 @@ esac"#;
     }
 
     #[test]
-    fn namespace_that_is_missing_comes_with_the_command_that_makes_it() {
+    fn missing_namespace_error_has_the_command_to_create_it() {
         let dir = tempfile::tempdir().unwrap();
         let remedy = |given: Option<&str>, script: &str| {
             scripted(dir.path(), Names::new("study", given), script).namespace_remedy()
         };
-        let told = remedy(Some("bench"), "").unwrap();
-        assert!(told.contains("kubectl create namespace bench` makes it"), "{told}");
+        let message = remedy(Some("bench"), "").unwrap();
+        assert!(message.contains("kubectl create namespace bench`, or remove"), "{message}");
         assert_eq!(remedy(Some("bench"), "echo '{}'"), None, "it is there");
         assert_eq!(remedy(Some("bench"), "exit 1"), None, "it may not be looked at");
         assert_eq!(remedy(None, ""), None, "the run makes it");

@@ -1,8 +1,8 @@
-//! Limits of servers as limits of the containers that they are in.
+//! Applies limits of servers as limits of their containers.
 //!
-//! A process in a restricted pod can limit no other. A pod can be resized while it runs (Kubernetes 1.33 and later), so
-//! one that takes a single server of a system gets that server's limits for its trials, and its own ones back. What
-//! holds is read inside of it: nothing is taken for applied because it was asked for.
+//! A process in a restricted pod cannot limit another. But a pod can be resized while it runs (Kubernetes 1.33 and
+//! later). A pod with a single server of a system therefore gets that server's limits for its trials, and its own
+//! limits afterwards. The limits in effect are read inside the pod, because a request alone does not apply them.
 //!
 //! Not here: reading limits (`bakeoff_host`), judging them (the binary's `trial::verdicts`).
 
@@ -19,20 +19,20 @@ use serde_json::{Value, json};
 
 use super::kubectl::Kubectl;
 
-/// How long a pod may take to have other limits.
+/// Time limit for a pod to get other limits.
 const RESIZED_WITHIN: Duration = Duration::from_secs(10);
-/// The same with less memory: a kubelet holds it against the pod's usage as it was up to 20 s before, and looks again
-/// some 15 s after it refused.
+/// Time limit for a pod to get less memory. A kubelet compares it with usage from up to 20 s before, and retries about
+/// 15 s after it refused.
 const LESS_MEMORY_WITHIN: Duration = Duration::from_secs(60);
-/// How often that is looked at.
+/// Interval between checks of the limits.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Stand for no limit, which could not be taken away again; and the requests where nothing is named.
+/// Values for "no limit", because a limit cannot be removed later, and the default requests.
 const NO_CPU: &str = "1000";
 const NO_MEMORY: &str = "1Pi";
 const SOME_CPU: &str = "10m";
 const SOME_MEMORY: &str = "16Mi";
 
-/// Returns whether a study limits CPU or memory of any server of these kinds.
+/// Returns true if a study limits CPU or memory of any server of these kinds.
 pub(super) fn are_asked(study: &Study, of: impl Fn(&str) -> bool) -> bool {
     let all = study.systems.iter().flat_map(study::System::members);
     let all = all.filter(|member| of(&member.kind));
@@ -40,7 +40,7 @@ pub(super) fn are_asked(study: &Study, of: impl Fn(&str) -> bool) -> bool {
     limits.any(|limits| limits.cpu.is_some() || limits.memory.is_some())
 }
 
-/// The CPU and the memory that a container has where no server's limits hold, as Kubernetes writes them, and as limits.
+/// CPU and memory of a container without server limits, in Kubernetes' notation, and as limits.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Amounts {
     cpu: Option<String>,
@@ -49,13 +49,13 @@ pub(super) struct Amounts {
 }
 
 impl Amounts {
-    /// Those of the places file.
+    /// Returns the amounts of the places file.
     pub(super) fn wanted(wanted: &Kubernetes) -> Self {
         let limits = PodLimits { cpu: wanted.cpus(), memory_bytes: wanted.memory_bytes() };
         Self { cpu: wanted.cpu.clone(), memory: wanted.memory.clone(), limits }
     }
 
-    /// Those of a machine: what goes beside others' servers has none of its own.
+    /// Returns the amounts of a machine. A second container beside other servers has none.
     pub(super) fn for_machine(wanted: &Kubernetes, machine: &Machine) -> Self {
         match machine.servers {
             Takes::Beside(_) => Self::default(),
@@ -64,14 +64,14 @@ impl Amounts {
     }
 }
 
-/// Returns the resources of a container that may have other limits later.
+/// Returns the resources of a container whose limits may change later.
 pub(super) fn resources(own: &Amounts, limits: Option<&Limits>) -> Value {
     let cpu = limits.and_then(|limits| limits.cpu).map(|cores| format!("{cores}"));
     let memory = limits.and_then(|limits| limits.memory).map(|bytes| bytes.0.to_string());
     let one =
         |name: &str, own: &Option<String>, limit: Option<String>, (some, no): (&str, &str)| {
             let limit = limit.or_else(|| own.clone()).unwrap_or_else(|| no.to_owned());
-            // With an amount that is requested and at most, both stay the same: Kubernetes lets no pod change its class.
+            // If request and limit were equal, they stay equal: a pod cannot change its QoS class.
             let request = if own.is_some() { limit.clone() } else { some.to_owned() };
             (name.to_owned(), json!(request), json!(limit))
         };
@@ -87,12 +87,12 @@ pub(super) fn resources(own: &Amounts, limits: Option<&Limits>) -> Value {
     json!({"requests": requests, "limits": most})
 }
 
-/// The limits that machines were given, or were not to be given, by their names.
+/// The last limits given to each machine, by name, including failed attempts.
 #[derive(Default)]
 pub(super) struct Given(Mutex<BTreeMap<String, Limits>>);
 
 impl Given {
-    /// Returns whether a machine was not given these limits last, and keeps that it is now.
+    /// Records the limits of a machine. Returns true if they differ from its last ones.
     pub(super) fn is_new(&self, machine: &str, limits: &Limits) -> bool {
         let mut given = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = given.insert(machine.to_owned(), limits.clone());
@@ -100,7 +100,7 @@ impl Given {
     }
 }
 
-/// Gives a container of a pod these limits instead of its own amounts. Returns why it has not got them.
+/// Gives a pod's container these limits instead of its own amounts. Returns the reason if they did not take effect.
 ///
 /// # Errors
 /// When the pod is lost.
@@ -131,7 +131,7 @@ pub(super) fn give(
         }
         if clock::now() >= until {
             let why =
-                kubectl.resize_pending(pod).unwrap_or_else(|| "the event is not known".into());
+                kubectl.resize_pending(pod).unwrap_or_else(|| "Kubernetes gives no reason".into());
             return Ok(Some(format!("after {within:?} the pod has {has}: {why}")));
         }
         std::thread::sleep(LOOK_EVERY);
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_is_given_limits_when_they_are_others_than_its_last_ones() {
+    fn pod_is_resized_only_if_its_limits_change() {
         let given = Given::default();
         let limits = Limits { cpu: Some(0.25), ..Limits::default() };
         let own = Limits::default();
@@ -158,15 +158,15 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_has_the_limits_of_its_server_or_those_of_its_places() {
+    fn pod_has_its_servers_limits_or_those_of_the_places_file() {
         let wanted =
             |text: &str| Amounts::wanted(&Places::parse("p", text).unwrap().kubernetes.unwrap());
         let limits = Limits { cpu: Some(0.25), memory: Some(ByteCount(100 << 20)), cpus: vec![] };
         let same = json!({"cpu": "0.25", "memory": "104857600"});
-        let told = resources(&wanted("kubernetes: {cpu: 2, memory: 4Gi}"), Some(&limits));
-        assert_eq!(told, json!({"requests": same, "limits": same}));
-        let told = resources(&wanted("kubernetes: {cpu: 2}"), None);
+        let found = resources(&wanted("kubernetes: {cpu: 2, memory: 4Gi}"), Some(&limits));
+        assert_eq!(found, json!({"requests": same, "limits": same}));
+        let found = resources(&wanted("kubernetes: {cpu: 2}"), None);
         let requests = json!({"cpu": "2", "memory": "16Mi"});
-        assert_eq!(told, json!({"requests": requests, "limits": {"cpu": "2", "memory": "1Pi"}}));
+        assert_eq!(found, json!({"requests": requests, "limits": {"cpu": "2", "memory": "1Pi"}}));
     }
 }

@@ -1,6 +1,6 @@
-//! The objects of a run, as Kubernetes takes them.
+//! Builds the manifests of a run's objects.
 //!
-//! Not here: creating them (`kubectl`).
+//! Not here: creating the objects (`kubectl`).
 
 use bakeoff_core::places::{Kubernetes, Toleration};
 use serde_json::{Map, Value, json};
@@ -8,27 +8,27 @@ use serde_json::{Map, Value, json};
 use super::limits::{self, Amounts};
 use super::names::{Names, RUN};
 
-/// The label that says whether a pod is of `servers` or of `generators`.
+/// Label that assigns a pod to `servers` or `generators`.
 pub(super) const TAKES: &str = "bakeoff.dev/takes";
-/// The label with the kind that a pod of servers is kept for; empty where it takes any.
+/// Label with the kind that a servers' pod is reserved for; empty if it takes any.
 pub(super) const KIND: &str = "bakeoff.dev/kind";
-/// The container of each pod, and a second one for what goes beside its servers.
+/// Names of a pod's container, and of the second one for servers that run beside others.
 pub(super) const AGENT: &str = "agent";
 pub(super) const BESIDE: &str = "beside";
-/// The account of generators' pods, its role and what binds them.
+/// Name of the account for generators' pods, of its role and of the binding.
 const KEEPER: &str = "keeper";
-/// The folder for data, and home.
+/// Folder for data, and the home directory.
 pub(super) const DATA: &str = "/data";
-/// Where pods find bakeoff that have it from an image, and where that image has it.
+/// Path of a copied bakeoff in a pod, and its path in the image it comes from.
 pub(super) const PROGRAM: &str = "/bakeoff-program/bakeoff";
 const PROGRAM_FOLDER: &str = "/bakeoff-program";
 const IN_IMAGE: &str = "/bakeoff";
-/// A user who is nobody.
+/// User ID of `nobody`.
 const NOBODY: u32 = 65534;
-/// The longest that a run may last, in seconds.
+/// Longest duration of a run, in seconds.
 const DEADLINE: u32 = 7 * 24 * 3600;
 
-/// The first process of each pod. It ends a minute after its last agent, or a minute and a half after its beginning when none came.
+/// First process of each pod. It ends 60 s after its last agent, or 90 s after its start if no agent came.
 const FIRST: &str = r#"trap 'exit 0' TERM
 left=90
 while [ "$left" -gt 0 ]; do
@@ -47,7 +47,7 @@ pub(super) fn namespace(names: &Names) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
 }
 
-/// Returns the reference to an object by which others are its own.
+/// Returns a reference that makes an object the owner of others.
 pub(super) fn owner(object: &Value) -> Value {
     json!({
         "apiVersion": object["apiVersion"],
@@ -57,7 +57,7 @@ pub(super) fn owner(object: &Value) -> Value {
     })
 }
 
-/// Returns the account of generators' pods, which may remove the run's namespace and nothing else.
+/// Returns the account of generators' pods, which may only delete the run's namespace.
 pub(super) fn keeper(namespace: &str) -> [Value; 3] {
     let metadata = json!({"name": KEEPER});
     let group = "rbac.authorization.k8s.io";
@@ -102,7 +102,7 @@ pub(super) fn service(names: &Names, owner: &Value) -> Value {
     })
 }
 
-/// Returns the Job. `keeps`: its pods have the account that may remove the namespace.
+/// Returns the Job of the generators. `keeps`: its pods use the account that may delete the namespace.
 pub(super) fn generators(wanted: &Kubernetes, names: &Names, keeps: bool) -> Value {
     let mut pod = pod(wanted, names, "generators", false);
     pod["spec"]["restartPolicy"] = json!("Never");
@@ -126,8 +126,8 @@ pub(super) fn generators(wanted: &Kubernetes, names: &Names, keeps: bool) -> Val
     })
 }
 
-/// Returns a set of pods that take servers. `resized`: they may have other limits later. `own`: the kind that it is kept
-/// for, and the image that it has.
+/// Returns the StatefulSet of servers. `resized`: the pods' limits may change later. `own`: the kind that the set is
+/// reserved for, and its image.
 pub(super) fn servers(
     wanted: &Kubernetes,
     (names, resized): (&Names, bool),
@@ -176,7 +176,7 @@ pub(super) fn servers(
     })
 }
 
-/// Gives each pod of a set a second container, with a disk and limits of its own.
+/// Adds a second container to each pod of a set, with its own disk and limits.
 pub(super) fn add_beside(set: &mut Value) {
     let pod = &mut set["spec"]["template"]["spec"];
     let mut container = pod["containers"][0].clone();
@@ -237,7 +237,7 @@ fn pod(wanted: &Kubernetes, names: &Names, takes: &str, claimed: bool) -> Value 
     pod
 }
 
-/// Gives a pod what nodes and registries of a cluster demand.
+/// Adds what the cluster's nodes and registries require: annotations, priority, secrets, tolerations.
 fn meet_demands(pod: &mut Value, wanted: &Kubernetes) {
     if !wanted.annotations.is_empty() {
         pod["metadata"]["annotations"] = wanted.annotations.iter().cloned().collect();
@@ -266,7 +266,7 @@ fn meet_demands(pod: &mut Value, wanted: &Kubernetes) {
     }
 }
 
-/// Has a pod take bakeoff from an image, so that its own image needs no shell.
+/// Makes a pod copy bakeoff from an image, so the pod's main image needs no shell.
 fn take_program(spec: &mut Value, image: &str) {
     let mut first = spec["containers"][0].clone();
     let mount = |read_only: bool| json!({"name": "program", "mountPath": PROGRAM_FOLDER, "readOnly": read_only});
@@ -283,7 +283,7 @@ fn take_program(spec: &mut Value, image: &str) {
     spec["volumes"] = json!(volumes);
 }
 
-/// Keeps pods from the nodes of those with one of these sets of labels.
+/// Keeps pods off nodes with pods that match one of these sets of labels.
 fn apart(wanted: &Kubernetes, from: &[Value]) -> Value {
     let term = |labels: &Value| json!({"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": labels}});
     let terms: Vec<Value> = from.iter().map(term).collect();
@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn second_container_has_a_disk_and_limits_of_its_own() {
+    fn second_container_has_its_own_disk_and_limits() {
         let text = "kubernetes: {cpu: 2, memory: 4Gi, agent-image: a}";
         let wanted = Places::parse("p", text).unwrap().kubernetes.unwrap();
         let names = Names::new("study", None);

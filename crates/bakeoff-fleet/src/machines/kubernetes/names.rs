@@ -1,22 +1,22 @@
-//! Names the objects of a run on Kubernetes, by the label that all of them have.
+//! Names the Kubernetes objects of a run, and labels them with it.
 
 use serde_json::{Value, json};
 
-/// The label with the run that an object is of.
+/// Label with the run that an object belongs to.
 pub(super) const RUN: &str = "bakeoff.dev/run";
 
-/// The names of a run's objects.
+/// Names of a run's objects.
 #[derive(Debug, Clone)]
 pub(super) struct Names {
-    /// Of the run: the label of all its objects.
+    /// Name of the run: the label value of all its objects.
     pub(super) run: String,
     pub(super) namespace: String,
-    /// Before every object's name: empty where the namespace is the run's own.
+    /// First part of every object's name; empty if the namespace is the run's own.
     pub(super) prefix: String,
 }
 
 impl Names {
-    /// Names what a run makes in a namespace that is there, or in one of its own.
+    /// Names a run's objects in a given namespace, or in one of its own.
     pub(super) fn new(study: &str, given: Option<&str>) -> Self {
         let plain = study.chars().filter(char::is_ascii_alphanumeric).take(20);
         let plain: String = plain.map(|c| c.to_ascii_lowercase()).collect();
@@ -27,7 +27,7 @@ impl Names {
                 let run = format!("bakeoff-{plain}-{process}-{moment:x}");
                 Self { namespace: run.clone(), run, prefix: String::new() }
             }
-            // Names of sets of pods are short: Kubernetes adds to them.
+            // Names of sets must stay short: Kubernetes appends to them.
             Some(namespace) => {
                 let run = format!("bakeoff-{process}-{moment:x}");
                 let prefix = format!("{run}-");
@@ -36,12 +36,12 @@ impl Names {
         }
     }
 
-    /// Returns whether the namespace is the run's own.
+    /// Returns true if the namespace is the run's own.
     pub(super) fn has_own_namespace(&self) -> bool {
         self.prefix.is_empty()
     }
 
-    /// Selects all objects of the run.
+    /// Returns the label selector of the run's objects.
     pub(super) fn selector(&self) -> String {
         format!("{RUN}={}", self.run)
     }

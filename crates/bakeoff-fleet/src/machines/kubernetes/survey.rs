@@ -1,6 +1,6 @@
-//! Looks at a cluster before anything is made in it: version, rights, nodes, storage.
+//! Inspects a cluster before anything is created in it: version, rights, nodes, storage.
 //!
-//! Not here: how that is shown (the binary's `commands::doctor`), what pods have (`machines::describe`).
+//! Not here: showing the results (the binary's `commands::doctor`), the pods' own limits (`machines::describe`).
 
 use bakeoff_core::places::Kubernetes;
 use serde_json::Value;
@@ -9,65 +9,67 @@ use super::kubectl::{Kubectl, Lacking, RIGHTS_HINT};
 use super::names::Names;
 use crate::error::FleetError;
 
-/// A cluster as it was found.
+/// State of a cluster.
 #[derive(Default)]
 pub struct ClusterTold {
-    /// Each thing that is there.
+    /// Properties found, as label and value.
     pub rows: Vec<(&'static str, String)>,
-    /// Each thing that is missing, and the words that mend it.
+    /// Requirements not met, each with a hint.
     pub missing: Vec<(String, String)>,
 }
 
-/// Looks at the cluster of a places file.
+/// Inspects the cluster of a places file.
 ///
 /// # Errors
-/// When it does not answer.
+/// When the cluster does not answer.
 pub fn survey(wanted: &Kubernetes) -> Result<ClusterTold, FleetError> {
     let names = Names::new("doctor", wanted.namespace.as_deref());
     let kubectl = Kubectl::new(wanted, names);
-    let mut told = ClusterTold::default();
+    let mut found = ClusterTold::default();
     let versions = kubectl.versions()?;
     let version = |of: &str| versions[of]["gitVersion"].as_str().unwrap_or("unknown").to_owned();
-    let context = wanted.context.as_deref().unwrap_or("the current one");
+    let context = wanted.context.as_deref().unwrap_or("(current)");
     let (client, server) = (version("clientVersion"), version("serverVersion"));
-    told.rows
+    found
+        .rows
         .push(("cluster", format!("Kubernetes {server}, by kubectl {client}, context {context}")));
-    rights(&kubectl.missing_rights()?, &mut told);
+    rights(&kubectl.missing_rights()?, &mut found);
     if let Some(remedy) = kubectl.namespace_remedy() {
-        told.missing.push((format!("the namespace `{}`", kubectl.names().namespace), remedy));
+        found.missing.push((format!("the namespace `{}`", kubectl.names().namespace), remedy));
     }
     match kubectl.get("nodes") {
-        Ok(nodes) => nodes_of(wanted, &nodes, &mut told),
-        Err(_) => told.rows.push(("nodes", "not known: you may not list them".to_owned())),
+        Ok(nodes) => nodes_of(wanted, &nodes, &mut found),
+        Err(_) => found.rows.push(("nodes", "unknown: you lack the right to list them".to_owned())),
     }
     if let Some(class) = &wanted.storage_class {
         match kubectl.one("storageclass", class) {
             Ok(Some(one)) => {
                 let by = one["provisioner"].as_str().unwrap_or("?").to_owned();
-                told.rows.push(("storage", format!("class {class}, by {by}")));
+                found.rows.push(("storage", format!("class {class}, by {by}")));
             }
-            Ok(None) => told.missing.push((
+            Ok(None) => found.missing.push((
                 format!("the storage class `{class}`"),
-                "name another as `storage-class`, or none: data is then on the disk of the node"
+                "set another `storage-class`, or remove it to keep data on the nodes' disks"
                     .to_owned(),
             )),
-            Err(_) => {
-                told.rows.push(("storage", format!("class {class}, not known: you may not look")))
-            }
+            Err(_) => found.rows.push((
+                "storage",
+                format!("class {class}, unknown: you lack the right to read it"),
+            )),
         }
     }
-    Ok(told)
+    Ok(found)
 }
 
-fn rights(lacking: &Lacking, told: &mut ClusterTold) {
+fn rights(lacking: &Lacking, found: &mut ClusterTold) {
     if lacking.needed.is_empty() {
-        told.rows.push(("rights", "all that a run needs".to_owned()));
+        found.rows.push(("rights", "everything that a run needs".to_owned()));
     } else {
         let what = format!("the rights to {}", lacking.needed.join(", "));
-        told.missing.push((what, RIGHTS_HINT.to_owned()));
+        found.missing.push((what, RIGHTS_HINT.to_owned()));
     }
     let without = [
-        (lacking.keeper.clone(), "the empty namespace stays when bakeoff is killed"),
+        (lacking.keeper.clone(), "the empty namespace stays if bakeoff is killed"),
         (
             lacking.resize.then(|| "patch pods/resize".to_owned()),
             "limits of servers are not applied",
@@ -75,26 +77,26 @@ fn rights(lacking: &Lacking, told: &mut ClusterTold) {
     ];
     for (right, what) in without {
         if let Some(right) = right {
-            told.rows.push(("without", format!("{right}: {what}")));
+            found.rows.push(("without", format!("{right}: {what}")));
         }
     }
 }
 
-/// Counts the nodes that pods can go to.
-fn nodes_of(wanted: &Kubernetes, nodes: &Value, told: &mut ClusterTold) {
+/// Counts the nodes that can run the pods.
+fn nodes_of(wanted: &Kubernetes, nodes: &Value, found: &mut ClusterTold) {
     let all = nodes["items"].as_array().map_or(&[][..], Vec::as_slice);
     let takes = all.iter().filter(|node| takes_pods(node, wanted)).count();
-    told.rows.push(("nodes", format!("{}, of which {takes} take pods of a run", all.len())));
+    found.rows.push(("nodes", format!("{}; {takes} can run the run's pods", all.len())));
     let apart = (wanted.servers + wanted.generators) as usize;
     let needed = if wanted.share_nodes { 1 } else { apart };
     if takes < needed {
         let mend = match wanted.node_selector.is_empty() {
-            true => "add nodes, ask for fewer pods, or say `share-nodes: true`",
+            true => "add nodes, request fewer pods, or set `share-nodes: true`",
             false => {
-                "label nodes as `node-selector` says, ask for fewer pods, or say `share-nodes: true`"
+                "label nodes to match `node-selector`, request fewer pods, or set `share-nodes: true`"
             }
         };
-        told.missing.push((format!("nodes: {needed} are needed"), mend.to_owned()));
+        found.missing.push((format!("{needed} nodes for the run's pods"), mend.to_owned()));
     }
 }
 
@@ -125,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_that_take_no_pods_are_not_counted() {
+    fn unusable_nodes_are_not_counted() {
         let node = |labels: Value, spec: Value, ready: &str| {
             let status = json!({"conditions": [{"type": "Ready", "status": ready}]});
             json!({"metadata": {"labels": labels}, "spec": spec, "status": status})
@@ -141,9 +143,9 @@ mod tests {
         ]});
         let text = "kubernetes: {servers: 1, generators: 1, node-selector: {disk: nvme}}";
         let wanted = Places::parse("p", text).unwrap().kubernetes.unwrap();
-        let mut told = ClusterTold::default();
-        nodes_of(&wanted, &nodes, &mut told);
-        assert_eq!(told.rows, [("nodes", "5, of which 1 take pods of a run".to_owned())]);
-        assert_eq!(told.missing[0].0, "nodes: 2 are needed");
+        let mut found = ClusterTold::default();
+        nodes_of(&wanted, &nodes, &mut found);
+        assert_eq!(found.rows, [("nodes", "5; 1 can run the run's pods".to_owned())]);
+        assert_eq!(found.missing[0].0, "2 nodes for the run's pods");
     }
 }
