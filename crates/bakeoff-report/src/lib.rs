@@ -1,13 +1,15 @@
-//! From a record to what people and programs read: a terminal's text, HTML, Markdown, CSV, JSON.
+//! Turns a record into documents for people and programs: terminal text, HTML, Markdown, CSV, JSON.
 //!
-//! Pure functions, so that a record can be rendered again years later. [`Report::new`] computes
-//! once all that is shown; the renderers arrange it and compute nothing of their own, so that they
-//! cannot contradict each other. An invalid trial is shown and never used, "not checked" is never
-//! shown as a pass, a latency of more than an hour never as a number, and no percentile is ever an
-//! average of percentiles.
+//! All functions are pure, so a record can be rendered again years later. [`Report::new`] computes everything once. The
+//! renderers only arrange it, so they cannot contradict each other.
 //!
-//! Not here: how trials are combined and compared (`stats`), files and colours' occasion (the
-//! binary).
+//! Rules that every document keeps:
+//! - An invalid trial is shown but never used.
+//! - "Not checked" is never shown as a pass.
+//! - A latency above one hour is never shown as a number.
+//! - Percentiles are never averaged.
+//!
+//! Not here: combining and comparing trials (`stats`), files and the choice of colours (the binary).
 
 pub mod ci;
 pub mod compare;

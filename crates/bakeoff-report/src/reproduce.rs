@@ -1,11 +1,12 @@
-//! Whether another run of the same study bears out what a run claims, claim by claim.
+//! Compares two runs of the same study: does the second one confirm the claims of the first?
 //!
-//! A claim is a difference that the first run declared, or what its audits found. It is *replicated* where the other run
-//! declares the same, *contradicted* where it declares the opposite, or where both intervals have no ratio in common, and
-//! otherwise nobody can tell. That no difference was shown is no claim.
+//! A claim is a difference that the first run declared, or what its audits found. It is *replicated* if the other run
+//! declares the same. It is *contradicted* if the other run declares the opposite, or if the two intervals do not
+//! overlap. Otherwise the answer is *cannot tell*. "No difference shown" is not a claim.
 //!
-//! Both runs are judged as reports judge them, so that each outcome rests on intervals that hold for their whole
-//! family. Not here: running the study again (the binary), other differences of two runs (`compare`).
+//! Both runs are judged as reports judge them, so each outcome rests on intervals that hold for their whole family.
+//!
+//! Not here: repeating the run (the binary), other differences between two runs (`compare`).
 
 use std::collections::BTreeMap;
 
@@ -22,19 +23,19 @@ use crate::derive::durability;
 use crate::derive::judgement::{JudgedAs, Judgement};
 use crate::model::contest::Contest;
 
-/// Answer of another run to a claim.
+/// Outcome of a claim in another run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimOutcome {
-    /// The same.
+    /// The other run declares the same.
     Replicated,
-    /// The opposite.
+    /// The other run contradicts it.
     Contradicted,
-    /// Too little.
+    /// The other run shows too little to decide.
     CannotTell,
 }
 
 impl ClaimOutcome {
-    /// The words for it: `replicated`, `contradicted`, `cannot tell`.
+    /// Returns the outcome's text: `replicated`, `contradicted`, `cannot tell`.
     pub fn words(self) -> &'static str {
         match self {
             Self::Replicated => "replicated",
@@ -44,32 +45,32 @@ impl ClaimOutcome {
     }
 }
 
-/// A claim of the first run, and what became of it.
+/// A claim of the first run and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// Where: `create/steady`.
+    /// Workload and load: `create/steady`.
     pub place: String,
     /// The claim, as a clause.
     pub claim: String,
-    /// Whether the load was run for it.
+    /// True if the load was run for this figure.
     pub leading: bool,
-    /// The answer to it.
+    /// Outcome in the other run.
     pub outcome: ClaimOutcome,
-    /// The finding of the other run, as a clause.
+    /// Finding of the other run, as a clause.
     pub here: String,
 }
 
 /// Two runs of one study, claim by claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reproduction {
-    /// The first run's claims: of each place those that its load was run for first.
+    /// Claims of the first run. In each workload and load, leading claims come first.
     pub claims: Vec<Claim>,
-    /// In what machines, programs and runs differ, as clauses.
+    /// Differences in machines, programs and runs, as clauses.
     pub differences: Vec<String>,
 }
 
 impl Reproduction {
-    /// Asks `here` about each claim of `there`.
+    /// Compares the claims of `there` with the findings of `here`.
     pub fn new(there: &Record, here: &Record) -> Self {
         let (there, here) = (&*durability::lowered(there), &*durability::lowered(here));
         let (theirs, ours) = (Comparison::all(there), Comparison::all(here));
@@ -88,31 +89,30 @@ impl Reproduction {
         Self { claims, differences: differences(names, there, here, &contests.0, &contests.1) }
     }
 
-    /// Returns how many claims came out so.
+    /// Returns the number of claims with this outcome.
     pub fn count(&self, outcome: ClaimOutcome) -> usize {
         self.claims.iter().filter(|claim| claim.outcome == outcome).count()
     }
 
-    /// Returns the whole in a sentence.
+    /// Returns the overall result as a sentence.
     pub fn sentence(&self) -> String {
         let all = match self.claims.len() {
-            0 => return "The run claims nothing that could be replicated.".to_owned(),
+            0 => return "The run makes no claim that could be replicated.".to_owned(),
             all => plural(all as u64, "claim"),
         };
         let parts = [
             (ClaimOutcome::Replicated, "replicated"),
             (ClaimOutcome::Contradicted, "contradicted"),
-            (ClaimOutcome::CannotTell, "left open"),
+            (ClaimOutcome::CannotTell, "undecided"),
         ];
         let parts = parts.map(|(outcome, word)| match self.count(outcome) {
-            0 => format!("none was {word}"),
             1 => format!("1 was {word}"),
             count => format!("{count} were {word}"),
         });
-        format!("Of {all} {}, {} and {}.", parts[0], parts[1], parts[2])
+        format!("Of {all}, {}, {} and {}.", parts[0], parts[1], parts[2])
     }
 
-    /// The same for programs.
+    /// Returns the result as JSON.
     pub fn json(&self) -> Value {
         let claim = |one: &Claim| {
             json!({
@@ -128,7 +128,7 @@ impl Reproduction {
         })
     }
 
-    /// The same for a terminal.
+    /// Returns the result as text for a terminal.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let mut place = "";
@@ -143,19 +143,19 @@ impl Reproduction {
         }
         text += &format!("\n{}\n", self.sentence());
         if !self.differences.is_empty() {
-            text += "\nDifferences between there and here:\n";
+            text += "\nDifferences between the two runs:\n";
             text.extend(self.differences.iter().map(|one| format!("  {one}\n")));
         }
         text.trim_start().to_owned()
     }
 }
 
-/// Asks another run about a declared difference.
+/// Looks for a declared difference in another run.
 fn declared_again(claim: &Judgement, our: Option<&Comparison>, place: &str) -> Claim {
     let same =
         |one: &&Judgement| one.is_about_what(claim) && (&one.a, &one.b) == (&claim.a, &claim.b);
     let (outcome, here) = match our.and_then(|our| our.judgements.iter().find(same)) {
-        None => (ClaimOutcome::CannotTell, "it was not compared".to_owned()),
+        None => (ClaimOutcome::CannotTell, "not compared".to_owned()),
         Some(one) => (weighed(claim, one), one.words() + &apart(claim, one)),
     };
     Claim { place: place.to_owned(), claim: claim.words(), leading: claim.leading, outcome, here }
@@ -169,13 +169,13 @@ fn weighed(there: &Judgement, here: &Judgement) -> ClaimOutcome {
         (JudgedAs::Higher, JudgedAs::Lower) | (JudgedAs::Lower, JudgedAs::Higher) => {
             ClaimOutcome::Contradicted
         }
-        // None is shown here, and none as large as there is possible.
+        // This run shows no difference, and its interval excludes one as large as in the other run.
         (_, JudgedAs::NoneShown { .. }) if are_apart(there, here) => ClaimOutcome::Contradicted,
         _ => ClaimOutcome::CannotTell,
     }
 }
 
-/// Returns whether the intervals of two answers have no ratio in common.
+/// Returns true if the intervals of two results do not overlap.
 fn are_apart(there: &Judgement, here: &Judgement) -> bool {
     let apart = |(there, here): (TestResult, TestResult)| {
         there.interval.1 < here.interval.0 || here.interval.1 < there.interval.0
@@ -183,7 +183,7 @@ fn are_apart(there: &Judgement, here: &Judgement) -> bool {
     there.answer.zip(here.answer).is_some_and(apart)
 }
 
-/// Says that a difference was replicated in its direction, and not in its size.
+/// Describes a difference that has the same direction but another size.
 fn apart(there: &Judgement, here: &Judgement) -> String {
     match (weighed(there, here), here.answer) {
         (ClaimOutcome::Replicated, Some(answer)) if are_apart(there, here) => {
@@ -192,7 +192,7 @@ fn apart(there: &Judgement, here: &Judgement) -> String {
                 _ => answer,
             };
             format!(
-                "; its size is another one than there: {} ({})",
+                "; its size differs from the first run's: {} ({})",
                 ratio_text(answer.ratio),
                 interval_text(answer.interval)
             )
@@ -201,7 +201,7 @@ fn apart(there: &Judgement, here: &Judgement) -> String {
     }
 }
 
-/// Findings of the audits of a system's trials under one workload and load.
+/// Audit results of a system's trials under one workload and load.
 #[derive(Debug, Default)]
 struct Audits {
     passed: usize,
@@ -211,7 +211,7 @@ struct Audits {
 
 type Key = (String, String);
 
-/// The audits by place and system.
+/// Groups audit results by place and system.
 fn audits(record: &Record) -> BTreeMap<Key, Audits> {
     let mut all: BTreeMap<Key, Audits> = BTreeMap::new();
     for trial in &record.trials {
@@ -231,7 +231,7 @@ fn audits(record: &Record) -> BTreeMap<Key, Audits> {
     all
 }
 
-/// Asks another run about what the audits found.
+/// Compares the audit results of two runs.
 fn audited_again(there: &Record, here: &Record) -> Vec<Claim> {
     let ours = audits(here);
     let mut claims = Vec::new();
@@ -254,7 +254,7 @@ fn audited_again(there: &Record, here: &Record) -> Vec<Claim> {
         claims.push(Claim {
             claim: format!("{}'s writes: {}", key.1, found(&their)),
             here: if our.passed + our.failed == 0 {
-                "no audit was made".to_owned()
+                "no audit took place".to_owned()
             } else {
                 found(our)
             },

@@ -1,10 +1,10 @@
-//! Whether a record holds together: its lines are linked, its trials follow from study and seed, its counts agree with its
-//! histograms, and its checks come out again as they were recorded.
+//! Checks a record's consistency: links between lines, the order of trials, counts against histograms, and verdicts
+//! against a recomputation.
 //!
-//! It tells a record that was damaged or altered by hand from one that was not. Whoever writes all lines anew and keeps
-//! them consistent is found only by the hash of the last line, published elsewhere.
+//! It detects damage and edits by hand. It cannot detect a record rewritten consistently as a whole; only a separately
+//! published hash of the last line can.
 //!
-//! Not here: files, and whether the reports beside the record are those that it yields (the binary).
+//! Not here: files, and the comparison with the reports beside the record (the binary).
 
 use std::collections::BTreeSet;
 
@@ -16,19 +16,19 @@ use bakeoff_core::repeat::follows_plan;
 use bakeoff_core::units::{count_text, plural};
 use serde_json::{Value, json};
 
-/// Outcome of looking at one thing.
+/// Outcome of verifying one aspect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is as it should be.
+    /// The record is consistent.
     Holds,
-    /// It is not.
+    /// The record is inconsistent.
     Fails,
-    /// The record does not have what it takes to tell.
+    /// The record lacks the data for this check.
     CannotTell,
 }
 
 impl Outcome {
-    /// The word for it: `holds`, `fails`, `cannot tell`.
+    /// Returns the outcome's text: `holds`, `fails`, `cannot tell`.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Holds => "holds",
@@ -38,24 +38,24 @@ impl Outcome {
     }
 }
 
-/// One thing that was looked at.
+/// A verified aspect of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
-    /// Its name: `lines`.
+    /// Name of the aspect: `lines`.
     pub what: String,
-    /// Its outcome.
+    /// Result.
     pub outcome: Outcome,
-    /// The observation, in a sentence without its full stop.
+    /// Observation, as a sentence without its full stop.
     pub seen: String,
 }
 
 impl Verified {
-    /// Tells of one thing.
+    /// Creates the result for one aspect.
     pub fn new(what: &str, outcome: Outcome, seen: impl Into<String>) -> Self {
         Self { what: what.to_owned(), outcome, seen: seen.into() }
     }
 
-    /// Tells the faults of one thing, the first few of them; without any it holds, as `otherwise` says.
+    /// Creates a result from faults: `Fails` with the first few of them, or `Holds` with `otherwise` if there are none.
     fn of_faults(what: &str, faults: &[String], otherwise: String) -> Self {
         match faults {
             [] => Self::new(what, Outcome::Holds, otherwise),
@@ -68,18 +68,18 @@ impl Verified {
         }
     }
 
-    /// The same for programs.
+    /// Returns the result as JSON.
     pub fn json(&self) -> Value {
         json!({"what": self.what, "outcome": self.outcome.word(), "seen": self.seen})
     }
 }
 
-/// How many faults of one thing are told.
+/// Most faults to show for one aspect.
 const FAULTS_SHOWN: usize = 3;
-/// The format since which failures are in histograms of their own.
+/// First format that keeps failures in separate histograms.
 const TOLD_APART_SINCE: u32 = 2;
 
-/// Looks at a record: the links of its lines, what was read of it, and what could not be.
+/// Verifies a record, given the links of its lines and the complaints from reading it.
 pub fn verify(links: &Links, record: &Record, complaints: &[Complaint]) -> Vec<Verified> {
     vec![lines(links, complaints), trials(record), counts(record), checks(record)]
 }
@@ -88,24 +88,24 @@ fn lines(links: &Links, complaints: &[Complaint]) -> Verified {
     let faults: Vec<String> =
         complaints.iter().chain(&links.broken).map(ToString::to_string).collect();
     if faults.is_empty() && links.linked == 0 && links.lines > 1 {
-        let seen = "no line is linked to the one before: a bakeoff of before wrote them";
+        let seen = "no line is linked to the previous one: an older bakeoff wrote them";
         return Verified::new("lines", Outcome::CannotTell, seen);
     }
     let lines = plural(links.lines as u64, "line");
-    Verified::of_faults("lines", &faults, format!("{lines}, each linked to the one before"))
+    Verified::of_faults("lines", &faults, format!("{lines}, each linked to the previous one"))
 }
 
-/// The order of trials follows from the study and the seed, and each trial is one of it, at most once.
+/// Checks that the order of trials follows from study and seed, and that each trial is in that order at most once.
 fn trials(record: &Record) -> Verified {
     let header = &record.header;
     if header.format < TOLD_APART_SINCE {
-        let seen = "records of format 1 were planned otherwise";
+        let seen = "records of format 1 have another order of trials";
         return Verified::new("trials", Outcome::CannotTell, seen);
     }
     let mut faults = Vec::new();
-    // A gate's later trials depend on figures, and its builds take turns in an order of its own.
+    // A gate's later trials depend on figures, and its builds alternate in another order.
     let planned = header.gate.is_none();
-    // A load of a URL is recorded as a study that nobody planned.
+    // A load of a URL is recorded as a study without a planned order.
     let is_study = header.study.systems.iter().any(bakeoff_core::study::System::is_started);
     if planned && is_study && !follows_plan(record) {
         faults.push("the order of trials does not follow from study and seed".to_owned());
@@ -113,7 +113,7 @@ fn trials(record: &Record) -> Verified {
     for trial in &record.trials {
         let name = &trial.trial;
         if !header.order.contains(name) {
-            faults.push(format!("trial {} is none of the order", name.number + 1));
+            faults.push(format!("trial {} is not in the order of trials", name.number + 1));
         }
     }
     let machines: Vec<&str> = header.environment.machines.iter().map(|one| &*one.name).collect();
@@ -125,7 +125,7 @@ fn trials(record: &Record) -> Verified {
                 names => names.join(", "),
             };
             faults.push(format!(
-                "trial {} ran on {}, and the run on {}",
+                "trial {} ran on {}, but the run on {}",
                 trial.trial.number + 1,
                 text(&used),
                 text(&machines)
@@ -141,10 +141,10 @@ fn trials(record: &Record) -> Verified {
     )
 }
 
-/// The counts of each stage agree with its histograms and with its seconds.
+/// Checks the counts of each stage against its histograms and seconds.
 fn counts(record: &Record) -> Verified {
     if record.header.format < TOLD_APART_SINCE {
-        let seen = "records of format 1 do not tell failures from successes in their histograms";
+        let seen = "the histograms of format 1 do not separate failures from successes";
         return Verified::new("counts", Outcome::CannotTell, seen);
     }
     let mut faults = Vec::new();
@@ -167,7 +167,7 @@ fn counts(record: &Record) -> Verified {
     )
 }
 
-/// Returns what of an operation's counts disagrees with its histograms.
+/// Returns each disagreement between an operation's counts and its histograms.
 fn unlike_counts(of: &Measurement, name: &str, figures: &OperationFigures) -> Vec<String> {
     let of_seconds = || of.seconds.iter().filter_map(|second| second.operations.get(name));
     let in_seconds: u64 = of_seconds().map(|second| second.verified).sum();
@@ -189,12 +189,12 @@ fn unlike_counts(of: &Measurement, name: &str, figures: &OperationFigures) -> Ve
     let unlike = pairs.into_iter().filter(|(_, count, _, other)| count != other);
     unlike
         .map(|(what, count, of, other)| {
-            format!("{} {what} and {} {of}", count_text(count), count_text(other))
+            format!("{} {what}, but {} {of}", count_text(count), count_text(other))
         })
         .collect()
 }
 
-/// The checks that follow from a trial's measurement come out as they were recorded.
+/// Recomputes the checks that follow from a trial's measurement, and compares their verdicts.
 fn checks(record: &Record) -> Verified {
     let mut faults = Vec::new();
     let mut again = 0;
@@ -207,14 +207,14 @@ fn checks(record: &Record) -> Verified {
         };
         let known: BTreeSet<_> = trial.checks.iter().map(|check| check.name.as_str()).collect();
         for check in check::measured(load, trial, trial.observed.as_ref()) {
-            // A bakeoff of before did not make it.
+            // An older bakeoff did not have this check.
             if !known.contains(check.name.as_str()) {
                 continue;
             }
             again += 1;
             if !was_recorded(trial, &check) {
                 faults.push(format!(
-                    "trial {}: check `{}` comes out otherwise than it was recorded",
+                    "trial {}: check `{}` now has another verdict than the recorded one",
                     trial.trial.number + 1,
                     check.name.as_str()
                 ));
@@ -225,11 +225,11 @@ fn checks(record: &Record) -> Verified {
     Verified::of_faults(
         "checks",
         &faults,
-        format!("{again} made again, all with the recorded verdict"),
+        format!("{again} recomputed, all with the recorded verdict"),
     )
 }
 
-/// Returns whether a trial's record has this verdict, whatever its words.
+/// Returns true if a trial's record has a check with this verdict, regardless of its reason.
 fn was_recorded(trial: &TrialRecord, check: &bakeoff_core::record::Check) -> bool {
     let mut of_name = trial.checks.iter().filter(|one| one.name == check.name);
     let alike = |one: &bakeoff_core::record::Check| {

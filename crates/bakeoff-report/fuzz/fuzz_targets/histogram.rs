@@ -1,4 +1,4 @@
-//! One distribution, as a record has it in base64.
+//! Decodes one histogram, in a record's base64 form.
 #![no_main]
 
 use bakeoff_core::histogram::Latencies;

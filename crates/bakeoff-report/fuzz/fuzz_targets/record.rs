@@ -1,4 +1,4 @@
-//! A record, read, rendered in every form, and compared with itself.
+//! Reads a record, renders it in every format, and compares it with itself.
 #![no_main]
 
 use bakeoff_core::record;

@@ -1,7 +1,7 @@
-//! Judged conditions as annotations of GitHub Actions, and the defence of its log against other people's texts.
+//! Renders judged conditions as annotations for GitHub Actions, and protects its log against foreign texts.
 //!
-//! The runner obeys lines of a step's output that begin with `::`, and those with `##[` anywhere; escapes are those of
-//! its own toolkit (`actions/toolkit`, `packages/core/src/command.ts`).
+//! The runner executes output lines that begin with `::`, and lines with `##[` anywhere. The escapes are those of its
+//! toolkit (`actions/toolkit`, `packages/core/src/command.ts`).
 
 use std::borrow::Cow;
 
@@ -9,12 +9,12 @@ use bakeoff_core::units::harmless;
 
 use super::{Case, CaseOutcome, Suite};
 
-/// The mark of a command at the beginning of a line.
+/// Prefix of a command line.
 const COMMAND: &str = "::";
-/// The mark of a command of the older form, anywhere in a line.
+/// Mark of an older command, anywhere in a line.
 const OLD_COMMAND: &str = "##[";
 
-/// Returns a line for each condition that did not pass: an error where it failed, a warning where nobody can tell.
+/// Returns a line for each condition that did not pass: an error if it failed, a warning if its outcome is unknown.
 pub fn annotations(suite: &Suite) -> Vec<String> {
     suite.cases.iter().filter_map(|case| annotation(&suite.name, case)).collect()
 }
@@ -30,17 +30,17 @@ fn annotation(suite: &str, case: &Case) -> Option<String> {
     Some(format!("::{level} title={title}::{}", data(&lines.join("\n"))))
 }
 
-/// Returns a text as a command's message.
+/// Escapes a command's message.
 fn data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// Returns a text as a command's property.
+/// Escapes a command's property.
 fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }
 
-/// Returns a text none of whose lines is a command to the runner.
+/// Returns the text with no line that the runner would execute.
 pub fn defused(text: &str) -> Cow<'_, str> {
     let is_command = |line: &str| line.trim_start().starts_with(COMMAND);
     if !text.contains(OLD_COMMAND) && !text.lines().any(is_command) {
@@ -54,9 +54,9 @@ pub fn defused(text: &str) -> Cow<'_, str> {
     Cow::Owned(lines.replace(OLD_COMMAND, "# #["))
 }
 
-/// Returns JSON that says the same, without what the runner would obey within its texts.
+/// Returns equivalent JSON with no text that the runner would execute.
 pub fn defused_json(json: &str) -> String {
-    // Outside of its texts JSON has no such sign, and none of its lines begins with a colon.
+    // Outside of strings, JSON has no `#`, and none of its lines begins with a colon.
     json.replace(OLD_COMMAND, "#\\u0023[")
 }
 
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conditions_that_do_not_pass_are_annotations_and_foreign_text_stays_within_its_line() {
+    fn failed_conditions_are_annotations_with_escaped_text() {
         assert_eq!(
             annotations(&suite()),
             [
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_of_defused_text_is_a_command() {
+    fn defused_text_has_no_command() {
         for text in ["plain: text", "a :: b", "::", "  ::add-path::/x\nnext", "x ##[error]y\n\t::z"]
         {
             let defused = defused(text);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn defused_json_says_the_same() {
+    fn defused_json_is_equivalent() {
         let json = serde_json::json!({"what": "##[add-path]/x"}).to_string();
         let defused = defused_json(&json);
         assert!(!defused.contains("##["), "{defused}");

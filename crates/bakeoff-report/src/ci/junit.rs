@@ -1,7 +1,7 @@
-//! Judged conditions as a JUnit file.
+//! Renders judged conditions as a JUnit file.
 //!
-//! The form is the one that Jenkins, GitLab and GitHub's test reporters read: `testsuites`, `testsuite`,
-//! `testcase`. A condition that nobody could judge is an `error`, and no `skipped`, which would look like a pass.
+//! Jenkins, GitLab and GitHub's test reporters read this form: `testsuites`, `testsuite`, `testcase`. A condition with
+//! an unknown outcome is an `error`. `skipped` would look like a pass.
 
 use bakeoff_core::units::harmless;
 
@@ -41,7 +41,7 @@ fn case(suite: &str, case: &Case) -> String {
     )
 }
 
-/// Returns a text as XML's text or attribute: without what XML cannot hold, and what it would read as its own.
+/// Escapes a text for XML, and replaces characters that XML cannot hold.
 fn escaped(text: &str) -> String {
     let mut xml = String::with_capacity(text.len());
     for c in harmless(text).chars() {
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_condition_is_a_case_and_no_text_is_markup() {
+    fn each_condition_is_a_case_with_escaped_text() {
         assert_eq!(
             junit(&suite()),
             "\
@@ -87,7 +87,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_text_yields_text_that_xml_can_hold(text in "\\PC*|[\\x00-\\x1f<>&\"'\u{fffe}\u{ffff}]*") {
+        fn arbitrary_text_becomes_valid_xml(text in "\\PC*|[\\x00-\\x1f<>&\"'\u{fffe}\u{ffff}]*") {
             let xml = escaped(&text);
             let is_text = |c: char| !matches!(c, '<' | '>' | '"' | '\'' | '\u{fffe}' | '\u{ffff}') && !c.is_control();
             assert!(xml.chars().all(is_text), "{xml:?}");

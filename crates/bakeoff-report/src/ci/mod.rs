@@ -1,8 +1,8 @@
-//! Judged conditions, as services that run builds show them: a JUnit file, annotations of GitHub's.
+//! Judged conditions in formats of CI services: a JUnit file, and annotations for GitHub.
 //!
-//! Texts of other people (servers, records) are in both, and neither may be changed by what they hold.
+//! Both contain texts from servers and records, which must not alter the format.
 //!
-//! Not here: judging (`compare`, `bakeoff_core::condition`), writing the file, asking who runs the build.
+//! Not here: judging (`compare`, `bakeoff_core::condition`), writing the file, detecting the CI service.
 
 pub mod github;
 mod junit;
@@ -14,34 +14,34 @@ pub use junit::junit;
 /// The judged conditions of one command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suite {
-    /// The command: `bakeoff load`.
+    /// Name of the command: `bakeoff load`.
     pub name: String,
-    /// Its conditions, in the order in which they were given.
+    /// Conditions, in the order in which they were given.
     pub cases: Vec<Case>,
 }
 
-/// One condition, judged.
+/// One judged condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
     /// The condition: `p99 > 20ms`.
     pub name: String,
-    /// The outcome.
+    /// Outcome.
     pub outcome: CaseOutcome,
 }
 
-/// The outcome of a condition, with a line for each thing that was seen.
+/// Outcome of a condition, with a line for each observation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CaseOutcome {
-    /// Nothing is wrong.
+    /// No problem was found.
     Passed,
-    /// The condition holds, or is proven: the build must not pass.
+    /// The condition holds or is proven, so the build must not pass.
     Failed(Vec<String>),
-    /// Nobody can tell, which passes nothing.
+    /// Unknown, which does not pass the build.
     Unknown(Vec<String>),
 }
 
 impl Case {
-    /// Returns whether trials or figures are valid; they are where there are no reasons against it.
+    /// Creates the case that trials or figures are valid: passed without reasons against it.
     pub fn valid(reasons: Vec<String>) -> Self {
         let outcome = match reasons.is_empty() {
             true => CaseOutcome::Passed,
@@ -50,7 +50,7 @@ impl Case {
         Self { name: "is valid".to_owned(), outcome }
     }
 
-    /// Returns the conditions of a comparison; of a gate also whether its trials are valid.
+    /// Returns the conditions of a comparison. For a gate, adds the case that its trials are valid.
     pub fn from_comparison(compared: &Compared) -> Vec<Self> {
         let case = |(name, outcome): &(String, FailIfOutcome)| Self {
             name: name.clone(),
@@ -73,7 +73,7 @@ impl Case {
 pub(crate) mod testing {
     use super::*;
 
-    /// A case of each outcome, with texts that would like to be more than texts.
+    /// One case per outcome, with texts that try to break out of the format.
     pub(crate) fn suite() -> Suite {
         let case = |name: &str, outcome| Case { name: name.to_owned(), outcome };
         Suite {

@@ -1,10 +1,9 @@
-//! Conditions on what changed from one run to another: `throughput < -5%`, `create/steady etcd: p99 >
-//! +10%`.
+//! Conditions on changes between two runs: `throughput < -5%`, `create/steady etcd: p99 > +10%`.
 //!
-//! A condition is met only when that is proven: when the whole interval of the change is beyond the
-//! limit. It is not met when the whole interval is on the other side. Otherwise the outcome is unknown.
+//! A condition is met only if that is proven: the whole interval of the change lies beyond the limit. It is not met if
+//! the whole interval lies on the other side. Otherwise the outcome is unknown.
 //!
-//! Not here: conditions on the figures of one load (`condition`), and the exit code.
+//! Not here: conditions on the figures of one load (`condition`), the exit code.
 
 use std::fmt;
 use std::ops::Range;
@@ -28,27 +27,27 @@ const METRICS: &str = "the figures are throughput; p50, p90, p95, p99, p99.9, me
 /// A limit on the change of one figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FailIf {
-    /// As it was given; the others' ranges are of it.
+    /// The condition as given. Ranges refer to it.
     raw: String,
     text: String,
     place: Named,
     system: Named,
     quantity: Quantity,
     below: bool,
-    /// A part of the base's figure; of all operations for errors.
+    /// Relative to the base's figure; for errors, a share of all operations.
     limit: f64,
-    /// Part of a gate's loss that the limit already allows; 0 for a condition of the user.
+    /// Share of a gate's loss that the limit already allows; 0 for a user's condition.
     margin: f64,
 }
 
-/// The outcome of a condition. The texts name where, and what was seen.
+/// Outcome of a condition. The texts give the place and the observation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FailIfOutcome {
-    /// It is proven, here.
+    /// Proven at these places.
     Proven(Vec<String>),
-    /// It is proven nowhere, and here it is not ruled out.
+    /// Proven nowhere, but not ruled out at these places.
     CannotTell(Vec<String>),
-    /// It is proven that it does not hold.
+    /// Proven not to hold.
     HoldsNot,
 }
 
@@ -70,7 +69,7 @@ impl FromStr for FailIf {
             ">" => false,
             other => {
                 let what =
-                    format!("`{}` compares no changes; write `<` or `>`", units::shown(other));
+                    format!("`{}` cannot compare changes; write `<` or `>`", units::shown(other));
                 return Err(misread(symbol, what));
             }
         };
@@ -82,7 +81,7 @@ impl FromStr for FailIf {
         let bare = text[right.clone()].trim();
         if below && limit > 0.0 && !bare.starts_with('+') {
             let what = format!(
-                "`{bare}` has no sign, and every loss is below it: write `-{bare}` for a loss, `+{bare}` for a gain"
+                "`{bare}` has no sign, so every loss is below it: write `-{bare}` for a loss, `+{bare}` for a gain"
             );
             return Err(misread(right, what));
         }
@@ -101,10 +100,10 @@ impl FromStr for FailIf {
 }
 
 type Named = Option<(String, Range<usize>)>;
-/// A place, a system, and where the figure stands.
+/// Place, system, and range of the figure.
 type About = (Named, Named, Range<usize>);
 
-/// Parses the text before the comparison, up to byte `end`: where, of whom, and the figure's place.
+/// Parses the text before the comparison, up to byte `end`: place, system, and range of the figure.
 fn about(text: &str, end: usize) -> Result<About, Misread> {
     let left = &text[..end];
     let mut from = left.len() - left.trim_start().len();
@@ -119,7 +118,7 @@ fn about(text: &str, end: usize) -> Result<About, Misread> {
         let range = trimmed(text, from..from + colon);
         let name = text[range.clone()].to_owned();
         if name.is_empty() || name.contains(char::is_whitespace) {
-            let what = "before the colon stands the name of one system".to_owned();
+            let what = "the text before the colon is not the name of one system".to_owned();
             return Err(Misread::at(text, range, what));
         }
         system = Some((name, range));
@@ -128,17 +127,17 @@ fn about(text: &str, end: usize) -> Result<About, Misread> {
     Ok((place, system, from..end))
 }
 
-/// A part of a condition that names no figure or no change.
+/// A part of a condition without a valid figure or change.
 #[derive(Debug, thiserror::Error)]
 enum PartError {
-    #[error("no figure stands before the comparison; {METRICS}")]
+    #[error("no figure before the comparison; {METRICS}")]
     NoFigure,
-    #[error("`{}` is no figure; {METRICS}", units::shown(.0))]
+    #[error("unknown figure `{}`; {METRICS}", units::shown(.0))]
     UnknownFigure(String),
-    #[error("no limit stands behind the comparison: write `-5%` or `+10%`")]
+    #[error("no limit after the comparison: write `-5%` or `+10%`")]
     NoLimit,
     #[error(
-        "`{}` is no change; a change is a part of the base run's figure: write `-5%` or `+10%`",
+        "`{}` is not a change; a change is relative to the base run's figure: write `-5%` or `+10%`",
         units::shown(.0)
     )]
     NoChange(String),
@@ -182,7 +181,7 @@ fn quantity(text: &str) -> Result<Quantity, PartError> {
     found.ok_or_else(|| PartError::UnknownFigure(text.trim().to_owned()))
 }
 
-/// `-5%` as -0.05.
+/// Parses `-5%` as -0.05.
 fn percent(text: &str) -> Result<f64, PartError> {
     let text = text.trim();
     if text.is_empty() {
@@ -198,7 +197,7 @@ fn percent(text: &str) -> Result<f64, PartError> {
 }
 
 impl FailIf {
-    /// Returns a gate's default condition: this figure is worse at this place, by more than `margin`.
+    /// Returns a gate's default condition: this figure is worse at this place by more than `margin`.
     pub(super) fn worse(place: &str, quantity: Quantity, margin: f64) -> Self {
         let below = better(quantity) == Better::More;
         let (what, sign) = if below { ("lower", -1.0) } else { ("higher", 1.0) };
@@ -209,7 +208,7 @@ impl FailIf {
         Self { raw: text.clone(), text, place, system: None, quantity, below, limit, margin }
     }
 
-    /// Returns whether it speaks of a figure that became worse.
+    /// Returns true if the condition is about a figure that became worse.
     fn is_of_a_loss(&self) -> bool {
         self.below == (better(self.quantity) == Better::More)
     }
@@ -218,21 +217,21 @@ impl FailIf {
         self.quantity
     }
 
-    /// Returns whether it speaks of this system there.
+    /// Returns true if the condition is about this system at this place.
     pub(super) fn is_about(&self, place: &str, system: &str) -> bool {
         let is = |named: &Named, name: &str| named.as_ref().is_none_or(|(one, _)| one == name);
         is(&self.place, place) && is(&self.system, system)
     }
 
-    /// Returns whether the names in it are of something that was compared; else what is wrong, and where.
+    /// Checks that its names occur in the comparison.
     pub fn check_names(&self, compared: &Compared) -> Result<(), Misread> {
         let places = compared.sections.iter().map(|section| section.place.as_str());
         let systems = compared.changes().map(|(_, change)| change.system.as_str());
         self.check_among(&places.collect::<Vec<_>>(), &systems.collect::<Vec<_>>(), "in both runs")
     }
 
-    /// Returns whether the names in it are among these of workloads and loads (`create/steady`) and of systems;
-    /// `there` is where they ought to be.
+    /// Checks that its names are among these places (`create/steady`) and systems. `there`: where they should occur,
+    /// for the error.
     pub fn check_among(
         &self,
         places: &[&str],
@@ -248,13 +247,13 @@ impl FailIf {
             all.sort_unstable();
             all.dedup();
             let all = if all.is_empty() { "nothing".to_owned() } else { all.join(", ") };
-            let what = format!("`{name}` is not {there}; there is {all}");
+            let what = format!("`{name}` is not {there}; known: {all}");
             return Err(Misread { text: self.raw.clone(), place: at.clone(), what });
         }
         Ok(())
     }
 
-    /// Asks all that it speaks of.
+    /// Evaluates the condition on all changes that it is about.
     pub(super) fn ask(&self, compared: &Compared) -> FailIfOutcome {
         let (mut proven, mut unclear) = (Vec::new(), Vec::new());
         let mut any = false;
@@ -270,7 +269,7 @@ impl FailIf {
             let Some((low, high)) = change.interval() else {
                 unclear.push(match &change.why_not {
                     Some(why) => format!("{at}: {why}"),
-                    None => format!("{at}: it was not judged"),
+                    None => format!("{at}: not judged"),
                 });
                 continue;
             };
@@ -291,14 +290,14 @@ impl FailIf {
                 }
                 Lies::Across => unclear.push(match change.trials_to_tell {
                     Some(trials) => {
-                        format!("{seen}; it takes about {trials} trials of each to tell")
+                        format!("{seen}; about {trials} trials of each are needed to tell")
                     }
                     None => seen,
                 }),
             }
         }
         if !any {
-            unclear.push("nothing that it speaks of was compared".to_owned());
+            unclear.push("none of its figures was compared".to_owned());
         }
         match (proven.is_empty(), unclear.is_empty()) {
             (false, _) => FailIfOutcome::Proven(proven),
@@ -312,9 +311,9 @@ impl FailIf {
     }
 }
 
-/// `+3.2 %`, `-12 %`; of shares `+3.2 points`.
+/// Formats a change: `+3.2 %`, `-12 %`; for shares `+3.2 points`.
 pub(crate) fn signed(change: f64, scale: Scale) -> String {
-    // What rounds to nothing has no sign, and what grew a hundredfold and more is a factor.
+    // A change that rounds to 0 has no sign. A hundredfold growth and more is a factor.
     if scale == Scale::Ratio && change >= 100.0 {
         return format!("to {} times", figure_text(change + 1.0));
     }
@@ -346,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_names_where_of_whom_and_what() {
+    fn condition_names_place_system_and_figure() {
         let read = |text: &str| text.parse::<FailIf>().unwrap_or_else(|error| panic!("{error}"));
         let all = read("throughput < -5%");
         assert_eq!((all.quantity, all.below, all.limit), (Quantity::ThroughputMean, true, -0.05));
@@ -361,8 +360,8 @@ mod tests {
     }
 
     #[test]
-    fn loss_without_its_sign_is_refused() {
-        misread("throughput < 5%", "`5%` has no sign, and every loss is below it: write `-5%`");
+    fn loss_without_a_sign_is_rejected() {
+        misread("throughput < 5%", "`5%` has no sign, so every loss is below it: write `-5%`");
         for fine in ["throughput < -5%", "throughput < +5%", "memory > 50%", "throughput < 0%"] {
             assert!(fine.parse::<FailIf>().is_ok(), "{fine}");
         }
@@ -371,12 +370,12 @@ mod tests {
     #[test]
     fn points_at_the_wrong_word() {
         misread("throughput", "`throughput`: a condition compares a change with a limit");
-        misread("throughput < 5", "`5` is no change; a change is a part");
-        misread("throughput <", "no limit stands behind");
-        misread("throughput == 5%", "`==` compares no changes");
-        misread("etcd: p98 > 5%", "`p98` is no figure; the figures are");
-        misread("a b: p99 > 5%", "before the colon stands the name of one system");
-        misread("p99 > inf%", "`inf%` is no change");
+        misread("throughput < 5", "`5` is not a change; a change is relative");
+        misread("throughput <", "no limit after");
+        misread("throughput == 5%", "`==` cannot compare changes");
+        misread("etcd: p98 > 5%", "unknown figure `p98`; the figures are");
+        misread("a b: p99 > 5%", "the text before the colon is not the name of one system");
+        misread("p99 > inf%", "`inf%` is not a change");
         let place = "etcd: p98 > 5%".parse::<FailIf>().unwrap_err().place;
         assert_eq!(place, 6..9);
     }

@@ -1,9 +1,9 @@
-//! Two builds of one system, interleaved in one run: whether the new one may be merged.
+//! Compares two builds of one system, interleaved in one run: may the new one be merged?
 //!
-//! Rounds pair them, so what a slow quarter of an hour did to both cancels, and both ran on one machine
-//! within the same hour. Only what is asked is judged, at a level at which a merge that changes nothing is
-//! stopped once in a thousand; all other figures are in the run's report. Without conditions, the figure that
-//! each load was run for must not be worse by more than a margin, and no more of the operations may fail.
+//! Rounds pair the builds, so a slow quarter of an hour affects both and cancels. Both run on one machine within the
+//! same hour. Only the conditions are judged, at a level that stops a merge without changes once in a thousand. All
+//! other figures are in the run's report. Without conditions, the figure of each load must not be worse by more than a
+//! margin, and no more operations may fail.
 //!
 //! Not here: the level and the number of rounds (`stats::gate`), the study (`study::gate`).
 
@@ -29,33 +29,33 @@ use crate::derive::leader::deciding;
 use crate::model::contender::Contender;
 use crate::model::quantity::Quantity;
 
-/// One less [`LEVEL`].
+/// Confidence: one minus [`LEVEL`].
 pub(super) const CONFIDENCE: &str = "99.9 %";
-/// By what share of the operations errors may exceed their limit and need not be ruled out.
+/// Share of operations by which errors may exceed their limit without having to be ruled out.
 pub(super) const ERRORS_SLACK: f64 = 0.001;
-/// The default condition on errors: more of the new build's operations fail, by more than noise.
+/// Default condition on errors: more of the new build's operations fail, by more than noise.
 const MORE_ERRORS: &str = "errors > +0%";
 
-/// The outcome of a gate.
+/// Outcome of a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Passed {
-    /// No condition holds, and that is sure.
+    /// Every condition is ruled out.
     Yes,
     /// A condition is proven.
     No,
-    /// Trials failed through a build's own doing: neither can be said.
+    /// Trials failed because of a build, so the gate cannot be judged.
     NotValid,
-    /// No condition is proven, and a loss is not ruled out.
+    /// No condition is proven, but a loss is not ruled out.
     CannotTell,
 }
 
-/// A gate that cannot be judged.
+/// The reason why a gate cannot be judged.
 #[derive(Debug, thiserror::Error)]
 pub enum GateError {
     /// The run is not one of `bakeoff gate`.
-    #[error("this is no run of `bakeoff gate`, which has two builds of one system")]
+    #[error("not a run of `bakeoff gate`, which compares two builds of one system")]
     NoGate,
-    /// One of its conditions cannot be read.
+    /// One of its conditions cannot be parsed.
     #[error("{0}")]
     Condition(#[source] Misread),
 }
@@ -64,7 +64,7 @@ impl Compared {
     /// Judges the run of a gate.
     ///
     /// # Errors
-    /// When the run is none, or its conditions cannot be read.
+    /// When the run is not a gate, or its conditions cannot be parsed.
     pub fn gate(record: &Record) -> Result<Self, GateError> {
         let record = &*durability::lowered(record);
         let asked = record.header.gate.as_ref().ok_or(GateError::NoGate)?;
@@ -134,7 +134,7 @@ impl Compared {
         Ok(compared)
     }
 
-    /// Returns whether the new build may be merged; `None` where this is no gate.
+    /// Returns the outcome; `None` if this is not a gate.
     pub fn passed(&self) -> Option<Passed> {
         self.gate.as_ref()?;
         let any = |is: fn(&FailIfOutcome) -> bool| self.outcomes.iter().any(|(_, one)| is(one));
@@ -149,14 +149,14 @@ impl Compared {
         })
     }
 
-    /// Returns the rounds that a gate lacks to find the loss that it asks for, by their scatter alone: never by what
-    /// they say of the change. `None` where they suffice, and where more of them would be of no use,
-    /// since a build spoiled trials.
+    /// Returns the rounds that a gate lacks to detect its smallest loss. They follow from the scatter of the trials,
+    /// never from the observed change. `None` if the rounds suffice, or if a build spoiled trials, so that more rounds
+    /// would not help.
     pub fn shortfall(&self) -> Option<Shortfall> {
         self.shortfall.filter(|_| !self.own_failures)
     }
 
-    /// Returns the outcome of a gate, in a sentence without its full stop.
+    /// Returns the outcome of a gate as a sentence without its full stop.
     pub(crate) fn verdict(&self) -> Option<String> {
         let Gate { system, detect, .. } = self.gate.as_ref()?;
         let detect = share_text(*detect);
@@ -166,7 +166,7 @@ impl Compared {
         let proven: Vec<String> = self.outcomes.iter().filter_map(proven).collect();
         Some(match self.passed()? {
             Passed::No => {
-                format!("stop: proven of the new build of {system}: {}", proven.join("; "))
+                format!("stop: proven for the new build of {system}: {}", proven.join("; "))
             }
             Passed::NotValid => format!(
                 "stop: {system} itself made trials not valid, so they cannot judge the new build"
@@ -197,30 +197,30 @@ impl Compared {
         })
     }
 
-    /// Returns the share of slow trials, 0 to 1, that the new build can have without one among its trials. `None` if
-    /// this is no gate, if nothing was judged, or if there were slow trials.
+    /// Returns the largest share of slow trials, 0 to 1, that could have gone undetected in the new build. `None` if
+    /// this is not a gate, if nothing was judged, or if there were slow trials.
     pub(crate) fn unseen_share(&self) -> Option<f64> {
         let any_slow = self.changes().any(|(_, change)| change.slow.is_some());
         self.fewest_rounds.filter(|_| !any_slow).map(gate::unseen_share)
     }
 }
 
-/// Returns the fewest rounds of any question about a ratio that was judged.
+/// Returns the fewest rounds of any judged ratio.
 fn fewest_rounds(questions: &[Question]) -> Option<usize> {
     let ratios = questions.iter().filter(|one| one.scale == Scale::Ratio);
     ratios.filter(|one| !one.trials.too_few()).map(|one| one.trials.counts().0).min()
 }
 
-/// `14 trials of each: a build that is slow in fewer than 20 % of its trials could have passed unseen`.
+/// Returns `14 trials of each: a build that is slow in fewer than 20 % of its trials could have passed undetected`.
 fn unseen_text(rounds: usize) -> String {
     let percent = (gate::unseen_share(rounds) * 100.0).ceil();
     format!(
         "{rounds} trials of each: a build that is slow in fewer than {percent} % of its trials could have \
-         passed unseen"
+         passed undetected"
     )
 }
 
-/// `1 of its 14 trials was slow (by up to 50 %, and none of the base's)`.
+/// Returns `1 of its 14 trials was slow (worse by up to 50 %, and none of the base's)`.
 pub(super) fn slow_text(slow: &SlowTrials, trials: usize) -> String {
     let SlowTrials { new, base, worst } = *slow;
     let were = if new == 1 { "was" } else { "were" };
@@ -247,12 +247,12 @@ fn weaker(comparisons: &[Comparison]) -> Vec<String> {
     found
 }
 
-/// Returns whether a trial is not valid for another reason than a disturbed machine or generator.
+/// Returns true if a trial is invalid for another reason than a disturbed machine or generator.
 fn failed_by_itself(trial: &TrialRecord) -> bool {
     matches!(trial.cause(), Some(Cause::System | Cause::User | Cause::Unclear))
 }
 
-/// Returns the changes that are asked for under one workload and load; a question for each is added.
+/// Returns the changes that conditions ask for under one workload and load, and appends a question for each.
 fn changes(
     of: &Comparison,
     system: &str,
@@ -287,7 +287,7 @@ fn changes(
             (Some(new), Some(base)) if why_not.is_none() => Some(scale.between(new, base)),
             _ => None,
         };
-        // Errors are none as a rule, and take little from what is asked besides.
+        // There are usually no errors, so this question takes little from the others.
         let leading = quantity != Quantity::ErrorShare || asked.len() == 1;
         questions.push(Question { trials, leading, scale });
         changes.push(Change {
@@ -306,7 +306,8 @@ fn changes(
     changes
 }
 
-/// Both builds' figures of each round in which both have a valid trial; or why they cannot be compared.
+/// Returns both builds' figures of each round in which both have a valid trial. The error says why they are not
+/// comparable.
 fn rounds(
     new: &Contender,
     base: &Contender,
@@ -334,8 +335,8 @@ fn rounds(
     Ok(rounds)
 }
 
-/// Returns the new build's gains in logarithms, round by round: losses are negative, whichever figure is the
-/// better one. `None` of shares, which may be 0.
+/// Returns the new build's gains by round, as logarithms. Losses are negative for every figure. `None` for shares,
+/// which may be 0.
 fn gains(question: &Question, quantity: Quantity) -> Option<Vec<f64>> {
     let Trials::ByRound(rounds) = &question.trials else { return None };
     if scale(quantity) == Scale::Points {
@@ -345,17 +346,17 @@ fn gains(question: &Question, quantity: Quantity) -> Option<Vec<f64>> {
     Some(rounds.iter().map(|(new, base)| sign * (new / base).ln()).collect())
 }
 
-/// `etcd 3.6.1, program given: /tmp/etcd`.
+/// Describes a build: `etcd 3.6.1, program given: /tmp/etcd`.
 fn build(record: &Record, place: usize) -> String {
     let Some(SystemRecord { kind, version, source, .. }) = record.header.systems.get(place) else {
-        return "nothing is known of it".to_owned();
+        return "unknown".to_owned();
     };
     let version = version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
     let source = source.as_ref().map(|source| format!(", {source}")).unwrap_or_default();
     format!("{kind}{version}{source}")
 }
 
-/// In what the builds differ, and what a reader has to know before any figure.
+/// Returns the differences between the builds, and what to know before any figure.
 fn differences(record: &Record, comparisons: &[Comparison]) -> Vec<String> {
     let mut found = Vec::new();
     let run = record.trials.len();

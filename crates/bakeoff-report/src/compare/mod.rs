@@ -1,14 +1,12 @@
-//! Two runs side by side: what changed of each system under each workload and load, and whether that
-//! is more than chance.
+//! Compares two runs: the changes of each system under each workload and load, and whether they exceed chance.
 //!
-//! The same statistics as within a run, but for two things. Trials of two runs have no rounds in
-//! common, and lie apart by what differs from run to run: nothing is said to be proven unless further
-//! runs tell how much that is. And intervals are compared with limits, so all of a family hold at once.
-//! A family is one workload under one load: every system that both runs have, every figure that is
-//! shown.
+//! The statistics are those within a run, with two differences. Trials of two runs share no rounds, and differ by
+//! everything that varies between runs. A change is therefore proven only if further runs show how much that is. And
+//! intervals are compared with limits, so all intervals of a family hold together. A family is one workload under one
+//! load: every system that both runs have, and every shown figure.
 //!
-//! Not here: conditions on what changed (`fail_if`), two builds in one run (`gate`), how far runs
-//! lie apart (`runs`), reasons in words (`not_judged`), text (`render::compared`), the statistics (`stats::judge`).
+//! Not here: conditions on changes (`fail_if`), two builds in one run (`gate`), the spread between runs (`runs`), texts
+//! of reasons (`not_judged`), rendering (`render::compared`), the statistics (`stats::judge`).
 
 pub(crate) mod fail_if;
 mod gate;
@@ -38,29 +36,29 @@ use not_judged::{NotJudged, Side, Unproven};
 use runs::{Asked, Between};
 use unlike::unlike;
 
-/// Two runs, compared.
+/// Two compared runs.
 #[derive(Debug, Clone)]
 pub struct Compared {
     pub(crate) base: String,
     pub(crate) new: String,
-    /// Differences: only in one of them, or asked or done differently.
+    /// Differences: parts that only one run has, or that are configured or done differently.
     pub(crate) differences: Vec<String>,
-    /// From how many runs it is known how far runs lie apart.
+    /// Number of runs from which the spread between runs is known.
     pub(crate) runs: Option<usize>,
-    /// Why nothing can be proven.
+    /// Reason why nothing can be proven.
     pub(crate) unproven: Option<Unproven>,
     pub(crate) sections: Vec<Section>,
-    /// Conditions on the changes with their outcomes, in the order asked.
+    /// Conditions on changes with their outcomes, in order.
     pub(crate) outcomes: Vec<(String, FailIfOutcome)>,
-    /// Where both are builds of a system in one run: what was asked of it.
+    /// The gate's settings, if both are builds of a system in one run.
     pub(crate) gate: Option<Gate>,
-    /// Whether trials of a gate are not valid for another reason than the machine.
+    /// True if trials of a gate are invalid for another reason than the machine.
     pub(crate) own_failures: bool,
     /// Guarantees and checks that favour the new one, as clauses.
     pub(crate) weaker: Vec<String>,
     /// Fewest rounds of a judged ratio of a gate.
     pub(crate) fewest_rounds: Option<usize>,
-    /// Rounds that it lacks.
+    /// Rounds that a gate lacks.
     pub(crate) shortfall: Option<Shortfall>,
 }
 
@@ -69,7 +67,7 @@ pub struct Compared {
 pub(crate) struct Section {
     pub(crate) place: String,
     pub(crate) load_kind: &'static str,
-    /// `closed load, 64 clients`.
+    /// Kind of load: `closed load, 64 clients`.
     pub(crate) load: String,
     pub(crate) family: usize,
     pub(crate) changes: Vec<Change>,
@@ -80,25 +78,25 @@ pub(crate) struct Section {
 pub(crate) struct Change {
     pub(crate) system: String,
     pub(crate) quantity: Quantity,
-    /// The clients of the stage of a sweep that it is of; `None` where it is of all stages.
+    /// Clients in the stage of a sweep; `None` for the whole load.
     pub(crate) clients: Option<u32>,
     pub(crate) base: Summary,
     pub(crate) new: Summary,
-    /// The new run's median by the base's, or the difference, where both have one.
+    /// Ratio of the new median to the base's, or their difference, if both have one.
     pub(crate) ratio: Option<f64>,
-    /// The new run's by the base's; `None` where it cannot be judged.
+    /// Result for the new run relative to the base; `None` if it cannot be judged.
     pub(crate) answer: Option<TestResult>,
-    /// Why not.
+    /// Reason why it is not judged.
     pub(crate) why_not: Option<NotJudged>,
-    /// So many trials would tell what these do not; of a gate.
+    /// Trials of a gate that would suffice to tell.
     pub(crate) trials_to_tell: Option<u32>,
     /// Slow trials of a gate's new build that the base's do not explain.
     pub(crate) slow: Option<SlowTrials>,
 }
 
 impl Compared {
-    /// Compares `new` with `base`, and asks the conditions. `known` are further runs; those of the
-    /// base's study on the same machine tell how far runs lie apart.
+    /// Compares `new` with `base` and evaluates the conditions. `known`: further runs; those of the base's study on the
+    /// same machine show the spread between runs.
     pub fn new(base: &Record, new: &Record, known: &[Record], conditions: &[FailIf]) -> Self {
         let (base, new) = (&*durability::lowered(base), &*durability::lowered(new));
         let (before, after) = (Contest::all(base), Contest::all(new));
@@ -148,7 +146,7 @@ impl Compared {
         &self.outcomes
     }
 
-    /// Returns how sure intervals are: `95 %`.
+    /// Returns the confidence of the intervals: `95 %`.
     pub(crate) fn confidence_text(&self) -> &'static str {
         match self.gate {
             None => "95 %",
@@ -156,7 +154,7 @@ impl Compared {
         }
     }
 
-    /// By how much a change may be beyond its limit and need not be ruled out.
+    /// Returns how far a change may exceed its limit without having to be ruled out.
     fn slack(&self, scale: Scale) -> f64 {
         match (&self.gate, scale) {
             (None, _) => 0.0,
@@ -191,7 +189,7 @@ impl Section {
             let mut quantities: Vec<Quantity> = JUDGED.into_iter().chain(more).collect();
             quantities.sort_unstable();
             quantities.dedup();
-            // Each run's times are those at its own rate.
+            // In a search, each run's times belong to its own rate.
             quantities.retain(|quantity| {
                 let at_own_rate = matches!(
                     quantity,
@@ -199,7 +197,7 @@ impl Section {
                 );
                 asked.contains(quantity) || compared != Quantity::HighestRate || !at_own_rate
             });
-            // Sums over halves that run at their own speeds are refused where they are asked for.
+            // Sums over halves at different speeds are shown only as not judged, and only if a condition asks for them.
             let split = new.is_split() || base.is_split();
             quantities.retain(|one| asked.contains(one) || !split || !one.mixes_halves());
             let stages = base_load.clients.len().max(new_load.clients.len());
@@ -227,7 +225,7 @@ impl Section {
                 };
                 let asked_of = Asked { place: &place, system: &ours.system, subject };
                 let trials = figures.and_then(|(new, base)| match new.len().min(base.len()) {
-                    // Which is what is wrong with them, whatever is known of other runs.
+                    // Too few trials is the reason to report, whatever is known of other runs.
                     few if few < TRIALS_MIN => Ok(Trials::Apart(new, base)),
                     _ => between.trials(asked_of, new, base),
                 });
@@ -235,7 +233,7 @@ impl Section {
                     Ok(trials) => (trials, None),
                     Err(why) => (Trials::Apart(Vec::new(), Vec::new()), Some(why)),
                 };
-                // What is asked for leads; where nothing is, what the load was run for does.
+                // The figures of conditions lead; without conditions, that of the load.
                 let leading = match conditions {
                     [] => {
                         let halves = matches!(quantity, Quantity::ThroughputOf(_));
@@ -275,26 +273,26 @@ impl Section {
     }
 }
 
-/// Errors may be none, and are compared as shares of all operations.
+/// Returns the scale of a figure. Errors may be 0, so they are compared as shares.
 pub(crate) fn scale(quantity: Quantity) -> Scale {
     if quantity == Quantity::ErrorShare { Scale::Points } else { Scale::Ratio }
 }
 
-/// A figure of a system that is compared.
+/// A compared figure.
 #[derive(Debug, Clone, Copy)]
 struct Subject {
     quantity: Quantity,
-    /// The stage of a sweep, by its place; all together where there is none.
+    /// Index of the stage of a sweep; `None` for the whole load.
     stage: Option<usize>,
     scale: Scale,
 }
 
-/// Refuses a figure that mixes writes and reads that ran at their own speeds.
+/// Rejects a figure that mixes writes and reads at different speeds.
 fn refuse_mixed(mixes_halves: bool) -> Result<(), NotJudged> {
     if mixes_halves { Err(NotJudged::MixesHalves) } else { Ok(()) }
 }
 
-/// Refuses a stage that had other clients in the base run than in the new one.
+/// Rejects a stage with different clients in the two runs.
 fn same_clients(base_and_new: Option<(u32, u32)>) -> Result<(), NotJudged> {
     match base_and_new {
         Some((base, new)) if base != new => Err(NotJudged::OtherClients(base)),
@@ -302,12 +300,12 @@ fn same_clients(base_and_new: Option<(u32, u32)>) -> Result<(), NotJudged> {
     }
 }
 
-/// Refuses to compare proportional with resident memory.
+/// Rejects a comparison of proportional with resident memory.
 fn same_memory(quantity: Quantity, base: &Contender, new: &Contender) -> Result<(), NotJudged> {
     nodes::other_memory(quantity, base, new).map_or(Ok(()), |of| Err(NotJudged::OtherMemory(of)))
 }
 
-/// The figures of a system's valid trials; or why they cannot be compared.
+/// Returns the figures of a system's valid trials. The error says why they are not comparable.
 fn figures(of: &Contender, subject: Subject, side: Side) -> Result<Vec<f64>, NotJudged> {
     let Subject { quantity, stage, scale } = subject;
     if let Some(share) = of.mostly_errors().filter(|_| quantity != Quantity::ErrorShare) {
@@ -331,17 +329,17 @@ fn figures(of: &Contender, subject: Subject, side: Side) -> Result<Vec<f64>, Not
 }
 
 impl Change {
-    /// Returns what is compared, as the label of a row: `p99, 64 clients`.
+    /// Returns the label of its row: `p99, 64 clients`.
     pub(crate) fn label(&self) -> String {
         label(self.quantity, self.clients)
     }
 
-    /// By how much it changed: a ratio less one, or the difference of shares.
+    /// Returns the change: a ratio minus one, or the difference of shares.
     pub(crate) fn change(&self) -> Option<f64> {
         Some(self.relative(self.ratio?))
     }
 
-    /// The interval of the same.
+    /// Returns the interval of the change.
     pub(crate) fn interval(&self) -> Option<(f64, f64)> {
         let (low, high) = self.answer?.interval;
         Some((self.relative(low), self.relative(high)))
@@ -354,7 +352,7 @@ impl Change {
         }
     }
 
-    /// Returns the slow trials of a gate's new build in words.
+    /// Describes the slow trials of a gate's new build.
     fn slow_text(&self) -> Option<String> {
         self.slow.as_ref().map(|slow| gate::slow_text(slow, self.new.trials))
     }
@@ -368,7 +366,7 @@ impl Change {
         }
     }
 
-    /// Returns the minimum detectable effect, where no difference is shown.
+    /// Returns the minimum detectable effect, if no difference is shown.
     pub(crate) fn min_detectable(&self) -> Option<f64> {
         match self.answer?.finding {
             Finding::NoneShown { min_detectable } => Some(self.relative(min_detectable)),
@@ -382,8 +380,8 @@ fn named(record: &Record) -> String {
     format!("{} of {}, bakeoff {}", header.study.name, header.started, header.bakeoff)
 }
 
-/// Returns the differences between two runs: what a change may come from besides
-/// the product, or what it is not comparable by at all. `names` are what to call them: `base run`.
+/// Returns the differences between two runs: other causes of a change than the product, and reasons why runs are not
+/// comparable. `names`: how to call the runs, such as `base run`.
 pub(crate) fn differences(
     names: [&str; 2],
     base: &Record,
@@ -439,7 +437,7 @@ pub(crate) fn differences(
             continue;
         };
         let asked = |one: &bakeoff_core::study::System| value(&|| serde_json::to_value(one));
-        compare(&format!("what was asked of {}", ours.name), asked(theirs), asked(ours));
+        compare(&format!("configuration of {}", ours.name), asked(theirs), asked(ours));
         let real = |record: &Record| {
             let is_it = |one: &&bakeoff_core::record::SystemRecord| one.name == ours.name;
             let system = record.header.systems.iter().find(is_it);
@@ -449,7 +447,7 @@ pub(crate) fn differences(
     }
     let machine = |record: &Record| {
         let mut machine = value(&|| serde_json::to_value(&record.header.environment));
-        // Measured, and never twice the same.
+        // Measurements always differ.
         if let Some(fields) = machine.as_object_mut() {
             for measured in ["disk_free_bytes", "disk_sync_median_us", "disk_sync_p99_us", "floor"]
             {

@@ -1,6 +1,6 @@
 //! Reasons why a change is not judged, as a comparison prints them.
 //!
-//! Not here: when each of them applies (`compare`, `gate`, `runs`).
+//! Not here: when each applies (`compare`, `gate`, `runs`).
 
 use std::fmt;
 
@@ -12,18 +12,18 @@ use bakeoff_core::units::{plural, share_text};
 
 const INTERLEAVED: &str = "`bakeoff gate` runs both builds in turn, on one machine";
 
-/// Trials that a figure is of.
+/// The trials behind a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// Those of the run that is compared with.
+    /// Trials of the base run.
     BaseRun,
-    /// Those of the run that is compared.
+    /// Trials of the new run.
     NewRun,
-    /// Those of a further run of the base's study.
+    /// Trials of another run of the base's study.
     EarlierRun,
-    /// Those of a gate's old build.
+    /// Trials of a gate's old build.
     BaseBuild,
-    /// Those of a gate's new build.
+    /// Trials of a gate's new build.
     NewBuild,
 }
 
@@ -42,27 +42,27 @@ impl fmt::Display for Side {
 /// Reason why a change is not judged.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum NotJudged {
-    /// The base run had this number of clients in the stage, and the new run another.
+    /// The runs had different numbers of clients in the stage; the base had this one.
     OtherClients(u32),
     /// Most operations failed: this share of all, 0 to 1.
     MostlyFailed { side: Side, share: f64 },
     /// Some trials have proportional memory, others resident memory.
     OtherMemory([MemoryOf; 2]),
-    /// A trial's figure is no number.
+    /// A trial's figure is not a number.
     Incomparable { side: Side, why: Incomparable },
-    /// A trial's figure is 0, of which there is no ratio.
+    /// A trial's figure is 0, so there is no ratio.
     Zero(Side),
-    /// A trial has no such figure.
+    /// A trial lacks the figure.
     NoFigure(Side),
-    /// These numbers of valid trials do not suffice.
+    /// Too few valid trials.
     TooFewTrials { base: usize, new: usize },
-    /// This number of rounds with valid trials of both does not suffice.
+    /// Too few rounds with valid trials of both.
     TooFewRounds(usize),
-    /// Writes and reads ran at their own speeds, and this figure mixes them.
+    /// The figure mixes writes and reads, which ran at different speeds.
     MixesHalves,
-    /// Nothing can be proven of any change.
+    /// No change can be proven.
     Unproven(Unproven),
-    /// This number of the known runs have the figure, which does not suffice.
+    /// Too few of the known runs have the figure.
     InFewRuns(usize),
 }
 
@@ -80,7 +80,7 @@ impl fmt::Display for NotJudged {
             }
             Self::Incomparable { side, why } => write!(to, "{side} {why}"),
             Self::Zero(side) => write!(to, "a trial of {side} has 0"),
-            Self::NoFigure(side) => write!(to, "a trial of {side} has none"),
+            Self::NoFigure(side) => write!(to, "a trial of {side} lacks it"),
             Self::TooFewTrials { base, new } => {
                 write!(to, "too few valid trials: {base} and {new}")
             }
@@ -88,24 +88,24 @@ impl fmt::Display for NotJudged {
                 write!(to, "too few rounds with valid trials of both: {rounds}")
             }
             Self::MixesHalves => to.write_str(
-                "writes and reads ran at their own speeds, and it mixes them; `writes throughput`, \
-                 `reads throughput`, `writes p99` and `reads p99` are compared",
+                "it mixes writes and reads, which ran at different speeds; use `writes throughput`, \
+                 `reads throughput`, `writes p99` or `reads p99`",
             ),
             Self::Unproven(why) => why.fmt(to),
             Self::InFewRuns(runs) => {
                 let why = Unproven::TooFewRuns(runs);
-                write!(to, "it is in no more than {runs} of the runs; {why}")
+                write!(to, "only {runs} of the runs have it; {why}")
             }
         }
     }
 }
 
-/// Reason why nothing can be proven of two runs.
+/// Reason why no change between two runs can be proven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unproven {
-    /// This differs between their machines.
+    /// Difference between their machines.
     OtherMachine(&'static str),
-    /// This number of runs of the base's study is known, fewer than [`RUNS_MIN`].
+    /// Number of known runs of the base's study, less than [`RUNS_MIN`].
     TooFewRuns(usize),
 }
 
@@ -114,7 +114,7 @@ impl fmt::Display for Unproven {
         match *self {
             Self::OtherMachine(what) => write!(
                 to,
-                "{what} differs between the two runs, and no number of runs tells what that does; \
+                "{what} differs between the two runs, and no number of runs can show the effect; \
                  {INTERLEAVED}"
             ),
             Self::TooFewRuns(runs) => {
@@ -125,8 +125,8 @@ impl fmt::Display for Unproven {
                 let are = if runs == 1 { "1 is".to_owned() } else { format!("{runs} are") };
                 write!(
                     to,
-                    "how far runs lie apart is known from {RUNS_MIN} runs of the base's study on one \
-                     machine, and {are} known; {INTERLEAVED}, or run the base's study {more}"
+                    "the spread between runs needs {RUNS_MIN} runs of the base's study on one \
+                     machine, but {are} known; {INTERLEAVED}, or run the base's study {more}"
                 )
             }
         }

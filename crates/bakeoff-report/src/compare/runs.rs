@@ -1,11 +1,10 @@
-//! How far runs of one study on one machine lie apart.
+//! Determines the spread between runs of one study on one machine.
 //!
-//! Trials of one run share what was so during that run: where the kernel put pages, how a disk felt,
-//! which links a build happened to lay out well. They repeat it, and say nothing of the next run. So two
-//! runs differ by more than their trials do, and only further runs of the same study tell by how
-//! much.
+//! Trials of one run share its circumstances: the kernel's placement of pages, the state of the disk, the layout of the
+//! binary. They say nothing about the next run. Two runs therefore differ more than their trials do, and only further
+//! runs of the same study show by how much.
 //!
-//! Not here: the model (`stats::judge`), the reasons in words (`not_judged`), where records of further runs are found (the binary).
+//! Not here: the model (`stats::judge`), texts of reasons (`not_judged`), finding records of further runs (the binary).
 
 use bakeoff_core::record::{Environment, Record, RunHeader};
 use bakeoff_core::stats::TRIALS_MIN;
@@ -16,26 +15,25 @@ use super::not_judged::{NotJudged, Side, Unproven};
 use super::{Subject, figures};
 use crate::model::contest::Contest;
 
-/// Machines whose memory differs by no more are the same: kernels keep some of it to themselves.
+/// Largest relative difference in memory between equal machines: kernels reserve some of it.
 const SAME_MEMORY: f64 = 0.01;
 
-/// Knowledge of how far runs lie apart.
+/// Knowledge about the spread between runs.
 #[derive(Debug)]
 pub(super) enum Between {
     /// Both are the same run.
     OneRun,
-    /// All runs of the study that are known, the base among them and the new one not.
+    /// All known runs of the study, including the base but not the new one.
     Runs(Vec<Vec<Contest>>),
-    /// Nobody can tell, because of this.
+    /// Unknown, for this reason.
     Unknown(Unproven),
 }
 
-/// Returns whether what is learned from `other` holds for the machine and the study of `base`: everything that
-/// was asked is the same but the number of trials, and so is the machine.
+/// Returns true if `other` has the same study and machine as `base`. Only the number of trials and texts may differ.
 pub fn is_of_the_same_study(base: &RunHeader, other: &RunHeader) -> bool {
     let asked = |header: &RunHeader| {
         let mut study = header.study.clone();
-        // Words, and how often.
+        // Texts, and the number of trials.
         (study.title, study.description) = (String::new(), None);
         (study.publication, study.published, study.trials) = (None, Vec::new(), 0);
         study
@@ -43,7 +41,7 @@ pub fn is_of_the_same_study(base: &RunHeader, other: &RunHeader) -> bool {
     asked(base) == asked(other) && machines_differ(base, other).is_none()
 }
 
-/// Names the differences between the machines of two runs.
+/// Returns the first difference between the machines of two runs.
 fn machines_differ(one: &RunHeader, other: &RunHeader) -> Option<&'static str> {
     let memory = |of: &Environment| of.memory_bytes as f64;
     let (one, other) = (&one.environment, &other.environment);
@@ -60,7 +58,7 @@ fn machines_differ(one: &RunHeader, other: &RunHeader) -> Option<&'static str> {
             ("what shares the machine", of.shared_with_servers.into()),
         ]
     };
-    // Records of before do not tell it.
+    // Older records lack hardware.
     if let (Some(one), Some(other)) = (&one.hardware, &other.hardware)
         && one != other
     {
@@ -77,7 +75,7 @@ fn is_the_same_run(one: &Record, other: &Record) -> bool {
 }
 
 impl Between {
-    /// Learns from `known` runs, of which any may be of something else, or one of the two.
+    /// Selects the usable ones of the `known` runs, which may include other studies and the two runs themselves.
     pub(super) fn new(base: &Record, new: &Record, known: &[Record]) -> Self {
         if is_the_same_run(base, new) {
             return Self::OneRun;
@@ -100,7 +98,7 @@ impl Between {
         Self::Runs(runs.into_iter().map(Contest::all).collect())
     }
 
-    /// Returns how many runs tell.
+    /// Returns the number of runs behind the spread.
     pub(super) fn runs(&self) -> Option<usize> {
         match self {
             Self::Runs(runs) => Some(runs.len()),
@@ -108,7 +106,7 @@ impl Between {
         }
     }
 
-    /// The trials of both as they are to be judged; or why nobody can.
+    /// Returns the trials of both runs in the form to judge. The error says why that is impossible.
     pub(super) fn trials(
         &self,
         of: Asked<'_>,
@@ -134,7 +132,7 @@ impl Between {
     }
 }
 
-/// Which figure of whom.
+/// Place, system and figure in question.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub(super) place: &'a str,

@@ -1,15 +1,15 @@
-//! Puts the differences between two values into words: `values.size: 1024 -> 256`.
+//! Describes the differences between two values: `values.size: 1024 -> 256`.
 //!
-//! The values are parts of a record's header, as serde writes them. None of their JSON is shown.
+//! The values are parts of a record's header, as serde writes them. The text contains no JSON.
 //!
-//! Not here: which parts are compared (`compare`, `gate`).
+//! Not here: the choice of parts (`compare`, `gate`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bakeoff_core::units::shown;
 use serde_json::Value;
 
-/// Appends each place at which two values differ, with what stands there in both.
+/// Appends each path at which two values differ, with both values.
 pub(super) fn unlike(place: &str, one: &Value, other: &Value, found: &mut Vec<String>) {
     if one == other {
         return;
@@ -28,8 +28,8 @@ pub(super) fn unlike(place: &str, one: &Value, other: &Value, found: &mut Vec<St
     found.push(format!("{place}{} -> {}", shown(&words(one)), shown(&words(other))));
 }
 
-/// Returns the parts of a value by name: an object's fields, or what a list of named things holds. Of a setting only
-/// its value counts.
+/// Returns the parts of a value by name: an object's fields, or a list's named items. For a setting, only its value
+/// counts.
 fn fields(value: &Value) -> Option<BTreeMap<String, &Value>> {
     match value {
         Value::Object(fields) => {
@@ -40,13 +40,13 @@ fn fields(value: &Value) -> Option<BTreeMap<String, &Value>> {
     }
 }
 
-/// Returns the name of a thing in a list, and what it is.
+/// Returns the name and the value of an item of a list.
 fn named(item: &Value) -> Option<(String, &Value)> {
     let name = item.get("name")?.as_str()?;
     Some((name.to_owned(), item.get("value").unwrap_or(item)))
 }
 
-/// Returns a value as a reader says it: `nothing`, `yes`, `1024`, `after 10`, `a, b`.
+/// Formats a value: `nothing`, `yes`, `1024`, `after 10`, `a, b`.
 fn words(value: &Value) -> String {
     let joined = |parts: Vec<String>| {
         if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_said_by_name_and_without_json() {
+    fn differences_are_named_without_json() {
         check(json!({"a": 1}), json!({"a": 1}), &[]);
         check(json!("0.1"), json!("0.2"), &["0.1 -> 0.2"]);
         check(
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_known_by_their_names() {
+    fn settings_are_compared_by_name() {
         let settings = |of: &[(&str, &str)]| {
             let one = |(name, value): &(&str, &str)| json!({"name": name, "value": value, "reason": format!("for {value}")});
             json!({"settings": of.iter().map(one).collect::<Vec<_>>()})

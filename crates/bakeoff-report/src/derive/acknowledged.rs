@@ -1,10 +1,10 @@
-//! Words on where a write is when it is acknowledged.
+//! Texts for the place of a write when it is acknowledged.
 //!
-//! Not here: how that weighs (`fairness`), the disk's limit (`machine_baseline`).
+//! Not here: the weight of a difference (`fairness`), the disk's limit (`machine_baseline`).
 
 use bakeoff_core::record::Acknowledged;
 
-/// Returns where a write is when it is acknowledged, to stand behind `acknowledges a write`.
+/// Returns the place of acknowledged writes, to follow `acknowledges a write`.
 pub(crate) fn acknowledged_words(place: Acknowledged) -> &'static str {
     match place {
         Acknowledged::Memory => "in one node's memory",
@@ -16,7 +16,7 @@ pub(crate) fn acknowledged_words(place: Acknowledged) -> &'static str {
     }
 }
 
-/// Returns a place as a noun, to stand behind `claims`.
+/// Returns the place as a noun, to follow `claims`.
 pub(crate) fn claim_words(place: Acknowledged) -> &'static str {
     match place {
         Acknowledged::Memory => "one node's memory",
@@ -28,7 +28,7 @@ pub(crate) fn claim_words(place: Acknowledged) -> &'static str {
     }
 }
 
-/// Ranks the place of acknowledged writes: 0 outlives nothing, 1 the program's end, 2 a power cut.
+/// Ranks the place of acknowledged writes by what it survives: 0 nothing, 1 the end of the program, 2 a power cut.
 pub(crate) fn medium(place: Acknowledged) -> u8 {
     match place {
         Acknowledged::Memory | Acknowledged::MajorityMemory => 0,

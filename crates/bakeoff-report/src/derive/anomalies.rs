@@ -1,9 +1,10 @@
-//! Sentences on what percentiles and means hide, over a contender's trials: stalls, slow nodes, bimodal
-//! latencies, failures that all lasted alike, delayed acknowledgements, names that led elsewhere.
+//! Sentences about what percentiles and means hide: stalls, slow nodes, bimodal latencies, failures of the same
+//! duration, delayed acknowledgements, names with new addresses.
 //!
-//! They are said above the tables. All but stalls and names are said where more than half of the trials show them.
+//! They appear above the tables. Except for stalls and names, they appear only if more than half of the trials show
+//! them.
 //!
-//! Not here: finding them in a trial (`model::anomalies`), log findings (`log_findings`).
+//! Not here: detection in a single trial (`model::anomalies`), log findings (`log_findings`).
 
 use std::collections::BTreeMap;
 
@@ -15,11 +16,11 @@ use crate::model::anomalies::{Bimodal, SlowNode};
 use crate::model::contender::Contender;
 use crate::model::trial::TrialFigures;
 
-/// How many of the texts of failures are said.
+/// Most error texts to list.
 const TEXTS_SHOWN: usize = 3;
 
 impl Bimodal {
-    /// Names the operations whose modes they are: `` `get` operations with 64 clients ``.
+    /// Names the operations with two modes: `` `get` operations with 64 clients ``.
     fn whose(&self, trial: &TrialFigures) -> String {
         let of = if trial.measured.operations.len() > 1 {
             format!("`{}` operations", self.operation)
@@ -31,23 +32,23 @@ impl Bimodal {
         } else {
             of
         };
-        if self.with_failures { format!("{of}, failed ones among them,") } else { of }
+        if self.with_failures { format!("{of}, including failed ones,") } else { of }
     }
 
-    /// Returns which of them failed.
+    /// Returns a clause about failures in the modes.
     fn failures(&self) -> String {
         match self.failed {
             _ if !self.with_failures => String::new(),
             [lower, upper] if lower > upper => {
-                format!("; {} of the quick ones failed", share_text(lower.min(1.0)))
+                format!("; {} of the fast ones failed", share_text(lower.min(1.0)))
             }
             [_, upper] => format!("; {} of the slow ones failed", share_text(upper.min(1.0))),
         }
     }
 }
 
-/// Returns a sentence about its longest stall. Stalls shorter than [`SILENCE_MIN`] are reported if more than half of its
-/// trials have them.
+/// Returns a sentence about its longest stall. Stalls shorter than [`SILENCE_MIN`] are reported only if more than half
+/// of its trials have them.
 pub(crate) fn stalls(of: &Contender, place: &str) -> Option<String> {
     let stalls = || of.trials.iter().filter_map(|trial| Some((trial, trial.anomalies.stall?)));
     let (trial, longest) = stalls().max_by_key(|(_, stall)| stall.length)?;
@@ -62,7 +63,7 @@ pub(crate) fn stalls(of: &Contender, place: &str) -> Option<String> {
     ))
 }
 
-/// Two modes in more than half of its trials, as they were in the first.
+/// Describes the first trial with two modes, if more than half of its trials have them.
 pub(crate) fn bimodal_of(of: &Contender, place: &str) -> Option<String> {
     let with =
         || of.trials.iter().filter_map(|trial| Some((trial, trial.anomalies.bimodal.as_ref()?)));
@@ -81,7 +82,7 @@ pub(crate) fn bimodal_of(of: &Contender, place: &str) -> Option<String> {
     })
 }
 
-/// Failures that lasted alike in more than half of its trials, as they were in the first.
+/// Describes the first trial with failures of the same duration, if more than half of its trials have them.
 pub(crate) fn failures_of(of: &Contender, place: &str) -> Option<String> {
     let with = || of.trials.iter().filter_map(|trial| Some((trial, trial.anomalies.lasted?)));
     let (trial, first) = with().next()?;
@@ -99,7 +100,7 @@ pub(crate) fn failures_of(of: &Contender, place: &str) -> Option<String> {
     })
 }
 
-/// Answers as long as a delayed acknowledgement in more than half of its trials, as they were in the first.
+/// Describes the first trial with delayed acknowledgements, if more than half of its trials have them.
 pub(crate) fn delayed_acks_of(of: &Contender, place: &str) -> Option<String> {
     let with = || of.trials.iter().filter_map(|trial| Some((trial, trial.anomalies.delayed_acks?)));
     let (trial, first) = with().next()?;
@@ -107,14 +108,17 @@ pub(crate) fn delayed_acks_of(of: &Contender, place: &str) -> Option<String> {
     (count * 2 > run).then(|| {
         let (system, number, text) = (&of.system, trial.number, first.text());
         let run = trials_text(run);
-        format!("{system} under {place} in {count} of {run}, as in trial {number}: {text}")
+        format!("{system} under {place} in {count} of {run}, such as trial {number}: {text}")
     })
 }
 
-/// Names that led elsewhere in the course of its trials.
+/// Lists names that resolved to other addresses during its trials.
 pub(crate) fn moved_names_of(of: &Contender, place: &str) -> Vec<String> {
     let text = |number: u32, moved: &str| {
-        format!("{} under {place}: {moved}, as a connection had failed (trial {number})", of.system)
+        format!(
+            "{} under {place}: {moved}, after a connection had failed (trial {number})",
+            of.system
+        )
     };
     let all = of.trials.iter().flat_map(|trial| {
         trial.anomalies.moved_names.iter().map(move |moved| text(trial.number, moved))
@@ -122,7 +126,7 @@ pub(crate) fn moved_names_of(of: &Contender, place: &str) -> Vec<String> {
     all.collect()
 }
 
-/// Returns the texts of a trial's failures, the most frequent first: ``1,868 × `status`: 500``.
+/// Lists the error texts of a trial, the most frequent first: ``1,868 × `status`: 500``.
 pub(crate) fn errors_text(trial: &TrialFigures) -> String {
     let mut texts: Vec<_> = trial.errors.error_texts.iter().collect();
     texts.sort_by_key(|(_, text)| std::cmp::Reverse(text.count));
@@ -133,7 +137,7 @@ pub(crate) fn errors_text(trial: &TrialFigures) -> String {
     and(&shown)
 }
 
-/// Each of its nodes that was slow in more than half of its trials, as it was in the first.
+/// Describes each node that was slow in more than half of its trials, by the first of them.
 pub(crate) fn slow_nodes_of(of: &Contender, place: &str) -> Vec<String> {
     let mut nodes: BTreeMap<&str, Vec<(u32, &SlowNode)>> = BTreeMap::new();
     for trial in &of.trials {

@@ -1,7 +1,6 @@
-//! Findings on what a system's parts do to each other in most of its trials: connections opened anew,
-//! processes begun.
+//! Findings about churn between a system's parts in most of its trials: new connections, new processes.
 //!
-//! Not here: how often in one trial (`model::churn`).
+//! Not here: the rates in a single trial (`model::churn`).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! One workload under one load, judged: how its systems compare, and the sentence that says so.
+//! One workload under one load, judged: the comparison of its systems, and the sentence about it.
 //!
 //! Not here: the trials and their figures (`model::contest`), the tests (`judgement`, `position`).
 
@@ -21,19 +21,19 @@ use crate::model::contest::Contest;
 use crate::model::quantity::{Point, Quantity};
 use crate::model::trial::TrialFigures;
 
-/// All systems under one workload and one load, and what follows from their trials.
+/// All systems under one workload and load, with the conclusions from their trials.
 #[derive(Debug, Clone)]
 pub(crate) struct Comparison {
     contest: Contest,
-    /// How they compare, figure by figure and pair by pair; empty where fewer than two take part.
+    /// Judgements by figure and pair; empty with fewer than two systems.
     pub(crate) judgements: Vec<Judgement>,
-    /// The machine's own limits, where they bear on it.
+    /// The machine baseline, if it applies.
     pub(crate) limits: Option<Limits>,
-    /// Whether the place within a round mattered; `None` where that cannot be told.
+    /// Effect of the place within a round; `None` if it cannot be tested.
     pub(crate) position: Option<Position>,
 }
 
-/// Lets whoever has a comparison read what was measured.
+/// Gives access to the measurements.
 impl Deref for Comparison {
     type Target = Contest;
 
@@ -43,7 +43,7 @@ impl Deref for Comparison {
 }
 
 impl Comparison {
-    /// Returns every workload under each of its loads, in the study's order, judged.
+    /// Returns every workload under each of its loads, judged, in the study's order.
     pub(crate) fn all(record: &Record) -> Vec<Self> {
         let judge = |(place, contest): (u64, Contest)| Self {
             judgements: judged(&contest, mix64(record.header.seed ^ place)),
@@ -62,7 +62,7 @@ impl Comparison {
         all
     }
 
-    /// Returns the finding in a sentence without its full stop; `None` when no trial was run.
+    /// Returns the finding as a sentence without its full stop; `None` if no trial ran.
     pub(crate) fn sentence(&self) -> Option<String> {
         if !self.was_run() {
             return None;
@@ -80,11 +80,11 @@ impl Comparison {
         })
     }
 
-    /// Returns how the systems compare by one figure, in words.
+    /// Returns the comparison by one figure as text.
     fn wording(&self, compared: Quantity) -> String {
         let place = self.place();
         let said = |one: &Contender| for_the_sentence(one, self, compared, &place);
-        // The clause about the writes has named the systems that are left out, and the caveats.
+        // The clause about writes has already named the excluded systems and the caveats.
         let again = compared == Quantity::ThroughputOf(Side::Reads);
         let shown: Vec<&Contender> =
             self.contenders.iter().filter(|one| !again || said(one).left_out.is_none()).collect();
@@ -110,7 +110,7 @@ impl Comparison {
         stats::sentence(&scene, &contenders, &judged)
     }
 
-    /// Returns the high response time that stands beside a figure.
+    /// Returns the high percentile that accompanies a figure.
     fn tail_beside(&self, compared: Quantity) -> Quantity {
         match compared {
             Quantity::ThroughputOf(side) => Quantity::ResponseOf(side, Point::P99),
@@ -118,8 +118,8 @@ impl Comparison {
         }
     }
 
-    /// Returns how two contenders compare by a figure; with a high percentile's verdict if neither stood still: in a
-    /// closed load that hides from it.
+    /// Returns the comparison of two systems by a figure. Includes the verdict about a high percentile unless one of
+    /// them stood still, because a closed load hides stalls from percentiles.
     fn comparing(
         &self,
         compared: Quantity,
@@ -139,8 +139,8 @@ impl Comparison {
         Ok(if turned { comparing.turned() } else { comparing })
     }
 
-    /// Returns the clauses about response times if these decide: every declared difference, or each pair's
-    /// verdict if none is. `compared`: the throughput that they stand beside.
+    /// Returns the clauses about response times, if these decide: all declared differences, or each pair's verdict if
+    /// there are none. `compared`: the throughput that they accompany.
     fn deciding(&self, compared: Quantity) -> Vec<String> {
         let decides = |one: &&Judgement| match (one.quantity, compared) {
             (Quantity::ResponseOf(side, _), Quantity::ThroughputOf(of)) => {
@@ -159,7 +159,7 @@ impl Comparison {
     }
 }
 
-/// Returns how those that are ranked compare.
+/// Judges the ranked systems.
 fn judged(of: &Contest, seed: u64) -> Vec<Judgement> {
     let (place, open) = (of.place(), of.is_open());
     let compared = of.compared();
@@ -180,7 +180,7 @@ fn judged(of: &Contest, seed: u64) -> Vec<Judgement> {
     Judgement::all(&ranked, for_what, of, seed)
 }
 
-/// Returns what the sentence must know of it; `of` is where, and `compared` what it compares.
+/// Returns a system's input for the sentence. `of`: workload and load; `compared`: the figure.
 fn for_the_sentence(
     one: &Contender,
     of: &Comparison,
@@ -195,7 +195,7 @@ fn for_the_sentence(
         caveats.push(format!("{} of {name}'s operations {failed}", share_text(share)));
     }
     if untrue_answers(one) > 0.0 {
-        // What is asked over HTTP is never known to be old.
+        // Staleness of HTTP answers is never known.
         let kinds = if of.workload.request().is_some() { "wrong" } else { "wrong or stale" };
         caveats.push(format!("{name} gave {kinds} answers"));
     }
@@ -203,7 +203,7 @@ fn for_the_sentence(
         caveats.push(conditions::stood_still(name, one.stood_still()));
     }
     let high = of.tail_beside(compared);
-    // Over the stages of a sweep it would mix few clients' with many's.
+    // A sweep's stages have different numbers of clients; do not mix them.
     let tail = match one.shown(high) {
         Figure::Absent => None,
         _ if of.load.clients.len() > 1 || one.stood_still() >= STOOD_STILL_MIN => None,
@@ -223,7 +223,7 @@ fn for_the_sentence(
     }
 }
 
-/// Returns which of its trials failed through its own doing, and how, as a clause.
+/// Returns a clause about its trials that failed because of the system.
 fn own_failures(one: &Contender) -> Option<String> {
     let own: Vec<&TrialFigures> =
         one.trials.iter().filter(|trial| trial.validity.cause == Some(Cause::System)).collect();
@@ -233,13 +233,13 @@ fn own_failures(one: &Contender) -> Option<String> {
     } else {
         let how = first.split_once("; ").map_or(first.as_str(), |(how, _)| how);
         let more = if own.len() > 1 { ", …" } else { "" };
-        format!("failed through its own doing ({how}{more})")
+        format!("failed because of the system ({how}{more})")
     };
     let (name, of) = (&one.system, trials_text(one.trials.len()));
     Some(format!("{} of {name}'s {of} {how}", own.len()))
 }
 
-/// Counts answers that were wrong or too old, in all its trials.
+/// Counts wrong or stale answers in all its trials.
 fn untrue_answers(one: &Contender) -> f64 {
     let kinds = [ErrorKind::WrongValue, ErrorKind::StaleValue].map(Quantity::ErrorsOf);
     let each = |trial: &TrialFigures| kinds.iter().map(|kind| trial.number_of(*kind)).sum::<f64>();

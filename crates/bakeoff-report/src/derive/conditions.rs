@@ -1,8 +1,8 @@
-//! Differences between two systems, besides the product, that favour the better one: a claim carries them.
+//! Differences between two systems, besides the product, that favour the better one. A claim lists them.
 //!
-//! Durability, replication, freshness and verification are what a system was asked to do for the same
-//! operations. Failures and time without success are what it left undone. Only differences that favour the
-//! winner are conditions of its claim: one that also syncs more needs no excuse.
+//! Durability, replication, freshness and verification are conditions of a system's work. Failures and time without
+//! success are work it did not do. Only differences that favour the winner are conditions of its claim: a winner that
+//! also syncs more needs no excuse.
 //!
 //! Not here: all differences of a run (`fairness`), the sentence (`bakeoff_core::stats`).
 
@@ -17,8 +17,8 @@ use crate::derive::fairness::survives;
 use crate::model::contender::{Audited, Contender};
 use crate::model::contest::Contest;
 
-/// Failures that exceed the other system's by more than this share of all operations qualify a claim. It is a
-/// tenth of what a p99.9 leaves out, since failures that come at once may replace the slowest operations.
+/// Excess share of failures that qualifies a claim. It is a tenth of what a p99.9 leaves out, because immediate
+/// failures may replace the slowest operations.
 const FAILED_MORE: f64 = 0.0001;
 
 /// One difference that favours a system.
@@ -26,15 +26,15 @@ const FAILED_MORE: f64 = 0.0001;
 pub(crate) enum Condition {
     /// It acknowledges writes in a less safe place.
     Durability { own: Acknowledged, other: Acknowledged },
-    /// It is not known where it keeps acknowledged writes; of the other it is.
+    /// Its place of acknowledged writes is unknown, and the other's is known.
     UnknownDurability,
     /// It has fewer nodes and survives fewer failures.
     Nodes { own: u32, other: u32 },
-    /// Fewer of its nodes may fail.
+    /// It survives fewer failed nodes.
     Failures,
     /// Its reads may be stale, the other's may not.
     StaleReads,
-    /// It is not known whether its reads may be stale; of the other it is.
+    /// The freshness of its reads is unknown, and the other's is known.
     UnknownReads,
     /// Fewer of its writes were read back.
     Audits(Audited),
@@ -45,12 +45,12 @@ pub(crate) enum Condition {
 }
 
 impl Condition {
-    /// Returns its clause, with the system named: `redis acknowledges writes before they are on disk`.
+    /// Returns the clause with the system's name: `redis acknowledges writes before they are on disk`.
     pub(crate) fn named(&self, system: &str) -> String {
         self.clause(system, &format!("{system}'s"), system)
     }
 
-    /// Returns its clause for a sentence whose subject is the system: `it acknowledges …`.
+    /// Returns the clause for a sentence with the system as its subject: `it acknowledges …`.
     pub(crate) fn of_it(&self, system: &str) -> String {
         self.clause("it", "its", system)
     }
@@ -71,7 +71,7 @@ impl Condition {
                 }
             }
             Self::UnknownDurability => {
-                format!("where {it} keeps acknowledged writes is not known")
+                format!("where {it} keeps acknowledged writes is unknown")
             }
             Self::Nodes { own, other } => match own {
                 1 => format!("{it} is one node against {other}"),
@@ -79,9 +79,9 @@ impl Condition {
             },
             Self::Failures => format!("{it} survives fewer failures of nodes"),
             Self::StaleReads => format!("{its} reads may be stale"),
-            Self::UnknownReads => format!("how fresh {its} reads are is not known"),
+            Self::UnknownReads => format!("the freshness of {its} reads is unknown"),
             Self::Audits(Audited::No) => format!("{its} writes were not read back"),
-            Self::Audits(_) => format!("not all of {its} audits were made"),
+            Self::Audits(_) => format!("not all of {its} audits took place"),
             Self::Failed { share, how } => {
                 format!("{} of {name}'s operations {how}", share_text(*share))
             }
@@ -89,7 +89,7 @@ impl Condition {
         }
     }
 
-    /// Its name in JSON.
+    /// Returns its name in JSON.
     fn name(&self) -> &'static str {
         match self {
             Self::Durability { .. } | Self::UnknownDurability => "durability",
@@ -101,28 +101,28 @@ impl Condition {
         }
     }
 
-    /// The same for programs.
+    /// Returns the condition as JSON.
     pub(crate) fn json(&self, system: &str) -> Value {
         json!({"favours": system, "by": self.name(), "words": self.named(system)})
     }
 }
 
-/// `pulse stood still for 10 % of the window`.
+/// Returns `pulse stood still for 10 % of the window`.
 pub(crate) fn stood_still(name: &str, share: f64) -> String {
     format!("{name} stood still for {} of the window", share_text(share))
 }
 
 /// Returns the differences that favour `winner` over `loser` in this contest.
 ///
-/// What systems do with data matters where clients read or write data, and not for services. Durability and
-/// audits matter where clients write.
+/// Guarantees about data count only if clients read or write data, not for services. Durability and audits count only
+/// if clients write.
 pub(crate) fn favouring(winner: &Contender, loser: &Contender, of: &Contest) -> Vec<Condition> {
     let mut found = Vec::new();
     if of.workload.request().is_none() {
         found.extend(of_guarantees(&winner.is, &loser.is, of));
         if of.writes() {
             let kept = [winner, loser].map(|one| one.is.acknowledged_in());
-            // That one node has no majority is said with the nodes.
+            // The condition about nodes already says that a single node has no majority.
             let alone = found.iter().any(|one| matches!(one, Condition::Nodes { own: 1, .. }));
             let places = durability(kept[0], kept[1], alone);
             if places.is_some() {
@@ -144,7 +144,7 @@ pub(crate) fn favouring(winner: &Contender, loser: &Contender, of: &Contest) -> 
     found
 }
 
-/// `alone`: only the medium counts.
+/// Compares durability. `alone`: only the medium counts.
 fn durability(
     own: Option<Acknowledged>,
     other: Option<Acknowledged>,
@@ -186,8 +186,8 @@ fn of_guarantees(own: &SystemRecord, other: &SystemRecord, of: &Contest) -> Vec<
     found
 }
 
-/// Returns the guarantees and checks that favour a new build or run over its base, as clauses about `name`. What it
-/// failed and how long it stood still are figures of their own.
+/// Returns the guarantees and checks that favour a new build or run over its base, as clauses about `name`. Leaves out
+/// failures and stalls, which have figures.
 pub(crate) fn lesser_guarantees(
     new: &Contender,
     base: &Contender,
@@ -200,8 +200,8 @@ pub(crate) fn lesser_guarantees(
     found.map(|one| one.named(name)).collect()
 }
 
-/// Joins conditions of several claims: `redis acknowledges …`, and `(unlike etcd)` behind those that do not
-/// hold against all that a system beats. Each claim is the winner, the loser and the conditions.
+/// Joins conditions of several claims: `redis acknowledges …`, with `(unlike etcd)` for those that do not hold against
+/// every beaten system. Each claim is a winner, a loser and the conditions.
 pub(crate) fn together(claims: &[(&str, &str, &[Condition])]) -> Vec<String> {
     let mut found: Vec<(&str, String, Vec<&str>)> = Vec::new();
     for (winner, loser, conditions) in claims {

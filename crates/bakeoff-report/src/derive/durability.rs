@@ -1,9 +1,9 @@
-//! Lowers a claim of disks to what a run's trials observed, and says so.
+//! Lowers a claim of disk durability to what a run's trials observed, and reports it.
 //!
-//! A report uses one guarantee per system, so it is lowered once, before anything is derived. What was claimed stays
-//! beside it.
+//! A report uses one guarantee per system, so the claim is lowered once, before anything is derived. The original claim
+//! stays beside it.
 //!
-//! Not here: how syncs are counted and judged (`bakeoff_core::record::durability`).
+//! Not here: counting and judging syncs (`bakeoff_core::record::durability`).
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use bakeoff_core::record::{Durability, Record, SystemRecord, TrialRecord};
 use super::acknowledged::{acknowledged_words, claim_words};
 use super::findings::{Cause, Finding};
 
-/// Returns the record with the claims of disks lowered that any trial contradicted.
+/// Returns the record, with the disk claims that any trial contradicted lowered.
 pub(crate) fn lowered(record: &Record) -> Cow<'_, Record> {
     let mut lowered = Cow::Borrowed(record);
     for (place, system) in record.header.systems.iter().enumerate() {
@@ -35,7 +35,7 @@ pub(crate) fn lowered(record: &Record) -> Cow<'_, Record> {
     lowered
 }
 
-/// Returns the evidence against each claim that was lowered.
+/// Returns the evidence against each lowered claim.
 pub(crate) fn findings(record: &Record) -> Vec<Finding> {
     let finding = |system: &SystemRecord| {
         let claimed = claim_words(system.guarantees.claimed_in?);
@@ -46,7 +46,7 @@ pub(crate) fn findings(record: &Record) -> Vec<Finding> {
     record.header.systems.iter().filter_map(finding).collect()
 }
 
-/// Returns the first evidence of a system's trials that it syncs less than it claims.
+/// Returns the first evidence that a system syncs less than it claims.
 fn contradiction<'a>(record: &'a Record, system: &str) -> Option<&'a str> {
     observed(record.trials.iter().filter(|trial| trial.trial.system == system)).find_map(|seen| {
         match &seen.verdict {
@@ -56,7 +56,7 @@ fn contradiction<'a>(record: &'a Record, system: &str) -> Option<&'a str> {
     })
 }
 
-/// Returns what trials observed.
+/// Returns the observations of these trials.
 pub(crate) fn observed<'a>(
     trials: impl Iterator<Item = &'a TrialRecord>,
 ) -> impl Iterator<Item = &'a Durability> {

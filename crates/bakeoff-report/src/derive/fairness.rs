@@ -1,13 +1,11 @@
-//! The fairness sheet: what differs between the contenders of a run besides the product.
+//! The fairness sheet: differences between the systems of a run besides the product.
 //!
-//! Each row is a fact with one cell a system, and a weight: differences that may decide the answer
-//! by themselves (one node against three, memory against a majority's disks) are also said as
-//! findings, in a reviewer's words and above every table. What is the same for all is in the sheet
-//! too: that it was looked at is worth knowing. A fact that is not known says so and is never taken
-//! for the same.
+//! Each row is a fact with one cell per system, and a weight. A difference that may decide the result by itself (one
+//! node against three, memory against a majority's disks) is also a finding above every table. Equal facts are listed
+//! too, to show that they were compared. An unknown fact is never taken for equal.
 //!
-//! Not here: figures and their comparison (`comparison`, `stats`), the machine's own limits
-//! (`machine_baseline`), how a sheet looks (`terminal`, `markdown`, `json`).
+//! Not here: figures and their comparison (`comparison`, `stats`), the machine baseline (`machine_baseline`),
+//! appearance (`terminal`, `markdown`, `json`).
 
 use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::record::{Acknowledged, Freshness, Record, SystemRecord, TrialRecord};
@@ -30,14 +28,14 @@ mod transport;
 
 pub use sheet::{Fact, Row, Sheet, Weight};
 
-/// Errors on one side alone, from this share of its operations on, decide.
+/// Smallest share of errors on one side alone that may decide.
 const ERRORS_DECIDE: f64 = 0.01;
-/// Sizes of messages that differ by less than this are the same: lengths of numbers in them vary.
+/// Largest ratio of message sizes that count as equal: the lengths of numbers in them vary.
 const BYTES_ALIKE: f64 = 1.02;
-/// Stands in sentences for a part that is not known.
+/// Text for an unknown part of a sentence.
 const UNKNOWN: &str = "unknown";
 
-/// One contender, and all that is known of it.
+/// One system, with everything known about it.
 struct Side<'a> {
     name: &'a str,
     asked: &'a study::System,
@@ -45,7 +43,7 @@ struct Side<'a> {
     trials: Vec<&'a TrialRecord>,
 }
 
-/// The sheet of a run.
+/// Returns the sheet of a run.
 pub(crate) fn sheet(record: &Record, comparisons: &[Comparison]) -> Sheet {
     let study = &record.header.study;
     let sides = sides(record);
@@ -93,7 +91,7 @@ pub(crate) fn sheet(record: &Record, comparisons: &[Comparison]) -> Sheet {
     add(plain("date of the version", &sides, Weight::Matters, |side| {
         side.is.date.clone().map_or(Fact::Unknown, Fact::Known)
     }));
-    add(plain("settings that depart from defaults", &sides, Weight::Matters, settings));
+    add(plain("non-default settings", &sides, Weight::Matters, settings));
     for load in &study.loads {
         let what = match study.loads.len() {
             1 => "clients".to_owned(),
@@ -101,7 +99,7 @@ pub(crate) fn sheet(record: &Record, comparisons: &[Comparison]) -> Sheet {
         };
         add(clients(&what, load, &sides));
     }
-    add(plain("nodes that clients ask", &sides, Weight::Matters, |_| targets(study)));
+    add(plain("nodes that clients use", &sides, Weight::Matters, |_| targets(study)));
     for workload in &study.workloads {
         let of = if study.workloads.len() == 1 { "" } else { &*format!(" of {}", workload.name) };
         add(bytes(&format!("bytes per request{of}"), workload, &sides, |all| all.bytes_sent));
@@ -123,7 +121,7 @@ fn sides(record: &Record) -> Vec<Side<'_>> {
     header.systems.iter().filter_map(side).collect()
 }
 
-/// Groups names by equal values, in the order in which these first occur.
+/// Groups names by equal values, in order of their first occurrence.
 fn grouped<'a, T: PartialEq>(of: impl Iterator<Item = (&'a str, T)>) -> Vec<(T, Vec<&'a str>)> {
     let mut groups: Vec<(T, Vec<&'a str>)> = Vec::new();
     for (name, what) in of {
@@ -140,7 +138,7 @@ fn alike<T: PartialEq>(all: impl IntoIterator<Item = T>) -> bool {
     all.next().is_none_or(|first| all.all(|one| one == first))
 }
 
-/// A row whose cells are compared as they read, with `weight` where they differ.
+/// Creates a row whose cells are compared by their text. `weight`: the weight of a difference.
 fn plain<T: Into<Fact>>(
     what: &str,
     sides: &[Side<'_>],
@@ -152,7 +150,7 @@ fn plain<T: Into<Fact>>(
     (Row { what: what.to_owned(), cells, weight }, None)
 }
 
-/// Returns the weight of cells that read alike; `differing` when they do not.
+/// Returns the weight of these cells, `differing` if their texts differ.
 fn weight_of(cells: &[Fact], differing: Weight) -> Weight {
     let asked = || cells.iter().filter(|cell| **cell != Fact::DoesNotRun);
     match asked().next() {
@@ -162,7 +160,7 @@ fn weight_of(cells: &[Fact], differing: Weight) -> Weight {
     }
 }
 
-/// `etcd and consul 3, zookeeper 1`: systems by what they have in common.
+/// Groups systems by a value, with their names joined: `etcd and consul`.
 fn by_group<T: PartialEq>(sides: &[Side<'_>], of: impl Fn(&Side<'_>) -> T) -> Vec<(T, String)> {
     let groups = grouped(sides.iter().map(|side| (side.name, of(side))));
     groups.into_iter().map(|(what, names)| (what, and(&names))).collect()
@@ -178,8 +176,8 @@ fn started(study: &Study, sides: &[Side<'_>]) -> (Row, Option<String>) {
         sides.iter().partition(|side| side.is.already_running);
     let names = |of: &[&Side<'_>]| and(&of.iter().map(|side| side.name).collect::<Vec<_>>());
     let finding = format!(
-        "{} ran already and {} started on this machine by bakeoff: hardware, network, settings and \
-         what else was going on there may differ, and are not known here",
+        "{} ran already, but {} started on this machine by bakeoff: hardware, network, settings and \
+         other work there may differ and are unknown",
         names(&ran),
         if own.len() == 1 {
             format!("{} was", names(&own))
@@ -190,19 +188,19 @@ fn started(study: &Study, sides: &[Side<'_>]) -> (Row, Option<String>) {
     (row, Some(finding))
 }
 
-/// Returns how many nodes may fail without the system failing; `None` when that is not known.
+/// Returns how many nodes may fail without the system failing; `None` if unknown.
 pub(crate) fn survives(is: &SystemRecord) -> Option<u32> {
     if is.already_running {
         return None;
     }
-    // On a storage of its own making, any one node of its own is enough.
+    // With a storage of its own, any one of the system's nodes is enough.
     match parts::storage(is) {
         None => outlives(is),
         Some(storage) => Some(outlives(storage)?.min(is.nodes.saturating_sub(1))),
     }
 }
 
-/// Returns how many nodes may fail of those that have the data.
+/// Returns how many nodes with data may fail.
 fn outlives(of: &SystemRecord) -> Option<u32> {
     match of.acknowledged_in() {
         _ if of.nodes <= 1 => Some(0),
@@ -212,7 +210,7 @@ fn outlives(of: &SystemRecord) -> Option<u32> {
     }
 }
 
-/// Returns whether all that is asked for is asked over HTTP, of services that promise nothing about data.
+/// Returns true if all workloads send HTTP requests to services, which guarantee nothing about data.
 fn is_of_services(study: &Study) -> bool {
     study.workloads.iter().all(|workload| workload.request().is_some())
 }
@@ -230,7 +228,7 @@ fn nodes(study: &Study, sides: &[Side<'_>]) -> (Row, Option<String>) {
         match survives(side.is) {
             _ if side.is.already_running => {
                 let endpoints = if nodes == 1 { "endpoint" } else { "endpoints" };
-                format!("{nodes} {endpoints} given; how many nodes fail unnoticed is {UNKNOWN}")
+                format!("{nodes} {endpoints} given; how many nodes may fail is {UNKNOWN}")
             }
             None => format!("{nodes}; how many of them may fail is {UNKNOWN}"),
             Some(0) if nodes == 1 => "1, survives no failure of a node".to_owned(),
@@ -259,19 +257,18 @@ fn nodes(study: &Study, sides: &[Side<'_>]) -> (Row, Option<String>) {
         groups.iter().map(|((what, _), names)| clause(names, what)).collect();
     let sizes: Vec<u32> = groups.iter().map(|((_, nodes), _)| *nodes).collect();
     let head = match (sizes.as_slice(), known.len()) {
-        ([1, many] | [many, 1], 2) => format!(
-            "one contender is a single node and the other a cluster of {}",
-            number_word(*many)
-        ),
-        (sizes, _) if sizes.contains(&1) => {
-            "not all contenders are clusters, some are single nodes".to_owned()
+        ([1, many] | [many, 1], 2) => {
+            format!("one system is a single node and the other a cluster of {}", number_word(*many))
         }
-        _ => "the contenders do not survive the same failures".to_owned(),
+        (sizes, _) if sizes.contains(&1) => {
+            "some systems are clusters and others single nodes".to_owned()
+        }
+        _ => "the systems do not survive the same failures".to_owned(),
     };
     (row, Some(format!("{head}: {}", clauses.join("; "))))
 }
 
-/// `etcd survives …`, `each of etcd and consul survives …`.
+/// Returns `etcd survives …`, `each of etcd and consul survives …`.
 fn clause(names: &[&str], what: &str) -> String {
     match names {
         [one] => format!("{one} {what}"),
@@ -299,7 +296,7 @@ fn acknowledged(study: &Study, sides: &[Side<'_>]) -> (Row, Option<String>) {
             ),
         }),
         None if side.is.already_running => {
-            Fact::Known(format!("{} (its settings are not known)", side.is.guarantees.acknowledged))
+            Fact::Known(format!("{} (its settings are unknown)", side.is.guarantees.acknowledged))
         }
         None if side.is.guarantees.acknowledged.is_empty() => Fact::Unknown,
         None => Fact::Known(side.is.guarantees.acknowledged.clone()),
@@ -315,7 +312,7 @@ fn acknowledged(study: &Study, sides: &[Side<'_>]) -> (Row, Option<String>) {
     row.weight = Weight::Decides;
     let least = known.iter().map(|(_, place)| medium(*place)).min().unwrap_or_default();
     if alike(known.iter().map(|(_, place)| medium(*place))) {
-        return (row, None); // one node against several: said with the nodes
+        return (row, None); // one node against several: the row of nodes covers it
     }
     let clauses: Vec<String> = grouped(known.iter().copied())
         .iter()
@@ -333,7 +330,7 @@ fn acknowledged(study: &Study, sides: &[Side<'_>]) -> (Row, Option<String>) {
     (row, Some(finding))
 }
 
-/// Returns how the workloads ask for reads, those that read.
+/// Returns the read consistencies of the workloads that read.
 fn reads_asked(study: &Study) -> Vec<ReadConsistency> {
     let mut asked = Vec::new();
     for workload in &study.workloads {
@@ -353,13 +350,13 @@ fn reads(asked: ReadConsistency, sides: &[Side<'_>]) -> (Row, Option<String>) {
             Fact::Known("the newest acknowledged value (linearizable)".to_owned())
         }
         Some(Freshness::Leader) => {
-            Fact::Known("what the leader has, old only if just deposed".to_owned())
+            Fact::Known("the leader's value, stale only right after a change of leader".to_owned())
         }
         Some(Freshness::NodeAsked) if is_only(side) => {
-            Fact::Known("what the only node has".to_owned())
+            Fact::Known("the only node's value".to_owned())
         }
         Some(Freshness::NodeAsked) => {
-            Fact::Known("what the node asked has, which may be old".to_owned())
+            Fact::Known("the queried node's value, which may be stale".to_owned())
         }
         None if side.is.guarantees.reads.is_empty() => Fact::Unknown,
         None => Fact::Known(side.is.guarantees.reads.clone()),
@@ -376,7 +373,7 @@ fn reads(asked: ReadConsistency, sides: &[Side<'_>]) -> (Row, Option<String>) {
         and(&known.iter().filter(|(_, is)| *is == old).map(|(name, _)| *name).collect::<Vec<_>>())
     };
     let finding = format!(
-        "{asked} reads are not equally fresh: those of {} may be old, those of {} may not",
+        "{asked} reads are not equally fresh: those of {} may be stale, those of {} may not",
         names(true),
         names(false)
     );
@@ -400,14 +397,14 @@ fn clients(what: &str, load: &Load, sides: &[Side<'_>]) -> (Row, Option<String>)
     };
     let (row, _) = plain(what, sides, Weight::Decides, |side| match load.in_flight {
         1 => format!("{}, one operation at a time", stages(side)),
-        many => format!("{}, each with up to {many} operations under way", stages(side)),
+        many => format!("{}, each with up to {many} operations in flight", stages(side)),
     });
     let groups: Vec<String> = by_group(sides, stages)
         .into_iter()
-        .map(|(clients, names)| format!("{names} by {clients}"))
+        .map(|(clients, names)| format!("{names} {clients}"))
         .collect();
     let finding = format!(
-        "the contenders were not loaded by as many clients under {}: {}",
+        "the systems had different numbers of clients under {}: {}",
         load.name,
         groups.join(", ")
     );
@@ -438,7 +435,7 @@ fn targets(study: &Study) -> String {
     }
 }
 
-/// Bytes of a workload's messages, all loads together.
+/// Returns the row of a workload's message sizes, over all loads.
 fn bytes(
     what: &str,
     workload: &Workload,
@@ -461,7 +458,7 @@ fn bytes(
     let known = || means.iter().flatten().copied();
     let (least, most) = (known().fold(f64::INFINITY, f64::min), known().fold(0.0, f64::max));
     let weight = if most > least * BYTES_ALIKE { Weight::Matters } else { Weight::Same };
-    // Sizes that count as the same must not look as if they differed.
+    // Show equal sizes as one number.
     let shown = match weight {
         Weight::Same => means.iter().map(|mean| mean.and(known().next())).collect(),
         _ => means,
@@ -471,13 +468,13 @@ fn bytes(
     (Row { what: what.to_owned(), cells, weight }, None)
 }
 
-/// Operations that went to a server, warm-up included.
+/// Returns the number of operations that were sent to a server, including warm-up.
 fn messages(of: &Measurement) -> u64 {
     let never_sent = of.errors_of(ErrorKind::Dropped) + of.errors_of(ErrorKind::Refused);
     (of.verified() + of.error_count() + of.warmup_operations).saturating_sub(never_sent)
 }
 
-/// One row of two without errors: of a system, what is more to say of it.
+/// Merges two rows without errors.
 fn joined(mut row: Row, other: &Row) -> Row {
     for (cell, other) in row.cells.iter_mut().zip(&other.cells) {
         if *cell == Fact::DoesNotRun || *other == Fact::NotMeasured {
@@ -488,7 +485,7 @@ fn joined(mut row: Row, other: &Row) -> Row {
     row
 }
 
-/// A row for each workload and load under which operations failed; one for all others.
+/// Returns a row for each workload and load with failed operations, and one for all others.
 fn errors(comparisons: &[Comparison], sides: &[Side<'_>]) -> Vec<(Row, Option<String>)> {
     let mut rows = Vec::new();
     let mut without: Option<Row> = None;
@@ -522,7 +519,7 @@ fn errors(comparisons: &[Comparison], sides: &[Side<'_>]) -> Vec<(Row, Option<St
             measured.into_iter().partition(|(_, share)| *share > ERRORS_DECIDE);
         let decides = !many.is_empty() && !few.is_empty();
         let weight = if decides { Weight::Decides } else { row.weight };
-        // Of a system most of whose operations failed more is said elsewhere.
+        // If most operations of a system failed, another finding covers it.
         let stated =
             decides && comparison.contenders.iter().all(|one| one.mostly_errors().is_none());
         let whose = |of: &[(&str, f64)]| {
@@ -531,12 +528,12 @@ fn errors(comparisons: &[Comparison], sides: &[Side<'_>]) -> Vec<(Row, Option<St
             and(&each.iter().map(String::as_str).collect::<Vec<_>>())
         };
         let finding = stated.then(|| {
-            format!("under {place} {} operations failed, and {}", whose(&many), whose(&few))
+            format!("under {place}, {} operations failed, but {}", whose(&many), whose(&few))
         });
         rows.push((Row { weight, ..row }, finding));
     }
     if let Some(row) = without {
-        let what = if rows.is_empty() { "errors" } else { "errors elsewhere" };
+        let what = if rows.is_empty() { "errors" } else { "errors under all others" };
         rows.push((Row { what: what.to_owned(), ..row }, None));
     }
     rows

@@ -1,7 +1,7 @@
-//! Findings that a reader must know before any figure, each with its cause.
+//! Findings to read before any figure, each with its cause.
 //!
-//! Not here: how warnings are grouped and shown (`document`), what each cause looks for (`anomalies`,
-//! `nodes`, `churn`, `log_findings`, `position`, `fairness`).
+//! Not here: grouping and showing them (`document`), detecting them (`anomalies`, `nodes`, `churn`, `log_findings`,
+//! `position`, `fairness`).
 
 use std::collections::BTreeMap;
 
@@ -15,18 +15,18 @@ use super::{anomalies, churn, log_findings, nodes};
 use crate::derive::comparison::Comparison;
 use crate::model::contender::Contender;
 
-/// From this share of misses on, reads are mostly answers that there is nothing.
+/// Share of misses from which a report warns about reads.
 const MOSTLY_MISSES: f64 = 0.5;
 
-/// One thing to know.
+/// One finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) cause: Cause,
-    /// A clause without its full stop.
+    /// Clause without a full stop.
     pub(crate) text: String,
 }
 
-/// Why it must be known. The order is that in which causes are shown.
+/// Cause of a finding. The order is that of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Cause {
     Incomplete,
@@ -57,7 +57,7 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
-    /// Returns its name, above the findings that share it.
+    /// Returns the heading of findings with this cause.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Incomplete => "incomplete run",
@@ -66,14 +66,14 @@ impl Cause {
             Self::Durability => "durability not as claimed",
             Self::NotValid => "trials not valid",
             Self::Repeated => "rounds repeated",
-            Self::Beside => "beside another bakeoff",
+            Self::Beside => "another bakeoff on the machine",
             Self::Degraded => "nodes missing",
             Self::Unequal => "unequal conditions that may decide",
             Self::Metrics => "metrics of nodes",
             Self::FellBehind => "fell behind the offered load",
             Self::Misses => "reads that found nothing",
             Self::Search => "highest rate not found",
-            Self::Abrupt => "highest rate far below its objective",
+            Self::Abrupt => "latency far below the objective at the highest rate",
             Self::KeysUsedUp => "unique keys used up",
             Self::Throttled => "throttled by a CPU limit",
             Self::Stall => "stalled",
@@ -81,35 +81,34 @@ impl Cause {
             Self::SameDuration => "failures of the same duration",
             Self::Bimodal => "bimodal latencies",
             Self::DelayedAck => "delayed ACKs",
-            Self::Moved => "names led elsewhere",
+            Self::Moved => "names with new addresses",
             Self::Order => "order within rounds mattered",
-            Self::Turnover => "connections or tasks turned over",
+            Self::Turnover => "frequent new connections or processes",
             Self::Log => "errors in the servers' logs",
         }
     }
 }
 
-/// Returns what is missing of a run.
+/// Returns a finding about an incomplete run.
 pub(crate) fn incomplete(record: &Record) -> Option<Finding> {
     if record.is_complete() {
         return None;
     }
     let run = record.trials.iter().filter(|trial| !trial.not_tried).count();
     let all = trials_text(record.header.order.len());
-    let were = if run == 1 { "was" } else { "were" };
     let broken_off =
         record.trials.iter().map(|trial| &trial.outcome).find(|one| one.is_broken_off());
     let how = match (broken_off, &record.end) {
-        (Some(TrialOutcome::MachineLost(_)), _) => ", until a machine was lost in the last of them",
-        (Some(_), _) => ", the last of them interrupted",
-        (None, Some(_)) => ", then the run was ended",
-        (None, None) => ", and the run was killed or still goes on",
+        (Some(TrialOutcome::MachineLost(_)), _) => "; a machine was lost in the last one",
+        (Some(_), _) => "; the last one was interrupted",
+        (None, Some(_)) => "; then the run ended",
+        (None, None) => "; the run was killed or is still running",
     };
-    let text = format!("incomplete: {run} of {all} {were} run{how}");
+    let text = format!("incomplete: {run} of {all} ran{how}");
     Some(Finding { cause: Cause::Incomplete, text })
 }
 
-/// Returns the rounds that stand in for rounds that the machine spoilt.
+/// Returns findings about rounds that replace rounds spoilt by the machine.
 pub(crate) fn repeated(record: &Record) -> Vec<Finding> {
     let repeats: Vec<Repeated> =
         record.extended.iter().flat_map(|one| one.repeats.iter().cloned()).collect();
@@ -117,7 +116,7 @@ pub(crate) fn repeated(record: &Record) -> Vec<Finding> {
     repeat::texts(&repeats).into_iter().map(finding).collect()
 }
 
-/// Tells in how many trials another bakeoff worked on the machine.
+/// Returns a finding about trials during which another bakeoff worked on the machine.
 pub(crate) fn beside_another(record: &Record) -> Option<Finding> {
     let beside = record.trials.iter().filter(|trial| trial.beside_another).count();
     let all = trials_text(record.trials.iter().filter(|trial| !trial.not_tried).count());
@@ -125,7 +124,7 @@ pub(crate) fn beside_another(record: &Record) -> Option<Finding> {
     (beside > 0).then_some(Finding { cause: Cause::Beside, text })
 }
 
-/// Tells which systems ran without some of their endpoints.
+/// Returns findings about systems that ran without some of their endpoints.
 pub(crate) fn degraded(record: &Record) -> Vec<Finding> {
     let mut lacking: BTreeMap<(&str, String), usize> = BTreeMap::new();
     for one in record.trials.iter().filter(|trial| !trial.missing.is_empty()) {
@@ -140,7 +139,7 @@ pub(crate) fn degraded(record: &Record) -> Vec<Finding> {
     lacking.into_iter().map(text).map(|text| Finding { cause: Cause::Degraded, text }).collect()
 }
 
-/// Returns what must be known of a workload under a load, system by system.
+/// Returns the findings about a workload under a load, system by system.
 pub(crate) fn findings(of: &Comparison) -> Vec<Finding> {
     let place = of.place();
     let open = of.is_open() && of.load.find.is_none();
@@ -149,8 +148,8 @@ pub(crate) fn findings(of: &Comparison) -> Vec<Finding> {
         found.extend(of_contender(one, &place));
         if open && one.fell_behind() {
             let text = format!(
-                "{} fell behind what was offered under {place}: its response times grow for as \
-                 long as the load lasts, and are not judged",
+                "{} fell behind the offered rate under {place}: its response times depend on how \
+                 long the load ran, and are not judged",
                 one.system
             );
             found.push(Finding { cause: Cause::FellBehind, text });
@@ -161,7 +160,7 @@ pub(crate) fn findings(of: &Comparison) -> Vec<Finding> {
     found
 }
 
-/// Returns what must be known of one system there.
+/// Returns the findings about one system there.
 fn of_contender(of: &Contender, place: &str) -> Vec<Finding> {
     let name = &of.system;
     let mut found = Vec::new();
@@ -173,9 +172,7 @@ fn of_contender(of: &Contender, place: &str) -> Vec<Finding> {
         Cause::Failed,
         one(of.mostly_errors().map(|share| {
             let (share, failed) = (share_text(share), of.failed());
-            format!(
-                "most operations of {name} under {place} {failed} ({share}): its throughput is no success"
-            )
+            format!("most operations of {name} under {place} {failed} ({share}): it is not ranked")
         })),
     );
     let (failed, run) = (of.audits_failed(), of.trials.len());
@@ -185,7 +182,7 @@ fn of_contender(of: &Contender, place: &str) -> Vec<Finding> {
     add(Cause::Audit, one(audit));
     add(Cause::NotValid, one(not_valid(of, place)));
     let used_up = of.valid().any(|trial| trial.validity.keys_exhausted).then(|| {
-        format!("{name} used up the workload's unique keys under {place} before its time was over")
+        format!("{name} used up the workload's unique keys under {place} before the load ended")
     });
     add(Cause::KeysUsedUp, one(used_up));
     let misses = of.miss_share().filter(|&share| share >= MOSTLY_MISSES).map(|share| {
@@ -201,7 +198,7 @@ fn of_contender(of: &Contender, place: &str) -> Vec<Finding> {
     add(Cause::Abrupt, one(abrupt));
     add(Cause::Stall, one(anomalies::stalls(of, place)));
     let delayed = anomalies::delayed_acks_of(of, place);
-    // The cause of two modes is worth more than their times.
+    // The cause of two modes is more useful than their times.
     let bimodal = anomalies::bimodal_of(of, place).filter(|_| delayed.is_none());
     add(Cause::Bimodal, one(bimodal));
     add(Cause::DelayedAck, one(delayed));
@@ -214,7 +211,7 @@ fn of_contender(of: &Contender, place: &str) -> Vec<Finding> {
     found
 }
 
-/// Returns how many of its trials are not used, and whose doing that is.
+/// Returns a finding about its invalid trials, with the causes.
 fn not_valid(of: &Contender, place: &str) -> Option<String> {
     let (name, run) = (&of.system, of.trials.len());
     match run - of.valid_count() {
@@ -223,20 +220,20 @@ fn not_valid(of: &Contender, place: &str) -> Option<String> {
         invalid => {
             let (all, causes) = (trials_text(run), causes(of));
             Some(format!(
-                "{invalid} of {all} of {name} under {place} not valid, not used ({causes})"
+                "{name} under {place}: {invalid} of {all} not valid and left out (cause: {causes})"
             ))
         }
     }
 }
 
-/// Returns whose doing its invalid trials are: `the machine's doing in 2, its own in 1`.
+/// Returns the causes of its invalid trials: `machine 2, system 1`.
 fn causes(of: &Contender) -> String {
     let words = [
-        (Doing::System, "its own doing"),
-        (Doing::Machine, "the machine's doing"),
-        (Doing::Generator, "the generator's doing"),
-        (Doing::User, "the study's or the user's doing"),
-        (Doing::Unclear, "nobody knows whose doing"),
+        (Doing::System, "system"),
+        (Doing::Machine, "machine"),
+        (Doing::Generator, "generator"),
+        (Doing::User, "study or user"),
+        (Doing::Unclear, "unclear"),
     ];
     let count =
         |doing| of.trials.iter().filter(|trial| trial.validity.cause == Some(doing)).count();
@@ -245,13 +242,13 @@ fn causes(of: &Contender) -> String {
     match known.as_slice() {
         [(_, only)] => (*only).to_owned(),
         several => {
-            let each = several.iter().map(|(count, words)| format!("{words} in {count}"));
+            let each = several.iter().map(|(count, words)| format!("{words} {count}"));
             each.collect::<Vec<_>>().join(", ")
         }
     }
 }
 
-/// Returns in how many valid trials a search did not find the highest rate.
+/// Returns findings about valid trials whose search did not find the highest rate.
 fn searches(of: &Contender, place: &str) -> Vec<String> {
     let (name, all) = (&of.system, trials_text(of.valid_count()));
     let mut found = Vec::new();

@@ -1,17 +1,18 @@
-//! Whether systems differ, for each pair of them and each judged figure of a workload and load.
+//! Judges whether systems differ: each pair, by each judged figure of a workload and load.
 //!
-//! The family is kept small: what the load was run for leads it (throughput, or the 99th percentile
-//! of response time where all that was offered was done, or the highest rate that keeps an objective),
-//! then come the median and the 99th percentile of response time, and what the servers used. With too few
-//! operations for a p99 the highest percentile that they support takes its place, for all systems alike. Of a
-//! sweep these percentiles are judged stage by stage, and the throughput too: those of all stages
-//! together would mix what few clients had to wait for with what many had. If writes and reads go to nodes of
-//! their own, each half has a throughput and a 99th percentile, and their sum is not compared: its parts depend
-//! on how fast each half happened to be. Where a
-//! rate was looked for each system has figures of its own one, so response times are not compared.
-//! Systems that are left out of the ranking are not in it.
+//! The family of comparisons is kept small. The figure that the load was run for leads it: throughput; or p99 response
+//! time, if all systems kept up with the offered rate; or the highest rate that keeps an objective. Then come median
+//! and p99 response time, and the servers' usage.
 //!
-//! Not here: one pair under one figure (`pair`), the statistics (`stats::judge`), tables of it (`tables`).
+//! - With too few operations for a p99, the highest percentile that all systems support replaces it.
+//! - In a sweep, percentiles and throughput are judged stage by stage. Percentiles over all stages would mix waits of
+//!   few and of many clients.
+//! - If writes and reads go to separate nodes, each half has a throughput and a p99. Their sum is not compared, because
+//!   it depends on the speed of each half.
+//! - In a search, each system's figures belong to its own rate, so response times are not compared.
+//! - Systems that are left out of the ranking are not judged.
+//!
+//! Not here: one pair by one figure (`pair`), the statistics (`stats::judge`), tables (`tables`).
 
 mod pair;
 mod words;
@@ -32,7 +33,7 @@ use crate::model::quantity::{Point, Quantity};
 
 use pair::Pair;
 
-/// Quantities that are judged, the leading one first where it leads.
+/// Judged quantities, in order. The leading one of a load comes first.
 pub(crate) const JUDGED: [Quantity; 10] = [
     Quantity::HighestRate,
     Quantity::ThroughputMean,
@@ -46,23 +47,23 @@ pub(crate) const JUDGED: [Quantity; 10] = [
     Quantity::MemorySum,
 ];
 
-/// Purpose of a load.
+/// The figure that a load was run for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LedBy {
-    /// To see how much is done.
+    /// Throughput.
     Throughput,
-    /// All that was offered was done, so that throughput is what was offered: to see how soon, at this point.
+    /// Response time at this point, because all kept up and throughput equals the offered rate.
     Response(Point),
-    /// To find the highest rate.
+    /// The highest rate.
     HighestRate,
-    /// To see how many writes and how many reads are done, each at their own speed.
+    /// Throughput of writes and of reads, each at its own speed.
     HalvesThroughput,
-    /// All writes and reads that were offered were done: to see how soon each.
+    /// Response time of writes and of reads, because all kept up.
     HalvesResponse,
 }
 
 impl LedBy {
-    /// Returns whether the load was run for a figure.
+    /// Returns true if the load was run for this figure.
     fn leads(self, quantity: Quantity) -> bool {
         match self {
             Self::Throughput => quantity == Quantity::ThroughputMean,
@@ -73,7 +74,7 @@ impl LedBy {
         }
     }
 
-    /// Returns whether a figure is compared at all.
+    /// Returns true if this figure is compared at all.
     fn takes(self, quantity: Quantity) -> bool {
         let of_a_half = matches!(quantity, Quantity::ThroughputOf(_) | Quantity::ResponseOf(..));
         match self {
@@ -88,43 +89,41 @@ impl LedBy {
     }
 }
 
-/// How one figure of two systems compares.
+/// The comparison of two systems by one figure.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Judgement {
-    /// The first system, in the study's order.
+    /// First system, in the study's order.
     pub(crate) a: String,
-    /// The second.
+    /// Second system.
     pub(crate) b: String,
-    /// Which figure.
+    /// Compared figure.
     pub(crate) quantity: Quantity,
-    /// Of which stage of a sweep, by its place; of all where there is none.
+    /// Index of the stage of a sweep; `None` for the whole load.
     pub(crate) stage: Option<usize>,
-    /// The first's clients there.
+    /// Clients of the first system in that stage.
     pub(crate) clients: u32,
-    /// Whether it is what the load was run for.
+    /// True if the load was run for this figure.
     pub(crate) leading: bool,
-    /// Medians of the trials that were compared, in the quantity's unit; of all valid ones where none
-    /// were.
+    /// Medians of the compared trials, in the quantity's unit; of all valid trials if none were compared.
     pub(crate) medians: (Figure, Figure),
     /// Rounds in which both had a valid trial with this figure.
     pub(crate) rounds: usize,
-    /// How many comparisons the intervals are corrected for.
+    /// Number of comparisons that the intervals are corrected for.
     pub(crate) family: usize,
-    /// The first's figure by the second's; `None` when it was not judged.
+    /// Ratio of the first figure to the second; `None` if it was not judged.
     pub(crate) answer: Option<TestResult>,
-    /// The 95 % bootstrap interval of this ratio of medians alone, uncorrected.
+    /// Uncorrected 95 % bootstrap interval of this ratio of medians.
     pub(crate) bootstrap: Option<(f64, f64)>,
-    /// The medians with trials that failed through the system's own doing taken as the worst there is:
-    /// nothing done, or an infinite latency. `None` where no such trial is known of the two.
+    /// Medians with trials that failed because of the system counted as worst: zero throughput or infinite latency.
+    /// `None` without such trials.
     pub(crate) worst: Option<(f64, f64)>,
-    /// Its verdict.
+    /// Verdict.
     pub(crate) verdict: JudgedAs,
-    /// The kind of load that it is of: `closed load, 64 clients`.
+    /// Kind of load: `closed load, 64 clients`.
     pub(crate) load: String,
-    /// Conditions that favour the better one of a declared difference.
+    /// Conditions that favour the winner of a declared difference.
     pub(crate) conditions: Vec<Condition>,
-    /// Whether a leading claim holds at 5 % for all workloads and loads of the report together; `None`
-    /// of what is no claim, or does not lead.
+    /// True if the leading claim holds at 5 % across the whole report. `None` if this is no leading claim.
     pub(crate) in_report: Option<bool>,
 }
 
@@ -137,22 +136,21 @@ pub(crate) enum JudgedAs {
     Lower,
     /// No difference is shown.
     NoneShown {
-        /// The ratio, above 1, that would have been declared with probability
-        /// [`judge::SEEN_WITH`].
+        /// Ratio, above 1, that would have been declared with probability [`judge::SEEN_WITH`].
         min_detectable: f64,
     },
-    /// The valid rounds show a difference, and it is not claimed.
+    /// The valid rounds show a difference, but it is not claimed.
     Withheld {
-        /// Whether they show the first's figure as the higher one.
+        /// True if they show the first's figure as the higher one.
         higher: bool,
-        /// Why it is not claimed.
+        /// Reason.
         why: Withheld,
     },
-    /// A difference below 1 ms that is as small as the receive lag of the generator.
+    /// A difference below 1 ms that does not exceed the generator's receive lag.
     BelowLag,
     /// Fewer than [`bakeoff_core::stats::TRIALS_MIN`] rounds.
     TooFew,
-    /// It was not looked for, because of this.
+    /// Not judged, for this reason.
     NotJudged(NotComparable),
 }
 
@@ -168,7 +166,7 @@ impl Judgement {
         for subject in judged_subjects(contenders, led_by, contest) {
             for (place, a) in contenders.iter().enumerate() {
                 for b in &contenders[place + 1..] {
-                    // Each pair draws for itself, whatever other pairs there are.
+                    // Each pair has its own seed, independent of the other pairs.
                     let seed = mix64(seed ^ pairs.len() as u64);
                     let (pair, question) = Pair::new(a, b, subject, led_by, contest, seed);
                     pairs.push(pair);
@@ -182,12 +180,12 @@ impl Judgement {
         answered.map(|(pair, answer)| pair.judged(answer, family, contest)).collect()
     }
 
-    /// Returns whether it declares a difference.
+    /// Returns true if it declares a difference.
     pub(crate) fn claims(&self) -> bool {
         matches!(self.verdict, JudgedAs::Higher | JudgedAs::Lower)
     }
 
-    /// Returns the better one of a declared difference.
+    /// Returns the better system of a declared difference.
     pub(crate) fn winner(&self) -> Option<&str> {
         let more = better(self.quantity) == Better::More;
         match self.verdict {
@@ -197,13 +195,13 @@ impl Judgement {
         }
     }
 
-    /// Returns the other one of a declared difference.
+    /// Returns the worse system of a declared difference.
     pub(crate) fn loser(&self) -> Option<&str> {
         let winner = self.winner()?;
         Some(if winner == self.a { &self.b } else { &self.a })
     }
 
-    /// Finds which leading claims of a report hold with all its leading questions as one family.
+    /// Determines which leading claims of a report hold if all its leading comparisons form one family.
     pub(crate) fn hold_in_report(all: &mut [&mut Self]) {
         let asked: Vec<usize> = (0..all.len())
             .filter(|&place| all[place].leading && all[place].answer.is_some())
@@ -217,7 +215,7 @@ impl Judgement {
         }
     }
 
-    /// The same for the sentence; `tail` is the pair's judgement of a high percentile.
+    /// Returns the comparison for the sentence. `tail`: the pair's judgement of a high percentile.
     pub(crate) fn comparing(&self, tail: Option<&Self>) -> Result<Comparing, NotCompared> {
         let medians = self.medians.0.value().zip(self.medians.1.value());
         let (Some(answer), Some(medians)) = (self.answer, medians) else {
@@ -241,7 +239,7 @@ impl Judgement {
         })
     }
 
-    /// Returns whether it is about these two, and whether they stand in this order.
+    /// Returns whether it is about this pair: true in this order, false in the other, `None` if not.
     pub(crate) fn is_of(&self, a: &str, b: &str) -> Option<bool> {
         match () {
             () if self.a == a && self.b == b => Some(true),
@@ -251,7 +249,7 @@ impl Judgement {
     }
 }
 
-/// The label of a row with a figure: `p99, 64 clients` where it is of a stage with so many.
+/// Returns the label of a figure's row: `p99, 64 clients` for a stage.
 pub(crate) fn label(quantity: Quantity, clients: Option<u32>) -> String {
     match clients {
         None => quantity.label(),
@@ -259,7 +257,7 @@ pub(crate) fn label(quantity: Quantity, clients: Option<u32>) -> String {
     }
 }
 
-/// Returns the name of a judged quantity in words.
+/// Returns the name of a judged quantity in a sentence.
 pub(crate) fn what(quantity: Quantity) -> String {
     match quantity {
         Quantity::HighestRate => "highest rate that keeps the objective".to_owned(),
@@ -275,16 +273,16 @@ pub(crate) fn what(quantity: Quantity) -> String {
     }
 }
 
-/// Subject of a judgement: a figure of one stage of a sweep, or of the whole load.
+/// A judged figure of one stage of a sweep, or of the whole load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Subject {
     pub(crate) quantity: Quantity,
-    /// Place of the stage; `None` for the whole load.
+    /// Index of the stage; `None` for the whole load.
     pub(crate) stage: Option<usize>,
 }
 
-/// Returns the subjects of a figure under a load with `stages` stages. Latencies of all stages of a sweep are no figure;
-/// throughput is one, beside each stage's.
+/// Returns the subjects of a figure under a load with `stages` stages. A sweep has no latency over all stages, but has
+/// a throughput over all, beside each stage's.
 pub(crate) fn subjects(quantity: Quantity, stages: usize) -> Vec<Subject> {
     let whole = Subject { quantity, stage: None };
     let by_stage = (0..stages).map(|stage| Subject { quantity, stage: Some(stage) });
@@ -299,8 +297,8 @@ pub(crate) fn subjects(quantity: Quantity, stages: usize) -> Vec<Subject> {
     }
 }
 
-/// Returns the subjects that systems are judged by, the leading one first. The highest percentile that all support takes
-/// the place of the 99th; if that is the median, it is judged once.
+/// Returns the subjects that systems are judged by, the leading one first. The highest percentile that all systems
+/// support replaces the p99; if that is the median, it is judged once.
 fn judged_subjects(contenders: &[&Contender], led_by: LedBy, contest: &Contest) -> Vec<Subject> {
     let known = |quantity: &Quantity| {
         led_by.takes(*quantity)
@@ -322,12 +320,12 @@ fn judged_subjects(contenders: &[&Contender], led_by: LedBy, contest: &Contest) 
     judged
 }
 
-/// Returns how many clients a system has in a stage.
+/// Returns the number of a system's clients in a stage.
 pub(crate) fn clients(load: &Load, of: &Contender, stage: usize) -> u32 {
     load.clients_on(&of.system).get(stage).copied().unwrap_or(0)
 }
 
-/// Returns which of two figures is better.
+/// Returns the better direction of a figure.
 pub(crate) fn better(quantity: Quantity) -> Better {
     match quantity {
         Quantity::HighestRate | Quantity::ThroughputMean | Quantity::ThroughputOf(_) => {

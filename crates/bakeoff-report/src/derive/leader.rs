@@ -1,6 +1,6 @@
-//! Which systems are proven better under a workload and load, and the run in a few lines.
+//! Determines which systems are proven better under a workload and load, and summarizes a run.
 //!
-//! Not here: the judgements (`judgement`), groups (`ranking`), each load's own sentence (`comparison`).
+//! Not here: judgements (`judgement`), groups (`ranking`), the sentence of a single load (`comparison`).
 
 use bakeoff_core::plan::load_kind;
 use bakeoff_core::read_write_split::Side;
@@ -13,19 +13,19 @@ use super::ranking::Ranking;
 use crate::derive::comparison::Comparison;
 use crate::model::quantity::Quantity;
 
-/// Systems that still fit into one load's own sentence.
+/// Most systems that fit into the sentence of a single load.
 const IN_A_SENTENCE: usize = 3;
-/// Places that are named; of more the number is given.
+/// Most places to name; beyond this, only their number is given.
 const NAMED: usize = 3;
-/// Lines of a run's summary.
+/// Most lines of a run's summary.
 const LINES: usize = 6;
 
-/// The best system, as far as that is proven.
+/// The best system, as far as it is proven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Leader<'a> {
-    /// Proven better than each other system that is ranked, under conditions that do not favour it.
+    /// Proven better than every other ranked system, under conditions that do not favour it.
     Proven(&'a str),
-    /// Proven better than each other system that is ranked, under conditions that favour it.
+    /// Proven better than every other ranked system, under conditions that favour it.
     Unequal(&'a str),
     /// No system is proven better than all others.
     NotShown,
@@ -33,7 +33,7 @@ pub(crate) enum Leader<'a> {
     NotJudged,
 }
 
-/// Returns the figures that decide: one, or those of the writes and of the reads of a split load.
+/// Returns the deciding figures: one, or those of the writes and of the reads of a split load.
 pub(crate) fn deciding(of: &Comparison) -> Vec<Quantity> {
     let mut leading: Vec<Quantity> =
         of.judgements.iter().filter(|one| one.leading).map(|one| one.quantity).collect();
@@ -49,7 +49,7 @@ fn leading(of: &Comparison) -> impl Iterator<Item = &Judgement> {
     of.judgements.iter().filter(|one| one.leading)
 }
 
-/// Returns the system that is best by the deciding figure.
+/// Returns the best system by the deciding figures.
 pub(crate) fn leader(of: &Comparison) -> Leader<'_> {
     if leading(of).all(|one| one.answer.is_none()) {
         return Leader::NotJudged;
@@ -83,12 +83,12 @@ fn ranking(of: &Comparison, by: Quantity) -> Option<Ranking<'_>> {
     Some(Ranking::new(&systems, beats))
 }
 
-/// Ranks the systems by each deciding figure by which anything was compared.
+/// Ranks the systems by each deciding figure with a comparison.
 pub(crate) fn rankings(of: &Comparison) -> Vec<Ranking<'_>> {
     deciding(of).into_iter().filter_map(|quantity| ranking(of, quantity)).collect()
 }
 
-/// Returns the rankings of a workload and load as one text; `None` if nothing was compared.
+/// Returns all rankings as one text; `None` if nothing was compared.
 pub(crate) fn rankings_text(of: &Comparison) -> Option<String> {
     let texts: Vec<String> = rankings(of).iter().map(ToString::to_string).collect();
     (!texts.is_empty()).then(|| texts.join("; "))
@@ -105,8 +105,8 @@ pub(crate) fn unequal(of: &Comparison) -> Vec<String> {
     conditions::together(&claims)
 }
 
-/// Returns a whole run in lines without their full stops; none if nothing was run. One workload and load with few
-/// systems has its own sentence. Of others come first the failures, then the order of the systems under each.
+/// Returns a summary of a run in lines without full stops; empty if nothing ran. A single workload and load with few
+/// systems has its own sentence. Otherwise failures come first, then the order of the systems under each load.
 pub(crate) fn summary(of: &[Comparison]) -> Vec<String> {
     let run: Vec<&Comparison> = of.iter().filter(|one| one.was_run()).collect();
     if let [only] = run[..]
@@ -130,17 +130,17 @@ pub(crate) fn summary(of: &[Comparison]) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     if !failures.is_empty() {
         let more = failures.len().saturating_sub(NAMED);
-        let mut told = failures[..failures.len() - more].join("; ");
+        let mut shown = failures[..failures.len() - more].join("; ");
         if more > 0 {
-            told += &format!("; and {more} more");
+            shown += &format!("; and {more} more");
         }
-        lines.push(told);
+        lines.push(shown);
     }
     lines.extend(found.into_iter().map(line));
     let more = lines.len().saturating_sub(LINES);
     if more > 0 {
         lines.truncate(LINES);
-        lines.push(format!("{more} more results stand in the table"));
+        lines.push(format!("the table shows {more} more results"));
     }
     lines
 }
@@ -164,7 +164,7 @@ fn order(of: &Comparison, run: &[&Comparison]) -> String {
     format!("{}{but}", orders.join("; "))
 }
 
-/// Names the figures that decide.
+/// Returns the names of the deciding figures.
 fn deciding_text(of: &Comparison) -> String {
     and(&deciding(of).into_iter().map(judgement::what).collect::<Vec<_>>())
 }
@@ -192,8 +192,8 @@ fn not_judged(of: &Comparison, run: &[&Comparison]) -> String {
     }
 }
 
-/// Returns which systems failed much of their work, whatever can be compared: `greets-again failed 50.0 % of its
-/// requests under granted/as-published (closed load, 32 clients)`.
+/// Returns clauses about systems that failed much of their work, even if they are not compared: `greets-again failed
+/// 50.0 % of its requests under granted/as-published (closed load, 32 clients)`.
 fn failed(of: &Comparison) -> Vec<String> {
     let what = if of.workload.request().is_some() { "requests" } else { of.counted() };
     let place = of.place_and_load();
@@ -217,7 +217,7 @@ fn failed(of: &Comparison) -> Vec<String> {
     found
 }
 
-/// Returns a few places with their loads; of many the number and the kinds of load.
+/// Names a few places with their loads; for many, gives the number and the kinds of load.
 fn named(places: &[&Comparison], all: usize) -> String {
     let kinds = || places.iter().map(|one| load_kind(&one.load));
     if places.len() > NAMED {

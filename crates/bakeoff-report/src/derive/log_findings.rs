@@ -1,8 +1,8 @@
-//! Collects the complaints in servers' logs while they were loaded.
+//! Collects findings in servers' logs during the load.
 //!
-//! Trials are added up, valid or not: what a server says of a trial that failed is often why.
+//! Adds up all trials, valid or not, because the log often explains a failed trial.
 //!
-//! Not here: which lines complain, and which are alike (`bakeoff_core::log_findings`).
+//! Not here: the rules for findings, and grouping similar lines (`bakeoff_core::log_findings`).
 
 use bakeoff_core::log_findings::{Level, LogKind};
 use bakeoff_core::units::{ByteCount, count_text, plural, trials_text};
@@ -11,14 +11,14 @@ use serde::Serialize;
 use crate::derive::comparison::Comparison;
 use crate::model::contender::Contender;
 
-/// Fewest lines that make a finding,
+/// Fewest lines for a finding.
 const LINES_WORTH_SAYING: u64 = 20;
-/// and most kinds of them that it names.
+/// Most kinds of lines that a finding names.
 const KINDS_ABOVE: usize = 2;
-/// How many kinds of each system a terminal and Markdown show.
+/// Most kinds per system in a terminal and Markdown.
 const KINDS_SHOWN: usize = 6;
 
-/// Lines of one kind that a node wrote.
+/// Similar lines that a node wrote.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Complaint {
     pub(crate) node: String,
@@ -26,11 +26,11 @@ pub(crate) struct Complaint {
     pub(crate) what: String,
     pub(crate) count: u64,
     pub(crate) example: String,
-    /// In how many trials.
+    /// Number of trials.
     pub(crate) trials: usize,
 }
 
-/// All that the nodes of a system complained of: errors before warnings, the most frequent first.
+/// Returns the log findings of a system's nodes: errors before warnings, the most frequent first.
 pub(crate) fn complaints(of: &Contender) -> Vec<Complaint> {
     let mut all: Vec<Complaint> = Vec::new();
     for log in of.trials.iter().flat_map(|trial| &trial.servers.log_findings) {
@@ -58,13 +58,13 @@ pub(crate) fn complaints(of: &Contender) -> Vec<Complaint> {
     all
 }
 
-/// Lines of all kinds, and bytes of logs that were not read.
+/// Returns the number of lines of all kinds, and the bytes of logs that were not read.
 fn totals(of: &Contender) -> (u64, u64) {
     let logs = || of.trials.iter().flat_map(|trial| &trial.servers.log_findings);
     (logs().map(|log| log.lines).sum(), logs().map(|log| log.unread_bytes).sum())
 }
 
-/// Returns the finding that stands above the tables, if it is worth one.
+/// Returns the finding above the tables, if there are enough errors.
 pub(crate) fn finding(of: &Contender, place: &str) -> Option<String> {
     let errors: Vec<Complaint> =
         complaints(of).into_iter().filter(|one| one.level >= Level::Error).collect();
@@ -77,14 +77,14 @@ pub(crate) fn finding(of: &Contender, place: &str) -> Option<String> {
         .map(|one| format!("{} × on {}: {}", count_text(one.count), one.node, one.what))
         .collect();
     Some(format!(
-        "{}'s servers wrote {} into their logs while they were loaded under {place}: {}",
+        "{}'s servers logged {} during the load under {place}: {}",
         of.system,
         plural(all, "error"),
         most.join("; ")
     ))
 }
 
-/// Returns the lines that a terminal and Markdown show.
+/// Returns the lines for a terminal and Markdown.
 pub(crate) fn lines(of: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
     for one in &of.contenders {
@@ -109,7 +109,7 @@ pub(crate) fn lines(of: &Comparison) -> Vec<String> {
         }
         if unread > 0 {
             lines.push(format!(
-                "{}: {} of logs were too much to be read: counts are at least these",
+                "{}: {} of logs were not read, so the counts are lower bounds",
                 one.system,
                 ByteCount(unread)
             ));

@@ -1,19 +1,17 @@
-//! How close each system came to what the machine itself can do.
+//! Compares each system's throughput with the machine baseline.
 //!
-//! The baseline is measured before the first trial: how many appends a second this disk makes durable
-//! when so many clients share each sync, and how many round trips this generator and a server that
-//! does nothing make over loopback. A share of it says what a system adds to what nobody could leave
-//! out. Closed loads alone are held against it: an open one has a rate of its own; and to the disk
-//! only workloads that do nothing but write, since then as many writes are under way as there are
-//! clients.
+//! The baseline is measured before the first trial. It holds the rate of durable appends to this disk at each number of
+//! clients that share a sync, and the rate of round trips over loopback to a server that does nothing. The share
+//! reached shows what a system adds to the unavoidable. Only closed loads are compared, because an open load sets its
+//! own rate. Only workloads that just write are compared with the disk, because then each client has a write in flight.
 //!
-//! A system that acknowledges a write before it is on disk is not compared with the disk. The disk is
-//! measured before each round, since virtual disks change from minute to minute; the limit is a range.
+//! A system that acknowledges before a write is on disk is not compared with the disk. The disk is measured before each
+//! round, because virtual disks change from minute to minute. The limit is therefore a range.
 //!
-//! Where servers had machines of their own, the limit is that of the quickest of their disks: no system did more by
-//! waiting for its disk. Loopback is no limit then; the network between machines is told of beside them.
+//! If servers ran on other machines, the limit is that of the fastest of their disks: no system did more by waiting for
+//! its disk. Loopback is no limit then; the network between machines is reported separately.
 //!
-//! Not here: measuring it (the binary), the sheet (`fairness`).
+//! Not here: measuring (the binary), the fairness sheet (`fairness`).
 
 use bakeoff_core::record::{Acknowledged, BaselineAppends, BaselineRoundTrips, Record};
 use bakeoff_core::stats::{Figure, and, summary};
@@ -26,59 +24,57 @@ use crate::model::contender::Contender;
 use crate::model::contest::Contest;
 use crate::model::quantity::Quantity;
 
-/// Keys and values whose size differs from the machine baseline's appends by more than this factor are not
-/// held against it.
+/// Largest ratio between the sizes of keys with values and of the baseline's appends.
 const SIZE_ALIKE: u64 = 2;
 
 /// A system's throughput with one number of clients, and the machine's limits there.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Bound {
-    /// The contender.
+    /// System.
     pub system: String,
     /// Clients of the stage.
     pub clients: u32,
-    /// Operations under way at most: its clients times what each may have under way.
+    /// Most operations in flight: clients times operations in flight of each.
     pub under_way: u32,
     /// Operations per second, the median of the valid trials.
     pub throughput: f64,
-    /// Held against the disk; `None` where that says nothing or is not known.
+    /// Share of the disk's limit; `None` if it is unknown or does not apply.
     pub disk: Option<ShareOfLimit>,
-    /// Held against loopback.
+    /// Share of the loopback limit.
     pub loopback: Option<ShareOfLimit>,
 }
 
-/// ShareOfLimit of a limit that was reached.
+/// Share of a limit that was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ShareOfLimit {
-    /// The limit, per second; of the disk, by the median sync, the median of the rounds.
+    /// Limit per second. For a disk, by the median sync; the median over the rounds.
     pub per_second: f64,
-    /// The least and the most of the rounds, where it was measured in several.
+    /// Smallest and largest limit of the rounds, if it was measured in several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_second_range: Option<(f64, f64)>,
-    /// The limit by the mean sync.
+    /// Limit by the mean sync.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_second_mean: Option<f64>,
-    /// The share that was reached: 1 is all.
+    /// Share reached; 1 is the whole limit.
     pub share: f64,
-    /// Whether less time went by for each operation than the quickest sync took: then not all of
-    /// them can have waited for one.
+    /// True if an operation took less time than the fastest sync, so not all operations can have waited for one.
     pub quicker_than_any_sync: bool,
 }
 
-/// The machine's limits as they bear on one workload under one load.
+/// The machine's limits for one workload under one load.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Limits {
-    /// As measured before each round; empty where nothing is to be held against the disk.
+    /// Appends measured before each round; empty if the disk does not apply.
     appends: Vec<Vec<BaselineAppends>>,
     append_bytes: u64,
     round_trips: Vec<BaselineRoundTrips>,
-    /// Whether servers had machines of their own: then the limit is the quickest disk's of them.
+    /// True if servers ran on other machines: the limit is then that of the fastest of their disks.
     elsewhere: bool,
-    /// Systems whose servers were started here.
+    /// Systems whose servers bakeoff started.
     started: Vec<Started>,
 }
 
-/// A system that was started here, as far as it bears on the disk.
+/// A system that bakeoff started, as far as the disk is concerned.
 #[derive(Debug, Clone)]
 struct Started {
     name: String,
@@ -87,7 +83,7 @@ struct Started {
 }
 
 impl Limits {
-    /// `None` where the run has no machine baseline, or the load is an open one.
+    /// Returns the limits; `None` without a machine baseline, and for an open load.
     pub(crate) fn from_record(record: &Record, contest: &Contest) -> Option<Self> {
         let machine_baseline = record.header.environment.machine_baseline.as_ref()?;
         if contest.is_open() {
@@ -97,7 +93,7 @@ impl Limits {
         let bytes = work.keys.size + work.value_size().unwrap_or(0);
         let alike = bytes <= baseline_bytes.saturating_mul(SIZE_ALIKE)
             && baseline_bytes <= bytes.saturating_mul(SIZE_ALIKE);
-        // What stores nothing (a ping, a check) is no matter of the disk.
+        // Operations that store nothing (a ping, a check) do not concern the disk.
         let only_writes = work.mix.keys().all(|operation| operation.writes());
         let rounds = || {
             let later = record.trials.iter().map(|trial| &trial.baseline_appends);
@@ -125,26 +121,25 @@ impl Limits {
         self.started.iter().find(|started| started.name == system)
     }
 
-    /// Returns whether a system's writes wait for this disk, as far as it says: what acknowledges earlier is not
-    /// held against it.
+    /// Returns true if a system's writes wait for this disk, according to its guarantees.
     fn waits_for_disk(&self, system: &str) -> bool {
         let started = self.started(system);
         started.is_some_and(|one| one.acknowledged_in.is_none_or(is_disk))
     }
 
-    /// Returns whether the writes of any of these systems wait for this disk.
+    /// Returns true if the writes of any of these systems wait for this disk.
     pub(crate) fn any_waits_for_disk<'a>(&self, systems: impl Iterator<Item = &'a str>) -> bool {
         let mut systems = systems;
         systems.any(|system| self.waits_for_disk(system))
     }
 
-    /// Names systems that acknowledge before their writes are on this disk: a sentence each.
+    /// Returns a sentence for each system that acknowledges before its writes are on this disk.
     fn not_held(&self, of: &Contest) -> Vec<String> {
         let measured = of.contenders.iter().filter(|one| one.valid().next().is_some());
         let early = measured.filter_map(|one| {
             let place = self.started(&one.system)?.acknowledged_in.filter(|&at| !is_disk(at))?;
             Some(format!(
-                "{} is not held against this disk: it acknowledges before that ({})",
+                "{} is not compared with this disk: it acknowledges earlier ({})",
                 one.system,
                 acknowledged_words(place)
             ))
@@ -152,23 +147,23 @@ impl Limits {
         if self.appends.is_empty() { Vec::new() } else { early.collect() }
     }
 
-    /// Concludes, as far as it follows, from a system's exceeding the disk's limit.
+    /// Explains a system's throughput above the disk's limit.
     fn beyond(name: &str, share: ShareOfLimit) -> String {
         let not_all = "these writes were not all on disk when acknowledged";
         if share.quicker_than_any_sync {
             format!(
-                "{name} did more than this disk can commit: {not_all}, since the time of a write was \
-                 shorter than the quickest sync that was seen of this disk"
+                "{name} did more than this disk can commit: {not_all}, because a write took less time \
+                 than the fastest sync observed on this disk"
             )
         } else {
             format!(
-                "{name} did more than this disk committed when that was measured: the disk was \
-                 quicker in these trials, or {not_all}"
+                "{name} did more than this disk committed in the baseline: the disk was \
+                 faster during these trials, or {not_all}"
             )
         }
     }
 
-    /// Of each round, appends per second when `under_way` share each sync, from the least on.
+    /// Returns, for each round, the appends per second when `under_way` share each sync, in ascending order.
     fn disk_rounds(&self, under_way: u32, rate: fn(&BaselineAppends) -> Option<f64>) -> Vec<f64> {
         let point = |point: &BaselineAppends| Some((point.clients, rate(point)?));
         let of =
@@ -178,30 +173,30 @@ impl Limits {
         rates
     }
 
-    /// Appends per second when `under_way` share each sync, by the median sync: the median of the rounds.
+    /// Returns the appends per second when `under_way` share each sync, by the median sync: the median over the rounds.
     pub(crate) fn disk(&self, under_way: u32) -> Option<f64> {
         let rates = self.disk_rounds(under_way, |point| Some(point.per_second));
         summary(rates.into_iter().map(Figure::Value)).median.value()
     }
 
-    /// The least and the most of the rounds; `None` where there are fewer than two.
+    /// Returns the smallest and the largest rate of the rounds; `None` with fewer than two.
     pub(crate) fn disk_range(&self, under_way: u32) -> Option<(f64, f64)> {
         let rates = self.disk_rounds(under_way, |point| Some(point.per_second));
         (rates.len() > 1).then(|| (rates[0], rates[rates.len() - 1]))
     }
 
-    /// The same by the mean sync.
+    /// Returns the appends per second by the mean sync: the median over the rounds.
     fn disk_mean(&self, under_way: u32) -> Option<f64> {
         let rates = self.disk_rounds(under_way, |point| point.per_second_mean);
         summary(rates.into_iter().map(Figure::Value)).median.value()
     }
 
-    /// Round trips per second with `under_way` clients.
+    /// Returns the round trips per second with `under_way` clients.
     pub(crate) fn loopback(&self, under_way: u32) -> Option<f64> {
         between(self.round_trips.iter().map(|point| (point.clients, point.per_second)), under_way)
     }
 
-    /// The least seconds that any write and its sync took.
+    /// Returns the shortest time of any write with its sync, in seconds.
     fn quickest_sync(&self) -> Option<f64> {
         let quickest = self.appends.iter().flatten().filter_map(|point| point.quickest_us);
         quickest.min_by(f64::total_cmp).map(|micros| micros / 1e6)
@@ -232,7 +227,7 @@ impl Limits {
                 per_second_mean: self.disk_mean(under_way),
                 ..disk
             }),
-            // Operations of one connection share round trips, and none were measured so.
+            // Operations on one connection share round trips, and the baseline has no such figure.
             loopback: share(self.loopback(under_way).filter(|_| load.in_flight == 1), false),
         }
     }
@@ -242,7 +237,7 @@ fn is_disk(place: Acknowledged) -> bool {
     place.is_on_disk()
 }
 
-/// The rate between the two points around `clients`, on logarithmic axes; `None` beyond them.
+/// Interpolates the rate at `clients` between the two points around it, on logarithmic axes; `None` outside them.
 fn between(points: impl Iterator<Item = (u32, f64)>, clients: u32) -> Option<f64> {
     let points: Vec<(u32, f64)> =
         points.filter(|(_, rate)| *rate > 0.0 && rate.is_finite()).collect();
@@ -257,7 +252,7 @@ fn between(points: impl Iterator<Item = (u32, f64)>, clients: u32) -> Option<f64
     Some((from.ln() + place * (to.ln() - from.ln())).exp())
 }
 
-/// Every stage of every system that has a rate and a limit.
+/// Returns a bound for every stage of every system with a rate and a limit.
 pub(crate) fn bounds(of: &Contest, limits: Option<&Limits>) -> Vec<Bound> {
     let Some(limits) = limits else { return Vec::new() };
     let mut bounds = Vec::new();
@@ -277,8 +272,7 @@ pub(crate) fn bounds(of: &Contest, limits: Option<&Limits>) -> Vec<Bound> {
     bounds
 }
 
-/// Returns each system's largest share of the machine's limits: sentences without full
-/// stops.
+/// Returns each system's largest share of the machine's limits, as sentences without full stops.
 pub(crate) fn lines(of: &Contest, limits: Option<&Limits>) -> Vec<String> {
     let Some(limits) = limits else { return Vec::new() };
     let best = best(of, Some(limits));
@@ -286,7 +280,7 @@ pub(crate) fn lines(of: &Contest, limits: Option<&Limits>) -> Vec<String> {
     let sweep = of.contenders.iter().any(|one| of.load.clients_on(&one.system).len() > 1);
     let mut lines = Vec::new();
 
-    // Where not all have the same limit each has its own behind its share.
+    // If the limits differ, each system's limit follows its share.
     let reached = |all: &[(&Bound, ShareOfLimit)]| {
         let each = all.iter().enumerate().map(|(place, (bound, share))| {
             let verb = match place {
@@ -335,7 +329,7 @@ pub(crate) fn lines(of: &Contest, limits: Option<&Limits>) -> Vec<String> {
             )
         };
         let whose =
-            if limits.elsewhere { "the quickest of the servers' disks" } else { "this disk" };
+            if limits.elsewhere { "the fastest of the servers' disks" } else { "this disk" };
         lines.push(format!("{} of what {whose} can commit {what}", reached(&disk)));
         let beyond = on_disk().filter(|(_, share)| share.share > 1.0);
         lines.extend(beyond.map(|(bound, share)| Limits::beyond(&bound.system, share)));
@@ -350,7 +344,7 @@ pub(crate) fn lines(of: &Contest, limits: Option<&Limits>) -> Vec<String> {
             let nodes = clusters.iter().filter_map(|name| Some(limits.started(name)?.nodes));
             let nodes = nodes.max().unwrap_or(1);
             lines.push(format!(
-                "the nodes of {} all sync to this one disk: where it takes one sync after the other, \
+                "the nodes of {} all sync to this one disk: if it handles one sync at a time, \
                  {} nodes can reach about {} of that",
                 and(&clusters),
                 count_text(nodes.into()),
@@ -382,7 +376,7 @@ fn clients(count: u32) -> String {
     if count == 1 { "1 client".to_owned() } else { format!("{} clients", count_text(count.into())) }
 }
 
-/// Of each system the stage with its highest rate.
+/// Returns each system's stage with the highest rate.
 fn best(of: &Contest, limits: Option<&Limits>) -> Vec<Bound> {
     let mut best: Vec<Bound> = Vec::new();
     for bound in bounds(of, limits) {
@@ -395,7 +389,7 @@ fn best(of: &Contest, limits: Option<&Limits>) -> Vec<Bound> {
     best
 }
 
-/// A share for reading: `43 %`, `4.3 %`, `0.043 %`.
+/// Formats a share: `43 %`, `4.3 %`, `0.043 %`.
 pub(crate) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent {

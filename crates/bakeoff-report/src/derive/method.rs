@@ -1,11 +1,10 @@
-//! Says which of the field's demands on a measurement a run met.
+//! Assesses which published rules for measurements a run meets.
 //!
-//! Twelve papers, rule books and tools tell what a measurement of performance owes its reader. The
-//! table of what bakeoff does about each is here and in `docs/evidence/demands.md`, which a test holds to it.
-//! Whether a run did it is computed from its record: a study may use closed loads, one trial or a
-//! cluster of somebody else's, and then it did not.
+//! Twelve papers, rule books and tools define rules for performance measurements. The table of how bakeoff meets each
+//! is here and in `docs/evidence/demands.md`, and a test keeps both equal. Whether a run meets a rule is computed from
+//! its record, because a study may use closed loads, one trial or a running cluster.
 //!
-//! Not here: the checks themselves (`check`), tests of samples (`stats::samples`).
+//! Not here: the checks (`check`), tests of samples (`stats::samples`).
 
 use std::collections::BTreeSet;
 
@@ -23,43 +22,43 @@ use bakeoff_core::units::{
 
 use crate::derive::fairness::{Sheet, Weight};
 
-/// The window that MLPerf Inference asks for in its server scenario since version 2, in seconds.
+/// Window in seconds that MLPerf Inference demands in its server scenario since version 2.
 const MLPERF_SECONDS: f64 = 600.0;
-/// The least window and the fewest operations that we take for a measurement at all.
+/// Shortest window in seconds and fewest operations of any serious measurement.
 const LEAST: (f64, u64) = (5.0, 1000);
-/// The quantile whose intervals are told.
+/// Quantile whose intervals are reported.
 const QUANTILE: f64 = 0.99;
 
-/// One demand of the field.
+/// One published rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Demand {
-    /// Whose it is: `Tene, How NOT to Measure Latency`.
+    /// Source: `Tene, How NOT to Measure Latency`.
     pub by: &'static str,
-    /// Its demand.
+    /// Demand of the source.
     pub asks: &'static str,
-    /// The way in which bakeoff meets it.
+    /// How bakeoff meets it.
     pub does: &'static str,
-    /// Which check of a run or which test shows it.
+    /// Check of a run, or test, that shows it.
     pub shown_by: &'static str,
-    /// The part that bakeoff still lacks.
+    /// Remaining gap in bakeoff.
     pub lacks: &'static str,
 }
 
-/// Whether a run met a demand.
+/// Whether a run meets a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Met {
-    /// It did.
+    /// Met.
     Yes,
-    /// It did some of it.
+    /// Met in part.
     InPart,
-    /// It did not.
+    /// Not met.
     No,
-    /// Nothing in it could have.
+    /// Does not apply to this run.
     NotAsked,
 }
 
 impl Met {
-    /// The word for it in tables and JSON.
+    /// Returns the text for tables and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Yes => "met",
@@ -70,23 +69,23 @@ impl Met {
     }
 }
 
-/// The outcome of one demand in one run.
+/// Assessment of one rule for one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assessment {
-    /// Which demand.
+    /// Rule.
     pub demand: &'static Demand,
-    /// Whether it was met.
+    /// Result.
     pub met: Met,
     /// Evidence in the record.
     pub why: String,
 }
 
-/// The demands, in the order of the table.
+/// The rules, in the order of the table.
 pub const DEMANDS: [Demand; 12] = [
     Demand {
         by: "Tene, How NOT to Measure Latency (2013)",
         asks: "no coordinated omission: count from the moment a request was due, and leave none out",
-        does: "open loads: response time from due to done; what waited, failed or was dropped ranks last",
+        does: "open loads: response time from due to done; waiting counts, and failed or dropped operations rank last",
         shown_by: "`schedule`, `timers`; `tests/commands/precision.rs` stops a server for a second",
         lacks: "closed loads show a stall to as many operations as there are clients",
     },
@@ -106,17 +105,17 @@ pub const DEMANDS: [Demand; 12] = [
     },
     Demand {
         by: "Zhang and others, Treadmill (ISCA 2016)",
-        asks: "open arrivals, no queue in the client, servers started anew for each repetition, no pooled percentiles",
+        asks: "open arrivals, no queue in the client, servers restarted for each repetition, no pooled percentiles",
         does: "fresh clusters each trial; each trial's percentile is its own, and trials are combined by their median",
         shown_by: "`generator`, `schedule`; `cargo xtask calibrate`",
         lacks: "without `--on`, one machine generates the load",
     },
     Demand {
         by: "Kogias and others, Lancet (ATC 2019)",
-        asks: "test your own samples: gaps as asked for, independence, intervals of each quantile",
+        asks: "test your own samples: gaps as requested, independence, intervals of each quantile",
         does: "Anderson–Darling on the first 1,000 gaps of Poisson loads, Spearman between seconds, intervals over seconds",
         shown_by: "`stats::samples`; `bakeoff report RUN --method`",
-        lacks: "a sample that fails is told and does not make the load go on for longer",
+        lacks: "a failed test is reported but does not extend the load",
     },
     Demand {
         by: "Raasveldt and others, Fair Benchmarking Considered Difficult (DBTest 2018)",
@@ -137,12 +136,12 @@ pub const DEMANDS: [Demand; 12] = [
         asks: "a least duration and a least number of requests for each percentile",
         does: "a percentile p needs 10/(1-p) operations to be shown or judged; objectives that cannot reach it are refused",
         shown_by: "tests of studies and reports; this run's shortest window",
-        lacks: "its 600 s are asked for by no study that ships",
+        lacks: "no shipped study runs for its 600 s",
     },
     Demand {
         by: "ClickBench",
-        asks: "one command repeats it on any machine; cold and warm are told apart; raw results are there",
-        does: "`bakeoff run STUDY --seed N`; fill, warm-up and load are phases of their own; the record is the raw result",
+        asks: "one command repeats it on any machine; cold and warm are separate; raw results are there",
+        does: "`bakeoff run STUDY --seed N`; fill, warm-up and load are separate phases; the record is the raw result",
         shown_by: "CI runs the shipped studies' systems from a clean checkout",
         lacks: "caches of the kernel are not dropped",
     },
@@ -162,14 +161,14 @@ pub const DEMANDS: [Demand; 12] = [
     },
     Demand {
         by: "Jepsen",
-        asks: "is what was acknowledged there, and every answer right, while things break?",
+        asks: "are acknowledged writes kept, and answers right, while things break?",
         does: "values verify themselves; acknowledged writes are read back after the load and after a kill of all nodes",
         shown_by: "audits; the fault matrix",
         lacks: "no cut network, no skewed clock, no power cut, no check for linearizability",
     },
 ];
 
-/// Returns what became of each demand, in the order of [`DEMANDS`].
+/// Assesses each rule, in the order of [`DEMANDS`].
 pub fn answers(record: &Record, sheet: &Sheet) -> Vec<Assessment> {
     let run = Run { record, sheet };
     let found = [
@@ -191,7 +190,7 @@ pub fn answers(record: &Record, sheet: &Sheet) -> Vec<Assessment> {
     DEMANDS.iter().zip(found).map(answer).collect()
 }
 
-/// Returns one line on all of them: `of 12 demands on a measurement this run met 8, and 3 in part`.
+/// Returns a summary: `this run meets 8 of 12 published rules for measurements, and 3 in part`.
 pub(crate) fn summary(answers: &[Assessment]) -> String {
     let count = |met: Met| answers.iter().filter(|answer| answer.met == met).count();
     let part = match count(Met::InPart) {
@@ -199,10 +198,10 @@ pub(crate) fn summary(answers: &[Assessment]) -> String {
         some => format!(", and {some} in part"),
     };
     format!(
-        "method: of {} demands on a measurement this run met {}{part}; `bakeoff report RUN --method` tells \
-         which",
-        answers.len(),
-        count(Met::Yes)
+        "method: this run meets {} of {} published rules for measurements{part}; see `bakeoff report RUN \
+         --method`",
+        count(Met::Yes),
+        answers.len()
     )
 }
 
@@ -218,7 +217,7 @@ struct Checked {
 }
 
 impl Checked {
-    /// Returns whether it was looked at and never failed.
+    /// Returns true if the check passed at least once and never failed.
     fn holds(&self) -> bool {
         self.passed > 0 && self.failed == 0
     }
@@ -241,7 +240,7 @@ impl Run<'_> {
         Checked { passed: count(Verdict::passed), failed: count(Verdict::failed) }
     }
 
-    /// The loads that some workload runs under.
+    /// Returns the loads that some workload runs under.
     fn loads(&self) -> Vec<&Load> {
         let study = &self.record.header.study;
         let used = |load: &&Load| study.workloads.iter().any(|of| of.loads.contains(&load.name));
@@ -274,39 +273,39 @@ impl Run<'_> {
         let (open, closed): (Vec<&Load>, Vec<&Load>) =
             self.loads().into_iter().partition(|load| is_open(load));
         let names = |of: &[&Load]| and(&of.iter().map(|load| &load.name).collect::<Vec<_>>());
-        let told = [("closed", closed), ("open", open)]
+        let text = [("closed", closed), ("open", open)]
             .iter()
             .filter(|(_, loads)| !loads.is_empty())
             .map(|(kind, loads)| format!("{kind}: {}", names(loads)))
             .collect::<Vec<_>>();
-        (Met::Yes, told.join("; "))
+        (Met::Yes, text.join("; "))
     }
 
     fn varied(&self) -> (Met, String) {
         let header = &self.record.header;
         let study = &header.study;
         if !study.starts_any() {
-            return (Met::No, "the servers ran already and were used as they were".to_owned());
+            return (Met::No, "the servers ran already and were not started by bakeoff".to_owned());
         }
         if study.trials < 2 {
             return (Met::No, "one round: nothing was varied".to_owned());
         }
         let uneven = self.unevenness();
         let order = match uneven {
-            0 | 1 => "each system stood in each place of a round equally often".to_owned(),
-            more => format!(
-                "systems stood in a place of a round up to {more} times more often than in others"
-            ),
+            0 | 1 => "each system had each place of a round equally often".to_owned(),
+            more => {
+                format!("a system had one place of a round up to {more} more times than another")
+            }
         };
-        // Before format 2 the order was drawn anew each round, and environments were alike.
+        // Before format 2, the order was drawn for each round, and environments were equal.
         let padded = header.format >= 2;
         let environment =
-            if padded { "environments were padded anew" } else { "environments were alike" };
+            if padded { "environments were padded differently" } else { "environments were equal" };
         let met = if uneven <= 1 && padded { Met::Yes } else { Met::InPart };
         (met, format!("{} rounds; {order}; {environment}", study.trials))
     }
 
-    /// By how much the places differ in which a system stood within its rounds, at most.
+    /// Returns the largest difference between how often a system had one place of a round and another.
     fn unevenness(&self) -> usize {
         let order = &self.record.header.order;
         let mut most = 0;
@@ -337,17 +336,17 @@ impl Run<'_> {
         }
         let running = self.record.header.systems.iter().any(|system| system.already_running);
         if running || study.clusters == Clusters::Kept {
-            let why = "on servers that were not started anew: they repeat one process's luck";
+            let why = "on servers that were not restarted, so all share one process's luck";
             return (Met::InPart, format!("{trials} of each system, {why}"));
         }
         let open = self.loads().into_iter().any(is_open);
-        let closed = if open { "" } else { ", by closed loads alone" };
+        let closed = if open { "" } else { "; closed loads only" };
         let met = if open { Met::Yes } else { Met::InPart };
-        (met, format!("{trials} of each system, each on servers of its own{closed}"))
+        (met, format!("{trials} of each system, each on its own servers{closed}"))
     }
 
     fn own_samples(&self) -> (Met, String) {
-        let mut told = Vec::new();
+        let mut text = Vec::new();
         let mut fails = false;
         let sampled: Vec<f64> = self.stages().filter_map(gaps_statistic).collect();
         let poisson =
@@ -355,9 +354,9 @@ impl Run<'_> {
         match (sampled.iter().copied().reduce(f64::max), poisson) {
             (Some(worst), _) => {
                 let refused = sampled.iter().filter(|&&one| one > ANDERSON_DARLING_MAX).count();
-                // One in a hundred is refused by chance.
+                // About one in a hundred is rejected by chance.
                 fails |= refused > 1 + sampled.len() / 50;
-                told.push(format!(
+                text.push(format!(
                     "gaps: Anderson–Darling at most {} in {} (1 % lie above {ANDERSON_DARLING_MAX})",
                     figure_text(worst),
                     plural(sampled.len() as u64, "stage"),
@@ -365,9 +364,9 @@ impl Run<'_> {
             }
             (None, true) => {
                 fails = true;
-                told.push(format!("no stage has {GAPS_MIN} gaps to test"));
+                text.push(format!("no stage has {GAPS_MIN} gaps to test"));
             }
-            (None, false) => told.push("no Poisson load, whose gaps could be tested".to_owned()),
+            (None, false) => text.push("no Poisson load with gaps to test".to_owned()),
         }
         let intervals: Vec<(f64, bool)> = self.stages().filter_map(interval_of_p99).collect();
         let widest = intervals.iter().map(|&(width, _)| width).reduce(f64::max);
@@ -375,7 +374,7 @@ impl Run<'_> {
             Some(widest) => {
                 let dependent = intervals.iter().filter(|(_, dependent)| *dependent).count();
                 fails |= dependent > 1 + intervals.len() / 50;
-                told.push(format!(
+                text.push(format!(
                     "p99 of each trial known to within {} or better; seconds depend on each other in {dependent} \
                      of {}",
                     share_text(widest),
@@ -384,29 +383,29 @@ impl Run<'_> {
             }
             None => {
                 fails = true;
-                told.push(format!("no stage has {SECONDS_MIN} seconds for an interval of its p99"));
+                text.push(format!("no stage has {SECONDS_MIN} seconds for an interval of its p99"));
             }
         }
-        (if fails { Met::InPart } else { Met::Yes }, told.join("; "))
+        (if fails { Met::InPart } else { Met::Yes }, text.join("; "))
     }
 
     fn fair(&self) -> (Met, String) {
         let verified: u64 = self.stages().map(|stage| stage.measurement.verified()).sum();
         let answers = self.checked(CheckName::Answers);
         let decide = self.sheet.rows.iter().filter(|row| row.weight == Weight::Decides).count();
-        let told = format!("{} answers verified", count_text(verified));
+        let text = format!("{} answers verified", count_text(verified));
         if verified == 0 || answers.failed > 0 {
             return (
                 Met::No,
-                format!("{told}; wrong or stale ones in {}", trials_text(answers.failed)),
+                format!("{text}; wrong or stale ones in {}", trials_text(answers.failed)),
             );
         }
         match decide {
-            0 => (Met::Yes, format!("{told}; no difference that may decide besides the product")),
+            0 => (Met::Yes, format!("{text}; no difference that may decide besides the product")),
             some => (
                 Met::InPart,
                 format!(
-                    "{told}; {} that may decide: see the fairness sheet",
+                    "{text}; {} that may decide: see the fairness sheet",
                     plural(some as u64, "difference")
                 ),
             ),
@@ -423,16 +422,16 @@ impl Run<'_> {
             .map(|system| system.name.as_str())
             .collect();
         if !unknown.is_empty() {
-            return (Met::InPart, format!("version or SHA-256 not known of {}", and(&unknown)));
+            return (Met::InPart, format!("version or SHA-256 unknown for {}", and(&unknown)));
         }
         let known = !machine.kernel.is_empty() && !machine.cpu_model.is_empty();
         let settings: usize = header.systems.iter().map(|system| system.settings.len()).sum();
-        let told = format!(
+        let text = format!(
             "machine, {} and {} in the record",
             plural(header.systems.len() as u64, "program"),
             plural(settings as u64, "setting")
         );
-        (if known { Met::Yes } else { Met::InPart }, told)
+        (if known { Met::Yes } else { Met::InPart }, text)
     }
 
     fn long_enough(&self) -> (Met, String) {
@@ -450,7 +449,7 @@ impl Run<'_> {
             () if seconds >= LEAST.0 && count >= LEAST.1 => Met::InPart,
             () => Met::No,
         };
-        // A record's window is as long as it says, not as long as a Duration's text may be.
+        // Converts the window to whole milliseconds for its text.
         let window = duration_text(std::time::Duration::from_millis((seconds * 1e3) as u64));
         let why =
             format!("the shortest window is {window}, the fewest operations {}", count_text(count));
@@ -462,7 +461,7 @@ impl Run<'_> {
         let again = format!("`bakeoff run {} --seed {}`", header.study.name, header.seed);
         match self.record.is_complete() {
             true => (Met::Yes, format!("{again} repeats it")),
-            false => (Met::InPart, format!("{again} would repeat it, and it is incomplete")),
+            false => (Met::InPart, format!("{again} would repeat it, but the run is incomplete")),
         }
     }
 
@@ -471,11 +470,11 @@ impl Run<'_> {
         let generator = self.checked(CheckName::Generator);
         let lag = self.checked(CheckName::ReceiveLag);
         if environment.machine_baseline.is_none() {
-            return (Met::No, "the machine's own limits were not measured".to_owned());
+            return (Met::No, "no machine baseline was measured".to_owned());
         }
         if generator.failed + lag.failed > 0 {
             let failed = trials_text(generator.failed.max(lag.failed));
-            return (Met::InPart, format!("the generator was in the way of {failed}"));
+            return (Met::InPart, format!("the generator limited {failed}"));
         }
         match environment.shared_with_servers {
             true => (
@@ -484,7 +483,7 @@ impl Run<'_> {
             ),
             false => (
                 Met::Yes,
-                "machine baseline measured; the generator had a machine of its own".to_owned(),
+                "machine baseline measured; the generator had its own machine".to_owned(),
             ),
         }
     }
@@ -498,16 +497,16 @@ impl Run<'_> {
         }
         let stationary = self.checked(CheckName::Stationary);
         let trials = self.record.header.study.trials as usize;
-        let told = format!("warmed up; {} of each system", trials_text(trials));
+        let text = format!("warmed up; {} of each system", trials_text(trials));
         match () {
-            () if trials < TRIALS_MIN => (Met::InPart, format!("{told}: too few for an interval")),
+            () if trials < TRIALS_MIN => (Met::InPart, format!("{text}: too few for an interval")),
             () if stationary.failed > 0 => {
-                (Met::InPart, format!("{told}; {} not stationary", trials_text(stationary.failed)))
+                (Met::InPart, format!("{text}; {} not stationary", trials_text(stationary.failed)))
             }
             () if !stationary.holds() => {
-                (Met::InPart, format!("{told}; no steady state was checked"))
+                (Met::InPart, format!("{text}; no check for a steady state"))
             }
-            () => (Met::Yes, told),
+            () => (Met::Yes, text),
         }
     }
 
@@ -536,7 +535,7 @@ fn is_open(load: &Load) -> bool {
     load.arrivals.rate().is_some()
 }
 
-/// The Anderson–Darling statistic of a stage's gaps, where it has enough of them.
+/// Returns the Anderson–Darling statistic of a stage's gaps, if it has enough of them.
 fn gaps_statistic(stage: &StageRecord) -> Option<f64> {
     let sent = &stage.measurement.sent;
     let gaps: Vec<f64> =
@@ -544,9 +543,8 @@ fn gaps_statistic(stage: &StageRecord) -> Option<f64> {
     anderson_darling(&gaps)
 }
 
-/// Half of the width of the interval of a stage's p99, as a share of it, and whether its seconds
-/// depend on each other. `None` where there is no interval: the p99 of a stage of which 1 % failed is
-/// no latency.
+/// Returns half the width of the interval of a stage's p99, as a share of the p99, and whether its seconds depend on
+/// each other. `None` without an interval: the p99 is undefined if 1 % of a stage's operations failed.
 fn interval_of_p99(stage: &StageRecord) -> Option<(f64, bool)> {
     let seconds: Vec<Ranked<'_>> = stage
         .measurement
@@ -560,13 +558,13 @@ fn interval_of_p99(stage: &StageRecord) -> Option<(f64, bool)> {
     Some((width, interval.is_dependent(seconds.len())))
 }
 
-/// The table of `docs/evidence/demands.md`.
+/// Returns the table of `docs/evidence/demands.md`.
 #[cfg(test)]
 fn table() -> String {
     let row = |one: &Demand| {
         format!("| {} | {} | {} | {} | {} |\n", one.by, one.asks, one.does, one.shown_by, one.lacks)
     };
-    let head = "| who | asks for | what bakeoff does | what shows it | what it lacks |\n";
+    let head = "| source | rule | what bakeoff does | evidence | missing |\n";
     let rows: String = DEMANDS.iter().map(row).collect();
     format!("{head}| --- | --- | --- | --- | --- |\n{rows}")
 }

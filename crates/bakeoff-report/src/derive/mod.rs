@@ -1,6 +1,6 @@
 //! Conclusions from measurements: judgements, findings, the fairness sheet, the method.
 //!
-//! Not here: what was measured (`model`), tables and words of a document (`document`).
+//! Not here: measurements (`model`), tables and texts of a document (`document`).
 
 pub(crate) mod acknowledged;
 pub(crate) mod anomalies;

@@ -1,7 +1,7 @@
-//! Node by node, over a contender's trials: what each used, and whether its CPU limit held it back.
+//! Usage of each node over a system's trials, and throttling by CPU limits.
 //!
-//! A system of several parts has its work done in several places, and a limit may bind one of them
-//! alone. A node that was throttled says what its limit gives, not what its program does.
+//! A system of several parts works in several places, and a limit may affect only one of them. The figures of a
+//! throttled node describe its limit, not its program.
 //!
 //! Not here: one trial's nodes (`model::nodes`), the table of all (`document::nodes`).
 
@@ -19,19 +19,18 @@ use crate::model::nodes::NodeFigures;
 use crate::model::quantity::Quantity;
 use crate::model::trial::TrialFigures;
 
-/// A node whose limit held it back in this share of its periods is said to have been throttled,
+/// Smallest share of throttled periods for a finding.
 const THROTTLED: f64 = 0.25;
-/// and to have gone at its limit's pace where it used this share of the limit. Less is had by a program
-/// that wants much at a time and has little to do in between.
+/// Smallest share of the limit in use from which the limit sets the pace. A program that works in bursts uses less.
 const USED_UP: f64 = 0.8;
 
-/// The trials that its figures are of: the valid ones, or all where none is.
+/// Returns the trials behind its figures: the valid ones, or all if none is valid.
 pub(crate) fn used(of: &Contender) -> impl Iterator<Item = &TrialFigures> {
     let all = of.valid_count() == 0;
     of.trials.iter().filter(move |trial| all || trial.valid())
 }
 
-/// A contender's nodes in the order of its first trial.
+/// Returns a system's nodes with their roles, in the order of its first trial.
 pub(crate) fn names(of: &Contender) -> Vec<(&str, Option<&str>)> {
     let mut names: Vec<(&str, Option<&str>)> = Vec::new();
     for node in used(of).flat_map(|trial| &trial.servers.nodes) {
@@ -42,7 +41,7 @@ pub(crate) fn names(of: &Contender) -> Vec<(&str, Option<&str>)> {
     names
 }
 
-/// The median over its trials of what a node has.
+/// Returns the median of a node's value over the trials.
 pub(crate) fn median(of: &Contender, node: &str, value: fn(&NodeFigures) -> Option<f64>) -> Figure {
     let figures = used(of).map(|trial| {
         let is_it = |one: &&NodeFigures| one.node == node;
@@ -51,7 +50,7 @@ pub(crate) fn median(of: &Contender, node: &str, value: fn(&NodeFigures) -> Opti
     stats::summary(figures).median
 }
 
-/// Nodes whose metrics could not be read, and those whose figures are their machine's.
+/// Returns findings about nodes whose metrics could not be read, or describe their machine.
 pub(crate) fn metrics(of: &Contender, place: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (what, why, count) in not_checked(&of.trials) {
@@ -63,7 +62,7 @@ pub(crate) fn metrics(of: &Contender, place: &str) -> Vec<String> {
     let names: Vec<&str> = of_machines(of).into_iter().collect();
     if !names.is_empty() {
         found.push(format!(
-            "CPU and memory of {} under {place} are those of the whole machine at {}, as a node exporter tells them",
+            "CPU and memory of {} under {place} are for the whole machine at {}, from a node exporter",
             of.system,
             names.join(", ")
         ));
@@ -71,15 +70,14 @@ pub(crate) fn metrics(of: &Contender, place: &str) -> Vec<String> {
     found
 }
 
-/// The nodes whose figures are those of their machines.
+/// Returns the nodes whose figures describe their machines.
 fn of_machines(of: &Contender) -> BTreeSet<&str> {
     let is_machine = |node: &&NodeFigures| node.metrics_of == Some(Metered::Machine);
     let nodes = used(of).flat_map(|trial| &trial.servers.nodes).filter(is_machine);
     nodes.map(|node| node.node.as_str()).collect()
 }
 
-/// Returns why a figure of two systems is not compared: their memory was measured in different ways. `None` for other
-/// figures.
+/// Returns the two measures of memory if those of two systems differ; `None` for other figures.
 pub(crate) fn other_memory(
     quantity: Quantity,
     a: &Contender,
@@ -93,7 +91,7 @@ pub(crate) fn other_memory(
     measures.find(|other| *other != first).map(|other| [first, other])
 }
 
-/// Returns why CPU and memory of two systems are not to be compared, where one's are those of machines.
+/// Returns why CPU and memory of two systems are not comparable: one's figures describe machines.
 pub(crate) fn of_other_things(a: &Contender, b: &Contender) -> Option<NotComparable> {
     let (machine, processes) = match (of_machines(a).is_empty(), of_machines(b).is_empty()) {
         (false, true) => (a, b),
@@ -106,7 +104,7 @@ pub(crate) fn of_other_things(a: &Contender, b: &Contender) -> Option<NotCompara
     })
 }
 
-/// Each node that its limit held back in more than half of a system's trials.
+/// Returns a finding for each node that was throttled in more than half of a system's trials.
 pub(crate) fn findings(of: &Contender, place: &str) -> Vec<String> {
     let held = |trial: &TrialFigures, node: &str| {
         let is_it = |one: &&NodeFigures| one.node == node;
@@ -125,7 +123,7 @@ pub(crate) fn findings(of: &Contender, place: &str) -> Vec<String> {
         let name =
             limit.map_or("its CPU limit".to_owned(), |cores| format!("its limit of {cores} CPU"));
         let what = match limit.map(|cores| cpu / 100.0 / cores) {
-            Some(used) if used < USED_UP => format!("{name} held it back at times"),
+            Some(used) if used < USED_UP => format!("{name} slowed it at times"),
             _ => format!("{name}, not the program, set the pace"),
         };
         let (count, run) = (trials.len(), trials_text(of.trials.len()));

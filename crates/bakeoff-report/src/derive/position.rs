@@ -1,7 +1,7 @@
-//! Whether the place within a round mattered, under one workload and load.
+//! Tests whether the place within a round mattered, under one workload and load.
 //!
-//! Looked at in what the load was run for, over valid trials. The level is shared by all workloads and
-//! loads of the report, so that one report in twenty finds an effect where there is none anywhere.
+//! Tests the figure that the load was run for, over valid trials. All workloads and loads of the report share the
+//! level, so about one report in twenty finds an effect by chance.
 //!
 //! Not here: the test (`stats::position`), the order (`plan`).
 
@@ -18,15 +18,15 @@ use crate::model::trial::TrialFigures;
 /// Result of the test.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Position {
-    /// Of which figure.
+    /// Tested figure.
     quantity: Quantity,
     effect: Effect,
-    /// Below this p-value an effect is found.
+    /// Level: a smaller p-value means an effect.
     level: f64,
 }
 
 impl Position {
-    /// Tests one of so many comparisons of a report; `None` with too few trials.
+    /// Tests one of `comparisons` comparisons of a report; `None` with too few trials.
     pub(crate) fn judge(
         contest: &Contest,
         judgements: &[Judgement],
@@ -56,7 +56,7 @@ impl Position {
         self.effect.p_value < self.level
     }
 
-    /// Returns its finding; `None` where no effect is found.
+    /// Returns the finding; `None` without an effect.
     pub(crate) fn finding(&self, place: &str) -> Option<String> {
         if !self.found() {
             return None;
@@ -67,13 +67,13 @@ impl Position {
             .collect();
         Some(format!(
             "the order within rounds mattered under {place}: {} was about {} times the mean of all, \
-             whatever the system",
+             regardless of the system",
             judgement::what(self.quantity),
             and(&each)
         ))
     }
 
-    /// The same in JSON.
+    /// Returns the result as JSON.
     pub(crate) fn json(&self) -> Value {
         json!({
             "quantity": self.quantity.name(),

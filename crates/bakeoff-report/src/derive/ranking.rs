@@ -1,14 +1,14 @@
 //! Ranks systems in groups by the verdicts of their pairs: `nginx, haproxy > caddy, traefik`.
 //!
-//! A system stands in a later group if it is proven worse than every system of every earlier group, and within
-//! a group nothing is proven. Pairs may not allow that: of three systems the first may be proven better than
-//! the last alone, with the middle one shown to differ from neither. Then the proven pairs are the answer.
+//! A system is in a later group if it is proven worse than every system of every earlier group. Within a group nothing
+//! is proven. Some verdicts form no groups: of three systems, the first may be proven better than the last, while the
+//! middle one is not shown to differ from either. The proven pairs are then the result.
 //!
-//! Not here: the verdicts (`judgement`), the best system (`leader`).
+//! Not here: verdicts (`judgement`), the best system (`leader`).
 
 use std::fmt;
 
-/// The order of systems under one workload and load, as far as it is proven. Names are in the study's order.
+/// The proven order of systems under one workload and load. Names are in the study's order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ranking<'a> {
     /// Groups, the best first; at least two.
@@ -20,7 +20,7 @@ pub(crate) enum Ranking<'a> {
 }
 
 impl<'a> Ranking<'a> {
-    /// Ranks by `beats`: whether the first is proven better than the second.
+    /// Ranks the systems. `beats`: true if the first is proven better than the second.
     pub(crate) fn new(systems: &[&'a str], beats: impl Fn(&str, &str) -> bool) -> Self {
         let beaten = |by: &str| -> Vec<&'a str> {
             systems.iter().copied().filter(|other| beats(by, other)).collect()
@@ -33,7 +33,7 @@ impl<'a> Ranking<'a> {
         if pairs.is_empty() {
             return Self::NoneShown;
         }
-        // In groups that separate, systems of a group beat the same others, and more than later groups do.
+        // In separate groups, the systems of a group beat the same others: those of all later groups.
         let mut groups: Vec<(Vec<&str>, Vec<&str>)> = Vec::new();
         for &one in systems {
             let others = beaten(one);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_stand_where_pairs_separate_them() {
+    fn groups_form_if_pairs_separate_them() {
         check(&[("a", "c"), ("a", "d"), ("b", "c"), ("b", "d")], "a, b > c, d");
         let chain = [("d", "a"), ("d", "b"), ("d", "c"), ("a", "b"), ("a", "c"), ("b", "c")];
         check(&chain, "d > a > b > c");
@@ -96,8 +96,8 @@ mod tests {
     }
 
     #[test]
-    fn overlapping_and_circular_pairs_are_named_one_by_one() {
-        // b is shown to differ from neither a nor c.
+    fn overlapping_and_circular_pairs_are_listed() {
+        // b is not shown to differ from a or c.
         check(&[("a", "c")], "a > c; nothing else shown");
         check(&[("a", "c"), ("a", "d"), ("b", "d")], "a > c, d; b > d; nothing else shown");
         check(&[("a", "b"), ("b", "c"), ("c", "a")], "a > b; b > c; c > a; nothing else shown");

@@ -1,10 +1,9 @@
-//! How old reads were, node by node, where they may be old: figures, sentences and JSON.
+//! Staleness of reads by node, for loads that allow stale reads: figures, sentences and JSON.
 //!
-//! Reads of all valid trials are one distribution here: their histograms are merged. What is only
-//! known to be at least so old is never shown as a number, and a stale read that the system may
-//! answer is neither a success nor a failure of it.
+//! The histograms of all valid trials are merged into one. A lower bound is never shown as an exact number. A stale
+//! read that the system may return is neither a success nor a failure.
 //!
-//! Not here: what is measured (`bakeoff_core::staleness`), the table (`document::staleness`).
+//! Not here: the measurement (`bakeoff_core::staleness`), the table (`document::staleness`).
 
 use bakeoff_core::ranked::sample_min;
 use bakeoff_core::staleness::{Age, Staleness};
@@ -14,7 +13,7 @@ use serde_json::{Value, json};
 use crate::derive::comparison::Comparison;
 use crate::model::contender::Contender;
 
-/// Returns how old the reads of each node were that was asked for any, over a contender's valid trials.
+/// Returns the staleness of each node with reads, over a system's valid trials.
 pub(crate) fn nodes(of: &Contender) -> Vec<Staleness> {
     let mut nodes: Vec<Staleness> = Vec::new();
     for theirs in of.valid().flat_map(|trial| &trial.servers.staleness).filter(|of| of.reads > 0) {
@@ -27,21 +26,21 @@ pub(crate) fn nodes(of: &Contender) -> Vec<Staleness> {
     nodes
 }
 
-/// All nodes as one.
+/// Returns all nodes combined.
 pub(crate) fn whole(system: &str, nodes: &[Staleness]) -> Staleness {
     let mut whole = Staleness { node: format!("{system}, all"), ..Staleness::default() };
     nodes.iter().for_each(|node| whole.merge(node));
     whole
 }
 
-/// The age that a share of `quantile` of the stale reads does not exceed, where there are
-/// [`sample_min`] of them; the worst (1) of any number.
+/// Returns the age that a share `quantile` of the stale reads does not exceed, if there are [`sample_min`] of them. The
+/// maximum (1) needs no minimum.
 fn age(of: &Staleness, quantile: f64) -> Option<Age> {
     let enough = quantile >= 1.0 || of.stale >= sample_min(quantile);
     enough.then(|| of.age(quantile)).flatten()
 }
 
-/// `at least 1.2 ms` where it is only that.
+/// Formats an age, with `at least` for a lower bound.
 pub(crate) fn age_text(of: &Staleness, quantile: f64) -> Option<String> {
     match age(of, quantile) {
         Some(Age::Exactly(age)) => Some(latency_text(age)),
@@ -51,7 +50,7 @@ pub(crate) fn age_text(of: &Staleness, quantile: f64) -> Option<String> {
     }
 }
 
-/// The same of versions.
+/// Formats a number of versions, with `at least` for a lower bound.
 pub(crate) fn behind_text(of: &Staleness, versions: Option<String>) -> Option<String> {
     versions.map(|versions| match of.at_least.is_empty() {
         true => versions,
@@ -59,7 +58,7 @@ pub(crate) fn behind_text(of: &Staleness, versions: Option<String>) -> Option<St
     })
 }
 
-/// Returns a sentence on the staleness of each system's reads.
+/// Returns a sentence about the staleness of each system's reads.
 pub(crate) fn lines(of: &Comparison) -> Vec<String> {
     let line = |one: &Contender| {
         let nodes = nodes(one);
@@ -69,25 +68,25 @@ pub(crate) fn lines(of: &Comparison) -> Vec<String> {
             return None;
         }
         if whole.stale == 0 {
-            return Some(format!("{system}: none of {reads} reads was found to be old"));
+            return Some(format!("{system}: none of {reads} reads was found to be stale"));
         }
         let share = share_text(whole.share().unwrap_or_default());
-        let told = [(0.5, "median"), (0.99, "p99"), (1.0, "worst")];
-        let told = told.map(|(quantile, name)| (age_text(&whole, quantile), name));
-        let told = told.into_iter().filter_map(|(age, name)| Some(format!("{} ({name})", age?)));
-        let told: Vec<String> = told.collect();
+        let ages = [(0.5, "median"), (0.99, "p99"), (1.0, "worst")];
+        let ages = ages.map(|(quantile, name)| (age_text(&whole, quantile), name));
+        let ages = ages.into_iter().filter_map(|(age, name)| Some(format!("{} ({name})", age?)));
+        let ages: Vec<String> = ages.collect();
         Some(format!(
-            "{system}: {} of {reads} reads ({share}) returned what had been superseded before they \
-             began: for {}",
+            "{system}: {} of {reads} reads ({share}) returned a value superseded before they \
+             began, for {}",
             count_text(whole.stale),
-            told.join(", ")
+            ages.join(", ")
         ))
     };
     of.contenders.iter().filter_map(line).collect()
 }
 
-/// For other programs; an age of which only a lower bound is known is `null`, with the bound beside
-/// it, and one of too few stale reads is `null` alone.
+/// Returns the staleness as JSON. If only a lower bound of an age is known, the age is `null` with the bound beside it.
+/// With too few stale reads, both are `null`.
 pub(crate) fn json(of: &[Staleness]) -> Value {
     let split = |of: &Staleness, quantile| match age(of, quantile) {
         Some(Age::Exactly(age)) => (Value::from(age.as_secs_f64() * 1e3), Value::Null),

@@ -1,6 +1,6 @@
-//! The tables of a report's first screen: systems against workloads and loads, and what else counts there.
+//! Tables of a report's first screen: the deciding figure by workload, load and system, and other key figures.
 //!
-//! Not here: which system is best (`leader`), the tables of a single load (`tables`).
+//! Not here: the choice of the best system (`leader`), the tables of a single load (`tables`).
 
 use bakeoff_core::units::share_text;
 
@@ -14,12 +14,12 @@ use crate::document::report::Report;
 use crate::model::contender::Contender;
 use crate::model::quantity::{Point, Quantity};
 
-/// Explains the mark of the best.
-pub(crate) const LEGEND: &str = "* best: proven better than each other system that is ranked, under equal \
+/// Legend of the mark for the best system.
+pub(crate) const LEGEND: &str = "* best: proven better than every other ranked system, under equal \
                                  conditions (95 %, corrected for all comparisons of its row's load)";
-/// Explains the order if conditions favour the first.
-pub(crate) const UNEQUAL: &str = "fastest under unequal conditions: proven better than each other system that is \
-                                  ranked, with conditions that favour it";
+/// Legend of an order whose first system had favourable conditions.
+pub(crate) const UNEQUAL: &str = "fastest under unequal conditions: proven better than every other \
+                                  ranked system, but conditions favour it";
 
 /// Returns the deciding figure of each system under each workload and load.
 pub(crate) fn matrix(report: &Report) -> Table {
@@ -31,7 +31,7 @@ pub(crate) fn matrix(report: &Report) -> Table {
         head: vec!["decided by".to_owned()],
         cells: rows.iter().map(|one| heading(one).into()).collect(),
     });
-    // A gate has a verdict of its own, at another level of confidence.
+    // A gate has its own verdict, at another confidence level.
     let is_gate = report.header.gate.is_some();
     let unranked = |cell: Cell| match cell {
         Cell::Best(figure) if is_gate => figure.into(),
@@ -59,7 +59,7 @@ pub(crate) fn matrix(report: &Report) -> Table {
     }
 }
 
-/// Returns throughput, a high percentile, CPU time and errors of each system under each workload and load: what the
+/// Returns throughput, a high percentile, CPU time and errors of each system under each workload and load, which the
 /// deciding figure alone would hide.
 pub(crate) fn key_figures(run: &[&Comparison]) -> Table {
     let rows: Vec<(&Comparison, &Contender)> = run
@@ -111,7 +111,7 @@ pub(crate) fn key_figures(run: &[&Comparison]) -> Table {
     }
 }
 
-/// Returns the title of a table with the load if all rows have the same, and the label of each row.
+/// Returns a table's title, with the load if all rows share it, and the label of each row.
 fn labels(what: &str, rows: &[&Comparison]) -> (String, Vec<String>) {
     let first = rows.first().map(|one| one.load_text());
     match rows.iter().all(|one| Some(one.load_text()) == first) {
@@ -123,7 +123,7 @@ fn labels(what: &str, rows: &[&Comparison]) -> (String, Vec<String>) {
     }
 }
 
-/// Returns whether any cell of a table is marked as the best.
+/// Returns true if any cell of a table is marked as the best.
 pub(crate) fn has_best(of: &Table) -> bool {
     of.groups
         .iter()
@@ -132,17 +132,17 @@ pub(crate) fn has_best(of: &Table) -> bool {
         .any(|cell| matches!(cell, Cell::Best(_)))
 }
 
-/// Returns whether any system is fastest under unequal conditions.
+/// Returns true if any system is fastest under unequal conditions.
 pub(crate) fn has_unequal(report: &Report) -> bool {
     report.comparisons.iter().any(|one| matches!(leader(one), Leader::Unequal(_)))
 }
 
-/// Returns the texts of several deciding figures as one.
+/// Joins the texts of several deciding figures.
 fn joined(texts: impl Iterator<Item = String>) -> String {
     texts.collect::<Vec<_>>().join("; ")
 }
 
-/// Returns a deciding figure's name.
+/// Returns the name of a deciding figure.
 fn name(quantity: Quantity) -> String {
     match quantity {
         Quantity::Response(_) => judgement::what(quantity),
@@ -151,7 +151,7 @@ fn name(quantity: Quantity) -> String {
     }
 }
 
-/// Returns the order of the systems, as far as it is proven, by each deciding figure.
+/// Returns the proven order of the systems by each deciding figure.
 fn order(of: &Comparison) -> Cell {
     match (leader(of), rankings_text(of)) {
         _ if !of.was_run() => Cell::NotRun,
@@ -162,7 +162,7 @@ fn order(of: &Comparison) -> Cell {
     }
 }
 
-/// Returns the deciding figure of a system.
+/// Returns the cell with a system's deciding figure.
 fn cell(of: &Comparison, system: &str) -> Cell {
     let Some(one) = of.contenders.iter().find(|one| one.system == system) else {
         return Cell::NotMeasured;

@@ -1,10 +1,9 @@
-//! A report's content, before it has a form: one document of blocks.
+//! A report's content as a document of blocks, without a format.
 //!
-//! The first screen answers at a glance: a few sentences, a matrix, key figures, warnings by cause. What explains it is
-//! folded away, and every form decides what folding means: HTML and Markdown fold, a terminal leaves
-//! out.
+//! The first screen gives the answer: a few sentences, a matrix, key figures, and warnings by cause. Explanations are
+//! folded. HTML and Markdown fold them; a terminal leaves them out.
 //!
-//! Not here: the figures (`model`), the verdicts (`derive`), the forms (`render`), charts (`render::html`).
+//! Not here: figures (`model`), verdicts (`derive`), formats (`render`), charts (`render::html`).
 
 pub(crate) mod matrix;
 pub(crate) mod nodes;
@@ -27,21 +26,21 @@ use table::{Table, Tone};
 /// One block of a document.
 #[derive(Debug, Clone)]
 pub(crate) enum Block {
-    /// The heading of what follows.
+    /// Heading of the following blocks.
     Heading(String),
     /// A paragraph.
     Text(Tone, String),
-    /// A line of a list, behind a mark.
+    /// A list item with a mark.
     Item(Item),
     Table(Table),
-    /// Replaces a fold that is left out; nothing where folds are shown.
+    /// Stands in for folds where a format leaves them out; otherwise hidden.
     Short(Vec<Block>),
     Warnings(Vec<Warnings>),
-    /// A fold with its summary: not for the first look.
+    /// A fold with its summary line.
     Fold(String, Vec<Block>),
 }
 
-/// A line of a list.
+/// A list item.
 #[derive(Debug, Clone)]
 pub(crate) struct Item {
     pub(crate) tone: Tone,
@@ -51,13 +50,13 @@ pub(crate) struct Item {
 }
 
 impl Item {
-    /// Returns whether it tells more of the line above.
+    /// Returns true if the item adds details to the one above.
     pub(crate) fn is_detail(&self) -> bool {
         self.mark == "  "
     }
 }
 
-/// Findings of one cause.
+/// Findings with the same cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Warnings {
     pub(crate) cause: Cause,
@@ -65,13 +64,13 @@ pub(crate) struct Warnings {
 }
 
 impl Warnings {
-    /// Returns what is said above them: `stalled (3)`.
+    /// Returns their heading: `stalled (3)`.
     pub(crate) fn heading(&self) -> String {
         format!("{} ({})", self.cause.name(), self.texts.len())
     }
 }
 
-/// Returns the line of a list.
+/// Creates a list item.
 pub(crate) fn item(tone: Tone, mark: &'static str, text: String) -> Block {
     Block::Item(Item { tone, mark, text })
 }
@@ -107,7 +106,7 @@ pub(crate) fn first(report: &Report) -> Vec<Block> {
     if run.len() > 1 {
         let found = sentences::found(&report.header.study, &report.sentences).into_iter();
         let found = found.map(|line| item(Tone::Plain, "", line)).collect();
-        blocks.push(Block::Fold("what was found, load by load".to_owned(), found));
+        blocks.push(Block::Fold("findings for each load".to_owned(), found));
     }
     if !report.findings.is_empty() {
         blocks.push(Block::Warnings(by_cause(&report.findings)));
@@ -115,7 +114,7 @@ pub(crate) fn first(report: &Report) -> Vec<Block> {
     blocks
 }
 
-/// Groups findings by their cause, the gravest cause first.
+/// Groups findings by cause, the most serious cause first.
 fn by_cause(findings: &[Finding]) -> Vec<Warnings> {
     let mut groups: Vec<Warnings> = Vec::new();
     for Finding { cause, text } in findings {
@@ -128,17 +127,17 @@ fn by_cause(findings: &[Finding]) -> Vec<Warnings> {
     groups
 }
 
-/// Returns the fairness sheet: what differs first, then what does not, folded.
+/// Returns the fairness sheet: differences first, then the rest in a fold.
 pub(crate) fn fairness(report: &Report) -> Vec<Block> {
     let sheet = &report.fairness;
     if sheet.systems.len() < 2 {
         return Vec::new();
     }
     let differing = sheet.differing();
-    let heading = "fairness: what differs between the contenders besides the product";
+    let heading = "fairness: differences between the systems besides the product";
     let mut blocks = vec![Block::Heading(heading.to_owned())];
     if differing.is_empty() {
-        blocks.push(Block::Text(Tone::Plain, "nothing that is known".to_owned()));
+        blocks.push(Block::Text(Tone::Plain, "no known difference".to_owned()));
     }
     blocks.extend(differing.into_iter().map(|row| {
         let mark = if row.weight == Weight::Decides { "! " } else { "  " };
@@ -148,7 +147,7 @@ pub(crate) fn fairness(report: &Report) -> Vec<Block> {
     if !rest.is_empty() {
         let count = sheet.same().count() + sheet.unknown().count();
         let summary =
-            format!("fairness: {} the same for all, or not known", plural(count as u64, "fact"));
+            format!("fairness: {} equal for all, or unknown", plural(count as u64, "fact"));
         let items = rest.into_iter().map(|line| item(Tone::Faint, "  ", line));
         blocks.push(Block::Fold(summary, items.collect()));
     }

@@ -1,6 +1,6 @@
-//! The table of all nodes: what each used while the load ran.
+//! The table of each node's usage during the load.
 //!
-//! Not here: the figures (`derive::nodes`), the findings on limits (there too).
+//! Not here: the figures and the findings about limits (`derive::nodes`).
 
 use bakeoff_core::stats::Figure;
 use bakeoff_core::units::figure_text;
@@ -13,7 +13,7 @@ use crate::model::contender::Contender;
 use crate::model::nodes::NodeFigures;
 use crate::model::quantity::Quantity;
 
-/// A table of all nodes; `None` where no system has a part and nothing limits a node.
+/// Returns the table; `None` if no system has parts and no node is limited or throttled.
 pub(crate) fn table(of: &Comparison) -> Option<Table> {
     let nodes =
         || of.contenders.iter().flat_map(|one| used(one).flat_map(|trial| &trial.servers.nodes));
@@ -60,7 +60,7 @@ pub(crate) fn table(of: &Comparison) -> Option<Table> {
     }
     columns.retain(|column| column.cells.iter().any(|cell| *cell != Cell::Missing));
     Some(Table {
-        title: Some("by node, while the load ran".to_owned()),
+        title: Some("by node, during the load".to_owned()),
         corner: "node".to_owned(),
         labels: rows.iter().map(|(_, node, _)| (*node).to_owned()).collect(),
         groups: columns.into_iter().map(|column| vec![column]).collect(),

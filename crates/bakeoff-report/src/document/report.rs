@@ -1,6 +1,6 @@
-//! All that a report shows, computed once from a record.
+//! Everything that a report shows, computed once from a record.
 //!
-//! Not here: its blocks (`document`), its forms (`render`).
+//! Not here: blocks (`document`), formats (`render`).
 
 use bakeoff_core::record::{MachineBaseline, Record, RunHeader};
 
@@ -10,19 +10,19 @@ use crate::derive::comparison::Comparison;
 use crate::derive::findings::{self, Finding};
 use crate::derive::{durability, fairness, leader, machine_baseline, method};
 
-/// All that a report shows, computed once from a record.
+/// Everything that a report shows, computed once from a record.
 #[derive(Debug, Clone)]
 pub struct Report {
     pub(crate) header: RunHeader,
-    /// When the run ended by itself, in UTC.
+    /// Time at which the run ended normally, in UTC.
     pub(crate) ended: Option<String>,
-    /// Whether every trial of the order was run to its end.
+    /// True if every trial of the order ran to its end.
     pub(crate) complete: bool,
     pub(crate) trials_run: usize,
     pub(crate) comparisons: Vec<Comparison>,
     pub(crate) sentences: Vec<String>,
     pub(crate) sentence: String,
-    /// The run in a few lines; none if nothing was run.
+    /// Summary of the run in a few lines; empty if nothing ran.
     pub(crate) summary: Vec<String>,
     pub(crate) findings: Vec<Finding>,
     pub(crate) fairness: fairness::Sheet,
@@ -30,7 +30,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Computes everything. A record without trials yields a report that says so.
+    /// Computes the report. A record without trials yields a report that says so.
     pub fn new(record: &Record) -> Report {
         let record = &*durability::lowered(record);
         let comparisons = Comparison::all(record);
@@ -48,7 +48,7 @@ impl Report {
         findings.extend(comparisons.iter().flat_map(findings::findings));
         sentences.extend(sentences::together(&comparisons));
         let mut summary = leader::summary(&comparisons);
-        // A gate judges by rules of its own. Its run has one verdict, whoever renders it.
+        // A gate has its own rules. Its run has one verdict in every format.
         if let Some(verdict) = Compared::gate(record).ok().and_then(|gate| gate.verdict()) {
             (sentences, summary) = (vec![verdict.clone()], vec![verdict]);
         }
@@ -68,42 +68,40 @@ impl Report {
         }
     }
 
-    /// Returns the findings: one sentence for each workload and load, joined; with the scale, if the
-    /// study was scaled.
+    /// Returns the findings in one paragraph: a sentence for each workload and load. Includes the scale if the study
+    /// was scaled.
     pub fn sentence(&self) -> &str {
         &self.sentence
     }
 
-    /// Returns the whole run in a few sentences, with the scale, if the study was scaled.
+    /// Returns a summary of the run in a few sentences. Includes the scale if the study was scaled.
     pub fn summary(&self) -> Vec<String> {
         sentences::summary(&self.header.study, &self.summary)
     }
 
-    /// Returns warnings to read before any figure: an incomplete run, differences between the
-    /// contenders that may decide, systems that mostly failed, failed audits, trials that are not
-    /// valid. Clauses without full stops; usually none.
+    /// Returns warnings to read before any figure: an incomplete run, differences that may decide, mostly failed
+    /// systems, failed audits, invalid trials. They are clauses without full stops; usually there are none.
     pub fn findings(&self) -> Vec<String> {
         self.findings.iter().map(|finding| finding.text.clone()).collect()
     }
 
-    /// Returns the fairness sheet: differences between the contenders besides the product.
+    /// Returns the fairness sheet: differences between the systems besides the product.
     pub fn fairness(&self) -> &fairness::Sheet {
         &self.fairness
     }
 
-    /// Returns which of the field's demands on a measurement the run met, in the order of
-    /// [`method::DEMANDS`].
+    /// Returns which published rules for measurements the run meets, in the order of [`method::DEMANDS`].
     pub fn method(&self) -> &[method::Assessment] {
         &self.method
     }
 
-    /// The machine's own limits, if they were measured.
+    /// Returns the machine baseline, if it was measured.
     pub fn machine_baseline(&self) -> Option<&MachineBaseline> {
         self.header.environment.machine_baseline.as_ref()
     }
 
-    /// Returns each system's share of the machine's limits, stage by stage, under this workload and
-    /// load of the study; empty where nothing is to be held against them.
+    /// Returns each system's share of the machine baseline, stage by stage, under this workload and load. Empty if no
+    /// baseline applies.
     pub fn bounds(&self, workload: &str, load: &str) -> Vec<machine_baseline::Bound> {
         let here = |of: &&Comparison| of.workload.name == workload && of.load.name == load;
         self.comparisons

@@ -1,6 +1,6 @@
-//! The folded sections of a report: each workload and load with all its tables, the method, the systems.
+//! The folded sections of a report: all tables of each workload and load, the method, the systems.
 //!
-//! Not here: the first screen (`document`), tables (`tables`), words (`words`).
+//! Not here: the first screen (`document`), tables (`tables`), texts (`words`).
 
 use super::table::Tone;
 use super::{Block, item, tables, words};
@@ -9,7 +9,7 @@ use crate::derive::comparison::Comparison;
 use crate::derive::{log_findings, machine_baseline, method, staleness};
 use crate::document::report::Report;
 
-/// Returns what is folded. `wide`: cells of tables have room for a clause.
+/// Returns the folded blocks. `wide`: cells of tables have room for a clause.
 pub(crate) fn rest(report: &Report, wide: bool) -> Vec<Block> {
     let study = &report.header.study;
     let mut blocks = Vec::new();
@@ -35,11 +35,11 @@ pub(crate) fn rest(report: &Report, wide: bool) -> Vec<Block> {
     blocks
 }
 
-/// Returns one workload under one load.
+/// Returns the section of one workload and load.
 fn comparison(report: &Report, of: &Comparison, wide: bool) -> Vec<Block> {
     let mut blocks = vec![Block::Text(Tone::Faint, words::workload(of))];
     if !of.was_run() {
-        blocks.push(Block::Text(Tone::Alarm, "no trial was run".to_owned()));
+        blocks.push(Block::Text(Tone::Alarm, "no trial ran".to_owned()));
         return blocks;
     }
     blocks.extend(words::combination(of).map(|text| Block::Text(Tone::Faint, text)));

@@ -1,25 +1,25 @@
-//! The sentences that a report begins with: what was found, for each workload and load and for the run.
+//! The sentences that a report begins with: findings for each workload and load, and for the run.
 //!
-//! Not here: other words of a report (`words`), how systems are compared in one (`bakeoff_core::stats`).
+//! Not here: other texts (`words`), the comparison in a sentence (`bakeoff_core::stats`).
 
 use bakeoff_core::stats::and;
 use bakeoff_core::study::Study;
 
 use crate::derive::comparison::Comparison;
 
-/// `scaled to 0.01 of the study's`; `None` for a study as it stands.
+/// Returns `scaled to 0.01 of the study's`; `None` for an unscaled study.
 pub(crate) fn scale(study: &Study) -> Option<String> {
     ((study.scale - 1.0).abs() > 1e-9)
         .then(|| format!("scaled to {} of the study's", scale_number(study)))
 }
 
-/// The scale without the noise of binary fractions.
+/// Returns the scale without rounding noise.
 pub(crate) fn scale_number(study: &Study) -> String {
     let text = format!("{:.9}", study.scale);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Returns the findings, a paragraph for each workload and load.
+/// Returns the findings, one paragraph for each workload and load.
 pub(crate) fn found(study: &Study, sentences: &[String]) -> Vec<String> {
     let scale = scale(study).map(|scale| format!("With counts {scale}:"));
     let nothing = sentences.is_empty().then(|| "nothing was measured.".to_owned());
@@ -27,8 +27,8 @@ pub(crate) fn found(study: &Study, sentences: &[String]) -> Vec<String> {
     scale.into_iter().chain(nothing).chain(sentences).collect()
 }
 
-/// Returns the run in a few sentences, the scale in the first.
-/// `summary`: what the comparisons found, without full stops; empty if nothing was measured.
+/// Returns the summary of a run, with the scale in the first sentence. `summary`: findings without full stops; empty if
+/// nothing was measured.
 pub(crate) fn summary(study: &Study, summary: &[String]) -> Vec<String> {
     let nothing = ["nothing was measured".to_owned()];
     let found = if summary.is_empty() { &nothing[..] } else { summary };
@@ -40,14 +40,14 @@ pub(crate) fn summary(study: &Study, summary: &[String]) -> Vec<String> {
     found.iter().map(line).collect()
 }
 
-/// Returns how many workloads and loads have something judged: each is a family of comparisons.
+/// Returns the number of workloads and loads with a judged comparison. Each is a family of comparisons.
 pub(crate) fn families(of: &[Comparison]) -> usize {
     let judged = |one: &&Comparison| one.judgements.iter().any(|judged| judged.answer.is_some());
     of.iter().filter(judged).count()
 }
 
-/// Over how many families claims were drawn, and which hold for all together; `None` for one family,
-/// and where nothing is claimed.
+/// Returns how many families the claims come from, and which claims hold for all families together. `None` for a single
+/// family, and without claims.
 pub(crate) fn together(of: &[Comparison]) -> Option<String> {
     let families = families(of);
     let judgements = |one: &Comparison| -> Vec<bool> {
@@ -59,11 +59,11 @@ pub(crate) fn together(of: &[Comparison]) -> Option<String> {
     }
     let alone: Vec<String> =
         of.iter().filter(|one| judgements(one).contains(&false)).map(|one| one.place()).collect();
-    let over = format!("over {families} workloads and loads");
+    let over = format!("from {families} workloads and loads");
     Some(match alone.as_slice() {
-        [] => format!("drawn {over}; the leading claims hold at 5 % for all of them together"),
+        [] => format!("claims {over}; the leading claims hold at 5 % for all of them together"),
         alone => format!(
-            "drawn {over}; a leading claim under {} holds at 5 % taken by itself, and not for all of \
+            "claims {over}; a leading claim under {} holds at 5 % by itself, but not for all of \
              them together",
             and(alone)
         ),

@@ -1,18 +1,18 @@
 //! The fairness sheet as a table.
 //!
-//! Not here: its lines in the document (`words`), other tables (`tables`).
+//! Not here: its lines in a document (`words`), other tables (`tables`).
 
 use super::table::{Cell, Column, Table};
 use crate::derive::fairness::{Fact, Row, Sheet, Weight};
 
-/// Returns rows of the fairness sheet, those that decide first: a column for each system, and one for
-/// how much a difference matters.
+/// Returns rows of the fairness sheet, deciding ones first: a column for each system, and one for the weight of the
+/// difference.
 pub(crate) fn fairness(sheet: &Sheet, is_in: impl Fn(&Row) -> bool) -> Table {
     let mut rows: Vec<&Row> = sheet.rows.iter().filter(|row| is_in(row)).collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.weight));
     let weight = |row: &Row| match row.weight {
-        Weight::Same => "the same",
-        Weight::Unknown => "not known",
+        Weight::Same => "equal",
+        Weight::Unknown => "unknown",
         Weight::Matters => "differs",
         Weight::Decides => "may decide",
     };
@@ -37,7 +37,7 @@ pub(crate) fn fairness(sheet: &Sheet, is_in: impl Fn(&Row) -> bool) -> Table {
     }
 }
 
-/// Returns the cell of a fact for a system, by its place.
+/// Returns the cell of a fact for the system at this index.
 fn fact(row: &Row, place: usize) -> Cell {
     match row.cells.get(place) {
         None => Cell::Missing,

@@ -1,4 +1,4 @@
-//! The table of staleness: how old reads were, a row for each node.
+//! The table of staleness: the age of reads, with a row for each node.
 //!
 //! Not here: the figures and sentences (`derive::staleness`).
 
@@ -9,7 +9,7 @@ use super::table::{Cell, Column, Table};
 use crate::derive::comparison::Comparison;
 use crate::derive::staleness::{age_text, behind_text, nodes, whole};
 
-/// A column's head and what it says of a node.
+/// A column's heading and text of its cells.
 type Shown = (&'static str, fn(&Staleness) -> Option<String>);
 
 const COLUMNS: [Shown; 8] = [
@@ -26,7 +26,7 @@ const COLUMNS: [Shown; 8] = [
     }),
 ];
 
-/// A row for each node of each system; `None` where it was not measured.
+/// Returns the table, with a row for each node of each system; `None` if staleness was not measured.
 pub(crate) fn table(of: &Comparison) -> Option<Table> {
     let mut rows = Vec::new();
     for one in &of.contenders {

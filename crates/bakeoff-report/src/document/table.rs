@@ -1,45 +1,41 @@
-//! A table of typed cells: what stands in it is known by its type, not by its words.
+//! A table of typed cells, whose meaning is in the type and not in the text.
 //!
-//! Columns that belong together (a system's, its own and the published) form a group, so that a
-//! narrow terminal can break between groups.
+//! Columns that belong together form a group, such as a system's measured and published figures. A narrow terminal
+//! breaks between groups.
 //!
-//! Not here: which tables there are (`tables`, `matrix`), how they are drawn (`render`).
+//! Not here: the choice of tables (`tables`, `matrix`), drawing (`render`).
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// A table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Table {
-    /// Names it, where the section's heading does not.
+    /// Title, if the section's heading is not enough.
     pub(crate) title: Option<String>,
     /// Heading of the first column.
     pub(crate) corner: String,
-    /// Labels of the rows.
     pub(crate) labels: Vec<String>,
-    /// The other columns.
+    /// All columns after the labels.
     pub(crate) groups: Vec<Vec<Column>>,
 }
 
-/// A column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Column {
-    /// One or more lines.
+    /// Heading in one or more lines.
     pub(crate) head: Vec<String>,
-    /// As many as the table has rows.
+    /// One cell per row of the table.
     pub(crate) cells: Vec<Cell>,
 }
 
-/// A cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Cell {
-    /// A figure or words.
+    /// Figure or text.
     Text(String),
-    /// The figure that is proven better than all others of its row.
+    /// Figure that is proven better than all others of its row.
     Best(String),
-    /// A figure of a system that is left out of the ranking.
+    /// Figure of a system that is left out of the ranking.
     NotRanked(String),
-    /// No trial may be used.
+    /// No valid trial.
     NotValid,
     /// An audit failed.
     Failed,
@@ -49,13 +45,13 @@ pub(crate) enum Cell {
     NotJudged,
     /// The system does not run this workload.
     NotMeasured,
-    /// No trial was run yet.
+    /// No trial ran yet.
     NotRun,
-    /// There is nothing to show.
+    /// No value.
     Missing,
 }
 
-/// How a text is to stand out.
+/// Emphasis of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
     Plain,
@@ -65,7 +61,7 @@ pub(crate) enum Tone {
 }
 
 impl Cell {
-    /// Returns what is read in it, without what marks it.
+    /// Returns the cell's text without markup.
     pub(crate) fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Text(text) | Self::NotRanked(text) => text.into(),
@@ -80,7 +76,7 @@ impl Cell {
         }
     }
 
-    /// Returns how it stands out.
+    /// Returns the cell's emphasis.
     pub(crate) fn tone(&self) -> Tone {
         match self {
             Self::Text(_) | Self::Missing => Tone::Plain,
@@ -90,7 +86,7 @@ impl Cell {
         }
     }
 
-    /// Returns the figure in it, if there is one.
+    /// Returns the figure of the cell, if it has one.
     pub(crate) fn figure(&self) -> Option<&str> {
         match self {
             Self::Text(text) | Self::Best(text) | Self::NotRanked(text) => Some(text),
@@ -98,7 +94,7 @@ impl Cell {
         }
     }
 
-    /// Makes a cell of a text that may be missing.
+    /// Creates a cell from an optional text.
     pub(crate) fn or_missing(text: Option<String>) -> Self {
         text.map_or(Self::Missing, Self::Text)
     }

@@ -1,6 +1,6 @@
-//! The tables of a comparison, as text in cells: what terminal and Markdown have in common.
+//! The tables of a comparison, as text in cells, for terminal and Markdown.
 //!
-//! Not here: cells and columns (`table`), the first screen's matrix (`matrix`).
+//! Not here: cells and columns (`table`), the matrix of the first screen (`matrix`).
 
 use bakeoff_core::check::Verdict;
 use bakeoff_core::measurement::ErrorKind;
@@ -19,18 +19,18 @@ use crate::model::contender::Contender;
 use crate::model::figures::Figures;
 use crate::model::quantity::{Point, Quantity};
 
-/// Whether systems need this many seconds to be ready, or fewer, is no difference.
+/// Start-up times up to this many seconds count as equal and are not shown.
 const READY_SOON: f64 = 1.0;
 
-/// One row of the main table.
+/// A row of the main table.
 enum Row {
     Of(Quantity),
-    /// The highest rate that keeps this.
+    /// The highest rate that keeps this objective.
     HighestRate(String),
     Requests,
-    /// Reads that found a value, and those that found none.
+    /// Reads that found a value, and reads that found none.
     HitsAndMisses,
-    /// Fewest to most over the trials.
+    /// Smallest to largest value over the trials.
     Spread(Quantity),
     Audits,
     Trials,
@@ -41,16 +41,16 @@ impl Row {
         match self {
             Self::Of(quantity) => quantity.label(),
             Self::HighestRate(objective) => format!("highest rate that keeps {objective} /s"),
-            Self::Requests => "requests verified, of all".to_owned(),
+            Self::Requests => "requests verified of all".to_owned(),
             Self::HitsAndMisses => "reads: hits, misses".to_owned(),
             Self::Spread(quantity) => format!("{}, range", quantity.label()),
             Self::Audits => "audits".to_owned(),
-            Self::Trials => "trials used, of run".to_owned(),
+            Self::Trials => "trials used of all run".to_owned(),
         }
     }
 
-    /// Returns whether it is looked at first; what decides stands above already. `tail` is the high percentile that
-    /// the sample supports.
+    /// Returns true for a row of the short table, which leaves out the deciding figures above it. `tail`: the high
+    /// percentile that the sample supports.
     fn is_short(&self, deciding: &[Quantity], tail: Point) -> bool {
         match self {
             Self::HitsAndMisses | Self::Audits | Self::Trials => true,
@@ -77,7 +77,7 @@ impl Row {
         }
     }
 
-    /// `wide`: there is room for a clause.
+    /// Returns the cell with a system's measured figure. `wide`: it has room for a clause.
     fn ours(&self, of: &Contender, wide: bool) -> Cell {
         match self {
             Self::Trials => trials(of).into(),
@@ -115,7 +115,7 @@ impl Row {
     }
 }
 
-/// Returns what stands for a system of which no trial may be used.
+/// Returns the cell of a system without a valid trial.
 pub(crate) fn unused(of: &Contender) -> Cell {
     if of.trials.is_empty() { Cell::Missing } else { Cell::NotValid }
 }
@@ -154,7 +154,7 @@ fn figure(quantity: Quantity, of: &Contender, wide: bool) -> Cell {
     }
 }
 
-/// Returns the fewest to most of a quantity over the trials.
+/// Returns the range of a quantity over the trials.
 fn spread(quantity: Quantity, of: &Contender) -> Cell {
     let summary = of.summary(quantity);
     if summary.trials < 2 {
@@ -180,7 +180,7 @@ fn trials(of: &Contender) -> String {
     }
 }
 
-/// Returns what the audits of a system's trials found.
+/// Returns the overall audit result of a system's trials.
 fn audits(of: &Contender) -> Cell {
     let verdicts =
         || of.trials.iter().flat_map(|trial| &trial.verdicts.audits).map(|audit| &audit.verdict);
@@ -198,7 +198,7 @@ fn audits(of: &Contender) -> Cell {
     }
 }
 
-/// The side-by-side table. `wide`: its cells have room for a clause.
+/// Returns the side-by-side table. `wide`: its cells have room for a clause.
 pub(crate) fn main(of: &Comparison, wide: bool) -> Table {
     let rows = rows(of);
     let column = |head: Vec<String>, cell: &dyn Fn(&Row) -> Cell| Column {
@@ -224,10 +224,10 @@ pub(crate) fn main(of: &Comparison, wide: bool) -> Table {
     }
 }
 
-/// Returns the side-by-side table with the rows that are looked at first.
+/// Returns the side-by-side table with the most important rows.
 pub(crate) fn short(of: &Comparison) -> Table {
     let (deciding, tail) = (deciding(of), of.tail(None));
-    // Sums over writes and reads that run at their own speeds say little of either.
+    // Sums over writes and reads that run at different speeds describe neither.
     let mixes = |row: &Row| matches!(row, Row::Of(quantity) if quantity.mixes_halves());
     let rows = rows(of).into_iter().filter(|row| row.is_short(&deciding, tail));
     let rows: Vec<Row> = rows.filter(|row| !of.is_split() || !mixes(row)).collect();
@@ -243,7 +243,7 @@ pub(crate) fn short(of: &Comparison) -> Table {
     }
 }
 
-/// The rows that this comparison needs.
+/// Returns the rows that this comparison needs.
 fn rows(of: &Comparison) -> Vec<Row> {
     let response_p99 = Quantity::Response(Point::P99);
     let any = |quantity: Quantity| {
@@ -293,7 +293,7 @@ fn rows(of: &Comparison) -> Vec<Row> {
             rows.push(Row::Spread(response_p99));
         }
     }
-    // What only those had that succeeded stands beside it, where a headline has none.
+    // If failures reach a percentile, add the percentiles of successes.
     let reached = |one: &Contender| matches!(one.shown(response_p99), Figure::Failed { .. });
     if of.contenders.iter().any(reached) {
         let points = [Point::Mean, Point::P50, Point::P99];
@@ -358,7 +358,7 @@ fn rows(of: &Comparison) -> Vec<Row> {
             rows.push(Row::Of(quantity));
         }
     }
-    // Below a hundredth it explains nothing.
+    // Shares below 1 % explain nothing.
     let worth = |quantity| {
         let value = |one: &Contender| one.shown(quantity).value().unwrap_or(0.0);
         of.contenders.iter().any(|one| value(one) >= 0.01)
@@ -377,7 +377,7 @@ fn rows(of: &Comparison) -> Vec<Row> {
     rows
 }
 
-/// A table of what was judged, a group of columns for each pair; `None` where nothing was.
+/// Returns the table of judgements, with a group of columns for each pair; `None` if there are none.
 pub(crate) fn judgements(of: &Comparison) -> Option<Table> {
     let family = of.judgements.iter().filter(|one| one.answer.is_some()).count();
     if family == 0 {
@@ -410,7 +410,7 @@ pub(crate) fn judgements(of: &Comparison) -> Option<Table> {
         vec![
             column("ratio", Judgement::ratio),
             column("95 % interval", Judgement::interval),
-            column("found", |one| Some(one.found())),
+            column("verdict", |one| Some(one.found())),
             column("min. detectable", Judgement::min_detectable),
             column("bootstrap", Judgement::bootstrap),
         ]
@@ -423,7 +423,7 @@ pub(crate) fn judgements(of: &Comparison) -> Option<Table> {
     })
 }
 
-/// A table of each operation of a mix; `None` where clients do only one thing.
+/// Returns the table by operation of a mix; `None` for a single operation.
 pub(crate) fn operations(of: &Comparison) -> Option<Table> {
     if of.workload.mix.len() < 2 {
         return None;
@@ -455,7 +455,7 @@ pub(crate) fn operations(of: &Comparison) -> Option<Table> {
         _ => shown(one.operation(op.name(), quantity), |figure| quantity.short(figure)),
     };
     let published = |one: &Contender, op: Operation, quantity: Quantity| {
-        // What was published as a count of requests stands beside those that were verified.
+        // A published count of requests is compared with verified requests.
         let of = if quantity == Quantity::Verified { Quantity::Requests } else { quantity };
         Cell::or_missing(one.published_of.get(&(op, of)).map(|&value| of.text(Some(value).into())))
     };
@@ -481,8 +481,7 @@ pub(crate) fn operations(of: &Comparison) -> Option<Table> {
     })
 }
 
-/// A table of the rates that were tried, of each system's first valid trial; `None` where none was
-/// looked for.
+/// Returns the table of tried rates in each system's first valid trial; `None` without a search.
 pub(crate) fn tries(of: &Comparison) -> Option<Table> {
     let find = of.load.find.as_ref()?;
     let tries = |one: &Contender| {
@@ -519,7 +518,7 @@ pub(crate) fn tries(of: &Comparison) -> Option<Table> {
     };
     Some(Table {
         title: Some(format!(
-            "rates tried in each system's first valid trial, {}; to be kept: {}",
+            "rates tried in each system's first valid trial, {}; objective: {}",
             of.load_text(),
             find.text()
         )),
@@ -529,14 +528,14 @@ pub(crate) fn tries(of: &Comparison) -> Option<Table> {
     })
 }
 
-/// A table of each stage of a sweep; `None` where there is one stage.
+/// Returns the table by stage of a sweep; `None` for a single stage.
 pub(crate) fn stages(of: &Comparison) -> Option<Table> {
     let (load, load_limits) = (&of.load, &of.limits);
     let lists = || std::iter::once(&load.clients).chain(load.clients_for.values());
     if lists().all(|clients| clients.len() < 2) {
         return None;
     }
-    // A sweep may come back to a number of clients; the second time is a stage of its own.
+    // A sweep may return to a number of clients, which is then a separate stage.
     let mut stages: Vec<(u32, usize)> = Vec::new();
     for clients in of.contenders.iter().map(|one| load.clients_on(&one.system)) {
         for (place, &count) in clients.iter().enumerate() {
@@ -589,7 +588,7 @@ pub(crate) fn stages(of: &Comparison) -> Option<Table> {
             .contenders
             .iter()
             .map(|one| match one.valid_count() {
-                // Once is enough.
+                // One "not valid" is enough.
                 0 => vec![column(one, (Quantity::ThroughputMean, ""))],
                 _ => listed.iter().map(|&what| column(one, what)).collect(),
             })

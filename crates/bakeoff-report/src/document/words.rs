@@ -1,7 +1,6 @@
-//! The parts of a report that are words: what was asked, on what, of whom, and what was checked.
+//! The texts of a report: study, machine, systems, and results of checks.
 //!
-//! Not here: what clients do (`workload`), what was audited (`audits`), tables (`tables`), the sentence
-//! (`stats`).
+//! Not here: the workload (`workload`), audits (`audits`), tables (`tables`), the sentence (`stats`).
 
 mod audits;
 mod workload;
@@ -33,12 +32,12 @@ use crate::model::events::EventKind;
 use crate::model::quantity::{Point, Quantity};
 use crate::model::trial::TrialFigures;
 
-/// How many texts of errors are shown for each system.
+/// Most error texts to show for each system.
 const TEXTS_SHOWN: usize = 5;
-/// How many digits of a SHA-256 are shown to people.
+/// Most digits of a SHA-256 to show.
 const SHA_SHOWN: usize = 12;
 
-/// The title, and what kind of shadow of the study this is.
+/// Returns the title, with the scale if the study was scaled.
 pub(crate) fn title(study: &Study) -> String {
     match scale(study) {
         Some(scale) => format!("{} ({scale} counts)", study.title),
@@ -46,7 +45,7 @@ pub(crate) fn title(study: &Study) -> String {
     }
 }
 
-/// When, by what, from which seed.
+/// Returns study, time, version and seed.
 pub(crate) fn provenance(report: &Report) -> String {
     let header = &report.header;
     let ended = report.ended.as_ref().map_or(String::new(), |ended| format!(" to {ended}"));
@@ -56,7 +55,7 @@ pub(crate) fn provenance(report: &Report) -> String {
     )
 }
 
-/// The machine in a line.
+/// Returns the machine in a line.
 pub(crate) fn machine(of: &Environment) -> String {
     let mut parts = vec![
         of.cpu_model.clone(),
@@ -66,7 +65,7 @@ pub(crate) fn machine(of: &Environment) -> String {
         of.file_system.clone(),
     ];
     parts.push(match (of.disk_sync_median_us, of.disk_sync_p99_us) {
-        (None, _) => "time to sync 1 KiB to disk not measured".to_owned(),
+        (None, _) => "time to sync 1 KiB not measured".to_owned(),
         (Some(median), p99) => {
             let p99 = p99.map_or(String::new(), |p99| format!(" (p99 {})", micros(p99)));
             format!("1 KiB synced to disk in {}{p99}", micros(median))
@@ -80,7 +79,7 @@ pub(crate) fn machine(of: &Environment) -> String {
         parts.push("generator and servers share the CPUs".to_owned());
     }
     if of.shared_machine {
-        parts.push("others worked on the machine, as bakeoff was told".to_owned());
+        parts.push("machine shared with other work (`--shared-machine`)".to_owned());
     }
     parts.retain(|part| !part.is_empty());
     let own = parts.join(", ");
@@ -92,7 +91,7 @@ pub(crate) fn machine(of: &Environment) -> String {
     format!("{}; coordinated from {own}", elsewhere.join("; "))
 }
 
-/// The network between the machines of a run: its quickest and its slowest path.
+/// Returns the fastest and the slowest network path between the machines of a run.
 fn network(of: &Environment) -> Option<String> {
     let by_trip = |a: &&NetworkPath, b: &&NetworkPath| a.median_us.total_cmp(&b.median_us);
     let quick = of.network.iter().min_by(by_trip)?;
@@ -107,7 +106,7 @@ fn network(of: &Environment) -> Option<String> {
     })
 }
 
-/// One of the machines of a run, in a line.
+/// Returns one of the run's machines in a line.
 fn run_machine(of: &RunMachine) -> String {
     let takes = match (of.servers, of.generator) {
         (true, true) => "servers and load",
@@ -119,10 +118,10 @@ fn run_machine(of: &RunMachine) -> String {
     let is = &of.environment;
     let sync = is.disk_sync_median_us.filter(|_| of.servers).map(micros);
     let sync = sync.map_or(String::new(), |sync| format!(", 1 KiB synced in {sync}"));
-    let tunnel = if of.tunnel { ", set up through its agent" } else { "" };
+    let tunnel = if of.tunnel { ", connected through its agent" } else { "" };
     let kept = match &of.cpus[..] {
         [] => String::new(),
-        cpus => format!(" (kept to {})", ranges_text(cpus)),
+        cpus => format!(" (pinned to CPUs {})", ranges_text(cpus)),
     };
     format!(
         "`{}` ({takes}{node}): {}, {}{kept}, {}{sync}{tunnel}",
@@ -137,7 +136,7 @@ fn micros(micros: f64) -> String {
     Duration::try_from_secs_f64(micros / 1e6).map_or_else(|_| "–".to_owned(), latency_text)
 }
 
-/// A system in a line, and what is to be known of it and of its parts.
+/// Returns a system in a line, and the details of it and its parts.
 pub(crate) fn system(of: &SystemRecord) -> (String, Vec<String>) {
     let guarantees = [
         ("replication", &of.guarantees.replication),
@@ -145,8 +144,8 @@ pub(crate) fn system(of: &SystemRecord) -> (String, Vec<String>) {
         ("reads", &of.guarantees.reads),
     ];
     let wording =
-        |text: &str| if text.is_empty() { "not said".to_owned() } else { text.to_owned() };
-    // A service promises nothing about data.
+        |text: &str| if text.is_empty() { "not stated".to_owned() } else { text.to_owned() };
+    // A service guarantees nothing about data.
     let some = guarantees.iter().any(|(_, text)| !text.is_empty());
     let mut lines: Vec<String> = guarantees
         .iter()
@@ -167,7 +166,7 @@ fn setting(set: &Setting) -> String {
     format!("set {} = {}: {reason}", set.name, set.value)
 }
 
-/// `etcd 3.4.23, 3 nodes, Debian package etcd-server 3.4.23+dfsg-4, sha256 2f1f68a05e52…`.
+/// Returns `etcd 3.4.23, 3 nodes, Debian package etcd-server 3.4.23+dfsg-4, sha256 2f1f68a05e52…`.
 fn product(of: &SystemRecord) -> String {
     let version = of.version.as_deref().unwrap_or("of unknown version");
     let nodes = if of.nodes == 1 { "1 node".to_owned() } else { format!("{} nodes", of.nodes) };
@@ -185,28 +184,28 @@ fn product(of: &SystemRecord) -> String {
     parts.join(", ")
 }
 
-/// So long the cell of a fact may be in a line; settings may be thousands of characters.
+/// Most characters of a fact's cell in a line; settings may take thousands.
 const FACT_MAX: usize = 120;
 
-/// So long the differences may be that are shown in full: they are what a reader looks for.
+/// Most characters of differences in a line, which are more important than equal parts.
 const DIFFERENCES_MAX: usize = 400;
 
-/// Returns the beginning of a text that is too long for a line, cut between its parts.
+/// Returns a shortened text if it is too long for a line, cut between its parts.
 pub(crate) fn brief(text: &str) -> Option<String> {
     cut(text, FACT_MAX)
 }
 
-/// Returns the beginning of a text of more characters than `most`, cut between its parts.
+/// Returns a shortened text if it has more than `most` characters, cut between its parts.
 fn cut(text: &str, most: usize) -> Option<String> {
     let (end, _) = text.char_indices().nth(most)?;
     let part = text[..end].rfind([',', ';']).unwrap_or(end);
     Some(format!("{}, …", &text[..part]))
 }
 
-/// `transport: etcd: TLS 1.3; zookeeper: plain TCP`.
+/// Returns `transport: etcd: TLS 1.3; zookeeper: plain TCP`.
 pub(crate) fn fairness_row(row: &Row, systems: &[String]) -> String {
     let groups = row.groups(systems);
-    // What all have in common says nothing of the differences, and hides them where it is long.
+    // In long cells, leave out the parts that all cells have in common.
     let parts: Vec<BTreeSet<&str>> =
         groups.iter().map(|(cell, _)| cell.split(", ").collect()).collect();
     let is_common = |part: &str| parts.len() > 1 && parts.iter().all(|all| all.contains(part));
@@ -220,7 +219,7 @@ pub(crate) fn fairness_row(row: &Row, systems: &[String]) -> String {
         let differences = cut(&differences, DIFFERENCES_MAX).unwrap_or(differences);
         match (common.len(), own.is_empty()) {
             (0, _) => differences,
-            (same, true) => format!("nothing else than the {same} that all have"),
+            (same, true) => format!("only the {same} that all have"),
             (same, false) => format!("{differences}, and {same} that all have"),
         }
     };
@@ -233,7 +232,7 @@ fn in_brief(cell: &str) -> String {
     brief(cell).unwrap_or_else(|| cell.to_owned())
 }
 
-/// All in which the contenders do not differ in one line, and what is not known in another.
+/// Returns all equal facts in one line, and all unknown ones in another.
 pub(crate) fn fairness_rest(sheet: &Sheet) -> Vec<String> {
     let same = sheet.same().map(|row| match row.groups(&sheet.systems).first() {
         Some((cell, _)) => format!("{} ({})", row.what, in_brief(cell)),
@@ -241,14 +240,14 @@ pub(crate) fn fairness_rest(sheet: &Sheet) -> Vec<String> {
     });
     let (same, unknown): (Vec<String>, Vec<String>) =
         (same.collect(), sheet.unknown().map(|row| row.what.clone()).collect());
-    [("the same for all", same), ("not known", unknown)]
+    [("equal for all", same), ("unknown", unknown)]
         .into_iter()
         .filter(|(_, rows)| !rows.is_empty())
         .map(|(what, rows)| format!("{what}: {}", rows.join("; ")))
         .collect()
 }
 
-/// Returns how the figures of the table came about; `None` for one trial each.
+/// Returns how trials are combined in the table; `None` for one trial each.
 pub(crate) fn combination(of: &Comparison) -> Option<String> {
     let counts: Vec<usize> =
         of.contenders.iter().map(Contender::valid_count).filter(|&count| count > 0).collect();
@@ -260,16 +259,16 @@ pub(crate) fn combination(of: &Comparison) -> Option<String> {
         true => trials_text(*most),
         false => format!("{least} to {most} valid trials"),
     };
-    Some(format!("median of {trials}; errors and other mishaps: sum of all of them"))
+    Some(format!("medians of {trials}; error counts are totals"))
 }
 
-/// Returns where the published figures come from; empty where there are none.
+/// Returns the source of the published figures; empty if there are none.
 pub(crate) fn published(report: &Report, of: &Comparison) -> Vec<String> {
     if of.contenders.iter().all(|one| one.published.is_empty()) {
         return Vec::new();
     }
     let mut lines = vec![match &report.header.study.publication {
-        None => "published figures: the study does not say where they come from".to_owned(),
+        None => "published figures: the study does not name their source".to_owned(),
         Some(from) => {
             let versions =
                 from.versions.as_ref().map_or(String::new(), |versions| format!("; {versions}"));
@@ -277,7 +276,7 @@ pub(crate) fn published(report: &Report, of: &Comparison) -> Vec<String> {
         }
     }];
     if scale(&report.header.study).is_some() {
-        lines.push("published figures are at the study's full counts".to_owned());
+        lines.push("published figures are for the study's full counts".to_owned());
     }
     let notes = of.contenders.iter().filter(|one| !one.notes.is_empty());
     lines
@@ -285,20 +284,19 @@ pub(crate) fn published(report: &Report, of: &Comparison) -> Vec<String> {
     lines
 }
 
-/// Why there are no extremes of throughput.
+/// Returns why minimum and maximum throughput are missing.
 pub(crate) fn seconds(of: &Comparison) -> Option<String> {
     let missing = |one: &Contender| {
         one.valid().any(|trial| trial.get(Quantity::ThroughputMax) == Figure::Absent)
     };
     of.contenders.iter().any(missing).then(|| {
-        "throughput max and min are those of whole seconds, and are left out where the parts of \
-         seconds at the ends of stages are more than a fifth of the measured time"
+        "throughput max and min use whole seconds; they are left out if partial \
+         seconds at the ends of stages exceed a fifth of the measured time"
             .to_owned()
     })
 }
 
-/// Returns notes on the latencies: where failures rank, and which percentiles had too few
-/// operations.
+/// Returns notes on latencies: the rank of failures, and percentiles with too few operations.
 pub(crate) fn latencies(of: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
     let failing = |one: &&Contender| one.valid_count() > 0 && one.errors_worth_saying().is_some();
@@ -306,8 +304,8 @@ pub(crate) fn latencies(of: &Comparison) -> Vec<String> {
         of.contenders.iter().filter(failing).map(|one| one.system.as_str()).collect();
     if !names.is_empty() {
         lines.push(format!(
-            "latencies are those of all operations that were due: what failed of {} has no answer and \
-             ranks last",
+            "latencies include all operations that were due; failures of {} rank above every \
+             success",
             and(&names)
         ));
     }
@@ -323,12 +321,12 @@ pub(crate) fn latencies(of: &Comparison) -> Vec<String> {
         let (name, needed) = (point.name(), count_text(*needed));
         let had: Vec<&str> = few.iter().map(|(_, had)| had.as_str()).collect();
         let had = and(&had);
-        lines.push(format!("{name} needs {needed} operations, and a trial had fewer: {had}"));
+        lines.push(format!("{name} needs {needed} operations; a trial had fewer: {had}"));
     }
     lines
 }
 
-/// The trials that are not used, with their reasons.
+/// Returns the invalid trials with their reasons.
 pub(crate) fn invalid(of: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
     for contender in &of.contenders {
@@ -347,7 +345,7 @@ pub(crate) fn invalid(of: &Comparison) -> Vec<String> {
     lines
 }
 
-/// Tells what befell servers in trials; that all were killed is told by audits.
+/// Returns unplanned events of servers. Deliberate kills appear under audits.
 pub(crate) fn events(of: &Comparison) -> Vec<String> {
     let trials =
         of.contenders.iter().flat_map(|one| one.trials.iter().map(move |trial| (one, trial)));
@@ -356,16 +354,13 @@ pub(crate) fn events(of: &Comparison) -> Vec<String> {
         let unplanned = events.filter(|event| event.kind == EventKind::Unplanned);
         unplanned.map(move |event| {
             let (number, at) = (trial.number, figure_text(event.at));
-            format!(
-                "{}: {}, {at} s after the beginning of trial {number:02}",
-                one.system, event.text
-            )
+            format!("{}: {}, {at} s into trial {number:02}", one.system, event.text)
         })
     });
     lines.collect()
 }
 
-/// Says how much an interrupted trial had measured.
+/// Returns how much an interrupted trial had measured.
 fn until_then(trial: &TrialFigures) -> Option<String> {
     let text = |quantity: Quantity| quantity.text(trial.get(quantity));
     trial.get(Quantity::Verified).value()?;
@@ -373,7 +368,7 @@ fn until_then(trial: &TrialFigures) -> Option<String> {
     Some(format!(" ({verified} operations verified in {seconds} s by then)"))
 }
 
-/// Returns the pairs that were not judged, once for each reason.
+/// Returns the pairs that were not judged, once per reason.
 pub(crate) fn unjudged(of: &Comparison) -> Vec<String> {
     let not = of.judgements.iter().filter(|one| matches!(one.verdict, JudgedAs::NotJudged(_)));
     let mut lines: Vec<String> = not.map(Judgement::words).collect();
@@ -381,8 +376,8 @@ pub(crate) fn unjudged(of: &Comparison) -> Vec<String> {
     lines
 }
 
-/// All that could not be checked, with why. What follows from the load alone is said once for all
-/// systems.
+/// Returns everything that could not be checked, with the reason. Reasons that depend only on the load are listed once
+/// for all systems.
 pub(crate) fn unchecked(of: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
     let mut of_the_load: Vec<(String, usize)> = Vec::new();
@@ -407,8 +402,8 @@ pub(crate) fn unchecked(of: &Comparison) -> Vec<String> {
     lines
 }
 
-/// Returns the texts of a system's errors in all its trials, the most frequent first: kind, text, count, and
-/// whether there are others of the kind.
+/// Returns the error texts of all of a system's trials, the most frequent first: kind, text, count, and whether the
+/// kind has other texts.
 pub(crate) fn error_texts(of: &Contender) -> Vec<(ErrorKind, String, u64, bool)> {
     let mut texts: Vec<(ErrorKind, String, u64, bool)> = Vec::new();
     for (kind, one) in of.trials.iter().flat_map(|trial| &trial.errors.error_texts) {
@@ -425,12 +420,12 @@ pub(crate) fn error_texts(of: &Contender) -> Vec<(ErrorKind, String, u64, bool)>
     texts
 }
 
-/// The first error of each kind, for each system; before them what errors said, and how often.
+/// Returns each system's error texts with counts, and the first error of each kind.
 pub(crate) fn errors(of: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
     for contender in &of.contenders {
         for (kind, text, count, others) in error_texts(contender).into_iter().take(TEXTS_SHOWN) {
-            // Where one text is all there is, the first error says it.
+            // A single text is already in the first error.
             if others {
                 let (name, count) = (&contender.system, count_text(count));
                 lines.push(format!("{name}: {count} × `{}`: {text}", kind.name()));

@@ -1,10 +1,10 @@
-//! Churn between a system's parts: connections that are opened anew, processes that begin.
+//! Finds churn between a system's parts: frequent new connections and processes.
 //!
-//! A storage that is connected to anew for each request spends its time on handshakes and forks, and no
-//! latency says why. How many there were is known exactly, of the whole machine; whose they were is known
-//! from those that some look met. So the figures are estimates, and said to be.
+//! A storage that gets a new connection for each request spends its time on handshakes and forks, and no latency shows
+//! why. The machine-wide count is exact. The nodes involved are known only from those that a sample happened to see.
+//! The figures are therefore estimates, and labelled as such.
 //!
-//! Not here: who looks (the binary's `host::observe`), the sentences of several trials (`derive::churn`).
+//! Not here: sampling (`bakeoff_host::observe`), the sentences over several trials (`derive::churn`).
 
 use std::collections::BTreeMap;
 
@@ -14,36 +14,36 @@ use bakeoff_core::units::count_text;
 
 use crate::model::figures;
 
-/// So many a second are said,
+/// Lowest rate per second to report,
 const MANY: f64 = 10.0;
-/// where they are at least this share of the operations,
+/// lowest ratio to the rate of operations,
 const OF_OPERATIONS: f64 = 0.01;
-/// and so many were seen.
+/// and fewest sightings.
 const SEEN_MIN: u64 = 5;
 
-/// Something that a node did often.
+/// A frequent event of a node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Often {
-    /// Opened connections to another.
+    /// Opened connections to another node.
     Opened { by: String, to: String },
-    /// Began processes.
+    /// Started processes.
     Began { node: String },
 }
 
 impl Often {
-    /// `` `v-1` opened about 118 connections a second to `pg-1` ``.
+    /// Returns `` `v-1` opened about 118 connections a second to `pg-1` ``.
     pub(crate) fn text(&self, per_second: f64) -> String {
         let about = count_text(per_second.round() as u64);
         match self {
             Self::Opened { by, to } => {
                 format!("`{by}` opened about {about} connections a second to `{to}`")
             }
-            Self::Began { node } => format!("`{node}` began about {about} processes a second"),
+            Self::Began { node } => format!("`{node}` started about {about} processes a second"),
         }
     }
 }
 
-/// Returns the frequent events of a trial's nodes, with how often they occurred in a second.
+/// Returns the frequent events of a trial's nodes, with their rates per second.
 pub(crate) fn of_trial(trial: &TrialRecord) -> BTreeMap<Often, f64> {
     let Some(observed) = &trial.observed else { return BTreeMap::new() };
     let windows = figures::measured(trial);
@@ -57,7 +57,7 @@ pub(crate) fn of_trial(trial: &TrialRecord) -> BTreeMap<Often, f64> {
         .collect()
 }
 
-/// Returns how many operations ended in each second of what was measured, failed ones among them.
+/// Returns the rate of finished operations during measuring, including failures.
 fn operations_per_second(trial: &TrialRecord) -> f64 {
     let measurements = || trial.figured().iter().map(|stage| &stage.measurement);
     let ended: u64 = measurements().map(|of| of.verified() + of.error_count()).sum();
@@ -65,7 +65,7 @@ fn operations_per_second(trial: &TrialRecord) -> f64 {
     if seconds > 0.0 { ended as f64 / seconds } else { 0.0 }
 }
 
-/// Returns how many of something there were in each second of the whole machine.
+/// Returns the machine-wide rate of a counter per second.
 fn rate(observed: &Observed, column: Column, windows: &[(f64, f64)]) -> Option<f64> {
     let time: f64 = windows.iter().map(|(from, to)| to - from).sum();
     let grown = observed.machine.growth_over(column, windows)?;
@@ -82,7 +82,7 @@ fn opened(
     let others: u64 = turnover.iter().map(|of| of.other_connections).sum();
     let all = links().map(|link| link.seen).sum::<u64>() + others;
     let mut seen: BTreeMap<(&str, &str), u64> = BTreeMap::new();
-    // Whose is not known are taken to be of those who are.
+    // Connections from unknown nodes are attributed in proportion to the known ones.
     let (mut known, mut to_each) = (BTreeMap::<&str, u64>::new(), BTreeMap::<&str, u64>::new());
     for link in links() {
         *to_each.entry(&link.to).or_default() += link.seen;
@@ -123,7 +123,7 @@ mod tests {
         Opened { by: by.map(str::to_owned), to: to.to_owned(), seen }
     }
 
-    /// Ten seconds in which 1,200 connections were opened and 1,500 tasks begun.
+    /// Ten seconds in which 1,200 connections were opened and 1,500 tasks started.
     fn observed(connections: Vec<Opened>, others: u64) -> Observed {
         let at = vec![0.0, 10.0];
         let columns = [
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn seen_share_names_whose_the_exact_number_was() {
+    fn exact_total_is_attributed_by_the_shares_seen() {
         let of = observed(vec![link(Some("v-1"), "pg-1", 9), link(None, "pg-1", 3)], 0);
         let turnover: Vec<&Turnover> = of.turnover.iter().collect();
         let found = opened(&of, &turnover, &[(0.0, 10.0)]);
@@ -155,11 +155,11 @@ mod tests {
         let [(often, rate)] = &found[..] else {
             panic!("one of one process is no pattern: {found:?}")
         };
-        assert_eq!(often.text(*rate), "`pg-1` began about 120 processes a second");
+        assert_eq!(often.text(*rate), "`pg-1` started about 120 processes a second");
     }
 
     #[test]
-    fn the_generators_connections_and_strangers_are_nobodys_finding() {
+    fn connections_of_generator_and_strangers_are_no_finding() {
         let of = observed(vec![link(Some(GENERATOR), "v-1", 30), link(Some("v-1"), "pg-1", 6)], 24);
         let turnover: Vec<&Turnover> = of.turnover.iter().collect();
         let found = opened(&of, &turnover, &[(0.0, 10.0)]);

@@ -1,9 +1,8 @@
-//! One system under one workload and one load: its trials, combined.
+//! One system under one workload and load: its trials, combined.
 //!
-//! Only valid trials are combined. The others are kept beside them with their reasons, to be shown
-//! and never used.
+//! Only valid trials are combined. Invalid ones are kept with their reasons, to be shown but never used.
 //!
-//! Not here: all systems there (`contest`), whether they differ (`derive::judgement`).
+//! Not here: all systems together (`contest`), differences between them (`derive::judgement`).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,32 +20,32 @@ use crate::model::contradicted;
 use crate::model::quantity::{Combined, Quantity};
 use crate::model::trial::TrialFigures;
 
-/// More errors than this share of all operations must be said wherever a rate is praised.
+/// Share of errors above which a report mentions them beside a rate.
 const ERRORS_WORTH_SAYING: f64 = 0.01;
-/// From this share on the operations failed, and the rate is none.
+/// Share of errors from which a rate counts as a failure.
 const MOSTLY_ERRORS: f64 = 0.5;
 
-/// One system there.
+/// One system under one workload and load.
 #[derive(Debug, Clone)]
 pub(crate) struct Contender {
     pub(crate) system: String,
-    /// Its guarantees, nodes and parts, as recorded.
+    /// Guarantees, nodes and parts, as recorded.
     pub(crate) is: SystemRecord,
-    /// Its place in the study, which is drawn alike everywhere.
+    /// Index in the study, which sets its colour in all charts.
     pub(crate) look: usize,
-    /// Trials that the run was to have.
+    /// Number of planned trials.
     pub(crate) planned: usize,
-    /// All that were run or skipped, in order.
+    /// All trials that ran or were skipped, in order.
     pub(crate) trials: Vec<TrialFigures>,
-    /// Figures from the literature.
+    /// Published figures.
     pub(crate) published: BTreeMap<Quantity, f64>,
-    /// The same for single operations of the mix.
+    /// Published figures of single operations of the mix.
     pub(crate) published_of: BTreeMap<(Operation, Quantity), f64>,
-    /// Remarks of the literature on the published figures.
+    /// Notes on the published figures.
     pub(crate) notes: Vec<String>,
     /// Evidence against the rate that its searches found.
     pub(crate) contradicted: Option<String>,
-    /// A latency far below its objective at the rate that was found.
+    /// Description of a latency far below the objective at the rate found.
     pub(crate) far_below: Option<String>,
 }
 
@@ -59,37 +58,37 @@ impl Contender {
         self.valid().count()
     }
 
-    /// Returns how many of its trials were run, and not skipped.
+    /// Returns the number of its trials that ran, without skipped ones.
     pub(crate) fn run_count(&self) -> usize {
         self.trials.iter().filter(|trial| !trial.validity.not_tried).count()
     }
 
-    /// One quantity over the valid trials.
+    /// Summarizes a quantity over the valid trials.
     pub(crate) fn summary(&self, quantity: Quantity) -> Summary {
         self.summary_of(quantity, None)
     }
 
-    /// The same of a stage, by its place; of whole trials where there is none.
+    /// Summarizes a quantity of a stage, by index; of whole trials if `stage` is `None`.
     pub(crate) fn summary_of(&self, quantity: Quantity, stage: Option<usize>) -> Summary {
         stats::summary(self.valid().map(|trial| trial.of_stage(quantity, stage)))
     }
 
-    /// Returns whether it fell behind what an open load offered, in any valid trial.
+    /// Returns true if it fell behind the offered rate of an open load in any valid trial.
     pub(crate) fn fell_behind(&self) -> bool {
         self.valid().any(TrialFigures::fell_behind)
     }
 
-    /// Returns the figure that tables show for it.
+    /// Returns the figure for tables.
     pub(crate) fn shown(&self, quantity: Quantity) -> Figure {
         self.shown_of(quantity, None)
     }
 
-    /// The same of a stage, by its place; of whole trials where there is none.
+    /// Returns the figure of a stage, by index; of whole trials if `stage` is `None`.
     pub(crate) fn shown_of(&self, quantity: Quantity, stage: Option<usize>) -> Figure {
         combined(quantity, self.valid().map(|trial| trial.of_stage(quantity, stage)))
     }
 
-    /// The same for one operation.
+    /// Returns the figure of one operation.
     pub(crate) fn operation(&self, name: &str, quantity: Quantity) -> Figure {
         let figure = |trial: &TrialFigures| {
             let of = trial.measured.operations.get(name).and_then(|figures| figures.get(&quantity));
@@ -98,7 +97,7 @@ impl Contender {
         combined(quantity, self.valid().map(figure))
     }
 
-    /// The same for the `nth` stage (from 0) with this number of clients.
+    /// Returns the figure of the `nth` stage (from 0) with this number of clients.
     pub(crate) fn stage(&self, clients: u32, nth: usize, quantity: Quantity) -> Figure {
         let figure = |trial: &TrialFigures| {
             let with = trial.measured.stages.iter().filter(|(stage, _)| *stage == clients);
@@ -108,13 +107,13 @@ impl Contender {
         combined(quantity, self.valid().map(figure))
     }
 
-    /// Returns the fewest operations of its valid trials, or of a stage of them; `None` if nothing is known.
+    /// Returns the fewest operations of its valid trials, or of a stage of them; `None` if unknown.
     pub(crate) fn operations_min(&self, stage: Option<usize>) -> Option<u64> {
         let count = |trial: &TrialFigures| trial.of_stage(Quantity::Requests, stage).value();
         self.valid().filter_map(count).map(|count| count as u64).min()
     }
 
-    /// The part of all operations that failed: of its valid trials, or of all where none is valid.
+    /// Returns the share of failed operations, over its valid trials, or over all if none is valid.
     pub(crate) fn error_share(&self) -> Option<f64> {
         let all = self.valid_count() == 0;
         let sum = |quantity| -> f64 {
@@ -125,24 +124,24 @@ impl Contender {
         (requests > 0.0).then(|| sum(Quantity::Errors) / requests)
     }
 
-    /// Returns whether errors must be said beside its rate.
+    /// Returns the share of errors if it must be mentioned beside the rate.
     pub(crate) fn errors_worth_saying(&self) -> Option<f64> {
         self.error_share().filter(|&share| share > ERRORS_WORTH_SAYING)
     }
 
-    /// The part of its verified reads that found no value; `None` where nothing was read, or it is not known.
+    /// Returns the share of its verified reads that found no value; `None` without reads.
     pub(crate) fn miss_share(&self) -> Option<f64> {
         let sum = |quantity| -> f64 { self.valid().map(|trial| trial.number_of(quantity)).sum() };
         let (hits, misses) = (sum(Quantity::Hits), sum(Quantity::Misses));
         (hits + misses > 0.0).then(|| misses / (hits + misses))
     }
 
-    /// Returns whether its rate is no success.
+    /// Returns the share of errors if it is so high that the rate counts as a failure.
     pub(crate) fn mostly_errors(&self) -> Option<f64> {
         self.error_share().filter(|&share| share >= MOSTLY_ERRORS)
     }
 
-    /// Names the fate of the operations that did not succeed.
+    /// Returns the verb for its unsuccessful operations.
     pub(crate) fn failed(&self) -> &'static str {
         let dropped = Quantity::ErrorsOf(ErrorKind::Dropped);
         let any = self.trials.iter().any(|trial| trial.number_of(dropped) > 0.0);
@@ -155,7 +154,7 @@ impl Contender {
         sum / self.valid_count().max(1) as f64
     }
 
-    /// Returns how far the writes of its valid trials were read back.
+    /// Returns how completely the writes of its valid trials were read back.
     pub(crate) fn audited(&self) -> Audited {
         let audits = || self.valid().flat_map(|trial| &trial.verdicts.audits);
         let lacking = self.valid().any(|trial| trial.verdicts.audits.is_empty());
@@ -166,18 +165,18 @@ impl Contender {
         }
     }
 
-    /// Returns how many of its trials failed an audit.
+    /// Returns the number of its trials that failed an audit.
     pub(crate) fn audits_failed(&self) -> usize {
         let failed =
             |trial: &&TrialFigures| trial.verdicts.audits.iter().any(|a| a.verdict.failed());
         self.trials.iter().filter(failed).count()
     }
 
-    /// Returns why it is not ranked, if it is not.
+    /// Returns why it is not ranked; `None` if it is.
     pub(crate) fn left_out(&self, place: &str, no_rate: bool) -> Option<String> {
         let name = &self.system;
         if self.trials.is_empty() {
-            return Some(format!("{name} was not run under {place}"));
+            return Some(format!("{name} did not run under {place}"));
         }
         if self.valid_count() == 0 {
             let first = self.trials[0].validity.invalid_because.join("; ");
@@ -190,30 +189,30 @@ impl Contender {
         if let Some(share) = self.mostly_errors() {
             let share = share_text(share);
             let failed = self.failed();
-            return Some(format!("{name} is not ranked, as {share} of its operations {failed}"));
+            return Some(format!("{name} is not ranked: {share} of its operations {failed}"));
         }
         if self.valid().all(|trial| matches!(trial.measured.found, Some(Found::Nothing(_)))) {
-            return Some(format!("{name} kept its objective under {place} at no rate"));
+            return Some(format!("{name} kept its objective at no rate under {place}"));
         }
         if let Some(why) = &self.contradicted {
             return Some(format!("{name}'s highest rate is not ranked: {why}"));
         }
-        no_rate.then(|| format!("{name} has no rate, as nothing was measured"))
+        no_rate.then(|| format!("{name} has no rate: nothing was measured"))
     }
 }
 
-/// How far acknowledged writes were read back. The order is that of certainty.
+/// Completeness of the audits, in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Audited {
-    /// No audit was made.
+    /// No audit took place.
     No,
-    /// Some audits were made, not all.
+    /// Some audits took place.
     Partly,
-    /// Every audit of every trial was made.
+    /// All audits of all trials took place.
     Fully,
 }
 
-/// The figures of several trials as one.
+/// Combines the figures of several trials.
 fn combined(quantity: Quantity, figures: impl Iterator<Item = Figure>) -> Figure {
     match quantity.combined() {
         Combined::Median => stats::summary(figures).median,
@@ -221,7 +220,7 @@ fn combined(quantity: Quantity, figures: impl Iterator<Item = Figure>) -> Figure
     }
 }
 
-/// Tells of the last valid search that ended with latencies far below the objective; `None` unless most did.
+/// Describes the last valid search with latencies far below the objective; `None` unless most searches had them.
 fn found_far_below<'a>(
     trials: impl Iterator<Item = &'a TrialRecord>,
     load: &Load,
@@ -231,7 +230,7 @@ fn found_far_below<'a>(
         Some(Found::Rate(rate)) if trial.invalid_because().is_empty() => Some(rate),
         _ => None,
     };
-    let told = |trial: &TrialRecord| {
+    let distances = |trial: &TrialRecord| {
         let (rate, broken) =
             (found(trial)?, trial.stages.iter().filter_map(|of| of.tried.as_ref()));
         let far = far_below(&objective, &trial.measurement()?)?;
@@ -242,9 +241,9 @@ fn found_far_below<'a>(
         Some(format!("at {}, {far}: {ABRUPT}{}", rate_text(rate), broken.unwrap_or_default()))
     };
     let searched = trials.filter(|trial| found(trial).is_some());
-    let told: Vec<Option<String>> = searched.map(told).collect();
-    let all = told.len();
-    let mut far = told.into_iter().flatten().collect::<Vec<_>>();
+    let distances: Vec<Option<String>> = searched.map(distances).collect();
+    let all = distances.len();
+    let mut far = distances.into_iter().flatten().collect::<Vec<_>>();
     if far.len() * 2 > all { far.pop() } else { None }
 }
 
@@ -298,7 +297,7 @@ pub(super) fn contender(
     }
 }
 
-/// Names an audit, by its moment, or a check.
+/// An audit, by its moment, or a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Unchecked {
     Audit(String),
@@ -314,7 +313,7 @@ impl fmt::Display for Unchecked {
     }
 }
 
-/// Returns the audits and checks that these trials were spared, with the reason and in how many.
+/// Returns the unchecked audits and checks of these trials, each with the reason and the number of trials.
 pub(crate) fn not_checked(trials: &[TrialFigures]) -> Vec<(Unchecked, String, usize)> {
     let mut found: Vec<(Unchecked, String, usize)> = Vec::new();
     for trial in trials {

@@ -1,7 +1,6 @@
-//! One workload under one load: every system's trials.
+//! One workload under one load: the trials of all systems.
 //!
-//! Not here: one system's (`contender`), how they compare (`derive::comparison`), words (`words`), rows
-//! and columns (`tables`).
+//! Not here: one system (`contender`), the comparison (`derive::comparison`), texts (`words`), tables (`tables`).
 
 use bakeoff_core::plan;
 use bakeoff_core::ranked;
@@ -13,13 +12,13 @@ use bakeoff_core::study::{Clusters, Load, Operation, Study, System, Workload};
 use crate::model::contender::{Contender, contender};
 use crate::model::quantity::{Point, Quantity};
 
-/// All systems under one workload and one load.
+/// All systems under one workload and load.
 #[derive(Debug, Clone)]
 pub(crate) struct Contest {
     pub(crate) workload: Workload,
     pub(crate) load: Load,
     pub(crate) contenders: Vec<Contender>,
-    /// The systems whose trials all ran on the same servers: kept ones, or those at endpoints.
+    /// Systems whose trials all ran on the same servers: kept ones, or endpoints.
     same_servers: Vec<String>,
 }
 
@@ -46,23 +45,23 @@ impl Contest {
         all
     }
 
-    /// `create/steady`.
+    /// Returns `create/steady`.
     pub(crate) fn place(&self) -> String {
         format!("{}/{}", self.workload.name, self.load.name)
     }
 
-    /// Names the kind of load: `closed load, 64 clients`.
+    /// Returns the kind of load: `closed load, 64 clients`.
     pub(crate) fn load_text(&self) -> String {
         plan::load_text(&self.load)
     }
 
-    /// `create/steady (closed load, 64 clients)`.
+    /// Returns `create/steady (closed load, 64 clients)`.
     pub(crate) fn place_and_load(&self) -> String {
         format!("{} ({})", self.place(), self.load_text())
     }
 
-    /// Returns the highest percentile that every valid trial of every system supports: p99, or a lower one with
-    /// fewer operations. It follows from the number of operations and never from their latencies.
+    /// Returns the highest percentile that every valid trial of every system supports: p99, or a lower one with fewer
+    /// operations. It depends on the number of operations and never on their latencies.
     pub(crate) fn tail(&self, stage: Option<usize>) -> Point {
         let fewest = self.contenders.iter().filter_map(|one| one.operations_min(stage)).min();
         let name = fewest.map_or("p99", |operations| ranked::tail(operations).0);
@@ -82,12 +81,12 @@ impl Contest {
         }
     }
 
-    /// Returns whether writes and reads are two loads, each at its own speed.
+    /// Returns true if writes and reads are two loads, each at its own speed.
     pub(crate) fn is_split(&self) -> bool {
         read_write_split::is_split(&self.workload, &self.load)
     }
 
-    /// `puts` where clients do nothing else, or `operations`.
+    /// Returns `puts` if clients do nothing else, or `operations`.
     pub(crate) fn counted(&self) -> &'static str {
         match self.workload.mix.keys().collect::<Vec<_>>().as_slice() {
             [Operation::Put] => "puts",
@@ -98,41 +97,41 @@ impl Contest {
         }
     }
 
-    /// That trials on the same servers repeat what is so of these, in a clause: how they were placed, how
-    /// their data lies, which of several equal ways they took at their start.
+    /// Returns a clause about systems whose trials share servers. Such trials repeat properties of these servers:
+    /// placement, layout of the data, choices made at their start.
     pub(crate) fn of_these_servers(&self) -> Option<String> {
         let names: Vec<&str> = self.same_servers.iter().map(String::as_str).collect();
         match names[..] {
             [] => None,
             [name] => Some(format!(
-                "all trials of {name} ran on the same servers: its figures are about these and may not \
-                 be the product's"
+                "all trials of {name} ran on the same servers: its figures describe these servers and may not \
+                 represent the product"
             )),
             _ => Some(format!(
-                "all trials of {} ran on the same servers each: their figures are about these and may \
-                 not be the products'",
+                "each of {} ran all its trials on the same servers: the figures describe these servers and may \
+                 not represent the products",
                 stats::and(&names)
             )),
         }
     }
 
-    /// Returns whether any trial of it was run.
+    /// Returns true if any trial ran.
     pub(crate) fn was_run(&self) -> bool {
         self.contenders.iter().any(|one| !one.trials.is_empty())
     }
 
-    /// Returns whether clients read.
+    /// Returns true if clients read.
     pub(crate) fn reads(&self) -> bool {
         self.workload.reads_any()
     }
 
-    /// Returns whether clients write, so that there is something to audit.
+    /// Returns true if clients write, so audits are possible.
     pub(crate) fn writes(&self) -> bool {
         self.workload.writes()
     }
 }
 
-/// The systems of which no trial had servers of its own.
+/// Returns the systems whose trials all share the same servers.
 fn same_servers(study: &Study, workload: &Workload) -> Vec<String> {
     let put_to_it = study.systems.iter().filter(|system| workload.is_done_by(system));
     let same = |system: &&System| !system.is_started() || study.clusters == Clusters::Kept;

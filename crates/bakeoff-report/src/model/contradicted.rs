@@ -1,10 +1,10 @@
-//! Whether the rate that a search found is contradicted by another load of the same run.
+//! Detects a search result that another load of the same run contradicts.
 //!
-//! A search makes short tries, one after the other, and a machine that is disturbed for a while can
-//! cap its answer. A load at a higher rate that kept the same objective proves that the answer is too
-//! low, whatever made it so. Then the rate is said and not ranked.
+//! A search makes short tries one after another, and a temporary disturbance of the machine can lower its result. A
+//! load at a higher rate that kept the same objective proves that the result is too low, whatever the cause. The rate
+//! is then shown but not ranked.
 //!
-//! Not here: the search (`bakeoff_core::search`), what keeping means ([`Tried`]).
+//! Not here: the search (`bakeoff_core::search`), keeping an objective ([`Tried`]).
 
 use bakeoff_core::record::{Record, TrialRecord};
 use bakeoff_core::search::{Found, Tried};
@@ -12,10 +12,10 @@ use bakeoff_core::stats::{Figure, summary};
 use bakeoff_core::study::{Load, Workload};
 use bakeoff_core::units::{rate_text, trials_text};
 
-/// By so much a search may be below what is true: the gap down to which it looks.
+/// Ratio by which a search may be below the true rate: its resolution.
 const GAP: f64 = 1.05;
 
-/// Says why the rate that a system's searches found is doubtful; `None` where nothing contradicts it.
+/// Returns the evidence against the rate that a system's searches found; `None` if there is none.
 pub(crate) fn by(
     record: &Record,
     system: &str,
@@ -56,11 +56,11 @@ pub(crate) fn by(
         }
     }
     proof.map(|(_, proof)| {
-        format!("its search found {}, and it kept the same objective at {proof}", rate_text(found))
+        format!("its search found {}, but it kept the same objective at {proof}", rate_text(found))
     })
 }
 
-/// Returns whether a load at a fixed rate gives a system no better conditions than a search does.
+/// Returns true if a load at a fixed rate gives a system no better conditions than the search.
 fn is_no_easier(load: &Load, searched: &Load, system: &str) -> bool {
     let most = |load: &Load| load.clients_on(system).iter().max().copied();
     load.find.is_none()

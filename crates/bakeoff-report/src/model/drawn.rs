@@ -1,8 +1,8 @@
-//! Data of one trial's charts: its latencies as a curve, and its timeline.
+//! Data of one trial's charts: percentile curves and a timeline.
 //!
-//! Computed once from the record and short enough for a page: a line has at most [`POINTS_MAX`]
-//! points. Where seconds are joined, histograms are merged and never percentiles averaged; rates
-//! keep their mean over time, gauges their maximum.
+//! Computed once from the record and short enough for a page: a line has at most [`POINTS_MAX`] points. If seconds are
+//! joined, histograms are merged; percentiles are never averaged. Rates keep their mean over time, gauges their
+//! maximum.
 //!
 //! Not here: drawing (`html`).
 
@@ -17,28 +17,25 @@ use bakeoff_core::record::{StageRecord, TrialRecord};
 
 use super::events::{Event, events};
 
-/// No line has more points: a chart is a few hundred pixels wide.
+/// Most points of a line: a chart is a few hundred pixels wide.
 pub(crate) const POINTS_MAX: usize = 150;
-/// Points of a percentile curve in a decade of `1 / (1 - quantile)`.
+/// Points of a percentile curve per decade of `1 / (1 - quantile)`.
 const PER_DECADE: u32 = 10;
-/// A percentile of a time that has too few operations is one of at most so many points together.
+/// Most points that are joined for a percentile with too few operations.
 const JOINED_MAX: usize = 10;
-/// Where the end of a stage leaves less than this of a second, it is no second of its own.
+/// Shortest rest of a second at the end of a stage that is shown as a second.
 const SECOND_MIN: f64 = 0.5;
 
-/// Times in seconds since the trial began, and values in the line's unit; a value that is not a
-/// number is a gap.
+/// Times in seconds since the trial began, with values in the line's unit. A NaN is a gap.
 pub(crate) type Line = Vec<(f64, f64)>;
 
-/// Data of one trial's charts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Drawn {
-    /// Response times in milliseconds at each [`quantiles`] that the trial reaches, as far as no
-    /// failure ranks there.
+    /// Response times in milliseconds at each of the [`quantiles`] that the trial supports, up to the first failure.
     pub(crate) response: Vec<f64>,
-    /// The same of service times.
+    /// Service times in the same form.
     pub(crate) service: Vec<f64>,
-    /// Which share of the operations failed, 0 to 1: the curve ends there.
+    /// Share of failed operations, 0 to 1. The curve ends there.
     pub(crate) failed_share: f64,
     pub(crate) timeline: Timeline,
 }
@@ -46,27 +43,27 @@ pub(crate) struct Drawn {
 /// The course of a trial.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Timeline {
-    /// When its last part ended.
+    /// End of its last part.
     pub(crate) end: f64,
-    /// Its parts in order, with each stage's warm-up as a part of its own.
+    /// Parts in order. The warm-up of each stage is a separate part.
     pub(crate) parts: Vec<Part>,
-    /// Its kills, and what befell its servers.
+    /// Kills and unplanned events of servers.
     pub(crate) events: Vec<Event>,
     /// Verified successes per second.
     pub(crate) throughput: Line,
     /// Failures per second.
     pub(crate) errors: Line,
-    /// Response time in milliseconds.
+    /// Median response time in milliseconds. `p99` and `slowest` have the same unit.
     pub(crate) p50: Line,
     pub(crate) p99: Line,
     pub(crate) slowest: Line,
-    /// Each node, and the generator.
+    /// Usage of each node and of the generator.
     pub(crate) nodes: Vec<Watched>,
-    /// Shares of the machine, in percent, by what they are of.
+    /// Usage of the machine in percent, with labels.
     pub(crate) machine: Vec<(&'static str, Line)>,
 }
 
-/// How a part of a trial is drawn.
+/// Kind of a part, which decides its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PartKind {
     Load,
@@ -102,23 +99,23 @@ pub(crate) struct Watched {
     pub(crate) cpu: Line,
     /// Bytes of proportional memory, or of resident memory if that was not read.
     pub(crate) memory: Line,
-    /// Bytes per second to storage.
+    /// Bytes per second written to storage.
     pub(crate) written: Line,
-    /// Bytes per second from storage.
+    /// Bytes per second read from storage.
     pub(crate) fetched: Line,
-    /// Bytes per second over TCP.
+    /// Bytes per second sent over TCP.
     pub(crate) sent: Line,
     pub(crate) received: Line,
 }
 
-/// The places of a percentile curve, rising: from 0 to 1 - 10^-7, evenly on a logarithmic scale of
-/// `1 / (1 - quantile)`.
+/// Returns the quantiles of a percentile curve: from 0 to 1 - 10^-7, evenly spaced on a logarithmic scale of `1 / (1 -
+/// quantile)`.
 pub(crate) fn quantiles() -> impl Iterator<Item = f64> {
     (0..=7 * PER_DECADE).map(|step| 1.0 - 10f64.powf(-f64::from(step) / f64::from(PER_DECADE)))
 }
 
 impl Drawn {
-    /// `whole` is the trial's measurement with all stages as one.
+    /// Computes the data. `whole`: the trial's measurement with all stages combined.
     pub(crate) fn new(record: &TrialRecord, warmup: Duration, whole: Option<&Measurement>) -> Self {
         let total = whole.map(Measurement::total).unwrap_or_default();
         Self {
@@ -130,8 +127,8 @@ impl Drawn {
     }
 }
 
-/// The latencies in milliseconds at each of [`quantiles`], as far as there are so many operations
-/// beyond, and as long as they are numbers.
+/// Returns the latencies in milliseconds at each of the [`quantiles`], as long as enough operations lie above and the
+/// value is a number.
 fn curve(operations: &Ranked<'_>) -> Vec<f64> {
     let count = operations.count() as f64;
     let successes = operations.successes();
@@ -142,8 +139,7 @@ fn curve(operations: &Ranked<'_>) -> Vec<f64> {
         seen += times;
         while let Some(&place) = places.peek() {
             let left = (1.0 - place) * count;
-            // A curve ends where a percentile would rest on too few, before the first that is beyond
-            // an hour, and where failures begin.
+            // End before a percentile with too few operations above it, above an hour, or among failures.
             let unknown = count - successes.count() as f64 + successes.saturated() as f64;
             if left < BEYOND_MIN - 1e-6 || left < unknown - 1e-6 {
                 return curve;
@@ -158,9 +154,9 @@ fn curve(operations: &Ranked<'_>) -> Vec<f64> {
     curve
 }
 
-/// A stage and when its measuring began, on the trial's own axis.
+/// Returns each stage with the start of its measuring, in seconds since the trial began.
 fn stages(record: &TrialRecord, warmup: f64) -> Vec<(f64, &StageRecord)> {
-    // Records from before beginnings were kept have zero for all: then one follows the other.
+    // Old records have no start times (all zero): assume that stages follow one another.
     let known = record.stages.iter().any(|stage| stage.began > 0.0);
     let mut after = 0.0;
     let mut placed = Vec::new();
@@ -219,7 +215,7 @@ impl Timeline {
         while f64::from(from) < window {
             let to = from + each;
             let length = f64::from(to).min(window) - f64::from(from);
-            // What is left of a second counts little and says much.
+            // A short rest of a second would exaggerate its rate.
             if length < SECOND_MIN && from > 0 {
                 break;
             }
@@ -280,16 +276,16 @@ impl Timeline {
     }
 }
 
-/// The response times of all operations in these seconds, failures ranked last.
+/// Returns the response times of all operations in these seconds, with failures ranked last.
 fn ranked(seconds: &[Second]) -> Ranked<'static> {
     let figures = seconds.iter().flat_map(|second| second.operations.values());
-    // A histogram that cannot be read is a gap in a line, no reason to show nothing.
+    // An invalid histogram becomes a gap in a line.
     let known = figures.filter_map(|figures| figures.responses().ok());
     let Ok(all) = Ranked::all(known.map(Ok::<_, Infallible>));
     all
 }
 
-/// A percentile of the last points: of as few of them as have enough operations.
+/// Returns a percentile of the most recent points, as few as have enough operations.
 fn of_recent(recent: &VecDeque<Ranked<'static>>, quantile: f64) -> Percentile {
     let mut count = 0;
     let enough = recent.iter().rev().position(|point| {
@@ -307,7 +303,7 @@ fn of_recent(recent: &VecDeque<Ranked<'static>>, quantile: f64) -> Percentile {
     }
 }
 
-/// `memory`: readings of proportional memory, if there are any.
+/// Converts a series to chart data. `memory`: readings of proportional memory, if there are any.
 fn watched(series: &Series, memory: Option<&Series>) -> Watched {
     let memory = match memory {
         Some(memory) => memory.shown(Column::Proportional),
@@ -330,9 +326,9 @@ fn machine(series: &Series) -> Vec<(&'static str, Line)> {
         ("CPUs busy", Column::Busy),
         ("CPU time stolen", Column::Steal),
         ("disk busy", Column::DiskBusy),
-        ("some task waits for a CPU", Column::PressureCpu),
-        ("some task waits for storage", Column::PressureIo),
-        ("some task waits for memory", Column::PressureMemory),
+        ("CPU pressure", Column::PressureCpu),
+        ("I/O pressure", Column::PressureIo),
+        ("memory pressure", Column::PressureMemory),
     ]
     .into_iter()
     .map(|(name, column)| (name, scaled(sum(series, &[column]), 100.0)))
@@ -345,7 +341,7 @@ fn scaled(mut line: Line, by: f64) -> Line {
     line
 }
 
-/// The rates of these counters added up, joined by their mean over time.
+/// Adds up the rates of these counters and joins them by their mean over time.
 fn sum(series: &Series, columns: &[Column]) -> Line {
     let mut whole = Line::new();
     for column in columns {
@@ -359,7 +355,7 @@ fn sum(series: &Series, columns: &[Column]) -> Line {
     rates_joined(&whole)
 }
 
-/// At most [`POINTS_MAX`] points of rates, each the mean over the time that it stands for.
+/// Returns at most [`POINTS_MAX`] points of rates, each the mean over its time.
 fn rates_joined(rates: &[(f64, f64)]) -> Line {
     let each = rates.len().div_ceil(POINTS_MAX).max(1);
     if each == 1 {
@@ -381,7 +377,7 @@ fn rates_joined(rates: &[(f64, f64)]) -> Line {
     line
 }
 
-/// At most [`POINTS_MAX`] points, joined by `join`.
+/// Returns at most [`POINTS_MAX`] points, joined by `join`.
 fn shorter(points: &[(f64, f64)], join: fn(f64, f64) -> f64) -> Line {
     let each = points.len().div_ceil(POINTS_MAX).max(1);
     let joined = points.chunks(each).filter_map(|some| {
@@ -413,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_shortened_and_keeps_what_matters() {
+    fn long_line_is_shortened_and_keeps_means_and_peaks() {
         let watched = watched(&series(1000), None);
         assert!(watched.cpu.len() <= POINTS_MAX && watched.cpu.len() > POINTS_MAX / 2);
         assert!(watched.cpu.iter().all(|(_, cpu)| (cpu - 75.0).abs() < 1e-6), "{:?}", watched.cpu);
@@ -423,9 +419,9 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_over_unequal_times_is_weighted_by_them() {
+    fn mean_is_weighted_by_unequal_times() {
         let mut rates: Vec<(f64, f64)> = (1..=300).map(|n| (f64::from(n), 1.0)).collect();
-        // One look came nine seconds late and stands for ten.
+        // One sample came nine seconds late and stands for ten.
         rates.iter_mut().skip(1).for_each(|(at, _)| *at += 9.0);
         rates[1].1 = 12.0;
         let line = rates_joined(&rates);
@@ -440,11 +436,11 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_ends_where_too_few_are_left_and_before_what_is_beyond() {
+    fn curve_ends_with_too_few_operations_left_and_above_an_hour() {
         let mut latencies = Latencies::default();
         (1..=10_000).for_each(|n| latencies.record(Duration::from_millis(n)));
         let curve = of_successes(&latencies);
-        // 1 / (1 - p) reaches 1000 after three decades, with ten operations beyond.
+        // 1 / (1 - p) reaches 1000 after three decades, with ten operations above.
         assert_eq!(curve.len(), 31);
         let place = |nth: usize| latencies.quantile(quantiles().nth(nth).unwrap()).unwrap();
         for nth in [3, 10, 20, 29] {
@@ -452,7 +448,7 @@ mod tests {
             assert!((curve[nth] / exact - 1.0).abs() < 0.002, "{nth}: {} {exact}", curve[nth]);
         }
         (0..100).for_each(|_| latencies.record(Duration::from_secs(4000)));
-        // A hundred of 10,100 are beyond: 99 % is known, the next place is not.
+        // 100 of 10,100 are above an hour: 99 % is known, the next quantile is not.
         assert_eq!(of_successes(&latencies).len(), 21);
         assert!(of_successes(&Latencies::default()).is_empty());
     }

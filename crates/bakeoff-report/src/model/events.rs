@@ -1,35 +1,35 @@
-//! Events of a trial that its charts mark: kills, restarts, ends of nodes, another leader.
+//! Events of a trial for its charts: kills, restarts, exits of nodes, a change of leader.
 //!
-//! They are read off the phases and samples of a record, old ones too. A node's end is known to the sample: it is
-//! placed at the first one that shows no more memory.
+//! They come from the phases and samples of a record, including old ones. The exit of a node is placed at the first
+//! sample without memory.
 //!
-//! Not here: how they are drawn (`html`), why a node ended (the check `servers`).
+//! Not here: drawing (`html`), the cause of a node's exit (the check `servers`).
 
 use bakeoff_core::observed::{Column, GENERATOR, Observed, PhaseName, Series};
 
 /// An event of a trial.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Event {
-    /// In seconds since the trial began.
+    /// Time in seconds since the trial began.
     pub(crate) at: f64,
     pub(crate) kind: EventKind,
-    /// Without its time: `etcd-1 had ended by itself`.
+    /// Text without the time: `etcd-1 had ended by itself`.
     pub(crate) text: String,
 }
 
-/// Who brought an event about.
+/// The cause of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventKind {
-    /// The trial, as every trial does.
+    /// The trial, as in every trial.
     Planned,
     /// The servers.
     Unplanned,
 }
 
-/// Returns a trial's events by their times. `leaders`: the node that led before the load, and the one that led after it.
+/// Returns a trial's events, sorted by time. `leaders`: the leader before the load, and the one after it.
 pub(crate) fn events(observed: &Observed, leaders: Option<(&str, &str)>) -> Vec<Event> {
     let mut events = kills(observed);
-    // From here on it is the trial that ends nodes.
+    // From this phase on, the trial itself ends nodes.
     let ends = [PhaseName::KillingUnderLoad, PhaseName::KillingAndRestarting, PhaseName::Stopping];
     let is_by_trial =
         |name: &String| PhaseName::read(name).is_some_and(|name| ends.contains(&name));
@@ -50,7 +50,7 @@ pub(crate) fn events(observed: &Observed, leaders: Option<(&str, &str)>) -> Vec<
     events
 }
 
-/// Returns the kill of all nodes and their return, if they returned.
+/// Returns the kill of all nodes, and their return if they returned.
 fn kills(observed: &Observed) -> Vec<Event> {
     let name = PhaseName::KillingAndRestarting.text();
     let Some(place) = observed.phases.iter().position(|phase| phase.name == name) else {
@@ -58,14 +58,14 @@ fn kills(observed: &Observed) -> Vec<Event> {
     };
     let phase = &observed.phases[place];
     let event = |at, text: &str| Event { at, kind: EventKind::Planned, text: text.to_owned() };
-    let mut events = vec![event(phase.from, "kill -9 of all nodes, and their restart")];
+    let mut events = vec![event(phase.from, "kill -9 and restart of all nodes")];
     if observed.phases.len() > place + 1 {
         events.push(event(phase.to, "ready again"));
     }
     events
 }
 
-/// Returns when a node was first seen without memory after it had some.
+/// Returns the time of the first sample without memory after one with memory.
 fn end_of(node: &Series) -> Option<f64> {
     let resident = node.columns.get(&Column::Resident)?;
     let first = resident.iter().position(|bytes| *bytes > 0.0)?;
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kill_and_the_return_of_the_nodes_are_events_and_their_stop_is_none() {
+    fn kill_and_return_of_nodes_are_events_but_their_stop_is_not() {
         let phases = [
             (PhaseName::Load, 0.0, 1.0),
             (PhaseName::KillingUnderLoad, 1.0, 2.0),
@@ -109,10 +109,8 @@ mod tests {
             (PhaseName::ReadingBack, 3.5, 4.0),
             (PhaseName::Stopping, 4.0, 5.0),
         ];
-        let both = [
-            (2.0, "kill -9 of all nodes, and their restart".to_owned()),
-            (3.5, "ready again".to_owned()),
-        ];
+        let both =
+            [(2.0, "kill -9 and restart of all nodes".to_owned()), (3.5, "ready again".to_owned())];
         assert_eq!(seen(observed(&phases, &[9.0, 9.0, 0.0, 0.0, 9.0, 0.0])), both);
         assert_eq!(seen(observed(&phases[..3], &[9.0, 9.0])), both[..1], "they did not return");
     }
@@ -126,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn another_leader_is_an_event_of_the_loads_end() {
+    fn change_of_leader_is_an_event_at_the_loads_end() {
         let observed = observed(&[(PhaseName::Load, 0.0, 4.0)], &[9.0]);
         let text = "n-2 leads instead of n-1".to_owned();
         assert_eq!(

@@ -1,10 +1,9 @@
-//! The figures of a trial, by their quantities.
+//! The figures of a trial by quantity.
 //!
-//! Tables, Markdown and JSON all show these and compute nothing of their own. Each figure is
-//! computed within one trial, from its merged histograms; trials are combined later, and only by
-//! what [`Quantity::combined`] says.
+//! Tables, Markdown and JSON show these and compute nothing themselves. Each figure comes from one trial's merged
+//! histograms. Trials are combined later, and only as [`Quantity::combined`] says.
 //!
-//! Not here: names and units (`quantity`), combining (`comparison`), showing (`tables`).
+//! Not here: names and units (`quantity`), combining (`comparison`), tables (`tables`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,13 +24,13 @@ use bakeoff_core::study::Workload;
 use crate::model::quantity::{Point, Quantity};
 use crate::model::throttling;
 
-/// The part of the measured time that whole seconds must hold for their extremes to be shown.
+/// Smallest share of the measured time in whole seconds for which their extremes are shown.
 const WHOLE_SECONDS: f64 = 0.8;
 
-/// The figures of one trial, of one of its operations, or of one of its stages.
+/// The figures of a trial, of one of its operations, or of one of its stages.
 pub(crate) type Figures = BTreeMap<Quantity, Figure>;
 
-/// A count as a figure. Counts up to 2^53 are exact.
+/// Converts a count to a figure. Counts up to 2^53 are exact.
 fn count(count: u64) -> Figure {
     Figure::Value(count as f64)
 }
@@ -66,7 +65,7 @@ pub(crate) fn of_operation(operation: &OperationFigures) -> Figures {
     figures
 }
 
-/// One stage's figures.
+/// Returns the figures of one stage.
 pub(crate) fn of_stage(stage: &StageRecord) -> Figures {
     let mut figures = of_operation(&stage.measurement.total());
     figures.insert(Quantity::ThroughputMean, stage.measurement.throughput().into());
@@ -74,7 +73,7 @@ pub(crate) fn of_stage(stage: &StageRecord) -> Figures {
     figures
 }
 
-/// Figures of the writes and of the reads of a load that is split between them.
+/// Returns the figures of the writes and of the reads of a split load.
 pub(crate) fn of_halves(workload: &Workload, measured: &Measurement) -> Figures {
     let seconds = measured.window.as_secs_f64();
     let mut figures = Figures::new();
@@ -98,7 +97,7 @@ fn count_seconds(measurement: &Measurement) -> Figure {
     Figure::Value(measurement.window.as_secs_f64())
 }
 
-/// Returns how old reads were, all nodes together; nothing where that was not measured.
+/// Returns the staleness of reads over all nodes; empty if it was not measured.
 fn stale(nodes: &[Staleness]) -> Figures {
     let mut whole = Staleness::default();
     nodes.iter().for_each(|node| whole.merge(node));
@@ -121,11 +120,10 @@ fn stale(nodes: &[Staleness]) -> Figures {
     points.into_iter().map(age).chain([share]).collect()
 }
 
-/// The fewest and the most verified successes in any whole second of any stage.
+/// Returns the fewest and the most verified successes in any whole second of any stage.
 ///
-/// By stage, since each may end within a second, and what is left of that one is no second. `None`
-/// when whole seconds hold less than [`WHOLE_SECONDS`] of the measured time, as of stages shorter
-/// than a second: they would not be the extremes of what was measured.
+/// Stages are examined separately, because each may end within a second, and the rest is not a whole second. Returns
+/// `None` if whole seconds cover less than [`WHOLE_SECONDS`] of the measured time: they would not show the extremes.
 fn range(trial: &TrialRecord) -> Option<(f64, f64)> {
     let measured = || trial.figured().iter().map(|stage| &stage.measurement);
     let all: f64 = measured().map(|of| of.window.as_secs_f64()).sum();
@@ -139,8 +137,7 @@ fn range(trial: &TrialRecord) -> Option<(f64, f64)> {
         .reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
 }
 
-/// The highest rate that a trial's search found; nothing where it did not search, or found none that
-/// holds.
+/// Returns the highest rate that a trial's search found; `None` without a search or a stable rate.
 fn highest_rate(trial: &TrialRecord) -> Option<f64> {
     match trial.found? {
         Found::Rate(rate) | Found::NoLimit(rate) => Some(rate),
@@ -149,7 +146,7 @@ fn highest_rate(trial: &TrialRecord) -> Option<f64> {
     }
 }
 
-/// A trial's figures over all its stages; `whole` is its measurement with all stages as one.
+/// Returns a trial's figures over all its stages. `whole`: its measurement with all stages combined.
 pub(crate) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
     let mut figures = of_operation(&whole.total());
     let (min, max) = range(trial).unzip();
@@ -191,7 +188,7 @@ pub(crate) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
     figures.extend(stale(&whole.staleness));
     let mut nodes: Vec<&Usage> =
         trial.usage.iter().filter(|usage| usage.name != GENERATOR).collect();
-    // Of some nodes alone it would be less than the truth.
+    // Figures of only some nodes would be too low.
     if !nodes_are_known(trial) {
         nodes.clear();
     }
@@ -230,26 +227,26 @@ pub(crate) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
     figures
 }
 
-/// Adds up the bytes that the nodes wrote to disk; metrics do not tell them.
+/// Returns the bytes that the nodes wrote to disk; absent if a node's figures come from metrics, which lack them.
 fn written_sum(nodes: &[&Usage]) -> Figure {
     let of_node = |node: &&Usage| node.metrics_of.is_none().then_some(node.written_bytes as f64);
     let all: Option<f64> = nodes.iter().map(of_node).sum();
     all.filter(|_| !nodes.is_empty()).into()
 }
 
-/// Joins the nodes' most resident memory; absent if it is not known of all.
+/// Joins the nodes' largest resident memory; absent if it is unknown for a node.
 fn resident(nodes: &[&Usage], join: fn(f64, f64) -> f64) -> Figure {
     let known: Option<Vec<f64>> =
         nodes.iter().map(|node| node.rss_max_bytes.map(|bytes| bytes as f64)).collect();
     known.and_then(|known| known.into_iter().reduce(join)).into()
 }
 
-/// Returns the measure of a trial's memory; `None` if its sum is not known.
+/// Returns the measure of a trial's memory; `None` if its sum is unknown.
 pub(crate) fn memory_of(trial: &TrialRecord) -> Option<MemoryOf> {
     if let Some(memory) = trial.memory {
         return Some(memory.of);
     }
-    // Before format 3 it followed from the nodes' own maxima.
+    // Before format 3, it followed from the nodes' own maxima.
     let read_anew = trial.observed.as_ref().is_some_and(|observed| !observed.memory.is_empty());
     let servers = || trial.usage.iter().filter(|usage| usage.name != GENERATOR);
     let single = |usage: &Usage| usage.processes_max <= 1 && usage.rss_max_bytes.is_some();
@@ -258,13 +255,12 @@ pub(crate) fn memory_of(trial: &TrialRecord) -> Option<MemoryOf> {
     } else if servers().all(|usage| usage.pss_max_bytes.is_some()) {
         Some(MemoryOf::Proportional)
     } else {
-        // A single process's resident memory counts nothing twice, as far as is known: records of
-        // format 1 do not tell the number of processes.
+        // A single process's resident memory counts nothing twice. Records of format 1 lack the number of processes.
         servers().all(single).then_some(MemoryOf::Resident)
     }
 }
 
-/// The most memory that all nodes held at one moment; in records before format 3 the sum of their own maxima.
+/// Returns the most memory that all nodes held at one moment; in records before format 3, the sum of their own maxima.
 fn memory_sum(trial: &TrialRecord, nodes: &[&Usage]) -> Figure {
     if nodes.is_empty() {
         return Figure::Absent;
@@ -282,7 +278,7 @@ fn memory_sum(trial: &TrialRecord, nodes: &[&Usage]) -> Figure {
     }
 }
 
-/// The most memory of one node, by the measure of the sum; in records before format 3 resident memory.
+/// Returns the most memory of one node, by the measure of the sum; in records before format 3, resident memory.
 fn memory_of_one(trial: &TrialRecord, nodes: &[&Usage]) -> Figure {
     match trial.memory {
         Some(memory) if !nodes.is_empty() => Figure::Value(memory.node_max_bytes as f64),
@@ -290,7 +286,7 @@ fn memory_of_one(trial: &TrialRecord, nodes: &[&Usage]) -> Figure {
     }
 }
 
-/// In which share of the measured time tasks of the machine waited; nothing where that was not seen.
+/// Returns the share of the measured time in which tasks waited; empty if it was not sampled.
 fn pressure(trial: &TrialRecord) -> Figures {
     let Some(observed) = &trial.observed else { return Figures::new() };
     let windows = measured(trial);
@@ -307,21 +303,21 @@ fn pressure(trial: &TrialRecord) -> Figures {
     all.into_iter().filter_map(share).collect()
 }
 
-/// From when to when was measured what a trial's figures are of, in seconds since it began; nothing for
-/// records of format 1, which do not tell it exactly.
+/// Returns the measured windows of a trial's figures, in seconds since it began; empty for records of format 1, which
+/// lack the exact times.
 pub(crate) fn measured(trial: &TrialRecord) -> Vec<(f64, f64)> {
     let stages = trial.figured().iter().filter(|stage| stage.measured_from.is_some());
     stages.map(|stage| stage.window(Duration::ZERO)).collect()
 }
 
-/// Returns whether what the nodes used is known of all of them, as far as it was asked for.
+/// Returns true if the usage of all nodes is known, as far as it was requested.
 fn nodes_are_known(trial: &TrialRecord) -> bool {
     let lacks = |verdict: &Verdict| matches!(verdict, Verdict::NotChecked(_));
     !trial.checks.iter().any(|one| one.name == CheckName::Metrics && lacks(&one.verdict))
 }
 
-/// Milliseconds of CPU for each operation. Percent of a core by operations per second are hundredths
-/// of a second for each.
+/// Returns milliseconds of CPU per operation. Percent of a core divided by operations per second gives hundredths of a
+/// second.
 pub(crate) fn cpu_ms(cpu_percent: f64, per_second: f64) -> f64 {
     cpu_percent * 10.0 / per_second
 }

@@ -1,6 +1,6 @@
-//! Measurements read from a record: trials, their figures, one workload under one load.
+//! Measurements from a record: trials, their figures, one workload under one load.
 //!
-//! Not here: judgements and findings (`derive`), how anything looks (`document`, `render`).
+//! Not here: judgements and findings (`derive`), appearance (`document`, `render`).
 
 pub(crate) mod anomalies;
 pub(crate) mod churn;

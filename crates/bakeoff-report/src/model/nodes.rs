@@ -1,7 +1,7 @@
-//! Node by node: what each used in one trial while the load ran.
+//! Usage of each node in one trial during the load.
 //!
-//! Not here: several trials and findings (`derive::nodes`), all nodes together (`figures`), applying
-//! limits (the binary).
+//! Not here: several trials, and findings (`derive::nodes`), all nodes together (`figures`), applying limits (the
+//! binary).
 
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::memory::MemoryOf;
@@ -13,30 +13,29 @@ use serde::Serialize;
 use crate::model::figures;
 use crate::model::throttling;
 
-/// Usage of one node in one trial.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct NodeFigures {
     pub(crate) node: String,
-    /// Which part of the system it is one of; `None` for the system's own nodes.
+    /// Part of the system that the node belongs to; `None` for the system's own nodes.
     pub(crate) role: Option<String>,
-    /// In percent of one core.
+    /// Mean CPU during the load, in percent of one core.
     pub(crate) cpu_mean_percent: f64,
-    /// In milliseconds for each operation that was verified.
+    /// CPU time per verified operation, in milliseconds.
     pub(crate) cpu_per_operation_ms: Option<f64>,
-    /// Of [`TrialRecord::memory`]'s measure; resident memory if that is not known. `None` if it was not read.
+    /// Largest memory by the measure of [`TrialRecord::memory`], else resident memory; `None` if it was not read.
     pub(crate) memory_max_bytes: Option<f64>,
-    /// Its CPU limit in the study, in cores.
+    /// CPU limit in the study, in cores.
     pub(crate) cpu_limit: Option<f64>,
-    /// In which share of its limit's periods it was held back, 0 to 1.
+    /// Share of throttled periods of its CPU limit, 0 to 1.
     pub(crate) throttled_share: Option<f64>,
-    /// For how long, the queues of all CPUs added up.
+    /// Throttled time in seconds, added up over the queues of all CPUs.
     pub(crate) throttled_seconds: Option<f64>,
-    /// Subject of its figures, where its own metrics told them.
+    /// Subject of the metrics that its figures come from; `None` for sampled figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) metrics_of: Option<Metered>,
 }
 
-/// The nodes of a trial. `system`: what the study asked for.
+/// Returns the nodes of a trial. `system`: the system in the study.
 pub(crate) fn of_trial(
     trial: &TrialRecord,
     whole: Option<&Measurement>,
@@ -65,7 +64,7 @@ pub(crate) fn of_trial(
     trial.usage.iter().filter(|usage| usage.name != GENERATOR).map(one).collect()
 }
 
-/// Whose node this is by its name: the system's own or a part's, with its role.
+/// Returns the part of the system that a node belongs to, by its name, and its role.
 fn member<'a>(system: &'a System, node: &str) -> (Option<&'a str>, Option<&'a System>) {
     let is_of = |name: &str| node.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'));
     let part = system.parts.iter().find(|(_, part)| is_of(&part.name));

@@ -1,6 +1,6 @@
-//! Quantities that reports show: their names, units and texts, and how trials are combined.
+//! Quantities in reports: names, units, texts, and how trials are combined.
 //!
-//! Not here: their values (`figures`), combining (`comparison`), showing (`tables`).
+//! Not here: values (`figures`), combining (`comparison`), tables (`tables`).
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use bakeoff_core::stats::Figure;
 use bakeoff_core::study::Metric;
 use bakeoff_core::units::{ByteCount, count_text, figure_text, latency_text, share_text};
 
-/// A place in a distribution of latencies.
+/// A statistic of a distribution of latencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Point {
     Fastest,
@@ -42,7 +42,7 @@ impl Point {
         Self::P999,
     ];
 
-    /// Points that are told of successes alone.
+    /// Statistics that are also shown for successes alone.
     pub(crate) const OF_SUCCESSES: [Self; 4] = [Self::Mean, Self::Slowest, Self::P50, Self::P99];
 
     fn words(self) -> (&'static str, &'static str) {
@@ -61,12 +61,12 @@ impl Point {
         }
     }
 
-    /// Its name: `p99.9`.
+    /// Returns its name: `p99.9`.
     pub(crate) fn name(self) -> &'static str {
         self.words().0
     }
 
-    /// Its place among these operations.
+    /// Returns the statistic's value for these operations.
     pub(crate) fn read(self, operations: &Ranked<'_>) -> Figure {
         let place = match self {
             Self::Fastest => operations.min(),
@@ -95,15 +95,14 @@ impl Point {
     }
 }
 
-/// A quantity that is measured. The order is that of tables.
+/// A measured quantity. The order is that of tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Quantity {
-    /// The highest rate that kept the objective of a search; 0 where none did, and the highest that
-    /// was tried where all did.
+    /// Highest rate that kept the objective of a search. 0 if none did; the highest rate tried if all did.
     HighestRate,
-    /// From the first launch to a cluster that could be loaded.
+    /// Time from the first launch until the cluster was ready for load.
     ReadyAfter,
-    /// The measured windows of all stages together.
+    /// Length of the measured windows of all stages.
     Seconds,
     /// Verified successes.
     Verified,
@@ -111,95 +110,93 @@ pub(crate) enum Quantity {
     Requests,
     /// Most verified successes in a whole second of any stage.
     ThroughputMax,
-    /// Verified successes within the windows by the windows' length.
+    /// Verified successes within the windows, divided by the windows' length.
     ThroughputMean,
     /// Fewest verified successes in a whole second of any stage.
     ThroughputMin,
-    /// From due to done, of all operations that were due: those that failed rank last.
+    /// Time from due to done of all operations that were due. Failures rank last.
     Response(Point),
-    /// Throughput of a half of a load whose writes and reads run at their own speeds.
+    /// Throughput of the writes or reads of a split load.
     ThroughputOf(Side),
-    /// Response time of such a half, of all its operations that were due.
+    /// Response time of the writes or reads of a split load, over all that were due.
     ResponseOf(Side, Point),
-    /// Successes and failures of such a half.
+    /// Successes and failures of the writes or reads of a split load.
     RequestsOf(Side),
-    /// From due to done, of verified successes alone.
+    /// Time from due to done of verified successes alone.
     OfSuccesses(Point),
-    /// From sent to done, of all operations that were sent, likewise.
+    /// Time from sent to done of all operations that were sent. Failures rank last.
     Service(Point),
-    /// From due to sent, where nothing but the generator was in the way.
+    /// Time from due to sent that the generator caused.
     ScheduleLag(Point),
-    /// How long answers that were ready waited behind others in the generator.
+    /// Time that received answers waited behind others in the generator.
     ReceiveLag(Point),
-    /// Response times of more than an hour.
+    /// Responses that took more than an hour.
     Beyond,
     /// All failures.
     Errors,
-    /// Failures by all operations, 0 to 1.
+    /// Share of failures among all operations, 0 to 1.
     ErrorShare,
     /// Failures of one kind.
     ErrorsOf(ErrorKind),
-    /// Successes within the window of requests that were due in the warm-up.
+    /// Successes within the window of operations that were due in the warm-up.
     CarriedOver,
-    /// Successes of requests that were due in the window and ended after it: throughput has them not.
+    /// Successes after the window of operations that were due in it. Throughput does not count them.
     EndedLate,
     /// Verified reads of a key that found a value.
     Hits,
-    /// Verified reads of a key that found none, as it had none.
+    /// Verified reads of a key that correctly found no value.
     Misses,
-    /// Reads that were allowed to be old and were.
+    /// Stale reads that the workload allows.
     StaleReads,
-    /// Of reads that may be old and are judged, which share was, 0 to 1.
+    /// Share of stale reads among judged reads that may be stale, 0 to 1.
     StaleShare,
-    /// For how long what stale reads returned had been superseded, as far as that is known exactly.
+    /// Age of stale values since they were superseded, if known exactly.
     StaleAge(Point),
     /// Operations that were sent again because the server had not processed them.
     Reissued,
     /// Kept connections that the server closed between two operations.
     ClosedIdle,
-    /// Connections that were lost or could not be had again.
+    /// Connections that were lost or could not be opened again.
     ConnectionErrors,
-    /// Time without a connection, all clients added up.
+    /// Time without a connection, summed over all clients.
     Disconnected,
-    /// The busiest node's most CPU in one sampling interval.
+    /// Highest CPU of any node in one sampling interval.
     CpuNodeMax,
-    /// The nodes' own maxima added up: at least what all used at any one time.
+    /// Sum of the nodes' own CPU maxima: an upper bound of what all used at one time.
     CpuSum,
-    /// The nodes' mean CPU added up.
+    /// Sum of the nodes' mean CPU.
     CpuMeanSum,
-    /// The server's CPU as the literature defines it.
+    /// Server CPU as a publication defines it.
     CpuPublished,
-    /// CPU time of all nodes for each verified operation: the nodes' mean CPU by the throughput.
+    /// CPU time of all nodes per verified operation: the nodes' mean CPU divided by throughput.
     CpuPerOperation,
-    /// The largest node's most resident memory.
+    /// Largest memory of any node.
     MemoryNodeMax,
-    /// The nodes' own maxima added up, without counting twice what a node's processes share; absent where
-    /// a node has several processes and that could not be seen.
+    /// Largest memory of all nodes together, without counting shared pages twice. Absent if a node has several
+    /// processes and their shared pages are unknown.
     MemorySum,
-    /// The same of resident memory, which counts what processes share for each of them.
+    /// Largest resident memory of all nodes together, which counts shared pages once per process.
     MemoryResident,
-    /// The server's memory as the literature defines it.
+    /// Server memory as a publication defines it.
     MemoryPublished,
     /// Bytes that all nodes wrote to disk.
     WrittenSum,
-    /// The generator's mean CPU.
+    /// Mean CPU of the generator.
     GeneratorCpu,
-    /// In which share of its CPU limit's periods a node was held back, 0 to 1; of several nodes that
-    /// which was held back most.
+    /// Share of throttled periods of a CPU limit, 0 to 1, for the most throttled node.
     Throttled,
-    /// In which share of the measured time a task of the machine waited for a CPU, 0 to 1.
+    /// Share of the measured time in which a task of the machine waited for a CPU, 0 to 1.
     PressureCpu,
-    /// The same, for storage.
+    /// Share of the measured time in which a task waited for storage, 0 to 1.
     PressureIo,
-    /// The same, for memory.
+    /// Share of the measured time in which a task waited for memory, 0 to 1.
     PressureMemory,
     /// Full TLS handshakes of the clients.
     HandshakesFull,
-    /// TLS handshakes that took up an earlier connection's session.
+    /// TLS handshakes that resumed an earlier connection's session.
     HandshakesResumed,
 }
 
-/// Unit of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unit {
     Seconds,
@@ -210,21 +207,21 @@ enum Unit {
     Bytes,
 }
 
-/// How the figures of several trials become one.
+/// How the figures of several trials are combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Combined {
-    /// The median of the valid trials' own figures.
+    /// Median of the valid trials' figures.
     Median,
-    /// The sum over the valid trials: what went wrong must not vanish in a median.
+    /// Sum over the valid trials, because a median could hide errors.
     Sum,
 }
 
 impl Quantity {
-    /// The label of its row.
+    /// Returns the label of its row.
     pub(crate) fn label(self) -> String {
         let fixed = match self {
             Self::HighestRate => "highest rate that keeps the objective /s",
-            Self::ReadyAfter => "seconds to be ready",
+            Self::ReadyAfter => "seconds until ready",
             Self::Seconds => "total seconds",
             Self::Verified => "requests verified",
             Self::Requests => "requests",
@@ -247,16 +244,16 @@ impl Quantity {
             }
             Self::Beyond => "responses beyond 1 h",
             Self::Errors => "errors",
-            Self::ErrorShare => "errors, of all",
+            Self::ErrorShare => "errors of all",
             Self::ErrorsOf(kind) => return format!("errors: {}", kind.name()),
-            Self::CarriedOver => "in throughput: due in the warm-up",
-            Self::EndedLate => "not in throughput: verified too late",
+            Self::CarriedOver => "carried over from warm-up (in throughput)",
+            Self::EndedLate => "answered after the window (not in throughput)",
             Self::Hits => "reads: hits",
             Self::Misses => "reads: misses",
             Self::StaleReads => "stale reads (allowed)",
             Self::StaleShare => "stale reads (allowed), share",
             Self::StaleAge(point) => return format!("staleness of reads {}", point.words().0),
-            Self::Reissued => "sent again, not processed before",
+            Self::Reissued => "sent again (not processed before)",
             Self::ClosedIdle => "connections closed while idle",
             Self::ConnectionErrors => "connections lost",
             Self::Disconnected => "client time disconnected",
@@ -271,17 +268,17 @@ impl Quantity {
             Self::MemoryPublished => "memory max, as published",
             Self::WrittenSum => "written to disk, nodes' sum",
             Self::GeneratorCpu => "generator CPU mean",
-            Self::Throttled => "throttled, of periods, one node",
-            Self::PressureCpu => "some task waited for a CPU",
-            Self::PressureIo => "some task waited for storage",
-            Self::PressureMemory => "some task waited for memory",
+            Self::Throttled => "CPU throttling, most throttled node (share of periods)",
+            Self::PressureCpu => "CPU pressure (share of time)",
+            Self::PressureIo => "I/O pressure (share of time)",
+            Self::PressureMemory => "memory pressure (share of time)",
             Self::HandshakesFull => "TLS handshakes, full",
             Self::HandshakesResumed => "TLS handshakes, resumed",
         };
         fixed.to_owned()
     }
 
-    /// Its name in JSON, which carries the unit.
+    /// Returns its name in JSON, which includes the unit.
     pub(crate) fn name(self) -> String {
         let fixed = match self {
             Self::HighestRate => "highest_rate_per_second",
@@ -359,8 +356,8 @@ impl Quantity {
         }
     }
 
-    /// Returns whether it adds up or mixes operations of a split load, whose halves run at their own speeds, so that
-    /// it depends on how many of each there happened to be.
+    /// Returns true if it adds up or mixes writes and reads of a split load. Each half runs at its own speed, so such a
+    /// figure depends on how many of each there happened to be.
     pub(crate) fn mixes_halves(self) -> bool {
         matches!(
             self,
@@ -403,7 +400,7 @@ impl Quantity {
         }
     }
 
-    /// Returns whether its values are shares, 0 to 1.
+    /// Returns true if its values are shares, 0 to 1.
     fn is_share(self) -> bool {
         matches!(
             self,
@@ -416,12 +413,12 @@ impl Quantity {
         )
     }
 
-    /// Returns whether its values are whole numbers, of one trial or added up.
+    /// Returns true if its values are whole numbers.
     pub(crate) fn is_count(self) -> bool {
         matches!(self.unit(), Unit::Count | Unit::Bytes)
     }
 
-    /// Its value for reading; `–` where there is none, and why it is none where that is known.
+    /// Formats a value with details; `–` if there is none, or the reason if it is known.
     pub(crate) fn text(self, figure: Figure) -> String {
         match figure {
             Figure::Failed { after: Some(after), .. } => {
@@ -433,7 +430,7 @@ impl Quantity {
         }
     }
 
-    /// The same where there is little room.
+    /// Formats a value briefly.
     pub(crate) fn short(self, figure: Figure) -> String {
         let value = match figure {
             Figure::Absent => return "–".to_owned(),
@@ -463,7 +460,7 @@ impl Quantity {
         }
     }
 
-    /// Returns where a published figure stands.
+    /// Returns the quantity of a published metric.
     pub(crate) fn of_metric(metric: Metric) -> Self {
         match metric {
             Metric::Seconds => Self::Seconds,

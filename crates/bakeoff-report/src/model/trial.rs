@@ -1,4 +1,4 @@
-//! One trial, condensed to what reports show of it.
+//! One trial, condensed for reports.
 //!
 //! Not here: several trials together (`comparison`), computing figures (`figures`).
 
@@ -22,13 +22,13 @@ use crate::model::figures::{self, Figures};
 use crate::model::nodes::{self, NodeFigures};
 use crate::model::quantity::{self, Quantity};
 
-/// The share of what was due that a system must have done in time to have kept up.
+/// Smallest share of due operations done in time with which a system has kept up.
 const KEPT_UP: f64 = 0.99;
 
 /// One trial, condensed.
 #[derive(Debug, Clone)]
 pub(crate) struct TrialFigures {
-    /// As its folder is numbered: from 1.
+    /// Number of its folder, from 1.
     pub(crate) number: u32,
     pub(crate) round: u32,
     pub(crate) started: String,
@@ -42,12 +42,12 @@ pub(crate) struct TrialFigures {
     pub(crate) drawn: Drawn,
 }
 
-/// Whether a trial may be used, and how it ended.
+/// Validity of a trial, and how it ended.
 #[derive(Debug, Clone)]
 pub(crate) struct Validity {
-    /// Why it must not be used; empty when it may be.
+    /// Reasons why it must not be used; empty for a valid trial.
     pub(crate) invalid_because: Vec<String>,
-    /// Whose doing that is; `None` when it may be used.
+    /// Cause of an invalid trial; `None` if it is valid.
     pub(crate) cause: Option<Cause>,
     pub(crate) interrupted: bool,
     /// True if it was skipped because its system had failed to start before.
@@ -55,15 +55,15 @@ pub(crate) struct Validity {
     pub(crate) keys_exhausted: bool,
 }
 
-/// Rates, latencies and usage of a trial, of its parts, and of the rates that a search tried.
+/// Rates, latencies and usage of a trial, of its parts, and of a search's tries.
 #[derive(Debug, Clone)]
 pub(crate) struct Measured {
-    /// Empty when nothing was measured.
+    /// Figures; empty if nothing was measured.
     pub(crate) figures: Figures,
     pub(crate) operations: BTreeMap<String, Figures>,
-    /// With their number of clients.
+    /// Figures of each stage, with its number of clients.
     pub(crate) stages: Vec<(u32, Figures)>,
-    /// The rates that a search tried, in order.
+    /// Rates that a search tried, in order.
     pub(crate) tries: Vec<(Tried, Figures)>,
     /// Result of the search.
     pub(crate) found: Option<Found>,
@@ -79,44 +79,43 @@ pub(crate) struct Verdicts {
 /// Errors of a trial's operations and connections.
 #[derive(Debug, Clone)]
 pub(crate) struct TrialErrors {
-    /// The first error of each kind that occurred; `None` stands for lost connections.
+    /// First error of each kind; `None` stands for lost connections.
     pub(crate) examples: Vec<(Option<ErrorKind>, Example)>,
-    /// Texts of errors, kind by kind, the most frequent of each first.
+    /// Error texts by kind, the most frequent of each kind first.
     pub(crate) error_texts: Vec<(ErrorKind, ErrorText)>,
 }
 
 /// Patterns in a trial that its figures alone would hide.
 #[derive(Debug, Clone)]
 pub(crate) struct Anomalies {
-    /// The longest time in which nothing succeeded, where it is worth saying.
+    /// Longest time in which nothing succeeded, if it is worth mentioning.
     pub(crate) stall: Option<Stall>,
-    /// The share of the window in which nothing succeeded, 0 to 1.
+    /// Share of the window in which nothing succeeded, 0 to 1.
     pub(crate) stood_still: f64,
-    /// Nodes that answered much later than the others.
+    /// Nodes that answered much more slowly than the others.
     pub(crate) slow_nodes: Vec<SlowNode>,
-    /// Latencies of one kind of operation that have two modes.
+    /// Latencies of one operation with two modes.
     pub(crate) bimodal: Option<Bimodal>,
-    /// Failures that lasted alike.
+    /// Failures of about the same duration.
     pub(crate) lasted: Option<Lasted>,
     /// Answers that took as long as a delayed acknowledgement.
     pub(crate) delayed_acks: Option<DelayedAcks>,
-    /// Addresses that names got during the load.
+    /// Changes of the addresses that names resolved to during the load.
     pub(crate) moved_names: Vec<String>,
 }
 
-/// The servers of a trial: what they used, did, logged, and how stale their reads were.
+/// The servers of a trial: usage, events, logs, staleness.
 #[derive(Debug, Clone)]
 pub(crate) struct Servers {
     pub(crate) leader: Option<String>,
-    /// Usage of each node.
     pub(crate) nodes: Vec<NodeFigures>,
-    /// The measure of their memory; `None` if its sum is not known.
+    /// Measure of their memory; `None` if its sum is unknown.
     pub(crate) memory_of: Option<MemoryOf>,
-    /// Frequent events of nodes, with how often they occurred in a second.
+    /// Frequent events of nodes, with their rates per second.
     pub(crate) often: BTreeMap<Often, f64>,
     /// Findings in the nodes' logs.
     pub(crate) log_findings: Vec<NodeLog>,
-    /// Staleness of reads, by node; empty where that was not measured.
+    /// Staleness of reads by node; empty if it was not measured.
     pub(crate) staleness: Vec<Staleness>,
 }
 
@@ -139,7 +138,7 @@ impl TrialFigures {
             round: record.trial.round + 1,
             started: record.started.clone(),
             validity: Validity {
-                // What measured nothing for no reason that is known did not work.
+                // A trial that measured nothing without a known reason counts as a failure of the system.
                 cause: record.cause().or((!invalid_because.is_empty()).then_some(Cause::System)),
                 invalid_because,
                 interrupted: record.outcome == TrialOutcome::Interrupted,
@@ -160,7 +159,7 @@ impl TrialFigures {
             anomalies: Anomalies {
                 stall: whole.as_ref().and_then(|whole| anomalies::stall(record, whole)),
                 stood_still: whole.as_ref().and_then(Measurement::stood_still).unwrap_or(0.0),
-                // Nodes that only write and nodes that only read are not to be compared.
+                // Nodes for writes and nodes for reads are not comparable.
                 slow_nodes: whole
                     .as_ref()
                     .filter(|_| !load.targets.is_split())
@@ -186,12 +185,12 @@ impl TrialFigures {
         self.validity.invalid_because.is_empty()
     }
 
-    /// One of its figures.
+    /// Returns one of its figures.
     pub(crate) fn get(&self, quantity: Quantity) -> Figure {
         self.measured.figures.get(&quantity).copied().unwrap_or(Figure::Absent)
     }
 
-    /// One of the figures of a stage, by its place; of the whole trial where there is none.
+    /// Returns a figure of a stage, by index; of the whole trial if `stage` is `None`.
     pub(crate) fn of_stage(&self, quantity: Quantity, stage: Option<usize>) -> Figure {
         let Some(place) = stage else { return self.get(quantity) };
         let figures = self.measured.stages.get(place).map(|(_, figures)| figures);
@@ -202,7 +201,7 @@ impl TrialFigures {
         self.get(quantity).value().unwrap_or(0.0)
     }
 
-    /// Returns whether what was due was done in time.
+    /// Returns true if the due operations were done in time.
     pub(crate) fn kept_up(&self) -> bool {
         let seconds = self.number_of(Quantity::Seconds);
         let in_time = |rate: Quantity, requests: Quantity| {
@@ -214,8 +213,8 @@ impl TrialFigures {
                 .all(|side| in_time(Quantity::ThroughputOf(side), Quantity::RequestsOf(side)))
     }
 
-    /// Returns whether more than 1 % of what was due was answered after the window or never sent, besides what
-    /// is under way at any time (by Little's law): then it queued, for longer and longer.
+    /// Returns true if more than 1 % of the due operations were answered after the window or never sent, besides those
+    /// normally in flight (Little's law). The queue then kept growing.
     pub(crate) fn fell_behind(&self) -> bool {
         let (requests, seconds) =
             (self.number_of(Quantity::Requests), self.number_of(Quantity::Seconds));
@@ -231,7 +230,7 @@ impl TrialFigures {
 }
 
 impl Measured {
-    /// `split` is the workload if the load drives its writes and reads as two loads.
+    /// Collects the figures. `split`: the workload, if the load drives its writes and reads as two loads.
     fn new(record: &TrialRecord, whole: Option<&Measurement>, split: Option<&Workload>) -> Self {
         let each = |whole: &Measurement| {
             let one = |(name, operation)| (String::clone(name), figures::of_operation(operation));

@@ -1,4 +1,4 @@
-//! Two compared runs as a terminal's text, Markdown and JSON.
+//! Renders two compared runs as terminal text, Markdown and JSON.
 
 use bakeoff_core::stats::Figure;
 use bakeoff_core::stats::gate::FALSE_STOPS;
@@ -13,10 +13,10 @@ use crate::compare::{Change, Compared, FailIfOutcome, Section, scale};
 use crate::document::table::{Cell, Column, Table, Tone};
 use crate::document::tables;
 
-/// Version of the JSON: raised when a name or a meaning changes, not when something is added.
+/// Version of the JSON. Raised when a name or a meaning changes, but not for additions.
 const FORMAT: u32 = 2;
 
-/// As text for a terminal, ending in a newline.
+/// Renders the comparison as text for a terminal, ending in a newline.
 pub fn terminal(compared: &Compared, style: &Style) -> String {
     let mut page = Page { style: *style, text: String::new() };
     for (name, run) in [("base", &compared.base), ("new", &compared.new)] {
@@ -25,8 +25,8 @@ pub fn terminal(compared: &Compared, style: &Style) -> String {
     for difference in &compared.differences {
         page.item(Tone::Alarm, "! ", difference);
     }
-    if let Some(told) = compared.told() {
-        page.item(Tone::Strong, "", &told);
+    if let Some(note) = compared.note() {
+        page.item(Tone::Strong, "", &note);
     }
     if compared.sections.is_empty() {
         page.line(Tone::Alarm, NOT_COMPARABLE);
@@ -59,7 +59,7 @@ pub fn terminal(compared: &Compared, style: &Style) -> String {
 
 const NOT_COMPARABLE: &str = "the runs have no workload and load in common";
 
-/// As GitHub-flavoured Markdown, ending in a newline.
+/// Renders the comparison as GitHub-flavoured Markdown, ending in a newline.
 pub fn markdown(compared: &Compared) -> String {
     let mut paragraphs = vec![
         match &compared.gate {
@@ -84,7 +84,7 @@ pub fn markdown(compared: &Compared) -> String {
         let items = compared.differences.iter().map(|one| format!("**{}**", md::escape(one)));
         paragraphs.push(md::list(items));
     }
-    paragraphs.extend(compared.told().map(|told| format!("**{}**", md::escape(&told))));
+    paragraphs.extend(compared.note().map(|note| format!("**{}**", md::escape(&note))));
     if compared.sections.is_empty() {
         paragraphs.push(format!("**{NOT_COMPARABLE}**"));
     }
@@ -100,7 +100,7 @@ pub fn markdown(compared: &Compared) -> String {
     format!("{}\n", paragraphs.join("\n\n"))
 }
 
-/// For programs.
+/// Renders the comparison as JSON.
 pub fn json(compared: &Compared) -> Value {
     let outcome = |(condition, outcome): &(String, FailIfOutcome)| {
         let (name, where_) = match outcome {
@@ -165,12 +165,12 @@ fn words(outcome: &FailIfOutcome) -> (&'static str, &[String]) {
 }
 
 impl Compared {
-    /// Returns a note that a reader needs before the tables.
-    fn told(&self) -> Option<String> {
+    /// Returns a note to read before the tables.
+    fn note(&self) -> Option<String> {
         let runs = self.runs.map(|runs| {
             format!(
-                "how far runs lie apart is known from {runs} runs of this study on this machine, and \
-                 is in the intervals"
+                "the intervals include the spread between {runs} runs of this study on this \
+                 machine"
             )
         });
         let unproven = self.unproven.as_ref().map(|why| format!("nothing can be proven: {why}"));
@@ -179,7 +179,7 @@ impl Compared {
 }
 
 impl Section {
-    /// Returns why changes were not judged. What holds of all of them stands above the tables.
+    /// Returns why changes were not judged. Reasons for all changes appear above the tables instead.
     fn notes(&self) -> Vec<String> {
         let is_of_one = |why: &&NotJudged| !matches!(why, NotJudged::Unproven(_));
         let mut notes: Vec<String> = self
@@ -230,7 +230,7 @@ fn table(compared: &Compared, section: &Section) -> Table {
                     let between = |(low, high)| format!("{} to {}", sign(of, low), sign(of, high));
                     Cell::or_missing(of.interval().map(between))
                 }),
-                column("found", &|of| of.verdict().into()),
+                column("verdict", &|of| of.verdict().into()),
                 column("min. detectable", &|of| {
                     Cell::or_missing(of.min_detectable().map(|least| sign(of, least)))
                 }),

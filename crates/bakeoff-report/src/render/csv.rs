@@ -1,10 +1,10 @@
-//! A report as CSV (RFC 4180): a header row, then one row a trial, in the order of the run.
+//! Renders a report as CSV (RFC 4180): a header, then one row per trial, in the order of the run.
 //!
-//! Numbers have full precision and their unit in the column's name. A figure that does not exist is
-//! an empty field, and so is a latency beyond an hour, which `beyond_one_hour` then names. Where
-//! failures reach a percentile, or it has too few operations, it is empty and `none_because` tells why.
+//! Numbers have full precision, and units in the column's name. A missing figure is an empty field. So is a latency
+//! above an hour, which `beyond_one_hour` names. A percentile that failures reach, or that has too few operations, is
+//! also empty; `none_because` has the reason.
 //!
-//! Not here: figures of several trials together (JSON has them).
+//! Not here: figures over several trials (JSON has them).
 
 use bakeoff_core::plan;
 use bakeoff_core::stats::Figure;
@@ -16,7 +16,7 @@ use crate::model::quantity::Quantity;
 use crate::model::trial::TrialFigures;
 use crate::render::json::none_because;
 
-/// One row a trial; lines end in CR LF.
+/// Renders the report with one row per trial. Lines end in CR LF.
 pub fn csv(report: &Report) -> String {
     let mut quantities: Vec<Quantity> = report
         .comparisons
@@ -86,15 +86,14 @@ fn line(fields: impl Iterator<Item = String>) -> String {
     line
 }
 
-/// A field; within quotes where it holds what would end it, and with an apostrophe before what a
-/// spreadsheet would take for a formula. Control characters but line breaks become spaces, which no reader of
-/// tables wants.
+/// Returns a field in quotes if necessary. A text that a spreadsheet would take for a formula gets an apostrophe.
+/// Control characters except line breaks become spaces.
 fn quoted(field: &str) -> String {
     let clean: String = field
         .chars()
         .map(|char| if is_harmful(char) && !matches!(char, '\r' | '\n') { ' ' } else { char })
         .collect();
-    // A spreadsheet would compute what begins so; a number may.
+    // A spreadsheet would evaluate such a text; a number is allowed.
     let is_formula = clean.starts_with(['=', '+', '-', '@', '\r', '\n']);
     let clean = match is_formula && clean.parse::<f64>().is_err() {
         true => format!("'{clean}"),
@@ -111,7 +110,7 @@ mod tests {
     use super::quoted;
 
     #[test]
-    fn fields_are_quoted_where_they_must_be() {
+    fn fields_are_quoted_if_necessary() {
         assert_eq!(quoted("plain"), "plain");
         assert_eq!(quoted("a,b"), "\"a,b\"");
         assert_eq!(quoted("say \"no\""), "\"say \"\"no\"\"\"");

@@ -1,9 +1,9 @@
-//! A report as JSON, for other programs.
+//! Renders a report as JSON.
 //!
-//! Numbers have full precision and their unit in their name. A figure that does not exist is
-//! `null`; a latency beyond an hour is `null` too and named under `beyond_one_hour`. Where failures
-//! reach a percentile, or it has too few operations, it is `null` and `none_because` tells which; where
-//! failures are part of a figure it is `null` and `at_least` has the least that it can be.
+//! Numbers have full precision, and units in their names. A missing figure is `null`. A latency above an hour is also
+//! `null` and named under `beyond_one_hour`. A percentile that failures reach, or that has too few operations, is
+//! `null`, with the reason in `none_because`. A figure that includes failures is `null`, with its lower bound in
+//! `at_least`.
 
 use bakeoff_core::check::{Audit, Cause};
 use bakeoff_core::plan;
@@ -24,10 +24,10 @@ use crate::model::figures::Figures;
 use crate::model::quantity::{Combined, Quantity};
 use crate::model::trial::TrialFigures;
 
-/// Version of the JSON: raised when a name or a meaning changes, not when something is added.
+/// Version of the JSON. Raised when a name or a meaning changes, but not for additions.
 pub const FORMAT: u32 = 2;
 
-/// The whole report.
+/// Renders the whole report.
 pub fn json(report: &Report) -> Value {
     let header = &report.header;
     let study = &header.study;
@@ -86,7 +86,7 @@ fn comparison(of: &Comparison) -> Value {
     })
 }
 
-/// Returns how a figure of two systems compares; `ratio` is that of `a` by that of `b`.
+/// Renders the comparison of two systems by a figure. `ratio` is `a` divided by `b`.
 fn judgement(of: &Judgement) -> Value {
     let min_detectable = match of.verdict {
         JudgedAs::NoneShown { min_detectable } => Some(min_detectable),
@@ -142,7 +142,7 @@ fn contender(of: &Contender) -> Value {
     })
 }
 
-/// Every quantity over the valid trials, the published figure beside it.
+/// Renders every quantity over the valid trials, with the published figure.
 fn combined(of: &Contender) -> Value {
     let mut quantities: Vec<Quantity> =
         of.trials.iter().flat_map(|trial| trial.measured.figures.keys().copied()).collect();
@@ -244,7 +244,7 @@ fn trial(of: &TrialFigures) -> Value {
     })
 }
 
-/// Returns the result of a search for a rate, with each rate that it tried in order; null of another load.
+/// Renders the result of a search with each tried rate in order; null for other loads.
 fn search(of: &TrialFigures) -> Value {
     if of.measured.tries.is_empty() {
         return Value::Null;
@@ -299,7 +299,7 @@ fn figures(of: &Figures) -> Value {
     Value::Object(figures)
 }
 
-/// Why there is no number though something was measured.
+/// Returns why there is no number although something was measured.
 pub(crate) fn none_because(quantity: Quantity, figure: Figure) -> Option<String> {
     match figure {
         Figure::Failed { .. } => Some(quantity.text(figure).replacen("none: ", "", 1)),

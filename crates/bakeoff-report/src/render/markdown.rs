@@ -1,6 +1,6 @@
-//! A report as Markdown, for a pull request or a wiki: the first screen, and all else folded.
+//! Renders a report as Markdown, for a pull request or a wiki: the first screen, with the rest folded.
 //!
-//! Text from records is escaped, so that it cannot make headings, links or HTML.
+//! Text from records is escaped, so that it cannot create headings, links or HTML.
 
 use std::fmt::Write as _;
 
@@ -33,7 +33,7 @@ impl Page {
 
     fn blocks(&mut self, blocks: &[Block]) {
         let mut items: Vec<String> = Vec::new();
-        // Details stand below a line without a mark only.
+        // Details only follow a line without a mark.
         let mut was_mark = true;
         for block in blocks {
             if let Block::Item(item) = block {
@@ -67,7 +67,7 @@ impl Page {
                     self.paragraph(&list(groups.iter().map(warnings)));
                 }
                 Block::Fold(summary, blocks) => {
-                    // A blank line lets what follows be Markdown again.
+                    // Markdown resumes after a blank line.
                     let summary = html(summary);
                     self.paragraph(&format!("<details><summary>{summary}</summary>"));
                     self.blocks(blocks);
@@ -96,7 +96,7 @@ fn in_a_list(of: &Item) -> String {
     }
 }
 
-/// Findings of one cause: one in a line, several below it.
+/// Renders the findings of one cause: a single one in the line, several below it.
 fn warnings(of: &Warnings) -> String {
     let heading = format!("**{}**", escape(&of.heading()));
     match of.texts.as_slice() {
@@ -112,7 +112,7 @@ pub(crate) fn list(items: impl IntoIterator<Item = String>) -> String {
     items.into_iter().map(|item| format!("- {item}")).collect::<Vec<_>>().join("\n")
 }
 
-/// A pipe table; of a heading with several lines, all stand in one.
+/// Renders a table. A heading with several lines is joined.
 pub(crate) fn table(of: &Table) -> String {
     let columns = || of.groups.iter().flatten();
     let head = columns().map(|column| format!(" {} |", escape(&column.head.join(" "))));
@@ -125,7 +125,7 @@ pub(crate) fn table(of: &Table) -> String {
     lines.join("\n")
 }
 
-/// A cell: what is proven stands out.
+/// Renders a cell. The best one is bold.
 fn in_markdown(of: &Cell) -> String {
     match of {
         Cell::Best(figure) => format!("**{}** \\*", escape(figure)),
@@ -133,18 +133,17 @@ fn in_markdown(of: &Cell) -> String {
     }
 }
 
-/// A text within HTML, where a backslash would be read as one.
+/// Escapes a text inside HTML, where a backslash would be literal.
 fn html(text: &str) -> String {
     let text: String = text.chars().map(|one| if is_harmful(one) { ' ' } else { one }).collect();
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     unlinked(&text)
 }
 
-/// Begins nothing and shows nothing: it parts what a hub would make a link or a notification of.
+/// Invisible separator that breaks up what a hub would turn into a link or a mention.
 const NOTHING: &str = "<!-- -->";
 
-/// A text on one line that means nothing to Markdown, nor to what hubs add to it: bare links, `@name`,
-/// `#number`.
+/// Escapes a text for one line of Markdown, including extensions of hubs: bare links, `@name`, `#number`.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for char in text.chars() {
@@ -153,7 +152,7 @@ pub(crate) fn escape(text: &str) -> String {
                 escaped.push('\\');
                 escaped.push(char);
             }
-            // Escaped with a backslash this would still begin HTML for some readers.
+            // A backslash before `<` would still start HTML for some readers.
             '<' => escaped.push_str("&lt;"),
             '&' => escaped.push_str("&amp;"),
             char if is_harmful(char) => escaped.push(' '),
@@ -163,7 +162,7 @@ pub(crate) fn escape(text: &str) -> String {
     unlinked(&escaped)
 }
 
-/// A text without bare links, mentions and references.
+/// Breaks up bare links, mentions and references.
 fn unlinked(text: &str) -> String {
     text.replace('@', &format!("@{NOTHING}"))
         .replace('#', &format!("#{NOTHING}"))
@@ -176,7 +175,7 @@ mod tests {
     use super::escape;
 
     #[test]
-    fn foreign_text_is_text_and_nothing_else() {
+    fn foreign_text_is_escaped() {
         assert_eq!(escape("a|b\nc"), "a\\|b c");
         assert_eq!(escape("<img src=x>"), "&lt;img src=x>");
         assert_eq!(escape("@all #1 a@b.c"), "@<!-- -->all #<!-- -->1 a@<!-- -->b.c");

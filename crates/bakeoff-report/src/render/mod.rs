@@ -1,6 +1,6 @@
-//! The forms of a report: terminal, Markdown, HTML, CSV, JSON.
+//! The formats of a report: terminal, Markdown, HTML, CSV, JSON.
 //!
-//! Not here: what a report says (`document`), what is computed (`derive`).
+//! Not here: the content of a report (`document`), computations (`derive`).
 
 pub mod compared;
 pub(crate) mod csv;

@@ -1,9 +1,8 @@
-//! A report as a terminal shows it, or a file that it is sent to.
+//! Renders a report for a terminal, or for a file.
 //!
-//! Without a terminal: plain lines as long as they are. In one: nothing wider than it, by breaking
-//! a table's columns over several tables and prose between words. What others wrote (a server's
-//! error, say) passes one place where control characters become visible, so that no record can
-//! send escape codes to a terminal.
+//! Without a terminal, lines have their full length. In a terminal, nothing is wider than it: tables are split by
+//! columns, and prose is wrapped. All foreign text (a server's error, say) passes one function that makes control
+//! characters visible. A record therefore cannot send escape codes to a terminal.
 
 use bakeoff_core::units::harmless;
 
@@ -14,37 +13,37 @@ use crate::document::report::Report;
 use crate::document::table::{Column, Table, Tone};
 use crate::document::{self, Block, Item, Warnings, words};
 
-/// How a terminal's text is to look.
+/// Appearance of a terminal's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
-    /// Columns of the terminal; `None` when it is none: then lines are as long as they are.
+    /// Columns of the terminal; `None` without a terminal, for unlimited lines.
     pub width: Option<u16>,
-    /// Whether escape codes may be used.
+    /// True if escape codes are allowed.
     pub colour: bool,
 }
 
-/// How much of a report a terminal shows.
+/// How much of a report to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// The first screen: a sentence, a matrix, warnings by cause, what differs besides the product.
+    /// The first screen: a sentence, a matrix, warnings by cause, differences besides the product.
     Glance,
     /// Everything.
     Full,
 }
 
-/// From so many columns on a table's cells may hold a clause.
+/// Columns from which a table's cells may hold a clause.
 const WIDE: usize = 110;
-/// Columns that a grid adds to the text of a cell.
+/// Columns that a table adds to the text of a cell.
 const PADDING: usize = 2;
 
-/// So many rows a table has at a glance.
+/// Most rows of a table at a glance.
 const ROWS_AT_A_GLANCE: usize = 12;
-/// So many lines of the fairness sheet.
+/// Most lines of the fairness sheet at a glance.
 const LINES_AT_A_GLANCE: usize = 12;
-/// So long a warning is at a glance.
+/// Most characters of a warning at a glance.
 const WARNING_AT_A_GLANCE: usize = 200;
 
-/// Returns a report as text, ending in a newline. Where something is left out the text says so.
+/// Returns a report as text, ending in a newline. The text mentions what is left out.
 pub fn terminal(report: &Report, style: &Style, extent: Extent) -> String {
     let mut page = Page { style: *style, text: String::new() };
     page.line(Tone::Strong, &words::title(&report.header.study));
@@ -64,8 +63,7 @@ pub fn terminal(report: &Report, style: &Style, extent: Extent) -> String {
     page.text
 }
 
-/// Returns which of the field's demands on a measurement the run met, and what says so, as text ending in a
-/// newline.
+/// Returns which published rules for measurements the run meets, with evidence, as text ending in a newline.
 pub fn demands(report: &Report, style: &Style) -> String {
     let mut page = Page { style: *style, text: String::new() };
     page.line(Tone::Strong, &words::title(&report.header.study));
@@ -74,10 +72,10 @@ pub fn demands(report: &Report, style: &Style) -> String {
         let colour = alarm(answer.met == method::Met::No);
         page.gap();
         page.line(Tone::Strong, answer.demand.by);
-        page.item(Tone::Plain, "  ", &format!("asks: {}", answer.demand.asks));
-        page.item(colour, "  ", &format!("here: {}: {}", answer.met.name(), answer.why));
+        page.item(Tone::Plain, "  ", &format!("rule: {}", answer.demand.asks));
+        page.item(colour, "  ", &format!("this run: {}: {}", answer.met.name(), answer.why));
         page.item(Tone::Faint, "  ", &format!("shown by: {}", answer.demand.shown_by));
-        page.item(Tone::Faint, "  ", &format!("lacks: {}", answer.demand.lacks));
+        page.item(Tone::Faint, "  ", &format!("bakeoff lacks: {}", answer.demand.lacks));
     }
     page.gap();
     page.line(Tone::Plain, &method::summary(&report.method));
@@ -91,7 +89,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// Everything.
+    /// Writes all blocks.
     fn blocks(&mut self, blocks: &[Block]) {
         for block in blocks {
             match block {
@@ -120,7 +118,7 @@ impl Page {
         }
     }
 
-    /// Writes as much as fits a first look.
+    /// Writes the blocks of the first screen.
     fn glance(&mut self, blocks: &[Block]) {
         let mut items = 0;
         for block in blocks {
@@ -147,7 +145,7 @@ impl Page {
         self.left_out(items.saturating_sub(LINES_AT_A_GLANCE), "line");
     }
 
-    /// A table's first rows.
+    /// Writes a table's first rows.
     fn short_table(&mut self, table: &Table) {
         let mut short = table.clone();
         short.labels.truncate(ROWS_AT_A_GLANCE);
@@ -166,7 +164,7 @@ impl Page {
         }
     }
 
-    /// The first finding of a cause, and how many there are.
+    /// Writes the first finding of a cause, and the number of others.
     fn warning(&mut self, of: &Warnings) {
         let first = of.texts.first().map_or("", String::as_str);
         let cut: String = first.chars().take(WARNING_AT_A_GLANCE).collect();
@@ -189,18 +187,18 @@ impl Page {
         self.text.push('\n');
     }
 
-    /// One line, whose text is made harmless.
+    /// Writes one line, after making its text harmless.
     fn push(&mut self, tone: Tone, text: &str) {
         self.text.push_str(&painted(&harmless(text), tone, self.style.colour));
         self.text.push('\n');
     }
 
-    /// Prose, broken between words.
+    /// Writes prose, wrapped between words.
     pub(crate) fn line(&mut self, tone: Tone, text: &str) {
         self.item(tone, "", text);
     }
 
-    /// The same behind a mark; later lines are indented.
+    /// Writes prose after a mark; continuation lines are indented.
     pub(crate) fn item(&mut self, tone: Tone, mark: &str, text: &str) {
         let hang = if mark.trim().is_empty() { mark.len() + 2 } else { 2 };
         let room = self.width().saturating_sub(mark.len().max(hang));
@@ -223,7 +221,7 @@ impl Page {
                 if number == head {
                     self.push(Tone::Plain, &rule);
                 }
-                // Its texts were made harmless one by one.
+                // The cells' texts were made harmless before.
                 self.text.push_str(line);
                 self.text.push('\n');
             }
@@ -232,7 +230,7 @@ impl Page {
     }
 }
 
-/// A text with the escape codes of its tone, where these may be used.
+/// Adds the escape codes of a tone, if they are allowed.
 fn painted(text: &str, tone: Tone, colour: bool) -> String {
     let code = match tone {
         Tone::Strong => "1",
@@ -247,13 +245,13 @@ fn painted(text: &str, tone: Tone, colour: bool) -> String {
     format!("\x1b[{code}m{text}\x1b[0m")
 }
 
-/// An alarm, or nothing.
+/// Returns the alarm tone if `is_one` is true.
 fn alarm(is_one: bool) -> Tone {
     if is_one { Tone::Alarm } else { Tone::Plain }
 }
 
-/// The columns of each part of a table that is too wide: as many groups as fit, at least one; the
-/// columns of a group that is too wide alone go as they fit.
+/// Splits a table that is too wide by columns: as many groups as fit, at least one. A group that is too wide by itself
+/// is split too.
 fn parts(table: &Table, width: usize) -> Vec<Vec<&Column>> {
     let labels = widest(std::iter::once(&table.corner).chain(&table.labels).cloned());
     let room = width.saturating_sub(labels);
@@ -286,7 +284,7 @@ fn widest(texts: impl Iterator<Item = String>) -> usize {
     texts.map(|text| harmless(&text).chars().count()).max().unwrap_or(0) + PADDING
 }
 
-/// The lines of some of the columns, labels at the left and cells at the right, with their length
+/// Formats some of the columns, with labels on the left and cells on the right. Returns each line with its length
 /// without escape codes.
 fn grid(table: &Table, columns: &[&Column], colour: bool) -> Vec<(String, usize)> {
     let labels = widest(std::iter::once(&table.corner).chain(&table.labels).cloned()) - PADDING;
@@ -295,7 +293,7 @@ fn grid(table: &Table, columns: &[&Column], colour: bool) -> Vec<(String, usize)
         let label = harmless(label);
         let mut text = format!(" {label:labels$} ");
         let mut long = labels + PADDING;
-        // Spaces at the end of a line are nothing to see.
+        // No trailing spaces.
         let last = cells.iter().rposition(|(cell, _)| !cell.is_empty());
         for ((cell, tone), column) in
             cells.iter().zip(columns).take(last.map_or(0, |last| last + 1))
@@ -328,7 +326,7 @@ fn grid(table: &Table, columns: &[&Column], colour: bool) -> Vec<(String, usize)
     (0..heads).map(head).chain(table.labels.iter().enumerate().map(row)).collect()
 }
 
-/// Lines of at most `width` characters, as far as words allow it.
+/// Wraps a text into lines of at most `width` characters, except for longer words.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let (mut line, mut long) = (String::new(), 0);

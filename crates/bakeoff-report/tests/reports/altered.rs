@@ -1,11 +1,10 @@
-//! Records that were altered by chance: read or refused, and whatever was read is rendered and compared.
+//! Alters records at random: each is refused, or read, rendered and compared.
 //!
-//! A smoke run of the fuzz target `record`, with seeds, on the stable toolchain. Not here: texts that want to steer a
-//! terminal (`html`, and the binary's `hostile_runs`).
+//! A smoke run of the fuzz target `record` with seeds, on the stable toolchain. Not here: texts with terminal escape codes (`html`, and the binary's `hostile_runs`).
 
 #![allow(
     clippy::disallowed_macros,
-    reason = "it prints what it fed, and how much memory that took"
+    reason = "it prints the number of inputs and the memory they took"
 )]
 
 use std::process::Command;
@@ -22,7 +21,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::old_records::lines_of;
 use super::{NARROW, all};
 
-/// Numbers that take the place of others.
+/// Replacements for numbers.
 const NUMBERS: [&str; 12] = [
     "0",
     "1",
@@ -37,14 +36,14 @@ const NUMBERS: [&str; 12] = [
     "1e12",
     "18446744073709551615",
 ];
-/// Values that take the place of texts.
+/// Replacements for texts.
 const TEXTS: [&str; 8] =
     ["\"\"", "\"=1+1\"", "\"\\u001b[2J\"", "\"\u{202e}x\"", "\"put\"", "null", "[]", "{}"];
 
-/// The most memory that this program may ever hold, in KiB: 256 MiB, as the fuzz target `record` is given.
+/// Largest memory of this program in KiB (256 MiB), the limit of the fuzz target `record`.
 const MEMORY_MAX_KIB: u64 = 256 << 10;
 
-/// Returns the most memory that this program has held so far, in KiB (`VmHWM` of `proc_pid_status(5)`).
+/// Returns the largest memory of this program so far, in KiB (`VmHWM` of `proc_pid_status(5)`).
 fn most_memory_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("the status of this process");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -52,7 +51,7 @@ fn most_memory_kib() -> u64 {
     kib.and_then(|kib| kib.trim().parse().ok()).unwrap_or_else(|| panic!("{status}"))
 }
 
-/// Replaces a token of JSON somewhere in a line: a number, or a text that is a value.
+/// Replaces a random JSON token in a line: a number, or a text that is a value.
 fn alter(line: &str, rng: &mut Xoshiro256PlusPlus) -> String {
     let bytes = line.as_bytes();
     let from = rng.random_range(0..bytes.len());
@@ -75,7 +74,7 @@ fn alter(line: &str, rng: &mut Xoshiro256PlusPlus) -> String {
     format!("{}{by}{end}", &line[..begin])
 }
 
-/// Reads a record and renders it in each form, compared with itself too. Returns whether it could be read.
+/// Reads a record and renders it in each format, also compared with itself. Returns true if it could be read.
 fn render(text: &str) -> bool {
     let Ok((record, complaints)) = record::read(text) else { return false };
     verify::verify(&record::chain::check(text.as_bytes()), &record, &complaints);
@@ -92,7 +91,7 @@ fn render(text: &str) -> bool {
         assert!(!formula || cell.parse::<f64>().is_ok(), "{cell:?}");
     }
     assert!(!harmful(&report::markdown(&read)));
-    // Tabs part the numbers behind its charts.
+    // Tabs separate the numbers in its charts.
     assert!(!harmful(&report::html(&read, &record).replace('\t', "")));
     report::json(&read);
     let compared = Compared::new(&record, &record, &[], &[]);
@@ -101,20 +100,20 @@ fn render(text: &str) -> bool {
     true
 }
 
-/// Bounds the memory in a process of its own: other tests hold as much as they like.
+/// Runs in its own process, because the memory of other tests is not limited.
 #[test]
-fn no_text_of_a_record_makes_a_renderer_panic_or_hold_much_memory() {
+fn altered_texts_neither_panic_nor_use_much_memory() {
     let program = std::env::current_exe().expect("the path of this program");
     let alone = ["--exact", "altered::altered_texts_are_rendered", "--ignored", "--nocapture"];
     let ended = Command::new(program).args(alone).output().expect("this program again");
     let told = String::from_utf8_lossy(&ended.stdout);
     print!("{told}{}", String::from_utf8_lossy(&ended.stderr));
     assert!(ended.status.success(), "{}", ended.status);
-    assert!(told.contains("1 passed"), "it ran nothing");
+    assert!(told.contains("1 passed"), "no test ran");
 }
 
 #[test]
-#[ignore = "run by the test before it, in a process of its own"]
+#[ignore = "the previous test runs it in its own process"]
 fn altered_texts_are_rendered() {
     let smallest = all().iter().map(|(_, record, _)| {
         let mut record = record.clone();
@@ -166,5 +165,5 @@ fn altered_records_are_refused_or_rendered() {
             read += u32::from(render(&lines.concat()));
         }
     }
-    assert!(read > rounds, "most alterations leave a record that can be read: {read}");
+    assert!(read > rounds, "most altered records can be read: {read}");
 }

@@ -1,4 +1,4 @@
-//! What disk and loopback can do at best, beside what a system did.
+//! Tests how a report compares systems with the limits of disk and loopback.
 
 use bakeoff_core::record::{Acknowledged, BaselineRoundTrips, Record};
 use bakeoff_core::study::{Arrivals, Operation, Payload, Stop, ValueSizes};
@@ -7,7 +7,7 @@ use bakeoff_report::{self as report, Report};
 use super::building::{Trials as _, closed, measured, record, study, workload};
 use super::{PLAIN, full, millis, repeated};
 
-/// Returns the lines on the machine baseline in terminal and Markdown, and JSON's part of it.
+/// Returns the lines about the machine baseline; checks that terminal and Markdown have the same.
 fn baseline_lines(record: &Record) -> Vec<String> {
     let report = Report::new(record);
     let text = full(&report, &PLAIN);
@@ -21,7 +21,7 @@ fn baseline_lines(record: &Record) -> Vec<String> {
 }
 
 #[test]
-fn share_of_the_baseline_is_said_and_no_more_than_follows() {
+fn share_of_the_baseline_is_reported_only_if_it_applies() {
     let shares = |lines: &[String]| lines.first().cloned().unwrap_or_default();
     let lines = baseline_lines(&repeated());
     assert_eq!(
@@ -29,14 +29,13 @@ fn share_of_the_baseline_is_said_and_no_more_than_follows() {
         [
             "etcd reaches 1.9 % and zookeeper 1.1 % of what this disk can commit with 64 clients \
              (25,600 appends/s of 1.25 KiB, all of them sharing each sync)",
-            "the nodes of etcd and zookeeper all sync to this one disk: where it takes one sync \
-             after the other, 3 nodes can reach about 33 % of that",
+            "the nodes of etcd and zookeeper all sync to this one disk: if it handles one \
+             sync at a time, 3 nodes can reach about 33 % of that",
             "etcd reaches 0.62 % and zookeeper 0.35 % of what loopback and this generator do with \
              64 clients and a server that does nothing (80,000 round trips/s)",
         ]
     );
-    // Values of another size, reads, checks, an open load, a system that runs elsewhere: the disk is
-    // no machine baseline for them.
+    // The disk is no baseline for values of another size, reads, checks, an open load, or systems on other machines.
     let mut large = repeated();
     large.header.study.workloads[0].payload = Payload::Values(ValueSizes::Fixed(100_000));
     let mut mixed = repeated();
@@ -51,7 +50,7 @@ fn share_of_the_baseline_is_said_and_no_more_than_follows() {
         let lines = baseline_lines(record);
         assert!(lines.len() == 1 && shares(&lines).contains("loopback"), "{lines:?}");
     }
-    // Of operations that share a connection several share each round trip.
+    // Operations in flight on one connection share round trips.
     let mut deep = repeated();
     let machine_baseline = deep.header.environment.machine_baseline.as_mut().unwrap();
     let with_more = machine_baseline.round_trips.last().unwrap().clone();
@@ -66,12 +65,12 @@ fn share_of_the_baseline_is_said_and_no_more_than_follows() {
 }
 
 #[test]
-fn reads_are_not_held_against_the_disk() {
+fn early_acknowledgements_are_not_compared_with_the_disk() {
     let mut record = repeated();
     record.header.systems[1].guarantees.acknowledged_in = Some(Acknowledged::MajorityPageCaches);
     let lines = baseline_lines(&record);
     assert!(lines[0].starts_with("etcd reaches 1.9 % of what this disk can commit"), "{lines:?}");
-    let wording = "zookeeper is not held against this disk: it acknowledges before that (in the page \
+    let wording = "zookeeper is not compared with this disk: it acknowledges earlier (in the page \
                 caches of a majority)";
     assert!(lines.iter().any(|line| line == wording), "{lines:?}");
     let bounds = Report::new(&record).bounds("create", "steady");
@@ -80,7 +79,7 @@ fn reads_are_not_held_against_the_disk() {
 }
 
 #[test]
-fn a_disk_that_changes_from_round_to_round_is_told_as_a_range_and_by_its_mean_too() {
+fn disk_that_changes_between_rounds_is_reported_as_a_range_and_a_mean() {
     let mut record = repeated();
     let first = record.header.environment.machine_baseline.as_mut().unwrap();
     first.appends[0].per_second_mean = Some(20_000.0);
@@ -105,9 +104,8 @@ fn a_disk_that_changes_from_round_to_round_is_told_as_a_range_and_by_its_mean_to
 }
 
 #[test]
-fn more_than_the_disk_can_commit_is_judged_by_what_is_known() {
-    // 64 clients, 400 syncs a second and no sync quicker than 1 ms: 25,600/s, and 64,000/s at the
-    // utmost.
+fn throughput_above_the_disk_limit_is_explained() {
+    // 64 clients, 400 syncs a second and no sync faster than 1 ms: 25,600/s, and at most 64,000/s.
     let faster = |rate: u64, place: Acknowledged| {
         let mut record = repeated();
         record.header.systems[1].guarantees.acknowledged_in = Some(place);
@@ -126,8 +124,8 @@ fn more_than_the_disk_can_commit_is_judged_by_what_is_known() {
         30_000,
         Acknowledged::MajorityDisks,
         Some(
-            "zookeeper did more than this disk committed when that was measured: the disk was \
-             quicker in these trials, or these writes were not all on disk when acknowledged",
+            "zookeeper did more than this disk committed in the baseline: the disk was faster \
+             during these trials, or these writes were not all on disk when acknowledged",
         ),
     );
     check(
@@ -135,14 +133,14 @@ fn more_than_the_disk_can_commit_is_judged_by_what_is_known() {
         Acknowledged::MajorityDisks,
         Some(
             "zookeeper did more than this disk can commit: these writes were not all on disk when \
-             acknowledged, since the time of a write was shorter than the quickest sync that was \
-             seen of this disk",
+             acknowledged, because a write took less time than the fastest sync observed on this \
+             disk",
         ),
     );
 }
 
 #[test]
-fn a_sweep_has_its_limits_at_each_number_of_clients() {
+fn sweep_has_a_limit_for_each_number_of_clients() {
     let load = closed("sweep", &[1, 10, 100, 1000], Stop::Operations(400));
     let create = workload("create", &[(Operation::Put, 1)], "sweep");
     let mut record = record(study(&["etcd"], create, load, 1));
@@ -155,7 +153,7 @@ fn a_sweep_has_its_limits_at_each_number_of_clients() {
         let bound = &bounds[place];
         (bound.clients, bound.disk.map(|share| share.per_second.round()))
     };
-    // Between 400/s with one client and 40,000/s with a hundred.
+    // Interpolated between 400/s with one client and 40,000/s with a hundred.
     let seen: Vec<_> = (0..bounds.len()).map(limit).collect();
     assert_eq!(seen, [(1, Some(400.0)), (10, Some(4000.0)), (100, Some(40_000.0))]);
     let lines = baseline_lines(&record);

@@ -1,4 +1,4 @@
-//! Records made by hand, small and always the same.
+//! Builds small, deterministic records.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use bakeoff_core::study::{
 
 pub(crate) const KILLED: &str = "after kill -9 and restart of all nodes";
 
-/// A study of these systems under one workload and load.
+/// Returns a study of these systems with one workload and load.
 pub(crate) fn study(systems: &[&str], workload: Workload, load: Load, trials: u32) -> Study {
     let system = |name: &&str| System {
         name: (*name).to_owned(),
@@ -88,7 +88,7 @@ pub(crate) fn closed(name: &str, clients: &[u32], stop: Stop) -> Load {
     }
 }
 
-/// A record of this study whose trials are yet to come, in a planned order.
+/// Returns a record of this study without trials.
 pub(crate) fn record(study: Study) -> Record {
     let systems = study.systems.iter().map(|system| described(&system.name)).collect();
     let order = plan::plan(&study, 42);
@@ -129,7 +129,7 @@ pub(crate) fn record(study: Study) -> Record {
     }
 }
 
-/// A disk that syncs 400 times a second, and not much of a loopback.
+/// Returns the baseline of a machine whose disk syncs 400 times a second.
 pub(crate) fn machine_baseline(clients: &[u32]) -> MachineBaseline {
     let appends = |&clients: &u32| BaselineAppends {
         clients,
@@ -186,15 +186,14 @@ fn described(name: &str) -> SystemRecord {
 
 impl Trials for Record {}
 
-/// Adding trials.
+/// Adds trials to a record.
 pub(crate) trait Trials: AsRecord {
-    /// Runs the next planned trial of a system, with one stage for each measurement.
+    /// Adds the next planned trial of a system, with these stages (clients, measurement).
     fn run(&mut self, system: &str, stages: Vec<(u32, Measurement)>) -> &mut TrialRecord {
         let record = self.record();
         let done = |number: u32| record.trials.iter().any(|trial| trial.trial.number == number);
         let next = |trial: &&plan::Trial| trial.system == system && !done(trial.number);
-        let trial =
-            record.header.order.iter().find(next).expect("no such trial is planned").clone();
+        let trial = record.header.order.iter().find(next).expect("a planned trial").clone();
         record.trials.push(TrialRecord {
             trial,
             started: "2026-11-21T20:25:00Z".to_owned(),
@@ -230,7 +229,7 @@ pub(crate) trait Trials: AsRecord {
             durability: None,
             machines: Vec::new(),
         });
-        record.trials.last_mut().expect("it was just pushed")
+        record.trials.last_mut().expect("the trial just added")
     }
 }
 
@@ -261,7 +260,7 @@ pub(crate) fn audit(when: &str) -> Audit {
     Audit { acknowledged: 10_000, read: 1000, ..Audit::new(when, Verdict::Passed) }
 }
 
-/// `count` latencies from `least` to about 11 times that, few of them long.
+/// Returns `count` latencies from `least` to about 11 times that, most of them short.
 fn latencies(count: u64, least: Duration) -> Latencies {
     let mut latencies = Latencies::default();
     for number in 0..count {
@@ -271,7 +270,7 @@ fn latencies(count: u64, least: Duration) -> Latencies {
     latencies
 }
 
-/// One operation at `rate` per second for `window`.
+/// Returns a measurement of one operation at `rate` per second for `window`.
 pub(crate) fn measured(op: &str, rate: u64, window: Duration, fastest: Duration) -> Measurement {
     let seconds = window.as_secs_f64().ceil() as u32;
     let in_second = |second: u32| rate - rate / 10 + u64::from(second % 3) * (rate / 10);
@@ -306,9 +305,9 @@ pub(crate) fn measured(op: &str, rate: u64, window: Duration, fastest: Duration)
     }
 }
 
-/// The same with errors of one kind.
+/// Adds `count` errors of one kind.
 pub(crate) fn failing(mut of: Measurement, op: &str, kind: ErrorKind, count: u64) -> Measurement {
-    let figures = of.operations.get_mut(op).expect("it has this operation");
+    let figures = of.operations.get_mut(op).expect("a measured operation");
     let example = || Example {
         at_seconds: 1.25,
         node: "127.0.0.1:2379".to_owned(),

@@ -1,4 +1,4 @@
-//! Tests of reports on trials that are not valid: their cause decides.
+//! Tests how the cause of invalid trials changes a judgement.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use serde_json::Value;
 
 use super::building::{Trials as _, closed, measured, record, study, workload};
 
-/// How often each case is simulated: few, for whole reports. `calibration` has thousands.
+/// Number of simulations of each case: few, because each renders a report. `calibration` runs thousands.
 const RUNS: usize = 10;
 const SECONDS: u64 = 4;
 
-/// A run of `quick` and `slow`; each trial's puts per second, and the check that it failed.
+/// Returns a run of `quick` and `slow`. `trial` returns puts per second, and the failed check if any.
 fn run(rounds: u32, mut trial: impl FnMut(&str, u32) -> (f64, Option<CheckName>)) -> Record {
     let load = closed("steady", &[4], Stop::After(Duration::from_secs(SECONDS)));
     let create = workload("create", &[(Operation::Put, 1)], "steady");
@@ -40,18 +40,18 @@ fn run(rounds: u32, mut trial: impl FnMut(&str, u32) -> (f64, Option<CheckName>)
     record
 }
 
-/// Returns the judgement of throughput, and the sentence.
+/// Returns the judgement of throughput and the sentence.
 fn judged(record: &Record) -> (Value, String) {
     let report = Report::new(record);
     let json = report::json(&report);
-    let judgements = json["comparisons"][0]["judgements"].as_array().expect("there are judgements");
+    let judgements = json["comparisons"][0]["judgements"].as_array().expect("judgements");
     let of_throughput = |one: &&Value| one["quantity"] == "throughput_mean_per_second";
     let judgement = judgements.iter().find(of_throughput).cloned().unwrap_or_default();
     (judgement, report.sentence().to_owned())
 }
 
-/// The share of simulated runs in which `quick` is declared to do more than `slow`: its throughput is
-/// `ratio` times the other's, and every third of its trials fails this check at half the rate.
+/// Returns the share of simulated runs that declare `quick` higher than `slow`. Its throughput is `ratio` times the
+/// other's, and every third of its trials fails this check at half the rate.
 fn declared(ratio: f64, rounds: u32, failed: Option<CheckName>) -> f64 {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(u64::from(rounds));
     let declared = (0..RUNS).filter(|_| {
@@ -70,7 +70,7 @@ fn declared(ratio: f64, rounds: u32, failed: Option<CheckName>) -> f64 {
 }
 
 #[test]
-fn a_system_whose_every_third_trial_collapses_is_not_declared_better() {
+fn system_with_every_third_trial_collapsing_is_not_declared_better() {
     for (failed, least, most) in [
         (None, 0.9, 1.0),
         (Some(CheckName::Steal), 0.9, 1.0),
@@ -83,7 +83,7 @@ fn a_system_whose_every_third_trial_collapses_is_not_declared_better() {
     }
 }
 
-/// A run of seven rounds whose trials fail these checks, with `quick` doing a tenth more.
+/// Returns judgement and sentence of seven rounds in which trials fail these checks and `quick` does 10 % more.
 fn with(failed: impl Fn(&str, u32) -> Option<CheckName>) -> (Value, String) {
     judged(&run(7, |system, round| {
         let rate = if system == "quick" { 1100.0 } else { 1000.0 };
@@ -94,7 +94,7 @@ fn with(failed: impl Fn(&str, u32) -> Option<CheckName>) -> (Value, String) {
 }
 
 #[test]
-fn the_sentence_says_what_failed_and_what_follows_at_worst() {
+fn sentence_names_failures_and_the_medians_at_worst() {
     let errors = |of: &'static str, rounds: u32| {
         with(move |system, round| (system == of && round < rounds).then_some(CheckName::Errors))
     };
@@ -107,25 +107,25 @@ fn the_sentence_says_what_failed_and_what_follows_at_worst() {
              load, 4 clients), though \
              its median is 1.100 times the other's in the 4 rounds with valid trials of both (95 % \
              interval 1.097 to 1.10; medians 1,101 and 1,001): with failed trials (3 of quick) taken \
-             as 0 the medians are 1,100 and 1,001, but 3 of quick's 7 trials failed through its own \
-             doing (errors: 38 % of operations failed, …)"
+             as 0 the medians are 1,100 and 1,001, but 3 of quick's 7 trials failed because of \
+             the system (errors: 38 % of operations failed, …)"
         ),
         "{wording}"
     );
-    // The other's failures are told, and no reason to keep silent.
+    // Failures of the slower system are reported but do not withhold the claim.
     let (judgement, wording) = errors("slow", 3);
     assert_eq!(judgement["verdict"], "higher");
     assert!(wording.starts_with("quick sustained 1.100 times slow's puts per second"), "{wording}");
-    assert!(wording.contains("but 3 of slow's 7 trials failed through its own doing"), "{wording}");
+    assert!(wording.contains("but 3 of slow's 7 trials failed because of the system"), "{wording}");
 }
 
 #[test]
-fn disturbed_machine_drops_a_round_and_nothing_else() {
+fn disturbed_machine_only_drops_a_round() {
     let (judgement, wording) =
         with(|system, round| (system == "quick" && round == 2).then_some(CheckName::Neighbours));
     assert_eq!((&judgement["verdict"], &judgement["rounds"]), (&"higher".into(), &6.into()));
-    assert!(!wording.contains("its own doing"), "{wording}");
-    // Half of what it does otherwise, and nobody knows why: with that no difference is shown.
+    assert!(!wording.contains("because of the system"), "{wording}");
+    // An unsteady trial at half the rate has no known cause; with its figure no difference is shown.
     let (judgement, wording) =
         with(|system, round| (system == "quick" && round == 2).then_some(CheckName::Stationary));
     assert_eq!(judgement["verdict"], "not-claimed");
@@ -133,14 +133,14 @@ fn disturbed_machine_drops_a_round_and_nothing_else() {
 }
 
 #[test]
-fn an_effect_of_the_place_within_a_round_is_said() {
-    // Whoever goes first has warm caches: planned orders alternate, and the run knows them.
+fn effect_of_the_place_within_a_round_is_reported() {
+    // The first system of a round has another rate; the planned orders alternate.
     let effect = |first: f64| {
         let mut record = run(8, |_, round| (1000.0 + f64::from(round % 3), None));
         let is_first = |number: u32| number.is_multiple_of(2);
         for trial in &mut record.trials {
             let factor = if is_first(trial.trial.number) { first } else { 1.0 };
-            let puts = trial.stages[0].measurement.operations.get_mut("put").expect("it has puts");
+            let puts = trial.stages[0].measurement.operations.get_mut("put").expect("puts");
             let noise = 1.0 + 0.001 * f64::from(trial.trial.number % 5);
             puts.verified_in_window = (4000.0 * factor * noise) as u64;
         }
@@ -155,7 +155,7 @@ fn an_effect_of_the_place_within_a_round_is_said() {
     assert!(
         findings.contains(
             "the order within rounds mattered under create/steady: throughput was about 1.049 at \
-             place 1 and 0.953 at place 2 times the mean of all, whatever the system"
+             place 1 and 0.953 at place 2 times the mean of all, regardless of the system"
         ),
         "{findings}"
     );
@@ -165,8 +165,8 @@ fn an_effect_of_the_place_within_a_round_is_said() {
 }
 
 #[test]
-fn the_answer_says_over_how_many_families_it_was_drawn() {
-    // Under a second load nothing but a hint of a difference.
+fn summary_names_the_number_of_families() {
+    // The second load shows only a hint of a difference.
     let both = |second: f64| {
         let mut record = run(7, |system, round| {
             let more = if system == "quick" { 1.1 } else { 1.0 };
@@ -182,7 +182,7 @@ fn the_answer_says_over_how_many_families_it_was_drawn() {
             let round = f64::from(trial.trial.round);
             let noise = 1.0 + 0.06 * (round - 3.0) / 3.0;
             let more = if trial.trial.system == "quick" { second * noise } else { 1.0 };
-            let puts = trial.stages[0].measurement.operations.get_mut("put").expect("it has puts");
+            let puts = trial.stages[0].measurement.operations.get_mut("put").expect("puts");
             puts.verified_in_window = (4000.0 * more) as u64;
             record.trials.push(trial);
         }
@@ -194,7 +194,7 @@ fn the_answer_says_over_how_many_families_it_was_drawn() {
     assert_eq!(families, Some(2));
     assert!(
         wording.ends_with(
-            "drawn over 2 workloads and loads; the leading claims hold at 5 % for all of them together."
+            "claims from 2 workloads and loads; the leading claims hold at 5 % for all of them together."
         ),
         "{wording}"
     );

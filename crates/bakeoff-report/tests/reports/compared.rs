@@ -1,4 +1,4 @@
-//! Judgements, and two runs side by side, of records made by hand.
+//! Tests judgements, comparisons of two runs, and gates.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::building::{Trials as _, closed, record, study, workload};
 use super::{PLAIN, millis, put, repeated};
 
-/// Returns the judgement of a quantity of the first pair.
+/// Returns the first pair's judgement of a quantity.
 fn judged(record: &Record, quantity: &str) -> Value {
     let json = report::json(&Report::new(record));
     let all =
@@ -24,7 +24,7 @@ fn judged(record: &Record, quantity: &str) -> Value {
 }
 
 #[test]
-fn every_judgement_tells_what_it_was_made_by() {
+fn judgements_have_their_evidence() {
     let record = repeated();
     let rate = judged(&record, "throughput_mean_per_second");
     assert_eq!((&rate["verdict"], &rate["leading"]), (&"higher".into(), &true.into()));
@@ -43,7 +43,7 @@ fn every_judgement_tells_what_it_was_made_by() {
 }
 
 #[test]
-fn a_round_without_a_valid_trial_of_both_is_no_round() {
+fn round_without_valid_trials_of_both_is_not_counted() {
     let mut record = repeated();
     record.trials[0].outcome = bakeoff_core::record::TrialOutcome::Failed("it broke".to_owned());
     let rate = judged(&record, "throughput_mean_per_second");
@@ -65,13 +65,13 @@ fn memory_of_machines_is_not_compared_with_that_of_processes() {
     let memory = judged(&record, MEMORY);
     assert_eq!(memory["verdict"], "not-judged");
     let words = memory["words"].as_str().unwrap();
-    assert!(words.contains("'s is of whole machines, and "), "{words}");
+    assert!(words.contains("'s figure covers whole machines, "), "{words}");
     told(&mut record, &systems[1], Metered::Machine);
     assert_eq!(judged(&record, MEMORY)["verdict"], "none-shown");
 }
 
 #[test]
-fn figures_of_some_nodes_alone_are_not_shown() {
+fn figures_of_only_some_nodes_are_not_shown() {
     const CPU: &str = "server_cpu_mean_sum_of_nodes_percent";
     let mut record = repeated();
     let cpu = |record: &Record| {
@@ -90,12 +90,12 @@ fn figures_of_some_nodes_alone_are_not_shown() {
 }
 
 #[test]
-fn a_report_is_the_same_each_time() {
+fn report_is_deterministic() {
     let record = repeated();
     assert_eq!(report::json(&Report::new(&record)), report::json(&Report::new(&record)));
 }
 
-/// The same run with all throughputs of etcd changed.
+/// Returns the run with all throughputs of etcd multiplied by `factor`.
 fn changed(factor: f64) -> Record {
     let mut record = repeated();
     for trial in record.trials.iter_mut().filter(|trial| trial.trial.system == "etcd") {
@@ -105,7 +105,7 @@ fn changed(factor: f64) -> Record {
     record
 }
 
-/// Runs of the same study as [`repeated`], each a little off as a whole.
+/// Returns runs of the study of [`repeated`], each with slightly different figures.
 fn history(runs: u32) -> Vec<Record> {
     let run = |nth: u32| {
         let mut record = changed(1.0 + 0.004 * (f64::from(nth % 5) - 2.0));
@@ -115,7 +115,7 @@ fn history(runs: u32) -> Vec<Record> {
     (0..runs).map(run).collect()
 }
 
-/// The same run later on.
+/// Returns the run with a later start.
 fn later(mut record: Record) -> Record {
     record.header.started = "2026-11-30T08:00:00Z".to_owned();
     record
@@ -141,7 +141,7 @@ fn asked_all(
 }
 
 #[test]
-fn a_condition_is_proven_only_beyond_its_interval() {
+fn condition_is_proven_only_outside_the_interval() {
     let (base, new, known) = (repeated(), later(changed(0.7)), history(8));
     let proven = ["throughput < -5%", "create/steady etcd: throughput < -15%"];
     let unclear = ["throughput < -30%"];
@@ -172,10 +172,10 @@ fn nothing_is_proven_between_two_runs_alone() {
             told => panic!("{told:?}"),
         };
     let alone = why(&[], &new);
-    assert!(alone.contains("and 1 is known; `bakeoff gate` runs both"), "{alone}");
+    assert!(alone.contains("but 1 is known; `bakeoff gate` runs both"), "{alone}");
     assert!(alone.ends_with("or run the base's study 4 times more"), "{alone}");
     assert!(why(&history(3), &new).ends_with("once more"));
-    // A copy is no further run, and neither is one of another study or machine.
+    // Copies, and runs of another study or machine, do not count.
     let copies = vec![history(1)[0].clone(); 8];
     assert!(why(&copies, &new).contains("2 are known"));
     let mut others = history(8);
@@ -190,18 +190,23 @@ fn nothing_is_proven_between_two_runs_alone() {
     elsewhere.header.environment.cpus = 64;
     let moved = why(&history(8), &elsewhere);
     assert!(moved.contains("the number of CPUs differs between the two runs"), "{moved}");
-    // The change itself is shown, without a verdict.
+    // The change is shown without a verdict.
     let compared = Compared::new(&base, &new, &[], &[]);
     let json = compared::json(&compared);
     let change = &json["comparisons"][0]["changes"][0];
     assert_eq!((&change["verdict"], &change["interval"]), (&"not-judged".into(), &Value::Null));
     assert!(change["change"].as_f64().is_some_and(|change| change < -0.4), "{change}");
-    assert!(compared::terminal(&compared, &PLAIN).contains("nothing can be proven: how far runs"));
-    assert!(compared::markdown(&compared).contains("**nothing can be proven: how far runs"));
+    assert!(
+        compared::terminal(&compared, &PLAIN)
+            .contains("nothing can be proven: the spread between runs")
+    );
+    assert!(
+        compared::markdown(&compared).contains("**nothing can be proven: the spread between runs")
+    );
 }
 
 #[test]
-fn how_far_runs_lie_apart_widens_the_interval() {
+fn spread_between_runs_widens_the_interval() {
     let (base, new) = (repeated(), later(changed(0.9)));
     let near = asked(&base, &new, &history(8), "etcd: throughput < 0%");
     assert!(matches!(near, FailIfOutcome::Proven(_)), "{near:?}");
@@ -217,13 +222,13 @@ fn how_far_runs_lie_apart_widens_the_interval() {
 }
 
 #[test]
-fn a_run_is_what_it_is() {
+fn run_does_not_differ_from_itself() {
     let base = repeated();
     assert_eq!(asked(&base, &base, &[], "throughput < -60%"), FailIfOutcome::HoldsNot);
 }
 
 #[test]
-fn differences_of_two_runs_stand_above_the_table() {
+fn differences_of_two_runs_are_above_the_table() {
     let base = repeated();
     let mut new = changed(1.0);
     new.header.environment.cpus = 4;
@@ -249,21 +254,21 @@ fn differences_of_two_runs_stand_above_the_table() {
     }
 }
 
-/// Trials of one process repeat that process's luck.
+/// Trials of one process share that process's luck.
 #[test]
-fn trials_on_the_same_servers_are_said_to_be_about_these() {
+fn trials_on_the_same_servers_are_qualified() {
     use bakeoff_core::study::Clusters;
     let told = "ran on the same servers";
     let mut record = repeated();
     assert!(!Report::new(&record).sentence().contains(told));
     record.header.study.clusters = Clusters::Kept;
     let sentence = Report::new(&record).sentence().to_owned();
-    let expected = "; all trials of etcd and zookeeper ran on the same servers each: their figures are \
-                    about these and may not be the products'";
+    let expected = "; each of etcd and zookeeper ran all its trials on the same servers: the figures \
+                    describe these servers and may not represent the products";
     assert!(sentence.contains(expected), "{sentence}");
     let json = compared::json(&Compared::new(&repeated(), &later(record), &[], &[]));
     let differences = json["differences"].to_string();
-    assert!(differences.contains("new run: all trials of etcd and zookeeper"), "{differences}");
+    assert!(differences.contains("new run: each of etcd and zookeeper"), "{differences}");
     let mut record = repeated();
     let endpoint = bakeoff_core::study::Endpoint { tls: false, host: "kv".to_owned(), port: 2181 };
     record.header.study.systems[1].servers = bakeoff_core::study::Servers::Running(vec![endpoint]);
@@ -274,8 +279,7 @@ fn trials_on_the_same_servers_are_said_to_be_about_these() {
     );
 }
 
-/// A gate's run in which the new build does `factor` of what the base does, in so many rounds that
-/// scatter by about a hundredth.
+/// Returns a gate's run in which the new build's throughput is `factor` times the base's, with about 1 % of noise.
 fn gate(factor: f64, rounds: u32, fail_if: &[&str]) -> Record {
     let mut record = repeated();
     record.header.gate = Some(bakeoff_core::record::Gate {
@@ -313,30 +317,30 @@ fn gated(record: &Record, expected: bakeoff_report::compare::Passed) -> String {
 }
 
 #[test]
-fn a_gate_stops_a_loss_and_lets_pass_what_ruled_one_out() {
+fn gate_stops_a_loss_and_passes_if_one_is_ruled_out() {
     use bakeoff_report::compare::Passed;
     let text = gated(&gate(0.93, 10, &[]), Passed::No);
-    assert!(text.contains("stop: proven of the new build of etcd: create/steady: "), "{text}");
+    assert!(text.contains("stop: proven for the new build of etcd: create/steady: "), "{text}");
     assert!(text.contains("99.9 % interval"), "{text}");
     let text = gated(&gate(1.0, 10, &[]), Passed::Yes);
     assert!(
         text.contains(
             "pass: no condition is proven for the new build of etcd, and a loss of 5.0 % in its ordinary \
              trials is ruled out; 10 trials of each: a build that is slow in fewer than 26 % of its trials \
-             could have passed unseen"
+             could have passed undetected"
         ),
         "{text}"
     );
     gated(&gate(1.1, 10, &[]), Passed::Yes);
-    // Its report leaves the verdict to the gate, whose level is another.
+    // The report leaves the verdict to the gate, which has another confidence level.
     let faster = gate(1.1, 10, &[]);
     let text = report::terminal(&Report::new(&faster), &PLAIN, report::Extent::Glance);
     assert!(!text.contains("* best") && !text.contains("new > base"), "{text}");
-    // Too few rounds cannot tell.
+    // With too few rounds the verdict is unknown.
     gated(&gate(1.0, 3, &[]), Passed::CannotTell);
     let text = gated(&gate(0.97, 4, &[]), Passed::CannotTell);
-    assert!(text.contains("trials of each to tell"), "{text}");
-    // What is given is asked in place of the default.
+    assert!(text.contains("trials of each are needed to tell"), "{text}");
+    // Given conditions replace the default.
     gated(&gate(0.93, 10, &["throughput < -20%"]), Passed::Yes);
     gated(&gate(0.7, 10, &["create/steady etcd: throughput < -20%"]), Passed::No);
     gated(&gate(0.93, 10, &["errors > 1%"]), Passed::Yes);
@@ -367,7 +371,7 @@ fn slow_trial_of_the_new_build_does_not_pass_a_gate_silently() {
     let json = compared::json(&Compared::gate(&record).unwrap());
     assert_eq!(json["gate"]["slow_share_unseen"], Value::Null);
     assert_eq!(json["comparisons"][0]["changes"][0]["slow_trials"], 1);
-    // The machine that slows both builds is no fault of the new one, and a slow base is none either.
+    // Slow trials of both builds, or of the base alone, do not count against the new build.
     gated(&halved(record, "base", 12), Passed::Yes);
     gated(&halved(gate(1.0, 60, &[]), "base", 12), Passed::Yes);
 }
@@ -396,23 +400,23 @@ fn gate_stops_for_more_errors_than_noise() {
         }
         record
     };
-    // Some 8,000 operations in each trial: 0.9 % of them, and one in 112,000.
+    // About 8,000 operations in each trial: 0.9 % of them fail, and one in 112,000.
     let text = gated(&failing(1, 72), Passed::No);
     assert!(text.contains("errors > +0%: proven"), "{text}");
     gated(&failing(100, 1), Passed::Yes);
-    // As many failures in one trial as in all of the others may be chance, and do not pass.
+    // As many failures in one trial as in all others may be chance, so the gate does not pass.
     gated(&failing(100, 72), Passed::CannotTell);
 }
 
 #[test]
-fn a_gate_tells_a_build_that_fails_from_a_machine_that_is_disturbed() {
+fn gate_distinguishes_a_failing_build_from_a_disturbed_machine() {
     use bakeoff_core::check::{CheckName, Verdict};
     use bakeoff_core::record::{Check, TrialOutcome as Ended};
     use bakeoff_report::compare::Passed;
     let mut broken = gate(1.0, 10, &[]);
     broken.trials[3].outcome = Ended::Failed("it ended".to_owned());
     gated(&broken, Passed::NotValid);
-    // A disturbed round is dropped, and nine are left.
+    // A disturbed round is dropped; nine remain.
     let mut disturbed = gate(1.0, 10, &[]);
     let verdict = Verdict::Failed("a neighbour".to_owned());
     disturbed.trials[3].checks.push(Check::new(CheckName::Steal, verdict));

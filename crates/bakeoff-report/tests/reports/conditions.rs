@@ -1,5 +1,5 @@
-//! Tests of claims and their conditions: what favours a winner besides its product stands in the claim, and takes
-//! its star.
+//! Tests the conditions of claims: a claim names everything that favours its winner besides the product, and the winner then
+//! has no star.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::building::{Trials as _, closed, failing, measured, record, study, workload};
 use super::{PLAIN, full, millis, put};
 
-/// `quick` does 1.7 times what `safe` does, in three rounds.
+/// Returns a record of three rounds in which `quick` has 1.7 times the throughput of `safe`.
 fn quick_and_safe(operation: Operation, change: impl FnOnce(&mut Record)) -> Record {
     let load = closed("steady", &[16], Stop::After(Duration::from_secs(4)));
     let work = workload("work", &[(operation, 1)], "steady");
@@ -39,7 +39,7 @@ fn places(quick: Acknowledged, safe: Acknowledged) -> impl FnOnce(&mut Record) {
     }
 }
 
-/// Checks that a claim carries this condition in every form, and that its winner has no star.
+/// Checks that a claim has this condition in every output format, and that its winner has no star.
 #[track_caller]
 fn is_conditional(record: &Record, condition: &str) {
     let report = Report::new(record);
@@ -60,7 +60,7 @@ fn is_conditional(record: &Record, condition: &str) {
     assert!(comparison["sentence"].as_str().unwrap().contains(condition));
     let leading = &comparison["judgements"][0];
     assert_eq!(leading["conditions"][0]["favours"], "quick", "{leading}");
-    // Whoever replicates the claim replicates it with its condition.
+    // The replication has the same condition.
     let again = Reproduction::new(record, record);
     let claim = &again.claims[0].claim;
     let words = leading["conditions"][0]["words"].as_str().unwrap();
@@ -80,11 +80,11 @@ fn is_unconditional(record: &Record) {
 }
 
 #[test]
-fn winner_that_does_not_sync_is_said_to_and_has_no_star() {
+fn winner_without_sync_has_a_condition_and_no_star() {
     use Acknowledged::{Disk, MajorityDisks, Memory, PageCache};
     let puts = |quick, safe| quick_and_safe(Operation::Put, places(quick, safe));
     is_conditional(&puts(PageCache, Disk), "it acknowledges writes before they are on disk");
-    // Three nodes that acknowledge from the memory of one; `everysec` against `always`.
+    // Acknowledged in the memory of one of three nodes; `everysec` against `always`.
     is_conditional(
         &puts(Memory, MajorityDisks),
         "it acknowledges writes in one node's memory, not on a majority's disks",
@@ -94,19 +94,19 @@ fn winner_that_does_not_sync_is_said_to_and_has_no_star() {
         &puts(Memory, PageCache),
         "it acknowledges writes in one node's memory, not in the page cache of one node",
     );
-    // One that syncs more needs no excuse.
+    // A winner that syncs more has no condition.
     is_unconditional(&puts(MajorityDisks, Memory));
     is_unconditional(&puts(Memory, Memory));
-    // Who only reads is not asked where writes are.
+    // Durability does not matter for workloads that only read.
     is_unconditional(&quick_and_safe(Operation::Get, places(Memory, MajorityDisks)));
 }
 
 #[test]
-fn unknown_durability_is_never_taken_for_the_same() {
+fn unknown_durability_is_not_taken_as_equal() {
     let record = quick_and_safe(Operation::Put, |record| {
         record.header.systems[0].guarantees.acknowledged_in = None;
     });
-    is_conditional(&record, "where it keeps acknowledged writes is not known");
+    is_conditional(&record, "where it keeps acknowledged writes is unknown");
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn one_node_against_three_has_no_star() {
     };
     is_conditional(&alone(Operation::Put), "it is one node against 3");
     is_conditional(&alone(Operation::Get), "it is one node against 3");
-    // The larger one that wins survives more.
+    // A larger cluster that wins survives more failures.
     is_unconditional(&quick_and_safe(Operation::Put, |record| {
         record.header.systems[1].nodes = 1;
         record.header.systems[1].guarantees.acknowledged_in = Some(Acknowledged::Disk);
@@ -156,8 +156,8 @@ fn unaudited_winner_has_no_star() {
 }
 
 #[test]
-fn failures_that_come_at_once_are_in_the_claim() {
-    // 503 within a millisecond in place of the slowest 0.9 %.
+fn fast_failures_are_in_the_claim() {
+    // The slowest 0.9 % fail with 503 within a millisecond.
     let sheds = |system: &'static str| {
         quick_and_safe(Operation::Put, |record| {
             for trial in record.trials.iter_mut().filter(|one| one.trial.system == system) {
@@ -174,7 +174,7 @@ fn failures_that_come_at_once_are_in_the_claim() {
 }
 
 #[test]
-fn system_that_stands_still_does_not_win_without_a_word() {
+fn claim_mentions_that_the_winner_stood_still() {
     let still = quick_and_safe(Operation::Put, |record| {
         for trial in record.trials.iter_mut().filter(|one| one.trial.system == "quick") {
             let silence = Silence { from: 1.0, seconds: 0.8 };
@@ -188,7 +188,7 @@ fn system_that_stands_still_does_not_win_without_a_word() {
 }
 
 #[test]
-fn services_are_not_asked_about_data() {
+fn services_have_no_conditions_about_data() {
     is_unconditional(&quick_and_safe(Operation::Put, |record| {
         places(Acknowledged::Memory, Acknowledged::MajorityDisks)(record);
         record.header.systems[0].nodes = 1;
@@ -197,7 +197,7 @@ fn services_are_not_asked_about_data() {
 }
 
 #[test]
-fn response_times_have_their_own_verdict_in_the_sentence() {
+fn sentence_has_a_verdict_on_response_times() {
     let sentence = |record: &Record| Report::new(record).sentence().to_owned();
     let told = sentence(&quick_and_safe(Operation::Put, |_| {}));
     let expected = "; quick's p99 response time was lower (20.5 ms against 41.0 ms).";
@@ -211,7 +211,7 @@ fn response_times_have_their_own_verdict_in_the_sentence() {
     });
     let told = sentence(&alike);
     assert!(told.contains("; quick's p99 response time showed no difference ("), "{told}");
-    // One trial judges nothing.
+    // One trial is not judged.
     let mut once = quick_and_safe(Operation::Put, |_| {});
     once.trials.truncate(2);
     assert!(!sentence(&once).contains("p99"), "{}", sentence(&once));
@@ -247,7 +247,7 @@ fn difference_below_a_millisecond_is_not_claimed_within_the_receive_lag() {
 }
 
 #[test]
-fn every_form_names_the_kind_of_load() {
+fn every_output_names_the_kind_of_load() {
     let record = quick_and_safe(Operation::Put, |_| {});
     let report = Report::new(&record);
     let kind = "closed load, 16 clients";
@@ -259,7 +259,7 @@ fn every_form_names_the_kind_of_load() {
     let json = report::json(&report);
     assert_eq!(json["comparisons"][0]["load_text"], kind);
     assert!(json["comparisons"][0]["judgements"][0]["words"].as_str().unwrap().contains(kind));
-    // Every table of the first screen stands below it.
+    // The first screen has two tables below it.
     let tables = glance.lines().filter(|line| line.ends_with(kind)).count();
     assert_eq!(tables, 2, "{glance}");
     let compared = Compared::new(&record, &record, &[], &["throughput < -5%".parse().unwrap()]);
@@ -268,7 +268,7 @@ fn every_form_names_the_kind_of_load() {
 }
 
 #[test]
-fn comparison_of_runs_says_what_the_new_one_guarantees_less() {
+fn comparison_names_weaker_guarantees_of_the_new_run() {
     let base = quick_and_safe(Operation::Put, |_| {});
     let mut new = base.clone();
     new.header.started = "2026-11-22T20:24:50Z".to_owned();
@@ -282,7 +282,7 @@ fn comparison_of_runs_says_what_the_new_one_guarantees_less() {
 }
 
 #[test]
-fn conditions_against_some_systems_alone_say_which() {
+fn condition_against_some_systems_names_them() {
     let load = closed("steady", &[16], Stop::After(Duration::from_secs(4)));
     let work = workload("work", &[(Operation::Put, 1)], "steady");
     let mut record = record(study(&["redis", "etcd", "nats"], work, load, 3));
@@ -304,7 +304,7 @@ fn conditions_against_some_systems_alone_say_which() {
 }
 
 #[test]
-fn gate_that_passes_a_build_says_what_it_guarantees_less() {
+fn passing_gate_names_weaker_guarantees() {
     let load = closed("steady", &[16], Stop::After(Duration::from_secs(4)));
     let work = workload("work", &[(Operation::Put, 1)], "steady");
     let mut record = record(study(&["base", "new"], work, load, 8));
@@ -326,7 +326,7 @@ fn gate_that_passes_a_build_says_what_it_guarantees_less() {
     );
     record.header.systems[1].guarantees.acknowledged_in = Some(Acknowledged::MajorityPageCaches);
     assert!(
-        text(&record).contains(&format!("could have passed unseen; {words}.")),
+        text(&record).contains(&format!("could have passed undetected; {words}.")),
         "{}",
         text(&record)
     );

@@ -1,4 +1,4 @@
-//! Tests of how a report shows observed syncs, and lowers a claim that they contradict.
+//! Tests how a report shows observed syncs, and lowers a claim that they contradict.
 
 use bakeoff_core::record::{Acknowledged, Durability, NodeSyncs, Record};
 use bakeoff_report::Report;
@@ -10,7 +10,7 @@ use bakeoff_report::reproduce::Reproduction;
 use super::fairness::{check, row, texts};
 use super::{NARROW, PLAIN, full, repeated};
 
-/// The probe of a trial: 50 writes, and these syncs of one node.
+/// Returns the durability probe of a trial: 50 writes and these syncs on one node.
 fn probe(syncs: u64, unsafe_settings: &[&str]) -> Option<Durability> {
     let node = vec![NodeSyncs { name: "zookeeper-1".into(), syncs }];
     let seen = Durability::judged(Acknowledged::Disk, 50, 1, vec![node]);
@@ -18,7 +18,7 @@ fn probe(syncs: u64, unsafe_settings: &[&str]) -> Option<Durability> {
 }
 
 #[test]
-fn observed_syncs_lower_a_claim_of_disks() {
+fn observed_syncs_lower_a_claim_of_disk_durability() {
     let observed = |record: &mut Record| {
         record.trials.iter_mut().for_each(|trial| trial.durability = probe(50, &[]));
         // One of its trials is enough.
@@ -68,7 +68,7 @@ fn unchecked_syncs_are_unknown_and_lower_nothing() {
 }
 
 #[test]
-fn compared_and_replicated_claims_rest_on_what_was_observed() {
+fn comparisons_and_replications_use_observed_durability() {
     let honest = repeated();
     let mut cheats = honest.clone();
     cheats.header.started = "2026-11-22T20:24:50Z".to_owned();

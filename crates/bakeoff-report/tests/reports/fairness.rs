@@ -1,4 +1,4 @@
-//! Tests of how a report states differences besides the product, and the machine's own limits.
+//! Tests how a report states differences besides the product, and the limits of the machine.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use bakeoff_report::{self as report, Extent, Report};
 use super::building::{Trials as _, closed, failing, measured, record, study, workload};
 use super::{NARROW, PLAIN, full, millis, repeated};
 
-/// The one row with this name.
+/// Returns the only row with this name.
 pub(super) fn row(report: &Report, what: &str) -> Row {
     let sheet = report.fairness();
     let found: Vec<&Row> = sheet.rows.iter().filter(|row| row.what == what).collect();
@@ -26,13 +26,12 @@ pub(super) fn row(report: &Report, what: &str) -> Row {
     found[0].clone()
 }
 
-/// Returns what is read in the cells of a row.
+/// Returns the texts of a row's cells.
 pub(super) fn texts(row: &Row) -> Vec<&str> {
     row.cells.iter().map(Fact::text).collect()
 }
 
-/// Changes the second of two alike systems, and holds what the sheet then says against what is
-/// expected: the weight and the cells of a row, and the finding, if there is one.
+/// Changes one of two equal systems and compares the sheet with the expected weight, cells and finding.
 pub(super) fn check(
     change: impl FnOnce(&mut Record),
     what: &str,
@@ -47,7 +46,7 @@ pub(super) fn check(
     assert_eq!((seen.weight, texts(&seen)), (weight, cells.to_vec()), "{what}");
     let findings = &report.fairness().findings;
     assert_eq!(findings.first().map(String::as_str), finding, "{findings:?}");
-    // What decides is said above every table, and the page holds it in every form.
+    // A finding that may decide stands above every table, and is in every output format.
     let text = full(&report, &PLAIN);
     for finding in findings {
         let wording = text.find(finding.as_str()).unwrap();
@@ -62,7 +61,7 @@ pub(super) fn check(
 }
 
 #[test]
-fn parts_are_told_side_by_side() {
+fn parts_have_a_row() {
     let part = |record: &mut Record, place: usize, kind: &str, nodes: u32, place_of| {
         let system = &mut record.header.systems[place];
         system.nodes = 3;
@@ -85,7 +84,7 @@ fn parts_are_told_side_by_side() {
         Weight::Matters,
         ["consul 1.0, 3 nodes", "postgresql 1.0, 1 node"],
         Some(
-            "the contenders do not survive the same failures: etcd acknowledges a write on a \
+            "the systems do not survive the same failures: etcd acknowledges a write on a \
              majority's disks and survives the failure of one node; zookeeper acknowledges a write \
              on one node's disk and survives no failure of a node",
         ),
@@ -93,14 +92,14 @@ fn parts_are_told_side_by_side() {
 }
 
 #[test]
-fn a_system_that_is_started_with_tls_and_asked_with_a_token_is_told_so() {
+fn tls_and_authentication_have_rows() {
     let tls = |record: &mut Record| record.header.systems[1].tls_version = Some("TLS".into());
     check(
         tls,
         "transport",
         Weight::Decides,
         ["plain TCP", "TLS"],
-        Some("not all contenders are spoken to alike: etcd over plain TCP, zookeeper over TLS"),
+        Some("client connections differ: etcd over plain TCP, zookeeper over TLS"),
     );
     let token = |record: &mut Record| {
         record.header.systems[1].authentication = Some("a token with each request".into());
@@ -124,12 +123,12 @@ fn one_node_against_three_decides() {
         Weight::Decides,
         ["1, survives no failure of a node", "3, survive the failure of 1"],
         Some(
-            "one contender is a single node and the other a cluster of three: etcd acknowledges a \
+            "one system is a single node and the other a cluster of three: etcd acknowledges a \
              write on one node's disk and survives no failure of a node; zookeeper acknowledges a \
              write on a majority's disks and survives the failure of one node",
         ),
     );
-    // Four survive no more than three, and cost more.
+    // Four nodes survive no more failures than three, and cost more.
     check(
         |record| {
             record.header.systems[0].nodes = 4;
@@ -142,7 +141,7 @@ fn one_node_against_three_decides() {
 }
 
 #[test]
-fn memory_against_disks_decides_where_somebody_writes() {
+fn memory_against_disks_decides_for_workloads_with_writes() {
     let unsynced = |record: &mut Record| {
         record.header.systems[1].guarantees.acknowledged_in =
             Some(Acknowledged::MajorityPageCaches);
@@ -191,19 +190,19 @@ fn stale_against_linearizable_reads_decide() {
         Weight::Decides,
         [
             "the newest acknowledged value (linearizable)",
-            "what the node asked has, which may be old",
+            "the queried node's value, which may be stale",
         ],
         Some(
-            "default reads are not equally fresh: those of zookeeper may be old, those of etcd may \
+            "default reads are not equally fresh: those of zookeeper may be stale, those of etcd may \
              not",
         ),
     );
-    // Where there is but one node, nobody can be asked who is behind.
+    // A single node cannot lag behind another.
     check(
         reads(1),
         "default reads return",
         Weight::Matters,
-        ["the newest acknowledged value (linearizable)", "what the only node has"],
+        ["the newest acknowledged value (linearizable)", "the only node's value"],
         None,
     );
 }
@@ -226,7 +225,7 @@ fn tls_against_plain_tcp_decides() {
         }
         record.header.systems[1].tls_version = Some("TLS 1.3".into());
     };
-    let finding = "not all contenders are spoken to alike: etcd over plain TCP, zookeeper over TLS";
+    let finding = "client connections differ: etcd over plain TCP, zookeeper over TLS";
     check(over_tls, "transport", Weight::Decides, ["plain TCP", "TLS 1.3"], Some(finding));
     check(
         over_tls,
@@ -250,11 +249,11 @@ fn limits_on_one_side_decide_and_so_do_those_that_were_not_applied() {
         Weight::Decides,
         ["none", "0.5 CPUs and 1 GiB memory a node, applied"],
         Some(
-            "the contenders are not held to the same limits: etcd to nothing, zookeeper to 0.5 CPUs \
+            "the systems have different limits: etcd with no limits, zookeeper with 0.5 CPUs \
              and 1 GiB memory a node",
         ),
     );
-    let cells = ["1 CPU a node, applied", "1 CPU a node, asked for and not applied"];
+    let cells = ["1 CPU a node, applied", "1 CPU a node, requested but not applied"];
     check(
         |record| {
             for system in &mut record.header.study.systems {
@@ -268,16 +267,15 @@ fn limits_on_one_side_decide_and_so_do_those_that_were_not_applied() {
         Weight::Decides,
         cells,
         Some(
-            "limits were asked for and not applied to zookeeper (1 CPU a node) in 1 of 3 trials: \
-             there are no cgroups; without them a program takes what it can get, so that these \
-             figures say little of what it does within its limits, and little of how it compares \
-             there",
+            "requested limits were not applied to zookeeper (1 CPU a node) in 1 of 3 trials: there are \
+             no cgroups; without them a program uses all it can get, so these figures say little \
+             about its performance, or a comparison, within the limits",
         ),
     );
 }
 
 #[test]
-fn limits_are_told_with_cpus_and_of_parts_too() {
+fn limits_include_pinned_cpus_and_parts() {
     let limits =
         |cpu: Option<f64>, cpus: &[u32]| Some(Limits { cpu, memory: None, cpus: cpus.to_vec() });
     let pinned = |theirs: &'static [u32]| {
@@ -293,7 +291,7 @@ fn limits_are_told_with_cpus_and_of_parts_too() {
         Weight::Decides,
         ["CPU 0 alone, applied", "0.5 CPUs a node, on CPUs 0 and 1 alone, applied"],
         Some(
-            "the contenders are not held to the same limits: etcd to CPU 0 alone, zookeeper to 0.5 \
+            "the systems have different limits: etcd with CPU 0 alone, zookeeper with 0.5 \
              CPUs a node, on CPUs 0 and 1 alone",
         ),
     );
@@ -310,14 +308,14 @@ fn limits_are_told_with_cpus_and_of_parts_too() {
         Weight::Decides,
         ["gateway: 2 CPUs a node, applied", "gateway: 0.1 CPUs a node, applied"],
         Some(
-            "the contenders are not held to the same limits: etcd to gateway: 2 CPUs a node, \
-             zookeeper to gateway: 0.1 CPUs a node",
+            "the systems have different limits: etcd with gateway: 2 CPUs a node, \
+             zookeeper with gateway: 0.1 CPUs a node",
         ),
     );
 }
 
 #[test]
-fn a_generator_with_cpus_of_its_own_is_told_so() {
+fn generator_with_own_cpus_decides() {
     let apart = |record: &mut Record| {
         for trial in &mut record.trials {
             if trial.trial.system == "zookeeper" {
@@ -332,7 +330,7 @@ fn a_generator_with_cpus_of_its_own_is_told_so() {
     check(apart, "load generator", Weight::Decides, cells, None);
     let shared = |record: &mut Record| {
         apart(record);
-        let verdict = Verdict::NotChecked("no CPU is left over".into());
+        let verdict = Verdict::NotChecked("no CPU is free".into());
         for trial in &mut record.trials {
             trial.checks.push(Check::new(CheckName::GeneratorApart, verdict.clone()));
         }
@@ -342,7 +340,7 @@ fn a_generator_with_cpus_of_its_own_is_told_so() {
 }
 
 #[test]
-fn tls_between_the_parts_of_one_and_not_of_the_other_decides() {
+fn tls_between_parts_on_one_side_alone_decides() {
     let between = |ours: Option<&'static str>, theirs: Option<&'static str>| {
         move |record: &mut Record| {
             for (place, wording) in [(0, ours), (1, theirs)] {
@@ -360,18 +358,18 @@ fn tls_between_the_parts_of_one_and_not_of_the_other_decides() {
         Weight::Decides,
         ["mTLS, TLS 1.3", "plain HTTP"],
         Some(
-            "not all contenders encrypt what their parts say to each other: those of etcd speak \
-             TLS, those of zookeeper do not",
+            "the systems differ in encryption between their parts: those of etcd use TLS, \
+             those of zookeeper do not",
         ),
     );
     let both = between(Some("mTLS, TLS 1.3"), Some("mTLS, TLS 1.2"));
     check(both, what, Weight::Matters, ["mTLS, TLS 1.3", "mTLS, TLS 1.2"], None);
     let unsaid = between(Some("mTLS, TLS 1.3"), None);
-    check(unsaid, what, Weight::Matters, ["mTLS, TLS 1.3", "not said"], None);
+    check(unsaid, what, Weight::Matters, ["mTLS, TLS 1.3", "not stated"], None);
     let same = between(Some("plain HTTP"), Some("plain HTTP"));
     check(same, what, Weight::Same, ["plain HTTP", "plain HTTP"], None);
     let report = Report::new(&repeated());
-    assert!(report.fairness().rows.iter().all(|row| row.what != what), "nobody says so");
+    assert!(report.fairness().rows.iter().all(|row| row.what != what), "unknown for both");
 }
 
 #[test]
@@ -391,15 +389,13 @@ fn full_handshakes_on_one_side_alone_decide() {
     let what = "TLS handshakes";
     let ours = "full for 0.97 % of requests, resumed for 99.0 %";
     let theirs = "full for 100 % of requests, resumed for 0.00 %";
-    let wording = format!(
-        "the contenders do not pay for as many TLS handshakes: etcd {ours}; zookeeper {theirs}"
-    );
+    let wording = format!("the shares of TLS handshakes differ: etcd {ours}; zookeeper {theirs}");
     check(shaken((1, 99), (100, 0)), what, Weight::Decides, [ours, theirs], Some(&wording));
     check(shaken((1, 99), (1, 99)), what, Weight::Same, [ours, ours], None);
     let few = "full for 0.94 % of requests, resumed for 3.9 %";
     check(shaken((1, 99), (1, 4)), what, Weight::Matters, [ours, few], None);
     let report = Report::new(&repeated());
-    assert!(report.fairness().rows.iter().all(|row| row.what != what), "nobody spoke TLS");
+    assert!(report.fairness().rows.iter().all(|row| row.what != what), "no TLS");
 }
 
 #[test]
@@ -413,23 +409,22 @@ fn errors_on_one_side_decide_above_a_hundredth() {
         }
     };
     let what = "errors under create/steady";
-    let finding = "under create/steady 5.0 % of zookeeper's operations failed, and none of etcd's";
+    let finding = "under create/steady, 5.0 % of zookeeper's operations failed, but none of etcd's";
     check(failing_after(60), what, Weight::Decides, ["none", "5.0 %"], Some(finding));
     check(failing_after(6), what, Weight::Matters, ["none", "0.53 %"], None);
     check(|_| {}, "errors", Weight::Same, ["none", "none"], None);
 }
 
 #[test]
-fn one_that_ran_already_is_not_taken_to_be_like_one_that_was_started() {
+fn already_running_system_differs_from_a_started_one() {
     let ran = |record: &mut Record| {
         let endpoint = Endpoint { tls: false, host: "10.0.0.5".into(), port: 2379 };
         asked(record).servers = Servers::Running(vec![endpoint]);
         record.header.systems[1].already_running = true;
         record.header.systems[1].guarantees.acknowledged_in = None;
     };
-    let finding = "zookeeper ran already and etcd was started on this machine by bakeoff: hardware, \
-                   network, settings and what else was going on there may differ, and are not known \
-                   here";
+    let finding = "zookeeper ran already, but etcd was started on this machine by bakeoff: hardware, \
+                   network, settings and other work there may differ and are unknown";
     check(
         ran,
         "started",
@@ -437,7 +432,7 @@ fn one_that_ran_already_is_not_taken_to_be_like_one_that_was_started() {
         ["by bakeoff, afresh for each trial", "ran already, not started by bakeoff"],
         Some(finding),
     );
-    let words = "when it is on the disks of a majority (its settings are not known)";
+    let words = "when it is on the disks of a majority (its settings are unknown)";
     check(
         ran,
         "a write is acknowledged",
@@ -448,7 +443,7 @@ fn one_that_ran_already_is_not_taken_to_be_like_one_that_was_started() {
 }
 
 #[test]
-fn clients_of_a_systems_own_decide() {
+fn different_client_counts_decide() {
     check(
         |record| {
             let load = &mut record.header.study.loads[0];
@@ -458,18 +453,15 @@ fn clients_of_a_systems_own_decide() {
         "clients",
         Weight::Decides,
         [
-            "64, each with up to 4 operations under way",
-            "32, each with up to 4 operations under way",
+            "64, each with up to 4 operations in flight",
+            "32, each with up to 4 operations in flight",
         ],
-        Some(
-            "the contenders were not loaded by as many clients under steady: etcd by 64, zookeeper \
-             by 32",
-        ),
+        Some("the systems had different numbers of clients under steady: etcd 64, zookeeper 32"),
     );
 }
 
 #[test]
-fn bytes_are_those_of_each_message_and_differ_from_a_fiftieth_on() {
+fn bytes_per_message_differ_from_two_percent_on() {
     let bytes = |each: [u64; 2]| {
         move |record: &mut Record| {
             for trial in &mut record.trials {
@@ -487,7 +479,7 @@ fn bytes_are_those_of_each_message_and_differ_from_a_fiftieth_on() {
 }
 
 #[test]
-fn one_system_against_itself_differs_in_its_options_and_in_nothing_else() {
+fn system_against_itself_differs_only_in_its_options() {
     let mut record = repeated();
     for (place, sync) in ["each", "none"].into_iter().enumerate() {
         let system = &mut record.header.systems[place];
@@ -502,10 +494,8 @@ fn one_system_against_itself_differs_in_its_options_and_in_nothing_else() {
     let report = Report::new(&record);
     let differing: Vec<(&str, Weight)> =
         report.fairness().differing().iter().map(|row| (&*row.what, row.weight)).collect();
-    let expected = [
-        ("a write is acknowledged", Weight::Decides),
-        ("settings that depart from defaults", Weight::Matters),
-    ];
+    let expected =
+        [("a write is acknowledged", Weight::Decides), ("non-default settings", Weight::Matters)];
     assert_eq!(differing, expected);
     assert_eq!(report.fairness().findings.len(), 1);
     let names = report.fairness().systems.clone();
@@ -518,7 +508,7 @@ fn differing_row(report: &Report) -> Row {
 }
 
 #[test]
-fn a_work_tells_nothing_of_systems_that_are_not_put_to_it() {
+fn workload_row_excludes_systems_that_do_not_run_it() {
     let load = closed("steady", &[64], Stop::After(millis(4000)));
     let mut create = workload("create", &[(Operation::Put, 1)], "steady");
     create.systems = vec!["etcd".to_owned(), "zookeeper".to_owned()];
@@ -540,7 +530,7 @@ fn a_work_tells_nothing_of_systems_that_are_not_put_to_it() {
         let text = full(&report, &PLAIN);
         assert!(text.contains(&format!("{what} ({cell})")), "{text}");
     }
-    // One of those that are put to it and was not measured is told.
+    // A system that runs the workload but was not measured is named.
     made.trials.retain(|trial| trial.trial.system == "etcd");
     let report = Report::new(&made);
     let seen = row(&report, "errors");
@@ -565,7 +555,7 @@ fn one_difference_among_many_settings_is_shown_in_full() {
         system.settings.push(setting("decides".to_owned(), own));
     }
     let text = full(&Report::new(&record), &PLAIN);
-    let line = text.lines().find(|line| line.contains("settings that depart")).expect("a row");
+    let line = text.lines().find(|line| line.contains("non-default settings")).expect("a row");
     assert!(line.contains("etcd: decides = one, and 10 that all have"), "{line}");
     assert!(line.contains("zookeeper: decides = another, and 10 that all have"), "{line}");
 }
@@ -584,10 +574,10 @@ fn many_settings_do_not_fill_a_line() {
         let text = report::terminal(&report, &PLAIN, extent);
         let longest = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
         assert!(longest < 900, "{longest} characters");
-        let line = text.lines().find(|line| line.contains("settings that depart")).expect("a row");
+        let line = text.lines().find(|line| line.contains("non-default settings")).expect("a row");
         assert!(line.contains("an-option-0 = a-value-of-some-length, "), "{line}");
         assert!(!line.contains("an-option-59"), "{line}");
-        // Each has a line of its own where everything is shown.
+        // The full output has one line for each setting.
         let every =
             text.contains("set an-option-59 = a-value-of-some-length: its default is another");
         assert_eq!(every, extent == Extent::Full);

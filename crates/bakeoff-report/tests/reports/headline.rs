@@ -1,4 +1,4 @@
-//! Tests of a report's first lines: what was proven, what is certain though nothing was compared, and why not.
+//! Tests the first lines of a report: claims, facts that need no comparison, and why nothing was compared.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn glance(record: &Record) -> String {
     report::terminal(&Report::new(record), &PLAIN, Extent::Glance)
 }
 
-/// Requests of these systems under two closed loads, in so many rounds; `rate` by system, load and round.
+/// Returns a record of requests under two closed loads; `rate` is by system, load and round.
 fn gateways(systems: &[&str], rounds: u32, rate: impl Fn(&str, &str, u64) -> u64) -> Record {
     let busy = closed("busy", &[32], Stop::After(Duration::from_secs(4)));
     let more = closed("more", &[64], Stop::After(Duration::from_secs(4)));
@@ -29,7 +29,7 @@ fn gateways(systems: &[&str], rounds: u32, rate: impl Fn(&str, &str, u64) -> u64
         let rate = rate(&planned.system, &planned.load, u64::from(planned.round));
         let of = measured("request", rate, Duration::from_secs(4), Duration::from_millis(2));
         let clients = if planned.load == "busy" { 32 } else { 64 };
-        // Trials are run in the planned order, whatever a test asks of a system.
+        // Trials run in the planned order.
         record.run(&planned.system, vec![(clients, of)]);
     }
     record
@@ -47,7 +47,7 @@ fn four(rounds: u32) -> Record {
 }
 
 #[test]
-fn headline_ranks_in_groups_and_keeps_what_else_counts() {
+fn headline_ranks_in_groups_above_the_key_figures() {
     let record = four(5);
     let report = Report::new(&record);
     let line = "h1/busy (closed load, 32 clients) and h1/more (closed load, 64 clients): by throughput \
@@ -69,7 +69,7 @@ fn headline_ranks_in_groups_and_keeps_what_else_counts() {
 }
 
 #[test]
-fn failures_are_said_though_nothing_is_compared() {
+fn failures_are_reported_without_a_comparison() {
     let mut record = gateways(&["pooled", "greets-again"], 1, |_, _, _| 500);
     for trial in &mut record.trials {
         if trial.trial.system == "greets-again" && trial.trial.load == "busy" {
@@ -90,7 +90,7 @@ fn failures_are_said_though_nothing_is_compared() {
 }
 
 #[test]
-fn one_system_is_said_to_be_one() {
+fn single_system_is_not_compared() {
     let load = closed("steady", &[64], Stop::After(Duration::from_secs(4)));
     let mut record =
         record(study(&["etcd"], workload("create", &[(Operation::Put, 1)], "steady"), load, 3));
@@ -103,7 +103,7 @@ fn one_system_is_said_to_be_one() {
     assert_eq!(Report::new(&record).summary(), [expected]);
 }
 
-/// Two systems that keep up with so many operations a second for four seconds, one twice as soon.
+/// Returns a record of two systems that keep up with `rate` for four seconds; one takes half the time of the other.
 fn offered(rate: u64) -> Record {
     let load = Load {
         arrivals: Arrivals::Constant { rate: rate as f64 },
@@ -154,7 +154,7 @@ fn highest_supported_percentile_decides() {
 }
 
 #[test]
-fn too_few_operations_for_any_percentile_are_the_named_cause() {
+fn too_few_operations_for_a_percentile_are_named() {
     let record = offered(4);
     let sentence = Report::new(&record).sentence().to_owned();
     let cause = "p50 response time of openbao and vault (open load, 4/s) not judged: openbao had a \

@@ -1,4 +1,4 @@
-//! The page: what stands in it, what must not, and how large it is.
+//! Tests the HTML page: its contents, forbidden markup and size.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -13,14 +13,14 @@ use super::large::{first, hostile, large, under};
 static LARGE: LazyLock<(Record, String)> = LazyLock::new(|| {
     let record = large();
     let page = report::html(&Report::new(&record), &record);
-    // To be looked at.
+    // For a look in a browser.
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("large.html");
-    std::fs::write(path, &page).expect("a page can be written");
+    std::fs::write(path, &page).expect("a written page");
     (record, page)
 });
 
 #[test]
-fn a_large_report_is_small_enough_for_a_mail() {
+fn large_report_is_small_enough_for_a_mail() {
     let (record, page) = &*LARGE;
     assert_eq!(record.trials.len(), 120);
     assert!(page.len() < 6_000_000, "{} bytes", page.len());
@@ -36,20 +36,20 @@ fn foreign_text_is_never_markup() {
     for markup in ["<script>document", "<img", "<b>", "<i>", "<u>", "\u{1b}", "\u{0}", "\u{202e}"] {
         assert!(!page.contains(markup), "{markup:?}");
     }
-    assert!(page.contains("&lt;script&gt;document"), "it is shown all the same");
-    // The page's own, and one a file.
+    assert!(page.contains("&lt;script&gt;document"), "escaped, but shown");
+    // The page's script, and one for each file.
     assert_eq!(page.matches("<script").count(), 1 + 4);
     assert_eq!(page.matches("</script>").count(), 1 + 4);
     assert_eq!(page.matches("</title>").count(), page.matches("<title>").count());
     let inline =
         ["onclick=", "onload=", "style=\"", "javascript:", "src=\"", "http://", "https://"];
     for forbidden in inline {
-        assert!(!page.contains(forbidden), "{forbidden} is not for this page");
+        assert!(!page.contains(forbidden), "{forbidden} in the page");
     }
 }
 
 #[test]
-fn the_sentence_comes_first_and_every_section_after_it_in_order() {
+fn sentence_comes_first_and_sections_follow_in_order() {
     let (record, page) = &*LARGE;
     let report = Report::new(record);
     let opening = report.summary()[0].replace('\'', "&#39;").replace('>', "&gt;");
@@ -66,11 +66,11 @@ fn the_sentence_comes_first_and_every_section_after_it_in_order() {
 }
 
 #[test]
-fn an_invalid_trial_is_hollow_and_crossed() {
+fn invalid_trial_is_hollow_and_crossed_out() {
     let (record, page) = &*LARGE;
     let invalid = record.trials.iter().filter(|one| !one.invalid_because().is_empty()).count();
     assert_eq!(invalid, 3);
-    // In two charts, and once in the legend.
+    // Each is in two charts, and the legend has one.
     assert_eq!(page.matches(" hollow\"").count(), 2 * invalid + 1);
     assert_eq!(page.matches("NOT VALID: generator: ").count(), invalid);
     let valid = record.trials.len() - invalid;
@@ -79,7 +79,7 @@ fn an_invalid_trial_is_hollow_and_crossed() {
 }
 
 #[test]
-fn a_reference_beyond_the_axis_is_named_and_not_drawn_within() {
+fn reference_beyond_the_axis_is_named_and_not_drawn() {
     let (_, page) = &*LARGE;
     assert!(page.contains("Published for zookeeper, beyond this axis: 34,000."));
     assert!(page.contains("published for etcd: 2,921"));
@@ -87,7 +87,7 @@ fn a_reference_beyond_the_axis_is_named_and_not_drawn_within() {
 }
 
 #[test]
-fn the_first_valid_trial_is_shown_without_a_script() {
+fn first_valid_trial_is_shown_without_a_script() {
     let (record, page) = &*LARGE;
     for trial in &record.trials {
         let id = format!("<div id=\"time-{}\"", trial.trial.number + 1);
@@ -102,29 +102,29 @@ fn the_first_valid_trial_is_shown_without_a_script() {
 }
 
 #[test]
-fn the_page_carries_its_data() {
+fn page_contains_its_data() {
     let record = hostile();
     let report = Report::new(&record);
     let page = page(&record);
     let block = |id: &str| -> Value {
         let begin = format!("id=\"{id}\">");
         let begin = page.find(&begin).unwrap_or_else(|| panic!("no {id}")) + begin.len();
-        let end = begin + page[begin..].find("</script>").expect("it ends");
+        let end = begin + page[begin..].find("</script>").expect("the end of the block");
         serde_json::from_str(&page[begin..end]).expect("a block is JSON")
     };
-    // Reading a number may change its last digit: so both are read.
+    // Parsing may change the last digit of a number, so both are parsed.
     let again: Value = serde_json::from_str(&report::json(&report).to_string()).expect("JSON");
     assert_eq!(block("file-json"), again);
     assert_eq!(block("file-csv"), report::csv(&report));
     assert_eq!(block("file-md"), report::markdown(&report));
-    // A record that is small enough is there as it was.
+    // A small record is included unchanged.
     let text = block("file-record");
-    let (read, complaints) = record::read(text.as_str().expect("it is text")).expect("a record");
+    let (read, complaints) = record::read(text.as_str().expect("a text")).expect("a record");
     assert_eq!((read, complaints), (record, Vec::new()));
 }
 
 #[test]
-fn a_page_is_made_of_anything() {
+fn pages_render_for_empty_and_old_records() {
     for (name, record) in [("empty", empty()), ("old", old()), ("one load", under("sweep"))] {
         let page = page(&record);
         assert!(page.ends_with("</body></html>\n"), "{name}");
@@ -140,7 +140,7 @@ fn empty() -> Record {
     record
 }
 
-/// From before anything was sampled, with a trial in which nothing was measured.
+/// Returns an old record without samples, with a trial in which nothing was measured.
 fn old() -> Record {
     let mut record = hostile();
     record.header.environment.machine_baseline = None;
@@ -153,7 +153,7 @@ fn old() -> Record {
 }
 
 #[test]
-fn csv_has_one_row_a_trial() {
+fn csv_has_one_row_per_trial() {
     let record = hostile();
     let text = report::csv(&Report::new(&record));
     let rows: Vec<&str> = text.split_terminator("\r\n").collect();
@@ -164,10 +164,10 @@ fn csv_has_one_row_a_trial() {
         assert!(columns.contains(&name), "{name} is not in {columns:?}");
     }
     assert!(!text.contains('\u{1b}') && !text.contains('\u{0}'));
-    let column = columns.iter().position(|name| *name == "requests_verified").expect("it is there");
+    let column = columns.iter().position(|name| *name == "requests_verified").expect("the column");
     let sum = |record: &bakeoff_core::record::TrialRecord| record.stages[0].measurement.verified();
     for (row, trial) in rows[1..].iter().zip(&record.trials) {
-        // Only one field here is quoted, and it holds no comma.
+        // Only one field is quoted, and it has no comma.
         let fields: Vec<&str> = row.split(',').collect();
         assert_eq!(fields.len(), columns.len(), "{row}");
         assert_eq!(fields[column], sum(trial).to_string());
@@ -175,12 +175,16 @@ fn csv_has_one_row_a_trial() {
     }
 }
 
-/// Measured by hand, as the time says little without optimization: `CARGO_PROFILE_DEV_OPT_LEVEL=3
+/// Measures a duration, which means little without optimization: `CARGO_PROFILE_DEV_OPT_LEVEL=3
 /// cargo test -p bakeoff-report --test reports quickly -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement"]
-#[allow(clippy::disallowed_methods, clippy::disallowed_macros, reason = "it measures and tells")]
-fn a_large_report_is_made_quickly() {
+#[allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_macros,
+    reason = "it measures and prints a duration"
+)]
+fn large_report_renders_quickly() {
     let (record, _) = &*LARGE;
     let began = std::time::Instant::now();
     let report = Report::new(record);

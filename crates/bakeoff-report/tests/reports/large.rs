@@ -1,5 +1,5 @@
-//! A record as large as a page must cope with, with everything in it that a page shows: three
-//! systems, eight loads, five trials of thirty seconds, sampled nodes, a machine baseline, published figures.
+//! Builds a large record with everything that a page shows: three systems, eight loads, five trials of thirty seconds,
+//! sampled nodes, a machine baseline and published figures.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -15,19 +15,19 @@ use bakeoff_core::study::{Arrivals, Load, Metric, Operation, Publication, Publis
 
 use super::building::{Trials as _, closed, failing, record, study, workload};
 
-/// When the clients began, in seconds of the trial.
+/// Start of the clients, in seconds of the trial.
 const BEGAN: f64 = 3.2;
 const WARMUP: u64 = 5;
 const SECONDS: u64 = 30;
 
-/// Numbers from 0 to 1 that look random and are always the same.
+/// Returns a deterministic pseudo-random number from 0 to 1.
 fn noise(seed: u64) -> f64 {
     let mixed = (seed ^ 0x9e37_79b9).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0x94d0_49bb_1331_11eb);
     ((mixed ^ (mixed >> 32)) >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Two thousand latencies of a second, most of them near 1 ms and few of them long.
+/// Returns two thousand latencies of a second, most of them near 1 ms.
 fn second(seed: u64, scale: f64) -> Latencies {
     let mut latencies = Latencies::default();
     for number in 0..2000 {
@@ -39,7 +39,7 @@ fn second(seed: u64, scale: f64) -> Latencies {
     latencies
 }
 
-/// Packing is most of the work, so that a few seconds stand for all.
+/// Caches a few seconds, because packing histograms takes most of the time.
 static SECOND: LazyLock<Vec<[(Latencies, PackedLatencies); 3]>> = LazyLock::new(|| {
     let of = |seed: u64, scale: f64| {
         let latencies = second(seed, scale);
@@ -49,7 +49,7 @@ static SECOND: LazyLock<Vec<[(Latencies, PackedLatencies); 3]>> = LazyLock::new(
     (0..10).map(|seed| [1.0, 1.7, 2.4].map(|scale| of(seed, scale))).collect()
 });
 
-/// A stage at about `rate` puts per second.
+/// Returns a stage at about `rate` puts per second.
 fn measured(system: usize, trial: u64, rate: u64, length: u64) -> Measurement {
     let mut figures = OperationFigures::default();
     let mut seconds = Vec::new();
@@ -79,7 +79,7 @@ fn measured(system: usize, trial: u64, rate: u64, length: u64) -> Measurement {
     }
 }
 
-/// Samples of three nodes, the generator and the machine, once a second.
+/// Returns samples of three nodes, the generator and the machine, once a second.
 pub(crate) fn observed(system: &str, seed: u64) -> Observed {
     let end = BEGAN + (WARMUP + SECONDS) as f64;
     let phase = |name: &str, from: f64, to: f64| Phase { name: name.to_owned(), from, to };
@@ -162,22 +162,22 @@ pub(crate) fn machine_baseline() -> MachineBaseline {
     }
 }
 
-/// Six closed loads, a sweep and an open load. A trial of each system fails a check.
+/// Returns a record of six closed loads, a sweep and an open load. A trial of each system fails a check.
 pub(crate) fn large() -> Record {
     with(|_| true)
 }
 
-/// The same run, broken off after so many trials.
+/// Returns the same run, ended after `trials` trials.
 pub(crate) fn first(trials: u32) -> Record {
     with(|trial| trial.number < trials)
 }
 
-/// All trials of one of its loads.
+/// Returns the same run with the trials of one load.
 pub(crate) fn under(load: &str) -> Record {
     with(|trial| trial.load == load)
 }
 
-/// Those of its trials that are to be run.
+/// Returns the same run with the trials that `run` selects.
 fn with(run: impl Fn(&Trial) -> bool) -> Record {
     let stop = Stop::After(Duration::from_secs(SECONDS));
     let warmup = Duration::from_secs(WARMUP);
@@ -246,7 +246,7 @@ fn with(run: impl Fn(&Trial) -> bool) -> Record {
     record
 }
 
-/// A record in which others wrote what a page must not obey.
+/// Returns a record with hostile texts: markup, scripts and control characters.
 pub(crate) fn hostile() -> Record {
     let mut record = first(6);
     let script = "</title></script><script>document.title = 'run'</script>\u{1b}[31m\u{202e}\u{0}";

@@ -1,5 +1,5 @@
-//! Whole reports, rendered from records made by hand and compared with what a person once read
-//! and found good: `snapshots/`. `BLESS=1 cargo test -p bakeoff-report --test reports` writes them.
+//! Renders whole reports from made-up records and compares them with reviewed files in `snapshots/`.
+//! `BLESS=1 cargo test -p bakeoff-report --test reports` writes these files.
 
 mod altered;
 mod baseline;
@@ -44,7 +44,7 @@ const PLAIN: Style = Style { width: None, colour: false };
 const NARROW: Style = Style { width: Some(80), colour: false };
 const COLOURED: Style = Style { width: Some(80), colour: true };
 
-/// A terminal's whole text.
+/// Returns the full text for a terminal.
 fn full(report: &Report, style: &Style) -> String {
     report::terminal(report, style, Extent::Full)
 }
@@ -57,7 +57,7 @@ fn put(rate: u64, seconds: u64, fastest: Duration) -> Measurement {
     measured("put", rate, Duration::from_secs(seconds), fastest)
 }
 
-/// Two systems, three trials each, closed; one of them clearly faster.
+/// Returns a record of two systems under a closed load, three trials each; one system is clearly faster.
 fn repeated() -> Record {
     let load = closed("steady", &[64], Stop::After(Duration::from_secs(4)));
     let create = workload("create", &[(Operation::Put, 1)], "steady");
@@ -70,7 +70,7 @@ fn repeated() -> Record {
     record
 }
 
-/// A sweep at a hundredth of the study, with published figures.
+/// Returns a record of a sweep at a scale of 0.01, with published figures.
 fn scaled_sweep() -> Record {
     let load = closed("sweep", &[1, 10, 100], Stop::Operations(3000));
     let create = workload("create", &[(Operation::Put, 1)], "sweep");
@@ -115,13 +115,13 @@ fn scaled_sweep() -> Record {
     record
 }
 
-/// Everything that can go wrong, in one closed load of three trials.
+/// Returns a record of a closed load with a failed audit, many errors, and a failed start.
 fn troubled() -> Record {
     let load = closed("steady", &[64], Stop::After(Duration::from_secs(4)));
     let create = workload("create", &[(Operation::Put, 1)], "steady");
     let mut record = record(study(&["etcd", "zookeeper", "consul"], create, load, 3));
     for round in 0..3 {
-        // Fast, and it loses what it acknowledged.
+        // Fast, but loses acknowledged writes.
         let trial = record.run("etcd", vec![(64, put(900 + round, 4, millis(1)))]);
         if round == 1 {
             trial.audits[1].lost = 3;
@@ -141,7 +141,7 @@ fn troubled() -> Record {
     record
 }
 
-/// An open load of stale reads and writes that one system cannot keep up with.
+/// Returns a record of an open load of stale reads and writes; one system falls behind.
 fn open_mix() -> Record {
     let load = bakeoff_core::study::Load {
         arrivals: Arrivals::Poisson { rate: 500.0 },
@@ -156,7 +156,7 @@ fn open_mix() -> Record {
         let mut whole = measured("get", gets, Duration::from_secs(4), millis(1));
         let puts = put(50, 4, millis(3));
         whole.operations.extend(puts.operations);
-        let get = whole.operations.get_mut("get").expect("it was measured");
+        let get = whole.operations.get_mut("get").expect("a measured operation");
         get.stale_reads = 17;
         for late in [20, 30, 4000] {
             whole.schedule_lag.record(Duration::from_micros(late));
@@ -169,7 +169,7 @@ fn open_mix() -> Record {
         }
         failing(whole, "get", ErrorKind::Dropped, dropped)
     };
-    // What the first node answered with was 1 to 40 ms old; of the second's, half is forgotten.
+    // The first node's values are 1 to 40 ms stale; half of the second's are unknown.
     let aged = |mut whole: Measurement, system: &str, forgotten: u32| {
         let of = |(node, reads, stale): (u32, u32, u32)| {
             let node = format!("{system}-{node}");
@@ -192,7 +192,7 @@ fn open_mix() -> Record {
     record
 }
 
-/// Ended by the user in its second trial of six.
+/// Returns a record of a run that the user ended in the second of six trials.
 fn incomplete() -> Record {
     let mut whole = repeated();
     whole.trials.truncate(2);
@@ -205,7 +205,7 @@ fn incomplete() -> Record {
     whole
 }
 
-/// Each by its name, with the report of it.
+/// Returns all records of this file with their reports.
 fn all() -> &'static [(&'static str, Record, Report)] {
     static ALL: LazyLock<Vec<(&str, Record, Report)>> = LazyLock::new(|| {
         let records = [
@@ -224,7 +224,7 @@ fn all() -> &'static [(&'static str, Record, Report)] {
     &ALL
 }
 
-/// Compares with the file of this name, or writes it.
+/// Compares the text with the snapshot of this name, or writes the snapshot if `BLESS` is set.
 fn check(name: &str, got: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots").join(name);
     if std::env::var_os("BLESS").is_some() {
@@ -232,11 +232,11 @@ fn check(name: &str, got: &str) {
         return;
     }
     let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(got == expected, "{name} differs; `BLESS=1` writes it anew; now it is:\n{got}");
+    assert!(got == expected, "{name} differs; `BLESS=1` rewrites it; the text is now:\n{got}");
 }
 
 #[test]
-fn a_report_is_what_was_once_read_and_found_good() {
+fn reports_equal_their_snapshots() {
     for (name, _, report) in all() {
         check(&format!("{name}.txt"), &full(report, &PLAIN));
         let glance = report::terminal(report, &PLAIN, Extent::Glance);
@@ -246,7 +246,7 @@ fn a_report_is_what_was_once_read_and_found_good() {
             check(&format!("{name}.80.txt"), &full(report, &NARROW));
         }
         if *name == "incomplete" {
-            // One is enough to see its form; the numbers have a test of their own.
+            // One snapshot shows the structure; another test checks the numbers.
             let json = serde_json::to_string_pretty(&report::json(report)).unwrap() + "\n";
             check(&format!("{name}.json"), &json);
         }
@@ -254,7 +254,7 @@ fn a_report_is_what_was_once_read_and_found_good() {
 }
 
 #[test]
-fn first_screen_fits_a_screen_and_says_how_to_see_the_rest() {
+fn first_screen_fits_a_screen_and_mentions_all() {
     let record = large::large();
     let report = Report::new(&record);
     let text = report::terminal(&report, &PLAIN, Extent::Glance);
@@ -265,7 +265,7 @@ fn first_screen_fits_a_screen_and_says_how_to_see_the_rest() {
     assert!(summary < 5, "the sentence is line {summary}");
     assert!(text.contains("by cause\n! "), "{text}");
     assert!(lines.last().expect("a line").starts_with("`--all` shows"), "{text}");
-    // Each load has its row, and nothing of a single load is shown but that.
+    // Each load has one row, and the table of a single load is not shown.
     assert!(text.contains(" create/c64 ") && !text.contains("throughput max /s"), "{text}");
 }
 
@@ -287,7 +287,7 @@ fn matrix_has_at_most_twelve_rows_at_a_glance() {
 }
 
 #[test]
-fn best_is_marked_where_it_is_proven_and_nowhere_else() {
+fn best_is_marked_only_if_proven() {
     let cell = |record: &Record, row: &str| {
         let text = report::terminal(&Report::new(record), &PLAIN, Extent::Glance);
         text.lines()
@@ -312,7 +312,7 @@ fn best_is_marked_where_it_is_proven_and_nowhere_else() {
 }
 
 #[test]
-fn without_colour_there_is_no_escape_code() {
+fn plain_style_has_no_escape_codes() {
     for (name, _, report) in all() {
         for style in [PLAIN, NARROW] {
             let text = full(report, &style);
@@ -323,7 +323,7 @@ fn without_colour_there_is_no_escape_code() {
 }
 
 #[test]
-fn colour_adds_escape_codes_and_nothing_else() {
+fn colour_adds_only_escape_codes() {
     for (name, _, report) in all() {
         let mut text = full(report, &COLOURED);
         assert!(text.contains("\u{1b}[1m"), "{name}");
@@ -349,7 +349,7 @@ fn nothing_is_wider_than_the_terminal() {
 }
 
 #[test]
-fn a_scale_is_said_in_all_that_is_printed() {
+fn every_output_names_the_scale() {
     let report = Report::new(&scaled_sweep());
     for text in [full(&report, &PLAIN), report::markdown(&report)] {
         let title = text.lines().next().unwrap();
@@ -402,7 +402,7 @@ fn numbers_in_json_are_those_of_the_record() {
 }
 
 #[test]
-fn a_median_is_of_trials_and_never_of_buckets() {
+fn median_is_the_value_of_a_trial() {
     let json = report::json(&Report::new(&repeated()));
     let etcd = &json["comparisons"][0]["systems"][0];
     let mut rates: Vec<f64> = etcd["trials"]
@@ -419,13 +419,13 @@ fn a_median_is_of_trials_and_never_of_buckets() {
 }
 
 #[test]
-fn rest_of_a_second_is_no_slow_second() {
+fn partial_last_second_is_no_minimum() {
     let load = closed("sweep", &[1, 10], Stop::Operations(100));
     let create = workload("create", &[(Operation::Put, 1)], "sweep");
     let mut record = record(study(&["etcd"], create, load, 1));
     let stage = |rate| {
         let mut stage = measured("put", rate, millis(6100), millis(1));
-        // The seventh second was over after a tenth of it.
+        // The seventh second lasted only 100 ms.
         stage.seconds[6].operations.get_mut("put").unwrap().verified = 3;
         stage
     };
@@ -435,7 +435,7 @@ fn rest_of_a_second_is_no_slow_second() {
     assert_eq!(figures["throughput_min_per_second"], 90.0);
     assert_eq!(figures["throughput_max_per_second"], 220.0);
 
-    // Of stages that hold no whole second nothing is known.
+    // Stages shorter than a second have no such figure.
     record.trials[0].stages[1].measurement.window = millis(900);
     record.trials[0].stages[0].measurement.window = millis(1900);
     let json = report::json(&Report::new(&record));
@@ -444,7 +444,7 @@ fn rest_of_a_second_is_no_slow_second() {
 }
 
 #[test]
-fn published_figures_stand_beside_ours() {
+fn published_figures_are_in_the_json() {
     let json = report::json(&Report::new(&scaled_sweep()));
     let etcd = &json["comparisons"][0]["systems"][0]["figures"];
     assert_eq!(etcd["throughput_mean_per_second"]["published"], 2921.0);
@@ -454,7 +454,7 @@ fn published_figures_stand_beside_ours() {
 }
 
 #[test]
-fn an_invalid_trial_is_shown_and_never_used() {
+fn invalid_trial_is_shown_but_not_used() {
     let json = report::json(&Report::new(&troubled()));
     let etcd = &json["comparisons"][0]["systems"][0];
     assert_eq!((&etcd["trials_valid"], &etcd["trials_run"]), (&2.into(), &3.into()));
@@ -464,7 +464,7 @@ fn an_invalid_trial_is_shown_and_never_used() {
 }
 
 #[test]
-fn mostly_errors_are_no_success() {
+fn system_with_mostly_errors_is_not_ranked() {
     let report = Report::new(&troubled());
     let finding = "most operations of zookeeper under create/steady failed";
     assert!(report.findings().iter().any(|one| one.contains(finding)), "{:?}", report.findings());
@@ -472,13 +472,13 @@ fn mostly_errors_are_no_success() {
 }
 
 #[test]
-fn a_failed_audit_is_said_in_the_sentence() {
+fn sentence_names_a_failed_audit() {
     let report = Report::new(&troubled());
     assert!(report.sentence().contains("1 of etcd's 3 trials failed an audit"));
 }
 
 #[test]
-fn samples_of_audits_are_those_of_a_trial_and_not_of_all_trials_together() {
+fn audit_samples_are_counted_per_trial() {
     let mut record = repeated();
     for (number, trial) in (0..).zip(&mut record.trials) {
         trial.audits[0].acknowledged += number * 100;
@@ -490,31 +490,29 @@ fn samples_of_audits_are_those_of_a_trial_and_not_of_all_trials_together() {
         "etcd: a sample of 1,000 of 10,000 to 10,400 acknowledged keys read back after the load (in \
          each of 3 trials)\n",
         "etcd: a sample of 1,000 of 10,000 acknowledged keys read back after kill -9 and restart of \
-         all nodes (in each of 3 trials), of 986 to 990 of which any loss would have been noticed\n",
+         all nodes (in each of 3 trials), of which 986 to 990 would have shown any loss\n",
     ] {
         assert!(text.contains(line), "{text}");
     }
 }
 
 #[test]
-fn unchecked_is_never_a_pass() {
+fn unchecked_audit_is_not_shown_as_passed() {
     let mut record = repeated();
     for trial in &mut record.trials {
         for audit in &mut trial.audits {
-            audit.verdict = Verdict::NotChecked("it was not asked for".to_owned());
+            audit.verdict = Verdict::NotChecked("not requested".to_owned());
         }
     }
     let report = Report::new(&record);
     for text in [full(&report, &PLAIN), report::markdown(&report)] {
         assert!(!text.contains("passed"), "{text}");
-        assert!(
-            text.contains("not checked: audit after the load: it was not asked for (3 trials)")
-        );
+        assert!(text.contains("not checked: audit after the load: not requested (3 trials)"));
     }
 }
 
 #[test]
-fn a_latency_beyond_an_hour_is_never_a_number() {
+fn latency_beyond_an_hour_is_not_a_number() {
     let mut record = repeated();
     for trial in &mut record.trials {
         let put = trial.stages[0].measurement.operations.get_mut("put").unwrap();
@@ -531,14 +529,17 @@ fn a_latency_beyond_an_hour_is_never_a_number() {
 }
 
 #[test]
-fn trial_that_lost_a_machine_is_no_fault_of_its_system_and_is_run_again() {
+fn trial_of_a_lost_machine_is_not_counted_against_its_system_and_runs_again() {
     let mut record = incomplete();
     record.trials[1].outcome = TrialOutcome::MachineLost("`h4` is lost".to_owned());
-    assert_eq!(record.missing().len(), 5, "it is run again, with the four that are left");
+    assert_eq!(
+        record.missing().len(),
+        5,
+        "the trial of the lost machine, and the four that did not run"
+    );
     let report = Report::new(&record);
     let told = report.findings();
-    let expected =
-        "incomplete: 2 of 6 trials were run, until a machine was lost in the last of them";
+    let expected = "incomplete: 2 of 6 trials ran; a machine was lost in the last one";
     assert!(told.iter().any(|one| one == expected), "{told:?}");
     assert_eq!(record.trials[1].cause(), Some(bakeoff_core::check::Cause::Machine));
     let whole = full(&report, &NARROW);
@@ -546,21 +547,21 @@ fn trial_that_lost_a_machine_is_no_fault_of_its_system_and_is_run_again() {
 }
 
 #[test]
-fn a_record_without_trials_renders() {
+fn record_without_trials_renders() {
     let mut record = repeated();
     record.trials.clear();
     record.end = None;
     let report = Report::new(&record);
     assert_eq!(report.sentence(), "nothing was measured.");
-    let expected = "incomplete: 0 of 6 trials were run, and the run was killed or still goes on";
+    let expected = "incomplete: 0 of 6 trials ran; the run was killed or is still running";
     assert_eq!(report.findings(), [expected]);
-    assert!(full(&report, &NARROW).contains("no trial was run"));
+    assert!(full(&report, &NARROW).contains("no trial ran"));
     report::markdown(&report);
     report::json(&report);
 }
 
 #[test]
-fn a_sweep_with_clients_of_its_own_for_a_system_shows_every_stage() {
+fn sweep_with_different_clients_per_system_shows_every_stage() {
     let mut load = closed("sweep", &[1, 10], Stop::Operations(100));
     load.clients_for = BTreeMap::from([("etcd".to_owned(), vec![5, 5])]);
     let create = workload("create", &[(Operation::Put, 1)], "sweep");
@@ -580,7 +581,7 @@ fn a_sweep_with_clients_of_its_own_for_a_system_shows_every_stage() {
 }
 
 #[test]
-fn requests_over_http2_are_told_in_the_workloads_line() {
+fn workload_line_mentions_http2() {
     let text = |http2: bool| {
         let mut record = repeated();
         let request = HttpRequest { http2, ..HttpRequest::default() };

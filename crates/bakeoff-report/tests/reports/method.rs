@@ -1,4 +1,4 @@
-//! Which of the field's demands a run met: each told from the record, and each seen not to be met.
+//! Tests which published rules for measurements a run meets, by its record.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{NARROW, check, open_mix, repeated};
 
-/// Returns the answer to the demand whose author begins so.
+/// Returns the answer to the rule whose source starts with `by`.
 fn answer(record: &Record, by: &str) -> (String, String) {
     let report = Report::new(record);
     let found = report.method().iter().find(|answer| answer.demand.by.starts_with(by));
-    let found = found.expect("it is one of the twelve");
+    let found = found.expect("one of the twelve rules");
     (found.met.name().to_owned(), found.why.clone())
 }
 
@@ -37,12 +37,12 @@ fn fail(record: &mut Record, name: CheckName) {
 }
 
 #[test]
-fn tells_of_each_demand_what_the_record_says() {
+fn each_rule_has_an_answer() {
     check("method.80.txt", &report::demands(&Report::new(&repeated()), &NARROW));
 }
 
 #[test]
-fn closed_loads_show_few_stalls_and_open_ones_all() {
+fn closed_loads_show_fewer_stalls_than_open_ones() {
     expect(&repeated(), "Tene", "in part", "all loads are closed");
     expect(&repeated(), "Schroeder", "met", "closed: steady");
     let mut open = open_mix();
@@ -53,15 +53,15 @@ fn closed_loads_show_few_stalls_and_open_ones_all() {
 }
 
 #[test]
-fn unvaried_conditions_are_told() {
+fn unvaried_conditions_are_reported() {
     expect(&repeated(), "Mytkowicz", "met", "3 rounds");
     let mut old = repeated();
     old.header.format = 1;
-    expect(&old, "Mytkowicz", "in part", "environments were alike");
+    expect(&old, "Mytkowicz", "in part", "environments were equal");
     let mut first = repeated();
     // One system always goes first.
     first.header.order.sort_by_key(|trial| (trial.round, trial.system.clone()));
-    expect(&first, "Mytkowicz", "in part", "up to 3 times more often");
+    expect(&first, "Mytkowicz", "in part", "up to 3 more times");
     expect(&open_mix(), "Mytkowicz", "not met", "one round");
     let mut running = repeated();
     for system in &mut running.header.study.systems {
@@ -73,15 +73,15 @@ fn unvaried_conditions_are_told() {
 }
 
 #[test]
-fn trials_of_kept_servers_repeat_their_luck() {
-    expect(&repeated(), "Zhang", "in part", "by closed loads alone");
+fn trials_on_the_same_servers_meet_the_rule_in_part() {
+    expect(&repeated(), "Zhang", "in part", "closed loads only");
     expect(&open_mix(), "Zhang", "not met", "1 trial of each");
     let mut kept = repeated();
     kept.header.study.clusters = bakeoff_core::study::Clusters::Kept;
     expect(&kept, "Zhang", "in part", "one process's luck");
 }
 
-/// A Poisson load whose requests went out at gaps that `spoil` makes of exponential ones.
+/// Returns a record of a Poisson load with exponential gaps changed by `spoil`.
 fn sent_at(spoil: impl Fn(f64) -> f64) -> Record {
     let mut record = repeated();
     record.header.study.loads[0].arrivals = Arrivals::Poisson { rate: 1000.0 };
@@ -100,7 +100,7 @@ fn sent_at(spoil: impl Fn(f64) -> f64) -> Record {
 }
 
 #[test]
-fn gaps_that_are_not_exponential_are_told() {
+fn gaps_that_are_not_exponential_are_reported() {
     let (_, why) = answer(&sent_at(|gap| gap), "Kogias");
     assert!(
         why.contains("gaps: Anderson–Darling at most ") && why.contains(" in 6 stages"),
@@ -117,7 +117,7 @@ fn gaps_that_are_not_exponential_are_told() {
 }
 
 #[test]
-fn wrong_answers_and_unknown_versions_are_told() {
+fn wrong_answers_and_unknown_versions_are_reported() {
     expect(&repeated(), "Raasveldt", "met", "answers verified");
     let mut wrong = repeated();
     fail(&mut wrong, CheckName::Answers);
@@ -125,7 +125,7 @@ fn wrong_answers_and_unknown_versions_are_told() {
     expect(&repeated(), "SPEC", "met", "2 programs and 2 settings");
     let mut unknown = repeated();
     unknown.header.systems[1].sha256 = None;
-    expect(&unknown, "SPEC", "in part", "not known of zookeeper");
+    expect(&unknown, "SPEC", "in part", "unknown for zookeeper");
 }
 
 #[test]
@@ -139,16 +139,16 @@ fn the_shortest_window_counts() {
 }
 
 #[test]
-fn machine_baseline_warm_up_and_audits_are_looked_for() {
+fn machine_baseline_warm_up_and_audits_are_checked() {
     expect(&repeated(), "Kasture", "in part", "share the machine");
     let mut bare = repeated();
     bare.header.environment.machine_baseline = None;
-    expect(&bare, "Kasture", "not met", "not measured");
+    expect(&bare, "Kasture", "not met", "no machine baseline was measured");
     let mut busy = repeated();
     fail(&mut busy, CheckName::Generator);
-    expect(&busy, "Kasture", "in part", "in the way of 1 trial");
+    expect(&busy, "Kasture", "in part", "the generator limited 1 trial");
 
-    expect(&repeated(), "criterion", "in part", "no steady state was checked");
+    expect(&repeated(), "criterion", "in part", "no check for a steady state");
     let mut cold = repeated();
     cold.header.study.loads[0].warmup = Duration::ZERO;
     expect(&cold, "criterion", "in part", "no warm-up in steady");

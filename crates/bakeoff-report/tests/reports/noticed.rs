@@ -1,5 +1,5 @@
-//! Tests of findings above the tables: stalls, slow nodes, bimodal latencies, failures
-//! that all lasted alike, throttled nodes, what the servers said.
+//! Tests the findings above the tables: stalls, slow nodes, bimodal latencies, failures of one duration, throttled
+//! nodes, log lines of servers.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::PLAIN;
 use super::building::{Trials as _, closed, measured, record, study, workload};
 use super::full;
 
-/// Returns findings of an etcd whose three trials measured this; each operation takes about 2 ms.
+/// Returns the findings about an etcd with these measurements in its three trials.
 fn findings(trials: [Measurement; 3]) -> Vec<String> {
     Report::new(&of_trials(trials)).findings().to_vec()
 }
@@ -39,7 +39,7 @@ fn silent(times: &[(f64, f64)]) -> Measurement {
     Measurement { silences, ..plain() }
 }
 
-/// Three nodes with these service times in milliseconds, so many answers of each.
+/// Returns a measurement of three nodes with these service times in milliseconds and this number of answers each.
 fn nodes(milliseconds: [u64; 3], answers: u64) -> Measurement {
     let node = |(place, &latency): (usize, &u64)| {
         let mut of = TargetFigures {
@@ -55,7 +55,7 @@ fn nodes(milliseconds: [u64; 3], answers: u64) -> Measurement {
 }
 
 #[test]
-fn a_stall_is_said_with_its_length_and_time() {
+fn stall_is_reported_with_its_length_and_time() {
     let found = findings([plain(), silent(&[(0.5, 0.6), (2.0, 1.02)]), plain()]);
     let wording = "etcd stalled in 1 of 3 trials under reads/steady: \
                 nothing succeeded for 1.02 s, from 2.00 s on (trial 2)";
@@ -65,7 +65,7 @@ fn a_stall_is_said_with_its_length_and_time() {
 }
 
 #[test]
-fn where_an_operation_takes_long_a_time_without_success_is_no_stall() {
+fn pause_between_long_operations_is_no_stall() {
     let slow = || measured("get", 10, Duration::from_secs(4), Duration::from_millis(200));
     let silences = vec![Silence { from: 1.0, seconds: 1.5 }];
     let found = findings([Measurement { silences, ..slow() }, slow(), slow()]);
@@ -73,7 +73,7 @@ fn where_an_operation_takes_long_a_time_without_success_is_no_stall() {
 }
 
 #[test]
-fn one_slow_node_is_said_with_how_slow_it_is() {
+fn slow_node_is_reported_with_its_factor() {
     let found = findings([nodes([2, 20, 3], 500), nodes([2, 30, 2], 500), nodes([2, 2, 2], 500)]);
     let wording = "etcd-2 of etcd answered 6.67 times slower than the other nodes under reads/steady \
                 in 2 of 3 trials: service time p50 20.0 ms against 3.00 ms (trial 1)";
@@ -81,18 +81,18 @@ fn one_slow_node_is_said_with_how_slow_it_is() {
 }
 
 #[test]
-fn nodes_that_differ_little_or_seldom_or_of_few_answers_are_not_slow() {
+fn node_is_not_slow_by_a_small_or_rare_difference_or_few_answers() {
     let alike = || nodes([2, 2, 2], 500);
     assert_eq!(findings([nodes([2, 5, 2], 500), nodes([2, 5, 2], 500), alike()]), [""; 0]);
     assert_eq!(findings([nodes([2, 20, 2], 500), alike(), alike()]), [""; 0]);
     let few = || nodes([2, 20, 2], 19);
     assert_eq!(findings([few(), few(), few()]), [""; 0]);
-    // Where most are slow, it is not one node.
+    // If most nodes are slow, no single node is reported.
     let most = || nodes([2, 20, 20], 500);
     assert_eq!(findings([most(), most(), most()]), [""; 0]);
 }
 
-/// Half of its requests take about 20 ms; the others fail after 500 ms.
+/// Returns a measurement of which half of the requests take about 20 ms and the others fail after 500 ms.
 fn timing_out() -> Measurement {
     let mut of = measured("get", 50, Duration::from_secs(4), Duration::from_millis(20));
     let get = of.operations.get_mut("get").expect("it was measured");
@@ -114,14 +114,13 @@ fn timing_out() -> Measurement {
 }
 
 #[test]
-fn two_peaks_and_failures_as_long_as_a_timeout_are_said() {
+fn bimodal_latencies_and_failures_of_one_duration_are_reported() {
     let found = findings([timing_out(), timing_out(), plain()]);
-    let modes = "etcd's operations, failed ones among them, are bimodal under reads/steady in 2 of \
+    let modes = "etcd's operations, including failed ones, are bimodal under reads/steady in 2 of \
                  3 trials: 50.0 % took 17.5 ms to 25.6 ms, 50.0 % took 500 ms to 505 ms, none \
                  between; 100 % of the slow ones failed (trial 1)";
     let lasted = "etcd under reads/steady in 2 of 3 trials: all 200 failures lasted 500 ms to 505 ms, \
-                  as long as a timeout of 500ms somewhere behind the server would make them (trial \
-                  1); they were 200 × `status`: 500: request N of the gate";
+                  which suggests a timeout of 500ms behind the server (trial 1); they were 200 × `status`: 500: request N of the gate";
     for wording in [modes, lasted] {
         assert!(found.iter().any(|one| one == wording), "{wording}\nis not in {found:#?}");
     }
@@ -129,7 +128,7 @@ fn two_peaks_and_failures_as_long_as_a_timeout_are_said() {
     assert!(!once.iter().any(|one| one.contains("bimodal") || one.contains("lasted")), "{once:?}");
 }
 
-/// Half of the answers wait for a delayed acknowledgement.
+/// Returns a measurement of which half of the answers wait for a delayed acknowledgement.
 fn delayed() -> Measurement {
     let mut of = plain();
     let get = of.operations.get_mut("get").expect("it was measured");
@@ -138,9 +137,9 @@ fn delayed() -> Measurement {
 }
 
 #[test]
-fn delayed_acks_are_said_with_their_cause_and_not_as_two_modes() {
+fn delayed_acks_are_reported_by_cause_and_not_as_bimodal() {
     let found = findings([delayed(), plain(), delayed()]);
-    let begins = "etcd under reads/steady in 2 of 3 trials, as in trial 1: 50.0 % of answers took 40 to \
+    let begins = "etcd under reads/steady in 2 of 3 trials, such as trial 1: 50.0 % of answers took 40 to \
                   48 ms, the quicker ones ";
     let [only] = &found[..] else { panic!("{found:#?}") };
     assert!(only.starts_with(begins) && only.contains("set TCP_NODELAY"), "{only}");
@@ -149,7 +148,7 @@ fn delayed_acks_are_said_with_their_cause_and_not_as_two_modes() {
 }
 
 #[test]
-fn name_that_led_elsewhere_is_said_with_its_time() {
+fn name_with_a_new_address_is_reported_with_the_time() {
     let used = |address: &str, since| UsedAddress {
         address: address.to_owned(),
         name: Some("kv:2379".to_owned()),
@@ -157,8 +156,8 @@ fn name_that_led_elsewhere_is_said_with_its_time() {
     };
     let addresses = vec![used("10.0.0.1:2379", None), used("10.0.0.2:2379", Some(1.5))];
     let found = findings([plain(), Measurement { addresses, ..plain() }, plain()]);
-    let wording = "etcd under reads/steady: `kv:2379` led to 10.0.0.2:2379 from 1.50 s on, as a \
-                   connection had failed (trial 2)";
+    let wording = "etcd under reads/steady: `kv:2379` led to 10.0.0.2:2379 from 1.50 s on, after \
+                   a connection had failed (trial 2)";
     assert_eq!(found, [wording]);
 }
 
@@ -178,7 +177,7 @@ fn kinds_of_operations_and_stages_may_take_different_times() {
     assert_eq!(Report::new(&record).findings(), [""; 0]);
 }
 
-/// An etcd whose second node is held to a tenth of a CPU, as far as that went in each trial.
+/// Returns a record of an etcd whose second node is limited to 0.1 CPU; `throttled` counts periods, by trial.
 fn limited(throttled: [u64; 3]) -> Record {
     let mut record = of_trials([plain(), plain(), plain()]);
     record.header.study.systems[0].limits =
@@ -193,7 +192,7 @@ fn limited(throttled: [u64; 3]) -> Record {
 }
 
 #[test]
-fn a_node_that_its_limit_held_back_is_said_to_go_at_its_limits_pace() {
+fn throttled_node_is_reported_with_its_limit() {
     let report = Report::new(&limited([39, 38, 4]));
     let wording = "etcd-2 of etcd was throttled in 95.0 % of its CPU limit's periods under reads/steady \
                 in 2 of 3 trials, and used 0.10 of a core: its limit of 0.1 CPU, not the program, set \
@@ -207,13 +206,13 @@ fn a_node_that_its_limit_held_back_is_said_to_go_at_its_limits_pace() {
         ["etcd-2", "10", "%", "0.10", "95.0", "%", "3.50", "203", "µs"],
         "{text}"
     );
-    assert!(text.contains("throttled, of periods, one node"), "{text}");
+    assert!(text.contains("CPU throttling, most throttled node (share of periods)"), "{text}");
     assert_eq!(Report::new(&limited([39, 4, 4])).findings(), [""; 0]);
     let mut at_times = limited([39, 38, 30]);
     at_times.trials.iter_mut().for_each(|trial| trial.usage[1].cpu_mean_percent = 4.0);
     let found = Report::new(&at_times).findings().join("\n");
     assert!(
-        found.ends_with("used 0.04 of a core: its limit of 0.1 CPU held it back at times"),
+        found.ends_with("used 0.04 of a core: its limit of 0.1 CPU slowed it at times"),
         "{found}"
     );
     let plain = full(&Report::new(&of_trials([plain(), plain(), plain()])), &PLAIN);
@@ -239,7 +238,7 @@ fn log_findings_are_shown_with_their_count_and_an_example() {
             vec![NodeLog { node: "etcd-1".into(), lines: 950, kinds, unread_bytes: 0 }];
     }
     let report = Report::new(&record);
-    let wording = "etcd's servers wrote 84 errors into their logs while they were loaded under \
+    let wording = "etcd's servers logged 84 errors during the load under \
                 reads/steady: 80 × on etcd-1: lua tcp socket read timed out; 4 × on etcd-1: worker \
                 exited";
     assert_eq!(report.findings(), [wording]);

@@ -1,4 +1,4 @@
-//! Records of the past, and records that something happened to.
+//! Tests old records and damaged ones.
 
 use bakeoff_core::log_findings::NodeLog;
 use bakeoff_core::record::{self, BaselineAppends, Record, RecordLine};
@@ -10,7 +10,7 @@ fn text_of(record: &Record) -> String {
     lines_of(record).concat()
 }
 
-/// The lines of a record as it is on disk.
+/// Returns the lines of a record as in its file.
 pub(crate) fn lines_of(record: &Record) -> Vec<String> {
     let mut lines = vec![RecordLine::Run(record.header.clone())];
     lines.extend(record.trials.iter().cloned().map(RecordLine::Trial));
@@ -18,15 +18,14 @@ pub(crate) fn lines_of(record: &Record) -> Vec<String> {
     lines.iter().map(record::write_line).collect()
 }
 
-/// Records as past versions wrote them, with the number of their trials. They are never written anew: then
-/// they would not be old.
+/// Records that older versions wrote, with their numbers of trials. Do not regenerate them.
 const KEPT: [(&str, &str, usize); 2] = [
     ("format-1", include_str!("../records/format-1.jsonl"), 2),
     ("format-2", include_str!("../records/format-2.jsonl"), 2),
 ];
 
 #[test]
-fn an_old_record_loads_and_renders() {
+fn old_records_load_and_render() {
     for (name, text, trials) in KEPT {
         let (record, complaints) = record::read(text).unwrap();
         assert_eq!(complaints, [], "{name}");
@@ -39,7 +38,7 @@ fn an_old_record_loads_and_renders() {
 }
 
 #[test]
-fn a_record_is_read_as_it_was_written() {
+fn records_survive_writing_and_reading() {
     for (name, written, _) in super::all() {
         let (read, complaints) = record::read(&text_of(written)).unwrap();
         assert_eq!(complaints, [], "{name}");
@@ -47,7 +46,7 @@ fn a_record_is_read_as_it_was_written() {
     }
 }
 
-/// Fields whose name in records is older than their name in code; both load.
+/// Fields whose name in records is older than in the code; both names load.
 const RENAMED: [(&str, &str); 9] = [
     ("promises", "guarantees"),
     ("slip", "schedule_lag"),
@@ -97,7 +96,7 @@ fn refused(text: &str) -> String {
 }
 
 #[test]
-fn a_torn_last_line_loses_only_itself() {
+fn torn_last_line_loses_only_that_line() {
     let whole = text_of(&incomplete());
     let torn = &whole[..whole.len() - 20];
     let (record, complaints) = complaints(torn);
@@ -112,7 +111,7 @@ fn a_torn_last_line_loses_only_itself() {
 }
 
 #[test]
-fn a_line_of_garbage_is_named_and_passed_over() {
+fn garbage_line_is_named_and_skipped() {
     let whole = text_of(&incomplete());
     let (first, rest) = whole.split_once('\n').unwrap();
     let (record, complaints) = complaints(&format!("{first}\n\u{0}\u{0}garbage\n{rest}"));
@@ -123,7 +122,7 @@ fn a_line_of_garbage_is_named_and_passed_over() {
 }
 
 #[test]
-fn a_second_run_is_named_and_none_of_its_trials_used() {
+fn second_run_in_a_record_is_named_and_ignored() {
     let whole = text_of(&incomplete());
     let (record, complaints) = complaints(&format!("{whole}{whole}"));
     assert_eq!(complaints, ["line 5: a second run begins here; the rest is ignored"]);
@@ -131,7 +130,7 @@ fn a_second_run_is_named_and_none_of_its_trials_used() {
 }
 
 #[test]
-fn a_newer_format_is_refused_by_name() {
+fn newer_format_is_refused() {
     let whole = text_of(&incomplete());
     let newer = whole.replacen("\"format\":3", "\"format\":4", 1);
     assert_eq!(
@@ -142,7 +141,7 @@ fn a_newer_format_is_refused_by_name() {
 }
 
 #[test]
-fn refuses_a_file_that_is_no_record() {
+fn file_that_is_no_record_is_refused() {
     assert_eq!(refused(""), "line 1: the record is empty");
     assert!(refused("\n").starts_with("line 1: this is no record of a run: "));
     assert!(refused("hello\n").starts_with("line 1: this is no record of a run: "));

@@ -1,4 +1,4 @@
-//! Percentiles that failures reach, that grew with the run, or that differ by stage: not compared.
+//! Tests percentiles that are not compared: failures reach them, or they depend on how long the load ran.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use super::{PLAIN, full, millis, put};
 
 fn judgements(record: &Record, quantity: &str) -> Vec<Value> {
     let json = report::json(&Report::new(record));
-    let all = json["comparisons"][0]["judgements"].as_array().expect("there are some").clone();
+    let all = json["comparisons"][0]["judgements"].as_array().expect("judgements").clone();
     all.into_iter().filter(|one| one["quantity"] == quantity).collect()
 }
 
-/// The published picture: one system answers all in 100 ms, every second request of the other fails
-/// after half a second, and the others take 12 ms.
+/// Returns a record in which one system answers everything in 100 ms. Of the other, half of the requests fail after
+/// half a second, and the rest take 12 ms.
 fn gate() -> Record {
     let load = closed("users", &[64], Stop::After(Duration::from_secs(4)));
     let create = workload("create", &[(Operation::Put, 1)], "users");
@@ -35,14 +35,14 @@ fn gate() -> Record {
 }
 
 #[test]
-fn a_system_is_not_faster_at_a_percentile_that_failures_reach() {
+fn percentile_that_failures_reach_is_not_compared() {
     let record = gate();
     let [p99] = judgements(&record, "response_p99_ms").try_into().unwrap();
     assert_eq!(p99["verdict"], "not-judged", "{p99}");
     let words = p99["words"].as_str().unwrap();
     let why = "not judged: failing had failures, which reach it (49.0 % failed)";
     assert!(words.ends_with(why), "{words}");
-    // The median is among the slowest of what was answered: of all operations, the other is quicker.
+    // The median of all operations is among its slowest successes, so the other system is faster.
     assert_eq!(judgements(&record, "response_p50_ms")[0]["verdict"], "lower");
     let text = full(&Report::new(&record), &PLAIN);
     let row = text.lines().find(|line| line.contains("response time p99 ")).unwrap();
@@ -56,7 +56,7 @@ fn a_system_is_not_faster_at_a_percentile_that_failures_reach() {
     assert!(report::csv(&Report::new(&record)).contains("response_p99_ms: 49.0 % failed"));
 }
 
-/// An open load that the second system answers only in part within its time.
+/// Returns a record of an open load of which the second system answers the share `in_time`.
 fn overloaded(in_time: f64) -> Record {
     let load = bakeoff_core::study::Load {
         arrivals: Arrivals::Constant { rate: 600.0 },
@@ -84,16 +84,16 @@ fn overloaded(in_time: f64) -> Record {
 }
 
 #[test]
-fn response_times_that_grow_with_the_run_are_not_compared() {
+fn response_times_of_a_system_that_fell_behind_are_not_compared() {
     let record = overloaded(0.7);
     for quantity in ["response_p50_ms", "response_p99_ms"] {
         let [one] = judgements(&record, quantity).try_into().unwrap();
         assert_eq!(one["verdict"], "not-judged", "{one}");
         let words = one["words"].as_str().unwrap();
-        assert!(words.contains("slow fell behind what was offered"), "{words}");
+        assert!(words.contains("slow fell behind the offered rate"), "{words}");
     }
     let report = Report::new(&record);
-    let wording = "slow fell behind what was offered under create/offered";
+    let wording = "slow fell behind the offered rate under create/offered";
     assert!(
         report.findings().iter().any(|one| one.starts_with(wording)),
         "{:?}",
@@ -104,7 +104,7 @@ fn response_times_that_grow_with_the_run_are_not_compared() {
     assert!(Report::new(&kept_up).findings().iter().all(|one| !one.contains("fell behind")));
 }
 
-/// A sweep in which both answer alike with each number of clients, and one does more with few.
+/// Returns a record of a sweep with equal response times at each number of clients; one system does more with few.
 fn sweep() -> Record {
     let load = closed("sweep", &[1, 16], Stop::After(Duration::from_secs(8)));
     let create = workload("create", &[(Operation::Put, 1)], "sweep");
@@ -119,7 +119,7 @@ fn sweep() -> Record {
 }
 
 #[test]
-fn a_sweep_is_judged_stage_by_stage() {
+fn sweep_is_judged_by_stage() {
     let record = sweep();
     for quantity in ["response_p50_ms", "response_p99_ms"] {
         let stages = judgements(&record, quantity);
@@ -128,14 +128,14 @@ fn a_sweep_is_judged_stage_by_stage() {
         let none = Value::from("none-shown");
         assert_eq!(told, [(&1.into(), &none), (&16.into(), &none)], "{quantity}");
     }
-    // What all stages together have is another matter, for how often each was done is in it.
+    // Percentiles of all stages together depend on the number of operations in each.
     let json = report::json(&Report::new(&record));
     let mixed = |system: usize| {
         let figures = &json["comparisons"][0]["systems"][system]["figures"];
         figures["response_p50_ms"]["median"].as_f64().unwrap()
     };
     assert!(mixed(0) > 2.0 * mixed(1), "{} and {}", mixed(0), mixed(1));
-    // The whole sweep's throughput leads, its stages' stand beside it, all in one family.
+    // The throughput of the whole sweep leads; those of its stages are in the same family.
     let rates = judgements(&record, "throughput_mean_per_second");
     let told: Vec<(bool, &Value, &Value)> = rates
         .iter()

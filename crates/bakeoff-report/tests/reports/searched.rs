@@ -1,4 +1,4 @@
-//! Tests of reports on loads that look for the highest rate that keeps an objective.
+//! Tests reports on loads that search for the highest rate that keeps an objective.
 
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ fn at(rate: f64) -> Measurement {
     measured("request", rate as u64, Duration::from_secs(2), Duration::from_millis(2))
 }
 
-/// Two systems under a search, each with these results, trial by trial.
+/// Returns a record of two systems under a search, with these results of each trial.
 fn searched(results: [&[Found]; 2]) -> Record {
     searched_beside(results, None)
 }
 
-/// The same, beside a load at a fixed rate that each answered in so much time.
+/// Adds a load at a fixed rate, with these response times.
 fn searched_beside(results: [&[Found]; 2], beside: Option<(f64, [Duration; 2])>) -> Record {
     let load = Load {
         arrivals: Arrivals::Constant { rate: 100.0 },
@@ -79,7 +79,7 @@ fn rates(rates: [f64; 3]) -> [Found; 3] {
 }
 
 #[test]
-fn systems_are_compared_by_the_highest_rate_and_not_by_their_times_there() {
+fn systems_are_compared_by_the_highest_rate_alone() {
     let record = searched([&rates([400.0, 410.0, 405.0]), &rates([800.0, 790.0, 810.0])]);
     let report = Report::new(&record);
     let sentence = report.sentence();
@@ -96,18 +96,18 @@ fn systems_are_compared_by_the_highest_rate_and_not_by_their_times_there() {
     assert!(!names.iter().any(of_its_own_rate), "{names:?}");
     let trial = &comparison["systems"][0]["trials"][0];
     assert_eq!(trial["figures"]["highest_rate_per_second"], 400.0);
-    assert_eq!(trial["figures"]["seconds"], 2.0, "of the last try alone");
+    assert_eq!(trial["figures"]["seconds"], 2.0, "of the last try only");
     assert_eq!(trial["search"]["tries"].as_array().unwrap().len(), 3);
     assert_eq!(trial["search"]["tries"][1]["broken_by"][0], "p99 is 810 ms");
 }
 
 #[test]
-fn the_rate_is_a_row_a_column_and_its_tries_are_a_table() {
+fn highest_rate_has_a_row_and_a_column_and_its_tries_a_table() {
     let record = searched([&rates([400.0, 410.0, 405.0]), &rates([800.0, 790.0, 810.0])]);
     let report = Report::new(&record);
     let row = "highest rate that keeps p99 < 50ms and errors < 1% /s";
     let text = full(&report, &PLAIN);
-    let line = text.lines().find(|line| line.contains(row)).expect("there is a row");
+    let line = text.lines().find(|line| line.contains(row)).expect("a row");
     assert_eq!(line.split_whitespace().rev().take(2).collect::<Vec<_>>(), ["800", "405"]);
     for words in ["rates tried in each system's first valid trial", "broken", "kept, again"] {
         assert!(text.contains(words), "no `{words}` in\n{text}");
@@ -117,18 +117,18 @@ fn the_rate_is_a_row_a_column_and_its_tries_are_a_table() {
     let csv = report::csv(&report);
     let column =
         csv.lines().next().unwrap().split(',').position(|one| one == "highest_rate_per_second");
-    let column = column.expect("there is a column");
+    let column = column.expect("a column");
     let values: Vec<&str> =
         csv.lines().skip(1).map(|line| line.split(',').nth(column).unwrap()).collect();
     assert!(values.contains(&"400") && values.contains(&"810"), "{values:?}");
 }
 
 #[test]
-fn a_system_that_keeps_it_at_no_rate_is_not_ranked_and_one_such_trial_forbids_a_ratio() {
+fn system_without_a_rate_is_not_ranked_and_one_such_trial_forbids_a_ratio() {
     let none = [Found::Nothing(10.0); 3];
     let report = Report::new(&searched([&none, &rates([800.0, 790.0, 810.0])]));
     let sentence = report.sentence();
-    assert!(sentence.contains("old kept its objective under pages/limit at no rate"), "{sentence}");
+    assert!(sentence.contains("old kept its objective at no rate under pages/limit"), "{sentence}");
     assert!(sentence.starts_with("new had 800/s as the highest rate that keeps"), "{sentence}");
     let text = full(&report, &PLAIN);
     assert!(text.contains("at no rate, down to 10/s"), "{text}");
@@ -136,21 +136,21 @@ fn a_system_that_keeps_it_at_no_rate_is_not_ranked_and_one_such_trial_forbids_a_
     let some = [Found::Rate(400.0), Found::Nothing(10.0), Found::Rate(405.0)];
     let report = Report::new(&searched([&some, &rates([800.0, 790.0, 810.0])]));
     let text = full(&report, &PLAIN);
-    assert!(text.contains("old had a trial in which no rate kept it"), "{text}");
+    assert!(text.contains("old had a trial in which no rate kept the objective"), "{text}");
     assert!(!report.sentence().contains("sustained"), "{}", report.sentence());
 }
 
 #[test]
-fn a_rate_that_another_load_of_the_run_contradicts_is_said_and_not_ranked() {
+fn rate_that_another_load_contradicts_is_reported_and_not_ranked() {
     let found = || [rates([114.0, 120.0, 110.0]), rates([800.0, 790.0, 810.0])];
     let beside = |rate, took: [u64; 2]| {
         let [old, new] = found();
         let took = took.map(Duration::from_micros);
         Report::new(&searched_beside([&old, &new], Some((rate, took))))
     };
-    // `new` answers none of it in time, `old` all.
+    // `old` keeps the objective at this rate, `new` does not.
     let report = beside(1500.0, [2000, 40_000]);
-    let wording = "its search found 114/s, and it kept the same objective at 1,500/s in 3 of 3 trials \
+    let wording = "its search found 114/s, but it kept the same objective at 1,500/s in 3 of 3 trials \
                 under fixed";
     let sentence = report.sentence();
     assert!(
@@ -160,7 +160,7 @@ fn a_rate_that_another_load_of_the_run_contradicts_is_said_and_not_ranked() {
     assert!(sentence.contains("new had 800/s as the highest rate that keeps"), "{sentence}");
     let text = full(&report, &PLAIN);
     assert!(text.contains(&format!("old's highest rate under pages/limit is too low: {wording}")));
-    // What is lower, or was not kept, contradicts nothing.
+    // A lower rate, or one that was not kept, does not contradict.
     for report in [beside(100.0, [2000, 2000]), beside(1500.0, [40_000, 40_000])] {
         let sentence = report.sentence();
         assert!(!sentence.contains("not ranked"), "{sentence}");
@@ -168,7 +168,7 @@ fn a_rate_that_another_load_of_the_run_contradicts_is_said_and_not_ranked() {
 }
 
 #[test]
-fn a_search_survives_its_record() {
+fn search_survives_writing_and_reading() {
     let record = searched([&rates([400.0, 410.0, 405.0]), &[Found::NoLimit(900.0); 3]]);
     let line = write_line(&RecordLine::Trial(record.trials[0].clone()));
     assert!(

@@ -1,4 +1,4 @@
-//! Loads whose writes and reads go to nodes of their own: each half is judged, and their sum is not.
+//! Tests loads whose writes and reads go to separate nodes: each half is judged, and their sum is not.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::building::{Trials as _, closed, measured, record, study, workload};
 
-/// Writes and reads at these rates, side by side for four seconds.
+/// Returns a measurement of concurrent writes and reads at these rates for four seconds.
 fn halves(writes: u64, reads: u64) -> Measurement {
     let half = |operation, rate| {
         measured(operation, rate, Duration::from_secs(4), Duration::from_millis(2))
@@ -22,7 +22,7 @@ fn halves(writes: u64, reads: u64) -> Measurement {
     whole
 }
 
-/// Seven rounds in which the systems do as many writes and reads per second as these.
+/// Returns a record of seven rounds with these writes and reads per second.
 fn run(systems: [(&str, u64, u64); 2], split: bool, arrivals: Arrivals) -> Record {
     let mut load = closed("busy", &[8], Stop::After(Duration::from_secs(4)));
     load.arrivals = arrivals;
@@ -40,7 +40,7 @@ fn run(systems: [(&str, u64, u64); 2], split: bool, arrivals: Arrivals) -> Recor
     record
 }
 
-/// `etcd` writes half as much as `zookeeper` and reads a little more, so that its sum is higher.
+/// Returns a record in which `etcd` writes half as much as `zookeeper`, but its sum with reads is higher.
 fn unequal(split: bool) -> Record {
     run([("etcd", 300, 3600), ("zookeeper", 600, 3000)], split, Arrivals::Closed)
 }
@@ -52,7 +52,7 @@ fn judgements(record: &Record) -> Vec<Value> {
 }
 
 #[test]
-fn sum_of_halves_does_not_hide_that_writes_are_half_as_fast() {
+fn slow_writes_are_not_hidden_by_the_sum() {
     let whole = Report::new(&unequal(false)).sentence().to_owned();
     assert!(whole.contains("etcd sustained 1.085 times zookeeper's operations"), "{whole}");
     let split = Report::new(&unequal(true)).sentence().to_owned();
@@ -62,7 +62,7 @@ fn sum_of_halves_does_not_hide_that_writes_are_half_as_fast() {
 }
 
 #[test]
-fn each_half_has_questions_of_its_own_and_the_sum_has_none() {
+fn halves_are_judged_and_the_sum_is_not() {
     let quantity = |one: &Value| one["quantity"].as_str().unwrap().to_owned();
     let asked: Vec<String> = judgements(&unequal(true)).iter().map(quantity).collect();
     for expected in [
@@ -80,7 +80,7 @@ fn each_half_has_questions_of_its_own_and_the_sum_has_none() {
     assert!(asked.iter().all(|one| !one.starts_with("writes") && !one.starts_with("reads")));
 }
 
-/// The record of a gate of two builds that do as much as these.
+/// Returns the record of a gate; `base` and `new` are writes and reads per second.
 fn gate(base: (u64, u64), new: (u64, u64), fail_if: &[&str]) -> Record {
     let systems = [("base", base.0, base.1), ("new", new.0, new.1)];
     let mut record = run(systems, true, Arrivals::Closed);
@@ -94,7 +94,7 @@ fn gate(base: (u64, u64), new: (u64, u64), fail_if: &[&str]) -> Record {
 }
 
 #[test]
-fn gate_stops_a_build_whose_writes_are_slower_though_the_sum_is_not() {
+fn gate_stops_a_build_with_slower_writes_and_an_equal_sum() {
     let gated = |record: &Record| {
         let compared = Compared::gate(record).unwrap();
         (compared.passed().unwrap(), compared::markdown(&compared))
@@ -111,11 +111,11 @@ fn gate_stops_a_build_whose_writes_are_slower_though_the_sum_is_not() {
     assert_eq!(passed, Passed::No, "{text}");
     let (passed, text) = gated(&gate((600, 3000), (500, 3100), &["throughput < -5%"]));
     assert_eq!(passed, Passed::CannotTell, "{text}");
-    assert!(text.contains("writes and reads ran at their own speeds"), "{text}");
+    assert!(text.contains("it mixes writes and reads, which ran at different speeds"), "{text}");
 }
 
 #[test]
-fn two_runs_are_compared_half_by_half() {
+fn two_runs_are_compared_by_half() {
     let (base, new) = (unequal(true), unequal(true));
     let conditions: Vec<bakeoff_report::compare::FailIf> =
         ["writes throughput < -5%", "throughput < -5%"]
@@ -133,7 +133,7 @@ fn two_runs_are_compared_half_by_half() {
 }
 
 #[test]
-fn half_that_falls_behind_is_not_hidden_by_the_other() {
+fn falling_behind_in_one_half_is_not_hidden_by_the_other() {
     let arrivals = Arrivals::Constant { rate: 3300.0 };
     let kept_up = run([("etcd", 300, 3000), ("zookeeper", 300, 3000)], true, arrivals);
     let sentence = Report::new(&kept_up).sentence().to_owned();
@@ -143,7 +143,7 @@ fn half_that_falls_behind_is_not_hidden_by_the_other() {
         "{sentence}"
     );
     let mut behind = kept_up;
-    // A twentieth of the writes is a two-hundredth of all operations.
+    // 5 % of the writes are 0.5 % of all operations.
     for trial in behind.trials.iter_mut().filter(|trial| trial.trial.system == "etcd") {
         let put = trial.stages[0].measurement.operations.get_mut("put").unwrap();
         put.verified_in_window -= put.verified_in_window / 20;

@@ -127,7 +127,7 @@ fn search_does_not_rank_a_system_without_a_kept_rate() {
         // The machine had no time for it.
         return assert!(sentence.contains("slow has no valid trial"), "{sentence}");
     }
-    let says = "slow kept its objective under reads/limit at no rate";
+    let says = "slow kept its objective at no rate under reads/limit";
     assert!(sentence.contains(says), "{sentence}");
     let findings =
         text(&run.report["findings"][0]).to_owned() + &run.report["findings"].to_string();

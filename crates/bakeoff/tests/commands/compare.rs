@@ -68,7 +68,7 @@ fn nothing_is_proven_from_two_runs_alone() {
     says(
         &alone.stdout,
         &[
-            "nothing can be proven: how far runs lie apart is known from 5 runs",
+            "nothing can be proven: the spread between runs needs 5 runs",
             "`bakeoff gate` runs both builds in turn",
             "run the base's study 4 times more",
             "throughput < -20%: cannot tell",
@@ -154,7 +154,7 @@ fn a_bad_condition_is_an_error_with_its_place() {
         says(&ran.stderr, expected);
         assert_eq!(ran.stdout, "");
     };
-    check("throughput < 5", &["`5` is no change", "^"]);
-    check("nobody: p99 > 5%", &["`nobody` is not in both runs; there is `canary`", "^^^^^^"]);
-    check("work/none p99 > 5%", &["`work/none` is not in both runs; there is `work/load`"]);
+    check("throughput < 5", &["`5` is not a change", "^"]);
+    check("nobody: p99 > 5%", &["`nobody` is not in both runs; known: `canary`", "^^^^^^"]);
+    check("work/none p99 > 5%", &["`work/none` is not in both runs; known: `work/load`"]);
 }

@@ -27,7 +27,7 @@ fn a_canary_that_syncs_less_than_it_claims_loses_its_claim() {
     let syncs = cells(&run, "syncs observed");
     assert_eq!(syncs[0], "for each write");
     assert_eq!(syncs[1], "0 syncs for 50 acknowledged writes");
-    assert_eq!(syncs[2], "not counted: it claims no disk");
+    assert_eq!(syncs[2], "not counted: no disk durability claimed");
     let places = [
         "on one node's disk",
         "observed in the page cache of one node, claimed on one node's disk",

@@ -32,7 +32,7 @@ fn one_system_against_itself_differs_in_its_options_and_in_nothing_else() {
     let expected = [
         ("a write is acknowledged", "decides"),
         ("syncs observed", "matters"),
-        ("settings that depart from defaults", "matters"),
+        ("non-default settings", "matters"),
     ];
     assert_eq!(differing, expected, "{rows:#?}");
     let cells = &row("a write is acknowledged")["cells"];

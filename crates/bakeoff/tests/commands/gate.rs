@@ -62,7 +62,7 @@ fn slower_build_fails_the_gate_and_leaves_an_ordinary_run() {
     says(
         &ran.stdout,
         &[
-            "stop: proven of the new build of canary: work/load: throughput",
+            "stop: proven for the new build of canary: work/load: throughput",
             "settings",
             "99.9 % interval",
             "Report: ",
@@ -132,7 +132,7 @@ fn an_interrupted_gate_goes_on_and_is_judged_as_a_whole() {
     says(&ran.stderr, &["`bakeoff gate --resume "]);
     let whole = Ran::run(bakeoff().args(["gate", "--resume"]).arg(&run));
     assert_eq!(whole.code, Some(6), "{}{}", whole.stdout, whole.stderr);
-    says(&whole.stdout, &["stop: proven of the new build of canary: work/load: throughput"]);
+    says(&whole.stdout, &["stop: proven for the new build of canary: work/load: throughput"]);
     let trials = bench.record().iter().filter(|line| line["line"] == "trial").count();
     assert!((12..=13).contains(&trials), "the one that was broken off may be there: {trials}");
 }
@@ -211,7 +211,7 @@ fn a_command_is_replaced_by_another() {
     let builds = |new: &'static str| ["--base", "./old/server", "--new", new, "--trials", "6"];
     let ran = Ran::run(&mut gate(&bench, &builds("./new/server")));
     assert_eq!(ran.code, Some(6), "{}{}", ran.stdout, ran.stderr);
-    says(&ran.stdout, &["old/server", "new/server", "stop: proven of the new build of web"]);
+    says(&ran.stdout, &["old/server", "new/server", "stop: proven for the new build of web"]);
     let asked = [&builds("./new/server")[..], &["--fail-if", "throughput > +50%"]].concat();
     assert_eq!(Ran::run(&mut gate(&bench, &asked)).code, Some(0));
     let runs = bench.runs().len();
@@ -251,9 +251,9 @@ fn refuses_bad_gates_before_anything_is_started() {
     let option = |more: &[&'static str]| canary(&[&["--new-option", "delay=1ms"], more].concat());
     check(
         &option(&["--fail-if", "work/none p99 > 5%"]),
-        &["--fail-if: `work/none` is not in this gate; there is `work/load`", "^^^^^^^^^"],
+        &["--fail-if: `work/none` is not in this gate; known: `work/load`", "^^^^^^^^^"],
     );
-    check(&option(&["--fail-if", "throughput < 5"]), &["`5` is no change"]);
+    check(&option(&["--fail-if", "throughput < 5"]), &["`5` is not a change"]);
     check(&option(&["--detect", "0%"]), &["a loss is from 0.1% to 90%"]);
     check(&option(&["--trials", "2"]), &["2 is not in 3..=1000"]);
     assert!(bench.runs().is_empty());
@@ -328,5 +328,5 @@ fn doubled_memory_fails_the_gate() {
     let asked = ["--system", "canary", "--trials", "6", "--fail-if", "memory > 50%"];
     let ran = Ran::run(&mut gate(&bench, &[&builds[..], &asked].concat()));
     assert_eq!(ran.code, Some(6), "{}{}", ran.stdout, ran.stderr);
-    says(&ran.stdout, &["stop: proven of the new build of canary: memory > 50%"]);
+    says(&ran.stdout, &["stop: proven for the new build of canary: memory > 50%"]);
 }

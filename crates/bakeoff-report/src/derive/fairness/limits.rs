@@ -1,7 +1,6 @@
-//! Compares the contenders' limits, and the load's origin.
+//! Compares the systems' limits, and the origin of the load.
 //!
-//! Not here: what the rows of a sheet weigh together (`fairness`), whether a limit held a node back
-//! (`nodes`).
+//! Not here: the other rows of the sheet (`fairness`), throttling by a limit (`nodes`).
 
 use bakeoff_core::check::{self, CheckName, Verdict};
 use bakeoff_core::measurement::Measurement;
@@ -13,7 +12,7 @@ use bakeoff_core::units::trials_text;
 use super::{Fact, Row, Side, UNKNOWN, Weight, by_group, plain};
 use crate::derive::machine_baseline::percent;
 
-/// Returns the limits that the study sets for a system and its parts; `None` for no limits.
+/// Returns the limits that the study sets for a system and its parts; `None` without limits.
 fn asked(side: &Side<'_>) -> Option<String> {
     let own = side.asked.limits.as_ref().and_then(words);
     let part = |(role, part): (&String, &study::System)| {
@@ -24,7 +23,7 @@ fn asked(side: &Side<'_>) -> Option<String> {
     (!all.is_empty()).then(|| all.join("; "))
 }
 
-/// `0.5 CPUs and 1 GiB memory a node, on CPUs 0 and 1 alone`.
+/// Returns `0.5 CPUs and 1 GiB memory a node, on CPUs 0 and 1 alone`.
 fn words(limits: &Limits) -> Option<String> {
     let cpu =
         limits.cpu.map(|cpu| if cpu == 1.0 { "1 CPU".to_owned() } else { format!("{cpu} CPUs") });
@@ -38,13 +37,13 @@ fn words(limits: &Limits) -> Option<String> {
     }
 }
 
-/// `CPU 3`, `CPUs 0 and 1`.
+/// Returns `CPU 3`, `CPUs 0 and 1`.
 fn cpus(numbers: &[u32]) -> String {
     let names: Vec<String> = numbers.iter().map(u32::to_string).collect();
     format!("CPU{} {}", if numbers.len() == 1 { "" } else { "s" }, and(&names))
 }
 
-/// Why they were not applied, and in how many trials.
+/// Returns why limits were not applied, and in how many trials.
 fn not_applied(side: &Side<'_>) -> Option<(String, usize)> {
     asked(side)?;
     let why = |trial: &&&TrialRecord| {
@@ -58,7 +57,7 @@ fn not_applied(side: &Side<'_>) -> Option<(String, usize)> {
     Some((reasons.first()?.clone(), reasons.len()))
 }
 
-/// CPU and memory limits, and the CPUs that nodes are pinned to.
+/// Returns the row of CPU and memory limits, and of the CPUs that nodes are pinned to.
 pub(super) fn row(sides: &[Side<'_>]) -> (Row, Option<String>) {
     let (mut row, _) = plain("CPU and memory limits", sides, Weight::Decides, |side| {
         let checked = side
@@ -68,9 +67,9 @@ pub(super) fn row(sides: &[Side<'_>]) -> (Row, Option<String>) {
         match (asked(side), not_applied(side)) {
             (None, _) if side.is.already_running => "none by bakeoff".to_owned(),
             (None, _) => "none".to_owned(),
-            (Some(asked), Some(_)) => format!("{asked}, asked for and not applied"),
+            (Some(asked), Some(_)) => format!("{asked}, requested but not applied"),
             (Some(asked), None) if checked => format!("{asked}, applied"),
-            (Some(asked), None) => format!("{asked}, whether applied is {UNKNOWN}"),
+            (Some(asked), None) => format!("{asked}, {UNKNOWN} whether applied"),
         }
     });
     let unapplied: Vec<String> = sides
@@ -84,9 +83,9 @@ pub(super) fn row(sides: &[Side<'_>]) -> (Row, Option<String>) {
     if !unapplied.is_empty() {
         row.weight = Weight::Decides;
         let finding = format!(
-            "limits were asked for and not applied to {}; without them a program takes what it can \
-             get, so that these figures say little of what it does within its limits, and little \
-             of how it compares there",
+            "requested limits were not applied to {}; without them a program uses all it can \
+             get, so these figures say little about its performance, or a comparison, \
+             within the limits",
             unapplied.join("; ")
         );
         return (row, Some(finding));
@@ -94,25 +93,25 @@ pub(super) fn row(sides: &[Side<'_>]) -> (Row, Option<String>) {
     let held: Vec<String> = by_group(sides, asked)
         .into_iter()
         .map(|(limits, names)| match limits {
-            None => format!("{names} to nothing"),
-            Some(limits) => format!("{names} to {limits}"),
+            None => format!("{names} with no limits"),
+            Some(limits) => format!("{names} with {limits}"),
         })
         .collect();
     if held.len() < 2 {
         return (row, None);
     }
-    (row, Some(format!("the contenders are not held to the same limits: {}", held.join(", "))))
+    (row, Some(format!("the systems have different limits: {}", held.join(", "))))
 }
 
-/// For how much of latencies below a millisecond answers waited in the generator, at the most of any
-/// trial; no row where nothing of it is recorded.
+/// Returns the row of the generator's receive lag: its largest share, in any trial, of latencies below a millisecond.
+/// `None` if no lag was recorded.
 pub(super) fn receive_lag(sides: &[Side<'_>]) -> Option<Row> {
     let recorded = sides.iter().flat_map(measured).any(|of| !of.receive_lag.is_empty());
     let (row, _) = plain("answers waited in the generator", sides, Weight::Matters, |side| {
         let share = measured(side).filter_map(check::lag_share).max_by(f64::total_cmp);
         match share {
             _ if measured(side).next().is_none() => Fact::NotMeasured,
-            None => Fact::Known("no tenth of a median below 1 ms".to_owned()),
+            None => Fact::Known("less than a tenth of a median below 1 ms".to_owned()),
             Some(share) => Fact::Known(format!("up to {} of a median below 1 ms", percent(share))),
         }
     });
@@ -123,7 +122,7 @@ fn measured<'a>(side: &'a Side<'a>) -> impl Iterator<Item = &'a Measurement> {
     side.trials.iter().flat_map(|trial| &trial.stages).map(|stage| &stage.measurement)
 }
 
-/// Returns where the load comes from. `shared`: the machine is the servers' too.
+/// Returns the origin of the load. `shared`: servers run on the same machine.
 pub(super) fn generator(side: &Side<'_>, shared: bool) -> String {
     let local = |host: &str| host == "localhost" || host == "::1" || host.starts_with("127.");
     let own = side.trials.iter().find(|trial| !trial.generator_cpus.is_empty());
@@ -141,6 +140,6 @@ pub(super) fn generator(side: &Side<'_>, shared: bool) -> String {
         (true, _) if side.asked.endpoints().iter().all(|endpoint| local(&endpoint.host)) => {
             "on the machine of its endpoints".to_owned()
         }
-        (true, _) => "on another machine, as far as its endpoints tell".to_owned(),
+        (true, _) => "on another machine, according to its endpoints".to_owned(),
     }
 }

@@ -1,6 +1,6 @@
-//! Says which machines a run with places used, and where that is no even field.
+//! Describes the machines of a run with places, and their differences.
 //!
-//! Not here: each machine's samples (`model`), whether generators began together (core's `check`).
+//! Not here: each machine's samples (`model`), the common start of generators (core's `check`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use bakeoff_core::units::ByteCount;
 
 use super::{Fact, Row, Side, Weight, plain};
 
-/// Returns the row of the machines that each system's servers had; `None` for a run without places.
+/// Returns the row of the machines of each system's servers; `None` for a run without places.
 pub(super) fn row(record: &Record, sides: &[Side<'_>]) -> Option<(Row, Option<String>)> {
     if record.header.environment.machines.is_empty() {
         return None;
@@ -22,7 +22,7 @@ pub(super) fn row(record: &Record, sides: &[Side<'_>]) -> Option<(Row, Option<St
     }))
 }
 
-/// `one server each on h1, h2 and h3`.
+/// Returns `one server each on h1, h2 and h3`.
 fn spread(trial: &TrialRecord) -> Option<String> {
     let with = trial.machines.iter().filter(|machine| !machine.servers.is_empty());
     let with: Vec<_> = with.collect();
@@ -38,7 +38,7 @@ fn spread(trial: &TrialRecord) -> Option<String> {
     Some(each.join("; "))
 }
 
-/// Returns what is uneven about the machines of a run, in a reviewer's words.
+/// Returns findings about differences between the machines of a run.
 pub(super) fn findings(record: &Record) -> Vec<String> {
     let machines = &record.header.environment.machines;
     let mut found = Vec::new();
@@ -67,7 +67,7 @@ pub(super) fn findings(record: &Record) -> Vec<String> {
     found
 }
 
-/// Returns which machines are one: namespaces, containers or pods of one kernel. Pods of one node are told as such.
+/// Returns which machines share a kernel: namespaces, containers or pods. Pods on one node have their own finding.
 fn one_kernel(machines: &[RunMachine]) -> Vec<String> {
     let node = |of: &RunMachine| of.pod.as_ref().map(|pod| pod.node.clone());
     let mut found = Vec::new();
@@ -80,7 +80,7 @@ fn one_kernel(machines: &[RunMachine]) -> Vec<String> {
         if one.len() > 1 && !is_node {
             let names: Vec<String> = one.iter().map(|of| of.name.clone()).collect();
             found.push(format!(
-                "{} are one machine: they run on one kernel and share its CPUs, and no network lies between them",
+                "{} are one machine: they share a kernel and its CPUs, without a network between them",
                 and(&names)
             ));
         }
@@ -88,8 +88,8 @@ fn one_kernel(machines: &[RunMachine]) -> Vec<String> {
     found
 }
 
-/// Returns which machines the coordinator did not reach itself. It asked their servers and set them up, and a
-/// readiness that it was told of came a round trip later.
+/// Returns which machines the coordinator reached through a tunnel. It set up their servers through it, so times until
+/// ready include a round trip.
 fn tunnelled(machines: &[RunMachine]) -> Option<String> {
     let through: Vec<String> = machines
         .iter()
@@ -98,14 +98,14 @@ fn tunnelled(machines: &[RunMachine]) -> Option<String> {
         .collect();
     (!through.is_empty()).then(|| {
         format!(
-            "bakeoff asked and set up the servers on {} through a tunnel, and no load went through it: times until \
-             ready hold its round trips",
+            "bakeoff set up the servers on {} through a tunnel: times until ready include its round trips, but no load \
+             went through it",
             and(&through)
         )
     })
 }
 
-/// Returns which pods that worked in one trial were on one node of their cluster.
+/// Returns which pods that worked in the same trial were on the same node.
 fn one_node(record: &Record) -> BTreeSet<String> {
     let machines = &record.header.environment.machines;
     let node = |name: &str| {
@@ -128,10 +128,10 @@ fn one_node(record: &Record) -> BTreeSet<String> {
     found
 }
 
-/// The largest pages of a kernel, in bytes: a record does not say which its machine had.
+/// Largest page size of any kernel, in bytes: records lack the machine's own.
 const PAGE_MAX: u64 = 64 << 10;
 
-/// Returns how the limits of a pod differ from those that were asked for.
+/// Returns how a pod's limits differ from the requested ones.
 fn other_limits(machine: &RunMachine) -> Option<String> {
     let RunPod { asked, read, .. } = machine.pod.as_ref()?;
     let words = |limits: &PodLimits| {
@@ -140,15 +140,15 @@ fn other_limits(machine: &RunMachine) -> Option<String> {
         format!("{cpu} of CPU and {} of memory", memory.unwrap_or("no limit".to_owned()))
     };
     (!asked.is_same_as(read, PAGE_MAX)).then(|| {
-        format!("{} has {}, and {} was asked for", machine.name, words(read), words(asked))
+        format!("{} has {}, but {} was requested", machine.name, words(read), words(asked))
     })
 }
 
-/// Returns how machines that take servers differ.
+/// Returns how machines with servers differ.
 fn unequal(machines: &[RunMachine]) -> Option<String> {
     let takes: Vec<&RunMachine> = machines.iter().filter(|machine| machine.servers).collect();
     let kind = |of: &Environment| {
-        // The kernel keeps some of it, and not the same everywhere.
+        // Kernels reserve different amounts of memory.
         let gib = of.memory_bytes.div_ceil(1 << 30);
         (of.cpu_model.clone(), of.cpus, gib, of.file_system.clone())
     };
@@ -187,43 +187,43 @@ mod tests {
     }
 
     #[test]
-    fn unequal_machines_of_servers_are_told_and_generators_are_not() {
+    fn unequal_server_machines_are_reported_but_not_generators() {
         let machines = [machine("a", true, 2), machine("b", true, 4), machine("g", false, 8)];
-        let told = unequal(&machines).unwrap();
-        assert!(told.contains("a has 2 × A") && told.contains("b has 4 × A"), "{told}");
+        let lines = unequal(&machines).unwrap();
+        assert!(lines.contains("a has 2 × A") && lines.contains("b has 4 × A"), "{lines}");
         assert_eq!(unequal(&[machine("a", true, 2), machine("g", false, 8)]), None);
     }
 
     #[test]
-    fn machines_of_one_kernel_are_told_to_be_one() {
+    fn machines_with_one_kernel_are_reported_as_one() {
         let on = |name: &str, first: &str| RunMachine {
             same_kernel_as: Some(first.to_owned()),
             ..machine(name, true, 2)
         };
         let far = || machine("b", true, 2);
         assert_eq!(one_kernel(&[machine("a", true, 2), far()]), Vec::<String>::new());
-        let told = one_kernel(&[machine("a", true, 2), far(), on("c", "a"), on("d", "a")]);
-        assert!(told[0].starts_with("a, c and d are one machine: "), "{told:?}");
-        assert_eq!(told.len(), 1);
+        let lines = one_kernel(&[machine("a", true, 2), far(), on("c", "a"), on("d", "a")]);
+        assert!(lines[0].starts_with("a, c and d are one machine: "), "{lines:?}");
+        assert_eq!(lines.len(), 1);
         let pod = |of: RunMachine| {
             let limits = PodLimits { cpu: None, memory_bytes: None };
             let pod = RunPod { node: "n1".to_owned(), asked: limits, read: limits };
             RunMachine { pod: Some(pod), ..of }
         };
-        let told = one_kernel(&[pod(machine("a", true, 2)), pod(on("c", "a"))]);
-        assert_eq!(told, Vec::<String>::new(), "one node");
+        let lines = one_kernel(&[pod(machine("a", true, 2)), pod(on("c", "a"))]);
+        assert_eq!(lines, Vec::<String>::new(), "one node");
     }
 
     #[test]
-    fn machines_behind_a_tunnel_are_told() {
+    fn machines_behind_a_tunnel_are_reported() {
         let near = machine("a", true, 2);
         assert_eq!(tunnelled(std::slice::from_ref(&near)), None);
-        let told = tunnelled(&[near, machine("far", true, 2)]).unwrap();
-        assert!(told.contains("the servers on far through a tunnel, and no load"), "{told}");
+        let lines = tunnelled(&[near, machine("far", true, 2)]).unwrap();
+        assert!(lines.contains("the servers on far through a tunnel: "), "{lines}");
     }
 
     #[test]
-    fn a_pod_without_the_limits_that_were_asked_for_is_told() {
+    fn pod_without_the_requested_limits_is_reported() {
         let pod = |read: Option<f64>| {
             let limits = |cpu| PodLimits { cpu, memory_bytes: Some(1 << 30) };
             let pod =
@@ -231,7 +231,7 @@ mod tests {
             other_limits(&RunMachine { pod: Some(pod), ..machine("a", true, 2) })
         };
         assert_eq!(pod(Some(0.5)), None);
-        let wanted = "a has no limit of CPU and 1 GiB of memory, and 0.5 of CPU and 1 GiB of memory was asked for";
+        let wanted = "a has no limit of CPU and 1 GiB of memory, but 0.5 of CPU and 1 GiB of memory was requested";
         assert_eq!(pod(None).unwrap(), wanted);
     }
 }

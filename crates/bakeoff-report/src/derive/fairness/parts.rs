@@ -1,6 +1,6 @@
 //! Compares the parts of systems besides their own nodes.
 //!
-//! Not here: what the rows of a sheet weigh together (`fairness`).
+//! Not here: the other rows of the sheet (`fairness`).
 
 use std::collections::BTreeSet;
 
@@ -9,12 +9,12 @@ use bakeoff_core::units::plural;
 
 use super::{Fact, Row, Side, Weight, plain};
 
-/// The part that a system keeps its data in, where it has one.
+/// Returns the part that a system keeps its data in, if it has one.
 pub(super) fn storage(of: &SystemRecord) -> Option<&SystemRecord> {
     of.parts.iter().find(|part| part.role == "storage").map(|part| &part.part)
 }
 
-/// A row for each role that any of the systems has a part for.
+/// Returns a row for each role that any of the systems has a part for.
 pub(super) fn rows(sides: &[Side<'_>]) -> Vec<(Row, Option<String>)> {
     let parts = sides.iter().flat_map(|side| &side.is.parts);
     let roles: BTreeSet<&str> = parts.map(|part| part.role.as_str()).collect();

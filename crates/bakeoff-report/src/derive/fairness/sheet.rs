@@ -1,63 +1,63 @@
 //! A fairness sheet as data: rows of typed facts with their weights.
 //!
-//! Not here: how the facts are found and weighed (`fairness`), how a sheet looks (`document`).
+//! Not here: finding and weighing facts (`fairness`), appearance (`document`).
 
 use serde::Serialize;
 
 use super::{UNKNOWN, grouped};
 
-/// Differences between the contenders of a run besides the product.
+/// Differences between the systems of a run besides the product.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Sheet {
-    /// The contenders, in the study's order.
+    /// Names of the systems, in the study's order.
     pub systems: Vec<String>,
-    /// The facts.
+    /// Facts, one row each.
     pub rows: Vec<Row>,
-    /// The differences that may decide the answer, in words: clauses without full stops.
+    /// Differences that may decide the result, as clauses without full stops.
     pub findings: Vec<String>,
 }
 
-/// One fact about all contenders.
+/// One fact about all systems.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Row {
-    /// Its label: `a write is acknowledged`.
+    /// Label: `a write is acknowledged`.
     pub what: String,
-    /// One for each system, in the sheet's order of systems.
+    /// One cell per system, in the order of [`Sheet::systems`].
     pub cells: Vec<Fact>,
-    /// Whether the contenders differ in it, and how much that matters.
+    /// Difference between the systems, and its weight.
     pub weight: Weight,
 }
 
-/// Knowledge of one system in one row. JSON has its text.
+/// A fact about one system. JSON holds its text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(into = "String")]
 pub enum Fact {
-    /// It is known, in these words.
+    /// Known, in this text.
     Known(String),
-    /// Nobody says it.
+    /// Unknown.
     Unknown,
-    /// It would have been measured, and was not.
+    /// It could have been measured but was not.
     NotMeasured,
-    /// The system does not run the workload that the row is about; documents show it as not measured.
+    /// The system does not run the row's workload. Documents show it as not measured.
     DoesNotRun,
 }
 
-/// How much a difference matters.
+/// Weight of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Weight {
-    /// There is none.
+    /// No difference.
     Same,
-    /// Nothing is known of it, for none of the contenders.
+    /// Unknown for all systems.
     Unknown,
-    /// It ought to be known.
+    /// A difference that readers should know.
     Matters,
-    /// It may decide the answer by itself.
+    /// A difference that may decide the result by itself.
     Decides,
 }
 
 impl Sheet {
-    /// The rows in which the contenders differ, those that decide first.
+    /// Returns the rows with differences, deciding ones first.
     pub fn differing(&self) -> Vec<&Row> {
         let mut rows: Vec<&Row> =
             self.rows.iter().filter(|row| row.weight >= Weight::Matters).collect();
@@ -65,19 +65,19 @@ impl Sheet {
         rows
     }
 
-    /// The rows in which they do not.
+    /// Returns the rows without differences.
     pub fn same(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(|row| row.weight == Weight::Same)
     }
 
-    /// The rows of which nothing is known.
+    /// Returns the rows about which nothing is known.
     pub fn unknown(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(|row| row.weight == Weight::Unknown)
     }
 }
 
 impl Fact {
-    /// Returns what is read of it.
+    /// Returns the text of the cell.
     pub fn text(&self) -> &str {
         match self {
             Self::Known(text) => text,
@@ -101,8 +101,8 @@ impl From<String> for Fact {
 }
 
 impl Row {
-    /// The systems by what they have in their cell, in the sheet's order, without those that the row is
-    /// not about.
+    /// Groups the systems by the text of their cell, in the sheet's order. Leaves out systems that do not run the
+    /// workload.
     pub fn groups<'a>(&'a self, systems: &'a [String]) -> Vec<(&'a str, Vec<&'a str>)> {
         let cells = systems.iter().map(String::as_str).zip(&self.cells);
         let about = cells.filter(|(_, cell)| **cell != Fact::DoesNotRun);

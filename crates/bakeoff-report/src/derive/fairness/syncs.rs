@@ -1,6 +1,6 @@
-//! The row of observed syncs: one cell a system that claims disks.
+//! The row of observed syncs, for systems that claim disk durability.
 //!
-//! Not here: the claim and what is left of it (`fairness`), the warning (`derive::durability`).
+//! Not here: the claim and its lowering (`fairness`), the warning (`derive::durability`).
 
 use bakeoff_core::check::Verdict;
 use bakeoff_core::record::{Acknowledged, Durability};
@@ -8,10 +8,10 @@ use bakeoff_core::record::{Acknowledged, Durability};
 use super::{Fact, Row, Side, Weight, weight_of};
 use crate::derive::durability::observed;
 
-/// Returns the row; `None` for a run without any observation, such as an older one.
+/// Returns the row; `None` for a run without observations, such as an older one.
 ///
-/// A system's cell is that of its worst trial. Counts differ from system to system by themselves, so a cell has one only
-/// if it is too low.
+/// A cell shows the system's worst trial. Counts differ between systems anyway, so a cell shows a count only if it is
+/// too low.
 pub(super) fn row(sides: &[Side<'_>]) -> Option<Row> {
     let worst = |side: &Side<'_>| observed(side.trials.iter().copied()).max_by_key(rank).cloned();
     let worst: Vec<Option<Durability>> = sides.iter().map(worst).collect();
@@ -36,7 +36,7 @@ fn rank(seen: &&Durability) -> u8 {
 fn cell(side: &Side<'_>, seen: &Option<Durability>) -> Fact {
     let by_a_majority = side.is.guarantees.acknowledged_in == Some(Acknowledged::MajorityDisks);
     let text = match seen.as_ref().map(|seen| &seen.verdict) {
-        None => "not counted: it claims no disk".to_owned(),
+        None => "not counted: no disk durability claimed".to_owned(),
         Some(Verdict::Passed) if by_a_majority => "by a majority for each write".to_owned(),
         Some(Verdict::Passed) => "for each write".to_owned(),
         Some(Verdict::Failed(why)) => why.clone(),

@@ -1,6 +1,6 @@
-//! How contenders are spoken to, and how their parts speak to each other, side by side.
+//! Compares the transport of client connections, and of connections between a system's parts.
 //!
-//! Not here: what the rows of a sheet weigh together (`fairness`).
+//! Not here: the other rows of the sheet (`fairness`).
 
 use bakeoff_core::measurement::Handshakes;
 use bakeoff_core::record::Encryption;
@@ -9,12 +9,12 @@ use bakeoff_core::units::share_text;
 
 use super::{Fact, Row, Side, Weight, alike, by_group, messages, plain, weight_of};
 
-/// Handshakes for each request that differ by less than this are as many.
+/// Largest difference in handshakes per request that counts as equal.
 const HANDSHAKES_ALIKE: f64 = 0.01;
-/// From this many more full handshakes for each request on one side they may decide.
+/// Smallest difference in full handshakes per request that may decide.
 const HANDSHAKES_DECIDE: f64 = 0.1;
 
-/// Returns how clients speak to it.
+/// Returns the row of client connections.
 pub(super) fn row(sides: &[Side<'_>]) -> (Row, Option<String>) {
     let encrypted = |side: &Side<'_>| {
         if !side.is.already_running {
@@ -42,11 +42,11 @@ pub(super) fn row(sides: &[Side<'_>]) -> (Row, Option<String>) {
             Some(false) => format!("{names} over TLS in part"),
         })
         .collect();
-    let finding = format!("not all contenders are spoken to alike: {}", spoken.join(", "));
+    let finding = format!("client connections differ: {}", spoken.join(", "));
     (row, Some(finding))
 }
 
-/// Returns how what systems are made of speaks to each other; nothing where none says so.
+/// Returns the row of connections between parts; `None` if no system describes them.
 pub(super) fn between(sides: &[Side<'_>]) -> Option<(Row, Option<String>)> {
     sides.iter().find(|side| side.is.between.is_some())?;
     let (mut row, _) = plain("between its parts", sides, Weight::Matters, |side| {
@@ -54,10 +54,10 @@ pub(super) fn between(sides: &[Side<'_>]) -> Option<(Row, Option<String>)> {
             (Some(wording), _) => Fact::Known(wording.clone()),
             (None, true) if side.is.already_running => Fact::Unknown,
             (None, true) => Fact::Known("has no parts".to_owned()),
-            (None, false) => Fact::Known("not said".to_owned()),
+            (None, false) => Fact::Known("not stated".to_owned()),
         }
     });
-    // What says nothing of it is not known to differ in it.
+    // A system without a description is not counted as different.
     let known: Vec<(&str, Encryption)> =
         sides.iter().filter_map(|side| Some((side.name, side.is.encryption_between()?))).collect();
     if alike(known.iter().map(|(_, encryption)| encryption)) {
@@ -69,7 +69,7 @@ pub(super) fn between(sides: &[Side<'_>]) -> Option<(Row, Option<String>)> {
         and(&those.map(|(name, _)| *name).collect::<Vec<_>>())
     };
     let finding = format!(
-        "not all contenders encrypt what their parts say to each other: those of {} speak TLS, those \
+        "the systems differ in encryption between their parts: those of {} use TLS, those \
          of {} do not",
         names(Encryption::Tls),
         names(Encryption::Plain)
@@ -77,8 +77,7 @@ pub(super) fn between(sides: &[Side<'_>]) -> Option<(Row, Option<String>)> {
     Some((row, Some(finding)))
 }
 
-/// Returns how often clients agreed on TLS anew and how often they took up a session, by requests; nothing
-/// where nobody did.
+/// Returns the row of full and resumed TLS handshakes per request; `None` without handshakes.
 pub(super) fn handshakes(sides: &[Side<'_>]) -> Option<(Row, Option<String>)> {
     let of = |side: &Side<'_>| {
         let (mut seen, mut requests) = (Handshakes::default(), 0);
@@ -98,7 +97,7 @@ pub(super) fn handshakes(sides: &[Side<'_>]) -> Option<(Row, Option<String>)> {
         None => Fact::NotMeasured,
         Some((seen, _)) if seen.all() == 0 => Fact::Known("none".to_owned()),
         Some((_, [full, resumed])) => {
-            // Some requests need several, where connections end before they are used.
+            // A request may need several handshakes if connections end before they are used.
             let share = |of: &f64| share_text(of.min(1.0));
             let (full, resumed) = (share(full), share(resumed));
             Fact::Known(format!("full for {full} of requests, resumed for {resumed}"))
@@ -111,7 +110,7 @@ pub(super) fn handshakes(sides: &[Side<'_>]) -> Option<(Row, Option<String>)> {
     let (full, resumed) = (spread(0), spread(1));
     let as_often = full <= HANDSHAKES_ALIKE && resumed <= HANDSHAKES_ALIKE;
     let cells = match as_often && known().count() == all.len() {
-        // Numbers that count as the same must not look as if they differed.
+        // Show equal shares as one number.
         true => vec![text(&all[0]); all.len()],
         false => all.iter().map(text).collect(),
     };
@@ -122,8 +121,7 @@ pub(super) fn handshakes(sides: &[Side<'_>]) -> Option<(Row, Option<String>)> {
         .zip(&all)
         .map(|(side, one)| format!("{} {}", side.name, text(one).text()))
         .collect();
-    let finding =
-        format!("the contenders do not pay for as many TLS handshakes: {}", wording.join("; "));
+    let finding = format!("the shares of TLS handshakes differ: {}", wording.join("; "));
     let what = "TLS handshakes".to_owned();
     Some((Row { what, cells, weight }, Some(finding)))
 }

@@ -1,6 +1,6 @@
-//! Compares two systems by one figure: whether they can be compared, in which rounds, and with which verdict.
+//! Compares two systems by one figure: whether they are comparable, in which rounds, and the verdict.
 //!
-//! Not here: which figures are judged (`judgement`), the test (`stats::judge`).
+//! Not here: the choice of figures (`judgement`), the test (`stats::judge`).
 
 use bakeoff_core::check::{Cause, LAG_MATTERS_BELOW};
 use bakeoff_core::stats::Figure;
@@ -16,7 +16,7 @@ use crate::model::contest::Contest;
 use crate::model::quantity::{Point, Quantity};
 use crate::model::trial::TrialFigures;
 
-/// Two systems under one figure, before the family is judged.
+/// Two systems and one figure, before the family is judged.
 pub(super) struct Pair<'c> {
     a: &'c Contender,
     b: &'c Contender,
@@ -25,8 +25,8 @@ pub(super) struct Pair<'c> {
 }
 
 impl<'c> Pair<'c> {
-    /// Returns the pair, and its question to the family. A pair that cannot be compared asks without trials, which
-    /// leaves it out of the family. `seed`: of its bootstrap.
+    /// Returns the pair and its question for the family. An incomparable pair has a question without trials, which
+    /// leaves it out of the family. `seed`: seed of its bootstrap.
     pub(super) fn new(
         a: &'c Contender,
         b: &'c Contender,
@@ -71,7 +71,7 @@ impl<'c> Pair<'c> {
         (Self { a, b, rounds, judgement }, Question { trials, leading, scale: Scale::Ratio })
     }
 
-    /// Returns the judgement by the family's answer; `None` if the pair is not in the family.
+    /// Returns the judgement. `answer`: the result within the family; `None` if the pair is not in it.
     pub(super) fn judged(
         mut self,
         answer: Option<TestResult>,
@@ -95,7 +95,7 @@ impl<'c> Pair<'c> {
         self.judgement
     }
 
-    /// Returns the verdict that follows from the answer and from trials that are not valid.
+    /// Returns the verdict that follows from the result and from invalid trials.
     fn verdict(&self, answer: &TestResult) -> JudgedAs {
         let better = better(self.judgement.quantity);
         if let Some(why) = self.rounds.withheld(answer, Scale::Ratio, better) {
@@ -108,7 +108,7 @@ impl<'c> Pair<'c> {
         }
     }
 
-    /// Returns true if response times below 1 ms differ by no more than answers waited in the generator.
+    /// Returns true if response times below 1 ms differ by no more than the generator's receive lag.
     fn is_below_lag(&self) -> bool {
         let lag = |one: &Contender| one.shown(Quantity::ReceiveLag(Point::P99)).value();
         let lag = [self.a, self.b].into_iter().filter_map(lag).fold(0.0, f64::max);
@@ -121,7 +121,7 @@ impl<'c> Pair<'c> {
     }
 }
 
-/// Returns why two systems are not compared by a figure, whatever their trials measured.
+/// Returns why two systems are not compared by a figure, regardless of their measurements.
 fn refusal(
     a: &Contender,
     b: &Contender,
@@ -130,7 +130,7 @@ fn refusal(
     load: &Load,
 ) -> Option<NotComparable> {
     let kept_up = matches!(led_by, LedBy::Response(_) | LedBy::HalvesResponse);
-    // Operations were due at one rate, whether or not a system kept up.
+    // Operations were due at the same rate, even if a system did not keep up.
     let open = load.arrivals.rate().is_some() && load.find.is_none();
     if let Some(why) = subject.stage.and_then(|stage| differ(load, a, b, stage)) {
         return Some(why);
@@ -148,20 +148,20 @@ fn refusal(
     }
 }
 
-/// Refuses a stage in which the two systems had different numbers of clients.
+/// Rejects a stage in which the two systems had different numbers of clients.
 fn differ(load: &Load, a: &Contender, b: &Contender, stage: usize) -> Option<NotComparable> {
     let (ours, theirs) = (clients(load, a, stage), clients(load, b, stage));
     (ours != theirs)
         .then(|| NotComparable::OtherClients { system: b.system.clone(), clients: theirs })
 }
 
-/// Refuses response times of an open load if one of the two fell behind.
+/// Rejects response times of an open load if one of the two fell behind.
 fn behind(a: &Contender, b: &Contender) -> Option<NotComparable> {
     let behind = [a, b].into_iter().find(|one| one.fell_behind())?;
     Some(NotComparable::FellBehind { system: behind.system.clone() })
 }
 
-/// Returns the yield of a trial for a comparison.
+/// Returns a trial's contribution to a comparison.
 fn yielded(trial: Option<&TrialFigures>, subject: Subject) -> Yield {
     let Some(trial) = trial else { return Yield::Dropped };
     let figure =
@@ -174,7 +174,7 @@ fn yielded(trial: Option<&TrialFigures>, subject: Subject) -> Yield {
     }
 }
 
-/// Returns the yields of both systems in each round that either ran. The error says why their ratio is no figure.
+/// Returns both systems' contributions in each round that either ran. The error says why their ratio is undefined.
 fn rounds(a: &Contender, b: &Contender, subject: Subject) -> Result<Rounds, NotComparable> {
     let Subject { quantity, stage } = subject;
     let of = |one: &'_ Contender, round: u32| one.trials.iter().position(|t| t.round == round);

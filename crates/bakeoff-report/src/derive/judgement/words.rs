@@ -1,6 +1,6 @@
-//! A judgement in words: clauses that stand alone, cells of tables, the names of verdicts.
+//! Texts of a judgement: clauses, table cells, names of verdicts.
 //!
-//! Not here: judging (`judgement`), the sentence of a whole load (`bakeoff_core::stats`).
+//! Not here: judging (`judgement`), the sentence about a whole load (`bakeoff_core::stats`).
 
 use bakeoff_core::stats::judge::TestResult;
 use bakeoff_core::stats::rounds::{Better, Withheld};
@@ -11,16 +11,16 @@ use bakeoff_core::units::plural;
 
 use super::{JudgedAs, Judgement, better, label, what};
 
-/// Why a difference of response times below 1 ms is not claimed.
+/// Reason why a difference of response times below 1 ms is not claimed.
 const BELOW_LAG: &str = "the difference is as small as the generator's receive lag";
 
 impl Judgement {
-    /// Returns the ratio, where there is one.
+    /// Returns the ratio, if there is one.
     pub(crate) fn ratio(&self) -> Option<String> {
         self.answer.map(|answer| ratio_text(answer.ratio))
     }
 
-    /// Returns the interval that the verdict is made by.
+    /// Returns the interval that the verdict is based on.
     pub(crate) fn interval(&self) -> Option<String> {
         self.answer.map(|answer| interval_text(answer.interval))
     }
@@ -30,7 +30,7 @@ impl Judgement {
         self.bootstrap.map(interval_text)
     }
 
-    /// The verdict in two words.
+    /// Returns the verdict in one or two words.
     pub(crate) fn found(&self) -> String {
         match &self.verdict {
             JudgedAs::Higher => "higher".to_owned(),
@@ -42,7 +42,7 @@ impl Judgement {
         }
     }
 
-    /// Returns the minimum detectable effect, where no difference is shown.
+    /// Returns the minimum detectable effect, if no difference is shown.
     pub(crate) fn min_detectable(&self) -> Option<String> {
         match self.verdict {
             JudgedAs::NoneShown { min_detectable } => Some(least_text(min_detectable)),
@@ -50,7 +50,7 @@ impl Judgement {
         }
     }
 
-    /// The verdict as a clause that stands alone.
+    /// Returns the verdict as a clause.
     pub(crate) fn words(&self) -> String {
         let what = self.what();
         let trials = format!("{} trials each", self.rounds);
@@ -78,16 +78,16 @@ impl Judgement {
                 let better = if *higher == (better(self.quantity) == Better::More) { a } else { b };
                 let seen = if *higher { claim(a, b, answer) } else { claim(b, a, answer.turned()) };
                 let why = match why {
-                    Withheld::Failed(1) => "1 trial failed through its own doing".to_owned(),
+                    Withheld::Failed(1) => "1 trial failed because of the system".to_owned(),
                     Withheld::Failed(trials) => {
-                        format!("{trials} trials failed through its own doing")
+                        format!("{trials} trials failed because of the system")
                     }
                     Withheld::Unclear(_) => {
-                        "with what was measured in the trials that were not steady it is not shown"
+                        "with the figures of the trials that were not steady, it is not shown"
                             .to_owned()
                     }
                 };
-                format!("{seen}, and {better} is not said to be better: {why}")
+                format!("{seen}, but {better} is not declared better: {why}")
             }
             (JudgedAs::NotJudged(why), _) => {
                 format!("{what} of {a} and {b} ({}) not judged: {why}", self.load)
@@ -107,7 +107,7 @@ impl Judgement {
         }
     }
 
-    /// A claim with the conditions that favour its winner.
+    /// Adds the conditions that favour the winner to a claim.
     fn qualified(&self, claim: String) -> String {
         let Some(winner) = self.winner().filter(|_| !self.conditions.is_empty()) else {
             return claim;
@@ -117,14 +117,14 @@ impl Judgement {
         format!("{claim}, but {}", and(&conditions))
     }
 
-    /// `20.5 ms and 41.0 ms`: both medians, the first's or the second's first.
+    /// Returns `20.5 ms and 41.0 ms`: both medians. `first`: in the order of the systems.
     fn medians_text(&self, first: bool) -> String {
         let text = |figure| self.quantity.short(figure);
         let (a, b) = (text(self.medians.0), text(self.medians.1));
         if first { format!("{a} and {b}") } else { format!("{b} and {a}") }
     }
 
-    /// How this high percentile of response time compares, for the sentence that begins with `a`'s throughput.
+    /// Returns the verdict about this high percentile, for a sentence that begins with `a`'s throughput.
     pub(crate) fn tail(&self) -> Option<Tail> {
         let found = match self.verdict {
             JudgedAs::Higher => TailFound::Higher,
@@ -138,12 +138,12 @@ impl Judgement {
         Some(Tail { name: self.what(), found, medians })
     }
 
-    /// Returns whether it is about the same figure, of the same stage.
+    /// Returns true if both are about the same figure and stage.
     pub(crate) fn is_about_what(&self, other: &Self) -> bool {
         (self.quantity, self.stage) == (other.quantity, other.stage)
     }
 
-    /// Returns the compared figure in words: `p99 response time with 64 clients`.
+    /// Returns the compared figure in a sentence: `p99 response time with 64 clients`.
     pub(crate) fn what(&self) -> String {
         match self.stage {
             None => what(self.quantity),
@@ -151,17 +151,17 @@ impl Judgement {
         }
     }
 
-    /// Returns the compared figure as the label of a row.
+    /// Returns the compared figure as a row label.
     pub(crate) fn label(&self) -> String {
         label(self.quantity, self.stage.map(|_| self.clients))
     }
 
-    /// The clients of its stage.
+    /// Returns the number of clients of its stage.
     fn clients_text(&self) -> String {
         plural(self.clients.into(), "client")
     }
 
-    /// The verdict in JSON.
+    /// Returns the verdict's name in JSON.
     pub(crate) fn verdict_name(&self) -> &'static str {
         match self.verdict {
             JudgedAs::Higher => "higher",

@@ -5,9 +5,9 @@ use super::*;
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/evidence/demands.md");
 const MARKS: (&str, &str) = ("<!-- demands -->\n", "<!-- end of demands -->");
 
-/// `BLESS=1` writes it anew.
+/// Rewrites the table if `BLESS=1` is set.
 #[test]
-fn the_document_has_this_table() {
+fn document_contains_the_table() {
     let text = std::fs::read_to_string(DOCUMENT).unwrap();
     let from = text.find(MARKS.0).expect("the first mark is there") + MARKS.0.len();
     let to = text.find(MARKS.1).expect("the second mark is there");
@@ -16,7 +16,7 @@ fn the_document_has_this_table() {
         std::fs::write(DOCUMENT, blessed).unwrap();
         return;
     }
-    assert_eq!(&text[from..to], table(), "`cargo xtask bless` writes it anew");
+    assert_eq!(&text[from..to], table(), "`cargo xtask bless` rewrites it");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Audits in words: what was read back after a load, and what was missing.
+//! Texts about audits: what was read back after a load, and what was missing.
 //!
 //! Not here: other checks (`words`), the audits themselves (`bakeoff_core::check`).
 
@@ -9,21 +9,21 @@ use bakeoff_core::units::{count_text, trials_text};
 use crate::derive::comparison::Comparison;
 use crate::model::trial::TrialFigures;
 
-/// An audit that held in some trials, by what is told of it. Counts are those of single trials, the least
-/// and the most; of passages they are sums.
+/// Passed audits with the same result in some trials. Counts are the smallest and largest of single trials; for
+/// passages they are sums.
 #[derive(PartialEq)]
 struct Held {
     of: Audited,
     read: (u64, u64),
     acknowledged: (u64, u64),
-    /// Of how many of those that were read any loss would have been noticed; `None` where nobody counted.
+    /// Keys read back that would have shown any loss; `None` if not counted.
     claimed: Option<(u64, u64)>,
-    /// Clients that wrote while the nodes were killed, and writes acknowledged by then; `None` where
-    /// they were killed at rest, in any of the trials, or not at all.
+    /// Clients that wrote during the kill, and writes acknowledged until then. `None` if the nodes were killed at rest
+    /// in any of the trials, or not at all.
     under_load: Option<[(u64, u64); 2]>,
-    /// Why they were killed at rest in any of the trials, where they were to be killed under load.
+    /// Reason why they were killed at rest in any of the trials, instead of under load.
     at_rest: Option<String>,
-    /// Whether nobody guaranteed it.
+    /// True if no guarantee covers the result.
     unguaranteed: bool,
     trials: usize,
 }
@@ -31,7 +31,7 @@ struct Held {
 impl Held {
     fn sum(passed: &[&Audit]) -> Self {
         let of = passed[0].of;
-        let told = |count: fn(&Audit) -> u64| match of {
+        let bounds = |count: fn(&Audit) -> u64| match of {
             Audited::Writes => {
                 let counts = || passed.iter().map(|audit| count(audit));
                 (counts().min().unwrap_or(0), counts().max().unwrap_or(0))
@@ -44,13 +44,13 @@ impl Held {
         let counted = passed.iter().all(|audit| audit.claimed.is_some());
         Self {
             of,
-            read: told(|audit| audit.read),
-            acknowledged: told(|audit| audit.acknowledged),
-            claimed: counted.then(|| told(|audit| audit.claimed.unwrap_or(0))),
+            read: bounds(|audit| audit.read),
+            acknowledged: bounds(|audit| audit.acknowledged),
+            claimed: counted.then(|| bounds(|audit| audit.claimed.unwrap_or(0))),
             under_load: passed.iter().all(|audit| audit.under_load.is_some()).then(|| {
                 [
-                    told(|audit| audit.under_load.map_or(0, |killed| killed.clients.into())),
-                    told(|audit| audit.under_load.map_or(0, |killed| killed.acknowledged)),
+                    bounds(|audit| audit.under_load.map_or(0, |killed| killed.clients.into())),
+                    bounds(|audit| audit.under_load.map_or(0, |killed| killed.acknowledged)),
                 ]
             }),
             at_rest: passed.iter().find_map(|audit| audit.at_rest_because.clone()),
@@ -59,7 +59,7 @@ impl Held {
         }
     }
 
-    /// `9 of 10 acknowledged keys read back after the load (1 trial)`.
+    /// Returns `9 of 10 acknowledged keys read back after the load (1 trial)`.
     fn words(&self, when: &str) -> String {
         let range = |(least, most): (u64, u64)| match least == most {
             true => count_text(least),
@@ -77,7 +77,7 @@ impl Held {
             .claimed
             .filter(|&claimed| claimed < self.read)
             .map_or_else(String::new, |claimed| {
-                format!(", of {} of which any loss would have been noticed", range(claimed))
+                format!(", of which {} would have shown any loss", range(claimed))
             });
         let killed = self.under_load.map_or_else(String::new, |[clients, acknowledged]| {
             format!(
@@ -98,20 +98,20 @@ impl Held {
                  ({each}{trials}){killed}{at_rest}{claimed}{unguaranteed}"
             ),
             Audited::Passages => format!(
-                "nothing passed unchecked {when}: {read} requests passed, {all} were granted ({trials})"
+                "no request passed unchecked {when}: {read} passed, {all} were granted ({trials})"
             ),
         }
     }
 }
 
-/// Findings of audits, in words.
+/// One line about audits.
 pub(crate) struct AuditLine {
     pub(crate) text: String,
-    /// Whether an audit failed.
+    /// True if an audit failed.
     pub(crate) failed: bool,
 }
 
-/// Tells what auditing found, for each system and moment.
+/// Returns the audit results of each system and moment.
 pub(crate) fn audits(of: &Comparison) -> Vec<AuditLine> {
     let mut lines = Vec::new();
     for contender in &of.contenders {
@@ -122,7 +122,7 @@ pub(crate) fn audits(of: &Comparison) -> Vec<AuditLine> {
                 moments.push(&audit.when);
             }
         }
-        // What held, and when: mostly the same at each moment, and then said once.
+        // Results are mostly equal at each moment; then one line covers them.
         let mut held: Vec<(Held, Vec<&str>)> = Vec::new();
         let mut failed = Vec::new();
         for when in moments {

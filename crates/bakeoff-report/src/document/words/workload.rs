@@ -1,6 +1,6 @@
-//! Workload and load of a comparison in words: what clients do, how many they are, for how long.
+//! Texts about workload and load: operations, clients, duration.
 //!
-//! Not here: what came of it (`words`, `tables`).
+//! Not here: results (`words`, `tables`).
 
 use bakeoff_core::plan;
 use bakeoff_core::search;
@@ -14,7 +14,7 @@ use bakeoff_core::workload::PROOF_SIZE;
 use crate::derive::comparison::Comparison;
 use crate::document::sentences::{scale, scale_number};
 
-/// `create under sweep: closed load, 1 to 1000 clients, 1,000,000 operations`.
+/// Returns `create under sweep: closed load, 1 to 1000 clients, 1,000,000 operations`.
 pub(crate) fn heading(study: &Study, of: &Comparison) -> String {
     let scaled =
         scale(study).map_or(String::new(), |_| format!(" (scaled to {})", scale_number(study)));
@@ -26,29 +26,25 @@ fn load(study: &Study, load: &Load) -> String {
     if let (Some(find), Some(first)) = (&load.find, load.arrivals.rate()) {
         let (objective, first) = (find.text(), rate_text(first));
         parts.push(format!(
-            "the highest rate looked for that keeps {objective}, beginning at {first}"
+            "search for the highest rate that keeps {objective}, starting at {first}"
         ));
         if let Stop::After(time) = load.stop {
             let most = duration_text(search::longest(time, load.warmup));
-            parts.push(format!("at most {most} for all tries"));
+            parts.push(format!("at most {most} in all"));
         }
     }
     match load.arrivals {
         Arrivals::Closed => {}
-        Arrivals::Constant { .. } if load.find.is_some() => {
-            parts.push("at equal distances".to_owned())
-        }
+        Arrivals::Constant { .. } if load.find.is_some() => parts.push("evenly spaced".to_owned()),
         Arrivals::Poisson { .. } if load.find.is_some() => {
             parts.push("with Poisson arrivals".to_owned())
         }
-        Arrivals::Constant { rate } => {
-            parts.push(format!("{} at equal distances", rate_text(rate)))
-        }
+        Arrivals::Constant { rate } => parts.push(format!("{}, evenly spaced", rate_text(rate))),
         Arrivals::Poisson { rate } => {
             parts.push(format!("{} with Poisson arrivals", rate_text(rate)))
         }
     }
-    // What a system has of its own is said where it differs.
+    // A system's own number of clients is shown only if it differs.
     let own = |system: &&System| load.clients_on(&system.name) != load.clients.as_slice();
     let (own, general): (Vec<&System>, Vec<&System>) = study.systems.iter().partition(own);
     if !general.is_empty() {
@@ -70,7 +66,7 @@ fn load(study: &Study, load: &Load) -> String {
     parts.join(", ")
 }
 
-/// Describes in a line what clients do.
+/// Describes the clients' operations in a line.
 pub(crate) fn workload(of: &Comparison) -> String {
     let (work, load) = (&of.workload, &of.load);
     let all: u64 = work.mix.values().map(|&weight| u64::from(weight)).sum();
@@ -91,7 +87,7 @@ pub(crate) fn workload(of: &Comparison) -> String {
             format!("{} of operations on {} of keys", share_text(operations), share_text(keys))
         }
         KeyOrder::Latest { exponent } => {
-            format!("written in turn, the latest ones read most ({exponent})")
+            format!("written in sequence, the latest read most ({exponent})")
         }
         KeyOrder::Same => "always the first".to_owned(),
     };
@@ -132,7 +128,7 @@ pub(crate) fn workload(of: &Comparison) -> String {
         Routing::Same(Targets::Leader) => parts.push("sent to the leader only".to_owned()),
         Routing::Same(Targets::Followers) => parts.push("sent to the followers only".to_owned()),
         Routing::Split { writes, reads } => parts.push(format!(
-            "writes sent to {} and reads to {}, by clients of their own",
+            "writes sent to {} and reads to {}, by separate clients",
             nodes_named(writes),
             nodes_named(reads)
         )),
@@ -143,7 +139,7 @@ pub(crate) fn workload(of: &Comparison) -> String {
     parts.join("; ")
 }
 
-/// Describes the sizes of values, and how far short ones prove themselves.
+/// Describes the sizes of values, and how much proof short ones carry.
 fn value_sizes(sizes: &ValueSizes) -> String {
     let (least, mean, most) =
         (ByteCount(sizes.least()), ByteCount(sizes.mean()), ByteCount(sizes.most()));
@@ -151,16 +147,17 @@ fn value_sizes(sizes: &ValueSizes) -> String {
         ValueSizes::Fixed(_) => most.to_string(),
         ValueSizes::Range { .. } => format!("{least} to {most}"),
         ValueSizes::Listed(all) => {
-            format!("{least} to {most}, {mean} in the mean ({} sizes)", all.len())
+            format!("{least} to {most}, mean {mean} ({} sizes)", all.len())
         }
     };
     if (sizes.least() as usize) < PROOF_SIZE {
-        text += &format!(" (of {least}, {} bits prove key and number)", sizes.least() * 6);
+        text +=
+            &format!(" (in values of {least}, {} bits prove key and number)", sizes.least() * 6);
     }
     text
 }
 
-/// Nodes as a sentence names them.
+/// Names target nodes in a sentence.
 fn nodes_named(targets: Targets) -> &'static str {
     match targets {
         Targets::All => "all nodes",

@@ -1,48 +1,48 @@
-//! How long failures lasted, where they all lasted alike: then something was waited for.
+//! Detects failures that all lasted about the same time, which suggests a timeout.
 //!
-//! A failure that takes as long as a timeout is one. Which one it was the times do not say, but a
-//! round number just below the quickest of them is a good guess, and is named as what it is.
+//! The times do not say which timeout it was. A round number just below the shortest failure is a good guess, and the
+//! report presents it as one.
 //!
-//! Not here: failures by kind and by what they said (`measurement`), operations that the generator itself
-//! gave up (its timeouts last as long as its own, and are not among these).
+//! Not here: failures by kind and text (`measurement`), operations that the generator itself timed out, which are
+//! excluded.
 
 use std::time::Duration;
 
 use bakeoff_core::histogram::Latencies;
 use bakeoff_core::units::{count_text, duration_text, latency_text, share_text};
 
-/// From fewer failures follows nothing.
+/// Fewest failures to draw a conclusion from.
 const FAILURES_MIN: u64 = 20;
-/// The shortest failure that counts as one that was waited for.
+/// Shortest failure that counts as a wait.
 const WAITED_MIN: Duration = Duration::from_millis(10);
-/// So far below the median a failure may be to have lasted as long, as a part of it,
+/// Largest relative distance below the median at which failures count as equally long.
 const ALIKE_BELOW: f64 = 0.05;
-/// so far above it, since a timeout is noticed late and never early,
+/// Largest relative distance above the median: timeouts are noticed late, never early.
 const ALIKE_ABOVE: f64 = 0.1;
-/// and this share of all have to be.
+/// Smallest share of all failures that must be equally long.
 const ALIKE_MIN: f64 = 0.8;
-/// The digits that timeouts commonly have.
+/// Leading digits of common timeouts.
 const ROUND: [f64; 11] = [1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.5, 8.0, 9.0];
-/// So much later than a timeout it may be noticed, as a part of it; a clock may be half as much early.
+/// Largest relative delay after a timeout. A clock may be early by half as much.
 const LATE: f64 = 0.02;
 
-/// Failures that lasted alike.
+/// Failures of about the same duration.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Lasted {
-    /// All failures that were looked at.
+    /// Failures examined.
     pub(crate) failures: u64,
-    /// How many of them lasted alike,
+    /// Failures of about the same duration.
     pub(crate) alike: u64,
-    /// from so long
+    /// Shortest duration among them.
     pub(crate) from: Duration,
-    /// to so long.
+    /// Longest duration among them.
     pub(crate) to: Duration,
-    /// A timeout that would explain it.
+    /// Timeout that would explain the duration.
     pub(crate) timeout: Option<Duration>,
 }
 
 impl Lasted {
-    /// `all 1,868 failures lasted 500 ms to 508 ms, as long as a timeout of 500ms somewhere behind …`.
+    /// Returns `all 1,868 failures lasted 500 ms to 508 ms, which suggests a timeout of 500ms …`.
     pub(crate) fn text(&self) -> String {
         let whose = match self.alike == self.failures {
             true => format!("all {} failures", count_text(self.failures)),
@@ -54,17 +54,16 @@ impl Lasted {
         let (from, to) = (latency_text(self.from), latency_text(self.to));
         let span = if from == to { from } else { format!("{from} to {to}") };
         let why = match self.timeout {
-            Some(timeout) => format!(
-                "as long as a timeout of {} somewhere behind the server would make them",
-                duration_text(timeout)
-            ),
-            None => "as if each had waited for the same thing behind the server".to_owned(),
+            Some(timeout) => {
+                format!("which suggests a timeout of {} behind the server", duration_text(timeout))
+            }
+            None => "which suggests a wait for the same thing behind the server".to_owned(),
         };
         format!("{whose} lasted {span}, {why}")
     }
 }
 
-/// Returns whether failures with these times lasted alike.
+/// Returns the common duration of failures with these times, if they have one.
 pub(crate) fn lasted(failed: &Latencies) -> Option<Lasted> {
     let failures = failed.count();
     let median = failed.quantile(0.5)?;
@@ -79,7 +78,7 @@ pub(crate) fn lasted(failed: &Latencies) -> Option<Lasted> {
         return None;
     }
     let (from, to) = (near.first()?.0, near.last()?.0);
-    // What most of the quick ones reached: a single one may have failed for another reason.
+    // Ignore the shortest 5 %: a single failure may have had another reason.
     let mut left = alike / 20;
     let quick = near.iter().find(|(_, count)| {
         let is_it = left < *count;
@@ -90,7 +89,7 @@ pub(crate) fn lasted(failed: &Latencies) -> Option<Lasted> {
     Some(Lasted { failures, alike, from, to, timeout })
 }
 
-/// The round time that this one is just above.
+/// Returns the round number just below a time.
 fn timeout(time: Duration) -> Option<Duration> {
     let milliseconds = time.as_secs_f64() * 1e3;
     let power = 10_f64.powf(milliseconds.log10().floor());
@@ -119,27 +118,27 @@ mod tests {
     }
 
     #[test]
-    fn failures_as_long_as_a_timeout_are_said_to_be() {
-        let behind = "somewhere behind the server would make them";
+    fn failures_as_long_as_a_timeout_are_detected() {
+        let behind = "behind the server";
         let all = format!(
-            "all 1,868 failures lasted 500 ms to 508 ms, as long as a timeout of 500ms {behind}"
+            "all 1,868 failures lasted 500 ms to 508 ms, which suggests a timeout of 500ms {behind}"
         );
         check(&[(500.2, 868), (503.0, 900), (507.6, 100)], Some(&all));
         let most = format!(
-            "96.0 % of 100 failures lasted 10.0 s to 10.1 s, as long as a timeout of 10s {behind}"
+            "96.0 % of 100 failures lasted 10.0 s to 10.1 s, which suggests a timeout of 10s {behind}"
         );
         check(&[(0.4, 4), (10_005.0, 90), (10_100.0, 6)], Some(&most));
         check(
             &[(437.0, 50), (440.0, 50)],
             Some(
-                "all 100 failures lasted 437 ms to 440 ms, as if each had waited for the same thing \
-                 behind the server",
+                "all 100 failures lasted 437 ms to 440 ms, which suggests a wait for the same \
+                 thing behind the server",
             ),
         );
     }
 
     #[test]
-    fn failures_that_differ_come_at_once_or_are_few_are_not() {
+    fn different_immediate_or_few_failures_are_ignored() {
         check(&[(500.0, 19)], None);
         check(&[(3.0, 1000)], None);
         check(&[(100.0, 50), (500.0, 50)], None);

@@ -1,10 +1,10 @@
-//! Anomalies of one trial's measurement that no row of a table names: a stall, a slow node, bimodal
-//! latencies, failures that all lasted alike.
+//! Detects anomalies of one trial that no row of a table shows: a stall, a slow node, bimodal latencies, failures of
+//! the same duration.
 //!
-//! None of them makes a trial invalid: all are the system's own doing.
+//! None of them makes a trial invalid, because the system causes all of them.
 //!
-//! Not here: how many trials show them and their sentences (`derive::anomalies`), what checks found
-//! (`check`), what nodes used (`nodes`).
+//! Not here: their frequency over trials and their sentences (`derive::anomalies`), checks (`check`), usage of nodes
+//! (`nodes`).
 
 mod lasted;
 mod modes;
@@ -19,26 +19,26 @@ use bakeoff_core::units::{figure_text, latency_text, share_text};
 pub(crate) use lasted::{Lasted, lasted};
 pub(crate) use modes::Modes;
 
-/// So many times the others' median service time makes a node a slow one,
+/// Smallest factor by which a slow node's median service time exceeds the others',
 const SLOW_TIMES: f64 = 3.0;
-/// and at least so much more: below it a second hop or a sleepy CPU explains it.
+/// and smallest difference: a second hop or a sleeping CPU explains less.
 const SLOW_BY: Duration = Duration::from_millis(1);
-/// Answers that a median needs.
+/// Fewest answers for a median.
 const ANSWERS_MIN: u64 = 20;
-/// A node gave few answers if each other node gave more than this many times as many.
+/// A node gave few answers if every other node gave more than this many times as many.
 const FEW_ANSWERS: u64 = 10;
 /// A time in which nothing succeeded.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Stall {
-    /// Since the measuring of the first stage began; stages follow on one another.
+    /// Start, since the measuring of the first stage began; stages follow one another.
     pub(crate) from: Duration,
     pub(crate) length: Duration,
-    /// Share of all windows together in which the system stood still, 0 to 1; `None` if that is less than 1 %.
+    /// Share of all windows in which the system stood still, 0 to 1; `None` below 1 %.
     pub(crate) share: Option<f64>,
 }
 
 impl Stall {
-    /// `nothing succeeded for 102 ms, from 2.00 s on; it stood still for 10.1 % of the window`.
+    /// Returns `nothing succeeded for 102 ms, from 2.00 s on; it stood still for 10.1 % of the window`.
     pub(crate) fn text(&self) -> String {
         let (length, from) = (latency_text(self.length), latency_text(self.from));
         let share = self.share.map_or_else(String::new, |share| {
@@ -48,13 +48,13 @@ impl Stall {
     }
 }
 
-/// A node that answered later than the others.
+/// A node that answered more slowly than the others.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SlowNode {
     pub(crate) node: String,
     /// Its median service time.
     pub(crate) its: Duration,
-    /// The median of the other nodes' median service times, the later of the two middle ones.
+    /// Median of the other nodes' median service times; the larger of the two middle ones.
     pub(crate) others: Duration,
 }
 
@@ -63,13 +63,13 @@ impl SlowNode {
         self.its.as_secs_f64() / self.others.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
-    /// `9.1 times slower than the other nodes`.
+    /// Returns `9.1 times slower than the other nodes`.
     pub(crate) fn times_text(&self) -> String {
         format!("{} times slower than the other nodes", figure_text(self.times()))
     }
 }
 
-/// Returns the longest stall of a trial; `whole` is its measurement with all stages as one.
+/// Returns the longest stall of a trial. `whole`: its measurement with all stages combined.
 pub(crate) fn stall(trial: &TrialRecord, whole: &Measurement) -> Option<Stall> {
     let span = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
     let share = whole.stood_still();
@@ -87,10 +87,10 @@ pub(crate) fn stall(trial: &TrialRecord, whole: &Measurement) -> Option<Stall> {
     longest
 }
 
-/// Returns the nodes of a trial that answered much later than the others; `whole` is its measurement with all
-/// stages as one.
+/// Returns the nodes of a trial that answered much more slowly than the others. `whole`: its measurement with all
+/// stages combined.
 ///
-/// A median needs [`ANSWERS_MIN`] answers. A node that gave fewer while the others gave many is slow by any of them.
+/// A median needs [`ANSWERS_MIN`] answers. A node with fewer counts as slow by any answers, if the others gave many.
 pub(crate) fn slow_nodes(trial: &TrialRecord, whole: &Measurement) -> Vec<SlowNode> {
     let nodes = &whole.targets;
     let slow = |(place, node): (usize, &TargetFigures)| {
@@ -116,23 +116,21 @@ pub(crate) fn slow_nodes(trial: &TrialRecord, whole: &Measurement) -> Vec<SlowNo
     nodes.iter().enumerate().filter_map(slow).collect()
 }
 
-/// Two modes in the latencies of one kind of operation in one stage of a trial.
+/// Two modes in the latencies of one operation in one stage of a trial.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Bimodal {
     pub(crate) modes: Modes,
     pub(crate) operation: String,
     /// Clients of the stage.
     pub(crate) clients: u32,
-    /// Whether failures that were answered are among the latencies.
+    /// True if the latencies include answered failures.
     pub(crate) with_failures: bool,
-    /// Which share of each mode's answers failed, the lower's first; known where failures are among
-    /// them.
+    /// Share of failures in the lower and the upper mode; 0 unless failures are included.
     pub(crate) failed: [f64; 2],
 }
 
-/// The two modes of a trial, where it has any; of several the pair with the most answers in the
-/// smaller mode. Each kind of operation and each stage is looked at by itself, since what differs in
-/// them has a right to take different times.
+/// Returns the two modes of a trial, if it has any; of several, the pair with the most answers in the smaller mode.
+/// Operations and stages are examined separately, because they may rightly take different times.
 pub(crate) fn bimodal(trial: &TrialRecord) -> Option<Bimodal> {
     let of_stage = |stage: &StageRecord| {
         let clients = stage.clients;
@@ -143,8 +141,8 @@ pub(crate) fn bimodal(trial: &TrialRecord) -> Option<Bimodal> {
     all.max_by_key(|found| found.modes.smaller())
 }
 
-/// Looks first at all that was answered, by response times, as clients saw it. Where that has one mode,
-/// service times of what succeeded may still have two, blurred by waiting for a free client.
+/// Examines the response times of all answers first, as clients saw them. If they have one mode, the service times of
+/// successes may still have two, which waiting for a free client blurs.
 fn of_operation(name: &str, clients: u32, figures: &OperationFigures) -> Option<Bimodal> {
     let found = |modes: Modes, with_failures: bool, failed: [f64; 2]| Bimodal {
         modes,
@@ -164,7 +162,7 @@ fn of_operation(name: &str, clients: u32, figures: &OperationFigures) -> Option<
     modes::modes(&figures.service).map(|modes| found(modes, false, [0.0, 0.0]))
 }
 
-/// Returns which share of each mode's answers are failures.
+/// Returns the share of failures in each mode.
 fn failed_in(modes: &Modes, failed: &Latencies) -> [f64; 2] {
     let late = |(time, count): (Duration, u64)| if time >= modes.edge { count } else { 0 };
     let upper: u64 = failed.recorded().map(late).sum();

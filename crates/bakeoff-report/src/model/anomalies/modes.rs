@@ -1,45 +1,42 @@
-//! Whether latencies have two modes: most of them around one time, many around a much longer one, and
-//! hardly any between.
+//! Detects latencies with two modes: most around one time, many around a much longer one, and hardly any between.
 //!
-//! Percentiles hide it: a median among the one and a 75th percentile among the other look like a
-//! system that is slow at times. Two modes say that two different things happen to requests.
+//! Percentiles hide this. A median in one mode and a 75th percentile in the other look like a system that is sometimes
+//! slow. Two modes mean that two different things happen to requests.
 //!
-//! The rule asks for a gap: a stretch of time of at least [`GAP_TIMES`] from end to end that all but
-//! [`BETWEEN_MAX`] of the answers avoid, with [`MODE_MIN`] of them on either side. Answers have to
-//! be denser on **both** sides of it than in it, by [`DENSER`] times and more, on a logarithmic
-//! scale and on a linear one. For of a distribution with one mode on either scale, however long its
-//! tail, one side of any stretch lies farther from the mode than the stretch does, and is no denser
-//! than it: no such distribution is accused, but for the chance of a sample. Against that, so many
-//! answers have to be missing in the gap ([`MISSING_MIN`]) that chance does not leave it empty.
+//! The rule looks for a gap: a stretch whose ends differ at least by the factor [`GAP_TIMES`] and that holds at most
+//! [`BETWEEN_MAX`] of the answers, with [`MODE_MIN`] of them on either side. Answers must be denser on **both** sides
+//! than in the gap, at least [`DENSER`] times, on a logarithmic and on a linear scale. In a distribution with one mode,
+//! one side of any stretch is farther from the mode than the stretch and so no denser. Such a distribution is therefore
+//! accepted however long its tail, apart from chance. Against chance, enough answers must be missing in the gap
+//! ([`MISSING_MIN`]).
 //!
-//! Tests of unimodality (Hartigan and Hartigan, The Dip Test of Unimodality, Annals of Statistics
-//! 13(1), 1985) ask whether there is any dip at all; of a hundred thousand answers they find those
-//! that no reader would call one.
+//! Tests of unimodality (Hartigan and Hartigan, The Dip Test of Unimodality, Annals of Statistics 13(1), 1985) detect
+//! any dip at all. With a hundred thousand answers they find dips that no reader would call one.
 //!
-//! Not here: which latencies are looked at (`anomalies`).
+//! Not here: the choice of latencies (`anomalies`).
 
 use std::time::Duration;
 
 use bakeoff_core::histogram::Latencies;
 use bakeoff_core::units::{latency_text, share_text};
 
-/// The far end of a gap is at least so many times its near end,
+/// Smallest ratio of a gap's far end to its near end,
 const GAP_TIMES: f64 = 2.0;
-/// and so much longer: less may be a timer's tick or a second hop.
+/// and its smallest width: a timer's tick or a second hop explains less.
 const GAP_MIN: Duration = Duration::from_millis(1);
-/// At most this share of the answers is in the gap.
+/// Largest share of the answers in the gap.
 const BETWEEN_MAX: f64 = 0.01;
-/// At least this share of them is on either side of it: less is a tail,
+/// Smallest share of the answers on either side: less is a tail,
 const MODE_MIN: f64 = 0.05;
-/// and at least so many.
+/// and their smallest number.
 const ANSWERS_MIN: u64 = 20;
-/// How many times denser than in the gap the answers are on either side of it.
+/// Smallest ratio of the density on either side to that in the gap.
 const DENSER: f64 = 10.0;
-/// How many answers there would be in the gap if it were as dense as either side of it.
+/// Fewest answers that the gap would hold if it were as dense as either side.
 const MISSING_MIN: f64 = 20.0;
-/// Edges of gaps are looked for in steps of this ratio.
+/// Ratio of the steps in which edges of gaps are searched.
 const STEP: f64 = 1.1;
-/// The least width of a mode, as a part of its time: no histogram knows better.
+/// Smallest relative width of a mode: histograms are no more precise.
 const WIDTH_MIN: f64 = 0.01;
 
 /// Two modes and the gap between them.
@@ -49,13 +46,13 @@ pub(crate) struct Modes {
     pub(crate) upper: Mode,
     /// Answers in the gap.
     pub(crate) between: u64,
-    /// Where the gap begins: the slowest answer of the lower mode.
+    /// Start of the gap: slowest answer of the lower mode.
     pub(crate) near: Duration,
-    /// Where it ends: the quickest answer of the upper mode.
+    /// End of the gap: fastest answer of the upper mode.
     pub(crate) edge: Duration,
 }
 
-/// One of them.
+/// One of the two modes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Mode {
     pub(crate) answers: u64,
@@ -69,7 +66,7 @@ impl Modes {
         (self.lower.answers + self.between + self.upper.answers) as f64
     }
 
-    /// `52.4 % took 16.9 ms to 25.8 ms, 47.5 % took 499 ms to 505 ms, 0.10 % between`.
+    /// Returns `52.4 % took 16.9 ms to 25.8 ms, 47.5 % took 499 ms to 505 ms, 0.10 % between`.
     pub(crate) fn text(&self) -> String {
         let part = |mode: &Mode| {
             let (from, to) = (latency_text(mode.from), latency_text(mode.to));
@@ -87,19 +84,18 @@ impl Modes {
         format!("{}, {}, {between}", part(&self.lower), part(&self.upper))
     }
 
-    /// Returns how many answers the smaller of the two has.
+    /// Returns the number of answers in the smaller mode.
     pub(crate) fn smaller(&self) -> u64 {
         self.lower.answers.min(self.upper.answers)
     }
 }
 
-/// The widest gap that these latencies have, with what is on either side of it; `None` where they have
-/// none.
+/// Returns the widest gap in these latencies and the modes on either side; `None` if there is no gap.
 pub(crate) fn modes(latencies: &Latencies) -> Option<Modes> {
     let answers = Answers::count(latencies);
     let all = answers.all();
     let least = ANSWERS_MIN.max((MODE_MIN * all as f64).ceil() as u64);
-    // What took more than an hour is in one place, and need not belong there.
+    // Answers above an hour share one bucket, whatever their real times.
     if all < 2 * least || latencies.saturated() > 0 {
         return None;
     }
@@ -136,11 +132,11 @@ pub(crate) fn modes(latencies: &Latencies) -> Option<Modes> {
     widest.map(|(_, modes)| modes)
 }
 
-/// Answers by their times, in rising order.
+/// Cumulated counts of answers by time.
 struct Answers {
-    /// In nanoseconds.
+    /// Times in nanoseconds, ascending.
     times: Vec<f64>,
-    /// How many answers took at most so long.
+    /// Number of answers up to each time.
     counts: Vec<u64>,
 }
 
@@ -159,12 +155,12 @@ impl Answers {
         self.counts.last().copied().unwrap_or(0)
     }
 
-    /// Returns how many answers were quicker than those of a place.
+    /// Returns the number of answers faster than those at an index.
     fn before(&self, place: usize) -> u64 {
         place.checked_sub(1).map_or(0, |before| self.counts[before])
     }
 
-    /// The times in steps of a ratio: the first and the last place of each step that has any.
+    /// Groups the times into steps of a ratio. Returns the first and last index of each non-empty step.
     fn steps(&self) -> Vec<(usize, usize)> {
         let step = |time: f64| (time.max(1.0).ln() / STEP.ln()).floor() as i64;
         let mut steps: Vec<(usize, usize)> = Vec::new();
@@ -177,20 +173,20 @@ impl Answers {
         steps
     }
 
-    /// The time of the answer with this number, from 0 in rising order.
+    /// Returns the time of the answer with this number, from 0 in ascending order.
     fn time(&self, number: u64) -> f64 {
         let place = self.counts.partition_point(|&count| count <= number);
         self.times[place.min(self.times.len() - 1)]
     }
 
-    /// The time that a part of the answers with these numbers does not exceed.
+    /// Returns a quantile of the answers with these numbers.
     fn quantile(&self, of: &std::ops::Range<u64>, part: f64) -> f64 {
         let length = of.end - of.start;
         self.time(of.start + ((length as f64 * part) as u64).min(length - 1))
     }
 
-    /// Returns how many answers there would be between two times if they were as dense there as the middle
-    /// four fifths of these answers are: on a logarithmic scale, and on a linear one.
+    /// Returns the number of answers that would lie between two times if they were as dense as the middle four fifths
+    /// of these answers: on a logarithmic and on a linear scale.
     fn missing(&self, of: &std::ops::Range<u64>, near: f64, far: f64) -> [f64; 2] {
         let (low, high) = (self.quantile(of, 0.1).max(1.0), self.quantile(of, 0.9).max(1.0));
         let middle = 0.8 * (of.end - of.start) as f64;
@@ -224,7 +220,7 @@ mod tests {
         fn and(mut self, answers: u64, milliseconds: impl Fn(f64) -> f64) -> Self {
             for _ in 0..answers {
                 let time = milliseconds(self.0.random::<f64>()).max(1e-6);
-                // Without the end of a tail it is no less a tail.
+                // A tail without its end is still a tail.
                 if time > 3e6 {
                     continue;
                 }
@@ -238,7 +234,7 @@ mod tests {
         }
     }
 
-    /// Around a median, with this deviation of the logarithm (a logistic distribution of it).
+    /// Distributes times around a median, with this deviation of the logarithm (logistic).
     fn around(median: f64, deviation: f64) -> impl Fn(f64) -> f64 {
         move |part| {
             let part = part.clamp(1e-9, 1.0 - 1e-9);
@@ -259,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_that_times_out_every_other_time_has_two_peaks() {
+    fn gate_that_times_out_every_other_time_has_two_modes() {
         let drawn = Drawn::new(1).and(1899, uniform(17.0, 26.0)).and(1868, uniform(499.0, 508.0));
         let found = drawn.modes().expect("it has");
         assert_eq!((found.lower.answers, found.upper.answers, found.between), (1899, 1868, 0));
@@ -270,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn two_peaks_are_found_though_some_answers_are_between() {
+    fn two_modes_are_found_despite_some_answers_between() {
         let drawn = Drawn::new(2)
             .and(9000, around(2.0, 0.3))
             .and(900, around(200.0, 0.1))
@@ -281,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn one_peak_is_one_whatever_its_tail() {
+    fn one_mode_with_any_tail_is_accepted() {
         for seed in 0..3 {
             for answers in [100, 300, 3_000, 30_000] {
                 let one = |what: &str, drawn: Drawn| {
@@ -314,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn few_answers_say_nothing() {
+    fn few_answers_are_inconclusive() {
         assert_eq!(Drawn::new(0).modes(), None);
         assert_eq!(Drawn::new(0).and(1, |_| 1.0).modes(), None);
         let of = |lower, upper| Drawn::new(3).and(lower, |_| 5.0).and(upper, |_| 500.0).modes();
@@ -323,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn peaks_less_than_a_millisecond_apart_are_none() {
+    fn modes_less_than_a_millisecond_apart_are_ignored() {
         let of = |times: f64| {
             Drawn::new(4).and(900, |_| 0.05 * times).and(900, |_| 0.9 * times).modes().is_some()
         };
@@ -334,7 +330,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn two_peaks_far_apart_are_always_found(
+        fn two_distant_modes_are_always_found(
             seed in any::<u64>(),
             answers in 200..4000_u64,
             share in 0.1..0.9,
@@ -354,7 +350,7 @@ mod tests {
         }
 
         #[test]
-        fn one_peak_is_never_two(
+        fn one_mode_is_never_two(
             seed in any::<u64>(),
             answers in 1..8000_u64,
             median in 0.01..2000.0,
@@ -364,7 +360,7 @@ mod tests {
         }
 
         #[test]
-        fn any_latencies_can_be_looked_at(
+        fn arbitrary_latencies_are_accepted(
             nanoseconds in prop::collection::vec((0..8_000_000_000_000_u64, 1..200_u64), 0..60),
         ) {
             let mut latencies = Latencies::default();

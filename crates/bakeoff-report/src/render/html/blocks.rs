@@ -1,6 +1,6 @@
-//! Blocks of the document as HTML: sentences, lists, tables, warnings, folds.
+//! Renders blocks of the document as HTML: sentences, lists, tables, warnings, folds.
 //!
-//! Not here: which blocks there are (`document`), charts (a module for each section).
+//! Not here: the choice of blocks (`document`), charts (one module per section).
 
 use crate::document::table::{Table, Tone};
 use crate::document::{Block, Item, Warnings};
@@ -45,20 +45,20 @@ fn one(of: &Block) -> String {
     }
 }
 
-/// Shows a block that replaces a fold.
+/// Renders a block that stands in for a fold.
 fn short(of: &Block) -> String {
     match of {
-        Block::Table(of) => titled("What else is looked at first", of),
+        Block::Table(of) => titled("Key figures", of),
         other => one(other),
     }
 }
 
-/// A table below its title.
+/// Renders a table with its title.
 fn titled(otherwise: &str, of: &Table) -> String {
     table(of.title.as_deref().unwrap_or(otherwise), of)
 }
 
-/// Findings of one cause: one in a line, several folded.
+/// Renders the findings of one cause: a single one in a line, several in a fold.
 fn warnings(of: &Warnings) -> String {
     match of.texts.as_slice() {
         [only] => format!("<p><strong>{}</strong>: {}</p>", escape(of.cause.name()), escape(only)),

@@ -1,10 +1,9 @@
-//! The raw data, inside the page and to be saved from it.
+//! The raw data, embedded in the page for saving.
 //!
-//! Each file stands in a block that no browser runs; the script offers it for saving, which works
-//! from a mail attachment as well. Of the record itself goes in as much as there is room for: all
-//! of it, or its trials without histograms, or without samples too.
+//! Each file is in a block that no browser runs. The script offers it for saving, even in a mail attachment. The record
+//! is embedded as far as it fits: complete, or without histograms, or also without samples.
 //!
-//! Not here: what the files say (`json`, `csv`, `record`).
+//! Not here: the content of the files (`json`, `csv`, `record`).
 
 use std::fmt::Write as _;
 
@@ -17,9 +16,9 @@ use crate::render::{csv::csv, json::json as report_json, markdown::markdown};
 
 use super::page::{escape, paragraph};
 
-/// The page with everything in it is to be no larger.
+/// Largest size of the page, in bytes.
 const PAGE_MAX: usize = 5_600_000;
-/// A record that is larger is not a part of the page.
+/// Largest record to embed, in bytes.
 const RECORD_MAX: usize = 2_000_000;
 
 /// A file to save.
@@ -27,11 +26,11 @@ struct Saved {
     id: &'static str,
     name: String,
     what: String,
-    /// JSON; a text file is a JSON text.
+    /// JSON; a text file is a JSON string.
     content: String,
 }
 
-/// The section, and the blocks with the files; `used` is how many bytes the page has already.
+/// Returns the section, and the blocks with the files. `used`: bytes of the page so far.
 pub(super) fn section(report: &Report, record: &Record, used: usize) -> (String, String) {
     let study = &report.header.study.name;
     let text = |text: &str| Value::from(text).to_string();
@@ -45,7 +44,7 @@ pub(super) fn section(report: &Report, record: &Record, used: usize) -> (String,
         Saved {
             id: "file-csv",
             name: format!("{study}-trials.csv"),
-            what: "one row a trial, for a spreadsheet".to_owned(),
+            what: "one row per trial, for a spreadsheet".to_owned(),
             content: text(&csv(report)),
         },
         Saved {
@@ -73,17 +72,17 @@ pub(super) fn section(report: &Report, record: &Record, used: usize) -> (String,
             writeln!(blocks, "<script type=\"application/json\" id=\"{id}\">{content}</script>");
     }
     list.push_str("</ul>");
-    let how = "The files are parts of this page. Saving them takes JavaScript; without it they can \
+    let how = "The files are parts of this page. Saving them needs JavaScript; without it they can \
                be read in the page's source.";
     (format!("{list}{}", paragraph("how", how)), blocks)
 }
 
-/// JSON that says the same without what could end a block or mislead who reads the page's source.
+/// Escapes JSON so that it cannot end its block or mislead a reader of the page's source.
 fn plain(json: &str) -> String {
     harmless_json(json).replace('<', "\\u003c")
 }
 
-/// As much of the record as there is room for.
+/// Returns as much of the record as fits.
 fn record_file(record: &Record, study: &str, room: usize) -> Option<Saved> {
     if packed(record) < room {
         let text = whole(record);
@@ -91,7 +90,8 @@ fn record_file(record: &Record, study: &str, room: usize) -> Option<Saved> {
             return Some(Saved {
                 id: "file-record",
                 name: format!("{study}-record.jsonl"),
-                what: "the run's record, from which bakeoff makes this report again".to_owned(),
+                what: "the run's record, from which bakeoff can render this report again"
+                    .to_owned(),
                 content: Value::from(text).to_string(),
             });
         }
@@ -106,7 +106,7 @@ fn record_file(record: &Record, study: &str, room: usize) -> Option<Saved> {
             return Some(Saved {
                 id: "file-record",
                 name: format!("{study}-trials.json"),
-                what: format!("{what}; the whole is in the run's folder"),
+                what: format!("{what}; the whole record is in the run's folder"),
                 content,
             });
         }
@@ -114,7 +114,7 @@ fn record_file(record: &Record, study: &str, room: usize) -> Option<Saved> {
     None
 }
 
-/// At least how large the record is as text: what its seconds hold is packed already.
+/// Returns a lower bound of the record's size as text: the data of its seconds is already compressed.
 fn packed(record: &Record) -> usize {
     let stages = record.trials.iter().flat_map(|trial| &trial.stages);
     let seconds = stages.flat_map(|stage| &stage.measurement.seconds);
@@ -122,7 +122,7 @@ fn packed(record: &Record) -> usize {
     figures.map(|figures| figures.response.hdr.len() + figures.service.hdr.len()).sum()
 }
 
-/// The record as its file has it.
+/// Returns the record in the form of its file.
 fn whole(record: &Record) -> String {
     let mut text = write_line(&RecordLine::Run(record.header.clone()));
     for trial in &record.trials {
@@ -133,7 +133,7 @@ fn whole(record: &Record) -> String {
     text
 }
 
-/// A trial without its histograms, with the names of the record's own fields.
+/// Returns a trial without its histograms, with the record's field names.
 fn condensed(of: &TrialRecord, samples: bool) -> Value {
     let stages: Vec<Value> = of
         .stages

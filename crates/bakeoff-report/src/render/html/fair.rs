@@ -1,6 +1,6 @@
-//! The fairness sheet: what differs between the contenders besides the product.
+//! The fairness sheet: differences between the systems besides the product.
 //!
-//! Not here: the facts and what they weigh (`fairness`).
+//! Not here: the facts and their weights (`fairness`).
 
 use crate::derive::fairness::Weight;
 use crate::document::report::Report;
@@ -12,11 +12,11 @@ pub(super) fn section(report: &Report) -> String {
     let facts = &report.fairness;
     let differing = sheet::fairness(facts, |row| row.weight >= Weight::Matters);
     let rest = sheet::fairness(facts, |row| row.weight < Weight::Matters);
-    let how = "What may decide the answer by itself is said above, before any figure.";
+    let how = "Differences that may decide the result are listed above, before any figure.";
     let mut html = paragraph("how", how);
-    html.push_str(&table("What differs besides the product", &differing));
+    html.push_str(&table("Differences besides the product", &differing));
     if !rest.labels.is_empty() {
-        let caption = "The same for all, or not known: it was looked at";
+        let caption = "Equal for all, or unknown";
         html.push_str(&details(caption, &table(caption, &rest)));
     }
     html

@@ -1,16 +1,16 @@
-//! The scaffold of a chart: how wide it is, where its axes lie, and what is written below them.
+//! The frame of a chart: its width, the position of its axes, and the space below them.
 //!
-//! Not here: which values are written beside an axis (`scale`), lines and letters (`svg`).
+//! Not here: ticks (`scale`), drawing (`svg`).
 
 use super::scale::Axis;
 use super::svg::Svg;
 
-/// Room below an axis for its ticks and its name.
+/// Height below an axis for its ticks and its name.
 const BELOW: f64 = 40.0;
-/// From the axis down to its name.
+/// Distance from the axis down to its name.
 const NAME: f64 = 34.0;
 
-/// The room of a chart, in units of its drawing.
+/// Dimensions of a chart, in units of its drawing.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame {
     pub(super) width: f64,
@@ -20,27 +20,27 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// A chart of rows, one below the other, with one axis below them.
+    /// Frame of a chart with rows and one axis below them.
     pub(super) const ROWS: Self = Self { width: 480.0, left: 12.0, right: 466.0, top: 4.0 };
 
-    /// Returns where a text stands that is centred in it.
+    /// Returns the position of a centred text.
     pub(super) fn middle(&self) -> f64 {
         f64::midpoint(self.left, self.right)
     }
 
-    /// Lays an axis from left to right.
+    /// Places an axis from left to right.
     pub(super) fn across(&self, axis: Axis) -> Axis {
         axis.between(self.left, self.right)
     }
 
-    /// Begins a drawing with an axis across, at `bottom`, and its name.
+    /// Starts a drawing with a horizontal axis at `bottom`, and its name.
     pub(super) fn with_axis_below(&self, across: &Axis, bottom: f64, name: &str) -> Svg {
         let mut svg = Svg::new(self.width, bottom + BELOW);
         self.draw_below(&mut svg, across, bottom, name);
         svg
     }
 
-    /// Begins a drawing with an axis upwards, one across at `bottom`, and the name of the latter.
+    /// Starts a drawing with a vertical axis, a horizontal one at `bottom`, and the latter's name.
     pub(super) fn with_axes(&self, across: &Axis, up: &Axis, bottom: f64, name: &str) -> Svg {
         let mut svg = Svg::new(self.width, bottom + BELOW);
         svg.axis_left(up, self.left, self.right);

@@ -1,6 +1,6 @@
-//! Whether the systems differ: each pair's ratios with their intervals.
+//! Differences between the systems: each pair's ratios with their intervals.
 //!
-//! Not here: the statistics (`stats::judge`), what is judged (`judgement`).
+//! Not here: the statistics (`stats::judge`), the choice of figures (`judgement`).
 
 use crate::derive::comparison::Comparison;
 use crate::derive::judgement::{JudgedAs, Judgement};
@@ -13,14 +13,14 @@ use super::place;
 use super::scale::{Axis, Unit};
 
 const FRAME: Frame = Frame::ROWS;
-/// Of one comparison: its name above its interval.
+/// Height of one comparison: its name above its interval.
 const ROW: f64 = 38.0;
 
 pub(super) fn section(report: &Report) -> String {
     let mut html = paragraph(
         "how",
-        "A ratio of 1 means alike. A difference is claimed where the interval, corrected for all \
-         comparisons of its table, does not hold 1. Trials are compared round by round.",
+        "A ratio of 1 means no difference. A difference is claimed if the interval, corrected for all \
+         comparisons of its table, does not include 1. Trials are compared round by round.",
     );
     for comparison in report.comparisons.iter().filter(|one| one.was_run()) {
         html.push_str(&format!("<article><h3>{}</h3>", escape(&place(comparison))));
@@ -40,7 +40,7 @@ pub(super) fn section(report: &Report) -> String {
     html
 }
 
-/// A chart for each judged figure.
+/// Returns a chart for each judged figure.
 fn charts(of: &Comparison) -> String {
     let mut subjects: Vec<&Judgement> = of.judgements.iter().collect();
     subjects.dedup_by(|a, b| a.is_about_what(b));
@@ -55,7 +55,7 @@ fn charts(of: &Comparison) -> String {
     subjects.into_iter().map(chart).collect()
 }
 
-/// One figure's ratios, a row for each pair: the interval as a bar, and a line where both are alike.
+/// Returns the chart of one figure: a row with the interval for each pair, and a line at ratio 1.
 fn chart(of: &Comparison, judged: &[&Judgement]) -> String {
     let intervals = || judged.iter().filter_map(|one| one.answer.map(|answer| answer.interval));
     let finite = |value: &f64| value.is_finite() && *value > 0.0;
@@ -63,7 +63,7 @@ fn chart(of: &Comparison, judged: &[&Judgement]) -> String {
     let most = intervals().map(|one| one.1).filter(finite).fold(1.0, f64::max);
     let axis = FRAME.across(Axis::log(Unit::Count, least.min(0.9), most.max(1.1)));
     let bottom = 6.0 + ROW * judged.len() as f64;
-    let label = "ratio (logarithmic); left of the line the first has less, right of it more";
+    let label = "ratio (logarithmic); left of the line: first is lower, right: first is higher";
     let mut svg = FRAME.with_axis_below(&axis, bottom, label);
     svg.line("floor", axis.at(1.0), 0.0, axis.at(1.0), bottom);
     for (place, one) in judged.iter().enumerate() {

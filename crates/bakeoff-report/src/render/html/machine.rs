@@ -1,6 +1,6 @@
-//! The set-up: systems and their settings, workloads and loads, the machine.
+//! The set-up: systems and settings, workloads and loads, the machine.
 //!
-//! Not here: what differs between the systems besides the product (the fairness sheet).
+//! Not here: differences between the systems (the fairness sheet).
 
 use bakeoff_core::record::{Environment, Hardware, PartRecord, SystemRecord};
 use bakeoff_core::units::{ByteCount, count_text, figure_text};
@@ -27,9 +27,9 @@ pub(super) fn section(report: &Report) -> String {
         .map(|one| vec![words::heading(&header.study, one), words::workload(one)])
         .collect();
     let head = ["load", "what clients do"].map(str::to_owned);
-    html.push_str(&grid("What was asked for", &head, &rows));
+    html.push_str(&grid("Workloads and loads of the study", &head, &rows));
     if let Some(from) = &header.study.publication {
-        let versions = from.versions.as_deref().unwrap_or("versions are not given");
+        let versions = from.versions.as_deref().unwrap_or("versions unknown");
         let text = format!("Published figures: {}, on {}; {versions}.", from.title, from.hardware);
         html.push_str(&paragraph("how", &text));
     }
@@ -47,7 +47,8 @@ fn systems(all: &[SystemRecord]) -> String {
         ("built", |one| wording(&one.date)),
         ("nodes", |one| one.nodes.to_string()),
         ("source", |one| {
-            let ran = if one.already_running { " (ran already, not started here)" } else { "" };
+            let ran =
+                if one.already_running { " (ran already, not started by bakeoff)" } else { "" };
             format!("{}{ran}", wording(&one.source))
         }),
         ("SHA-256", |one| wording(&one.sha256)),
@@ -64,14 +65,14 @@ fn systems(all: &[SystemRecord]) -> String {
         })
         .filter(|row: &Vec<String>| row[1..].iter().any(|cell| !cell.is_empty()))
         .collect();
-    grid("The contenders as they were", &head, &rows)
+    grid("The systems as they ran", &head, &rows)
 }
 
 fn wording(text: &Option<String>) -> String {
-    text.clone().unwrap_or_else(|| "not known".to_owned())
+    text.clone().unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// Lists the parts of systems besides their own nodes; nothing where none has a part.
+/// Lists the parts of systems besides their own nodes; empty if there are none.
 fn parts(all: &[SystemRecord]) -> String {
     let rows: Vec<Vec<String>> = all
         .iter()
@@ -92,7 +93,7 @@ fn parts(all: &[SystemRecord]) -> String {
         return String::new();
     }
     let head = ["system", "part", "product", "version", "nodes", "source", "SHA-256"];
-    grid("What they stand on, and what stands in front of them", &head.map(str::to_owned), &rows)
+    grid("Parts of the systems", &head.map(str::to_owned), &rows)
 }
 
 fn settings(all: &[SystemRecord]) -> String {
@@ -108,33 +109,33 @@ fn settings(all: &[SystemRecord]) -> String {
         })
         .collect();
     if rows.is_empty() {
-        return paragraph("", "Every setting is the system's own default.");
+        return paragraph("", "All settings are the systems' defaults.");
     }
     let head = ["system", "setting", "value", "why"].map(str::to_owned);
-    grid("Settings that depart from the systems' own defaults", &head, &rows)
+    grid("Non-default settings", &head, &rows)
 }
 
-/// The rows of hardware and kernel; `not told` where the kernel does not say.
+/// Returns the rows of hardware and kernel; `unknown` if the kernel does not report a value.
 fn hardware(of: &Hardware) -> Vec<(&'static str, String)> {
-    let told = |value: &Option<String>| value.clone().unwrap_or_else(|| "not told".to_owned());
-    let number = |value: Option<u32>| told(&value.map(|value| value.to_string()));
+    let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
+    let number = |value: Option<u32>| known(&value.map(|value| value.to_string()));
     let smt = of.smt.map(|is| if is { "two CPUs share a core" } else { "off" }.to_owned());
     let mut rows = vec![
-        ("frequency governor", told(&of.governor)),
-        ("simultaneous multithreading", told(&smt)),
+        ("frequency governor", known(&of.governor)),
+        ("simultaneous multithreading", known(&smt)),
         ("NUMA nodes", number(of.numa_nodes)),
-        ("virtual machine", told(&of.hypervisor)),
-        ("container", told(&of.container)),
-        ("disk", told(&of.disk_model)),
-        ("the disk's write cache", told(&of.disk_write_cache)),
-        ("clock source", told(&of.clock_source)),
+        ("virtual machine", known(&of.hypervisor)),
+        ("container", known(&of.container)),
+        ("disk", known(&of.disk_model)),
+        ("the disk's write cache", known(&of.disk_write_cache)),
+        ("clock source", known(&of.clock_source)),
         ("cgroup version", number(of.cgroup_version)),
     ];
     let mitigations = of.mitigations.iter().map(|(name, state)| format!("{name}: {state}"));
     let mitigations = mitigations.collect::<Vec<_>>().join("; ");
     rows.push(match mitigations.is_empty() {
-        true => ("weaknesses of the processor", "none that the kernel tells".to_owned()),
-        false => ("weaknesses of the processor", mitigations),
+        true => ("CPU vulnerabilities", "none reported by the kernel".to_owned()),
+        false => ("CPU vulnerabilities", mitigations),
     });
     rows
 }
@@ -154,10 +155,10 @@ fn machine(of: &Environment) -> String {
         ("free space there", ByteCount(of.disk_free_bytes).to_string()),
         ("1 KiB synced to disk, median", micros(of.disk_sync_median_us)),
         ("1 KiB synced to disk, p99", micros(of.disk_sync_p99_us)),
-        ("open files at most", count_text(of.open_files_max)),
-        ("generator's threads", of.generator_threads.to_string()),
+        ("limit of open files", count_text(of.open_files_max)),
+        ("generator threads", of.generator_threads.to_string()),
         ("generator and servers share the CPUs", shared.to_owned()),
-        ("others worked on it, as bakeoff was told", yes(of.shared_machine).to_owned()),
+        ("machine shared with other work (`--shared-machine`)", yes(of.shared_machine).to_owned()),
     ];
     let hardware = of.hardware.iter().flat_map(hardware);
     let rows: Vec<Vec<String>> = rows
@@ -168,14 +169,15 @@ fn machine(of: &Environment) -> String {
     grid("The machine", &["".to_owned(), "value".to_owned()], &rows)
 }
 
-/// Shows the own limits of the machine, or of each of the run's machines.
+/// Shows the baseline of the machine, or of each of the run's machines.
 fn machine_baselines(of: &Environment) -> String {
     if of.machines.is_empty() {
-        let title = "The machine's own limits, measured before the first trial";
+        let title = "Machine baseline, measured before the first trial";
         return machine_baseline(title, of);
     }
     let each = of.machines.iter().map(|machine| {
-        let title = format!("The own limits of {}, measured before the first trial", machine.name);
+        let title =
+            format!("Machine baseline of {}, measured before the first trial", machine.name);
         machine_baseline(&title, &machine.environment)
     });
     each.collect()
@@ -198,6 +200,6 @@ fn machine_baseline(title: &str, of: &Environment) -> String {
         ]
     });
     let rows: Vec<Vec<String>> = appends.chain(trips).collect();
-    let head = ["what", "clients", "per second", "generator's CPU each", "server's CPU each"];
+    let head = ["what", "clients", "per second", "generator CPU each", "server CPU each"];
     grid(title, &head.map(str::to_owned), &rows)
 }

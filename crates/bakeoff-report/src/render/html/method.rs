@@ -1,15 +1,15 @@
-//! Which of the field's demands on a measurement the run met.
+//! The published rules for measurements that the run meets.
 //!
-//! Not here: the demands and how they are answered (`report::method`).
+//! Not here: the rules and their assessment (`report::method`).
 
 use crate::document::report::Report;
 
 use super::page::{grid, paragraph};
 
 pub(super) fn section(report: &Report) -> String {
-    let how = "What papers, rule books and tools ask of a measurement, and whether this run met it, by its record. \
-               docs/evidence/demands.md says what bakeoff does about each, and what it lacks.";
-    let head = ["who", "asks for", "this run", "what says so"].map(str::to_owned);
+    let how = "Rules for measurements from papers, rule books and tools, and whether this run meets them, by its record. \
+               docs/evidence/demands.md explains how bakeoff meets each rule, and what it lacks.";
+    let head = ["source", "rule", "this run", "evidence"].map(str::to_owned);
     let rows: Vec<Vec<String>> = report
         .method()
         .iter()
@@ -23,5 +23,5 @@ pub(super) fn section(report: &Report) -> String {
             ]
         })
         .collect();
-    format!("{}{}", paragraph("how", how), grid("Demands on a measurement", &head, &rows))
+    format!("{}{}", paragraph("how", how), grid("Published rules for measurements", &head, &rows))
 }

@@ -1,12 +1,12 @@
-//! A report as one HTML file that needs nothing else: no network, no other file, no third party's
-//! script.
+//! Renders a report as one self-contained HTML file: no network, no other file, no third-party script.
 //!
-//! The sentence stands first, then what must be known before any figure, then the charts that
-//! carry it. Charts are SVG written by our own code, so that they follow the page's colours in
-//! light and dark, print, and can be read aloud. Without JavaScript everything can be read; with
-//! it the trial that time series show can be chosen, and the data saved.
+//! The summary comes first, then the warnings, then the charts behind them. Our own code writes the charts as SVG, so
+//! they follow the page's light or dark colours, print well and can be read aloud. Everything is readable without
+//! JavaScript. With it, readers can choose the trial of time series and save the data.
 //!
-//! One module is one section. Not here: what the figures are (`comparison`, `figures`, `drawn`).
+//! Each module is one section.
+//!
+//! Not here: the figures (`comparison`, `figures`, `drawn`).
 
 mod blocks;
 mod data;
@@ -36,7 +36,7 @@ use crate::model::contender::Contender;
 
 use page::{Section, escape, paragraph};
 
-/// The whole report. `record` is what it was made from, to be saved from the page.
+/// Renders the whole report. `record`: its source, which can be saved from the page.
 pub fn html(report: &Report, record: &Record) -> String {
     let study = &report.header.study;
     let title = words::title(study);
@@ -79,7 +79,7 @@ fn how(of: &Comparison) -> String {
     };
     let warmup = match of.load.warmup.is_zero() {
         true => "no warm-up",
-        false => "warm-up left out",
+        false => "warm-up excluded",
     };
     let counts: Vec<usize> = of.contenders.iter().map(Contender::valid_count).collect();
     let (least, most) = (counts.iter().min().copied(), counts.iter().max().copied());
@@ -90,7 +90,7 @@ fn how(of: &Comparison) -> String {
     format!("{kind}; {warmup}; {trials} of each system used")
 }
 
-/// `create under steady`.
+/// Returns `create under steady`.
 fn place(of: &Comparison) -> String {
     format!("{} under {}", of.workload.name, of.load.name)
 }

@@ -1,6 +1,6 @@
-//! Each node's resource usage, and the complaints in its log.
+//! Each node's resource usage, and the findings in its log.
 //!
-//! Not here: the figures (`report::nodes`), which lines complain (`bakeoff_core::log_findings`).
+//! Not here: the figures (`report::nodes`), the rules for log findings (`bakeoff_core::log_findings`).
 
 use bakeoff_core::units::count_text;
 
@@ -11,18 +11,18 @@ use crate::document::report::Report;
 use super::page::{escape, grid, paragraph, table};
 use super::place;
 
-/// Nothing where there is nothing to tell of single nodes.
+/// Returns the section; empty without anything to report about single nodes.
 pub(super) fn section(report: &Report) -> String {
     let mut html = String::new();
     for comparison in report.comparisons.iter().filter(|one| one.was_run()) {
         let Some(nodes) = nodes::table(comparison) else { continue };
         html.push_str(&format!("<h3>{}</h3>", escape(&place(comparison))));
-        html.push_str(&table("By node, while the load ran: medians of the trials used", &nodes));
+        html.push_str(&table("By node, during the load: medians of the trials used", &nodes));
     }
     if !html.is_empty() {
-        let how = "A CPU limit is dealt out in periods of 100 ms. A node that has used its share of one \
-                   up stands still until the next begins: it was throttled in that period. Throttled \
-                   seconds count the queue of each CPU.";
+        let how = "A CPU limit applies to periods of 100 ms. A node that has used up its share of one \
+                   stands still until the next begins: it was throttled in that period. Throttled \
+                   seconds add up the run queues of all CPUs.";
         html.insert_str(0, &paragraph("how", how));
     }
     html.push_str(&logs(report));
@@ -50,12 +50,10 @@ fn logs(report: &Report) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let head =
-        ["node", "workload and load", "level", "count", "trials", "what", "the first of them"];
-    let caption =
-        "What the servers complained of in their own logs while the load ran, in all trials";
-    let how = "Lines are counted by what they say apart from numbers, addresses and quotations. What may \
-               be a secret is hidden.";
+    let head = ["node", "workload and load", "level", "count", "trials", "line", "first example"];
+    let caption = "Findings in the servers' logs during the load, in all trials";
+    let how = "Lines that differ only in numbers, addresses and quotations are counted together. Possible \
+               secrets are hidden.";
     format!(
         "<h3>Log findings</h3>{}{}",
         paragraph("how", how),

@@ -1,10 +1,10 @@
-//! The page's frame and the forms that sections share: escaped text, tables, figures.
+//! The page's frame, and elements that sections share: escaped text, tables, figures.
 //!
-//! Whatever comes from a study, a server or a record passes [`escape`]; nothing else makes text of
-//! it. The page carries a policy that allows its own style and script by their hashes and nothing
-//! else, so that even what slipped through could neither run nor fetch anything.
+//! Every text from a study, server or record passes [`escape`]; there is no other way into the page. The page's policy
+//! allows only its own style and script, by their hashes. Even a text that slipped through could neither run nor load
+//! anything.
 //!
-//! Not here: what stands in a section.
+//! Not here: the content of sections.
 
 use std::fmt::Write as _;
 
@@ -19,8 +19,7 @@ use bakeoff_core::units::is_harmful;
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// A text that means nothing to HTML. Control characters, and those that turn the direction of
-/// writing, become visible signs.
+/// Escapes a text for HTML. Control characters, and those that change the direction of writing, become visible.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for char in text.chars() {
@@ -44,14 +43,14 @@ pub(super) fn escape(text: &str) -> String {
 /// A section of the page.
 #[derive(Debug)]
 pub(super) struct Section {
-    /// Its anchor.
+    /// Anchor.
     pub(super) id: &'static str,
     pub(super) heading: &'static str,
     /// HTML.
     pub(super) body: String,
 }
 
-/// The whole page: `top` and what is in `data` are HTML.
+/// Assembles the whole page. `top` and `data` are HTML.
 pub(super) fn page(title: &str, top: &str, sections: &[Section], data: &str) -> String {
     let hash = |text: &str| STANDARD.encode(Sha256::digest(text.as_bytes()));
     let room = sections.iter().map(|section| section.body.len()).sum::<usize>() + data.len();
@@ -94,7 +93,7 @@ pub(super) fn page(title: &str, top: &str, sections: &[Section], data: &str) -> 
     page
 }
 
-/// A paragraph of a class; empty for no text.
+/// Returns a paragraph with a class; empty without text.
 pub(super) fn paragraph(class: &str, text: &str) -> String {
     match (class, text) {
         (_, "") => String::new(),
@@ -103,7 +102,7 @@ pub(super) fn paragraph(class: &str, text: &str) -> String {
     }
 }
 
-/// A list; empty for no items.
+/// Returns a list; empty without items.
 pub(super) fn list(class: &str, items: &[String]) -> String {
     if items.is_empty() {
         return String::new();
@@ -117,8 +116,7 @@ pub(super) fn details(summary: &str, inner: &str) -> String {
     format!("<details><summary>{}</summary>{inner}</details>", escape(summary))
 }
 
-/// A figure: what is shown, the drawing, how it was measured, and the same as a table. All but
-/// the words are HTML.
+/// Assembles a figure: title, drawing, how it was measured, and a table. All but the texts are HTML.
 pub(super) fn figure(title: &str, legend: &str, svg: &str, how: &str, table: &str) -> String {
     let table = if table.is_empty() { String::new() } else { details("As a table", table) };
     format!(
@@ -128,13 +126,13 @@ pub(super) fn figure(title: &str, legend: &str, svg: &str, how: &str, table: &st
     )
 }
 
-/// A table of texts in a box that scrolls by itself. The first cell of each row is its heading.
+/// Returns a table of texts in a scrolling box. The first cell of each row is its heading.
 pub(super) fn grid(caption: &str, head: &[String], rows: &[Vec<String>]) -> String {
     let cells = |row: &Vec<String>| row.iter().map(|text| Cell::from(text.as_str())).collect();
     cells_grid(caption, head, &rows.iter().map(cells).collect::<Vec<_>>())
 }
 
-/// The same of typed cells.
+/// Returns a table of typed cells in a scrolling box.
 fn cells_grid(caption: &str, head: &[String], rows: &[Vec<Cell>]) -> String {
     let mut table = open(caption);
     let numbers: Vec<bool> = (0..head.len()).map(|column| is_numbers(rows, column)).collect();
@@ -172,7 +170,7 @@ fn cells_grid(caption: &str, head: &[String], rows: &[Vec<Cell>]) -> String {
     table
 }
 
-/// Returns whether a column is to be read as numbers: they stand at the right and are never broken.
+/// Returns true if a column holds numbers, which are aligned right and never wrapped.
 fn is_numbers(rows: &[Vec<Cell>], column: usize) -> bool {
     let cells = || rows.iter().filter_map(|row| row.get(column)).filter_map(Cell::figure);
     let short = |cell: &str| {
@@ -182,7 +180,7 @@ fn is_numbers(rows: &[Vec<Cell>], column: usize) -> bool {
     column > 0 && cells().any(|cell| cell != "–") && cells().all(short)
 }
 
-/// The same of a table that terminal and Markdown show as well.
+/// Renders a table that terminal and Markdown share.
 pub(super) fn table(caption: &str, of: &Table) -> String {
     let columns: Vec<_> = of.groups.iter().flatten().collect();
     let corner = [of.corner.clone()];
@@ -197,7 +195,7 @@ pub(super) fn table(caption: &str, of: &Table) -> String {
 }
 
 fn open(caption: &str) -> String {
-    // A box that scrolls must be reachable by keyboard, and then have a name.
+    // A scrolling box must be reachable by keyboard, so it needs a name.
     let caption = escape(caption);
     format!(
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\"><table>\
@@ -210,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_text_is_text_and_nothing_else() {
+    fn foreign_text_is_escaped() {
         assert_eq!(
             escape("<script>alert('1')</script>"),
             "&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;"
@@ -220,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn style_and_script_can_be_put_into_a_page() {
+    fn style_and_script_can_be_embedded() {
         assert!(!STYLE.contains("</") && !SCRIPT.contains("</"));
         for outside in ["http:", "https:", "@import", "url(", "fetch(", "eval(", "innerHTML"] {
             assert!(!STYLE.contains(outside) && !SCRIPT.contains(outside), "{outside}");

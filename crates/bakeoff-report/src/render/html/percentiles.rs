@@ -1,8 +1,8 @@
 //! Latency percentiles on logarithmic scales: response and service time.
 //!
-//! The axis is that of HdrHistogram's plots, 1 / (1 - quantile): each decade is another nine. Each
-//! trial has a curve of its own; shown is the median of the valid trials' curves at each place, and
-//! the field between the lowest and the highest.
+//! The axis is that of HdrHistogram's plots, 1 / (1 - quantile): each decade is another nine. Each trial has its own
+//! curve. The chart shows the median of the valid trials' curves at each quantile, and the band between the lowest and
+//! the highest.
 //!
 //! Not here: the curves (`drawn`).
 
@@ -24,9 +24,9 @@ use super::{how, place};
 
 const FRAME: Frame = Frame { width: 480.0, left: 62.0, right: 460.0, top: 10.0 };
 const BOTTOM: f64 = 270.0;
-/// Two curves that differ by less than this are one.
+/// Largest relative difference between curves that count as equal.
 const SAME: f64 = 0.02;
-/// The percentiles that publications give.
+/// Percentiles that publications usually give.
 const POINTS: [(Point, f64); 5] = [
     (Point::P50, 2.0),
     (Point::P90, 10.0),
@@ -37,7 +37,7 @@ const POINTS: [(Point, f64); 5] = [
 
 /// A system's curve over its valid trials.
 struct Curve {
-    /// At each of [`quantiles`], as far as every trial reaches: lowest, median, highest, in ms.
+    /// Lowest, median and highest value in ms at each of the [`quantiles`], as far as every trial reaches.
     points: Vec<[f64; 3]>,
 }
 
@@ -149,7 +149,7 @@ fn chart(of: &Comparison) -> String {
         svg.area(&format!("band s{}", look % 8), there.chain(edge(2).into_iter().rev()));
     }
     let mut alike = true;
-    let mut told = Vec::new();
+    let mut summaries = Vec::new();
     for (one, (response, service)) in of.contenders.iter().zip(&curves) {
         let look = one.look;
         let line = |curve: &Curve| {
@@ -166,7 +166,7 @@ fn chart(of: &Comparison) -> String {
             let text = Unit::Latency.text(response.points[place][1]);
             svg.mark(look, "", at.0, at.1, &format!("{}, {share}: {text}", one.system));
         }
-        told.push(format!("{}: p99 {}", one.system, P99.text(one.shown(P99))));
+        summaries.push(format!("{}: p99 {}", one.system, P99.text(one.shown(P99))));
     }
     for (system, point, at, value) in published {
         let quantity = Quantity::Response(point);
@@ -175,7 +175,7 @@ fn chart(of: &Comparison) -> String {
         super::spread::published(&mut svg, x.at(at), y.at(value), &says);
     }
     let service = match alike {
-        true => " Service times are the same within 2 %, and not drawn.",
+        true => " Service times are equal within 2 % and not drawn.",
         false => "",
     };
     let failing = of.contenders.iter().filter_map(|one| {
@@ -190,10 +190,10 @@ fn chart(of: &Comparison) -> String {
     };
     let how = format!(
         "Response: from due to answered. Service: from sent to answered.{service} Medians of each \
-         trial's own percentiles, as far as all of them reach with ten operations beyond.{ends} {}.",
+         trial's percentiles, as long as each trial has ten operations above.{ends} {}.",
         how(of)
     );
-    figure(&title, "", &svg.finish(&title, &told.join("; ")), &how, &table(of, &title))
+    figure(&title, "", &svg.finish(&title, &summaries.join("; ")), &how, &table(of, &title))
 }
 
 const P99: Quantity = Quantity::Response(Point::P99);

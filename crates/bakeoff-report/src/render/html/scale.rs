@@ -1,23 +1,22 @@
-//! Axes: where a value lies, and which values are written beside it.
+//! Axes: the position of values, and the ticks.
 //!
-//! Ticks are round in the unit that is read: powers of ten and their halves and fifths, of bytes
-//! powers of 1024.
+//! Ticks are round in the displayed unit: powers of ten with their halves and fifths, for bytes powers of 1024.
 //!
-//! Not here: lines and letters (`svg`).
+//! Not here: drawing (`svg`).
 
 use std::time::Duration;
 
 use bakeoff_core::units::{ByteCount, count_text, figure_text, latency_text};
 
-/// Beyond this ratio of the largest to the smallest a linear axis would hide the smallest.
+/// Ratio of the largest to the smallest value from which an axis is logarithmic.
 pub(super) const LOG_FROM: f64 = 30.0;
 
 /// Unit of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
-    /// Of something, or per second.
+    /// A number, or a number per second.
     Count,
-    /// Milliseconds, written as latencies are.
+    /// Milliseconds, formatted as latencies.
     Latency,
     /// Percent.
     Percent,
@@ -25,12 +24,12 @@ pub(super) enum Unit {
     Bytes,
     /// Seconds of a trial.
     Seconds,
-    /// `1 / (1 - quantile)`, written as a percentile.
+    /// `1 / (1 - quantile)`, formatted as a percentile.
     Percentile,
 }
 
 impl Unit {
-    /// A value as a tick says it.
+    /// Formats a value for a tick.
     pub(super) fn text(self, value: f64) -> String {
         match self {
             Self::Count if value.fract() == 0.0 && value >= 0.0 => count_text(value as u64),
@@ -58,7 +57,7 @@ impl Unit {
     }
 }
 
-/// Without zeros at the end of a fraction.
+/// Removes trailing zeros of a fraction.
 fn plain(text: &str) -> String {
     if text.contains('.') {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -67,21 +66,21 @@ fn plain(text: &str) -> String {
     }
 }
 
-/// One axis: from values to places.
+/// One axis: maps values to positions.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Axis {
     pub(super) unit: Unit,
     log: bool,
     low: f64,
     high: f64,
-    /// Where `low` is drawn, and where `high` is.
+    /// Position of `low`; `to` is that of `high`.
     from: f64,
     to: f64,
     ticks: Vec<f64>,
 }
 
 impl Axis {
-    /// From zero to a round value of at least `most`.
+    /// Creates an axis from zero to a round value of at least `most`.
     pub(super) fn linear(unit: Unit, most: f64, about: usize) -> Self {
         let most = if most > 0.0 && most.is_finite() { most } else { 1.0 };
         let step = round_step(unit, most / about as f64);
@@ -90,7 +89,7 @@ impl Axis {
         Self { unit, log: false, low: 0.0, high: steps * step, from: 0.0, to: 1.0, ticks }
     }
 
-    /// Exactly from `low` to `high`, with round ticks between them.
+    /// Creates an axis exactly from `low` to `high`, with round ticks between them.
     pub(super) fn stretch(unit: Unit, low: f64, high: f64, about: usize) -> Self {
         let high = if high > low { high } else { low + 1.0 };
         let step = round_step(unit, (high - low) / about as f64);
@@ -100,7 +99,7 @@ impl Axis {
         Self { unit, log: false, low, high, from: 0.0, to: 1.0, ticks }
     }
 
-    /// Logarithmic, from a round value of at most `least` to one of at least `most`.
+    /// Creates a logarithmic axis, from a round value of at most `least` to one of at least `most`.
     pub(super) fn log(unit: Unit, least: f64, most: f64) -> Self {
         let least = if least > 0.0 && least.is_finite() { least } else { 1.0 };
         let most = if most > least && most.is_finite() { most } else { least * 10.0 };
@@ -131,7 +130,7 @@ impl Axis {
         Self { unit, log: true, low, high, from: 0.0, to: 1.0, ticks }
     }
 
-    /// From zero, or logarithmic where the values lie far apart.
+    /// Creates an axis from zero, or a logarithmic one if the values differ widely.
     pub(super) fn fitting(unit: Unit, values: &[f64], about: usize) -> Self {
         let known = || values.iter().copied().filter(|value| value.is_finite());
         let most = known().fold(0.0, f64::max);
@@ -143,23 +142,23 @@ impl Axis {
         }
     }
 
-    /// The same axis drawn between two places.
+    /// Returns the axis placed between two positions.
     pub(super) fn between(mut self, from: f64, to: f64) -> Self {
         (self.from, self.to) = (from, to);
         self
     }
 
-    /// Returns whether it is logarithmic.
+    /// Returns true if the axis is logarithmic.
     pub(super) fn is_log(&self) -> bool {
         self.log
     }
 
-    /// The greatest value that it shows.
+    /// Returns the largest value of the axis.
     pub(super) fn high(&self) -> f64 {
         self.high
     }
 
-    /// Returns where a value is drawn; at the end of the axis where it lies beyond.
+    /// Returns the position of a value; the end of the axis if the value lies beyond.
     pub(super) fn at(&self, value: f64) -> f64 {
         let share = if self.log {
             (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()
@@ -169,18 +168,18 @@ impl Axis {
         self.from + share.clamp(0.0, 1.0) * (self.to - self.from)
     }
 
-    /// The same, and no place at all for what is not a number.
+    /// Returns the position of a value, or NaN for NaN.
     pub(super) fn at_or_gap(&self, value: f64) -> f64 {
         if value.is_nan() { f64::NAN } else { self.at(value) }
     }
 
-    /// The values to write, and where.
+    /// Returns the ticks with their positions.
     pub(super) fn ticks(&self) -> impl Iterator<Item = (f64, String)> {
         self.ticks.iter().map(|&tick| (self.at(tick), self.unit.text(tick)))
     }
 }
 
-/// A round distance of about this much.
+/// Returns a round step of about this size.
 fn round_step(unit: Unit, about: f64) -> f64 {
     if unit == Unit::Bytes && about > 1.0 {
         let power = 1024f64.powi((about.log2() / 10.0).floor() as i32);
@@ -192,7 +191,7 @@ fn round_step(unit: Unit, about: f64) -> f64 {
     let steps = [1.0, 2.0, 5.0, 10.0];
     let step = steps.into_iter().find(|step| step * decade >= about * (1.0 - 1e-9));
     let step = step.unwrap_or(10.0) * decade;
-    // There is no half of a request.
+    // A count has no fractions.
     if unit == Unit::Count { step.max(1.0) } else { step }
 }
 
@@ -205,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_are_round_in_the_unit_that_is_read() {
+    fn ticks_are_round_in_the_displayed_unit() {
         assert_eq!(
             texts(&Axis::linear(Unit::Count, 1740.0, 5)),
             ["0", "500", "1,000", "1,500", "2,000"]
@@ -229,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_beyond_an_axis_is_drawn_at_its_end_and_never_outside() {
+    fn value_beyond_an_axis_is_drawn_at_its_end() {
         let axis = Axis::linear(Unit::Count, 10.0, 5).between(100.0, 0.0);
         assert_eq!((axis.at(0.0), axis.at(10.0), axis.at(1e9)), (100.0, 0.0, 0.0));
         let axis = Axis::log(Unit::Count, 1.0, 100.0).between(0.0, 10.0);
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn no_values_still_make_an_axis() {
+    fn axis_without_values_is_valid() {
         for axis in [
             Axis::fitting(Unit::Count, &[], 5),
             Axis::fitting(Unit::Latency, &[0.0, f64::NAN], 5),

@@ -5,7 +5,7 @@
     Array.prototype.forEach.call((of || document).querySelectorAll(selector), use);
   };
 
-  // Light or dark, as chosen before. Storage may be forbidden to a file.
+  // Apply the stored theme. Browsers may deny storage to a file.
   var theme = document.getElementById('theme');
   var remembered = null;
   try { remembered = localStorage.getItem('bakeoff-theme'); } catch (_) { remembered = null; }
@@ -26,7 +26,7 @@
     label();
   });
 
-  // A link to a section unfolds it.
+  // Unfold a section that is the target of a link.
   var unfold = function () {
     var section = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
     var fold = section && section.querySelector('.fold');
@@ -37,12 +37,12 @@
   };
   addEventListener('hashchange', unfold);
   each('nav a', function (link) {
-    // The same link twice is no change.
+    // Following the same link again fires no `hashchange`.
     link.addEventListener('click', function () { setTimeout(unfold, 0); });
   });
   unfold();
 
-  // Which trial is shown.
+  // Select the trial to show.
   each('.pick', function (pick) {
     var select = pick.querySelector('select');
     pick.hidden = select.options.length < 2;
@@ -55,7 +55,7 @@
     show();
   });
 
-  // Numbers as a table, when somebody looks.
+  // Build tables of numbers when they are opened.
   var tabulate = function (pre) {
     var lines = pre.textContent.split('\n').filter(function (line) { return line !== ''; });
     var box = document.createElement('div');
@@ -83,7 +83,7 @@
     });
   });
 
-  // The files in this page, to be saved.
+  // Save the files in this page.
   each('a[data-file]', function (link) {
     var block = document.getElementById(link.getAttribute('data-file'));
     link.href = '#data';
@@ -97,7 +97,7 @@
     });
   });
 
-  // On paper nothing is folded away, but for the numbers of charts.
+  // Unfold everything for print, except the numbers of charts.
   var opened = [];
   addEventListener('beforeprint', function () {
     each('.fold:not([open]), article > details:not([open])', function (details) {

@@ -1,9 +1,9 @@
-//! The charts that carry the sentence: each system's median, with every trial as a mark.
+//! The charts behind the summary: each system's median, with every trial as a mark.
 //!
-//! For each workload and load the throughput and the 99th percentile of response time. A trial that
-//! is not valid is drawn hollow and crossed. Below stand all figures as a table.
+//! For each workload and load they show throughput and p99 response time. An invalid trial is hollow and crossed. A
+//! table of all figures follows.
 //!
-//! Not here: how trials are compared (`stats`).
+//! Not here: the comparison of trials (`stats`).
 
 use bakeoff_core::stats::Figure;
 use bakeoff_core::units::trials_text;
@@ -22,10 +22,10 @@ use super::svg::{Svg, legend, short, swatch};
 use super::{how, place};
 
 const FRAME: Frame = Frame::ROWS;
-/// Of one system.
+/// Height of one system's row.
 const ROW: f64 = 50.0;
-/// A published figure so many times beyond all measured values is named beside the chart, since an axis
-/// that reached it would hide the differences.
+/// Ratio to the largest measured value from which a published figure is only mentioned in a note. An axis that reached
+/// it would hide the differences.
 const BEYOND: f64 = 2.5;
 
 pub(super) fn section(report: &Report) -> String {
@@ -36,16 +36,14 @@ pub(super) fn section(report: &Report) -> String {
     html
 }
 
-/// Explains the marks.
+/// Returns the legend.
 fn key(report: &Report) -> String {
     let systems = report.header.systems.iter().enumerate().map(|(look, system)| {
         (swatch(|svg| svg.mark(look, "", 15.0, 7.0, "")), format!("{}, a trial", system.name))
     });
     let mut entries: Vec<(Svg, String)> = systems.collect();
-    entries.push((
-        swatch(|svg| crossed(svg, 0, 15.0, 7.0, "")),
-        "a trial that is not valid: not used".into(),
-    ));
+    entries
+        .push((swatch(|svg| crossed(svg, 0, 15.0, 7.0, "")), "an invalid trial, not used".into()));
     entries.push((swatch(|svg| svg.line("median", 15.0, 1.0, 15.0, 13.0)), "median".into()));
     entries.push((
         swatch(|svg| svg.rect("range", 2.0, 4.0, 26.0, 6.0)),
@@ -57,7 +55,7 @@ fn key(report: &Report) -> String {
     if report.header.environment.machine_baseline.is_some() {
         entries.push((
             swatch(|svg| svg.line("floor", 15.0, 0.0, 15.0, 14.0)),
-            "the machine's own limit".into(),
+            "machine baseline".into(),
         ));
     }
     legend(&entries)
@@ -68,7 +66,7 @@ fn one(report: &Report, of: &Comparison) -> String {
     let mut html = format!("<article><h3>{}</h3>", escape(&heading));
     html.push_str(&paragraph("how", &words::workload(of)));
     if !of.was_run() {
-        html.push_str(&paragraph("", "No trial was run."));
+        html.push_str(&paragraph("", "No trial ran."));
         html.push_str("</article>");
         return html;
     }
@@ -98,7 +96,7 @@ fn one(report: &Report, of: &Comparison) -> String {
     html
 }
 
-/// A limit of the machine's own.
+/// A limit of the machine baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LimitKind {
     Disk,
@@ -114,9 +112,9 @@ impl LimitKind {
     }
 }
 
-/// The machine's own limit that belongs to a comparison: what it is, and per second.
+/// Returns the machine's limit for a comparison: its kind, and the rate per second.
 fn limit(of: &Comparison) -> Option<(LimitKind, f64)> {
-    // A sweep has a limit for each of its stages; its own chart shows them.
+    // The chart of a sweep shows a limit for each stage.
     let [clients] = of.load.clients.as_slice() else { return None };
     let (limits, under_way) = (of.limits.as_ref()?, clients.saturating_mul(of.load.in_flight));
     let waits = limits.any_waits_for_disk(of.contenders.iter().map(|one| one.system.as_str()));
@@ -157,7 +155,7 @@ fn chart(of: &Comparison, quantity: Quantity) -> String {
     if let Some((_, value)) = machine_baseline.as_ref().filter(|(_, value)| *value <= axis.high()) {
         svg.line("floor", axis.at(*value), 0.0, axis.at(*value), bottom);
     }
-    // From the slowest round's disk to the quickest's.
+    // From the slowest round's disk to the fastest's.
     let range =
         machine_baseline.as_ref().filter(|(kind, _)| *kind == LimitKind::Disk).and_then(|_| {
             let [clients] = of.load.clients.as_slice() else { return None };
@@ -171,10 +169,10 @@ fn chart(of: &Comparison, quantity: Quantity) -> String {
         svg.line("floor", axis.at(least), bottom - 1.0, axis.at(most), bottom - 1.0);
     }
     let mut notes = Vec::new();
-    let mut told = Vec::new();
+    let mut summaries = Vec::new();
     for (place, one) in of.contenders.iter().enumerate() {
         let top = 6.0 + ROW * place as f64;
-        told.push(row(&mut svg, &axis, one.look, top, one, quantity));
+        summaries.push(row(&mut svg, &axis, one.look, top, one, quantity));
         if let Some(&value) = one.published.get(&quantity) {
             let text = quantity.text(Figure::Value(value));
             if value <= axis.high() {
@@ -193,33 +191,35 @@ fn chart(of: &Comparison, quantity: Quantity) -> String {
             None => rate(*value),
         };
         if *value <= axis.high() {
-            notes.push(format!("The machine's own limit, {what}: {text}/s."));
+            notes.push(format!("Machine baseline, {what}: {text}/s."));
         } else {
-            notes
-                .push(format!("The machine's own limit lies beyond this axis ({what}): {text}/s."));
+            notes.push(format!("Machine baseline beyond this axis ({what}): {text}/s."));
         }
     }
     let hidden = |what: &str, is_it: fn(Figure) -> bool| {
         let trials = of.contenders.iter().flat_map(|one| &one.trials);
         let count = trials.filter(|trial| is_it(trial.get(quantity))).count();
         let have = if count == 1 { "has" } else { "have" };
-        (count > 0).then(|| format!("{} {have} no place on this axis: {what}.", trials_text(count)))
+        (count > 0)
+            .then(|| format!("{} {have} no position on this axis: {what}.", trials_text(count)))
     };
     notes.extend(hidden("more than an hour", |figure| figure == Figure::Beyond));
-    notes.extend(hidden("failures reach it", |figure| matches!(figure, Figure::Failed { .. })));
+    notes.extend(hidden("failures reach the percentile", |figure| {
+        matches!(figure, Figure::Failed { .. })
+    }));
     notes.extend(hidden("too few operations", |figure| matches!(figure, Figure::TooFew { .. })));
     let title = format!("{what}, {}", place(of));
     let caption = format!("{}. {}", how(of), notes.join(" "));
     figure(
         what,
         "",
-        &svg.finish(&title, &told.join("; ")),
+        &svg.finish(&title, &summaries.join("; ")),
         caption.trim_end(),
         &trials(of, quantity, &title),
     )
 }
 
-/// One system: its name, its median, its trials. Yields the same in words.
+/// Draws one system: name, median, trials. Returns the same as text.
 fn row(
     svg: &mut Svg,
     axis: &Axis,
@@ -252,7 +252,7 @@ fn row(
     for trial in &of.trials {
         let Some(value) = trial.get(quantity).value() else { continue };
         let x = axis.at(value);
-        // Marks that would hide each other step aside.
+        // Marks that would cover each other are shifted.
         let near = taken.iter().filter(|&&other| (other - x).abs() < 5.0).count();
         taken.push(x);
         let aside = [0.0, -6.0, 6.0, -3.0, 3.0][near % 5];
@@ -268,7 +268,7 @@ fn row(
     format!("{} {value}", of.system)
 }
 
-/// The beginning of a long name.
+/// Shortens a long name.
 fn cut(name: &str, room: usize) -> String {
     if name.chars().count() <= room {
         return name.to_owned();
@@ -276,19 +276,19 @@ fn cut(name: &str, room: usize) -> String {
     name.chars().take(room.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// A trial that is not valid.
+/// Draws the mark of an invalid trial.
 fn crossed(svg: &mut Svg, look: usize, x: f64, y: f64, says: &str) {
     svg.mark(look, "hollow", x, y, says);
     svg.line("cross", x - 6.0, y - 6.0, x + 6.0, y + 6.0);
     svg.line("cross", x - 6.0, y + 6.0, x + 6.0, y - 6.0);
 }
 
-/// A figure from the literature.
+/// Draws the mark of a published figure.
 pub(super) fn published(svg: &mut Svg, x: f64, y: f64, says: &str) {
     svg.ring(&format!("M{} {}m0 -7l7 7l-7 7l-7 -7z", short(x), short(y)), says);
 }
 
-/// Every trial's figure.
+/// Returns a table with every trial's figure.
 fn trials(of: &Comparison, quantity: Quantity, caption: &str) -> String {
     let head = ["trial", "system", &quantity.label(), "used"].map(str::to_owned);
     let mut rows = Vec::new();

@@ -1,6 +1,6 @@
-//! How old reads were, where they may be old: a table and a sentence for each comparison.
+//! Staleness of reads: a table and sentences for each comparison.
 //!
-//! Not here: the rows (`report::stale`).
+//! Not here: the rows (`document::staleness`).
 
 use crate::derive::staleness;
 use crate::document::report::Report;
@@ -9,7 +9,7 @@ use crate::document::staleness as table;
 use super::page::{escape, list, paragraph, table};
 use super::place;
 
-/// Empty where nothing of it was measured.
+/// Returns the section; empty if staleness was not measured.
 pub(super) fn section(report: &Report) -> String {
     let mut html = String::new();
     for comparison in &report.comparisons {
@@ -22,9 +22,9 @@ pub(super) fn section(report: &Report) -> String {
     if html.is_empty() {
         return html;
     }
-    let how = "A read is stale that returned something although a later write of the key had been \
+    let how = "A read is stale if a later write of the key than the one it returned had been \
                acknowledged before it began. Its age is the time from that acknowledgement to its \
-               beginning, both taken by one process: what it returned was at least so old. Overlapping \
-               writes supersede nothing of each other. All valid trials together.";
+               beginning, both measured by one process, and so a lower bound. Overlapping \
+               writes do not supersede each other. All valid trials are combined.";
     format!("{}{html}", paragraph("how", how))
 }

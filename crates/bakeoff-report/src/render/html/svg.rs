@@ -1,19 +1,19 @@
-//! Drawings: lines, marks and letters as SVG text, with colours left to the style sheet.
+//! Drawings: lines, marks and text as SVG, with colours from the style sheet.
 //!
-//! A system has a colour, a mark and a dash pattern of its own, so that colour is never alone.
-//! Nothing here is a `style` attribute, which the page's policy forbids.
+//! Each system has its own colour, mark and dash pattern, so colour is never the only sign. There are no `style`
+//! attributes, because the page's policy forbids them.
 //!
-//! Not here: where things lie (`scale`), what is drawn (the sections).
+//! Not here: positions (`scale`), the content of drawings (the sections).
 
 use std::fmt::Write as _;
 
 use super::page::escape;
 use super::scale::Axis;
 
-/// How many colours, marks and dash patterns there are; the next begins anew.
+/// Number of colours, marks and dash patterns, after which they repeat.
 const LOOKS: usize = 8;
 
-/// A drawing under way.
+/// A drawing in progress.
 #[derive(Debug)]
 pub(super) struct Svg {
     body: String,
@@ -21,7 +21,7 @@ pub(super) struct Svg {
     height: f64,
 }
 
-/// A coordinate, to a tenth.
+/// Formats a coordinate, rounded to a tenth.
 pub(super) fn short(value: f64) -> String {
     let text = format!("{value:.1}");
     match text.strip_suffix(".0") {
@@ -35,7 +35,7 @@ impl Svg {
         Self { body: String::new(), width, height }
     }
 
-    /// The drawing with its name and its description for who cannot see it.
+    /// Returns the drawing with a title and a description for screen readers.
     pub(super) fn finish(self, title: &str, description: &str) -> String {
         format!(
             "<svg viewBox=\"0 0 {} {}\" role=\"img\"><title>{}</title><desc>{}</desc>{}</svg>",
@@ -63,7 +63,7 @@ impl Svg {
         );
     }
 
-    /// `anchor`: `start`, `middle` or `end`.
+    /// Draws a text. `anchor`: `start`, `middle` or `end`.
     pub(super) fn text(&mut self, class: &str, anchor: &str, x: f64, y: f64, text: &str) {
         let (x, y, text) = (short(x), short(y), escape(text));
         let anchor = match anchor {
@@ -74,8 +74,7 @@ impl Svg {
             write!(self.body, "<text class=\"{class}\"{anchor} x=\"{x}\" y=\"{y}\">{text}</text>");
     }
 
-    /// A line through these points, broken where one is not a number. A point that stands alone is
-    /// drawn as a dash, so that it can be seen.
+    /// Draws a line through these points, interrupted at NaN. A single point becomes a short dash to be visible.
     pub(super) fn path(&mut self, class: &str, points: impl Iterator<Item = (f64, f64)>) {
         let (mut path, mut pen_down, mut last) = (String::new(), false, (0.0, 0.0));
         let mut alone = false;
@@ -102,7 +101,7 @@ impl Svg {
         }
     }
 
-    /// A closed shape through these points.
+    /// Draws a closed shape through these points.
     pub(super) fn area(&mut self, class: &str, points: impl Iterator<Item = (f64, f64)>) {
         let mut path = String::new();
         for (x, y) in points {
@@ -119,7 +118,7 @@ impl Svg {
         }
     }
 
-    /// A system's mark, with what it stands for to be read when pointed at.
+    /// Draws a system's mark with a tooltip.
     pub(super) fn mark(&mut self, look: usize, class: &str, x: f64, y: f64, says: &str) {
         let _ = write!(
             self.body,
@@ -133,7 +132,7 @@ impl Svg {
         self.body.push_str("</path>");
     }
 
-    /// The mark of a figure from the literature, by its outline.
+    /// Draws the mark of a published figure, by its outline.
     pub(super) fn ring(&mut self, outline: &str, says: &str) {
         let _ = write!(self.body, "<path class=\"published\" d=\"{outline}\">");
         if !says.is_empty() {
@@ -142,7 +141,7 @@ impl Svg {
         self.body.push_str("</path>");
     }
 
-    /// The grid lines and ticks of an axis at the bottom of a field from `top` to `bottom`.
+    /// Draws the grid lines and ticks of an axis at the bottom of an area from `top` to `bottom`.
     pub(super) fn axis_below(&mut self, axis: &Axis, top: f64, bottom: f64) {
         let lines =
             axis.ticks().map(|(x, _)| format!("M{} {}V{}", short(x), short(top), short(bottom)));
@@ -151,11 +150,11 @@ impl Svg {
         self.ticks_below(axis, bottom);
     }
 
-    /// The line and the ticks of an axis, without a grid.
+    /// Draws the line and the ticks of an axis, without a grid.
     pub(super) fn ticks_below(&mut self, axis: &Axis, bottom: f64) {
         let mut free_from = f64::NEG_INFINITY;
         for (x, text) in axis.ticks() {
-            // Letters never overlap: what has no room is left out.
+            // Ticks never overlap; a tick without room is left out.
             let half = text.chars().count() as f64 * 3.6;
             let centre = x.max(half).min(self.width - half);
             if centre - half < free_from {
@@ -168,7 +167,7 @@ impl Svg {
         self.line("axis", from, bottom, to, bottom);
     }
 
-    /// The grid lines and ticks of an axis at the left of a field from `left` to `right`.
+    /// Draws the grid lines and ticks of an axis at the left of an area from `left` to `right`.
     pub(super) fn axis_left(&mut self, axis: &Axis, left: f64, right: f64) {
         let lines =
             axis.ticks().map(|(y, _)| format!("M{} {}H{}", short(left), short(y), short(right)));
@@ -176,7 +175,7 @@ impl Svg {
         let _ = write!(self.body, "<path class=\"grid\" d=\"{lines}\"/>");
         let mut free_below = f64::INFINITY;
         for (y, text) in axis.ticks() {
-            // From the bottom up; what has no room is left out.
+            // From the bottom up; a tick without room is left out.
             if y > free_below {
                 continue;
             }
@@ -186,7 +185,7 @@ impl Svg {
     }
 }
 
-/// The shape of a system's mark, about 9 units wide.
+/// Returns the shape of a system's mark, about 9 units wide.
 fn outline(look: usize, x: f64, y: f64) -> String {
     let (x, y) = (short(x), short(y));
     let shape = match look % LOOKS {
@@ -202,12 +201,12 @@ fn outline(look: usize, x: f64, y: f64) -> String {
     format!("M{x} {y}{shape}")
 }
 
-/// The classes of a system's line.
+/// Returns the classes of a system's line.
 pub(super) fn stroke(look: usize) -> String {
     format!("line s{0} d{0}", look % LOOKS)
 }
 
-/// One entry of a legend: a drawing of 30 by 14, and what it stands for.
+/// Returns a legend. Each entry is a drawing of 30 by 14 with a text.
 pub(super) fn legend(entries: &[(Svg, String)]) -> String {
     let mut list = String::from("<ul class=\"legend\">");
     for (drawing, says) in entries {
@@ -222,7 +221,7 @@ pub(super) fn legend(entries: &[(Svg, String)]) -> String {
     list
 }
 
-/// An empty drawing for a legend.
+/// Returns a drawing for a legend.
 pub(super) fn swatch(draw: impl FnOnce(&mut Svg)) -> Svg {
     let mut svg = Svg::new(30.0, 14.0);
     draw(&mut svg);

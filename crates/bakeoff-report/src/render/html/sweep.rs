@@ -1,8 +1,7 @@
-//! Throughput and latency against the number of clients.
+//! Charts of throughput and latency against the number of clients.
 //!
-//! A load of several stages has charts of its own; a workload's closed loads of one stage make
-//! charts together. The number of clients is on a logarithmic axis. With the throughput of writes
-//! stands what the disk itself can commit with so many clients.
+//! A load with several stages has its own charts. A workload's closed loads with a single stage share charts. The axis
+//! of clients is logarithmic. Throughput of writes is shown with the disk's limit at each number of clients.
 //!
 //! Not here: combining trials (`comparison`).
 
@@ -23,10 +22,10 @@ use super::svg::{Svg, legend, stroke, swatch};
 const FRAME: Frame = Frame { width: 480.0, left: 70.0, right: 464.0, top: 10.0 };
 const BOTTOM: f64 = 250.0;
 
-/// One number of clients: where its figures are.
+/// One number of clients, and the source of its figures.
 struct Stage<'a> {
     comparison: &'a Comparison,
-    /// `None` for a load with one stage.
+    /// Index of the stage; `None` for a load with one stage.
     nth: Option<usize>,
 }
 
@@ -87,7 +86,7 @@ fn sweeps(report: &Report) -> Vec<Sweep<'_>> {
     sweeps
 }
 
-/// The most stages that any system has.
+/// Returns the largest number of stages of any system.
 fn stages_of(of: &Comparison) -> usize {
     of.contenders.iter().map(|one| of.load.clients_on(&one.system).len()).max().unwrap_or(0)
 }
@@ -118,7 +117,7 @@ impl Sweep<'_> {
     }
 }
 
-/// The machine's own limit against the number of clients.
+/// The machine baseline against the number of clients.
 struct Limit {
     what: &'static str,
     points: Vec<LimitPoint>,
@@ -129,11 +128,11 @@ struct Limit {
 struct LimitPoint {
     clients: f64,
     rate: f64,
-    /// The least and the most of the rounds, where it was measured in several.
+    /// Smallest and largest limit of the rounds, if it was measured in several.
     range: Option<(f64, f64)>,
 }
 
-/// The machine's own limit: the disk's where a system waits for it, else loopback's.
+/// Returns the machine's limit: the disk's if a system waits for it, else loopback's.
 fn limit(of: &Sweep<'_>) -> Option<Limit> {
     type Limited = (f64, Option<(f64, f64)>);
     let points = |limited: fn(&Comparison, &Limits, u32) -> Option<Limited>| {
@@ -209,7 +208,7 @@ fn chart(report: &Report, of: &Sweep<'_>, quantity: Quantity) -> String {
             svg.line("floor", x.at(point.clients), y.at(least), x.at(point.clients), y.at(most));
         }
     }
-    let mut told = Vec::new();
+    let mut summaries = Vec::new();
     let mut rows = Vec::new();
     for (look, (system, spots)) in systems.iter().zip(&spots).enumerate() {
         for spot in spots {
@@ -230,7 +229,7 @@ fn chart(report: &Report, of: &Sweep<'_>, quantity: Quantity) -> String {
         }
         if let Some((clients, value)) = known().max_by(|a, b| a.1.total_cmp(&b.1)) {
             let text = quantity.text(Figure::Value(value));
-            told.push(format!("{}: most {text} at {clients} clients", system.name));
+            summaries.push(format!("{}: most {text} at {clients} clients", system.name));
         }
         rows.extend(spots.iter().map(|spot| {
             let text = |figure| quantity.text(figure);
@@ -256,9 +255,9 @@ fn chart(report: &Report, of: &Sweep<'_>, quantity: Quantity) -> String {
     let how = of.stages.first().map_or(String::new(), |stage| how(stage.comparison));
     let reached = |spot: &Spot| matches!(spot.median, Figure::Failed { .. });
     let ends = match all().any(reached) {
-        true => " A line has no mark where failures reach it.",
+        true => " A line has no mark where failures reach the percentile.",
         false => "",
     };
     let how = format!("Medians; thin bars: lowest to highest valid trial.{ends} {how}.");
-    figure(what, "", &svg.finish(&title, &told.join("; ")), &how, &grid(&title, &head, &rows))
+    figure(what, "", &svg.finish(&title, &summaries.join("; ")), &how, &grid(&title, &head, &rows))
 }

@@ -1,7 +1,7 @@
 //! A trial's timeline: throughput, latency, and each node's usage.
 //!
-//! One trial of each system is shown, and another can be chosen; without JavaScript it is the first
-//! valid one. All trials of a comparison share their axes, so that systems can be compared by eye.
+//! Shows one trial of each system, by default the first valid one; with JavaScript, readers can choose another. All
+//! trials of a comparison share their axes, so systems can be compared by eye.
 //!
 //! Not here: joining seconds and samples (`drawn`).
 
@@ -24,18 +24,18 @@ use super::scale::{Axis, Unit};
 use super::svg::{Svg, legend, stroke, swatch};
 
 const FRAME: Frame = Frame { width: 380.0, left: 66.0, right: 370.0, top: 0.0 };
-/// Of the bar that names a trial's parts.
+/// Height of the bar with the names of a trial's parts.
 const BAR: f64 = 18.0;
-/// From one panel to the next.
+/// Distance from one panel to the next.
 const PANEL: f64 = 122.0;
-/// Between them: room for the next one's name.
+/// Gap between panels, for the next one's name.
 const GAP: f64 = 30.0;
-/// Rows of events' numbers below the bar, and the height of each.
+/// Number and height of the rows of event numbers below the bar.
 const MARK_ROWS: usize = 2;
 const MARK_ROW: f64 = 12.0;
-/// Of what is above the first panel.
+/// Height above the first panel.
 const HEAD: f64 = BAR + MARK_ROW * MARK_ROWS as f64;
-/// Trials in a run from which on the numbers are left to the downloads.
+/// Number of trials from which tables of numbers are only in the downloads.
 const TABLES_MAX: usize = 150;
 
 /// One line of a panel.
@@ -44,7 +44,7 @@ struct Drawing<'a> {
     line: &'a Line,
 }
 
-/// Panels, in the order in which they are drawn below each other.
+/// Panels, from top to bottom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Panel {
     Throughput,
@@ -95,8 +95,8 @@ impl Panel {
         match self {
             Self::Cpu => Some(&node.cpu),
             Self::Memory => Some(&node.memory),
-            // The generator writes nothing but its record; what the kernel counts for it is what
-            // the servers that it started had written when they ended.
+            // The generator writes only its record. What the kernel attributes to it was written by servers that it
+            // started and that have ended.
             Self::Disk => (node.name != GENERATOR).then_some(&node.written),
             Self::Sent => Some(&node.sent),
             Self::Received => Some(&node.received),
@@ -104,7 +104,7 @@ impl Panel {
         }
     }
 
-    /// The lines of a trial.
+    /// Returns the lines of a trial.
     fn lines(self, of: &Timeline, look: usize) -> Vec<Drawing<'_>> {
         let own = format!("line s{}", look % 8);
         let drawing = |class: &str, line| Drawing { class: class.to_owned(), line };
@@ -136,7 +136,7 @@ impl Panel {
     }
 }
 
-/// Returns how each node's lines look. The generator has a look of its own.
+/// Returns the class of each node's lines. The generator has its own.
 fn classes(of: &Timeline) -> Vec<String> {
     let mut looks = 0..;
     let class = |node: &Watched| match node.name == GENERATOR {
@@ -146,7 +146,7 @@ fn classes(of: &Timeline) -> Vec<String> {
     of.nodes.iter().map(class).collect()
 }
 
-/// A panel and the axis that all trials share.
+/// A panel, with the axis that all trials share.
 struct Shared {
     panel: Panel,
     axis: Axis,
@@ -155,9 +155,9 @@ struct Shared {
 pub(super) fn section(report: &Report) -> String {
     let mut html = paragraph(
         "how",
-        "One trial of each system; the axes are those of all trials of the comparison. A point is \
-         a second, or several where a line would have more than 150: their histograms are merged, \
-         rates are means, memory is the most.",
+        "One trial of each system; all trials of the comparison share the axes. A point is \
+         one second, or several if a line would have more than 150: then histograms are merged, \
+         rates are means, and memory is the maximum.",
     );
     html.push_str(&key());
     let tables = report.trials_run <= TABLES_MAX;
@@ -167,7 +167,7 @@ pub(super) fn section(report: &Report) -> String {
     html
 }
 
-/// Explains the shades, and the lines that are no system's own.
+/// Returns the legend of the shades, and of lines that belong to no system.
 fn key() -> String {
     let part = |class: &'static str| swatch(move |svg| svg.rect(class, 1.0, 1.0, 28.0, 12.0));
     let across = |class: &'static str| {
@@ -177,7 +177,7 @@ fn key() -> String {
         (part("part load"), "load".to_owned()),
         (part("part warm"), "its warm-up".to_owned()),
         (part("part kill"), "killing and restarting".to_owned()),
-        (part("part other"), "anything else: starting, filling, reading back, stopping".to_owned()),
+        (part("part other"), "other phases: starting, filling, reading back, stopping".to_owned()),
         (
             swatch(|svg| {
                 svg.line("event", 6.0, 0.0, 6.0, 14.0);
@@ -190,7 +190,7 @@ fn key() -> String {
                 svg.line("event unplanned", 6.0, 0.0, 6.0, 14.0);
                 svg.text("event-name", "start", 9.0, 11.0, "2");
             }),
-            "a node that ended by itself, or another leader".to_owned(),
+            "a node that ended by itself, or a change of leader".to_owned(),
         ),
         (across("line errors"), "errors per second".to_owned()),
         (across("line generator"), "the load generator".to_owned()),
@@ -248,7 +248,7 @@ fn system(
         .position(TrialFigures::valid)
         .or_else(|| (!of.trials.is_empty()).then_some(0))
     else {
-        html.push_str("<p>It was not run.</p></figure>");
+        html.push_str("<p>No trial ran.</p></figure>");
         return html;
     };
     let _ = write!(
@@ -280,7 +280,7 @@ fn system(
     html
 }
 
-/// Whose line is whose.
+/// Returns the legend of nodes and machine lines.
 fn nodes(of: &Contender) -> String {
     let across =
         |class: String| swatch(|svg| svg.path(&class, [(1.0, 7.0), (29.0, 7.0)].into_iter()));
@@ -318,7 +318,7 @@ fn drawing(
         svg.axis_left(&y, FRAME.left, FRAME.right);
         let lines = panel.lines(timeline, look);
         if lines.is_empty() {
-            svg.text("tick", "middle", FRAME.middle(), base - 40.0, "not seen in this trial");
+            svg.text("tick", "middle", FRAME.middle(), base - 40.0, "not sampled in this trial");
         }
         for Drawing { class, line } in lines {
             svg.path(&class, line.iter().map(|(at, value)| (x.at(*at), y.at_or_gap(*value))));
@@ -357,7 +357,7 @@ fn drawing(
     html
 }
 
-/// The parts of the trial: shades behind all panels, and a bar with their names above.
+/// Draws the parts of the trial: shades behind all panels, and a bar with their names above.
 fn bar(svg: &mut Svg, x: &Axis, of: &Timeline, bottom: f64) {
     for Part { kind, name, from, to } in &of.parts {
         let (left, right) = (x.at(*from), x.at(*to));
@@ -384,8 +384,7 @@ fn bar(svg: &mut Svg, x: &Axis, of: &Timeline, bottom: f64) {
     }
 }
 
-/// The events: a line through all panels each, with its number. Where numbers would cover each other, the next one is a
-/// row lower.
+/// Draws the events: a numbered line through all panels for each. Numbers that would overlap go one row lower.
 fn marks(svg: &mut Svg, x: &Axis, events: &[Event], bottom: f64) {
     let mut free_from = [f64::NEG_INFINITY; MARK_ROWS];
     for (number, event) in (1..).zip(events) {
@@ -403,7 +402,7 @@ fn marks(svg: &mut Svg, x: &Axis, events: &[Event], bottom: f64) {
     }
 }
 
-/// A word for a part that is too short for its name.
+/// Returns a short name for a part that is too narrow for its full name.
 fn short_name(name: &str) -> &str {
     match PhaseName::read(name) {
         Some(PhaseName::KillingAndRestarting) => "kill",
@@ -416,7 +415,7 @@ fn short_name(name: &str) -> &str {
     }
 }
 
-/// The numbers behind the lines, as text that the script makes tables of.
+/// Returns the numbers behind the lines, as text that the script turns into tables.
 fn numbers(of: &Timeline) -> String {
     let text = |value: Option<f64>| match value {
         Some(value) if value.is_finite() => number(value),
@@ -445,7 +444,7 @@ fn numbers(of: &Timeline) -> String {
             "node\tsecond\tCPU %\tmemory MiB\twritten KiB/s\tread KiB/s\tsent KiB/s\treceived KiB/s\n",
         );
         for node in &of.nodes {
-            // Rates begin with the second look, gauges with the first.
+            // Rates begin with the second sample, gauges with the first.
             let name = name_in_table(&node.name);
             for (at, bytes) in &node.memory {
                 let value = |line: &Line, by: f64| {
@@ -470,12 +469,12 @@ fn numbers(of: &Timeline) -> String {
     details("As a table", &inner)
 }
 
-/// A name between tabs.
+/// Returns a name without tabs and line breaks.
 fn name_in_table(name: &str) -> String {
     escape(&name.replace(['\t', '\n'], " "))
 }
 
-/// Three significant digits are what a table of a chart needs.
+/// Formats a value with three significant digits.
 fn number(value: f64) -> String {
     let digits = match value.abs() {
         size if size >= 100.0 => 0,

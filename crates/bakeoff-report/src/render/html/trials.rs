@@ -1,6 +1,6 @@
-//! Every trial: whether it is valid, what was checked, and its errors by kind.
+//! Every trial: validity, checks, errors by kind.
 //!
-//! Not here: the checks themselves (`check`, `record`).
+//! Not here: the checks (`check`, `record`).
 
 use bakeoff_core::check::Verdict;
 use bakeoff_core::measurement::ErrorKind;
@@ -18,8 +18,8 @@ use super::place;
 pub(super) fn section(report: &Report) -> String {
     let mut html = paragraph(
         "how",
-        "A trial is valid when it ran to its end and no audit and no check failed. What could not \
-         be checked makes it not invalid, and is named.",
+        "A trial is valid if it ran to its end and no audit and no check failed. A check that could not \
+         be made does not make it invalid, but is listed.",
     );
     html.push_str(&grid("Every trial", &head(), &rows(report)));
     html.push_str(&errors(report));
@@ -31,7 +31,7 @@ pub(super) fn section(report: &Report) -> String {
         })
         .collect();
     if !lines.is_empty() {
-        html.push_str("<h3>Reading back what was acknowledged</h3>");
+        html.push_str("<h3>Audits of acknowledged writes</h3>");
         html.push_str(&list("notes", &lines));
     }
     html
@@ -111,7 +111,7 @@ fn or_dash(text: String) -> String {
     if text.is_empty() { "–".to_owned() } else { text }
 }
 
-/// Errors by kind, of all trials, with the first of each.
+/// Returns a table of errors by kind over all trials, with the first of each.
 fn errors(report: &Report) -> String {
     let mut rows = Vec::new();
     for comparison in report.comparisons.iter().filter(|one| one.was_run()) {
@@ -152,14 +152,13 @@ fn errors(report: &Report) -> String {
     if rows.is_empty() {
         return "<h3>Errors</h3><p>No operation failed.</p>".to_owned();
     }
-    let head =
-        ["system", "workload and load", "kind", "count", "of all", "the first of them", "where"];
+    let head = ["system", "workload and load", "kind", "count", "of all", "first example", "where"];
     let caption = "Errors by kind, in all trials, valid or not";
     let errors = grid(caption, &head.map(str::to_owned), &rows);
     format!("<h3>Errors</h3>{errors}{}", error_texts(report))
 }
 
-/// Lists the texts of errors, the most frequent first; nothing where there is one text of each kind.
+/// Lists the texts of errors, the most frequent first; empty if each kind has only one text.
 fn error_texts(report: &Report) -> String {
     let mut rows = Vec::new();
     let mut any_others = false;
@@ -176,5 +175,5 @@ fn error_texts(report: &Report) -> String {
         return String::new();
     }
     let head = ["system", "workload and load", "kind", "count", "what"].map(str::to_owned);
-    grid("Errors by what they said, in all trials, without what varies", &head, &rows)
+    grid("Errors by text, in all trials, without varying parts", &head, &rows)
 }
