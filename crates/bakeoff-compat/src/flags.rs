@@ -1,32 +1,29 @@
 //! Reads a command line as Go's `flag` package does, and values as Go's `strconv` and `time` do.
 //!
-//! hey and vault-benchmark are Go programs, and scripts rely on what that means: `-n 5`, `-n=5`,
-//! `--n 5` and `--n=5` are the same, switches take a value only with `=`, and the first word that is
-//! no flag ends the flags.
+//! hey and vault-benchmark are Go programs, and scripts rely on their syntax. `-n 5`, `-n=5`, `--n 5` and `--n=5` are
+//! the same. A switch takes a value only with `=`. The first word that is not a flag ends the flags.
 //!
-//! Not here: which flags there are and what they mean (`options`).
+//! Not here: the list of flags and their meaning (`options`).
 
 use std::time::Duration;
 
-/// Kinds of a flag's value.
+/// Whether a flag takes a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Takes {
-    /// A value: the rest after `=`, or else the next argument.
+    /// The text after `=`, or else the next argument.
     Value,
-    /// Nothing, or `=true` and the like.
+    /// No value, or `=true` and the like.
     Nothing,
 }
 
-/// A command line, taken apart.
 #[derive(Debug, PartialEq)]
 pub(super) struct CommandLine {
-    /// Flags by name, without hyphens, in their order.
+    /// Flags by name, without hyphens, in order.
     pub(super) flags: Vec<(String, String)>,
-    /// Arguments after the flags.
     pub(super) rest: Vec<String>,
 }
 
-/// A command line that cannot be taken, in words for the user.
+/// A command line error, worded for the user.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct UsageError(String);
@@ -43,16 +40,14 @@ impl From<&str> for UsageError {
     }
 }
 
-/// Why a command line cannot be read.
 #[derive(Debug, PartialEq)]
 pub(super) enum Unreadable {
-    /// The user asks for help: `-h` or `-help` and nothing that they could mean instead.
+    /// The user asks for help with `-h` or `-help`, and the tool has no flag of that name.
     Help,
-    /// The arguments are wrong.
     Wrong(UsageError),
 }
 
-/// Takes a command line apart. `takes` knows the flags.
+/// Splits a command line into flags and arguments. `takes` returns how a flag takes its value.
 pub(super) fn read(
     args: &[String],
     takes: impl Fn(&str) -> Option<Takes>,
@@ -64,7 +59,7 @@ pub(super) fn read(
         at += 1;
         let name = name.strip_prefix('-').unwrap_or(name);
         if name.is_empty() {
-            break; // `--` ends the flags and is none of the rest
+            break; // `--` ends the flags and is dropped
         }
         let (name, given) = match name.split_once('=') {
             Some((name, value)) => (name, Some(value.to_owned())),
@@ -94,7 +89,7 @@ pub(super) fn read(
     Ok(CommandLine { flags, rest: args[at..].to_vec() })
 }
 
-/// A truth value: `1`, `t`, `T`, `true`, `TRUE`, `True`, and the same of false.
+/// Parses a truth value: `1`, `t`, `T`, `true`, `TRUE`, `True`, and the same forms of false.
 pub(super) fn switch(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
@@ -103,7 +98,7 @@ pub(super) fn switch(text: &str) -> Option<bool> {
     }
 }
 
-/// A whole number as Go writes them: `200`, `+5`, `-1`, `0x10`, `0b11`, `0o17`, `017`, `1_000`.
+/// Parses a whole number in Go's notation: `200`, `+5`, `-1`, `0x10`, `0b11`, `0o17`, `017`, `1_000`.
 pub(super) fn integer(text: &str) -> Option<i64> {
     let (negative, digits) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),
@@ -118,7 +113,7 @@ pub(super) fn integer(text: &str) -> Option<i64> {
         [b'0', _, ..] => (8, &lower[1..], true),
         _ => (10, &*lower, false),
     };
-    // An underscore stands between digits, or after the prefix.
+    // An underscore is valid between digits and after the prefix.
     let stripped = if prefixed { digits.strip_prefix('_').unwrap_or(digits) } else { digits };
     if stripped.split('_').any(str::is_empty) || stripped.contains(['+', '-']) {
         return None;
@@ -127,13 +122,13 @@ pub(super) fn integer(text: &str) -> Option<i64> {
     i64::try_from(if negative { -magnitude } else { magnitude }).ok()
 }
 
-/// A finite number.
+/// Parses a finite number.
 pub(super) fn number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
-/// A length of time as Go writes them: `10s`, `1h30m`, `1.5s`, `250ms`, `0`; nothing below zero.
-/// Hours beyond what a `Duration` holds are no length of time.
+/// Parses a duration in Go's notation: `10s`, `1h30m`, `1.5s`, `250ms`, `0`. Refuses negative durations and those that
+/// do not fit into a `Duration`.
 pub(super) fn duration(text: &str) -> Option<Duration> {
     let mut rest = text.strip_prefix('+').unwrap_or(text);
     if rest == "0" {
@@ -189,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn one_hyphen_or_two_with_or_without_an_equals_sign_are_the_same() {
+    fn accepts_one_or_two_hyphens_and_an_optional_equals_sign() {
         for line in ["-n 5 u", "-n=5 u", "--n 5 u", "--n=5 u"] {
             check(line, &[("n", "5")], &["u"]);
         }
@@ -198,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_word_that_is_no_flag_ends_the_flags() {
+    fn first_word_without_a_hyphen_ends_the_flags() {
         check("-n 5 url -c 3", &[("n", "5")], &["url", "-c", "3"]);
         check("-n 5 -- -c 3", &[("n", "5")], &["-c", "3"]);
         check("- -n 5", &[], &["-", "-n", "5"]);
@@ -257,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_of_time_are_read_as_go_reads_them() {
+    fn durations_are_read_as_go_reads_them() {
         let good = [
             ("10s", 10_000),
             ("3m", 180_000),

@@ -1,12 +1,11 @@
-//! Readers of other tools' files and command lines, fed with altered inputs.
+//! Feeds altered inputs to the readers of other tools' files and command lines.
 
-/// Words of a command line, parted by spaces as in a test.
 fn words(input: &[u8]) -> Vec<String> {
     String::from_utf8_lossy(input).split(' ').map(str::to_owned).collect()
 }
 
 #[test]
-fn no_configuration_of_vault_benchmark_makes_its_reader_panic_or_tell_a_secret() {
+fn no_vault_benchmark_configuration_panics_or_leaks_a_secret() {
     const SECRET: &str = "tops3cret";
     let file = format!(
         "vault_token = \"{SECRET}\"\nduration = \"10s\"\ntest \"userpass_auth\" \"logins\" {{\n  weight = 100\n  \
@@ -21,8 +20,8 @@ fn no_configuration_of_vault_benchmark_makes_its_reader_panic_or_tell_a_secret()
         ["{", "}", "= [", "<<EOT\n", "${", "weight = ", "test \"kvv2_read\" \"r\" {", "\"", "0x"];
     bakeoff_fuzz::run("hcl", &corpus, &pieces, |input| {
         let text = String::from_utf8_lossy(input);
-        let told = crate::vault_benchmark::told_of(&text);
-        // A secret below another name is a text like any other, and so is a line of a here-document.
+        let told = crate::vault_benchmark::messages_for(&text);
+        // A secret under another name is ordinary text, and so is a line of a here-document.
         let is_named = |line: &str| {
             ["password", "vault_token"]
                 .iter()
@@ -36,7 +35,7 @@ fn no_configuration_of_vault_benchmark_makes_its_reader_panic_or_tell_a_secret()
 }
 
 #[test]
-fn no_configuration_of_dbtester_makes_its_reader_panic() {
+fn no_dbtester_configuration_panics() {
     let example = crate::dbtester::example();
     let corpus: [&[u8]; 2] = [
         example.as_bytes(),
@@ -65,7 +64,7 @@ fn no_configuration_of_dbtester_makes_its_reader_panic() {
 }
 
 #[test]
-fn no_table_makes_its_reader_panic() {
+fn no_table_panics() {
     let corpus: [&[u8]; 2] = [b"A,B\n1,\"x \"\"y\"\"\"\n2,\n", b"UNIX-SECOND,CPU-NUM\r\n1,2.5\r\n"];
     let pieces = ["\"", ",", "\n", "\r\n", "1e400", "-0", "NaN", "\"\"", "\u{202e}"];
     bakeoff_fuzz::run("tables", &corpus, &pieces, |input| {
@@ -80,7 +79,7 @@ fn no_table_makes_its_reader_panic() {
 }
 
 #[test]
-fn no_command_line_of_wrk_or_hey_makes_its_reader_panic() {
+fn no_wrk_or_hey_command_line_panics() {
     let corpus: [&[u8]; 4] = [
         b"-t2 -c10 -d 1s --latency http://127.0.0.1:1/x",
         b"-R 1000 -H Host:x -s script.lua --timeout 2s http://[::1]:1/",

@@ -1,9 +1,9 @@
-//! Other tools' command lines and outputs, so that scripts and habits carry over.
+//! Runs other tools' command lines and prints their output, so that scripts and habits carry over.
 //!
-//! A tool is had as a subcommand (`bakeoff hey …`) and by name: where bakeoff is installed as `hey`,
-//! through a link, it is hey. What follows the tool's name is the tool's own and is read by it alone.
+//! A tool is available as a subcommand (`bakeoff hey …`) and by name: a link to bakeoff called `hey` runs hey.
+//! Everything after the tool's name belongs to the tool.
 //!
-//! Not here: the load itself (`bakeoff_engine`). A tool here is its flags, its checks and its output.
+//! Not here: the load itself (`bakeoff_engine`). Each tool here is its flags, its checks and its output.
 
 pub mod dbtester;
 mod flags;
@@ -19,39 +19,38 @@ use std::path::Path;
 use bakeoff_core::check;
 use bakeoff_core::measurement::Measurement;
 
-/// The exit code of a load without a single success.
+/// Exit code of a load without a single success.
 pub(crate) const NOT_VALID: u8 = 1;
 
-/// Returns what a user should know of a load and no figure of the other tools shows, a sentence each.
+/// Returns findings about a load that the tool's own figures do not show, one sentence each.
 pub(crate) fn findings(measurement: &Measurement) -> impl Iterator<Item = String> {
     let throttled = check::generator_throttled(measurement);
     throttled.into_iter().chain(measurement.delayed_acks().map(|found| found.text()))
 }
 
-/// Where a tool prints.
+/// Output of a tool.
 pub trait Console {
-    /// Prints what was asked for, to standard output.
+    /// Prints results to standard output.
     fn output(&self, text: &str);
-    /// Tells that something was begun or done.
+    /// Reports progress.
     fn step(&mut self, line: &str);
-    /// Tells of something that went wrong and does not end the load.
+    /// Reports a problem that does not end the load.
     fn complain(&mut self, what: &str);
 }
 
-/// The tools, by the names that their users type.
 const TOOLS: [&str; 3] = ["wrk", "hey", "vault-benchmark"];
 
-/// The tool whose commands are bakeoff's own kind of command line, with help for each.
+/// Tool with subcommands and help in bakeoff's own style.
 const COMMANDS: &str = "dbtester";
 
-/// Returns whether bakeoff was called by that tool's name.
+/// Returns true if the program was called by the name [`COMMANDS`].
 fn called_by_a_command(args: &[OsString]) -> bool {
     let name = args.first().and_then(|path| Path::new(path).file_name());
     name.is_some_and(|name| name == COMMANDS)
 }
 
-/// The program's arguments as the command line knows them: of a tool, with its name in second place
-/// and the tool's own arguments behind `--`, so that nobody else takes them for theirs.
+/// Returns the program's arguments in the form of the command line parser. A tool's name comes second, and its own
+/// arguments follow `--`, so that bakeoff does not read them.
 pub fn arguments(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut args: Vec<OsString> = args.into_iter().collect();
     let is_tool = |name: &OsString| TOOLS.iter().any(|tool| *name == **tool);

@@ -1,10 +1,10 @@
-//! dbtester's configuration: one YAML file for its agents, its `control` and its `analyze`.
+//! Reads dbtester's configuration: one YAML file for its agents, its `control` and its `analyze`.
 //!
-//! What dbtester refuses is refused here, with its line; fields that it ignored are ignored, and noted. What it
-//! accepted and then did wrong is refused where nothing good can be made of it: zero clients of a `read`, say, for
-//! which it waited for ever.
+//! Refuses everything that dbtester refuses, with the line. Fields that dbtester ignores are ignored with a note. It
+//! also refuses values that dbtester accepts but cannot run, such as zero clients of a `read`, for which dbtester
+//! waits for ever.
 //!
-//! Not here: YAML's fields (`fields`), what is run (the binary's `commands::dbtester`).
+//! Not here: YAML's fields (`fields`), the run (the binary's `commands::dbtester`).
 
 mod sections;
 
@@ -15,39 +15,39 @@ use bakeoff_core::study::{Diagnostics, YamlWords, read_yaml, suggest};
 use bakeoff_core::units::shown;
 
 pub use super::fields::Located;
-use super::fields::{Section, Told};
+use super::fields::{Reporter, Section};
 use super::{Database, Product};
 
-/// A configuration, read.
+/// A parsed configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// `test_title`.
     pub title: String,
     /// `test_description`, in Markdown.
     pub description: String,
-    /// The files of `control`.
+    /// Files that `control` writes.
     pub client: ClientFiles,
-    /// The databases, in the order of `all_database_id_list`; those that it leaves out follow.
+    /// Databases in the order of `all_database_id_list`, then those that it leaves out.
     pub groups: Vec<Group>,
-    /// The files of `analyze`, by database.
+    /// Files of `analyze`, by database.
     pub analyses: BTreeMap<Database, Analysis>,
-    /// The databases that `analyze` puts side by side.
+    /// Databases that `analyze` compares.
     pub compared: Vec<Database>,
-    /// Where the table of all databases goes, as CSV.
+    /// Path of the table of all databases, as CSV.
     pub all_csv: String,
-    /// Where it goes as text.
+    /// Path of the same table as text.
     pub all_txt: String,
-    /// The folder of plots and of the figures behind them.
+    /// Folder for plots and the figures behind them.
     pub plot_folder: String,
-    /// The plots.
+    /// Plots of `analyze`, in the order of the file.
     pub plots: Vec<Plot>,
-    /// Where the README goes.
+    /// Path of the README.
     pub readme: String,
-    /// The pictures that it shows.
+    /// Pictures in the README.
     pub images: Vec<Image>,
 }
 
-/// A file that `control` writes, or `analyze`.
+/// A file that `control` or `analyze` writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "each is a file of dbtester's")]
 pub enum ResultFile {
@@ -65,38 +65,38 @@ pub enum ResultFile {
     AllAggregated,
 }
 
-/// The files of `control`.
+/// Files that `control` writes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientFiles {
-    /// The folder that they lie in; where it is empty, the working directory.
+    /// Folder of the files; if empty, the working directory.
     pub prefix: Located<String>,
-    /// Their names.
+    /// File names, without the prefix.
     pub names: BTreeMap<ResultFile, String>,
     /// Folder of the bucket to which dbtester uploaded everything.
     pub bucket_folder: String,
 }
 
-/// The files of `analyze` for one database.
+/// Files of `analyze` for one database.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Analysis {
-    /// Their paths, prefix included.
+    /// Paths, prefix included.
     pub paths: BTreeMap<ResultFile, String>,
-    /// Paths of the servers' metrics, one a node.
+    /// Paths of the servers' metrics, one per node.
     pub servers: Vec<String>,
 }
 
 /// A database of the configuration, its machines and its load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
-    /// Which.
+    /// Database that these machines run.
     pub database: Database,
-    /// Where its id stands.
+    /// Range of its id in the file, in bytes.
     pub at: std::ops::Range<usize>,
     /// `database_description`.
     pub description: String,
-    /// The machines, one node each.
+    /// Machines, one per node.
     pub nodes: Vec<Node>,
-    /// Flags of the program, by their names in the file.
+    /// Flags of the database's program, by their names in the file.
     pub flags: BTreeMap<&'static str, Flag>,
     /// `benchmark_options`.
     pub benchmark: Benchmark,
@@ -104,75 +104,75 @@ pub struct Group {
     pub steps: Steps,
 }
 
-/// A machine that takes one node of a database.
+/// A machine that runs one node of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Its address, as `peer_ips` has it.
+    /// Address, as written in `peer_ips`.
     pub host: String,
-    /// Where it stands.
+    /// Range of the address in the file, in bytes.
     pub at: std::ops::Range<usize>,
-    /// The port that clients connect to.
+    /// Port for clients.
     pub database_port: u16,
-    /// The port of dbtester's agent.
+    /// Port of dbtester's agent.
     pub agent_port: u16,
 }
 
-/// A flag of a database's program, and where its value stands.
+/// A flag of a database's program, with its range in the file.
 pub type Flag = Located<String>;
 
 /// The type of a benchmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WorkType {
-    /// `write`: keys of their own, or one same key.
+    /// `write`: different keys, or one key for all writes.
     Write,
     /// `read`: one key.
     Read,
-    /// `read-oneshot`: one key, each time over a connection of its own.
+    /// `read-oneshot`: one key, over a new connection for each read.
     ReadOneshot,
 }
 
 /// `benchmark_options`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Benchmark {
-    /// Its type; none where it is not one of dbtester's.
+    /// Type; `None` if it is not one of dbtester's.
     pub work: Located<Option<WorkType>>,
-    /// Requests in all.
+    /// Total requests.
     pub requests: Located<u64>,
-    /// Connections.
+    /// Number of connections.
     pub connections: Located<u64>,
-    /// Clients, which share the connections.
+    /// Number of clients, which share the connections.
     pub clients: Located<u64>,
-    /// Clients of each step, with a connection each; in place of the two above.
+    /// Clients of each step, one connection each; replaces `connections` and `clients`.
     pub steps: Vec<Located<u64>>,
-    /// Requests a second; 0: as fast as answers come.
+    /// Requests per second; 0 for no limit.
     pub rate: Located<u64>,
-    /// Whether all writes go to one key.
+    /// True if all writes go to one key.
     pub same_key: bool,
-    /// Bytes of a key.
+    /// Key size in bytes.
     pub key_size: Located<u64>,
-    /// Bytes of a value.
+    /// Value size in bytes.
     pub value_size: Located<u64>,
-    /// Whether reads may be stale.
+    /// True if reads may be stale.
     pub stale_read: bool,
 }
 
 /// `benchmark_steps`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Steps {
-    /// Start the database; else it runs already.
+    /// True to start the database; false if it already runs.
     pub start: Located<bool>,
-    /// Load it.
+    /// True to load it.
     pub stress: Located<bool>,
-    /// Stop it.
+    /// True to stop it.
     pub stop: Located<bool>,
-    /// Upload all files.
+    /// True to upload all files.
     pub upload: Located<bool>,
 }
 
 /// A plot of `analyze`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plot {
-    /// The column of the aggregated figures.
+    /// Column of the aggregated figures.
     pub column: Located<String>,
     /// Title of the horizontal axis.
     pub x_axis: String,
@@ -183,35 +183,35 @@ pub struct Plot {
 /// A picture of the README.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// Its title.
+    /// Title above the picture.
     pub title: String,
-    /// Its path or URL.
+    /// Path or URL.
     pub path: String,
-    /// Whether it lies beside the README, rather than at a URL.
+    /// True if the path is beside the README; false for a URL.
     pub local: bool,
 }
 
 const WORDS: YamlWords = YamlWords {
     noun: "configuration",
-    empty: "the folder `test-configs` of dbtester's repository has some to start from",
-    long: "a configuration names databases and files; it holds no data",
+    empty: "start from a file in `test-configs` of dbtester's repository",
+    long: "a configuration names databases and files and holds no data",
 };
 
-/// The largest quota that dbtester lets etcd have, in bytes.
+/// Largest quota that dbtester accepts for etcd, in bytes.
 const QUOTA_MAX: u64 = 8_000_000_000;
 
-/// Reads a configuration; the notes are of what dbtester ignored.
+/// Reads a configuration. Also returns notes on fields that dbtester ignores.
 ///
 /// # Errors
-/// All that is wrong with it, each with its place.
+/// When the configuration is wrong; the error lists each fault with its place.
 pub fn read(file: &str, text: &str) -> Result<(Config, Vec<String>), Diagnostics> {
-    let mut told = Told::new(file, text);
-    let config = read_yaml(text, &WORDS, &mut told.sink)
-        .map(|root| sections::config(&mut told, &root))
-        .filter(|_| told.sink.is_empty());
+    let mut reporter = Reporter::new(file, text);
+    let config = read_yaml(text, &WORDS, &mut reporter.sink)
+        .map(|root| sections::config(&mut reporter, &root))
+        .filter(|_| reporter.sink.is_empty());
     match config {
-        Some(config) => Ok((config, told.notes)),
-        None => Err(told.sink.into_diagnostics()),
+        Some(config) => Ok((config, reporter.notes)),
+        None => Err(reporter.sink.into_diagnostics()),
     }
 }
 
@@ -227,7 +227,7 @@ impl ResultFile {
         Self::LatencyByKey,
         Self::DiskUsage,
     ];
-    /// Files that `analyze` reads or writes, beside the servers' metrics.
+    /// Files that `analyze` reads or writes, besides the servers' metrics.
     pub const OF_ANALYSIS: [Self; 11] = [
         Self::ClientMetricsInterpolated,
         Self::Timeseries,
@@ -242,7 +242,7 @@ impl ResultFile {
         Self::AllAggregated,
     ];
 
-    /// Returns the field that names it.
+    /// Returns the configuration field that names the file.
     pub fn field(self) -> &'static str {
         match self {
             Self::ClientMetrics => "client_system_metrics_path",
@@ -260,7 +260,7 @@ impl ResultFile {
         }
     }
 
-    /// Returns its name in every configuration of dbtester's own.
+    /// Returns the file's name in all of dbtester's own configurations.
     pub fn usual_name(self) -> String {
         let field = self.field();
         let stem = field.strip_suffix("_path").unwrap_or(field);
@@ -269,8 +269,8 @@ impl ResultFile {
 }
 
 impl Config {
-    /// Returns the files of `analyze` for a database: those of the configuration, else those that dbtester's upload
-    /// would have made.
+    /// Returns the files of `analyze` for a database. If the configuration has none, returns those that dbtester's
+    /// upload would have made.
     pub fn analysis(&self, database: Database) -> Option<Analysis> {
         if let Some(analysis) = self.analyses.get(&database) {
             return Some(analysis.clone());
@@ -289,7 +289,7 @@ impl Config {
         })
     }
 
-    /// Returns the path of a file of `control` itself.
+    /// Returns the path of a file that `control` writes.
     pub fn client_path(&self, file: ResultFile, prefix: Option<&str>) -> String {
         let name = self.client.names.get(&file).map_or("", String::as_str);
         match prefix.unwrap_or(&self.client.prefix.value).trim_end_matches('/') {
@@ -298,14 +298,14 @@ impl Config {
         }
     }
 
-    /// Returns the group of a database.
+    /// Returns the group of a database, if the configuration has it.
     pub fn group(&self, database: Database) -> Option<&Group> {
         self.groups.iter().find(|group| group.database == database)
     }
 }
 
 impl Group {
-    /// Returns the tag that names its files and its columns: `etcd-v3.3.0-go1.9.2`.
+    /// Returns the tag in the names of its files and columns: `etcd-v3.3.0-go1.9.2`.
     pub fn tag(&self) -> String {
         let lower = self.description.to_lowercase();
         let joined = lower.replace("go ", "go").replace("java ", "java");
@@ -314,14 +314,14 @@ impl Group {
 }
 
 impl Node {
-    /// Returns whether it is this machine by its address.
+    /// Returns true if the address is this machine's loopback.
     pub fn is_loopback(&self) -> bool {
         self.host == "localhost" || self.host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
     }
 }
 
 impl WorkType {
-    /// Its word in a configuration.
+    /// Returns the type's name in a configuration.
     pub fn word(self) -> &'static str {
         match self {
             Self::Write => "write",
@@ -333,23 +333,23 @@ impl WorkType {
     pub(super) const ALL: [Self; 3] = [Self::Write, Self::Read, Self::ReadOneshot];
 }
 
-/// Reports an id that is no database of dbtester's.
-fn unknown(told: &mut Told<'_>, at: &std::ops::Range<usize>, id: &str) {
+/// Reports an id that is not one of dbtester's databases.
+fn unknown(reporter: &mut Reporter<'_>, at: &std::ops::Range<usize>, id: &str) {
     let known = Database::ALL.iter().map(|one| one.id());
     let hint = suggest(id, known, "its databases:");
-    told.sink.hint(at, format!("`{}` is no database of dbtester", shown(id)), hint);
+    reporter.sink.hint(at, format!("`{}` is no database of dbtester", shown(id)), hint);
 }
 
-/// Refuses what dbtester refuses of a database's flags and connections.
-fn refuse(told: &mut Told<'_>, group: &Group) {
+/// Refuses flags and connections that dbtester refuses for a database.
+fn refuse(reporter: &mut Reporter<'_>, group: &Group) {
     let Benchmark { connections, clients, .. } = &group.benchmark;
     let id = group.database.id();
     if group.database.product() != Product::Etcd && connections.value != clients.value {
         let what = format!(
-            "`{id}` has {} connections and {} clients, and only clients of etcd share connections",
+            "`{id}` has {} connections and {} clients, but only etcd clients can share connections",
             connections.value, clients.value
         );
-        told.sink.hint(
+        reporter.sink.hint(
             &connections.at,
             what,
             format!("write `connection_number: {}`", clients.value),
@@ -359,7 +359,7 @@ fn refuse(told: &mut Told<'_>, group: &Group) {
         && quota.value.parse().is_ok_and(|bytes: u64| bytes > QUOTA_MAX)
     {
         let what = format!("`quota_size_bytes` must be at most {QUOTA_MAX}, not `{}`", quota.value);
-        told.sink.add(&quota.at, what);
+        reporter.sink.add(&quota.at, what);
     }
 }
 

@@ -1,7 +1,7 @@
-//! The databases that dbtester knows, by the ids that its configurations use.
+//! Lists the databases that dbtester supports, by their ids in configurations.
 
-/// A database of a configuration. An id chooses the flags that dbtester gives to the program; which version runs is
-/// that of the program itself.
+/// A database in a configuration. The id selects the flags that dbtester passes. The program determines the version
+/// that runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "each is an id of dbtester's")]
 pub enum Database {
@@ -15,7 +15,7 @@ pub enum Database {
     Cetcd,
 }
 
-/// The product that a database is one of.
+/// Product of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is a product's name")]
 pub enum Product {
@@ -27,7 +27,7 @@ pub enum Product {
 }
 
 impl Database {
-    /// All of them.
+    /// All ids, in dbtester's order.
     pub const ALL: [Self; 8] = [
         Self::EtcdOther,
         Self::EtcdTip,
@@ -53,12 +53,12 @@ impl Database {
         }
     }
 
-    /// Finds the database of an id.
+    /// Returns the database with this id.
     pub fn find(id: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.id() == id)
     }
 
-    /// Returns its product.
+    /// Returns the product that this id belongs to.
     pub fn product(self) -> Product {
         match self {
             Self::EtcdOther | Self::EtcdTip | Self::EtcdV3_2 | Self::EtcdV3_3 => Product::Etcd,
@@ -71,7 +71,7 @@ impl Database {
 }
 
 impl Product {
-    /// Returns its name as dbtester's `PROGRAM` column and bakeoff's kinds have it.
+    /// Returns the name in dbtester's `PROGRAM` column and in bakeoff's kinds.
     pub fn name(self) -> &'static str {
         match self {
             Self::Etcd => "etcd",
@@ -82,7 +82,7 @@ impl Product {
         }
     }
 
-    /// Returns the port of its clients, where a configuration gives none.
+    /// Returns the client port if a configuration gives none.
     pub(super) fn default_port(self) -> u16 {
         match self {
             Self::Etcd => 2379,

@@ -1,60 +1,60 @@
-//! Tables as dbtester keeps them on disk: comma-separated, quoted as Go's `encoding/csv` does, lines ending in LF.
+//! Reads and writes dbtester's tables: comma-separated, quoted as by Go's `encoding/csv`, lines ending in LF.
 //!
-//! Not here: which columns a file has (`files`, `analysis`).
+//! Not here: the columns of each file (`files`, `analysis`).
 
 /// A table with named columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Frame {
-    /// The columns' names.
+    /// Names of the columns.
     pub header: Vec<String>,
-    /// The rows; each as long as the header.
+    /// Rows, each as long as the header.
     pub rows: Vec<Vec<String>>,
 }
 
-/// Reason why a text is no table.
+/// Reason why a text is not a table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// It has no first line.
+    /// The text has no lines.
     #[error("it is empty")]
     Empty,
     /// A quoted field does not end.
     #[error("line {line} has a quote that does not end")]
     OpenQuote {
-        /// The line in which it begins, from 1.
+        /// Line of the opening quote, from 1.
         line: usize,
     },
-    /// A row has another number of fields than the header.
-    #[error("line {line} has {fields} fields, and the header {columns}")]
+    /// A row's number of fields differs from the header's.
+    #[error("line {line} has {fields} fields, but the header has {columns}")]
     Ragged {
-        /// The row's line, from 1.
+        /// Line of the row, from 1.
         line: usize,
-        /// Its fields.
+        /// Number of fields in the row.
         fields: usize,
-        /// The header's.
+        /// Number of fields in the header.
         columns: usize,
     },
     /// A column is missing.
     #[error("it has no column `{0}`")]
     NoColumn(String),
-    /// A field is not the number that its column holds.
+    /// A field of a numeric column is not a number.
     #[error("`{seen}` in row {row} of column `{column}` is not a number")]
     NotANumber {
-        /// The column.
+        /// Name of the column.
         column: String,
-        /// The row, from 1, without the header.
+        /// Number of the row, from 1, without the header.
         row: usize,
-        /// The text that stands there.
+        /// Text of the field.
         seen: String,
     },
 }
 
 impl Frame {
-    /// An empty table with these columns.
+    /// Returns an empty table with these columns.
     pub fn new<'a>(header: impl IntoIterator<Item = &'a str>) -> Self {
         Self { header: header.into_iter().map(str::to_owned).collect(), rows: Vec::new() }
     }
 
-    /// A table from whole columns; shorter ones end in empty fields.
+    /// Returns a table made of whole columns. Shorter columns are padded with empty fields.
     pub fn from_columns(columns: Vec<(String, Vec<String>)>) -> Self {
         let rows = columns.iter().map(|(_, values)| values.len()).max().unwrap_or(0);
         let cell = |values: &[String], row: usize| values.get(row).cloned().unwrap_or_default();
@@ -63,15 +63,15 @@ impl Frame {
         Self { header: columns.into_iter().map(|(name, _)| name).collect(), rows }
     }
 
-    /// Returns the file's text.
+    /// Returns the table as CSV text.
     pub fn csv(&self) -> String {
         csv(std::iter::once(&self.header).chain(&self.rows))
     }
 
-    /// Reads a file with a header.
+    /// Parses CSV text with a header.
     ///
     /// # Errors
-    /// When it is empty, or a row has another number of fields than the header.
+    /// When the text is empty, or a row's number of fields differs from the header's.
     pub fn read(text: &str) -> Result<Self, FrameError> {
         let mut lines = lines(text)?.into_iter();
         let (_, header) = lines.next().ok_or(FrameError::Empty)?;
@@ -96,10 +96,10 @@ impl Frame {
         Ok(self.rows.iter().map(|row| row.get(place).map_or("", String::as_str)).collect())
     }
 
-    /// Returns a column's numbers; an empty field is none.
+    /// Returns a column's numbers; an empty field is `None`.
     ///
     /// # Errors
-    /// When there is no such column, or it holds something else.
+    /// When there is no such column, or a field is not a number.
     pub fn numbers(&self, name: &str) -> Result<Vec<Option<f64>>, FrameError> {
         let number = |(row, text): (usize, &str)| match text.trim() {
             "" => Ok(None),
@@ -116,7 +116,7 @@ impl Frame {
     }
 }
 
-/// Returns rows as a file's text.
+/// Returns rows as CSV text.
 pub(super) fn csv<'a>(rows: impl IntoIterator<Item = &'a Vec<String>>) -> String {
     let mut text = String::new();
     for row in rows {
@@ -139,7 +139,7 @@ pub(super) fn csv<'a>(rows: impl IntoIterator<Item = &'a Vec<String>>) -> String
     text
 }
 
-/// Reads rows of any length, each with the line that it begins in; empty lines are none.
+/// Parses rows of any length, each with the number of its first line. Skips empty lines.
 pub(super) fn lines(text: &str) -> Result<Vec<(usize, Vec<String>)>, FrameError> {
     let mut rows = Vec::new();
     let mut row: Vec<String> = Vec::new();
@@ -202,7 +202,7 @@ mod tests {
     fn broken_tables_are_refused() {
         let told = |text: &str| Frame::read(text).unwrap_err().to_string();
         assert_eq!(told(""), "it is empty");
-        assert_eq!(told("a,b\n1\n"), "line 2 has 1 fields, and the header 2");
+        assert_eq!(told("a,b\n1\n"), "line 2 has 1 fields, but the header has 2");
         assert_eq!(told("a\n\"b\n"), "line 2 has a quote that does not end");
         let frame = Frame::read("a\r\n1\r\nx\r\n\n").unwrap();
         assert_eq!(frame.numbers("b").unwrap_err().to_string(), "it has no column `b`");

@@ -1,9 +1,9 @@
-//! dbtester's files: its configuration, the CSVs that `control` leaves, and what `analyze` makes of them.
+//! Reads and writes dbtester's files: its configuration, the CSVs of `control`, and the output of `analyze`.
 //!
-//! Values in, values out: a configuration's text becomes a [`Config`], a trial's record becomes files of dbtester's
-//! names and columns, and those files, ours or dbtester's own, become its tables and its README.
+//! Works on values without I/O. A configuration's text becomes a [`Config`], and a trial's record becomes files with
+//! dbtester's names and columns. Such files, written by bakeoff or by dbtester, become its tables and its README.
 //!
-//! Not here: the study that a configuration asks for and its run (the binary's `commands::dbtester`).
+//! Not here: the study that a configuration describes, and its run (the binary's `commands::dbtester`).
 
 pub mod analysis;
 mod config;

@@ -1,6 +1,6 @@
-//! Numbers as the Go programs wrote them: go-humanize's sizes and thousands, and Go's shortest decimals.
+//! Formats numbers as the Go programs do: go-humanize's sizes and thousands, and Go's shortest decimals.
 
-/// Returns a number of bytes as `105 MB`: powers of 1000, one digit behind the point below 10.
+/// Formats a number of bytes as `105 MB`: powers of 1000, with one decimal below 10.
 pub(super) fn bytes(count: f64) -> String {
     const UNITS: [&str; 7] = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
     let count = if count.is_finite() { count.max(0.0).trunc() } else { 0.0 };
@@ -13,7 +13,7 @@ pub(super) fn bytes(count: f64) -> String {
     if value < 10.0 { format!("{value:.1} {unit}") } else { format!("{value:.0} {unit}") }
 }
 
-/// Returns a whole number with commas between thousands: `1,000,000`.
+/// Formats a whole number with commas between thousands: `1,000,000`.
 pub(super) fn commas(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

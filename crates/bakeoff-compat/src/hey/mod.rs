@@ -1,9 +1,8 @@
-//! `bakeoff hey`: hey's command line, and what hey prints.
+//! Runs `bakeoff hey`: hey's command line and hey's output.
 //!
-//! The load is the one that hey makes: so many workers, each with one request under way. What is
-//! printed has hey's layout and other figures where hey's mislead: a failed request is no request
-//! a second, and all requests are in the percentiles, not the first million. `docs/hey.md` lists
-//! every difference.
+//! The load is hey's: a number of workers, each with one request in flight. The output has hey's layout. The
+//! percentiles cover all requests instead of the first million. Standard error adds what hey's lines hide, such as the
+//! number of failures and the rate of successes. `docs/hey.md` lists every difference.
 //!
 //! Not here: the flags (`compat::flags`, `options`), the layout (`output`), how requests are sent (`http`).
 
@@ -34,13 +33,13 @@ use crate::NOT_VALID;
 use options::{Body, Options, Output, Until};
 use output::{Answer, Figures};
 
-/// How many answers are kept one by one for `-o csv`: as many as hey keeps.
+/// Most answers kept one by one for `-o csv`, as in hey.
 const ROWS_MAX: u64 = 1_000_000;
 
-/// How many are kept for the details of the summary.
+/// Most answers kept for the details of the summary.
 const DETAILS_MAX: u64 = 100_000;
 
-/// For ever: longer than anybody waits.
+/// Stands for "no timeout".
 const NO_TIMEOUT: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// Runs `hey` with these arguments.
@@ -82,13 +81,10 @@ fn text(arg: &OsString) -> Result<String, LoadError> {
     })
 }
 
-/// The request, as it is sent again and again.
+/// Builds the request that all workers repeat.
 fn request(options: &Options) -> Result<Request, LoadError> {
     let mut url = Url::parse(&path_encoded(&options.url)).map_err(|what| {
-        LoadError::input(
-            format!("the URL cannot be loaded: {what}"),
-            "write it as `http://host:port/path`",
-        )
+        LoadError::input(format!("invalid URL: {what}"), "write it as `http://host:port/path`")
     })?;
     let mut headers = options.headers.clone();
     let is_authorization = |(name, _): &(String, String)| name == "Authorization";
@@ -113,7 +109,7 @@ fn request(options: &Options) -> Result<Request, LoadError> {
     {
         headers.push(("Proxy-Authorization".into(), authorization));
     }
-    // A redirect that was not followed is an answer; one that should have been and was not, none.
+    // With redirects off, a redirect is a success. With redirects on, one that was not followed is a failure.
     let successes = if options.follow_redirects { "200-299,304" } else { "200-399" };
     let statuses =
         Statuses::parse(successes).map_err(|error| LoadError::Input(error.to_string(), None))?;
@@ -126,8 +122,8 @@ fn request(options: &Options) -> Result<Request, LoadError> {
     })
 }
 
-/// Encodes what a path may not hold (RFC 3986 section 3.3), as Go does before hey sends it; the query stays as it was
-/// written. What is encoded already stays so.
+/// Percent-encodes characters that a path may not hold (RFC 3986 section 3.3), as Go does for hey. Leaves the query
+/// and existing escapes unchanged.
 fn path_encoded(url: &str) -> String {
     let host = url.find("://").map_or(0, |scheme| scheme + 3);
     let end = url.find('#').unwrap_or(url.len());
@@ -148,8 +144,9 @@ fn path_encoded(url: &str) -> String {
 
 fn plan(options: &Options, request: Request) -> Result<Plan, LoadError> {
     let proxy = options.proxy.as_ref().map(|proxy| {
-        Url::parse(&proxy.url)
-            .map_err(|what| LoadError::input(format!("-x: {what}"), "give a proxy as `host:port`"))
+        Url::parse(&proxy.url).map_err(|what| {
+            LoadError::input(format!("-x: {what}"), "give the proxy as `host:port`")
+        })
     });
     let proxy = proxy.transpose()?;
     if proxy.is_some() && request.url.tls {
@@ -165,7 +162,7 @@ fn plan(options: &Options, request: Request) -> Result<Plan, LoadError> {
     Ok(Plan {
         protocol,
         follow_redirects: options.follow_redirects,
-        // hey looks at no certificate, and its users' servers often have none that is good.
+        // hey verifies no certificates, and its users' servers often have self-signed ones.
         tls: TlsOptions { insecure: true, ..TlsOptions::default() },
         capture: capture(options),
         idle_close: as_go,
@@ -175,7 +172,7 @@ fn plan(options: &Options, request: Request) -> Result<Plan, LoadError> {
     })
 }
 
-/// Returns what Go's client, and hey with it, does with a request whose kept connection was closed: `shouldRetryRequest`
+/// Returns how Go's client, and so hey, treats a request whose kept connection was closed. See `shouldRetryRequest`
 /// and `isReplayable` in `net/http`.
 fn as_go(method: &str) -> IdleClose {
     match method {
@@ -184,8 +181,8 @@ fn as_go(method: &str) -> IdleClose {
     }
 }
 
-/// Returns how many answers each thread keeps. Which of them sends how many of a counted load's requests is
-/// not known before, so each may keep all of them as long as all together are few.
+/// Returns the number of answers that each thread keeps. The split of a counted load among threads is not known in
+/// advance. Each thread may therefore keep all answers if the total stays below the limit.
 fn capture(options: &Options) -> u64 {
     let most = match options.output {
         Output::Csv => ROWS_MAX,
@@ -221,27 +218,26 @@ fn drive(options: &Options) -> Result<Drive, LoadError> {
     })
 }
 
-/// Holds each worker to a rate, as a ticker does: a worker that is late goes on at once, and does
-/// not make up for the ticks that it has missed.
+/// Limits each worker to a rate with a ticker. A late worker continues at once and does not catch up on missed ticks.
 fn pace(rate: f64, workers: u32) -> ThinkTime {
     let period = Duration::try_from_secs_f64(1.0 / rate).unwrap_or(NO_TIMEOUT);
     let tickers: Vec<Mutex<Option<Ticker>>> = (0..workers).map(|_| Mutex::new(None)).collect();
     Arc::new(move |worker, now| {
         let Some(ticker) = tickers.get(worker as usize) else { return Duration::ZERO };
-        // Nothing panics while it holds the lock.
+        // No code panics while it holds the lock.
         let mut ticker = ticker.lock().unwrap_or_else(PoisonError::into_inner);
         ticker.get_or_insert(Ticker { next: now + period.min(NO_TIMEOUT) }).wait(now, period)
     })
 }
 
-/// When a worker may go on.
+/// Time of a worker's next tick.
 #[derive(Debug, Clone, Copy)]
 struct Ticker {
     next: Instant,
 }
 
 impl Ticker {
-    /// Returns how long to wait from `now` on for the next tick.
+    /// Returns the wait from `now` to the next tick.
     fn wait(&mut self, now: Instant, period: Duration) -> Duration {
         let wait = self.next.saturating_duration_since(now);
         if wait.is_zero() && !period.is_zero() {
@@ -253,7 +249,7 @@ impl Ticker {
     }
 }
 
-/// Prints what was measured, and what a user of hey may not expect of it.
+/// Prints the measurement, and warnings about differences from hey.
 fn conclude(
     options: &Options,
     measurement: &Measurement,
@@ -268,7 +264,7 @@ fn conclude(
             messages.output(&output::csv(&rows));
             if (rows.len() as u64) < seen {
                 let kept = rows.len();
-                messages.complain(&format!("{kept} of {seen} answers are in the csv"));
+                messages.complain(&format!("the csv holds {kept} of {seen} answers"));
             }
         }
     }
@@ -284,7 +280,7 @@ fn conclude(
     if verified == 0 || gave_out.is_some() { ExitCode::from(NOT_VALID) } else { ExitCode::SUCCESS }
 }
 
-/// Returns what hey's lines hide: how many requests failed and why, and the figures of the others.
+/// Returns warnings that hey's output omits: the number and kinds of failures, and the figures of the successes.
 fn failures(output: Output, measurement: &Measurement) -> Vec<String> {
     let total = measurement.total();
     let failed = total.error_count();
@@ -322,7 +318,7 @@ fn failures(output: Output, measurement: &Measurement) -> Vec<String> {
     lines
 }
 
-/// The answers one by one, as far as they were kept, and the figures of all.
+/// Returns the kept answers one by one, and the figures of all.
 fn figures(measurement: &Measurement, answers: Answers) -> (Vec<Answer>, Figures) {
     let total = measurement.total();
     let mut rows: Vec<Answer> = answers
@@ -331,8 +327,8 @@ fn figures(measurement: &Measurement, answers: Answers) -> (Vec<Answer>, Figures
         .filter(|result| result.status > 0)
         .map(|result| Answer {
             total: result.response,
-            // Names are resolved and connections made before the load begins, and a request goes out
-            // in one piece: what hey tells apart is one wait here.
+            // bakeoff resolves names and connects before the load, and sends a request in one piece. The phases that
+            // hey distinguishes are one wait here.
             wait: result.response,
             status: result.status,
             offset: result.at,
@@ -361,7 +357,7 @@ fn figures(measurement: &Measurement, answers: Answers) -> (Vec<Answer>, Figures
     (rows, figures)
 }
 
-/// A kind of failure, with what was seen of it.
+/// Describes a kind of failure with its examples.
 fn message(kind: ErrorKind, errors: &Errors) -> String {
     let mut seen: Vec<&str> = errors.examples.iter().map(|example| &*example.what).collect();
     seen.dedup();
@@ -373,7 +369,7 @@ fn message(kind: ErrorKind, errors: &Errors) -> String {
     }
 }
 
-/// Returns whether a command line is one of hey's.
+/// Returns true if hey accepts this command line.
 #[cfg(test)]
 pub(crate) fn reads(words: &[String]) -> bool {
     options::parse(words).is_ok()
@@ -385,7 +381,7 @@ mod tests {
 
     #[test]
     fn paths_are_encoded_as_go_encodes_them_and_queries_are_not() {
-        // Each was sent by hey 0.1.4 in this way.
+        // hey 0.1.4 was observed to send each of these.
         for (url, sent) in [
             ("http://a/a b", "http://a/a%20b"),
             ("http://a/a%20b", "http://a/a%20b"),
@@ -405,19 +401,19 @@ mod tests {
     const PERIOD: Duration = Duration::from_millis(10);
 
     #[test]
-    fn a_worker_waits_for_its_tick_and_never_makes_up_for_missed_ones() {
+    fn worker_waits_for_its_tick_and_does_not_catch_up() {
         let start = bakeoff_clock::now();
         let ms = Duration::from_millis;
         let mut ticker = Ticker { next: start + PERIOD };
         assert_eq!(ticker.wait(start + ms(4), PERIOD), ms(6));
         assert_eq!(ticker.wait(start + ms(12), PERIOD), ms(8));
         assert_eq!(ticker.wait(start + ms(30), PERIOD), ms(0)); // just in time
-        assert_eq!(ticker.wait(start + ms(75), PERIOD), ms(0)); // 40 is long past
-        assert_eq!(ticker.wait(start + ms(76), PERIOD), ms(4)); // 50, 60 and 70 are gone
+        assert_eq!(ticker.wait(start + ms(75), PERIOD), ms(0)); // the tick at 40 has passed
+        assert_eq!(ticker.wait(start + ms(76), PERIOD), ms(4)); // the ticks at 50, 60 and 70 are skipped
     }
 
     #[test]
-    fn a_rate_beyond_all_bounds_is_no_limit_and_one_near_nothing_waits() {
+    fn huge_rate_is_unlimited_and_tiny_rate_waits() {
         let now = bakeoff_clock::now();
         assert_eq!(pace(1e300, 1)(0, now), Duration::ZERO);
         assert!(pace(1e-300, 1)(0, now) > Duration::from_secs(86_400 * 365));
@@ -425,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_are_held_back_each_for_itself() {
+    fn each_worker_has_its_own_rate_limit() {
         let now = bakeoff_clock::now();
         let pace = pace(100.0, 2);
         assert_eq!(pace(0, now), PERIOD);
@@ -434,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_says_its_kind_and_what_was_seen() {
+    fn failure_message_has_kind_and_examples() {
         let check = |kind, what: &[&str], expected: &str| {
             let examples = what.iter().map(|&what| Example {
                 at_seconds: 0.0,

@@ -1,10 +1,9 @@
-//! hey's options: its flags, its defaults, its checks, and the request that they describe.
+//! Parses hey's options: flags, defaults, checks, and the request that they describe.
 //!
-//! Where hey drops what it was told without a word (a `Host` given with `-H`, words after the URL)
-//! so do we, because the load must be the one that the script has always made; but we say so.
-//! Values of headers and passwords are never repeated in a message.
+//! hey silently drops some input, such as a `Host` given with `-H` or words after the URL. So does bakeoff, because
+//! the load must stay what the script has always made, but it warns. Messages never repeat header values or passwords.
 //!
-//! Not here: how flags are written (`flags`), what is done with them (`super`).
+//! Not here: the syntax of flags (`flags`), the load (`super`).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,13 +14,12 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::flags::{self, CommandLine, Takes, Unreadable, UsageError};
 
-/// Is hey's own name, by which servers and their logs may know it.
+/// hey's own User-Agent, which servers and their logs may match.
 const USER_AGENT: &str = "hey/0.0.1";
 
-/// Headers that Go's client writes itself, whatever `-H` says.
+/// Headers that Go's client sets itself and that `-H` cannot override.
 const WRITTEN_BY_THE_CLIENT: [&str; 4] = ["Host", "Content-Length", "Transfer-Encoding", "Trailer"];
 
-/// The help text.
 pub(super) const USAGE: &str = "\
 Usage: bakeoff hey [flags] URL
 
@@ -62,49 +60,45 @@ pub(super) struct Options {
     pub(super) method: String,
     /// In the order in which hey sends them.
     pub(super) headers: Vec<(String, String)>,
-    /// Value of the Host header, where it is not the URL's authority.
+    /// Value of the Host header, if it differs from the URL's authority.
     pub(super) host: Option<String>,
     pub(super) body: Body,
     pub(super) workers: u32,
     pub(super) until: Until,
-    /// Requests a second of each worker, at most.
+    /// Maximum requests per second of each worker.
     pub(super) rate: Option<f64>,
-    /// `None`: for ever.
+    /// `None`: no timeout.
     pub(super) timeout: Option<Duration>,
-    /// `None`: one a core.
+    /// `None`: one per core.
     pub(super) threads: Option<u32>,
-    /// The proxy's URL, and its credentials as a header's value.
     pub(super) proxy: Option<Proxy>,
     pub(super) http2: bool,
     pub(super) keep_alive: bool,
     pub(super) follow_redirects: bool,
     pub(super) output: Output,
-    /// Flags that were dropped, each worth a warning.
+    /// Warnings about dropped flags.
     pub(super) notes: Vec<String>,
 }
 
-/// A request's body.
 #[derive(Debug, PartialEq)]
 pub(super) enum Body {
     Bytes(Vec<u8>),
     File(PathBuf),
 }
 
-/// When the load ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Until {
     Requests(u64),
     Elapsed(Duration),
 }
 
-/// Forms of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Output {
     Summary,
     Csv,
 }
 
-/// Whom requests are sent to in place of the server.
+/// Proxy that receives the requests instead of the server.
 pub(super) struct Proxy {
     pub(super) url: String,
     pub(super) authorization: Option<String>,
@@ -121,7 +115,7 @@ fn takes(name: &str) -> Option<Takes> {
     }
 }
 
-/// Flags as they were given, before they are held against each other.
+/// Flags as given, before they are checked against each other.
 struct Given {
     requests: i64,
     workers: i64,
@@ -186,7 +180,7 @@ impl Given {
             "cpus" => self.cpus = integer()?,
             "q" => self.rate = flags::number(&text).ok_or_else(|| unread("a number"))?,
             "z" => {
-                let wanted = "a length of time, such as `10s` or `3m`";
+                let wanted = "a duration, such as `10s` or `3m`";
                 self.time = flags::duration(&text).ok_or_else(|| unread(wanted))?;
             }
             "h2" => self.http2 = switch()?,
@@ -211,7 +205,7 @@ impl Given {
     }
 }
 
-/// Reads hey's command line, without the program's name.
+/// Parses hey's command line, without the program's name.
 pub(super) fn parse(args: &[String]) -> Result<Options, Unreadable> {
     let CommandLine { flags, rest } = flags::read(args, takes)?;
     let mut given = Given::defaults();
@@ -228,13 +222,13 @@ fn checked(given: Given, rest: Vec<String>) -> Result<Options, UsageError> {
     let ignored: Vec<String> = rest.collect();
     if !ignored.is_empty() {
         notes.push(format!(
-            "what follows the URL is not read, as in hey ({} word{}): put flags before the URL",
+            "ignoring {} word{} after the URL, as in hey: put flags before the URL",
             ignored.len(),
             if ignored.len() == 1 { "" } else { "s" }
         ));
     }
     if !given.deprecated_header.is_empty() {
-        return Err("`-h` is an old name; headers are given with `-H`".into());
+        return Err("`-h` is an old name; use `-H` for headers".into());
     }
     let (workers, until) = amount(&given)?;
     if given.rate < 0.0 {
@@ -248,16 +242,16 @@ fn checked(given: Given, rest: Vec<String>) -> Result<Options, UsageError> {
     let threads = match u32::try_from(given.cpus.max(0)) {
         Ok(0) => None,
         Ok(threads) => Some(threads),
-        Err(_) => return Err(format!("-cpus `{}` is too many", given.cpus).into()),
+        Err(_) => return Err(format!("-cpus `{}` is too large", given.cpus).into()),
     };
     let output = match &*given.output {
         "" => Output::Summary,
         "csv" => Output::Csv,
-        other => return Err(format!("-o `{other}` is not known; there is `csv`").into()),
+        other => return Err(format!("-o `{other}` is not supported; use `csv`").into()),
     };
     let method = given.method.to_ascii_uppercase();
     if method.is_empty() || !method.bytes().all(is_token) {
-        return Err(format!("-m `{method}` is no HTTP method").into());
+        return Err(format!("-m `{method}` is not an HTTP method").into());
     }
     if given.host.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
         return Err("-host holds spaces or control characters".into());
@@ -297,8 +291,8 @@ fn amount(given: &Given) -> Result<(u32, Until), UsageError> {
     if counted && given.requests < given.workers {
         return Err("-n cannot be less than -c".into());
     }
-    let workers = u32::try_from(given.workers)
-        .map_err(|_| format!("-c `{}` is more workers than can be had", given.workers))?;
+    let workers =
+        u32::try_from(given.workers).map_err(|_| format!("-c `{}` is too large", given.workers))?;
     let until = match u64::try_from(given.requests) {
         Ok(requests) if counted => Until::Requests(requests),
         _ => Until::Elapsed(given.time),
@@ -306,8 +300,8 @@ fn amount(given: &Given) -> Result<(u32, Until), UsageError> {
     Ok((workers, until))
 }
 
-/// The headers, in the order in which Go's client writes them: who asks, then by name, then what
-/// the transport adds.
+/// Returns the headers in the order of Go's client: the user agent, then the others by name, then those that the
+/// transport adds.
 fn headers(
     given: &Given,
     method: &str,
@@ -348,7 +342,7 @@ fn headers(
     }
 }
 
-/// `Name: value`; the name as Go writes it, so that `x-foo` goes out as `X-Foo`.
+/// Parses `Name: value`. Capitalizes the name as Go does: `x-foo` becomes `X-Foo`.
 fn header(text: &str) -> Option<(String, String)> {
     let (name, value) = text.split_once(':')?;
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
@@ -364,13 +358,13 @@ fn header(text: &str) -> Option<(String, String)> {
     Some((canonical.collect(), value.trim().to_owned()))
 }
 
-/// Credentials as a header's value; `None` when they are not `user:password`.
+/// Returns credentials as a header value, or `None` if they are not `user:password`.
 pub(super) fn basic(credentials: &str) -> Option<String> {
     let (user, _) = credentials.split_once(':')?;
     (!user.is_empty()).then(|| format!("Basic {}", STANDARD.encode(credentials)))
 }
 
-/// A proxy's address: `host:port`, as hey's help has it, or a URL, which is all that hey can read.
+/// Parses a proxy address: `host:port` as in hey's help, or a URL, which is all that hey itself accepts.
 fn proxy(text: &str) -> Result<Option<Proxy>, UsageError> {
     if text.is_empty() {
         return Ok(None);
@@ -380,8 +374,9 @@ fn proxy(text: &str) -> Result<Option<Proxy>, UsageError> {
         Some(("http", rest)) => rest,
         Some((scheme, _)) => {
             return Err(format!(
-                "-x: a proxy spoken to over `{scheme}` is not supported; give an HTTP proxy as `host:port`"
-            ).into());
+                "-x: a proxy over `{scheme}` is not supported; give an HTTP proxy as `host:port`"
+            )
+            .into());
         }
     };
     let (authorization, address) = match rest.rsplit_once('@') {
@@ -393,7 +388,7 @@ fn proxy(text: &str) -> Result<Option<Proxy>, UsageError> {
     };
     let address = address.trim_end_matches('/');
     if address.is_empty() {
-        return Err("-x names no proxy: give it as `host:port`".into());
+        return Err("-x has no host: give the proxy as `host:port`".into());
     }
     Ok(Some(Proxy { url: format!("http://{address}/"), authorization }))
 }
@@ -442,7 +437,7 @@ mod tests {
 
     #[test]
     fn headers_go_out_as_hey_sends_them() {
-        // As hey 0.1.4 was seen to send them, but for the user agent, which is the newer hey's.
+        // Observed from hey 0.1.4, except for the user agent, which is that of newer versions.
         assert_eq!(
             sent(&["http://h/"]),
             "User-Agent: hey/0.0.1\nContent-Type: text/html\nAccept-Encoding: gzip\n"
@@ -462,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_are_sent_and_never_said() {
+    fn credentials_are_sent_and_never_printed() {
         assert!(sent(&["-a", "user:pass", "u"]).contains("Authorization: Basic dXNlcjpwYXNz\n"));
         assert!(sent(&["-a", "a:b:c", "u"]).contains("Basic YTpiOmM=\n"));
         for words in [
@@ -478,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn drops_what_hey_drops_with_a_note() {
+    fn warns_about_input_that_hey_drops() {
         let dropped = options(&["-H", "host: x", "-H", "Content-Length: 7", "u", "-n", "9"]);
         assert_eq!(dropped.until, Until::Requests(200));
         let notes = dropped.notes.join("\n");
@@ -503,7 +498,7 @@ mod tests {
             (&["-h2=maybe", "u"], "`-h2`: `maybe`"),
             (&["-h", "X: y", "u"], "`-H`"),
             (&["-o", "json", "u"], "`csv`"),
-            (&["-m", "GE T", "u"], "no HTTP method"),
+            (&["-m", "GE T", "u"], "not an HTTP method"),
             (&["-H", "X:", "u"], "-H number 1"),
             (&["-H", "a b: c", "u"], "-H number 1"),
             (&["-x", "https://p:1", "u"], "not supported"),
@@ -517,14 +512,14 @@ mod tests {
     }
 
     #[test]
-    fn a_length_of_time_takes_the_place_of_a_number_of_requests() {
+    fn duration_replaces_number_of_requests() {
         let timed = options(&["-z", "3s", "-n", "1", "-c", "7", "u"]);
         assert_eq!((timed.until, timed.workers), (Until::Elapsed(Duration::from_secs(3)), 7));
         assert_eq!(options(&["-z", "0", "u"]).until, Until::Requests(200));
     }
 
     #[test]
-    fn a_proxy_is_named_with_or_without_a_scheme() {
+    fn proxy_scheme_is_optional() {
         for text in ["p:3128", "http://p:3128", "http://p:3128/"] {
             let proxy = options(&["-x", text, "u"]).proxy.unwrap();
             assert_eq!((&*proxy.url, proxy.authorization), ("http://p:3128/", None), "{text}");

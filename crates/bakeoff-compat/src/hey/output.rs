@@ -1,10 +1,10 @@
-//! Prints hey's output, from figures alone: the summary, and a line for each answer.
+//! Prints hey's output from figures: the summary, or one CSV line per answer.
 //!
-//! Every line is hey's, so programs that parse hey's output parse this. Figures that hey lacks go to standard
-//! error. A figure that does not exist is `NaN`, as hey's average of nothing. hey prints its other figures
-//! of nothing as zero, which would look fast.
+//! Every line has hey's format, so programs that parse hey's output parse this. Figures that hey lacks go to standard
+//! error. An undefined figure is `NaN`, as in hey's average of no requests. hey prints its other undefined figures as
+//! zero, which would look fast.
 //!
-//! Not here: where the figures come from (`super`).
+//! Not here: the source of the figures (`super`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,40 +12,36 @@ use std::time::Duration;
 
 use bakeoff_core::histogram::{LATENCY_MAX_NS, Latencies};
 
-/// The percentiles of the distribution.
+/// Percentiles in the distribution.
 const PERCENTILES: [u32; 7] = [10, 25, 50, 75, 90, 95, 99];
 
-/// Bars of the histogram, but for one for the fastest alone.
+/// Bars of the histogram, besides the first, which holds the fastest answer.
 const STEPS: usize = 10;
 
-/// The longest bar.
+/// Length of the longest bar, in characters.
 const BAR_MAX: u64 = 40;
 
-/// The parts that an answer's time is made of, by hey's names.
+/// Phases of an answer's time, by hey's names.
 const PHASES: [&str; 5] = ["DNS+dialup", "DNS-lookup", "req write", "resp wait", "resp read"];
 
 /// Figures of a run.
 pub(super) struct Figures {
-    /// How long it went on.
+    /// Duration of the run.
     pub(super) total: Duration,
-    /// Requests that ended in a second, failed ones included.
+    /// Finished requests per second, failed ones included.
     pub(super) requests_per_second: f64,
-    /// Latencies from due to answered, with any status. Requests that timed out count with the time they waited.
+    /// Latencies from due to answered, with any status. Timed-out requests count with the time they waited.
     pub(super) latencies: Latencies,
-    /// Bytes of all bodies received.
     pub(super) body_bytes: u64,
-    /// How many answers those bodies belong to.
+    /// Answers with a body that counts in `body_bytes`.
     pub(super) answers: u64,
-    /// Answers by status.
     pub(super) statuses: BTreeMap<u16, u64>,
-    /// Requests without an answer: how many of each kind, and what was seen.
+    /// Requests without an answer: the count of each kind, and its description.
     pub(super) errors: Vec<(u64, String)>,
-    /// Of each of the five parts of an answer's time: average, fastest, slowest; empty when no
-    /// answer's parts were kept.
+    /// Average, fastest and slowest of each phase; `None` if no answer's phases were kept.
     pub(super) phases: Option<[Phase; 5]>,
 }
 
-/// One part of the time of answers.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Phase {
     pub(super) average: Duration,
@@ -53,7 +49,6 @@ pub(super) struct Phase {
     pub(super) slowest: Duration,
 }
 
-/// One answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Answer {
     pub(super) total: Duration,
@@ -63,18 +58,18 @@ pub(super) struct Answer {
     pub(super) wait: Duration,
     pub(super) read: Duration,
     pub(super) status: u16,
-    /// When its request was begun, since the run began.
+    /// Start of its request, since the run began.
     pub(super) offset: Duration,
 }
 
 impl Answer {
-    /// The parts of its time, in hey's order.
+    /// Returns the phases in hey's order.
     fn phases(&self) -> [Duration; 5] {
         [self.dial, self.lookup, self.write, self.wait, self.read]
     }
 }
 
-/// The parts of the time of these answers; `None` of none.
+/// Returns the phases over these answers, or `None` without answers.
 pub(super) fn phases(answers: &[Answer]) -> Option<[Phase; 5]> {
     let first = answers.first()?.phases();
     let mut phases = first.map(|part| Phase { average: part, fastest: part, slowest: part });
@@ -92,7 +87,6 @@ pub(super) fn phases(answers: &[Answer]) -> Option<[Phase; 5]> {
     Some(phases)
 }
 
-/// The summary.
 pub(super) fn summary(figures: &Figures) -> String {
     let mut text = String::new();
     write_summary(figures, &mut text).expect("writing to memory does not fail");
@@ -158,7 +152,7 @@ fn write_summary(figures: &Figures, to: &mut String) -> std::fmt::Result {
     writeln!(to, "\n")
 }
 
-/// Eleven bars: of the fastest alone, then of ten equal steps up to the slowest.
+/// Writes eleven bars: one for the fastest answer, then ten equal steps up to the slowest.
 fn write_histogram(steps: &[(Duration, u64)], to: &mut String) -> std::fmt::Result {
     let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return Ok(()) };
     let (fastest, slowest) = (first.0.as_secs_f64(), last.0.as_secs_f64());
@@ -179,7 +173,7 @@ fn write_histogram(steps: &[(Duration, u64)], to: &mut String) -> std::fmt::Resu
     Ok(())
 }
 
-/// A line for each answer, below the names of the columns.
+/// Returns one line per answer, below the header.
 pub(super) fn csv(answers: &[Answer]) -> String {
     let mut text = String::from(
         "response-time,DNS+dialup,DNS,Request-write,Response-delay,Response-read,status-code,offset\n",
@@ -196,7 +190,7 @@ pub(super) fn csv(answers: &[Answer]) -> String {
     text
 }
 
-/// Four decimals; what is no number is as wide as Go writes it.
+/// Formats with four decimals; `NaN` and infinities are padded as in Go.
 fn number(value: f64) -> String {
     format!("{value:>4.4}")
 }
@@ -224,7 +218,7 @@ mod tests {
 
     #[test]
     fn the_summary_has_the_layout_of_hey() {
-        // The shape that hey 0.1.4 printed for six answers of 0.2 to 0.6 seconds.
+        // As hey 0.1.4 printed for six answers of 0.2 to 0.6 seconds.
         let mut figures = figures(&[202, 402, 601, 602, 603, 603]);
         figures.phases = Some(
             [Phase {
@@ -283,7 +277,7 @@ Status code distribution:
     }
 
     #[test]
-    fn requests_without_an_answer_have_their_distribution() {
+    fn lists_requests_without_an_answer_by_kind() {
         let mut figures = figures(&[1]);
         figures.errors = vec![(9, "status: 500".into())];
         let text = summary(&figures);
@@ -294,7 +288,7 @@ Status code distribution:
     }
 
     #[test]
-    fn nothing_is_not_fast() {
+    fn no_answers_print_nan_instead_of_zero() {
         let text = summary(&Figures { statuses: BTreeMap::new(), ..figures(&[]) });
         for line in ["Slowest:\t NaN secs", "Fastest:\t NaN secs", "Average:\t NaN secs"] {
             assert!(text.contains(line), "`{line}` is not in {text}");
@@ -304,7 +298,7 @@ Status code distribution:
     }
 
     #[test]
-    fn answers_that_took_beyond_what_can_be_told_are_no_number() {
+    fn clipped_latencies_print_as_nan() {
         let text = summary(&figures(&[1, 1, 1, 4_000_000]));
         assert!(text.contains("Slowest:\t>3600.0000 secs"), "{text}");
         assert!(text.contains("50% in 0.0010 secs"), "{text}");
@@ -340,7 +334,7 @@ Status code distribution:
     }
 
     #[test]
-    fn parts_of_the_time_are_averaged_over_the_answers() {
+    fn phases_are_averaged_over_the_answers() {
         let ms = Duration::from_millis;
         let waited = |wait| Answer { wait: ms(wait), ..Answer::default() };
         let [.., wait, read] = phases(&[waited(4), waited(1), waited(7)]).unwrap();

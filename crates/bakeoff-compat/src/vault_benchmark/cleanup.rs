@@ -1,9 +1,9 @@
-//! Objects made on the server, and their removal.
+//! Records the objects made on the server, and removes them.
 //!
-//! Each thing is noted before it is made, so that nothing is left behind when set-up fails or is
-//! interrupted at any moment. Taking away what is not there is no failure.
+//! Each object is noted before it is made, so a failed or interrupted set-up leaves nothing behind. Removing an object
+//! that does not exist is a success.
 //!
-//! Not here: when it is done (`run`), how requests are repeated (`client`).
+//! Not here: when clean-up runs (`run`), how requests are repeated (`client`).
 
 use std::time::Duration;
 
@@ -13,33 +13,33 @@ use serde_json::Value;
 use super::client::Client;
 use super::trouble::{Kind, Trouble};
 
-/// How long the deletion of one namespace may take.
+/// Longest wait for the deletion of one namespace.
 const GONE_WITHIN: Duration = Duration::from_secs(30);
 
-/// Something on the server that is ours.
+/// An object on the server that bakeoff made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Made {
-    /// Goes with a `DELETE` of this path, after `/v1/`.
+    /// Removed by a `DELETE` of this path, which follows `/v1/`.
     At(String),
-    /// All mounts of a plugin whose paths begin so; in `sys/mounts` or `sys/auth`.
+    /// All mounts of a plugin whose paths have this prefix, in `sys/mounts` or `sys/auth`.
     Mounts { table: &'static str, plugin: String, prefix: String },
-    /// All namespaces whose names begin so and that say of themselves that they are ours.
+    /// All namespaces with this prefix whose metadata names this source.
     Namespaces { prefix: String, source: String },
 }
 
-/// All that is ours, oldest first.
+/// All objects that bakeoff made, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Ledger(Vec<Made>);
 
 impl Ledger {
-    /// Notes something that is about to be made.
+    /// Notes an object that is about to be made.
     pub(super) fn note(&mut self, made: Made) {
         if !self.0.contains(&made) {
             self.0.push(made);
         }
     }
 
-    /// Takes back the last note: it was not made, because it had been there before.
+    /// Removes the note of an object that already existed.
     pub(super) fn forget(&mut self, made: &Made) {
         self.0.retain(|noted| noted != made);
     }
@@ -48,7 +48,7 @@ impl Ledger {
         self.0.is_empty()
     }
 
-    /// Lists what is there for a message: at most a few by name.
+    /// Lists the objects for a message, a few by name.
     pub(super) fn shown(&self) -> String {
         const SHOWN: usize = 8;
         let mut names: Vec<String> =
@@ -59,8 +59,8 @@ impl Ledger {
         names.join(", ")
     }
 
-    /// Takes everything away, the newest first, and keeps what could not be. Goes on after a
-    /// failure, and ends when the user has had enough.
+    /// Removes all objects, newest first, and keeps those that could not be removed. Continues after a failure, and
+    /// stops when the user interrupts.
     pub(super) fn take_away(&mut self, client: &mut Client) -> Vec<Trouble> {
         let mut troubles = Vec::new();
         let mut left = Vec::new();
@@ -73,7 +73,7 @@ impl Ledger {
                 Ok(()) => {}
                 Err(trouble) => {
                     left.push(made);
-                    // A server that does not answer is not waited for once for each thing.
+                    // If the server does not answer, skip the other objects instead of waiting for each.
                     if matches!(trouble.kind, Kind::Silent | Kind::Unreachable) {
                         left.extend(self.0.drain(..).rev());
                     }
@@ -112,7 +112,7 @@ impl Made {
                 let data = reply.body.get("data");
                 let names = data.and_then(|data| data.get("keys")?.as_array());
                 for name in names.into_iter().flatten().filter_map(Value::as_str) {
-                    // Servers that keep no such note tell none; then the name has to do.
+                    // Some servers keep no metadata. The name alone then decides.
                     let message =
                         data.and_then(|data| data.get("key_info")?.get(name)?.get("source"));
                     let is_ours =
@@ -127,13 +127,13 @@ impl Made {
     }
 }
 
-/// Returns whether a mount is of this plugin: `kv-v2` is another name of `kv`.
+/// Returns true if a mount belongs to this plugin. The server lists `kv-v1` and `kv-v2` as `kv`.
 fn is_type(kind: &str, plugin: &str) -> bool {
     kind == plugin || (kind == "kv" && matches!(plugin, "kv-v1" | "kv-v2"))
 }
 
-/// Deletes a namespace and waits until it is gone: a server answers before, goes on by itself, and
-/// OpenBao 2.5.1 was seen to stand still for good when many are being deleted at once.
+/// Deletes a namespace and waits until it is gone. A server answers first and deletes afterwards. OpenBao 2.5.1 was
+/// observed to hang for good when many namespaces are deleted at once.
 fn delete_namespace(client: &mut Client, name: &str) -> Result<(), Trouble> {
     let path = format!("sys/namespaces/{name}");
     delete(client, &path)?;
@@ -155,7 +155,7 @@ fn delete(client: &mut Client, path: &str) -> Result<(), Trouble> {
     match client.delete(path) {
         Ok(_) => Ok(()),
         Err(trouble) if trouble.kind == Kind::NotFound => Ok(()),
-        // Vault says 400 of a mount that is not there.
+        // Vault answers 400 for a mount that does not exist.
         Err(trouble) if trouble.what.contains("no matching mount") => Ok(()),
         Err(trouble) => Err(trouble),
     }

@@ -1,10 +1,9 @@
-//! The client for set-up and clean-up: one request after another, blocking, over HTTP/1.1.
+//! Sends the requests of set-up and clean-up: one after another, blocking, over HTTP/1.1.
 //!
-//! It names what servers say: sealed, not initialised, a token that is not accepted, a namespace
-//! that is not there, a path in use, a node that does not lead. What passes by itself, as a change
-//! of leader does, is waited for.
+//! Turns server states into named errors: sealed, not initialised, token refused, unknown namespace, path in use, no
+//! leader. Retries states that pass, such as a change of leader.
 //!
-//! Not here: the measured requests (`load`), how a test is set up (`tests`).
+//! Not here: the measured requests (`load`), the set-up of a test (`tests`).
 
 use std::io;
 use std::sync::Arc;
@@ -21,48 +20,47 @@ use super::request::{Draw, Piece, Pieces, Template, USER_AGENT};
 use super::server::Server;
 use super::trouble::{Kind, Trouble};
 
-/// How long one answer may take: what Vault's own client waits.
+/// Longest wait for one answer, as in Vault's own client.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a connection may take.
+/// Longest wait for a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// How long what may pass by itself is waited for.
+/// Longest time to retry a passing state.
 const SET_UP_PATIENCE: Duration = Duration::from_secs(10);
-/// In a clean-up: an election, and a large mount, whose every secret the server has to delete.
+/// The same during clean-up: long enough for an election, or for a mount with many secrets to delete.
 const CLEAN_UP_PATIENCE: Duration = Duration::from_secs(120);
-/// How long one answer may take then.
+/// Longest wait for one answer during clean-up.
 const CLEAN_UP_TIMEOUT: Duration = Duration::from_secs(300);
-/// How long a clean-up may take after the user asked for the end: as long as Kubernetes waits after SIGTERM.
+/// Longest clean-up after an interrupt, equal to Kubernetes' default grace period after SIGTERM.
 pub(super) const CLEAN_UP_AFTER_SIGNAL: Duration = Duration::from_secs(30);
-/// Redirects to the leader that are followed for one request.
+/// Most redirects to the leader followed for one request.
 const HOPS_MAX: u32 = 3;
 
-/// Returns whether work has to end: after more interrupts than it tolerates, or some time after the first.
+/// Returns true after more than `tolerates` interrupts, or too long after the first one.
 fn is_over(interrupts: &Interrupts, tolerates: u32) -> bool {
     let waited = interrupts.since_first().unwrap_or_default();
     interrupts.count() > tolerates || waited > CLEAN_UP_AFTER_SIGNAL
 }
 
-/// A client of one server, with a token.
 pub(super) struct Client {
     server: Arc<Server>,
     token: String,
     namespace: String,
     interrupts: Arc<Interrupts>,
-    /// How many interrupts it takes before this client gives up.
+    /// Interrupts that this client survives.
     tolerates: u32,
     patience: Duration,
     timeout: Duration,
     line: Option<BlockingConnection>,
 }
 
-/// HttpReply to a request.
+/// Successful reply to a request.
 pub(super) struct Reply {
-    /// The answer's body as JSON; `Null` for none.
+    /// Body as JSON; `Null` if it is empty.
     pub(super) body: Value,
 }
 
 impl Reply {
-    /// A field of the answer's `data`, as text.
+    /// Returns a non-empty text field of the reply's `data`.
     pub(super) fn data(&self, name: &str) -> Option<&str> {
         self.body.get("data")?.get(name)?.as_str().filter(|text| !text.is_empty())
     }
@@ -79,7 +77,7 @@ impl Client {
         Self { server, token, namespace, interrupts, tolerates: 0, patience, timeout, line: None }
     }
 
-    /// The same client for the clean-up: it outlives one interrupt, and waits longer.
+    /// Converts the client for clean-up: it survives one interrupt and waits longer.
     pub(super) fn for_clean_up(mut self) -> Self {
         self.tolerates = 1;
         self.patience = CLEAN_UP_PATIENCE;
@@ -87,12 +85,12 @@ impl Client {
         self
     }
 
-    /// As the URL says it, without a slash at its end.
+    /// Returns the address as given, without a trailing slash.
     pub(super) fn address(&self) -> &str {
         &self.server.address
     }
 
-    /// Returns the headers of the load's requests: the token, and the namespace if there is one.
+    /// Returns the headers of the load's requests: the token, and the namespace if set.
     pub(super) fn headers(&self) -> Vec<(String, String)> {
         let mut headers = vec![("X-Vault-Token".to_owned(), self.token.clone())];
         if !self.namespace.is_empty() {
@@ -101,12 +99,12 @@ impl Client {
         headers
     }
 
-    /// Returns whether the user wants the end of what this client does.
+    /// Returns true if the user interrupted this client's work.
     pub(super) fn is_interrupted(&self) -> bool {
         is_over(&self.interrupts, self.tolerates)
     }
 
-    /// Waits, unless the user wants the end.
+    /// Waits, or fails if the user interrupts.
     pub(super) fn wait(&self, time: Duration) -> Result<(), Trouble> {
         let until = clock::now() + time;
         loop {
@@ -121,8 +119,8 @@ impl Client {
         }
     }
 
-    /// Looks how the server is, before anything is asked of it. `Ok` may hold a remark.
-    pub(super) fn look(&mut self) -> Result<Option<String>, Trouble> {
+    /// Checks the server's health before the first request. `Ok` may hold a warning.
+    pub(super) fn check_health(&mut self) -> Result<Option<String>, Trouble> {
         let answer = self.ask("GET", "sys/health", None, &[])?;
         Trouble::of_health(answer.status, self.address())
     }
@@ -147,8 +145,8 @@ impl Client {
         self.call("DELETE", path, None)
     }
 
-    /// Makes a request until it is answered with a success, or it is clear that it will not be.
-    /// `path` comes after `/v1/`. What may pass by itself is tried again for a while.
+    /// Repeats a request until it succeeds or fails for good. `path` follows `/v1/`. Retries passing states for a
+    /// limited time.
     fn call(&mut self, method: &str, path: &str, body: Option<&Value>) -> Result<Reply, Trouble> {
         let body = body.map(Value::to_string);
         let give_up_at = clock::now() + self.patience;
@@ -172,7 +170,7 @@ impl Client {
                 trouble.kind.may_pass() || (self.tolerates > 0 && trouble.kind.may_pass_later());
             if !waits || clock::now() + pause > give_up_at {
                 return Err(match trouble.kind {
-                    Kind::Denied => self.look_into_denial(trouble),
+                    Kind::Denied => self.explain_denial(trouble),
                     _ => trouble,
                 });
             }
@@ -182,7 +180,7 @@ impl Client {
         }
     }
 
-    /// Makes a test's request once, as the load will; returns path, status and length of the answer.
+    /// Sends a test's request once, as the load will. Returns its path, and the status and length of the answer.
     pub(super) fn probe(
         &mut self,
         template: &Template,
@@ -200,14 +198,14 @@ impl Client {
         Ok((format!("/v1/{path}"), answer.status, answer.body.len()))
     }
 
-    /// A token may be refused because it is none any more, or because it may not do this.
-    fn look_into_denial(&mut self, trouble: Trouble) -> Trouble {
+    /// Checks whether a refused token is unknown or only lacks the permission.
+    fn explain_denial(&mut self, trouble: Trouble) -> Trouble {
         let headers = self.headers();
         let own = self.ask("GET", "auth/token/lookup-self", None, &headers);
         trouble.denied(own.is_ok_and(|answer| answer.status == 200))
     }
 
-    /// Makes one request, and follows a standby's word where the leader is.
+    /// Sends one request, and follows a standby's redirects to the leader.
     fn ask(
         &mut self,
         method: &str,
@@ -215,7 +213,7 @@ impl Client {
         body: Option<&str>,
         headers: &[(String, String)],
     ) -> Result<HttpReply, Trouble> {
-        // A server that answers at once leaves no pause in which this would be noticed.
+        // Fast answers leave no pause in which an interrupt would be noticed.
         if self.is_interrupted() {
             return Err(Trouble::interrupted());
         }
@@ -228,7 +226,10 @@ impl Client {
             self.line = None;
             self.server = Arc::new(leader);
         }
-        Err(Trouble::new(Kind::NoLeader, "nodes send requests to each other, and none takes them"))
+        Err(Trouble::new(
+            Kind::NoLeader,
+            "the nodes redirect requests to each other and none answers",
+        ))
     }
 
     fn ask_once(
@@ -259,7 +260,7 @@ impl Client {
             }
             if clock::now() > deadline { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
         };
-        // A connection that was kept may be gone by now, which says nothing about the server.
+        // A kept connection may be closed by now, which is no fault of the server.
         if let Some(mut line) = self.line.take()
             && let Ok(answer) = line.ask(&request, &go_on)
         {

@@ -1,7 +1,6 @@
-//! The configuration file: options at its top level, and the tests.
+//! Reads the configuration file: options at its top level, and the tests.
 //!
-//! Not here: the syntax (`hcl`), a test's own options (`tests`), which option wins over which
-//! (`options`).
+//! Not here: the syntax (`hcl`), a test's own options (`tests`), the precedence of options (`options`).
 
 use std::collections::BTreeSet;
 use std::io::Read as _;
@@ -15,54 +14,53 @@ use bakeoff_engine::LoadError;
 use super::fields::{Environment, Fields, Shared};
 use super::hcl;
 
-/// The name under which all tests are added up; no test may have it.
+/// Reserved name for the sum of all tests.
 pub(super) const TOTAL: &str = "total";
 
-/// A configuration file. Who has built its tests asks [`Config::finish`] whether all was known.
+/// A parsed file. Call [`Config::finish`] after building the tests: it reports unknown options.
 #[derive(Debug)]
 pub(super) struct Config {
-    /// Options at the top level.
     pub(super) options: Fields,
-    /// In the order of the file.
+    /// Tests in the order of the file.
     pub(super) tests: Vec<Test>,
     shared: Rc<Shared>,
 }
 
-/// `test "kind" "name" { … }`
+/// A block `test "kind" "name" { … }`.
 #[derive(Debug)]
 pub(super) struct Test {
-    /// The type: `kvv2_read`.
+    /// Type of the test, such as `kvv2_read`.
     pub(super) kind: String,
-    /// The name that the report has for it; unique in the file.
+    /// Name in the report, unique in the file.
     pub(super) name: String,
-    /// Its share of all requests in hundredths; those of all tests add up to 100.
+    /// Percentage of all requests. The weights of all tests add up to 100.
     pub(super) weight: u32,
-    /// Where it is mounted unless mounts are random; [`Test::mount`] says what holds.
+    /// Mount path from the file. Callers use [`Test::mount`].
     mount_name: Option<String>,
-    /// The options in `config { … }`; without any if the block is missing.
+    /// Options in `config { … }`; empty if the block is missing.
     pub(super) config: Fields,
     block: Fields,
 }
 
 impl Test {
-    /// Returns where the test's engine or method is mounted if mounts are not random.
+    /// Returns the mount path of the test's engine or method, used unless mounts are random.
     pub(super) fn mount(&self) -> &str {
         self.mount_name.as_deref().unwrap_or(&self.name)
     }
 
-    /// A mistake about the test as a whole.
+    /// Reports a fault of the whole test.
     pub(super) fn diagnostic(&self, what: impl Into<String>, hint: impl Into<String>) {
         self.block.diagnostic("", what, hint);
     }
 
-    /// Says that there is no such type, and leaves the options of the test alone. `known` are the
-    /// types that there are; `elsewhere` those that vault-benchmark has besides.
+    /// Reports an unknown type and suppresses reports on the test's options. `known` lists the supported types, and
+    /// `elsewhere` those that only vault-benchmark has.
     pub(super) fn unknown_kind(&self, known: &[&str], elsewhere: &[&str]) {
         self.config.pass_over();
         let Some((_, at)) = self.block.labels().first() else { return };
         let kind = shown(&self.kind);
         let what = if elsewhere.contains(&&*self.kind) {
-            format!("test type `{kind}` is one of vault-benchmark's that bakeoff does not have")
+            format!("vault-benchmark has the test type `{kind}`, but bakeoff does not")
         } else {
             format!("unknown test type `{kind}`")
         };
@@ -83,29 +81,29 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// A file that cannot be read, is no HCL, or whose tests are not what tests are.
+    /// When the file cannot be read, is not HCL, or declares invalid tests.
     pub(super) fn read(path: &Path, environment: Environment) -> Result<Self, LoadError> {
         let cannot = |error: &dyn std::fmt::Display| {
             let what = format!("cannot read the configuration `{}`: {error}", path.display());
             LoadError::input(
                 what,
-                "`-config=FILE` names a file of tests: `docs/vault-benchmark.md`",
+                "`-config=FILE` names a file of tests; see `docs/vault-benchmark.md`",
             )
         };
         let file = std::fs::File::open(path).map_err(|error| cannot(&error))?;
         let mut text = String::new();
         file.take(hcl::SIZE_MAX + 1).read_to_string(&mut text).map_err(|error| cannot(&error))?;
         if text.len() as u64 > hcl::SIZE_MAX {
-            return Err(cannot(&format!("it has more than {} MiB", hcl::SIZE_MAX >> 20)));
+            return Err(cannot(&format!("it is larger than {} MiB", hcl::SIZE_MAX >> 20)));
         }
         Ok(Self::parse(&path.display().to_string(), &text, environment)?)
     }
 
-    /// Reads a file's text; `file` is its name.
+    /// Parses a file's text. `file` is its name in messages.
     ///
     /// # Errors
     ///
-    /// Refuses what is no HCL.
+    /// When the text is not HCL.
     pub(super) fn parse(
         file: &str,
         text: &str,
@@ -127,12 +125,15 @@ impl Config {
         for test in &self.tests {
             let name = shown(&test.name);
             if !names.insert(&test.name) {
-                let what = format!("there is another test `{name}`");
-                test.diagnostic(what, "their figures would be one: give each its own name");
+                let what = format!("two tests are called `{name}`");
+                test.diagnostic(what, "give each test its own name");
             }
             if test.name.eq_ignore_ascii_case(TOTAL) {
                 let what = format!("no test can be called `{name}`");
-                test.diagnostic(what, "all tests are added up under this name: choose another");
+                test.diagnostic(
+                    what,
+                    "the report uses this name for the sum of all tests: choose another",
+                );
             }
         }
         let total: u64 = self.tests.iter().map(|test| u64::from(test.weight)).sum();
@@ -142,14 +143,14 @@ impl Config {
         };
         if self.tests.is_empty() {
             let hint = "write `test \"kvv2_read\" \"reads\" { weight = 100 }`";
-            diagnostic("there is no test in this file".to_owned(), hint);
+            diagnostic("this file has no test".to_owned(), hint);
         } else if total != 100 {
-            let hint = "`weight` is a test's share of all requests, in hundredths";
-            diagnostic(format!("the weights of all tests add up to {total} and not to 100"), hint);
+            let hint = "`weight` is a test's percentage of all requests";
+            diagnostic(format!("the weights of all tests add up to {total}, not to 100"), hint);
         }
     }
 
-    /// A mistake about an option at the top level.
+    /// Reports a fault of an option at the top level.
     pub(super) fn diagnostic(
         &self,
         option: &str,
@@ -159,11 +160,11 @@ impl Config {
         self.options.diagnostic(option, what, hint);
     }
 
-    /// Returns whether all that was written has been asked for and could be read.
+    /// Succeeds if every option was read and valid.
     ///
     /// # Errors
     ///
-    /// All mistakes, in the order of the file's lines.
+    /// When there are diagnostics; the error lists all, in the order of the file's lines.
     pub(super) fn finish(&self) -> Result<(), Diagnostics> {
         self.options.finish();
         let sink = std::mem::take(&mut *self.shared.sink());
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_are_had_in_the_order_of_the_file() {
+    fn tests_keep_the_order_of_the_file() {
         let config = parse(
             "test \"kvv2_write\" \"b\" {\n  weight = 40\n  mount_name = \"kv\"\n}\n\
              test \"approle_auth\" \"a\" {\n  weight = 60\n}\n",
@@ -234,20 +235,20 @@ mod tests {
         check_diagnostic("test \"k\" \"a\" { weight = 50 }", &["add up to 50", "t.hcl:1:1"]);
         check_diagnostic("test \"k\" \"a\" { }", &["add up to 0"]);
         check_diagnostic("test \"k\" \"a\" { weight = -1 }", &["`weight` must be at least 0"]);
-        check_diagnostic("workers = 1", &["there is no test"]);
+        check_diagnostic("workers = 1", &["has no test"]);
     }
 
     #[test]
-    fn names_of_tests_are_told_apart() {
+    fn names_of_tests_are_unique() {
         let two = "test \"k\" \"a\" { weight = 50 }\ntest \"k\" \"a\" { weight = 50 }\n";
-        check_diagnostic(two, &["another test `a`", "t.hcl:2:1"]);
+        check_diagnostic(two, &["two tests are called `a`", "t.hcl:2:1"]);
         check_diagnostic("test \"k\" \"total\" { weight = 100 }", &["called `total`"]);
         check_diagnostic("test \"k\" { weight = 100 }", &["a type and a name"]);
         check_diagnostic("test \"k\" \"\" { weight = 100 }", &["name is empty"]);
     }
 
     #[test]
-    fn unknown_options_are_refused_at_every_height() {
+    fn unknown_options_are_refused_at_every_level() {
         check_diagnostic(
             "wrkers = 1\ntest \"k\" \"a\" { weight = 100 }",
             &["unknown option `wrkers`"],
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_type_says_which_there_are_and_nothing_of_its_options() {
+    fn unknown_type_lists_the_types_and_skips_its_options() {
         let text = "test \"kvv2_raed\" \"a\" {\n  weight = 100\n  config { x = 1 }\n}\n";
         let check = |elsewhere: &[&str], expected: &str| {
             let config = parse(text).unwrap();
@@ -271,6 +272,6 @@ mod tests {
             );
         };
         check(&[], "did you mean `kvv2_read`?");
-        check(&["kvv2_raed"], "bakeoff does not have");
+        check(&["kvv2_raed"], "but bakeoff does not");
     }
 }

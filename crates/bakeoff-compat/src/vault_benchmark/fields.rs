@@ -1,13 +1,13 @@
-//! Reads the options of a block, and remembers which were asked for.
+//! Reads the options of a block, and remembers which ones were read.
 //!
-//! A test type asks for its options by name; what nobody asked for is unknown, and is a mistake
-//! with its line. Mistakes are gathered and told together, so asking goes on after one: what could
-//! not be read is as good as not written, and `Config::finish` tells.
+//! A test type reads its options by name. An option that nothing reads is unknown and is reported with its line.
+//! Diagnostics are collected and reported together, so reading continues after one. An invalid value then counts as
+//! missing, and `Config::finish` reports it.
 //!
-//! Values are taken as vault-benchmark takes them: a number or a truth value where a text is wanted
-//! is taken as it is written, and a text that is a number where a number is wanted.
+//! Values are converted as in vault-benchmark. A number or truth value becomes a text where a text is expected, and a
+//! numeric text becomes a number.
 //!
-//! Not here: the file's syntax (`hcl`), what stands at its top level (`config`).
+//! Not here: the file's syntax (`hcl`), its top level (`config`).
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use serde_json::Value as Json;
 use super::hcl::{Block, Body, Entry, is_secret};
 use crate::flags;
 
-/// The environment's variables that mean something here, by name.
+/// Environment variables that start with `VAULT_`, by name.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Environment(BTreeMap<String, String>);
 
@@ -33,31 +33,30 @@ pub(super) struct Shared {
     environment: Environment,
 }
 
-/// The options of one block.
 #[derive(Debug, Clone)]
 pub(super) struct Fields {
     known: Rc<Known>,
     shared: Rc<Shared>,
 }
 
-/// A block, and what was asked of it.
+/// A block, and the options read from it.
 #[derive(Debug)]
 struct Known {
-    /// As a message names it: `` `role` of test `x` ``.
+    /// Name in messages: `` `role` of test `x` ``.
     name: String,
-    /// Its own name, or, where it was not written, that of the block around it.
+    /// Range of the block's name. For a missing block: the range of the block around it.
     at: Range<usize>,
     is_written: bool,
     labels: Vec<(String, Range<usize>)>,
     attributes: Vec<PlacedEntry>,
     blocks: Vec<(String, Range<usize>, Rc<Known>)>,
-    asked: RefCell<Vec<&'static str>>,
+    read_names: RefCell<Vec<&'static str>>,
     passed_over: Cell<bool>,
 }
 
-/// An option as a test type describes it; read many at once by [`Fields::read`].
+/// Describes an option of a test type. [`Fields::read`] reads a list of them.
 ///
-/// The constructors below name the forms: `text("path").or("x")`.
+/// The constructors below choose the form: `text("path").or("x")`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Field {
     name: &'static str,
@@ -68,7 +67,6 @@ pub(super) struct Field {
     in_path: bool,
 }
 
-/// Forms of an option's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Text,
@@ -88,37 +86,37 @@ enum Default {
     Texts(&'static [&'static str]),
 }
 
-/// A text.
+/// Declares a text.
 pub(super) const fn text(name: &'static str) -> Field {
     Field::new(name, Form::Text)
 }
 
-/// A whole number.
+/// Declares a whole number.
 pub(super) const fn whole(name: &'static str) -> Field {
     Field::new(name, Form::Whole)
 }
 
-/// A truth value; `false` is the same as not written, as vault-benchmark has it for most.
+/// Declares a truth value whose `false` counts as missing, as in vault-benchmark.
 pub(super) const fn flag(name: &'static str) -> Field {
     Field::new(name, Form::Flag { kept: false })
 }
 
-/// A truth value whose `false` is sent, because the server's default is `true`.
+/// Declares a truth value whose `false` is sent, because the server's default is `true`.
 pub(super) const fn switch(name: &'static str) -> Field {
     Field::new(name, Form::Flag { kept: true })
 }
 
-/// A list of texts.
+/// Declares a list of texts.
 pub(super) const fn texts(name: &'static str) -> Field {
     Field::new(name, Form::Texts)
 }
 
-/// An object of texts.
+/// Declares an object of texts.
 pub(super) const fn map(name: &'static str) -> Field {
     Field::new(name, Form::Map)
 }
 
-/// Whatever was written, as JSON.
+/// Declares a value of any type, passed on as JSON.
 pub(super) const fn any(name: &'static str) -> Field {
     Field::new(name, Form::Any)
 }
@@ -128,70 +126,63 @@ impl Field {
         Self { name, form, default: Default::None, required: false, variable: None, in_path: false }
     }
 
-    /// The environment's variable that it is taken from where it is not written.
+    /// Returns the environment variable that replaces a missing value.
     pub(super) const fn variable(&self) -> Option<&'static str> {
         self.variable
     }
 
-    /// Sets the default.
     pub(super) const fn or(mut self, default: &'static str) -> Self {
         self.default = Default::Text(default);
         self
     }
 
-    /// Sets the default.
     pub(super) const fn or_whole(mut self, default: i64) -> Self {
         self.default = Default::Whole(default);
         self
     }
 
-    /// Sets the default.
     pub(super) const fn or_flag(mut self, default: bool) -> Self {
         self.default = Default::Flag(default);
         self
     }
 
-    /// Sets the default.
     pub(super) const fn or_texts(mut self, default: &'static [&'static str]) -> Self {
         self.default = Default::Texts(default);
         self
     }
 
-    /// Returns where it comes from unless it is written: the variable `VAULT_BENCHMARK_…`.
+    /// Sets the environment variable that replaces a missing value: `VAULT_BENCHMARK_…`.
     pub(super) const fn or_variable(mut self, variable: &'static str) -> Self {
         self.variable = Some(variable);
         self
     }
 
-    /// It must be written, or its variable be set, and not be empty.
+    /// Requires a non-empty value, in the file or in its variable.
     pub(super) const fn required(mut self) -> Self {
         self.required = true;
         self
     }
 
-    /// It stands in paths alone, and in no body.
+    /// Uses the value only in paths, not in bodies.
     pub(super) const fn in_path(mut self) -> Self {
         self.in_path = true;
         self
     }
 
-    /// Returns whether it stands in paths alone.
     pub(super) const fn is_in_path(&self) -> bool {
         self.in_path
     }
 
-    /// Its name.
     pub(super) const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Returns whether it must be written.
     #[cfg(test)]
     pub(super) const fn is_required(&self) -> bool {
         self.required
     }
 
-    /// A line that gives it a value.
+    /// Returns a line that sets the option.
     #[cfg(test)]
     pub(super) fn example(&self) -> String {
         let value = match self.form {
@@ -206,7 +197,7 @@ impl Field {
 }
 
 impl Environment {
-    /// Of this process: what begins with `VAULT_` and is UTF-8.
+    /// Reads the variables of this process that start with `VAULT_` and are UTF-8.
     pub(super) fn of_this_process() -> Self {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
@@ -215,7 +206,7 @@ impl Environment {
         Self(all.filter(|(name, _)| name.starts_with("VAULT_")).collect())
     }
 
-    /// The value of a variable; set to nothing is set.
+    /// Returns a variable's value. An empty variable counts as set.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
@@ -232,7 +223,6 @@ impl Shared {
         Self { sink: RefCell::new(sink), environment }
     }
 
-    /// Returns the sink of the file's diagnostics.
     pub(super) fn sink(&self) -> RefMut<'_, DiagnosticSink<'static>> {
         self.sink.borrow_mut()
     }
@@ -247,7 +237,7 @@ impl Known {
             labels: Vec::new(),
             attributes: Vec::new(),
             blocks: Vec::new(),
-            asked: RefCell::default(),
+            read_names: RefCell::default(),
             passed_over: Cell::default(),
         };
         for entry in body.entries {
@@ -268,15 +258,15 @@ impl Known {
         known
     }
 
-    /// Mistakes for everything that nobody asked for.
+    /// Reports every option that nothing read.
     fn finish(&self, shared: &Shared) {
         if self.passed_over.get() {
             return;
         }
-        let asked = self.asked.borrow();
+        let read_names = self.read_names.borrow();
         let unknown = |name: &str, at: &Range<usize>, noun: &str| {
-            if !asked.contains(&name) {
-                let hint = suggest(name, asked.iter().copied(), "known options:");
+            if !read_names.contains(&name) {
+                let hint = suggest(name, read_names.iter().copied(), "known options:");
                 shared.sink().unknown(at, noun, name, &self.name, hint);
             }
         };
@@ -285,7 +275,7 @@ impl Known {
         }
         for (name, at, block) in &self.blocks {
             unknown(name, at, "block");
-            if asked.contains(&name.as_str()) {
+            if read_names.contains(&name.as_str()) {
                 block.finish(shared);
             }
         }
@@ -297,12 +287,12 @@ impl Fields {
         Self { known: Rc::new(Known::new(String::new(), 0..0, body)), shared: Rc::clone(shared) }
     }
 
-    /// Mistakes for all that nobody asked for, here and in every block that was asked for.
+    /// Reports every option that nothing read, in this block and in each nested block that was read.
     pub(super) fn finish(&self) {
         self.known.finish(&self.shared);
     }
 
-    /// Takes all that is written here as known: of a test of unknown type nothing more is said.
+    /// Suppresses reports for this block: an unknown test type is one error, not one per option.
     pub(super) fn pass_over(&self) {
         self.known.passed_over.set(true);
     }
@@ -311,17 +301,16 @@ impl Fields {
         &self.shared
     }
 
-    /// Returns where the block stands.
     pub(super) fn range(&self) -> Range<usize> {
         self.known.at.clone()
     }
 
-    /// The block's labels and their places.
+    /// Returns the block's labels with their ranges.
     pub(super) fn labels(&self) -> &[(String, Range<usize>)] {
         &self.known.labels
     }
 
-    /// A mistake about an option of this block, or, where it is not written, about the block.
+    /// Reports a fault of an option, or of the block if the option is missing.
     pub(super) fn diagnostic(&self, name: &str, what: impl Into<String>, hint: impl Into<String>) {
         let at = self.at(name);
         self.shared.sink().hint(&at, what, hint);
@@ -339,9 +328,9 @@ impl Fields {
         self.known.attributes.iter().find(|attribute| attribute.key == name)
     }
 
-    /// The value of an option; `null` is none.
-    fn look(&self, name: &'static str) -> Option<&PlacedNode> {
-        self.asked(name);
+    /// Returns an option's value and marks the option as read; `null` counts as missing.
+    fn read_node(&self, name: &'static str) -> Option<&PlacedNode> {
+        self.mark_read(name);
         if let Some((_, at, _)) = self.known.blocks.iter().find(|(ident, _, _)| ident == name) {
             let what = format!("`{name}` is an option, not a block");
             self.shared.sink().hint(at, what, format!("write `{name} = …`"));
@@ -349,14 +338,14 @@ impl Fields {
         Some(&self.attribute(name)?.node).filter(|node| !node.is_null())
     }
 
-    fn asked(&self, name: &'static str) {
-        let mut asked = self.known.asked.borrow_mut();
-        if !asked.contains(&name) {
-            asked.push(name);
+    fn mark_read(&self, name: &'static str) {
+        let mut read_names = self.known.read_names.borrow_mut();
+        if !read_names.contains(&name) {
+            read_names.push(name);
         }
     }
 
-    /// Says what is wanted instead of what stands there.
+    /// Reports an invalid value. Hides the value if it is secret.
     fn refuse<T>(&self, name: &str, wanted: &str, node: &PlacedNode) -> Option<T> {
         let seen = match &node.value {
             Value::Scalar { plain: true, .. } if is_secret(name) => "a number or a flag".to_owned(),
@@ -367,20 +356,19 @@ impl Fields {
         None
     }
 
-    /// A text; a number or a truth value is taken as it is written.
+    /// Reads a text. Numbers and truth values count as texts.
     pub(super) fn text(&self, name: &'static str) -> Option<String> {
-        let node = self.look(name)?;
+        let node = self.read_node(name)?;
         node.scalar().map(str::to_owned).or_else(|| self.refuse(name, "a text", node))
     }
 
-    /// A whole number.
     pub(super) fn whole(&self, name: &'static str) -> Option<i64> {
-        let node = self.look(name)?;
+        let node = self.read_node(name)?;
         let number = node.scalar().and_then(|text| text.parse().ok());
         number.or_else(|| self.refuse(name, "a whole number", node))
     }
 
-    /// A whole number from `min` on.
+    /// Reads a whole number of at least `min`.
     pub(super) fn whole_from(&self, name: &'static str, min: i64) -> Option<i64> {
         let number = self.whole(name)?;
         if number >= min {
@@ -391,9 +379,8 @@ impl Fields {
         None
     }
 
-    /// A truth value.
     pub(super) fn flag(&self, name: &'static str) -> Option<bool> {
-        let node = self.look(name)?;
+        let node = self.read_node(name)?;
         let flag = match &node.value {
             Value::Scalar { text, plain: false } if text == "true" || text == "1" => Some(true),
             Value::Scalar { text, plain: false } if text == "false" || text == "0" => Some(false),
@@ -402,21 +389,20 @@ impl Fields {
         flag.or_else(|| self.refuse(name, "`true` or `false`", node))
     }
 
-    /// Returns whether the option is written as `""`.
+    /// Returns true if the option is written as `""`.
     pub(super) fn is_empty_text(&self, name: &'static str) -> bool {
-        self.look(name).and_then(quoted).is_some_and(str::is_empty)
+        self.read_node(name).and_then(quoted).is_some_and(str::is_empty)
     }
 
-    /// A length of time as Go writes it: `1m30s`.
+    /// Reads a duration in Go's notation: `1m30s`.
     pub(super) fn duration(&self, name: &'static str) -> Option<Duration> {
-        let node = self.look(name)?;
+        let node = self.read_node(name)?;
         let duration = quoted(node).and_then(flags::duration);
-        duration.or_else(|| self.refuse(name, "a length of time as `\"90s\"` or `\"1m30s\"`", node))
+        duration.or_else(|| self.refuse(name, "a duration such as `\"90s\"` or `\"1m30s\"`", node))
     }
 
-    /// A list of texts.
     pub(super) fn texts(&self, name: &'static str) -> Option<Vec<String>> {
-        let node = self.look(name)?;
+        let node = self.read_node(name)?;
         let Value::List(items) = &node.value else {
             return self.refuse(name, "a list of texts", node);
         };
@@ -427,9 +413,8 @@ impl Fields {
         items.iter().map(item).collect()
     }
 
-    /// An object of texts.
     pub(super) fn map(&self, name: &'static str) -> Option<BTreeMap<String, String>> {
-        let node = self.look(name)?;
+        let node = self.read_node(name)?;
         let Value::Map(entries) = &node.value else {
             return self.refuse(name, "an object of texts, `{ a = \"b\" }`", node);
         };
@@ -441,22 +426,22 @@ impl Fields {
         entries.iter().map(entry).collect()
     }
 
-    /// Whatever was written.
+    /// Reads a value of any type.
     pub(super) fn json(&self, name: &'static str) -> Option<Json> {
-        Some(json(self.look(name)?))
+        Some(json(self.read_node(name)?))
     }
 
-    /// The value of a variable of the environment.
+    /// Returns the value of an environment variable.
     pub(super) fn variable(&self, name: &str) -> Option<&str> {
         self.shared.environment.get(name)
     }
 
-    /// A block's options. One that was not written has none, so that defaults hold; a second one is
-    /// a mistake.
+    /// Returns a block's options. A missing block is empty, so its defaults apply. A second block of the same name is
+    /// reported.
     pub(super) fn block(&self, name: &'static str) -> Fields {
         let mut blocks = self.blocks(name);
         if blocks.len() > 1 {
-            let what = format!("there is a second `{name}`: one is known here");
+            let what = format!("there is a second `{name}`; only one is allowed here");
             self.shared.sink().add(&blocks[1].known.at, what);
         }
         if blocks.is_empty() {
@@ -469,9 +454,9 @@ impl Fields {
         blocks.swap_remove(0)
     }
 
-    /// All blocks of this name, in the file's order.
+    /// Returns all blocks of this name, in the file's order.
     pub(super) fn blocks(&self, name: &'static str) -> Vec<Fields> {
-        self.asked(name);
+        self.mark_read(name);
         if let Some(attribute) = self.attribute(name) {
             let what = format!("`{name}` is a block, not an option");
             let hint = format!("write `{name} {{ … }}` without `=`");
@@ -483,8 +468,8 @@ impl Fields {
         blocks.map(|(_, _, known)| fields(known)).collect()
     }
 
-    /// Reads these options as the body of a request, by their names. As vault-benchmark does it,
-    /// what is empty, zero or false is left out.
+    /// Reads these options into the body of a request. As in vault-benchmark, empty, zero and false values are left
+    /// out.
     pub(super) fn read(&self, fields: &[Field]) -> serde_json::Map<String, Json> {
         let value = |field: &Field| {
             let name = field.name;
@@ -497,7 +482,7 @@ impl Fields {
                 Form::Any => self.json(name),
             };
             let variable = || field.variable.and_then(|name| self.variable(name)).map(Json::from);
-            // What is written and cannot be read is a mistake already, and not also missing.
+            // An invalid value is reported already, so do not also report it as missing.
             let is_unread = value.is_none() && self.is_filled(name);
             let value = value.or_else(variable).or_else(|| field.default.json());
             let value = value.filter(|value| !field.leaves_out(value));
@@ -524,7 +509,7 @@ impl Fields {
 }
 
 impl Field {
-    /// Returns whether vault-benchmark would leave this value out of the request.
+    /// Returns true if vault-benchmark leaves this value out of the request.
     fn leaves_out(&self, value: &Json) -> bool {
         match value {
             Json::Null => true,
@@ -548,7 +533,7 @@ impl Default {
     }
 }
 
-/// The text of a value that is written in quotes.
+/// Returns the text of a quoted value.
 fn quoted(node: &PlacedNode) -> Option<&str> {
     match &node.value {
         Value::Scalar { text, plain: false } => Some(text),
@@ -558,7 +543,7 @@ fn quoted(node: &PlacedNode) -> Option<&str> {
 
 fn json(node: &PlacedNode) -> Json {
     match &node.value {
-        // A number, a flag and `null` are written in HCL as they are in JSON.
+        // Numbers, flags and `null` have the same notation in HCL and JSON.
         Value::Scalar { text, plain: true } => {
             serde_json::from_str(text).unwrap_or_else(|_| text.clone().into())
         }

@@ -1,11 +1,10 @@
-//! Reads HCL into values that know where they stand.
+//! Parses HCL into values with their places in the file.
 //!
-//! vault-benchmark evaluates its files without variables and functions, so a value is a text, a
-//! number, a truth value, a list or an object of these. What would need an evaluation is a mistake
-//! with its place. Places show the line that they are in; a line that holds a secret shows
-//! asterisks in its stead, because a mistake reaches the terminal and the log of a pipeline.
+//! vault-benchmark evaluates its files without variables and functions, so a value is a text, a number, a truth value,
+//! a list or an object of these. A value that needs evaluation is reported with its place. The report shows the line,
+//! with secrets replaced by asterisks, because it reaches the terminal and the log of a pipeline.
 //!
-//! Not here: which options there are (`fields`, `config`).
+//! Not here: the supported options (`fields`, `config`).
 
 use std::ops::Range;
 
@@ -17,16 +16,14 @@ use hcl_edit::repr::Span as _;
 use hcl_edit::structure::{self, BlockLabel, Structure};
 use hcl_edit::template::{Element, Template};
 
-/// A configuration larger than this is something else.
+/// Largest accepted configuration, in bytes.
 pub(super) const SIZE_MAX: u64 = 4 << 20;
 
-/// Content of a block, or of the whole file.
 #[derive(Debug, Default)]
 pub(super) struct Body {
     pub(super) entries: Vec<Entry>,
 }
 
-/// One line of a body.
 #[derive(Debug)]
 pub(super) enum Entry {
     /// `key = value`
@@ -35,7 +32,6 @@ pub(super) enum Entry {
     Block(Block),
 }
 
-/// A block.
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) ident: String,
@@ -48,7 +44,7 @@ pub(super) struct Block {
 ///
 /// # Errors
 ///
-/// Syntax errors, and values that would have to be computed: all of them.
+/// When the text has syntax errors or computed values; the error lists all of them.
 pub(super) fn parse(
     file: &str,
     text: &str,
@@ -58,7 +54,7 @@ pub(super) fn parse(
         Ok(parsed) => parsed,
         Err(error) => {
             let at = error.location().offset();
-            // The message itself names what was expected, never what was there.
+            // The parser's message names only the expected tokens, never the text.
             let what = format!("this is not HCL: {}", error.message().replace('\n', ", "));
             sink.add(&(at..at + 1), what);
             return Err(sink.into_diagnostics());
@@ -72,12 +68,12 @@ pub(super) fn parse(
     }
 }
 
-/// A text without a number or a flag in it.
+/// Returns a text value.
 fn quoted(text: impl Into<String>) -> Value {
     Value::Scalar { text: text.into(), plain: false }
 }
 
-/// A number, a flag or `null`, as it is written.
+/// Returns a number, a flag or `null`, as written.
 fn plain(text: impl Into<String>) -> Value {
     Value::Scalar { text: text.into(), plain: true }
 }
@@ -160,7 +156,7 @@ impl Reader {
         }
     }
 
-    /// A text of pieces; `${"a"}` is as good as `a`.
+    /// Joins the pieces of a template. `${"a"}` equals `a`.
     fn template(&mut self, template: &Template, whole: &Expression) -> Value {
         let mut text = String::new();
         for element in template {
@@ -179,8 +175,8 @@ impl Reader {
     fn computed(&mut self, expression: &Expression) -> Value {
         self.sink.hint(
             &span(expression.span()),
-            "this value would have to be computed: there are no variables and functions here",
-            "write the value itself; `$${` is a `${` that stays as it is",
+            "this value needs evaluation, but variables and functions are not supported",
+            "write the value itself; `$${` stands for a literal `${`",
         );
         plain("null")
     }
@@ -190,7 +186,7 @@ fn span(span: Option<Range<usize>>) -> Range<usize> {
     span.unwrap_or(0..0)
 }
 
-/// Returns whether the value of an option of this name is kept from every terminal.
+/// Returns true if the value of this option must never be shown.
 pub(super) fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let parts = [
@@ -217,11 +213,10 @@ pub(super) fn is_secret(name: &str) -> bool {
         )
 }
 
-/// The text with every secret in asterisks, as many as it has bytes.
+/// Returns the text with every secret replaced by asterisks, one per byte.
 ///
-/// This goes by lines and knows no syntax, because a file that cannot be parsed has secrets too:
-/// after the name of a secret and `=` or `:`, everything up to the end of the line, of the list or
-/// of the heredoc is one.
+/// Works line by line without parsing, because a file with syntax errors holds secrets too. A secret is everything
+/// between the name of a secret option with `=` or `:` and the end of the line, the list or the heredoc.
 fn concealed(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut until = Until::Nothing;
@@ -263,15 +258,15 @@ fn concealed(text: &str) -> String {
     shown
 }
 
-/// How long what is read is part of a secret.
+/// End of the current secret.
 enum Until {
     Nothing,
     Delimiter(String),
-    /// So many brackets are closed.
+    /// Ends when this many brackets are closed.
     Closed(isize),
 }
 
-/// Returns how many brackets a piece of text opens, less those that it closes.
+/// Returns the number of opening brackets minus the number of closing ones.
 fn depth(text: &str) -> isize {
     let count = |brackets: [char; 2]| text.chars().filter(|c| brackets.contains(c)).count();
     count(['[', '{']).cast_signed() - count([']', '}']).cast_signed()
@@ -283,7 +278,7 @@ fn stars(text: &str, to: &mut String) {
     }
 }
 
-/// Returns where on a line a secret begins.
+/// Returns the position of a secret on a line.
 fn secret_begins(line: &str) -> Option<usize> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let mut at = 0;
@@ -320,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_what_they_are_written_as() {
+    fn values_keep_their_written_type() {
         check("null", "plain \"null\"");
         check("true", "plain \"true\"");
         check("5", "plain \"5\"");
@@ -341,7 +336,7 @@ mod tests {
     fn refuses_computed_values_with_their_place() {
         for text in ["var.x", "upper(\"a\")", "\"${x}\"", "1 + 2", "[for x in [1]: x]"] {
             let error = parse("t.hcl", &format!("a = 1\nx = {text}\n")).unwrap_err().to_string();
-            assert!(error.contains("t.hcl:2:5") && error.contains("computed"), "{error}");
+            assert!(error.contains("t.hcl:2:5") && error.contains("needs evaluation"), "{error}");
         }
     }
 
@@ -354,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_kept_out_of_what_is_shown() {
+    fn diagnostics_hide_secrets() {
         let check = |text: &str, expected: &str| assert_eq!(concealed(text), expected);
         check("vault_token = \"root\"\n", "vault_token = ******\n");
         check("config { password=\"x\" }\nb = 1", "config { password=*** *\nb = 1");

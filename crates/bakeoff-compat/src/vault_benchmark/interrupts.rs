@@ -1,8 +1,8 @@
-//! The effect of Ctrl-C at each moment.
+//! Handles Ctrl-C.
 //!
-//! The first one ends the set-up or the load and lets the clean-up go on for a while; the second ends the
-//! clean-up, which then says what it leaves behind. The program's own rule, that a second signal
-//! ends it at once, is kept off by taking each one as soon as it comes.
+//! The first interrupt ends the set-up or the load and gives the clean-up a limited time. The second one ends the
+//! clean-up, which then lists the objects left behind. Normally a second signal ends the program at once. Resetting
+//! the flag after each signal prevents that.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -11,31 +11,30 @@ use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
 
-/// How soon a signal is taken: sooner than anybody presses keys twice.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Interval between checks for a signal: shorter than a double key press.
+const CHECK_EVERY: Duration = Duration::from_millis(20);
 
-/// How often the user has asked for the end.
+/// Number of interrupts, and the time of the first.
 #[derive(Debug, Default)]
 pub(super) struct Interrupts {
     count: AtomicU32,
     first: OnceLock<Instant>,
-    /// The user has asked at least once: what the load is told.
+    /// True after the first interrupt. The load reads it.
     pub(super) asked: AtomicBool,
     over: AtomicBool,
 }
 
 impl Interrupts {
-    /// Returns how often the user has asked for the end.
     pub(super) fn count(&self) -> u32 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Returns the time since the user asked for the end first, if that happened.
+    /// Returns the time since the first interrupt.
     pub(super) fn since_first(&self) -> Option<Duration> {
         self.first.get().map(|first| clock::now().saturating_duration_since(*first))
     }
 
-    /// Does `what` while signals, which set `flag`, are counted.
+    /// Runs `what` while counting the signals that set `flag`.
     pub(super) fn during<T>(&self, flag: &AtomicBool, what: impl FnOnce(&Self) -> T) -> T {
         thread::scope(|scope| {
             let watcher = scope.spawn(|| {
@@ -45,10 +44,10 @@ impl Interrupts {
                         self.count.fetch_add(1, Ordering::Relaxed);
                         self.asked.store(true, Ordering::Relaxed);
                     }
-                    thread::park_timeout(LOOK_EVERY);
+                    thread::park_timeout(CHECK_EVERY);
                 }
             });
-            // Also when `what` panics: the scope waits for the watcher.
+            // Stops the watcher even if `what` panics, because the scope waits for it.
             let _ending = Ending { interrupts: self, watcher: watcher.thread() };
             what(self)
         })
@@ -72,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_signal_is_counted_and_taken() {
+    fn each_signal_is_counted_and_resets_the_flag() {
         let flag = AtomicBool::new(false);
         Interrupts::default().during(&flag, |interrupts| {
             for expected in 1..=2 {

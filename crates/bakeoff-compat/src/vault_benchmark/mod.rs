@@ -1,4 +1,4 @@
-//! `bakeoff vault-benchmark`: vault-benchmark's files, command line and reports.
+//! Runs `bakeoff vault-benchmark`: vault-benchmark's files, command line and reports.
 //!
 //! Not here: the command line (`options`), the file (`config`, and `fields` and `hcl` below it).
 
@@ -27,7 +27,7 @@ use bakeoff_engine::LoadError;
 use self::options::Command;
 use crate::Console;
 
-/// Obeys vault-benchmark's command line.
+/// Runs vault-benchmark with these arguments.
 pub fn run(
     args: &[OsString],
     messages: &mut dyn Console,
@@ -50,9 +50,9 @@ pub fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads a configuration's text, and returns what its user would be told.
+/// Parses a configuration's text and returns the messages for its user.
 #[cfg(test)]
-pub(crate) fn told_of(text: &str) -> String {
+pub(crate) fn messages_for(text: &str) -> String {
     let read = config::Config::parse("fuzz.hcl", text, fields::Environment::default());
     match read.map(|config| config.finish()) {
         Ok(Ok(())) => String::new(),

@@ -1,8 +1,7 @@
-//! The command line, the environment and the options of the file, and which of them holds.
+//! Resolves the options of the command line, the environment and the file.
 //!
-//! As in vault-benchmark: what the command line says holds, else what the environment says, even
-//! if that is nothing, else what the file says, else the default. Where vault-benchmark goes on
-//! with a default because a value cannot be read, this is an error.
+//! As in vault-benchmark, the command line comes first, then the environment (even an empty variable), then the file,
+//! then the default. vault-benchmark replaces an invalid value by the default; bakeoff reports an error.
 //!
 //! Not here: the tests of the file (`config`, `tests`).
 
@@ -18,7 +17,6 @@ use super::config::Config;
 use super::fields::Environment;
 use crate::flags::{self, CommandLine, Takes, Unreadable};
 
-/// Usage of `bakeoff vault-benchmark`.
 pub(super) const USAGE: &str = "\
 Usage: bakeoff vault-benchmark <command> [options]
 
@@ -29,7 +27,6 @@ Commands:
 `bakeoff vault-benchmark run -h` and `bakeoff vault-benchmark review -h` list the options.
 ";
 
-/// Usage of `bakeoff vault-benchmark review`.
 pub(super) const REVIEW_USAGE: &str = "\
 Usage: bakeoff vault-benchmark review -results_file=FILE [options]
 
@@ -37,7 +34,6 @@ Usage: bakeoff vault-benchmark review -results_file=FILE [options]
   -report_mode=MODE      terse or verbose [default: terse]
 ";
 
-/// Usage of `bakeoff vault-benchmark run`.
 pub(super) const RUN_USAGE: &str = "\
 Usage: bakeoff vault-benchmark run -config=FILE [options]
 
@@ -67,7 +63,7 @@ line wins over the environment, and the environment over the file.
   -debug                 Show each test's first request and its answer before the load
 ";
 
-/// A text that prints as asterisks: tokens and passwords.
+/// A token or password, which prints as asterisks.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub(super) struct Secret(String);
 
@@ -76,7 +72,7 @@ impl Secret {
         Self(secret.into())
     }
 
-    /// The secret itself, for the request that needs it.
+    /// Returns the secret itself, for the request that needs it.
     pub(super) fn reveal(&self) -> &str {
         &self.0
     }
@@ -92,16 +88,14 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Commands of the command line.
 #[derive(Debug)]
 pub(super) enum Command {
-    /// Print this.
+    /// Prints this text.
     Help(&'static str),
     Run(RunFlags),
     Review(Review),
 }
 
-/// `review`'s options.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Review {
     pub(super) results_file: PathBuf,
@@ -109,28 +103,28 @@ pub(super) struct Review {
     pub(super) report_mode: ReportMode,
 }
 
-/// `run`'s flags as they are written.
+/// Flags of `run`, unparsed.
 #[derive(Debug)]
 pub(super) struct RunFlags(BTreeMap<String, String>);
 
-/// Everything that `run` is told, resolved.
+/// All settings of `run`, resolved.
 #[derive(Debug)]
 pub(super) struct Options {
-    /// The servers; at least one. Tests are set up through the first, the load goes to each.
+    /// One or more servers. Tests are set up through the first; the load goes to each.
     pub(super) addresses: Vec<String>,
     pub(super) token: Secret,
-    /// None is the root namespace.
+    /// Namespace; `None` for the root.
     pub(super) namespace: Option<String>,
     pub(super) ca_pem_file: Option<PathBuf>,
-    /// More than nothing.
+    /// Always above zero.
     pub(super) duration: Duration,
     /// At least 1.
     pub(super) workers: u32,
-    /// None is as fast as the workers can.
+    /// Requests per second; `None` for no limit.
     pub(super) rps: Option<u32>,
     pub(super) report_mode: ReportMode,
     pub(super) random_mounts: bool,
-    /// Only with random mounts.
+    /// Only true with random mounts.
     pub(super) cleanup: bool,
     pub(super) audit_path: Option<String>,
     pub(super) annotations: Vec<(String, String)>,
@@ -141,7 +135,6 @@ pub(super) struct Options {
     pub(super) debug: bool,
 }
 
-/// How results are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReportMode {
     Terse,
@@ -149,7 +142,7 @@ pub(super) enum ReportMode {
     Json,
 }
 
-/// Levels of progress messages; each includes those before it.
+/// Levels of progress messages. Each includes the levels before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum LogLevel {
     Off,
@@ -172,7 +165,7 @@ const LEVELS: [(&str, LogLevel); 6] = [
     ("trace", LogLevel::Trace),
 ];
 
-/// `run`'s flags that take a value.
+/// Flags of `run` that take a value.
 const VALUES: [&str; 14] = [
     "config",
     "vault_addr",
@@ -190,18 +183,18 @@ const VALUES: [&str; 14] = [
     "log_level",
 ];
 
-/// `run`'s flags that take none.
+/// Flags of `run` that take no value.
 const SWITCHES: [&str; 5] =
     ["random_mounts", "cleanup", "debug", "disable_http2", "disable_keep_alive"];
 
-/// Reads the command line behind `vault-benchmark`.
+/// Parses the command line after `vault-benchmark`.
 ///
 /// # Errors
 ///
-/// Unknown commands and flags, values that are missing.
+/// When a command or flag is unknown, or a value is missing.
 pub(super) fn command(args: &[String]) -> Result<Command, LoadError> {
     let Some((command, args)) = args.split_first() else {
-        return Err(LoadError::Input(format!("which command?\n\n{USAGE}"), None));
+        return Err(LoadError::Input(format!("no command given\n\n{USAGE}"), None));
     };
     match &**command {
         "run" => run(args),
@@ -249,7 +242,7 @@ fn review(args: &[String]) -> Result<Command, LoadError> {
     Ok(Command::Review(Review { results_file: results_file.into(), report_mode }))
 }
 
-/// Flags by name, the last one of each; none if help is wanted.
+/// Returns flags by name, keeping the last of each; `None` if the user asks for help.
 fn flags(
     args: &[String],
     takes: impl Fn(&str) -> Option<Takes>,
@@ -257,12 +250,12 @@ fn flags(
 ) -> Result<Option<BTreeMap<String, String>>, LoadError> {
     let hint = format!("`bakeoff vault-benchmark {command} -h` lists the options");
     match flags::read(args, &takes) {
-        // A help flag with a value, `-h x`, cannot be told from a mistake and is one.
+        // A help flag with a value, such as `-h x`, counts as a mistake.
         _ if args.iter().any(|arg| matches!(&**arg, "-h" | "--h" | "-help" | "--help")) => Ok(None),
         Ok(CommandLine { flags, rest }) => match rest.first() {
             None => Ok(Some(flags.into_iter().collect())),
             Some(rest) => {
-                let what = format!("`{}` is no option of `{command}`", shown(rest));
+                let what = format!("`{}` is not an option of `{command}`", shown(rest));
                 let hint = "options begin with a hyphen, and a switch takes its value after `=`: \
                             `-random_mounts=false`";
                 Err(LoadError::input(what, hint))
@@ -274,17 +267,16 @@ fn flags(
 }
 
 impl RunFlags {
-    /// Reads the file and says what holds. Tests are still to be built, and `Config::finish` to be
-    /// asked.
+    /// Reads the file and resolves all options. The caller still has to build the tests and to call `Config::finish`.
     ///
     /// # Errors
     ///
-    /// Values that cannot be, and files that cannot be read. What is wrong with an option of the
-    /// file is told by `Config::finish`, together with all else that is wrong there.
+    /// When a value is invalid or a file cannot be read. `Config::finish` reports faults of the file's options,
+    /// together with all others in the file.
     pub(super) fn resolve(self, environment: &Environment) -> Result<(Options, Config), LoadError> {
         let Some(path) = self.0.get("config") else {
-            let hint = "`-config=FILE` names a file of tests: docs/vault-benchmark.md";
-            return Err(LoadError::input("which tests? no configuration file is given", hint));
+            let hint = "`-config=FILE` names a file of tests; see docs/vault-benchmark.md";
+            return Err(LoadError::input("no configuration file given", hint));
         };
         let config = Config::read(path.as_ref(), environment.clone())?;
         let options = Resolve { flags: &self.0, environment, config: &config }.options()?;
@@ -292,7 +284,6 @@ impl RunFlags {
     }
 }
 
-/// Where an option's value comes from.
 enum Origin {
     Flag,
     Variable(&'static str),
@@ -311,18 +302,18 @@ impl Resolve<'_> {
         let filled =
             |name, variable| Some(text(name, variable)?).filter(|text: &String| !text.is_empty());
         let (addresses, token) = self.cluster()?;
-        // It has no meaning there and is known.
+        // The option has no effect, but vault-benchmark accepts it.
         self.config.options.flag("input_results");
         let duration = self.duration("duration")?.unwrap_or(Duration::from_secs(10));
         if duration.is_zero() {
-            return Err(self.wrong("duration", "`duration` must be more than nothing"));
+            return Err(self.wrong("duration", "`duration` must be more than 0"));
         }
         let random_mounts = self.flag("random_mounts")?.unwrap_or(true);
         let cleanup = self.flag("cleanup")?.unwrap_or(false);
         if cleanup && !random_mounts {
             return Err(LoadError::input(
-                "`cleanup` can only be had with random mounts",
-                "what is mounted under names of your own may hold more than the test's data",
+                "`cleanup` needs random mounts",
+                "mounts with names of your own may hold other data; add `-random_mounts=true`",
             ));
         }
         let whole = |name, min| self.whole(name, min);
@@ -350,7 +341,7 @@ impl Resolve<'_> {
         })
     }
 
-    /// The value of a text option. The file is always asked, so that it knows the option.
+    /// Returns the value of a text option. Always reads it from the file, so that it counts as known.
     fn text(&self, name: &'static str, variable: Option<&'static str>) -> Option<(String, Origin)> {
         let file = self.config.options.text(name).filter(|text| !text.is_empty());
         if let Some(text) = self.flags.get(name) {
@@ -399,38 +390,38 @@ impl Resolve<'_> {
         let file = self.config.options.whole_from(name, i64::from(min));
         let number = match self.flags.get(name) {
             Some(text) => {
-                let wanted = format!("a whole number, at least {min},");
+                let wanted = format!("a whole number of at least {min}");
                 let number = flags::integer(text).filter(|number| *number >= i64::from(min));
                 Some(number.ok_or_else(|| self.unread(name, text, &wanted))?)
             }
             None => file,
         };
         let number = number.map(u32::try_from).transpose();
-        number.map_err(|_| self.wrong(name, &format!("`{name}` is more than a machine can do")))
+        number.map_err(|_| self.wrong(name, &format!("`{name}` is too large")))
     }
 
     fn duration(&self, name: &'static str) -> Result<Option<Duration>, LoadError> {
-        // An empty text is as good as none, as vault-benchmark has it.
+        // An empty text counts as missing, as in vault-benchmark.
         let file = match self.config.options.is_empty_text(name) {
             true => None,
             false => self.config.options.duration(name),
         };
         let Some(text) = self.flags.get(name) else { return Ok(file) };
-        // On the command line, and only there, a number without a unit is seconds.
+        // Only on the command line, a number without a unit means seconds.
         let has_unit = text.ends_with(['s', 'm', 'h']);
         let duration = match has_unit {
             true => flags::duration(text),
             false => flags::duration(&format!("{text}s")),
         };
-        duration.map(Some).ok_or_else(|| self.unread(name, text, "a length of time as `1m30s`"))
+        duration.map(Some).ok_or_else(|| self.unread(name, text, "a duration such as `1m30s`"))
     }
 
     fn unread(&self, name: &str, text: &str, wanted: &str) -> LoadError {
-        let what = format!("`-{name}` must be {wanted} and not `{}`", shown(text));
+        let what = format!("`-{name}` must be {wanted}, not `{}`", shown(text));
         LoadError::input(what, "`bakeoff vault-benchmark run -h` lists the options")
     }
 
-    /// An option that can be read and cannot be.
+    /// Reports a value that can be parsed but is invalid.
     fn wrong(&self, name: &str, what: &str) -> LoadError {
         let from =
             if self.flags.contains_key(name) { "on the command line" } else { "in the file" };
@@ -443,13 +434,13 @@ impl Resolve<'_> {
             Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
             _ => Err(LoadError::input(
                 format!("`annotate` cannot be `{}`", shown(&text)),
-                "it is `name=value`, and more of them after commas",
+                "write `name=value`, with commas between several",
             )),
         };
         text.split(',').filter(|_| !text.is_empty()).map(pair).collect()
     }
 
-    /// Servers and token.
+    /// Returns the servers and the token.
     fn cluster(&self) -> Result<(Vec<String>, Secret), LoadError> {
         let mut addresses = Vec::new();
         let token = self.text("vault_token", Some("VAULT_TOKEN")).map(|(token, _)| token);
@@ -465,22 +456,28 @@ impl Resolve<'_> {
                 }
                 if addresses.is_empty() {
                     let what = format!("`{path}` names no server");
-                    return Err(LoadError::input(what, "`vault_addrs` is a list of URLs there"));
+                    return Err(LoadError::input(what, "it needs a list of URLs, `vault_addrs`"));
                 }
             }
             None if address.is_empty() => {
                 let hint = "give `-vault_addr=URL`, `VAULT_ADDR`, or `-cluster_json=FILE`";
-                return Err(LoadError::input("which server? no address is given", hint));
+                return Err(LoadError::input("no server address given", hint));
             }
             None => addresses.push(address),
         }
         if token.is_empty() {
             let hint = "set `VAULT_TOKEN`, or `vault_token` in the file";
-            return Err(LoadError::input("there is no token with which to set up the tests", hint));
+            return Err(LoadError::input(
+                "no Vault token given; the tests need one for their setup",
+                hint,
+            ));
         }
         if token.reveal().bytes().any(|byte| !(b'!'..=b'~').contains(&byte)) {
-            let hint = "a token has no spaces and no line ends";
-            return Err(LoadError::input("the token cannot be sent as it is", hint));
+            let hint = "a token has no spaces and no line breaks";
+            return Err(LoadError::input(
+                "the token holds characters that a header cannot carry",
+                hint,
+            ));
         }
         for address in &mut addresses {
             *address = address.trim_end_matches('/').to_owned();
@@ -489,7 +486,6 @@ impl Resolve<'_> {
     }
 }
 
-/// The file that `-cluster_json` names.
 #[derive(serde::Deserialize)]
 struct Cluster {
     #[serde(default)]
@@ -504,10 +500,10 @@ impl Cluster {
         let text = std::fs::read_to_string(path).map_err(|error| {
             LoadError::input(format!("cannot read the cluster file `{path}`: {error}"), hint)
         })?;
-        // The error names a line and a column; what stands there may be the token.
+        // The error gives only line and column, because the text may be the token.
         serde_json::from_str(&text).map_err(|error| {
             let (line, column) = (error.line(), error.column());
-            let what = format!("the cluster file `{path}` cannot be read at {line}:{column}");
+            let what = format!("cannot read the cluster file `{path}` at {line}:{column}");
             LoadError::input(what, hint)
         })
     }

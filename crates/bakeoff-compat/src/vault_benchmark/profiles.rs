@@ -1,7 +1,7 @@
-//! `-pprof_interval`: profiles of the server, which the server's own program collects.
+//! Collects profiles of the server for `-pprof_interval`, with the server's own program.
 //!
-//! `vault debug` or `bao debug` runs beside the load and writes a folder into the current one, as
-//! with the original. It is asked to end when the load has, so that it writes its index.
+//! `vault debug` or `bao debug` runs beside the load and writes a folder into the working directory, as in the
+//! original. It is interrupted when the load ends, so that it writes its index.
 
 use std::fmt;
 use std::process::{Child, Command, Stdio};
@@ -15,22 +15,22 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::options::Options;
 use super::server::TlsSettings;
 
-/// How long it may take to write its last files.
+/// Longest wait for the last files.
 const END_WITHIN: Duration = Duration::from_secs(10);
 
-/// The programs that know `debug`.
+/// Programs with a `debug` command.
 const PROGRAMS: [&str; 2] = ["vault", "bao"];
 
-/// The reason that there will be no profiles.
+/// Reason why no profiles are collected.
 #[derive(Debug)]
 pub(super) enum NoProfiles {
     /// Neither program is on the `PATH`.
     NoProgram,
-    /// It could not be started.
+    /// The program could not be started.
     CannotRun {
-        /// Its name.
+        /// Name of the program.
         program: &'static str,
-        /// The system's error.
+        /// Error of the operating system.
         source: std::io::Error,
     },
 }
@@ -47,15 +47,13 @@ impl fmt::Display for NoProfiles {
     }
 }
 
-/// A program that collects profiles.
 pub(super) struct Profiles {
     child: Child,
     program: &'static str,
 }
 
 impl Profiles {
-    /// Starts it. The token goes into its environment,
-    /// where no list of processes shows it.
+    /// Starts the program. The token goes into its environment, where no list of processes shows it.
     pub(super) fn begin(
         address: &str,
         options: &Options,
@@ -85,22 +83,24 @@ impl Profiles {
         Err(NoProfiles::NoProgram)
     }
 
-    /// Asks it to end and waits until it has; says how that went.
+    /// Interrupts the program and waits for its end. Returns a message on the outcome.
     pub(super) fn end(mut self) -> String {
         let program = self.program;
         if let Ok(pid) = i32::try_from(self.child.id())
             && let Some(pid) = Pid::from_raw(pid)
         {
-            kill_process(pid, Signal::INT).ok(); // it may have ended by itself
+            kill_process(pid, Signal::INT).ok(); // the program may have ended already
         }
         let give_up_at = clock::now() + END_WITHIN;
         loop {
             match self.child.try_wait() {
                 Ok(Some(status)) if status.success() => {
-                    return format!("`{program} debug` has written its profiles here");
+                    return format!(
+                        "`{program} debug` wrote its profiles to the working directory"
+                    );
                 }
                 Ok(Some(status)) => return format!("`{program} debug` failed: {status}"),
-                Err(error) => return format!("`{program} debug` is lost: {error}"),
+                Err(error) => return format!("cannot wait for `{program} debug`: {error}"),
                 Ok(None) if clock::now() > give_up_at => {
                     self.child.kill().ok();
                     self.child.wait().ok();

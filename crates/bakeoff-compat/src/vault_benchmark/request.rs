@@ -1,37 +1,35 @@
-//! The measured requests, as templates: what is the same in all of them is rendered once.
+//! Renders the measured requests from templates, whose constant parts are rendered once.
 //!
-//! A template has places for what differs: a number, one of a list, a fresh name. All of them follow
-//! from the request's ticket, so that nothing is remembered between requests and a request that was
-//! never sent still has its test.
+//! A template has placeholders: a number, one of a list, a fresh name. All values follow from the request's ticket. So
+//! nothing is stored between requests, and a request that was never sent still belongs to its test.
 //!
-//! Not here: what a test asks for (`tests`), when it is sent (`load`).
+//! Not here: the requests of each test (`tests`), when they are sent (`load`).
 
-/// A piece of a path or a body.
 #[derive(Clone)]
 pub(super) enum Piece {
-    /// The same each time.
+    /// Constant text.
     Text(String),
     /// A number from 1 to this one.
     Number(u64),
-    /// A name that no other request has: a version 4 UUID.
+    /// A version 4 UUID, different in each request.
     Unique,
 }
 
-/// A request of a test, again and again. May hold secrets: never to be printed.
+/// A request of a test. May hold secrets: never print it.
 #[derive(Clone)]
 pub(super) struct Template {
     pub(super) method: &'static str,
-    /// From `/v1/` on.
+    /// Path from `/v1/` on.
     pub(super) path: Vec<Piece>,
     /// Names and values: the token, the namespace.
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: Vec<Piece>,
-    /// Text that an answer must hold beside its status.
+    /// Text that an answer must hold besides its status.
     pub(super) holds: Option<&'static str>,
 }
 
 impl Template {
-    /// One that is always the same; `path` begins with `/v1/`.
+    /// Returns a template without placeholders. `path` starts with `/v1/`.
     pub(super) fn fixed(method: &'static str, path: String, body: String) -> Self {
         Self {
             method,
@@ -42,24 +40,23 @@ impl Template {
         }
     }
 
-    /// With these headers.
     pub(super) fn with(self, headers: Vec<(String, String)>) -> Self {
         Self { headers, ..self }
     }
 }
 
-/// Fills the places of one request.
+/// Values for the placeholders of one request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Draw {
-    /// Which test's turn it is, 0 to 99.
+    /// Percentile that selects the test, 0 to 99.
     pub(super) percent: u32,
     number: u64,
     name: [u64; 2],
 }
 
 impl Draw {
-    /// Follows from a seed and a ticket: SplitMix64 (Steele, Lea and Flood, 2014), whose every
-    /// output is one step away from the next.
+    /// Derives the values from a seed and a ticket with SplitMix64 (Steele, Lea and Flood, 2014), which computes each
+    /// output without the earlier ones.
     pub(super) fn new(seed: u64, ticket: u64) -> Self {
         let mut state = seed.wrapping_add(ticket.wrapping_mul(GAMMA.wrapping_mul(4)));
         let mut next = || {
@@ -76,12 +73,12 @@ impl Draw {
 
 const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A number below `limit` from random bits, without a division.
+/// Maps random bits to a number below `limit`, without a division.
 fn below(bits: u64, limit: u64) -> u64 {
     ((u128::from(bits) * u128::from(limit)) >> 64) as u64
 }
 
-/// Pieces whose fixed parts are bytes and whose lists have a length.
+/// Pieces with their constant parts rendered.
 pub(super) struct Pieces(Vec<Rendered>);
 
 enum Rendered {
@@ -100,17 +97,16 @@ impl Pieces {
         Self(rendered.collect())
     }
 
-    /// Puts bytes before the first piece.
     fn prepend(&mut self, bytes: Vec<u8>) {
         self.0.insert(0, Rendered::Bytes(bytes));
     }
 
-    /// Returns whether they are the same each time.
+    /// Returns true if there are no placeholders.
     fn is_fixed(&self) -> bool {
         self.0.iter().all(|piece| matches!(piece, Rendered::Bytes(_)))
     }
 
-    /// Returns how many bytes [`Self::write`] would append.
+    /// Returns the number of bytes that [`Self::write`] would append.
     pub(super) fn length(&self, draw: &Draw) -> usize {
         let length = |piece: &Rendered| match piece {
             Rendered::Bytes(bytes) => bytes.len(),
@@ -134,7 +130,7 @@ impl Pieces {
     }
 }
 
-/// A number's decimal digits, without allocating.
+/// Returns a number's decimal digits, without allocating.
 fn digits(mut number: u64, buffer: &mut [u8; 20]) -> &[u8] {
     let mut at = buffer.len();
     loop {
@@ -149,7 +145,7 @@ fn digits(mut number: u64, buffer: &mut [u8; 20]) -> &[u8] {
 
 const UUID_LENGTH: usize = 36;
 
-/// Appends a version 4 UUID (RFC 9562 section 5.4) of these random bits.
+/// Appends a version 4 UUID (RFC 9562 section 5.4) made of these random bits.
 fn put_uuid(bits: [u64; 2], out: &mut Vec<u8>) {
     let high = (bits[0] & !0xf000) | 0x4000;
     let low = (bits[1] & !(0b11 << 62)) | (0b10 << 62);
@@ -169,25 +165,25 @@ fn put_uuid(bits: [u64; 2], out: &mut Vec<u8>) {
     hex(low, 4..16, out);
 }
 
-/// A version 4 UUID as text.
+/// Returns a version 4 UUID as text.
 pub(super) fn uuid(bits: [u64; 2]) -> String {
     let mut out = Vec::with_capacity(UUID_LENGTH);
     put_uuid(bits, &mut out);
     out.into_iter().map(char::from).collect()
 }
 
-/// A template as HTTP/1.1 messages.
+/// A template rendered as HTTP/1.1 messages.
 pub(super) struct MessageOne {
-    /// The request line's method and path.
+    /// Method and path of the request line.
     start: Pieces,
-    /// From the end of the path up to the body, or up to the body's length where that varies.
+    /// Bytes from the end of the path to the body, or to the value of its length if that varies.
     rest_of_head: Vec<u8>,
     body: Pieces,
     body_is_fixed: bool,
 }
 
 impl MessageOne {
-    /// `authority`: host and port as the `Host` field says them.
+    /// `authority`: host and port for the `Host` field.
     pub(super) fn new(template: &Template, authority: &str, keep_alive: bool) -> Self {
         let mut start = Pieces::new(&template.path);
         start.prepend(format!("{} ", template.method).into_bytes());
@@ -213,7 +209,7 @@ impl MessageOne {
         Self { start, rest_of_head: head.into_bytes(), body, body_is_fixed }
     }
 
-    /// Appends the message; returns the bytes of its body.
+    /// Appends the message. Returns the length of its body.
     #[inline]
     pub(super) fn write(&self, draw: &Draw, out: &mut Vec<u8>) -> usize {
         self.start.write(draw, out);
@@ -228,7 +224,7 @@ impl MessageOne {
     }
 }
 
-/// Stands for a draw where nothing depends on it.
+/// Draw for pieces without placeholders.
 const NOTHING: Draw = Draw { percent: 0, number: 0, name: [0; 2] };
 
 /// Names bakeoff in the `User-Agent` header.
@@ -247,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_has_the_length_of_its_body_whatever_it_is_filled_with() {
+    fn content_length_matches_every_body() {
         let template = Template {
             path: vec![Piece::Text("/v1/a/".into()), Piece::Number(100_000)],
             body: vec![Piece::Text("{".into()), Piece::Number(100_000), Piece::Unique],
@@ -268,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fixed_message_is_what_was_asked_for() {
+    fn fixed_message_has_method_path_headers_and_body() {
         let template = Template::fixed("LIST", "/v1/a".into(), String::new())
             .with(vec![("X-Vault-Token".into(), "t".into())]);
         let agent = USER_AGENT;
@@ -305,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unique_name_is_a_version_4_uuid_and_comes_once() {
+    fn unique_names_are_distinct_version_4_uuids() {
         let names: BTreeSet<String> =
             (0..1000).map(|ticket| uuid(Draw::new(9, ticket).name)).collect();
         assert_eq!(names.len(), 1000);

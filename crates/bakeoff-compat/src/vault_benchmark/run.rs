@@ -1,10 +1,9 @@
-//! `run`: sets the tests up, drives the load, takes everything away again, prints what was measured.
+//! Runs `run`: sets the tests up, runs the load, cleans up, and prints the results.
 //!
-//! Whatever goes wrong after the first thing was made, clean-up is gone through if it was asked for,
-//! and what stays behind is said.
+//! Clean-up runs after any failure once an object was made, if the user asked for it. A message lists the objects that
+//! stay behind.
 //!
-//! Not here: options and files (`options`, `config`), what a test makes (`tests`), reports
-//! (`report`).
+//! Not here: options and files (`options`, `config`), the objects of a test (`tests`), reports (`report`).
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -37,17 +36,17 @@ use super::trouble::{Kind, Trouble};
 use crate::Console;
 use crate::NOT_VALID;
 
-/// The audit device that `-audit_path` makes.
+/// Path of the audit device that `-audit_path` creates.
 const AUDIT: &str = "sys/audit/bench-audit";
 
-/// A generator that is later than this with one request in a hundred did not keep to its plan.
+/// Largest p99 of the schedule lag before a note appears.
 const LATE: Duration = Duration::from_millis(5);
 
 /// A test of the file, ready to be set up.
-struct Asked {
+struct PreparedTest {
     name: String,
     weight: u32,
-    /// Where it is mounted unless mounts are random.
+    /// Mount path, used unless mounts are random.
     mount: String,
     test: Box<dyn TestType>,
 }
@@ -59,10 +58,10 @@ pub(super) fn run(
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, LoadError> {
     let (options, config) = flags.resolve(&Environment::of_this_process())?;
-    let asked = asked(&config)?;
+    let prepared = prepare(&config)?;
     let variable = |name: &str| std::env::var(name).ok();
     let mut tls = TlsSettings::from_environment(options.ca_pem_file.clone(), variable)?;
-    if let Some(identity) = asked.iter().find_map(|asked| asked.test.identity()) {
+    if let Some(identity) = prepared.iter().find_map(|one| one.test.identity()) {
         let pem = |name: &str, text: &str| {
             Pem::Text(PemText { name: name.to_owned(), text: text.to_owned() })
         };
@@ -72,12 +71,12 @@ pub(super) fn run(
     let interrupts = Arc::new(Interrupts::default());
     interrupts.during(interrupted, |_| {
         let mut run = Run { options: &options, messages, interrupts: interrupts.clone() };
-        run.go(&asked, &tls)
+        run.go(&prepared, &tls)
     })
 }
 
-/// Builds all tests, so that every mistake of the file is told at once.
-fn asked(config: &Config) -> Result<Vec<Asked>, LoadError> {
+/// Builds all tests, so that every fault of the file is reported at once.
+fn prepare(config: &Config) -> Result<Vec<PreparedTest>, LoadError> {
     let mut all = Vec::new();
     let mut identified = false;
     for test in &config.tests {
@@ -85,12 +84,12 @@ fn asked(config: &Config) -> Result<Vec<Asked>, LoadError> {
             Some(built) => {
                 if built.identity().is_some() && std::mem::replace(&mut identified, true) {
                     test.diagnostic(
-                        "a second test wants a certificate made up for it",
-                        "all requests show the same one: one `cert_auth` can be without \
-                         `certificate`",
+                        "a second test needs a generated client certificate",
+                        "all requests share one client certificate: only one `cert_auth` can \
+                         omit `certificate`",
                     );
                 }
-                all.push(Asked {
+                all.push(PreparedTest {
                     name: test.name.clone(),
                     weight: test.weight,
                     mount: test.mount().to_owned(),
@@ -111,19 +110,19 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn go(&mut self, asked: &[Asked], tls: &TlsSettings) -> Result<ExitCode, LoadError> {
+    fn go(&mut self, prepared: &[PreparedTest], tls: &TlsSettings) -> Result<ExitCode, LoadError> {
         let options = self.options;
         let servers = options.addresses.iter().map(|address| Server::find(address, tls));
         let servers: Vec<Arc<Server>> =
             servers.map(|server| server.map(Arc::new)).collect::<Result<_, _>>()?;
         for server in &servers {
-            if let Some(remark) = self.client(server).look()? {
+            if let Some(remark) = self.client(server).check_health()? {
                 self.log(LogLevel::Warn, &remark);
             }
         }
         let first = servers.first().ok_or_else(|| LoadError::Input("no server".into(), None))?;
         let mut ledger = Ledger::default();
-        let loaded = self.set_up(first, asked, &mut ledger).and_then(|tests| {
+        let loaded = self.set_up(first, prepared, &mut ledger).and_then(|tests| {
             let outcomes = self.load(&servers, tests, tls)?;
             Ok(outcomes)
         });
@@ -131,8 +130,8 @@ impl Run<'_> {
         let outcomes = loaded?;
         let notes: Vec<Vec<String>> =
             outcomes.iter().zip(&servers).map(|(outcome, server)| notes(outcome, server)).collect();
-        let told = servers.iter().zip(&outcomes).zip(&notes);
-        let reports: Vec<String> = told
+        let printed = servers.iter().zip(&outcomes).zip(&notes);
+        let reports: Vec<String> = printed
             .map(|((server, outcome), notes)| {
                 let (address, annotations) = (&server.address, &options.annotations);
                 report::render(address, outcome, annotations, notes, options.report_mode)
@@ -171,11 +170,11 @@ impl Run<'_> {
         }
     }
 
-    /// Makes what the tests need.
+    /// Sets up all tests.
     fn set_up(
         &mut self,
         server: &Arc<Server>,
-        asked: &[Asked],
+        prepared: &[PreparedTest],
         ledger: &mut Ledger,
     ) -> Result<Vec<Loaded>, LoadError> {
         let options = self.options;
@@ -183,9 +182,9 @@ impl Run<'_> {
         if let Some(path) = &options.audit_path {
             enable_audit(&mut client, path, ledger)?;
         }
-        self.log(LogLevel::Info, &format!("setting up {}", tests_text(asked.len())));
+        self.log(LogLevel::Info, &format!("setting up {}", tests_text(prepared.len())));
         let mut loaded = Vec::new();
-        for Asked { name, weight, mount, test } in asked {
+        for PreparedTest { name, weight, mount, test } in prepared {
             self.log(LogLevel::Debug, &format!("setting up `{name}`"));
             let name_on_server = match options.random_mounts {
                 true => fresh_name(),
@@ -195,7 +194,7 @@ impl Run<'_> {
                 client: &mut client,
                 ledger,
                 name: name_on_server,
-                told: &mut |line| self.log(LogLevel::Trace, &line),
+                progress: &mut |line| self.log(LogLevel::Trace, &line),
             });
             let template =
                 template.map_err(|trouble| trouble.while_doing(&format!("test `{name}`")))?;
@@ -207,15 +206,14 @@ impl Run<'_> {
         Ok(loaded)
     }
 
-    /// Makes each test's request once and tells how it was answered. What an answer holds is not
-    /// shown: it may be a secret.
+    /// Sends each test's request once and logs the status. Hides the answer, which may be a secret.
     fn probe(&mut self, client: &mut Client, loaded: &[Loaded]) -> Result<(), LoadError> {
         for (ticket, test) in (0..).zip(loaded) {
             let draw = Draw::new(ticket, rand::random());
             let (path, status, bytes) = client.probe(&test.template, &draw)?;
             let (name, method) = (&test.name, test.template.method);
             let line = format!(
-                "`{name}`: {method} {path} was answered {} with {} bytes",
+                "`{name}`: {method} {path} returned {} with {} bytes",
                 load::status_text(status),
                 count_text(bytes as u64)
             );
@@ -228,7 +226,6 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Loads all servers at once.
     fn load(
         &mut self,
         servers: &[Arc<Server>],
@@ -245,9 +242,9 @@ impl Run<'_> {
             seed: rand::random(),
         };
         if !options.annotations.is_empty() {
-            // With the original they are labels of a metric that Prometheus can fetch.
-            let line = "annotations stand in the results that `-report_mode=json` prints; there \
-                        are no metrics on port 2112";
+            // The original makes them labels of a metric for Prometheus.
+            let line = "annotations appear only in the output of `-report_mode=json`; there are \
+                        no metrics on port 2112";
             self.log(LogLevel::Warn, line);
         }
         let profiles = options
@@ -287,8 +284,7 @@ impl Run<'_> {
         driven.into_iter().collect()
     }
 
-    /// Takes away what was made, if that is wanted; says what stays. Returns whether nothing does
-    /// that should not.
+    /// Removes the objects if the user asked for it, and reports those that stay. Returns false if a removal failed.
     fn clean_up(&mut self, server: &Arc<Server>, ledger: &mut Ledger) -> bool {
         if ledger.is_empty() {
             return true;
@@ -300,7 +296,7 @@ impl Run<'_> {
         let within = duration_text(CLEAN_UP_AFTER_SIGNAL);
         let cleaning_up = match self.interrupts.count() {
             0 => "cleaning up".to_owned(),
-            _ => format!("cleaning up, for {within} at most; a further signal ends it at once"),
+            _ => format!("cleaning up for at most {within}; another signal ends it at once"),
         };
         self.log(LogLevel::Info, &cleaning_up);
         let mut client = self.client(server).for_clean_up();
@@ -316,7 +312,7 @@ impl Run<'_> {
     }
 }
 
-/// Returns notes on what the report leaves out.
+/// Returns notes on facts that the report leaves out.
 fn notes(outcome: &Outcome, server: &Server) -> Vec<String> {
     let mut notes = Vec::new();
     let address = &server.address;
@@ -324,16 +320,16 @@ fn notes(outcome: &Outcome, server: &Server) -> Vec<String> {
     if outcome.dropped > 0 {
         let planned = outcome.dropped + outcome.tests.iter().map(|t| t.requests).sum::<u64>();
         notes.push(format!(
-            "the plan could not be kept: {} of {} requests to `{address}` were due and never sent, \
-             because no worker was free; their waiting is in the times, they are not in the \
-             counts. Fewer `-rps` or more `-workers` may help",
+            "{} of {} requests to `{address}` were due but never sent, because no worker was free; \
+             the latencies include their wait, the counts do not. Lower `-rps` or raise \
+             `-workers`",
             count_text(outcome.dropped),
             count_text(planned),
         ));
     }
     if let Some(late) = measured.schedule_lag.quantile(0.99).filter(|late| *late > LATE) {
         notes.push(format!(
-            "the load generator itself was late: 1 % of requests were sent {} or more after they \
+            "the load generator was late: it sent 1 % of the requests at least {} after they \
              were due",
             latency_text(late)
         ));
@@ -369,7 +365,7 @@ fn notes(outcome: &Outcome, server: &Server) -> Vec<String> {
     } else if let Some(share) = measured.stood_still() {
         let longest = measured.stalled().map(|silence| silence.seconds).fold(0.0, f64::max);
         notes.push(format!(
-            "`{address}` stood still for {} % of the time: nothing succeeded for up to {}",
+            "`{address}` stalled for {} % of the time: no request succeeded for up to {}",
             figure_text(share * 100.0),
             latency_text(Duration::from_secs_f64(longest))
         ));
@@ -379,7 +375,7 @@ fn notes(outcome: &Outcome, server: &Server) -> Vec<String> {
     notes
 }
 
-/// Returns true if a result can be used: as for `bakeoff load`, whatever vault-benchmark makes of it.
+/// Returns true if the result is valid by the rules of `bakeoff load`.
 fn is_valid(measurement: &Measurement) -> bool {
     let failed = measurement.failed_count() as f64;
     let all = failed + measurement.verified() as f64;
@@ -392,7 +388,7 @@ fn tests_text(count: usize) -> String {
     if count == 1 { "1 test".to_owned() } else { format!("{count} tests") }
 }
 
-/// Lets the server write an audit log.
+/// Makes the server write an audit log.
 fn enable_audit(client: &mut Client, path: &str, ledger: &mut Ledger) -> Result<(), Trouble> {
     let made = Made::At(AUDIT.to_owned());
     ledger.note(made.clone());
@@ -404,7 +400,7 @@ fn enable_audit(client: &mut Client, path: &str, ledger: &mut Ledger) -> Result<
             if trouble.kind.is_refusal() && !trouble.repeated {
                 ledger.forget(&made);
             }
-            Err(trouble.while_doing("cannot make the audit device"))
+            Err(trouble.while_doing("cannot create the audit device"))
         }
     }
 }

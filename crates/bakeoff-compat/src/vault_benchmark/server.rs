@@ -1,10 +1,9 @@
-//! Which server is loaded: its address, and how it is spoken to over TLS.
+//! Resolves a server's address and its TLS settings.
 //!
-//! TLS is Vault's own clients' affair of environment variables: `VAULT_CACERT`, `VAULT_CLIENT_CERT`,
-//! `VAULT_CLIENT_KEY`, `VAULT_SKIP_VERIFY`, `VAULT_TLS_SERVER_NAME`, each also as `BAO_…`, which goes
-//! before.
+//! As in Vault's own clients, TLS settings come from the environment: `VAULT_CACERT`, `VAULT_CLIENT_CERT`,
+//! `VAULT_CLIENT_KEY`, `VAULT_SKIP_VERIFY` and `VAULT_TLS_SERVER_NAME`. The same names with `BAO_` take precedence.
 //!
-//! Not here: what is said on a connection (`client`, `load`).
+//! Not here: the requests on a connection (`client`, `load`).
 
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -21,22 +20,22 @@ use rustls::ClientConfig;
 
 use super::trouble::{Kind, Trouble};
 
-/// How long a connection may take.
+/// Longest wait for a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
 const HTTP_2: &[u8] = b"h2";
 const HTTP_1: &[u8] = b"http/1.1";
 
-/// Whom to trust and what to show, over TLS.
+/// TLS settings of the client.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TlsSettings {
     pub(super) options: TlsOptions,
-    /// The name in the server's certificate, where it is not that of the address.
+    /// Name in the server's certificate, if it differs from the address.
     pub(super) name: Option<String>,
 }
 
 impl TlsSettings {
-    /// Reads the environment as Vault's clients do; `ca` comes from the command line.
+    /// Reads the environment as Vault's clients do. `ca` comes from the command line.
     pub(super) fn from_environment(
         ca: Option<PathBuf>,
         variable: impl Fn(&str) -> Option<String>,
@@ -49,7 +48,7 @@ impl TlsSettings {
             if ca.is_none() && get("CACERT").is_none() && get(name).is_some() {
                 return Err(LoadError::input(
                     format!("`VAULT_{name}` is set, which is not supported"),
-                    "`-ca_pem_file FILE` or `VAULT_CACERT` name one PEM file of authorities",
+                    "name one PEM file of authorities with `-ca_pem_file FILE` or `VAULT_CACERT`",
                 ));
             }
         }
@@ -58,8 +57,8 @@ impl TlsSettings {
             (None, None) => None,
             _ => {
                 return Err(LoadError::input(
-                    "of `VAULT_CLIENT_CERT` and `VAULT_CLIENT_KEY` only one is set",
-                    "a client's certificate is shown with its key: set both or neither",
+                    "only one of `VAULT_CLIENT_CERT` and `VAULT_CLIENT_KEY` is set",
+                    "a client certificate needs its key: set both or neither",
                 ));
             }
         };
@@ -68,8 +67,8 @@ impl TlsSettings {
             Some("1" | "t" | "T" | "true" | "TRUE" | "True") => true,
             Some(_) => {
                 return Err(LoadError::input(
-                    "`VAULT_SKIP_VERIFY` is no truth value",
-                    "`true` trusts any certificate, `false` does not",
+                    "`VAULT_SKIP_VERIFY` is not a truth value",
+                    "set it to `true` to trust any certificate, or to `false`",
                 ));
             }
         };
@@ -79,26 +78,26 @@ impl TlsSettings {
     }
 }
 
-/// A server that takes connections.
+/// A server that accepts connections.
 #[derive(Debug, Clone)]
 pub(super) struct Server {
-    /// As it was given, without a slash at its end.
+    /// Address as given, without a trailing slash.
     pub(super) address: String,
-    /// As the `Host` field says it.
+    /// Host and port for the `Host` field.
     pub(super) authority: String,
-    /// How it is spoken to over HTTP/1.1.
+    /// Target for HTTP/1.1.
     pub(super) target: Target,
-    /// How it is spoken to over HTTP/2, if it offers that.
+    /// Target for HTTP/2, if the server offers it.
     pub(super) target_two: Option<Target>,
     tls: TlsSettings,
 }
 
 impl Server {
-    /// Looks a server up and sees that it takes a connection, over TLS that both agree on.
+    /// Resolves a server and checks that it accepts a connection, including the TLS handshake.
     pub(super) fn find(address: &str, tls: &TlsSettings) -> Result<Self, LoadError> {
         let url = Url::parse(address).map_err(|what| {
             LoadError::input(
-                format!("the address `{address}` cannot be used: {what}"),
+                format!("invalid address `{address}`: {what}"),
                 "write it as `http://127.0.0.1:8200`",
             )
         })?;
@@ -111,10 +110,13 @@ impl Server {
         Ok(Self::reach(address, &url, tls, configs)?)
     }
 
-    /// Returns where a redirect points: the same kind of server at another address.
+    /// Returns the server that a redirect points to, with the same TLS settings.
     pub(super) fn elsewhere(&self, location: &str) -> Result<Self, Trouble> {
         let lost = |what: String| {
-            Trouble::new(Kind::NoLeader, format!("`{}` sent us on, but {what}", self.address))
+            Trouble::new(
+                Kind::NoLeader,
+                format!("`{}` redirected the request, but {what}", self.address),
+            )
         };
         let url = Url::parse(location).map_err(|error| lost(error.to_string()))?;
         let address = format!("{}://{}", url.scheme(), url.authority);
@@ -130,7 +132,7 @@ impl Server {
         let found: io::Result<Vec<SocketAddr>> =
             (&*url.host, url.port).to_socket_addrs().map(Iterator::collect);
         let found = found.map_err(|error| {
-            Trouble::new(Kind::Unreachable, format!("`{}` has no address: {error}", url.host))
+            Trouble::new(Kind::Unreachable, format!("cannot resolve `{}`: {error}", url.host))
         })?;
         let mut seen = io::Error::other("the name has no address");
         for at in found {
@@ -181,14 +183,14 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_says_whom_to_trust() {
+    fn reads_trust_from_the_environment() {
         let both = settings(&[("VAULT_CACERT", "a"), ("BAO_CACERT", "b")]).unwrap();
         assert_eq!(both.options.ca, Some(Pem::File("b".into())));
         assert!(settings(&[("VAULT_SKIP_VERIFY", "true")]).unwrap().options.insecure);
         assert!(!settings(&[("VAULT_SKIP_VERIFY", "0")]).unwrap().options.insecure);
         for (set, expected) in [
             ([("VAULT_SKIP_VERIFY", "yes")], "truth value"),
-            ([("VAULT_CLIENT_CERT", "x")], "only one is set"),
+            ([("VAULT_CLIENT_CERT", "x")], "only one of"),
             ([("VAULT_CAPATH", "/x")], "VAULT_CAPATH"),
         ] {
             let error = settings(&set).unwrap_err();

@@ -1,10 +1,10 @@
-//! Errors between us and a server, each with a name and a remedy.
+//! Names the errors of a server or connection, each with a hint.
 //!
-//! Answers' texts are shown, because the server's own words are the best evidence; tokens are not in
-//! them. Statuses of `sys/health`: 200 active, 429 standby, 472 disaster recovery secondary, 473
-//! performance standby, 501 not initialised, 503 sealed.
+//! Messages quote the server's answer, because its own words are the best evidence; answers hold no tokens. Statuses
+//! of `sys/health`: 200 active, 429 standby, 472 disaster recovery secondary, 473 performance standby, 501 not
+//! initialised, 503 sealed.
 //!
-//! Not here: what is done about it (`client`, `cleanup`).
+//! Not here: retries and recovery (`client`, `cleanup`).
 
 use std::fmt;
 use std::io;
@@ -13,47 +13,47 @@ use bakeoff_engine::LoadError;
 use bakeoff_engine::tls::refusal;
 use serde_json::Value;
 
-/// Kinds of trouble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Nothing listens there, or it hung up.
+    /// Nothing listens there, or the server closed the connection.
     Unreachable,
-    /// It did not answer in time.
+    /// The server did not answer in time.
     Silent,
-    /// No agreement on TLS.
+    /// The TLS handshake failed.
     Tls,
     Sealed,
     NotInitialised,
-    /// A node that cannot serve and knows nobody who can, for now.
+    /// The node cannot serve and knows no leader at present.
     NoLeader,
-    /// A node that never serves: a disaster recovery secondary.
+    /// The node never serves: a disaster recovery secondary.
     Secondary,
-    /// 403.
+    /// Status 403.
     Denied,
-    /// No such namespace.
+    /// The namespace does not exist.
     NoNamespace,
-    /// Something is mounted there.
+    /// The mount path is in use.
     InUse,
-    /// It is gone, or never was.
+    /// The object does not exist.
     NotFound,
-    /// It is being made ready.
+    /// The mount is being made ready.
     NotYet,
-    /// Any other answer that is no success, and 500s, which may pass.
+    /// Any other failure status.
     Refused,
+    /// Any other status from 500 on, which may pass.
     Failed,
-    /// The user has had enough.
+    /// The user interrupted.
     Interrupted,
-    /// The input cannot be used.
+    /// The input is invalid.
     Input,
 }
 
 impl Kind {
-    /// Returns whether it may pass by itself while a load is set up.
+    /// Returns true for a state that passes during set-up.
     pub(super) fn may_pass(self) -> bool {
         matches!(self, Self::NoLeader | Self::NotYet)
     }
 
-    /// Returns whether what was asked for has certainly not been done.
+    /// Returns true if the server certainly did not carry out the request.
     pub(super) fn is_refusal(self) -> bool {
         matches!(
             self,
@@ -61,19 +61,18 @@ impl Kind {
         )
     }
 
-    /// Returns whether it may pass by itself where there has been a server before.
+    /// Returns true for a state that passes if a server was reached before.
     pub(super) fn may_pass_later(self) -> bool {
         matches!(self, Self::Unreachable | Self::Silent | Self::Sealed | Self::Failed)
     }
 }
 
-/// Describes an error, and what to try.
 #[derive(Debug)]
 pub(super) struct Trouble {
     pub(super) kind: Kind,
     pub(super) what: String,
     pub(super) hint: Option<&'static str>,
-    /// The request had been sent before, and the first may have been obeyed.
+    /// True if the request was sent twice and the first one may have been obeyed.
     pub(super) repeated: bool,
 }
 
@@ -82,18 +81,20 @@ impl Trouble {
         let hint = match kind {
             Kind::Unreachable => Some(
                 "is the server running, and is this its address (`-vault_addr`, `VAULT_ADDR`)? \
-                 a server with TLS wants `https://`",
+                 a server with TLS needs `https://`",
             ),
-            Kind::Silent => Some("its log may say what it waits for"),
+            Kind::Silent => Some("see its log"),
             Kind::Tls => Some(
-                "`-ca_pem_file` or `VAULT_CACERT` name the authority that signed its certificate; \
+                "`-ca_pem_file` or `VAULT_CACERT` names the authority that signed its certificate; \
                  `VAULT_TLS_SERVER_NAME` the name that stands in it",
             ),
             Kind::Sealed => Some("unseal it: `vault operator unseal`, `bao operator unseal`"),
             Kind::NotInitialised => {
                 Some("initialise it: `vault operator init`, `bao operator init`, then unseal it")
             }
-            Kind::NoLeader => Some("is there a majority of its nodes? an election takes seconds"),
+            Kind::NoLeader => {
+                Some("check that a majority of its nodes runs; an election takes seconds")
+            }
             Kind::Secondary => Some("give the address of the primary cluster"),
             Kind::NoNamespace => {
                 Some("make it first, or leave out `-vault_namespace` and `VAULT_NAMESPACE`")
@@ -116,13 +117,13 @@ impl Trouble {
         Self::new(Kind::Interrupted, "interrupted")
     }
 
-    /// With something before it that says what was being done.
+    /// Prefixes the message with the action that failed.
     pub(super) fn while_doing(mut self, doing: &str) -> Self {
         self.what = format!("{doing}: {}", self.what);
         self
     }
 
-    /// Judges a status of `sys/health`; `Ok` may hold a remark.
+    /// Judges a status of `sys/health`. `Ok` may hold a warning.
     pub(super) fn of_health(status: u16, address: &str) -> Result<Option<String>, Self> {
         let new = |kind, what: &str| Err(Self::new(kind, format!("`{address}` {what}")));
         match status {
@@ -134,7 +135,10 @@ impl Trouble {
                 "`{address}` is a performance standby (473): it answers reads itself and hands \
                  writes on to the leader"
             ))),
-            472 => new(Kind::Secondary, "is a disaster recovery secondary (472): it serves nobody"),
+            472 => new(
+                Kind::Secondary,
+                "is a disaster recovery secondary (472): it serves no requests",
+            ),
             501 => new(Kind::NotInitialised, "is not initialised (501)"),
             503 => new(Kind::Sealed, "is sealed (503)"),
             200..300 => Ok(None),
@@ -145,7 +149,7 @@ impl Trouble {
         }
     }
 
-    /// Names an answer that is no success. `path` comes after `/v1/`.
+    /// Names the error of an answer. `path` follows `/v1/`.
     pub(super) fn of_answer(
         method: &str,
         path: &str,
@@ -200,26 +204,26 @@ impl Trouble {
         Self::new(kind, what)
     }
 
-    /// A refused token, looked into: it `is_known` to the server, or is not.
+    /// Refines a refused token: `is_known` is true if the server knows it.
     pub(super) fn denied(mut self, is_known: bool) -> Self {
         if is_known {
-            self.what = format!("the token may not do this: {}", self.what);
-            self.hint = Some("setting tests up takes a token that may mount: a root token, say");
+            self.what = format!("the token lacks permission: {}", self.what);
+            self.hint = Some("set-up needs a token that may mount, such as a root token");
         } else {
-            self.what = format!("the token is not valid, or has expired: {}", self.what);
-            self.hint = Some("`-vault_token` or `VAULT_TOKEN` gives the token");
+            self.what = format!("the token is invalid or expired: {}", self.what);
+            self.hint = Some("set the token with `-vault_token` or `VAULT_TOKEN`");
         }
         self
     }
 
-    /// Names what a socket said.
+    /// Names a socket error.
     pub(super) fn of_io(error: &io::Error, address: &str) -> Self {
         let new = |kind, what: String| Self::new(kind, what);
         if let Some(tls) = refusal::of_io(error) {
-            let what = format!("no agreement on TLS with `{address}`: {}", refusal::text(tls));
+            let what = format!("TLS handshake failed with `{address}`: {}", refusal::text(tls));
             let mut trouble = new(Kind::Tls, what);
             if matches!(tls, rustls::Error::InvalidMessage(_)) {
-                trouble.hint = Some("does it speak TLS on this port? without, write `http://`");
+                trouble.hint = Some("does this port use TLS? if not, write `http://`");
             }
             return trouble;
         }
@@ -228,22 +232,23 @@ impl Trouble {
             io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
                 new(Kind::Silent, format!("`{address}` did not answer in time"))
             }
-            io::ErrorKind::UnexpectedEof => {
-                new(Kind::Unreachable, format!("`{address}` hung up without an answer"))
-            }
-            _ => new(Kind::Unreachable, format!("`{address}` cannot be reached: {error}")),
+            io::ErrorKind::UnexpectedEof => new(
+                Kind::Unreachable,
+                format!("`{address}` closed the connection without an answer"),
+            ),
+            _ => new(Kind::Unreachable, format!("`{address}` is unreachable: {error}")),
         }
     }
 }
 
-/// Returns the `errors` of an answer's body, or its beginning, on one line.
+/// Returns the `errors` of an answer's body on one line, shortened.
 pub(super) fn message(body: &[u8]) -> String {
     const SHOWN: usize = 300;
     let parsed: Option<Value> = serde_json::from_slice(body).ok();
     let errors = parsed.as_ref().and_then(|parsed| parsed.get("errors")?.as_array());
     let text = match errors {
         Some(errors) => errors.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("; "),
-        // A body that is no list of errors may be anything, a secret too.
+        // A body that is no list of errors may be a secret.
         None => String::new(),
     };
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -308,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn health_says_who_cannot_serve() {
+    fn health_status_names_nodes_that_cannot_serve() {
         let of = |status| Trouble::of_health(status, "a").map_err(|trouble| trouble.kind);
         assert_eq!(of(200), Ok(None));
         assert!(of(429).unwrap().unwrap().contains("429"));

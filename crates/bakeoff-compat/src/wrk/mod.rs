@@ -1,11 +1,10 @@
-//! `bakeoff wrk`: wrk's command line, scripts and output, and wrk2's open load, over bakeoff's engine.
+//! Runs `bakeoff wrk`: wrk's command line, scripts and output, and wrk2's open load, on bakeoff's engine.
 //!
-//! The order of things is wrk's, because scripts depend on it: the main state resolves the host;
-//! each thread's state is made, `setup` sees it in the main state, its own `init` runs; thread 0's
-//! `request` is asked once, which tells how many requests it returns at once; then the load; then
-//! the report, then `done` in the main state.
+//! Scripts depend on wrk's order of steps. The main state resolves the host. Each thread gets a state, `setup` sees it
+//! in the main state, and its own `init` runs. Thread 0's `request` is called once and determines the requests per
+//! call. Then follow the load, the report, and `done` in the main state.
 //!
-//! The output differs from wrk's where wrk distorts: see `notes`, and `docs/wrk.md`.
+//! The output differs where wrk's figures mislead: see `notes` and `docs/wrk.md`.
 //!
 //! Not here: the load itself (`http`, `engine`).
 
@@ -44,7 +43,7 @@ use self::spread::Spread;
 use self::userdata::ThreadState;
 use crate::Console;
 
-/// How long it is tried to learn why a server takes no connection.
+/// Longest attempt to learn why a server refuses connections.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
 impl From<ScriptError> for LoadError {
@@ -53,7 +52,7 @@ impl From<ScriptError> for LoadError {
     }
 }
 
-/// Obeys wrk's command line.
+/// Runs wrk with these arguments.
 pub fn run(
     args: &[OsString],
     messages: &mut dyn Console,
@@ -87,14 +86,14 @@ fn version() -> String {
     format!("wrk 4.2.0 [epoll] as bakeoff {} speaks it\n", env!("CARGO_PKG_VERSION"))
 }
 
-/// A run that is ready: every state has run its script, every thread has been set up.
+/// A prepared run: every state has run its script, and every thread is set up.
 struct Run {
     options: Options,
     main: Script,
     sources: Vec<LuaSource>,
-    /// Where each thread connects to.
+    /// Server address of each thread.
     addresses: Vec<SocketAddr>,
-    /// The threads' states, which `done` may still ask.
+    /// States of the threads, which `done` may still read.
     states: Vec<Lua>,
     shape: Shape,
     fault: source::Fault,
@@ -156,7 +155,7 @@ impl Run {
             timeout: options.timeout,
             seconds: Seconds::Told,
             threads: options.threads,
-            seed: 0, // constant arrivals draw nothing
+            seed: 0, // constant arrivals need no random numbers
             first_ticket: 0,
             moments: None,
             share: LoadShare::WHOLE,
@@ -202,7 +201,7 @@ impl Run {
     }
 }
 
-/// Asks thread 0's script what it is: the one call of `request` before the run.
+/// Examines thread 0's script with the one call of `request` before the run.
 fn shape_of(script: &Script) -> Result<Shape, ScriptError> {
     let text = script.request()?;
     let pipeline =
@@ -215,9 +214,8 @@ fn shape_of(script: &Script) -> Result<Shape, ScriptError> {
     })
 }
 
-/// Returns where each thread connects to. The engine gives clients to threads and to peers in the same
-/// turn, so that as many peers as threads give each thread its own. As with wrk, nobody's
-/// certificate is looked at, and a name is looked up once.
+/// Returns the peer of each thread. The engine assigns clients to threads and to peers in the same order, so with
+/// equally many peers each thread has its own. As in wrk, certificates are not verified and a name is resolved once.
 fn peers(options: &Options, addresses: &[SocketAddr]) -> Result<Vec<Peer>, LoadError> {
     let tls = if options.url.tls() {
         let anybody = TlsOptions { insecure: true, ..TlsOptions::default() };
@@ -229,14 +227,14 @@ fn peers(options: &Options, addresses: &[SocketAddr]) -> Result<Vec<Peer>, LoadE
     Ok(addresses.iter().map(peer).collect())
 }
 
-/// Connects once more and returns why that fails.
+/// Connects once more to learn the reason of a failure.
 fn why_unreachable(options: &Options) -> LoadError {
     let url = &options.url;
     let port = url.port.unwrap_or(if url.tls() { 443 } else { 80 });
     let mut seen = "it has no address".to_owned();
     for address in (&*url.host, port).to_socket_addrs().into_iter().flatten() {
         match TcpStream::connect_timeout(&address, CONNECT_WITHIN) {
-            Ok(_) => seen = "it took a connection at the second try only".to_owned(),
+            Ok(_) => seen = "it accepted only the second connection".to_owned(),
             Err(error) => match ports_exhausted(&error) {
                 Some(why) => return LoadError::Machine(why),
                 None => seen = error.to_string(),
@@ -245,14 +243,14 @@ fn why_unreachable(options: &Options) -> LoadError {
     }
     let host = if url.host.contains(':') { format!("[{}]", url.host) } else { url.host.clone() };
     LoadError::Unreachable(format!(
-        "unable to connect to {host}:{}: {seen}\nhint: is the server running, and does it listen \
+        "unable to connect to {host}:{}: {seen}\nhint: check that the server runs and listens \
          there?",
         url.service()
     ))
 }
 
-/// Returns the figures as wrk counts them. Answers that came after the load's time are no part of its
-/// rate, and neither of its requests.
+/// Returns the figures as wrk counts them. Answers after the end of the load count neither as requests nor in the
+/// rate.
 fn figures(outcome: &HttpOutcome) -> Figures {
     let HttpOutcome { measurement, answers } = outcome;
     let total = measurement.total();
@@ -266,7 +264,7 @@ fn figures(outcome: &HttpOutcome) -> Figures {
         socket_errors: SocketErrors {
             connect: errors(ErrorKind::Refused),
             read: errors(ErrorKind::Reset) + errors(ErrorKind::Protocol),
-            write: 0, // a connection that breaks is seen by reading
+            write: 0, // broken connections show when reading
             timeout: errors(ErrorKind::Timeout),
         },
         status_errors: errors(ErrorKind::Status),
@@ -280,7 +278,7 @@ fn figures(outcome: &HttpOutcome) -> Figures {
     }
 }
 
-/// Returns whether a command line is one of wrk's.
+/// Returns true if wrk accepts this command line.
 #[cfg(test)]
 pub(crate) fn reads(words: &[String]) -> bool {
     options::parse(words.iter().map(Into::into)).is_ok()

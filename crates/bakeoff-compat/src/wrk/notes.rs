@@ -1,7 +1,7 @@
-//! Notes on standard error: where our figures differ from wrk's, and what wrk's own lines hide.
+//! Writes notes to standard error where bakeoff's figures differ from wrk's, or where wrk's lines hide failures.
 //!
-//! wrk mixes computed latencies into measured ones, counts failed answers as throughput and forgets
-//! requests that were never answered. Standard output keeps wrk's lines, because programs parse it.
+//! wrk mixes computed latencies into measured ones, counts failed answers as throughput and drops requests that were
+//! never answered. Standard output keeps wrk's lines, because programs parse it.
 
 use std::time::Duration;
 
@@ -9,8 +9,7 @@ use super::options::Options;
 use super::output::{Figures, Successes};
 use super::units::{fixed, microseconds};
 
-/// The lines for a run, none where nothing differs. `dropped`: requests of an open load that were
-/// due and that nobody was free to send.
+/// Returns the notes for a run. `dropped`: requests of an open load that were due but found no free connection.
 pub(super) fn notes(options: &Options, figures: &Figures, dropped: u64) -> Vec<String> {
     let mut notes = Vec::new();
     let mut note = |text: String| notes.push(format!("note: {text}"));
@@ -31,21 +30,21 @@ pub(super) fn notes(options: &Options, figures: &Figures, dropped: u64) -> Vec<S
     let timeouts = figures.socket_errors.timeout;
     if timeouts > 0 {
         note(format!(
-            "{timeouts} requests had no answer within {}s and are among the latencies with the time \
+            "{timeouts} requests had no answer within {}s ; the latencies include them with the time \
              that they waited; wrk leaves them out, and counts only answers that came late",
             options.timeout.as_secs()
         ));
     }
     if let Some(added) = back_filled(options, figures).filter(|&added| added > 0) {
         note(format!(
-            "the {} latencies are as measured; wrk would mix {added} computed ones into them",
+            "the {} latencies are as measured; wrk would add {added} computed ones",
             figures.latency.count()
         ));
     }
     if dropped > 0 {
         note(format!(
-            "{dropped} requests were due and found no free connection before the end: the server \
-             did not keep up with `-R`; they are among the latencies"
+            "{dropped} requests were due but found no free connection before the end: the server \
+             did not keep up with `-R`; the latencies include them"
         ));
     }
     let opened = options.connections - options.connections % options.threads;
@@ -63,13 +62,13 @@ pub(super) fn headers(options: &Options) -> Option<String> {
     let dropped = &options.headers_wrk_drops;
     (!dropped.is_empty()).then(|| {
         format!(
-            "note: sent with a space after the colon, without which wrk drops a header: `{}`",
+            "note: added a space after the colon, without which wrk drops a header: `{}`",
             dropped.join("`, `")
         )
     })
 }
 
-/// Returns how many latencies wrk would have computed; wrk2, whose load is open, computes none.
+/// Returns the number of latencies that wrk would have computed; `None` for wrk2, which computes none.
 fn back_filled(options: &Options, figures: &Figures) -> Option<u64> {
     if options.rate.is_some() || figures.runtime == Duration::ZERO {
         return None;
@@ -104,12 +103,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_where_nothing_differs() {
+    fn no_notes_without_differences() {
         assert_eq!(message("-c1 -t1 http://h/", &figures(), 0), "");
     }
 
     #[test]
-    fn each_difference_is_said_when_it_applies() {
+    fn each_difference_has_a_note() {
         let plain = "-c1 -t1 http://h/";
         let errors = Figures { status_errors: 400, ..figures() };
         assert_eq!(
@@ -126,7 +125,7 @@ mod tests {
         assert!(message(plain, &timeouts, 0).contains("3 requests had no answer within 2s"));
         let slow =
             Figures { latency: [(900, 990), (5_500, 10)].into_iter().collect(), ..figures() };
-        assert!(message(plain, &slow, 0).contains("wrk would mix 40 computed ones"));
+        assert!(message(plain, &slow, 0).contains("wrk would add 40 computed ones"));
         assert_eq!(message("-c1 -t1 -R10 http://h/", &slow, 0), "", "wrk2 computes none");
         assert!(message("-c1 -t1 -R10 http://h/", &figures(), 7).contains("7 requests were due"));
         assert!(message("-c5 -t2 http://h/", &figures(), 0).contains("wrk would open 4"));

@@ -1,10 +1,9 @@
-//! wrk's command line, and what wrk2 added to it.
+//! Parses wrk's command line, and wrk2's additions.
 //!
-//! By hand and not by clap, because people's scripts hold what `getopt_long` takes and clap does
-//! not: options after the URL, `-t12` and `-t 12`, long names cut short (`--lat`), and everything
-//! after `--` for the Lua script.
+//! Does not use clap, because existing scripts rely on forms of `getopt_long` that clap refuses: options after the
+//! URL, `-t12` and `-t 12`, abbreviated long names (`--lat`), and everything after `--` for the Lua script.
 //!
-//! Not here: numbers and their units (`units`), what a script does with its arguments (`script`).
+//! Not here: numbers and their units (`units`), a script's use of its arguments (`script`).
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,10 +12,10 @@ use std::time::Duration;
 use super::units;
 use crate::flags::UsageError;
 
-/// Threads beyond which a command line is a slip of the hand.
+/// Most threads accepted; more is probably a typing error.
 const THREADS_MAX: u64 = 1024;
 
-/// Usage, printed for `--help` and below a complaint.
+/// Usage, printed for `--help` and below an error.
 pub(super) const USAGE: &str = "\
 Usage: wrk <options> <url> [-- <arguments of the script>]
   Options:
@@ -37,7 +36,6 @@ Usage: wrk <options> <url> [-- <arguments of the script>]
   Counts may have a unit (1k, 1M, 1G), times too (2s, 2m, 2h)
 ";
 
-/// Requests of the command line.
 #[derive(Debug)]
 pub(super) enum Asked {
     Run(Box<Options>),
@@ -45,7 +43,6 @@ pub(super) enum Asked {
     Version,
 }
 
-/// A run, as the command line describes it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Options {
     pub(super) threads: u32,
@@ -54,27 +51,27 @@ pub(super) struct Options {
     pub(super) timeout: Duration,
     pub(super) script: Option<PathBuf>,
     pub(super) headers: Vec<(String, String)>,
-    /// `-H` arguments that wrk drops without a word: no space after the colon.
+    /// `-H` arguments without a space after the colon, which wrk drops silently.
     pub(super) headers_wrk_drops: Vec<String>,
     pub(super) latency: bool,
     pub(super) uncorrected: bool,
     pub(super) rate: Option<u64>,
     pub(super) version: bool,
     pub(super) url: Url,
-    /// The URL and what follows it: what the script's `init` gets, from index 0.
+    /// URL and the arguments after it, passed to the script's `init` from index 0.
     pub(super) args: Vec<String>,
 }
 
 /// A URL in the parts that scripts see.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Url {
-    /// As it was given, but for a password.
+    /// URL as given, with any password removed.
     pub(super) shown: String,
     pub(super) scheme: String,
-    /// Without the brackets of an IPv6 address.
+    /// Host without the brackets of an IPv6 address.
     pub(super) host: String,
     pub(super) port: Option<u16>,
-    /// All that follows the authority, if that begins with a slash.
+    /// Everything after the authority, if that begins with a slash.
     pub(super) path: String,
 }
 
@@ -116,18 +113,17 @@ impl Url {
         })
     }
 
-    /// Returns whether it is spoken to over TLS.
     pub(super) fn tls(&self) -> bool {
         self.scheme == "https"
     }
 
-    /// The port, or else the scheme: what names the service when an address is looked up.
+    /// Returns the port, or else the scheme: the service for address lookups.
     pub(super) fn service(&self) -> String {
         self.port.map_or_else(|| self.scheme.clone(), |port| port.to_string())
     }
 }
 
-/// An option: its letter, its long name, whether it has a value.
+/// Letter and long name of each option, and whether it takes a value.
 const OPTIONS: [(char, &str, bool); 12] = [
     ('c', "connections", true),
     ('d', "duration", true),
@@ -143,15 +139,14 @@ const OPTIONS: [(char, &str, bool); 12] = [
     ('v', "version", false),
 ];
 
-/// One option of the command line, and its value.
 struct GivenFlag {
     letter: char,
-    /// As it stood on the command line, for complaints.
+    /// Name as written on the command line, for messages.
     name: String,
     value: String,
 }
 
-/// Reads a command line, without the program's name.
+/// Parses a command line, without the program's name.
 pub(super) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Asked, UsageError> {
     let (message, words) = split(args)?;
     let mut run = Options {
@@ -190,7 +185,7 @@ pub(super) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Asked, U
             'U' => (run.latency, run.uncorrected) = (true, true),
             'v' => run.version = true,
             'h' => return Ok(Asked::Help),
-            _ => {} // -B: of pipelined requests, which an open load does not take
+            _ => {} // -B concerns pipelined requests, which an open load refuses
         }
     }
     let Some(url) = run.args.first() else {
@@ -198,39 +193,41 @@ pub(super) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Asked, U
     };
     run.url = Url::parse(url).ok_or_else(|| format!("invalid URL: {url}"))?;
     if threads == 0 || threads > THREADS_MAX {
-        return Err(format!("`-t`: {threads} threads; from 1 to {THREADS_MAX} are possible").into());
+        return Err(format!("`-t`: {threads} threads; give 1 to {THREADS_MAX}").into());
     }
     if connections < threads {
         return Err("number of connections must be >= threads".into());
     }
     run.threads = threads as u32;
     run.connections = u32::try_from(connections)
-        .map_err(|_| format!("`-c`: {connections} connections are more than can be opened"))?;
+        .map_err(|_| format!("`-c`: {connections} connections are too many"))?;
     if run.uncorrected && run.rate.is_none() {
-        return Err("`-U` tells response time from service time, which differ in an open load: \
+        return Err(
+            "`-U` separates response time from service time, which differ only in an open load: \
                     give its rate with `-R`"
-            .into());
+                .into(),
+        );
     }
     Ok(Asked::Run(Box::new(run)))
 }
 
 fn time(text: &str) -> Result<Duration, UsageError> {
     match units::read_seconds(text)? {
-        0 => Err("must be longer than no time".into()),
+        0 => Err("must be more than 0".into()),
         seconds => Ok(Duration::from_secs(seconds)),
     }
 }
 
 fn rate(text: &str) -> Result<u64, UsageError> {
     match units::read_count(text)? {
-        0 => Err("must be more than no requests per second".into()),
+        0 => Err("must be more than 0".into()),
         rate => Ok(rate),
     }
 }
 
 impl Options {
     fn take_header(&mut self, text: &str) -> Result<(), UsageError> {
-        // The text itself may be a password and is not repeated.
+        // Do not repeat the text: it may be a password.
         let (name, value) = text.split_once(':').ok_or("has no colon: `Name: value`")?;
         if text.contains(['\r', '\n']) {
             return Err("holds a line break".into());
@@ -244,7 +241,7 @@ impl Options {
     }
 }
 
-/// Tells options from words, as `getopt_long` does.
+/// Separates options from words, as `getopt_long` does.
 fn split(
     args: impl IntoIterator<Item = OsString>,
 ) -> Result<(Vec<GivenFlag>, Vec<String>), UsageError> {
@@ -295,10 +292,10 @@ fn split(
 }
 
 fn next_value(name: &str, next: Option<Result<String, UsageError>>) -> Result<String, UsageError> {
-    next.unwrap_or_else(|| Err(format!("`{name}` lacks a value").into()))
+    next.unwrap_or_else(|| Err(format!("`{name}` needs a value").into()))
 }
 
-/// The option with this long name, or the one whose name begins so.
+/// Returns the option with this long name, or the only one that starts with it.
 fn long_option(given: &str) -> Result<(char, bool), UsageError> {
     if let Some(&(letter, _, valued)) = OPTIONS.iter().find(|(_, name, _)| *name == given) {
         return Ok((letter, valued));
@@ -336,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn without_options_it_is_as_wrk_has_it() {
+    fn defaults_are_those_of_wrk() {
         let options = run("http://localhost:8080/index.html");
         assert_eq!((options.threads, options.connections), (2, 10));
         assert_eq!((options.duration.as_secs(), options.timeout.as_secs()), (10, 2));
@@ -345,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn options_may_stand_anywhere_and_in_every_form() {
+    fn options_are_accepted_anywhere_and_in_every_form() {
         let all = [
             "-t12 -c 400 -d30s --latency -s x.lua http://h/ -- a -b",
             "http://h/ -t 12 -c400 --duration=30 --lat --script x.lua -- a -b",
@@ -367,11 +364,11 @@ mod tests {
         assert_eq!(options.rate, Some(2000));
         assert!(options.latency && options.uncorrected);
         fails("-U http://h/", "give its rate with `-R`");
-        fails("-R0 http://h/", "more than no requests");
+        fails("-R0 http://h/", "more than 0");
     }
 
     #[test]
-    fn urls_come_apart_as_scripts_see_them() {
+    fn urls_split_into_the_parts_that_scripts_see() {
         let check = |text: &str, scheme: &str, host: &str, port, path: &str| {
             let url = Url::parse(text).expect(text);
             assert_eq!(
@@ -393,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_taken_and_those_that_wrk_drops_are_known() {
+    fn keeps_headers_and_lists_those_that_wrk_drops() {
         let args = ["-H", "A: b: c", "-HX:y", "-H", "Empty: ", "http://h/"];
         let Ok(Asked::Run(options)) = parse(args.map(OsString::from)) else { panic!() };
         let pairs = [("A", "b: c"), ("X", "y"), ("Empty", "")];
@@ -410,12 +407,12 @@ mod tests {
         fails("nonsense", "invalid URL: nonsense");
         fails("-t3 -c2 http://h/", "number of connections must be >= threads");
         fails("-t0 http://h/", "0 threads");
-        fails("-d 500ms http://h/", "`-d`: `500ms` is no time");
-        fails("-d0 http://h/", "longer than no time");
+        fails("-d 500ms http://h/", "`-d`: `500ms` is not a time");
+        fails("-d0 http://h/", "more than 0");
         fails("-x http://h/", "unknown option `-x`");
         fails("--xyz http://h/", "unknown option `--xyz`");
         fails("--t 5 http://h/", "may mean");
-        fails("http://h/ -c", "`-c` lacks a value");
+        fails("http://h/ -c", "`-c` needs a value");
         fails("--latency=5 http://h/", "takes no value");
     }
 

@@ -1,9 +1,9 @@
 //! Prints wrk's output, line for line, and wrk2's additions.
 //!
-//! People parse this, so lines, columns and units are theirs. The figures are ours: what differs is
-//! said on standard error by `notes`, never between these lines.
+//! Programs parse this output, so lines, columns and units are wrk's. The figures are bakeoff's. `notes` reports
+//! differences on standard error, never between these lines.
 //!
-//! Not here: where the figures come from (`mod`), how numbers are written (`units`).
+//! Not here: the source of the figures (`mod`), the format of numbers (`units`).
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -12,17 +12,17 @@ use super::options::Options;
 use super::spread::Spread;
 use super::units::{binary, column, fixed, metric, microseconds, seconds};
 
-/// The percentiles of wrk's distribution.
+/// Percentiles of wrk's distribution.
 const PERCENTILES: [f64; 4] = [50.0, 75.0, 90.0, 99.0];
-/// Those of wrk2's.
+/// Percentiles of wrk2's distribution.
 const MORE_PERCENTILES: [f64; 8] = [50.0, 75.0, 90.0, 99.0, 99.9, 99.99, 99.999, 100.0];
 /// Lines of the detailed spectrum for each halving of the distance to 100 %.
 const TICKS_PER_HALF_DISTANCE: f64 = 5.0;
-/// The shape of bakeoff's histograms, three digits from a nanosecond to an hour, as their own
-/// footer in the spectrum tells it.
+/// Buckets and sub-buckets of bakeoff's histograms, printed in the footer of the spectrum. They keep three digits from
+/// a nanosecond to an hour.
 const BUCKETS: (u32, u32) = (32, 2048);
 
-/// Counts of socket errors, in wrk's words.
+/// Number of socket errors of each kind in wrk's output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct SocketErrors {
     pub(super) connect: u64,
@@ -31,37 +31,36 @@ pub(super) struct SocketErrors {
     pub(super) timeout: u64,
 }
 
-/// A run's figures, as wrk shows them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Figures {
     pub(super) runtime: Duration,
-    /// Answers, errors among them.
+    /// Number of answers, errors included.
     pub(super) complete: u64,
     /// Bytes received, heads included.
     pub(super) bytes: u64,
     pub(super) socket_errors: SocketErrors,
     /// Answers with a status above 399.
     pub(super) status_errors: u64,
-    /// In microseconds, of answers with any status and of requests that timed out.
+    /// Microseconds, for answers with any status and for timed-out requests.
     pub(super) latency: Spread,
-    /// Figures that wrk does not print: they go to standard error.
+    /// Figures of the successes, which wrk does not print; they go to standard error.
     pub(super) successes: Successes,
-    /// From sending, in microseconds.
+    /// Microseconds from sending.
     pub(super) uncorrected: Spread,
-    /// Requests per second of each thread in each tenth of a second.
+    /// Requests per second of each thread, in each tenth of a second.
     pub(super) rates: Spread,
 }
 
-/// The part of a run that succeeded.
+/// Figures of the requests that succeeded.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Successes {
-    /// Answers with a status of 2xx or 3xx in a second.
+    /// Answers with status 2xx or 3xx per second.
     pub(super) rate: f64,
-    /// Their latencies, in microseconds.
+    /// Latencies in microseconds.
     pub(super) latency: Spread,
 }
 
-/// The lines with which a run begins.
+/// Returns the first lines of the output.
 pub(super) fn heading(options: &Options) -> String {
     format!(
         "Running {} test @ {}\n  {} threads and {} connections\n",
@@ -72,7 +71,7 @@ pub(super) fn heading(options: &Options) -> String {
     )
 }
 
-/// The lines with which it ends.
+/// Returns the lines after the load.
 pub(super) fn report(figures: &Figures, options: &Options) -> String {
     let mut text = String::new();
     write(&mut text, figures, options).expect("writing to memory does not fail");
@@ -138,8 +137,7 @@ fn write_row(
     )
 }
 
-/// wrk2's distribution: percentiles, then the spectrum as HdrHistogram's tools plot it, in
-/// milliseconds.
+/// Writes wrk2's distribution: percentiles, then the spectrum in milliseconds, in the format of HdrHistogram's tools.
 fn write_spectrum(to: &mut String, what: &str, spread: &Spread) -> std::fmt::Result {
     writeln!(to, "  Latency Distribution (HdrHistogram - {what})")?;
     for percentile in MORE_PERCENTILES {
@@ -166,7 +164,7 @@ fn write_spectrum(to: &mut String, what: &str, spread: &Spread) -> std::fmt::Res
     writeln!(to, "{:-<58}", "")
 }
 
-/// HdrHistogram's percentile: the smallest value that this share does not exceed.
+/// Returns HdrHistogram's percentile: the smallest recorded value whose cumulative count reaches the rank.
 fn quantile(spread: &Spread, percentile: f64) -> u64 {
     let rank = ((percentile / 100.0 * spread.count() as f64 + 0.5) as u64).max(1);
     let mut below = 0;
@@ -177,8 +175,8 @@ fn quantile(spread: &Spread, percentile: f64) -> u64 {
     spread.values().iter().find(reaches).map_or(0, |&(value, _)| value)
 }
 
-/// The spectrum's lines: value, percentile, how many up to there. Steps grow finer as they near
-/// 100 %, as HdrHistogram's percentile iterator has it.
+/// Returns the spectrum's lines: value, share, and cumulative count. Steps get finer towards 100 %, as in
+/// HdrHistogram's percentile iterator.
 fn spectrum(spread: &Spread) -> Vec<(u64, f64, u64)> {
     let mut lines = Vec::new();
     let (mut below, mut next) = (0, 0.0_f64);
@@ -227,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_reads_as_wrk_prints_it() {
+    fn closed_load_prints_as_wrk() {
         let options = options("-t2 -c10 --latency http://127.0.0.1:8080/");
         let expected = "\
 Running 10s test @ http://127.0.0.1:8080/
@@ -248,7 +246,7 @@ Transfer/sec:      2.86MB
     }
 
     #[test]
-    fn errors_have_their_lines_and_only_then() {
+    fn error_lines_appear_only_with_errors() {
         let options = options("http://h/");
         let mut figures = figures();
         assert!(!report(&figures, &options).contains("rrors"));
@@ -263,14 +261,14 @@ Transfer/sec:      2.86MB
     }
 
     #[test]
-    fn nothing_measured_has_no_share() {
+    fn empty_run_prints_nan_shares() {
         let text = report(&Figures::default(), &options("http://h/"));
         assert!(text.contains("    Latency     0.00us    0.00us   0.00us    -nan%\n"), "{text}");
         assert!(text.contains("  0 requests in 0.00us, 0.00B read\n"), "{text}");
     }
 
     #[test]
-    fn an_open_load_reads_as_wrk2_prints_it() {
+    fn open_load_prints_as_wrk2() {
         let text = report(&figures(), &options("-R 1000 -U http://h/"));
         let recorded = "\
   Latency Distribution (HdrHistogram - Recorded Latency)
@@ -303,7 +301,7 @@ Transfer/sec:      2.86MB
     }
 
     #[test]
-    fn a_spectrum_rises_to_all_of_it() {
+    fn spectrum_ends_at_the_total_count() {
         let spread: Spread = (1..=1000).map(|value| (value, 1)).collect();
         let lines = spectrum(&spread);
         assert!(lines.is_sorted_by(|a, b| a.0 <= b.0 && a.1 < b.1), "{lines:?}");

@@ -1,16 +1,16 @@
-//! Looks whether what a script returned is HTTP, and how many requests it is.
+//! Checks that a script's text is HTTP, and counts its requests.
 //!
-//! wrk asks `request` once before a run and takes the answer's number of requests for that of all
-//! later ones. So do we, and each later batch is held against it.
+//! wrk calls `request` once before a run and assumes the same number of requests in all later calls. So does bakeoff,
+//! and it checks each later batch.
 //!
 //! Not here: responses (`bakeoff_wire::http1`).
 
 use std::fmt;
 
-/// More headers than this no request here needs.
+/// Most headers in one request.
 const HEADERS_MAX: usize = 256;
 
-/// Where something stopped being HTTP.
+/// Place at which a text stops being HTTP.
 #[derive(Debug, PartialEq)]
 pub(super) struct Broken {
     what: Malformed,
@@ -24,7 +24,7 @@ impl fmt::Display for Broken {
     }
 }
 
-/// The fault of a request that a script returned.
+/// Fault of a request that a script returned.
 #[derive(Debug, PartialEq)]
 enum Malformed {
     Head(httparse::Error),
@@ -50,7 +50,7 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// Counts the whole requests in `bytes`; at least one, and nothing else may be there.
+/// Counts the complete requests in `bytes`. Fails without any, or on anything after them.
 pub(super) fn count(bytes: &[u8]) -> Result<u32, Broken> {
     let (mut at, mut requests) = (0, 0);
     loop {
@@ -65,14 +65,14 @@ pub(super) fn count(bytes: &[u8]) -> Result<u32, Broken> {
     }
 }
 
-/// Line and column after these bytes, from 1.
+/// Returns line and column after these bytes, from 1.
 fn position(bytes: &[u8]) -> (usize, usize) {
     let line = 1 + bytes.iter().filter(|&&byte| byte == b'\n').count();
     let column = 1 + bytes.iter().rev().take_while(|&&byte| byte != b'\n').count();
     (line, column)
 }
 
-/// The length of the first request.
+/// Returns the length of the first request.
 fn message(bytes: &[u8]) -> Result<usize, Malformed> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
@@ -96,7 +96,7 @@ fn message(bytes: &[u8]) -> Result<usize, Malformed> {
         .ok_or(Malformed::ShortBody { seen: bytes.len() - head, announced: length })
 }
 
-/// The length of a chunked body without trailers.
+/// Returns the length of a chunked body without trailers.
 fn chunks(bytes: &[u8]) -> Result<usize, Malformed> {
     let mut at = 0;
     loop {

@@ -1,9 +1,9 @@
--- Begins each Lua state: the table `wrk` that scripts know, and how bakeoff calls what they define.
+-- Starts each Lua state: defines the table `wrk` for scripts, and how bakeoff calls their functions.
 --
--- bakeoff gives what only it can do: looking up addresses, connecting, the URL's parts, the headers
--- of the command line, a stack traceback and what is known of a function. It gets back functions
--- that look up the script's at each call, because scripts put others in their place while they run;
--- looked up here that costs nothing, since LuaJIT compiles it.
+-- bakeoff passes in functions that only it can implement: address lookup, connecting, the URL's parts,
+-- the headers of the command line, a stack traceback and information on a function. It gets back
+-- functions that look up the script's functions at each call, because scripts replace them at run
+-- time. The lookup is here because LuaJIT compiles it, so it costs nothing.
 
 local native = ...
 local new_buffer = require("string.buffer").new
@@ -18,7 +18,7 @@ wrk = {
 }
 package.loaded.wrk = wrk
 
--- Modules beside the script, after those below the working directory.
+-- Search modules beside the script after those below the working directory.
 if native.beside then
   local beside = native.beside
   package.path = package.path .. ";" .. beside .. "/?.lua;" .. beside .. "/?/init.lua"
@@ -33,7 +33,7 @@ end
 
 wrk.connect = native.connect
 
--- Keeps, of the addresses that a host has, those that take a connection.
+-- Keeps a host's addresses that accept a connection.
 function wrk.resolve(host, service)
   local reachable = {}
   for _, address in ipairs(wrk.lookup(host, service)) do
@@ -58,14 +58,14 @@ function wrk.init(args)
   wrk.request = function() return unchanging end
 end
 
--- What a header may be besides a string or a number.
+-- Converts a header value to text. Strings and numbers stay as they are.
 local function text(value)
   local kind = type(value)
   return (kind == "string" or kind == "number") and value or tostring(value)
 end
 
--- A request's bytes. As in wrk, the table of headers is completed in place. One buffer serves them
--- all, so that nothing is allocated but the result.
+-- Returns a request's bytes. As in wrk, the table of headers is completed in place. All requests share
+-- one buffer, so that only the result is allocated.
 local bytes = new_buffer()
 function wrk.format(method, path, headers, body)
   headers = headers or wrk.headers
@@ -91,8 +91,8 @@ return {
     if type(make) ~= "function" then make = wrk.request end
     return make()
   end,
-  -- True: `response` is another than at the last call, or gone; it was not called. bakeoff looks
-  -- what it takes and calls again.
+  -- Returns true if the script has replaced or removed `response` since the last call. It was then not
+  -- called: bakeoff checks its parameters and calls again.
   response = function(status, headers, body)
     local take = response
     if take ~= known_response then
@@ -104,8 +104,8 @@ return {
       take(status, headers, body)
     end
   end,
-  -- Keeps headers that come again and again as code that makes a fresh table of them: LuaJIT copies
-  -- such a table at once. From then on `true` stands for them.
+  -- Stores repeated headers as code that creates a new table of them, because LuaJIT copies such a
+  -- table at once. From then on `true` stands for them.
   learn = function(headers)
     local entries = {}
     for name, value in pairs(headers) do
@@ -113,8 +113,8 @@ return {
     end
     known_headers = loadstring("return {" .. table.concat(entries, ",") .. "}", "=wrk")
   end,
-  -- How many parameters `response` has: the later ones need not be made. Functions in C do not
-  -- tell, and those with `...` may take all.
+  -- Returns the number of parameters of `response`: later ones need not be built. Functions in C do not
+  -- reveal it, and those with `...` may use all.
   parameters = function()
     if type(response) ~= "function" then return 0 end
     local told = about(response)

@@ -1,11 +1,10 @@
-//! One Lua state with the user's script in it, and the calls into it in wrk's order.
+//! Runs the user's script in one Lua state, and calls its functions in wrk's order.
 //!
-//! There is one state a thread, in which requests are made, and the main one, in which `setup` and
-//! `done` run. A script that fails stops the run, and what it says names the file, the line, the
-//! callback and the thread; wrk would have gone on without it, or aborted.
+//! Each thread has a state, which makes requests. The main state runs `setup` and `done`. A failing script stops the
+//! run, and the error names the file, the line, the callback and the thread. wrk would continue without it, or abort.
 //!
-//! mlua's safe half is used, which leaves out what could break memory from within Lua: `ffi`, most
-//! of `debug`, and modules in C.
+//! Uses mlua's safe mode, which leaves out everything that could corrupt memory from Lua: `ffi`, most of `debug`, and
+//! C modules.
 //!
 //! Not here: `wrk.…` itself (`prelude.lua`), objects (`userdata`), the load (`source`).
 
@@ -24,15 +23,15 @@ use super::output::Figures;
 use super::userdata::{Address, Statistics, ThreadHandle, ThreadState};
 
 const PRELUDE: &str = include_str!("prelude.lua");
-/// How long `wrk.connect` waits.
+/// Longest wait of `wrk.connect`.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
-/// Callbacks of a script.
+/// A call into the script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Callback {
-    /// Nothing yet.
+    /// Before the script runs.
     Reading,
-    /// The file itself, from its first line to its last.
+    /// The file's main chunk.
     File,
     Resolve,
     Setup,
@@ -44,7 +43,7 @@ pub(super) enum Callback {
 }
 
 impl Callback {
-    /// As it stands in a sentence.
+    /// Returns the callback's name in a message.
     fn name(self) -> &'static str {
         match self {
             Self::Reading => "being read",
@@ -60,11 +59,11 @@ impl Callback {
     }
 }
 
-/// Why a script could not go on.
+/// Error of a script.
 #[derive(Debug, Clone)]
 pub(super) struct ScriptError {
     pub(super) callback: Callback,
-    /// From 0; `None` is the main state.
+    /// Index from 0; `None` for the main state.
     thread: Option<u32>,
     file: Option<PathBuf>,
     pub(super) what: String,
@@ -87,7 +86,7 @@ impl fmt::Display for ScriptError {
     }
 }
 
-/// Which of a response's parts the script's `response` takes.
+/// Parts of a response that the script's `response` uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Wants {
     pub(super) status: bool,
@@ -101,7 +100,6 @@ impl Wants {
     }
 }
 
-/// One Lua state.
 pub(super) struct Script {
     lua: Lua,
     file: Option<PathBuf>,
@@ -111,14 +109,14 @@ pub(super) struct Script {
     delay: Function,
     parameters: Function,
     learn: Function,
-    /// The head of the last response that was handed over with its headers.
+    /// Head of the last response that was passed with its headers.
     known_head: Vec<u8>,
-    /// Whether Lua has them as code.
+    /// True if Lua has cached the headers of `known_head` as code.
     learned: bool,
 }
 
 impl Script {
-    /// A fresh state that has run the script's file. `thread` is `None` for the main state.
+    /// Creates a state and runs the script's file in it. `thread` is `None` for the main state.
     pub(super) fn new(options: &Options, thread: Option<u32>) -> Result<Self, ScriptError> {
         let lua = Lua::new();
         let file = options.script.clone();
@@ -159,12 +157,12 @@ impl Script {
         &self.lua
     }
 
-    /// Returns whether the script has defined a global function of this name.
+    /// Returns true if the script defines a global function of this name.
     pub(super) fn defines(&self, name: &str) -> bool {
         matches!(self.lua.globals().raw_get(name), Ok(Value::Function(_)))
     }
 
-    /// The addresses of the host that take a connection, as `wrk.resolve` finds them.
+    /// Returns the host's addresses that accept a connection, as found by `wrk.resolve`.
     pub(super) fn resolve(&self, url: &Url) -> Result<Vec<SocketAddr>, ScriptError> {
         let resolve = || {
             let wrk: Table = self.lua.globals().get("wrk")?;
@@ -175,14 +173,14 @@ impl Script {
         resolve().map_err(|error| self.error(Callback::Resolve, &error))
     }
 
-    /// In the main state: hands a thread to `setup`.
+    /// Passes a thread to `setup`. For the main state.
     pub(super) fn setup(&self, thread: ThreadHandle) -> Result<(), ScriptError> {
         self.wrk("setup")
             .and_then(|setup| setup.call::<()>(thread))
             .map_err(|error| self.error(Callback::Setup, &error))
     }
 
-    /// In a thread's state: makes it know its thread, which `setup` may then write to.
+    /// Creates the thread's handle, which `setup` may write to. For a thread's state.
     pub(super) fn begin(&self, state: &Arc<ThreadState>) -> Result<ThreadHandle, ScriptError> {
         let handle = ThreadHandle::new(&self.lua, state.clone());
         let begin = || {
@@ -192,7 +190,7 @@ impl Script {
         begin().map(|()| handle.clone()).map_err(|error| self.error(Callback::Init, &error))
     }
 
-    /// In a thread's state: `init` with the arguments, the URL at index 0.
+    /// Calls `init` with the arguments, the URL at index 0. For a thread's state.
     pub(super) fn init(&self, args: &[String]) -> Result<(), ScriptError> {
         let init = || {
             let table = self.lua.create_table()?;
@@ -204,31 +202,31 @@ impl Script {
         init().map_err(|error| self.error(Callback::Init, &error))
     }
 
-    /// Asks for the next request's bytes.
+    /// Returns the next request's bytes.
     pub(super) fn request(&self) -> Result<LuaString, ScriptError> {
         let made = self.request.call::<Value>(());
         match made.map_err(|error| self.error(Callback::Request, &error))? {
             Value::String(text) => Ok(text),
             other => {
                 let kind = other.type_name();
-                Err(self.refuse(&format!("it returned {kind} in place of a request's text")))
+                Err(self.refuse(&format!("it returned {kind} instead of a request's text")))
             }
         }
     }
 
-    /// Returns the error for what `request` returned.
+    /// Returns the error for an invalid result of `request`.
     pub(super) fn refuse(&self, what: &str) -> ScriptError {
         self.error(Callback::Request, &Error::runtime(format!("{what}: `wrk.format` makes one")))
     }
 
-    /// Returns which parameters `response` takes now; none where it is gone.
+    /// Returns the parameters that `response` uses now; none if the script has removed it.
     pub(super) fn wants(&self) -> Result<Wants, ScriptError> {
         let parameters = self.parameters.call::<usize>(());
         parameters.map(Wants::first).map_err(|error| self.error(Callback::Response, &error))
     }
 
-    /// Hands over what `wants` says of a response. `true`: `response` is another function than last
-    /// time and was not called; ask what it wants and call again.
+    /// Passes the parts selected by `wants` to `response`. Returns true if the script has replaced `response`, which
+    /// was then not called: call `wants` and this function again.
     pub(super) fn response(
         &mut self,
         response: &Response<'_>,
@@ -247,7 +245,7 @@ impl Script {
             return self.response.call((status, headers));
         }
         match str::from_utf8(response.body) {
-            Ok(text) => self.response.call((status, headers, text)), // goes without a detour
+            Ok(text) => self.response.call((status, headers, text)), // passed without a copy
             Err(_) => {
                 let body = self.lua.create_string(response.body)?;
                 self.response.call((status, headers, body))
@@ -255,8 +253,8 @@ impl Script {
         }
     }
 
-    /// A response's headers as a table, or as what stands for those of the last response. Most
-    /// servers say the same for a second.
+    /// Returns a response's headers as a table, or the cached table if the head equals the last one. Most servers
+    /// repeat the same head for a second.
     fn headers(&mut self, headers: &Headers<'_>) -> mlua::Result<Value> {
         let head = headers.head;
         if self.known_head != head {
@@ -280,7 +278,7 @@ impl Script {
         Ok(table)
     }
 
-    /// Whole milliseconds, as wrk takes them; what is no number is none.
+    /// Returns the delay in whole milliseconds, as in wrk. A result that is not a number is zero.
     pub(super) fn delay(&self) -> Result<Duration, ScriptError> {
         let value = self.delay.call::<Value>(());
         let value = value.map_err(|error| self.error(Callback::Delay, &error))?;
@@ -288,7 +286,7 @@ impl Script {
         Ok(Duration::from_millis(milliseconds.max(0.0) as u64))
     }
 
-    /// In the main state: hands over what was measured.
+    /// Passes the figures to `done`. For the main state.
     pub(super) fn done(&self, figures: &Figures) -> Result<(), ScriptError> {
         let done = || {
             let errors = self.lua.create_table()?;
@@ -314,15 +312,15 @@ impl Script {
         done().map_err(|error| self.error(Callback::Done, &error))
     }
 
-    /// Writes out what scripts have printed: the C library holds it back where standard output is
-    /// no terminal, and ours would overtake it.
+    /// Flushes the script's output. The C library buffers it unless standard output is a terminal, so bakeoff's own
+    /// lines would overtake it.
     pub(super) fn flush(&self) {
         let flush = || {
             let io: Table = self.lua.globals().get("io")?;
             let out: Value = io.get("stdout")?;
             self.lua.load("local out = ... if out then out:flush() end").call::<()>(out)
         };
-        let _: mlua::Result<()> = flush(); // a script may have closed it
+        let _: mlua::Result<()> = flush(); // a script may have closed stdout
     }
 
     fn wrk(&self, name: &str) -> mlua::Result<Function> {
@@ -335,7 +333,7 @@ impl Script {
     }
 }
 
-/// Runs the prelude; returns the functions through which the script's are called.
+/// Runs the prelude. Returns the functions that call the script's functions.
 fn prelude(lua: &Lua, options: &Options) -> mlua::Result<Table> {
     let Url { scheme, host, port, path, .. } = &options.url;
     let native = lua.create_table()?;
@@ -382,8 +380,7 @@ fn prelude(lua: &Lua, options: &Options) -> mlua::Result<Table> {
     lua.load(PRELUDE).set_name("=wrk").call(native)
 }
 
-/// Returns `debug.getinfo` of a function, or of the caller at a level: by this scripts find the
-/// folder that they lie in.
+/// Returns `debug.getinfo` of a function, or of the caller at a level. Scripts use it to find their own folder.
 fn function_info(lua: &Lua, what: &Value) -> mlua::Result<Option<Table>> {
     let table = lua.create_table()?;
     match what {
@@ -417,7 +414,7 @@ fn function_info(lua: &Lua, what: &Value) -> mlua::Result<Option<Table>> {
     Ok(Some(table))
 }
 
-/// A host and a service without addresses.
+/// A host and service without addresses.
 #[derive(Debug)]
 struct Unresolved {
     host: String,
@@ -443,7 +440,7 @@ impl fmt::Display for Unresolved {
     }
 }
 
-/// The addresses of a host and a service: a port, `http`, `https`, or a name from `/etc/services`.
+/// Resolves a host and a service: a port, `http`, `https`, or a name in `/etc/services`.
 fn lookup(host: &str, service: &str) -> Result<Vec<SocketAddr>, Unresolved> {
     let unresolved = |why| Unresolved { host: host.to_owned(), service: service.to_owned(), why };
     let port = match (service.parse(), service) {
@@ -473,8 +470,8 @@ fn named_port(name: &str) -> Option<u16> {
     })
 }
 
-/// Returns a Lua error's message without its traceback, and with the script's line also where the error
-/// came from one of our functions.
+/// Returns a Lua error's message without its traceback. Adds the script's line if the error came from a function of
+/// bakeoff.
 fn message_of(error: &Error) -> String {
     let text = match error {
         Error::SyntaxError { message, .. } => message.clone(),
@@ -493,7 +490,7 @@ fn message_of(error: &Error) -> String {
     };
     let end = text.find("\nstack traceback:").unwrap_or(text.len());
     let text = text[..end].trim_end();
-    // What our own part of the state says has no line that the user could look up.
+    // Line numbers in the prelude mean nothing to the user.
     let ours = text.strip_prefix("wrk:").and_then(|rest| rest.split_once(": "));
     match ours {
         Some((line, what)) if line.parse::<u32>().is_ok() => what.to_owned(),
@@ -501,7 +498,7 @@ fn message_of(error: &Error) -> String {
     }
 }
 
-/// `x.lua:12` of a traceback's line, `x.lua:12: in function 'f'`.
+/// Extracts `x.lua:12` from a traceback line such as `x.lua:12: in function 'f'`.
 fn line_of(line: &str) -> Option<&str> {
     let (place, _) = line.trim_start().split_once(": in ")?;
     let (file, number) = place.rsplit_once(':')?;

@@ -1,7 +1,7 @@
-//! Where a load thread's requests come from: bytes that never change, or the script.
+//! Produces a load thread's requests: constant bytes, or the script's.
 //!
-//! A call into Lua is on the path of every request, so what a script does not define is not called,
-//! and what its `response` does not take is not made.
+//! Every request may call into Lua. So undefined functions are not called, and unused parts of a response are not
+//! built.
 //!
 //! Not here: the calls themselves (`script`), sockets and time (`engine`).
 
@@ -20,47 +20,45 @@ use super::pipeline;
 use super::script::{Script, ScriptError, Wants};
 use super::userdata::ThreadState;
 
-/// How long a client rests whose thread the script has stopped: past the end of any load.
+/// Pause of a client whose thread was stopped by the script: longer than any load.
 const FOR_GOOD: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// The statuses that wrk does not count as errors.
+/// Statuses that wrk does not count as errors.
 const GOOD: std::ops::RangeInclusive<u16> = 200..=399;
 
-/// Describes thread 0's script; all threads are treated alike, as in wrk.
+/// Properties of thread 0's script, which apply to all threads, as in wrk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// Requests in what `request` returns.
+    /// Requests per call of `request`.
     pub(super) pipeline: u32,
-    /// `request` is to be called for each.
+    /// True if `request` must be called for each batch.
     pub(super) dynamic: bool,
     pub(super) delays: bool,
     pub(super) responds: bool,
 }
 
-/// Why the load was given up, by the first thread that had to.
+/// First error that stopped the load.
 pub(super) type Fault = Arc<Mutex<Option<ScriptError>>>;
 
-/// One thread's requests.
 pub(super) struct LuaSource {
     script: Script,
     shape: Shape,
-    /// Bytes that are sent when the script makes no requests of its own.
+    /// Bytes to send if the script does not make each request.
     unchanging: Vec<u8>,
     wants: Wants,
     thread: Arc<ThreadState>,
-    /// A callback failed: no more requests are made.
+    /// True after a callback failed: no more requests are made.
     failed: bool,
     fault: Fault,
-    /// The batch that was looked at last: Lua keeps equal strings in one place, so that one which
-    /// is sent again is known by its address.
-    looked_at: Option<LuaString>,
+    /// Last batch that was checked. Lua keeps equal strings once, so a repeated batch has the same address.
+    last_checked: Option<LuaString>,
     rests: HashMap<u32, Rest>,
 }
 
-/// A client's rest after a batch; it begins with the batch's first answer.
+/// Pause of a client after a batch. It begins with the batch's first answer.
 struct Rest {
     until: Instant,
-    /// Answers of the batch that are still to come.
+    /// Answers of the batch that are still outstanding.
     more: u32,
 }
 
@@ -81,7 +79,7 @@ impl LuaSource {
             thread,
             failed: false,
             fault,
-            looked_at: None,
+            last_checked: None,
             rests: HashMap::new(),
         })
     }
@@ -93,8 +91,8 @@ impl LuaSource {
         NotIssued::Abort
     }
 
-    /// Sees that a batch is what the load counts on.
-    fn look(&mut self, text: &LuaString, bytes: &[u8]) -> Result<(), ScriptError> {
+    /// Checks that a batch is HTTP with the expected number of requests.
+    fn check_batch(&mut self, text: &LuaString, bytes: &[u8]) -> Result<(), ScriptError> {
         if self.shape.pipeline == 1 {
             if begins_a_request(bytes) {
                 return Ok(());
@@ -103,21 +101,21 @@ impl LuaSource {
                 return Err(self.script.refuse("it returned an empty string"));
             }
             let seen: String = String::from_utf8_lossy(bytes).chars().take(40).collect();
-            return Err(self.script.refuse(&format!("it returned what is no request, {seen:?}")));
+            return Err(self.script.refuse(&format!("it returned no HTTP request but {seen:?}")));
         }
         let same = |before: &LuaString| before.to_pointer() == text.to_pointer();
-        if self.looked_at.as_ref().is_some_and(same) {
+        if self.last_checked.as_ref().is_some_and(same) {
             return Ok(());
         }
         let count =
             pipeline::count(bytes).map_err(|broken| self.script.refuse(&broken.to_string()))?;
         if count != self.shape.pipeline {
             return Err(self.script.refuse(&format!(
-                "it returned {count} requests at once, and {} the first time",
+                "it returned {count} requests at once, but {} the first time",
                 self.shape.pipeline
             )));
         }
-        self.looked_at = Some(text.clone());
+        self.last_checked = Some(text.clone());
         Ok(())
     }
 }
@@ -137,7 +135,7 @@ impl MakeRequests for LuaSource {
             Err(error) => return Err(self.fail(error)),
         };
         let bytes = text.as_bytes();
-        if let Err(error) = self.look(&text, &bytes) {
+        if let Err(error) = self.check_batch(&text, &bytes) {
             return Err(self.fail(error));
         }
         out.extend_from_slice(&bytes);
@@ -146,7 +144,7 @@ impl MakeRequests for LuaSource {
 }
 
 impl JudgeResponses for LuaSource {
-    /// A script says only after its first answer whether it looks at bodies.
+    /// Bodies must be read, because a script decides only after its first answer whether it uses them.
     fn reads_bodies(&self) -> bool {
         self.shape.responds
     }
@@ -180,8 +178,8 @@ impl Source for LuaSource {
         vec!["request".to_owned()]
     }
 
-    /// Called for each answer, and in the beginning for each that could be under way: all of a
-    /// batch get the same end of their rest, so that the next batch goes out as one.
+    /// Called for each answer, and at the start for each that could be in flight. All answers of a batch end their
+    /// pause at the same time, so that the next batch is sent as one.
     fn pause(&mut self, client: u32, now: Instant) -> Duration {
         if self.thread.is_stopped() {
             return FOR_GOOD;
@@ -208,14 +206,14 @@ impl Source for LuaSource {
     }
 }
 
-/// Returns whether the first line is a request's: a quick look, taken at each.
+/// Returns true if the first line is a request line. Quick, because it runs for each batch.
 fn begins_a_request(bytes: &[u8]) -> bool {
     let Some(end) = bytes.iter().position(|&byte| byte == b'\r') else { return false };
     let line = &bytes[..end];
     line.ends_with(b" HTTP/1.1") || line.ends_with(b" HTTP/1.0")
 }
 
-/// Describes requests that were appended. wrk sends none twice: a connection that is closed is a read error.
+/// Describes appended requests. wrk repeats none: a closed connection is a read error.
 fn batch(responses: u32, bytes: &[u8]) -> Batch {
     let is_head = bytes.starts_with(b"HEAD ");
     Batch { operation: 0, responses, is_head, idle_close: IdleClose::Broken }

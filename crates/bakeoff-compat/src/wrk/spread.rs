@@ -1,17 +1,16 @@
-//! A distribution of whole numbers as wrk's statistics see it: microseconds, or requests per second.
+//! Computes wrk's statistics of whole numbers: microseconds, or requests per second.
 //!
-//! Provides the figures of `latency` and `requests` in `done`, and those of the tables.
-//! The rules (a sample's standard deviation, which rank a percentile is) are wrk's, with one mended:
-//! wrk's 100th percentile is 0, ours is the largest value.
+//! Provides `latency` and `requests` in `done`, and the tables. The rules (sample standard deviation, rank of a
+//! percentile) are wrk's, except that the 100th percentile is the largest value, where wrk returns 0.
 //!
-//! Not here: recording (`bakeoff_core::histogram`), and wrk's computed latencies: nothing is ever
-//! added to what was measured; [`Spread::back_fill`] only counts what wrk would have added.
+//! Not here: recording (`bakeoff_core::histogram`), and wrk's computed latencies. No value is ever added to the
+//! measured ones; [`Spread::back_fill`] only counts those that wrk would have added.
 
 use std::collections::BTreeMap;
 
 use bakeoff_core::histogram::Latencies;
 
-/// Values, smallest first, and how often each occurred.
+/// Values in ascending order, with their counts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Spread {
     values: Vec<(u64, u64)>,
@@ -30,43 +29,43 @@ impl FromIterator<(u64, u64)> for Spread {
 }
 
 impl Spread {
-    /// Latencies, in microseconds.
+    /// Converts latencies to microseconds.
     pub(super) fn of_latencies(latencies: &Latencies) -> Self {
         let microseconds = |nanoseconds: u128| ((nanoseconds + 500) / 1000) as u64;
         latencies.recorded().map(|(value, count)| (microseconds(value.as_nanos()), count)).collect()
     }
 
-    /// Rates, in whole requests per second.
+    /// Converts rates to whole requests per second.
     pub(super) fn of_rates(rates: &[f64]) -> Self {
         rates.iter().map(|&rate| (rate as u64, 1)).collect()
     }
 
-    /// Returns how many were recorded.
+    /// Returns the number of recorded values.
     pub(super) fn count(&self) -> u64 {
         self.count
     }
 
-    /// Returns how many different values there are.
+    /// Returns the number of distinct values.
     pub(super) fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Values, smallest first, and how often each occurred.
+    /// Returns the values in ascending order, with their counts.
     pub(super) fn values(&self) -> &[(u64, u64)] {
         &self.values
     }
 
-    /// The smallest; 0 where there is nothing.
+    /// Returns the smallest value; 0 without values.
     pub(super) fn min(&self) -> u64 {
         self.values.first().map_or(0, |&(value, _)| value)
     }
 
-    /// The largest; 0 where there is nothing.
+    /// Returns the largest value; 0 without values.
     pub(super) fn max(&self) -> u64 {
         self.values.last().map_or(0, |&(value, _)| value)
     }
 
-    /// The mean; 0 where there is nothing.
+    /// Returns the mean; 0 without values.
     pub(super) fn mean(&self) -> f64 {
         if self.count == 0 {
             return 0.0;
@@ -74,7 +73,7 @@ impl Spread {
         self.weighted(|value| value) / self.count as f64
     }
 
-    /// The standard deviation of a sample; 0 where there are less than two values.
+    /// Returns the sample standard deviation; 0 for fewer than two values.
     pub(super) fn stdev(&self) -> f64 {
         if self.count < 2 {
             return 0.0;
@@ -83,7 +82,7 @@ impl Spread {
         (self.weighted(|value| (value - mean).powi(2)) / (self.count - 1) as f64).sqrt()
     }
 
-    /// Percent of the values within one standard deviation of the mean; NaN where there is nothing.
+    /// Returns the percentage of values within one standard deviation of the mean; NaN without values.
     pub(super) fn within_stdev(&self) -> f64 {
         let (mean, stdev) = (self.mean(), self.stdev());
         let within = |value: u64| (mean - stdev..=mean + stdev).contains(&(value as f64));
@@ -91,7 +90,7 @@ impl Spread {
         values.map(|(_, count)| count).sum::<u64>() as f64 / self.count as f64 * 100.0
     }
 
-    /// The value at a percentile, 0 to 100; 0 where there is nothing.
+    /// Returns the value at a percentile, 0 to 100; 0 without values.
     pub(super) fn percentile(&self, percentile: f64) -> u64 {
         let rank = (percentile / 100.0 * self.count as f64 + 0.5).round() as u64;
         let mut below = 0;
@@ -102,8 +101,8 @@ impl Spread {
         self.values.iter().find(reaches).map_or(0, |&(value, _)| value)
     }
 
-    /// Returns how many latencies wrk would have computed and mixed in: for each one longer than twice the
-    /// time that a connection takes for a request on average, one less by that time, and so on.
+    /// Returns the number of latencies that wrk would have computed. For each latency above twice the average time per
+    /// request of a connection, wrk adds one shorter by that time, and so on.
     pub(super) fn back_fill(&self, interval: u64) -> u64 {
         let steps = |value: u64| (value.saturating_sub(1) / interval.max(1)).saturating_sub(1);
         self.values.iter().map(|&(value, count)| steps(value).saturating_mul(count)).sum()
@@ -139,14 +138,14 @@ mod tests {
         let spread = measure(&[10, 20, 30, 40]);
         let check = |percentile, value| assert_eq!(spread.percentile(percentile), value);
         check(0.0, 10);
-        check(50.0, 30); // wrk's rank lies half a value higher than is usual
+        check(50.0, 30); // wrk's rank is half a value above the usual one
         check(99.0, 40);
         check(100.0, 40);
         assert_eq!(measure(&[7]).percentile(50.0), 7);
     }
 
     #[test]
-    fn nothing_has_no_share() {
+    fn empty_spread_has_nan_share() {
         let nothing = Spread::default();
         assert_eq!(
             (nothing.min(), nothing.max(), nothing.mean(), nothing.stdev()),
@@ -156,7 +155,7 @@ mod tests {
         assert_eq!(nothing.percentile(99.0), 0);
     }
 
-    /// wrk's loop, in wrk's words: while the value less the interval is above the interval.
+    /// Runs wrk's own loop: while the value less the interval is above the interval.
     fn added(value: i64, interval: i64) -> u64 {
         let (mut added, mut at) = (0, value - interval);
         while value >= 2 * interval && at > interval {

@@ -1,17 +1,17 @@
-//! Numbers as wrk reads and writes them.
+//! Reads and writes numbers as wrk does.
 //!
-//! People parse these, so the oddities are kept: a unit is taken up at 0.85 of it, hours are read
-//! and never written, and a column is cut to its width.
+//! Programs parse these numbers, so wrk's oddities are kept. A unit is used from 0.85 of it. Hours are read but never
+//! written. A column is cut to its width.
 //!
-//! Not here: bakeoff's own way of writing numbers (`bakeoff_core::units`).
+//! Not here: bakeoff's own number format (`bakeoff_core::units`).
 
 use crate::flags::UsageError;
 
-/// Units of one kind: the base, what each further one is of the one before, and their names.
+/// Units of one kind: the base unit, the factor between successive units, and their names.
 struct Units {
     scale: u32,
     base: &'static str,
-    /// From small to large. wrk reads all of them and never writes the last.
+    /// Names from small to large. wrk reads all of them and never writes the last.
     names: &'static [&'static str],
 }
 
@@ -20,10 +20,10 @@ const SECONDS: Units = Units { scale: 60, base: "s", names: &["m", "h"] };
 const BINARY: Units = Units { scale: 1024, base: "", names: &["K", "M", "G", "T", "P"] };
 const METRIC: Units = Units { scale: 1000, base: "", names: &["k", "M", "G", "T", "P"] };
 
-/// The share of a unit from which on it is used.
+/// Share of a unit from which it is used.
 const TAKEN_UP_AT: f64 = 0.85;
 
-/// A number that has no value, as C's `printf` shows the quotient of two zeros.
+/// Undefined number, as C's `printf` shows 0/0.
 const NOT_A_NUMBER: &str = "-nan";
 
 fn write(mut amount: f64, units: &Units, decimals: usize) -> String {
@@ -39,33 +39,33 @@ fn write(mut amount: f64, units: &Units, decimals: usize) -> String {
     format!("{}{name}", fixed(amount, decimals))
 }
 
-/// `%.*f`.
+/// Formats as `%.*f`.
 pub(super) fn fixed(number: f64, decimals: usize) -> String {
     if number.is_nan() { NOT_A_NUMBER.to_owned() } else { format!("{number:.decimals$}") }
 }
 
-/// Microseconds: `1.23ms`.
+/// Formats microseconds: `1.23ms`.
 pub(super) fn microseconds(n: f64) -> String {
     if n >= 1e6 { write(n / 1e6, &SECONDS, 2) } else { write(n, &MICROSECONDS, 2) }
 }
 
-/// Whole seconds: `30s`, `2m`.
+/// Formats whole seconds: `30s`, `2m`.
 pub(super) fn seconds(n: u64) -> String {
     write(n as f64, &SECONDS, 0)
 }
 
-/// A count by 1024: `1.23M`, without the unit of what is counted.
+/// Formats a count by 1024: `1.23M`, without the unit of the counted thing.
 pub(super) fn binary(n: f64) -> String {
     write(n, &BINARY, 2)
 }
 
-/// A count by 1000: `12.34k`.
+/// Formats a count by 1000: `12.34k`.
 pub(super) fn metric(n: f64) -> String {
     write(n, &METRIC, 2)
 }
 
-/// A number in a column: the digits end at the same place whether the unit has no, one or two
-/// letters, and what is too long is cut at its end.
+/// Aligns a number in a column. The digits end at the same place for units of zero, one or two letters. A text that is
+/// too long is cut at its end.
 pub(super) fn column(text: &str, width: usize) -> String {
     let letters = text.bytes().rev().take(2).filter(u8::is_ascii_alphabetic).count();
     let pad = 2 - letters;
@@ -73,21 +73,18 @@ pub(super) fn column(text: &str, width: usize) -> String {
     format!("{text:>width$.width$}{:pad$}", "")
 }
 
-/// `12`, `12k`, `1M`: a count.
+/// Parses a count: `12`, `12k`, `1M`.
 pub(super) fn read_count(text: &str) -> Result<u64, UsageError> {
     read(text, &METRIC).ok_or_else(|| {
-        format!("`{text}` is no count: whole numbers, with a unit or without: `400`, `10k`, `1M`")
-            .into()
+        format!("`{text}` is not a count; write a whole number such as `400`, `10k` or `1M`").into()
     })
 }
 
-/// `30`, `30s`, `2m`, `1h`: whole seconds.
+/// Parses whole seconds: `30`, `30s`, `2m`, `1h`.
 pub(super) fn read_seconds(text: &str) -> Result<u64, UsageError> {
     read(text, &SECONDS).ok_or_else(|| {
-        format!(
-            "`{text}` is no time: whole numbers of seconds, minutes or hours: `30s`, `2m`, `1h`"
-        )
-        .into()
+        format!("`{text}` is not a time; write whole seconds, minutes or hours: `30s`, `2m`, `1h`")
+            .into()
     })
 }
 
@@ -133,11 +130,11 @@ mod tests {
     }
 
     #[test]
-    fn a_column_ends_its_digits_at_one_place() {
+    fn column_aligns_its_digits() {
         assert_eq!(column("849.00us", 10), "  849.00us");
         assert_eq!(column("12.35k", 10), "   12.35k ");
         assert_eq!(column("849.00", 10), "  849.00  ");
-        assert_eq!(column("12345678.00us", 8), "12345678", "what is too long is cut");
+        assert_eq!(column("12345678.00us", 8), "12345678", "a text that is too long is cut");
     }
 
     #[test]
@@ -157,6 +154,6 @@ mod tests {
             assert!(read_seconds(text).is_err(), "{text}");
             assert!(read_count(text).is_err(), "{text}");
         }
-        assert!(read_seconds("500ms").unwrap_err().to_string().contains("`500ms` is no time"));
+        assert!(read_seconds("500ms").unwrap_err().to_string().contains("`500ms` is not a time"));
     }
 }

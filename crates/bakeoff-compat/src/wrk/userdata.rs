@@ -1,7 +1,6 @@
-//! The objects that scripts are handed: addresses, threads, statistics; and how values go from one
-//! Lua state to another.
+//! Defines the objects that scripts receive (addresses, threads, statistics), and copies values between Lua states.
 //!
-//! Not here: when scripts are called (`script`), what `wrk.…` functions do (`prelude.lua`).
+//! Not here: the calls of scripts (`script`), the `wrk.…` functions (`prelude.lua`).
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,10 +13,10 @@ use mlua::{
 
 use super::spread::Spread;
 
-/// Tables within tables that may be handed to another thread; deeper ones hold themselves.
+/// Deepest nesting of a table passed to another thread; deeper tables are assumed to contain themselves.
 const DEPTH_MAX: usize = 64;
 
-/// A server's address, as `wrk.lookup` returns it.
+/// A server's address, as returned by `wrk.lookup`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Address(pub(super) SocketAddr);
 
@@ -39,14 +38,14 @@ impl FromLua for Address {
     }
 }
 
-/// A load thread, as `setup` is handed it and as `wrk.thread` is.
+/// A load thread, passed to `setup` and available as `wrk.thread`.
 #[derive(Clone)]
 pub(super) struct ThreadHandle {
     lua: WeakLua,
     state: Arc<ThreadState>,
 }
 
-/// Shares one thread's state among its handles.
+/// State of one thread, shared by its handles.
 #[derive(Debug, Default)]
 pub(super) struct ThreadState {
     address: Mutex<Option<SocketAddr>>,
@@ -54,12 +53,12 @@ pub(super) struct ThreadState {
 }
 
 impl ThreadState {
-    /// Returns where the thread's connections go.
+    /// Returns the address that the thread connects to.
     pub(super) fn address(&self) -> Option<SocketAddr> {
         *self.address.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether the script has stopped the thread.
+    /// Returns true if the script stopped the thread.
     pub(super) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
@@ -105,7 +104,7 @@ impl UserData for ThreadHandle {
     }
 }
 
-/// A value on its way from one Lua state to another: a copy, as the states share nothing.
+/// A value copied from one Lua state to another, because states share nothing.
 enum Portable {
     Nil,
     Boolean(bool),
@@ -159,7 +158,7 @@ impl Portable {
     }
 }
 
-/// A distribution, as `done` is handed it.
+/// A distribution, as passed to `done`.
 pub(super) struct Statistics(pub(super) Spread);
 
 impl UserData for Statistics {

@@ -238,7 +238,7 @@ fn threads_may_have_servers_of_their_own() {
 #[test]
 fn bad_command_lines_print_the_usage_and_end_with_2() {
     for (options, output) in [
-        ("-d 500ms http://127.0.0.1:1/", "`-d`: `500ms` is no time"),
+        ("-d 500ms http://127.0.0.1:1/", "`-d`: `500ms` is not a time"),
         ("-t4 -c2 http://127.0.0.1:1/", "number of connections must be >= threads"),
         ("nonsense", "invalid URL: nonsense"),
         ("", "the URL is missing"),

@@ -91,7 +91,7 @@ fn both_databases_leave_files(_: &Case) {
     std::fs::write(dir.path().join("c.yaml"), configuration("10.138.0.2", steps)).unwrap();
     let ran = dbtester(dir.path(), &["control", "--here", "--scale", "0.1", "--seed", "7"]);
     let ran = ran.ends_with(0).complains(&[
-        "c.yaml:8:17: `snap_count` is no field of `etcd__tip`, and is ignored, as dbtester did; did you mean \
+        "c.yaml:8:17: `snap_count` is not a field of `etcd__tip` and is ignored, as in dbtester; did you mean \
          `snapshot_count`?",
         "this machine stands for 1 of the configuration's machines",
         "`max_client_connections` has no counterpart",

@@ -1,4 +1,4 @@
-//! Puts the files of one database side by side, second by second.
+//! Joins the files of one database by second.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use crate::dbtester::files::{TIMESERIES_HEADER, by_keys};
 use crate::dbtester::frame::Frame;
 use crate::dbtester::number;
 
-/// Longer loads than this, in seconds, are none.
+/// Longest accepted load, in seconds.
 const SECONDS_MAX: i64 = 200_000;
-/// Loads of more requests than this are none.
+/// Largest accepted number of requests.
 const REQUESTS_MAX: f64 = 1e9;
 
-/// A column of the servers' metrics that `analyze` takes, and its name afterwards.
+/// A column of the servers' metrics, and its name in the aggregated file.
 struct Taken {
     column: &'static str,
     as_column: &'static str,
@@ -23,7 +23,7 @@ const fn taken(column: &'static str, as_column: &'static str) -> Taken {
     Taken { column, as_column }
 }
 
-/// The columns that are taken of each server, in the order of the aggregated file.
+/// Columns taken from each server, in the order of the aggregated file.
 const TAKEN: [Taken; 20] = [
     taken("VOLUNTARY-CTXT-SWITCHES", "VOLUNTARY-CTXT-SWITCHES"),
     taken("NON-VOLUNTARY-CTXT-SWITCHES", "NON-VOLUNTARY-CTXT-SWITCHES"),
@@ -47,7 +47,7 @@ const TAKEN: [Taken; 20] = [
     taken("EXTRA", "CLIENT-NUM"),
 ];
 
-/// The means over all servers, in the order of the aggregated file: its column, and the servers' that it is of.
+/// Means over all servers, in the order of the aggregated file: the column and its source column.
 const MEANS: [(&str, &str); 20] = [
     ("AVG-CPU", "CPU"),
     ("MAX-CPU", "CPU"),
@@ -73,37 +73,37 @@ const MEANS: [(&str, &str); 20] = [
 
 /// One database's load and servers, second by second.
 pub(super) struct Aggregated {
-    /// Whole seconds, without gaps.
+    /// Consecutive seconds, without gaps.
     pub(super) seconds: Vec<Second>,
-    /// The same by steps: a second in which two of them met is there twice, and silent ones are not.
+    /// Rows by step. A second in which two steps met appears twice; seconds without a row are left out.
     pub(super) by_step: Vec<Second>,
-    /// Servers whose metrics there are.
+    /// Number of servers with metrics.
     pub(super) servers: usize,
 }
 
-/// One second of a load, and what the servers used in it.
+/// One second of a load with its server metrics.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Second {
     unix: i64,
     pub(super) clients: f64,
-    /// Least, mean, most; none without an answer.
+    /// Minimum, mean and maximum in milliseconds; `None` without an answer.
     pub(super) latency: Option<[f64; 3]>,
     pub(super) throughput: f64,
-    /// Whether the file has a row of it. Between two steps nothing is asked for.
+    /// True if the file has a row for this second. Seconds between two steps have none.
     pub(super) listed: bool,
     /// Values by server, in the order of [`TAKEN`].
     servers: Vec<[Option<f64>; TAKEN.len()]>,
 }
 
 impl Second {
-    /// Returns the servers' values of a column, by its name afterwards.
+    /// Returns each server's value of a column, by its name in the aggregated file.
     fn values(&self, column: &str) -> Vec<f64> {
         let place = TAKEN.iter().position(|taken| taken.as_column == column);
         let of = |server: &[Option<f64>; TAKEN.len()]| place.and_then(|place| server[place]);
         self.servers.iter().filter_map(of).collect()
     }
 
-    /// Returns the value of a column of the aggregated file that is a mean over servers; none where it is not known.
+    /// Returns a column's mean over the servers, or `None` if it is unknown.
     fn mean(&self, column: &str) -> Option<f64> {
         let of = match column {
             "AVG-CLIENT-NUM" => "CLIENT-NUM",
@@ -119,7 +119,7 @@ impl Second {
         }
     }
 
-    /// Returns the value of any column of the aggregated file that is no server's.
+    /// Returns the value of any aggregated column that belongs to no single server.
     pub(super) fn value(&self, column: &str) -> Option<f64> {
         match column {
             "MIN-LATENCY-MS" => self.latency.map(|[least, ..]| least),
@@ -131,13 +131,12 @@ impl Second {
         }
     }
 
-    /// Returns the sum over all servers.
     pub(super) fn sum(&self, column: &str) -> Option<f64> {
         let values = self.values(column);
         (!values.is_empty()).then(|| values.into_iter().sum())
     }
 
-    /// Returns how a column's value is written.
+    /// Returns a column's value as the CSV shows it.
     pub(super) fn text(&self, column: &str) -> String {
         let Some(value) = self.value(column) else { return String::new() };
         match column {
@@ -148,7 +147,6 @@ impl Second {
     }
 }
 
-/// Reads the files of a database, and puts them side by side.
 pub(super) fn aggregate(input: &Input<'_>) -> Result<Aggregated, AnalysisError> {
     let path = &input.analysis.paths[&ResultFile::Timeseries];
     let frame = read(input, path)?;
@@ -170,8 +168,8 @@ fn read(input: &Input<'_>, path: &str) -> Result<Frame, AnalysisError> {
     Frame::read(text).map_err(|error| AnalysisError::File { path: path.to_owned(), error })
 }
 
-/// Returns the seconds of a load, and its rows as they are. Rows of the same second are of steps that met in it: their throughput adds up, and
-/// each counts in the mean by its requests.
+/// Returns the seconds of a load, and its rows unchanged. If two steps share a second, their throughput adds up and
+/// each step's latency counts by its requests.
 fn load(path: &str, frame: &Frame) -> Result<(Vec<Second>, Vec<Second>), AnalysisError> {
     let column = |name: &str| {
         let fault = |error| AnalysisError::File { path: path.to_owned(), error };
@@ -195,7 +193,7 @@ fn load(path: &str, frame: &Frame) -> Result<(Vec<Second>, Vec<Second>), Analysi
             continue;
         };
         if done == 0.0 {
-            continue; // zeros of dbtester, in place of a latency that there is not
+            continue; // dbtester writes zeros when there is no latency
         }
         let (clients, latency) = (second.clients, Some([least, mean, most]));
         let throughput = done;
@@ -279,7 +277,7 @@ pub(super) fn files(contender: &Contender<'_>) -> Result<Vec<File>, AnalysisErro
     ])
 }
 
-/// Returns everything of a database, a row a second.
+/// Returns the aggregated file of a database, one row per second.
 fn whole(aggregated: &Aggregated) -> Frame {
     const LEADING: [&str; 9] = [
         "UNIX-SECOND",
@@ -320,7 +318,7 @@ fn whole(aggregated: &Aggregated) -> Frame {
     frame
 }
 
-/// Returns whether the aggregated file has a column of this name that is no server's.
+/// Returns true if the aggregated file has a column of this name that belongs to no single server.
 pub(super) fn has_column(name: &str) -> bool {
     columns().any(|column| column == name)
 }

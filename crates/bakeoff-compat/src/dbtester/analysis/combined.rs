@@ -1,4 +1,4 @@
-//! Files that put all databases side by side: the figures behind each plot, and the plots.
+//! Writes the files that compare all databases: the plots and the figures behind them.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use crate::dbtester::config::{Config, Plot, ResultFile};
 use crate::dbtester::frame::Frame;
 use bakeoff_core::study::suggest;
 
-/// A plot by the number of keys that `analyze` always makes.
+/// A plot by number of keys that `analyze` always draws.
 struct ByKey {
     file: ResultFile,
     column: &'static str,
     y_axis: &'static str,
-    /// All columns of its CSV beside the keys.
+    /// Columns of its CSV besides the keys.
     columns: &'static [&'static str],
-    /// Whether there is another one with least and most.
+    /// Columns of a second CSV that adds minimum and maximum.
     with_range: Option<&'static [&'static str]>,
 }
 
@@ -102,7 +102,7 @@ pub(super) fn files(
         let column = one.column.value.as_str();
         if !aggregate::has_column(column) {
             let hint = suggest(column, aggregate::columns(), "columns that can be plotted:");
-            notes.push(format!("no plot of `{column}`, which is no column of the figures; {hint}"));
+            notes.push(format!("no plot of `{column}`: the figures have no such column; {hint}"));
             continue;
         }
         files.extend(plotted(config, one, contenders, &path));
@@ -110,7 +110,7 @@ pub(super) fn files(
     Ok(files)
 }
 
-/// Puts columns of all databases side by side, by the number of keys.
+/// Joins columns of all databases by number of keys.
 fn keyed(
     columns: &[&str],
     contenders: &[Contender<'_>],
@@ -168,7 +168,7 @@ fn plotted(
     files
 }
 
-/// Returns the mean of a column for each number of clients. A latency counts by the requests that it is of.
+/// Returns a column's mean for each number of clients. Latencies are weighted by their requests.
 fn by_step(column: &str, contenders: &[Contender<'_>]) -> Frame {
     let steps = |contender: &Contender<'_>| {
         let mut steps: BTreeMap<u64, Vec<Second>> = BTreeMap::new();

@@ -1,7 +1,7 @@
-//! Makes of dbtester's files what its `analyze` makes: aggregated files, a table of all databases, and a README.
+//! Turns dbtester's files into the output of its `analyze`: aggregated files, a table of all databases, and a README.
 //!
-//! The files may be ours or dbtester's own. Names of files, rows and columns are dbtester's, and so is what each is of,
-//! but for faults of its own, which `docs/dbtester.md` lists.
+//! Accepts files of bakeoff and of dbtester. Files, rows and columns have dbtester's names and meanings, except for
+//! the dbtester bugs that `docs/dbtester.md` lists.
 //!
 //! Not here: reading and writing files (the binary's `commands::dbtester`), pictures (`plot`).
 
@@ -27,27 +27,27 @@ pub type File = (String, String);
 /// The files of one database, by their paths.
 #[derive(Debug, Clone)]
 pub struct Input<'a> {
-    /// The paths.
+    /// Paths from the configuration.
     pub analysis: &'a Analysis,
-    /// Their texts.
+    /// Contents by path.
     pub texts: BTreeMap<&'a str, String>,
 }
 
 /// Result of an analysis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Analyzed {
-    /// The files to write.
+    /// Paths and contents to write.
     pub files: Vec<File>,
-    /// The table of all databases, as text.
+    /// Table of all databases, as text.
     pub table: String,
-    /// Remarks on what could not be made.
+    /// Notes on plots and figures that could not be made.
     pub notes: Vec<String>,
 }
 
 /// Reason why files cannot be analysed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AnalysisError {
-    /// A file is not what its name says.
+    /// A file has the wrong format.
     #[error("`{path}`: {error}")]
     File {
         /// Its path.
@@ -94,7 +94,6 @@ impl Contender<'_> {
         AnalysisError::File { path: self.path(file).to_owned(), error }
     }
 
-    /// Returns the numbers of a column of one of its files.
     fn numbers(
         &self,
         file: ResultFile,
@@ -128,7 +127,7 @@ pub fn paths(analysis: &Analysis) -> impl Iterator<Item = &str> {
 /// Analyses the files of all databases that a configuration puts side by side, in its order.
 ///
 /// # Errors
-/// When a file is not what its name says.
+/// When a file has the wrong format.
 pub fn analyze(
     config: &Config,
     inputs: &BTreeMap<Database, Input<'_>>,

@@ -1,6 +1,6 @@
-//! A plot as SVG: a line for each database, two axes, and their titles.
+//! Draws a plot as SVG: one line per database, two axes, and their titles.
 //!
-//! dbtester drew PNG too, which its tables and READMEs do not need.
+//! dbtester also draws PNG, which its tables and READMEs do not need.
 
 use std::fmt::Write as _;
 
@@ -14,20 +14,18 @@ const LEFT: f64 = 80.0;
 const RIGHT: f64 = 24.0;
 const TOP: f64 = 64.0;
 const BOTTOM: f64 = 52.0;
-/// Marks on an axis, at least.
+/// Minimum number of marks on an axis.
 const TICKS: f64 = 5.0;
 
-/// One line of a plot.
 pub(super) struct Curve {
     name: String,
-    /// Its colour, and the dashes that tell it without colour.
+    /// Colour and dash pattern. The dashes distinguish the lines without colour.
     style: (&'static str, &'static str),
-    /// The points in their order; none where a value is not known, so that the line has a gap there.
+    /// Points in order; `None` for an unknown value, which leaves a gap in the line.
     points: Vec<Option<(f64, f64)>>,
 }
 
 impl Curve {
-    /// A curve of these points.
     pub(super) fn new(
         contender: &Contender<'_>,
         points: impl IntoIterator<Item = (Option<f64>, Option<f64>)>,
@@ -97,7 +95,7 @@ pub(super) fn svg([title, x_axis, y_axis]: [&str; 3], curves: &[Curve]) -> Strin
         let mut before = None;
         for point in points {
             if let Some((at, value)) = *point {
-                // A point alone is a short line.
+                // A single point becomes a short line.
                 let command = if before.is_some() { "L" } else { "M" };
                 let dot = if before.is_some() { "" } else { "m-2 0h4m-2 0" };
                 write!(path, "{command}{:.1} {:.1}{dot}", x(at), y(value))
@@ -120,7 +118,7 @@ pub(super) fn svg([title, x_axis, y_axis]: [&str; 3], curves: &[Curve]) -> Strin
     text
 }
 
-/// Returns the end of an axis: the next of 1, 2, 5, 10, … times a power of ten.
+/// Returns the end of an axis: the smallest 1, 2 or 5 times a power of ten that covers `most`.
 fn nice(most: f64) -> f64 {
     if !(most.is_finite() && most > 0.0) {
         return 1.0;

@@ -1,10 +1,9 @@
-//! The README of an analysis: title, description, the table and the pictures.
+//! Writes the README of an analysis: title, description, the table and the pictures.
 
 use std::fmt::Write as _;
 
 use crate::dbtester::config::Config;
 
-/// Returns the README.
 pub(super) fn readme(config: &Config, table: &str) -> String {
     let mut text = format!(
         "\n\n<br><br><hr>\n##### {}\n\n{}\n\n```\n{table}```\n\n\n",

@@ -1,11 +1,11 @@
-//! The table of all databases: a row for each figure, a column for each database.
+//! Builds the table of all databases: one row per figure, one column per database.
 
 use super::{AnalysisError, Contender};
 use crate::dbtester::config::ResultFile;
 use crate::dbtester::frame::{self, FrameError};
 use crate::dbtester::number::{bytes, commas};
 
-/// The rows of the table, in their order. Those whose second value is false are in its CSV alone.
+/// Rows of the table in order. Rows with `false` appear only in the CSV.
 const ROWS: [(&str, bool); 34] = [
     ("TOTAL-SECONDS", true),
     ("TOTAL-REQUEST-NUMBER", true),
@@ -43,12 +43,11 @@ const ROWS: [(&str, bool); 34] = [
     ("SERVER-AVG-DISK-SPACE-USAGE", true),
 ];
 
-/// The table.
 pub(super) struct Table {
     tags: Vec<String>,
-    /// By database: the values of [`ROWS`]; none where a figure is not known.
+    /// Values of [`ROWS`] by database; `None` for an unknown figure.
     columns: Vec<[Option<String>; ROWS.len()]>,
-    /// Failures by database, those with any.
+    /// Failures by database; databases without failures are left out.
     failures: Vec<(String, Vec<String>)>,
 }
 
@@ -66,7 +65,6 @@ pub(super) fn table(contenders: &[Contender<'_>]) -> Result<Table, AnalysisError
     Ok(table)
 }
 
-/// Values by their rows.
 type Values = std::collections::BTreeMap<&'static str, String>;
 
 fn column(contender: &Contender<'_>) -> Result<(Values, Vec<String>), AnalysisError> {
@@ -86,15 +84,15 @@ fn column(contender: &Contender<'_>) -> Result<(Values, Vec<String>), AnalysisEr
     Ok((values, failures))
 }
 
-/// Adds the figures of the servers and of the seconds. `mean`: the throughput of the whole load.
+/// Adds the figures of the servers and of the seconds. `mean` is the throughput of the whole load.
 fn servers(contender: &Contender<'_>, mean: Option<f64>, values: &mut Values) {
     let aggregated = &contender.aggregated;
     let seconds = &aggregated.seconds;
-    // The first and the last second are broken ones: the load began in one and ended in the other.
+    // Skip the first and the last second: the load covers only part of them.
     let whole = if seconds.len() > 2 { &seconds[1..seconds.len() - 1] } else { &seconds[..] };
     let listed = || whole.iter().filter(|second| second.listed);
     let throughput = || listed().map(|second| second.throughput);
-    // The broken seconds are part of the mean: without them all others may lie below it, or above.
+    // The mean includes the partial seconds, so it can lie outside the range of the others.
     let most = throughput().chain(mean).fold(0.0, f64::max);
     let least = throughput().chain(mean).fold(f64::INFINITY, f64::min);
     values.insert("MAX-THROUGHPUT", format!("{} req/sec", commas(most as u64)));
@@ -130,7 +128,6 @@ fn servers(contender: &Contender<'_>, mean: Option<f64>, values: &mut Values) {
     }
 }
 
-/// Adds the figures of the client's machine.
 fn client(contender: &Contender<'_>, values: &mut Values) -> Result<(), AnalysisError> {
     let file = ResultFile::ClientMetricsInterpolated;
     let frame = contender.frame(file)?;
@@ -153,7 +150,7 @@ fn client(contender: &Contender<'_>, values: &mut Values) -> Result<(), Analysis
     Ok(())
 }
 
-/// Adds the figures of the whole load, and returns its failures as lines, and its throughput.
+/// Adds the figures of the whole load. Returns its failures as lines, and its throughput.
 fn summary(
     contender: &Contender<'_>,
     values: &mut Values,
@@ -221,7 +218,7 @@ fn percent(value: f64) -> String {
 }
 
 impl Table {
-    /// Returns it as a file's text; a figure that is not known is an empty field.
+    /// Returns the table as CSV. An unknown figure is an empty field.
     pub(super) fn csv(&self) -> String {
         let header = std::iter::once(String::new()).chain(self.tags.iter().cloned());
         let row = |place: usize| {
@@ -234,7 +231,7 @@ impl Table {
         frame::csv(&rows)
     }
 
-    /// Returns it for reading, with the failures below; a figure that is not known is a dash.
+    /// Returns the table as text, with the failures below. An unknown figure is a dash.
     pub(super) fn text(&self) -> String {
         let mut rows: Vec<Vec<String>> =
             vec![std::iter::once(String::new()).chain(self.tags.iter().cloned()).collect()];

@@ -1,4 +1,4 @@
-//! The files of small loads, and what is made of them.
+//! Analyses the files of small loads.
 
 use super::*;
 use crate::dbtester::config;
@@ -35,7 +35,7 @@ analyze_readme:
   - {title: cpu, path: out/AVG-CPU.svg, type: local}
 ";
 
-/// A file of metrics as dbtester writes it: the seconds 100 to 103, with what differs between them.
+/// Returns a metrics file as dbtester writes it, for the seconds 100 to 103.
 fn metrics(cpu: &str, rss: &str) -> String {
     let mut frame = Frame::new(METRICS_HEADER);
     for second in 99..=104 {
@@ -54,7 +54,6 @@ fn metrics(cpu: &str, rss: &str) -> String {
     frame.csv()
 }
 
-/// The files of one database; its failures are `failures`.
 fn texts<'a>(analysis: &'a Analysis, failures: &str) -> Input<'a> {
     let mut texts = BTreeMap::new();
     for (place, path) in analysis.servers.iter().enumerate() {
@@ -199,7 +198,7 @@ fn seconds_in_which_steps_meet_count_each_step_by_its_requests() {
 }
 
 #[test]
-fn a_second_between_two_steps_is_no_throughput() {
+fn second_between_two_steps_does_not_lower_throughput() {
     let (config, _) = config::read("t.yaml", CONFIG).unwrap();
     let analysis = &config.analyses[&Database::Consul];
     let mut input = texts(analysis, "ERROR,0\n");
@@ -239,7 +238,7 @@ fn mean_throughput_lies_between_the_least_and_the_most() {
 }
 
 #[test]
-fn all_databases_stand_side_by_side_in_the_files_of_plots() {
+fn plot_files_hold_all_databases() {
     let (_, analyzed) = analyzed("ERROR,0\n");
     let analyzed = analyzed.unwrap();
     let header = |path: &str| file(&analyzed, path).lines().next().unwrap_or_default().to_owned();
@@ -285,7 +284,7 @@ fn the_readme_is_laid_out_as_dbtester_does() {
 }
 
 #[test]
-fn a_file_that_is_none_is_told_with_its_path() {
+fn error_names_the_broken_file() {
     let (config, _) = config::read("t.yaml", CONFIG).unwrap();
     let analysis = &config.analyses[&Database::EtcdTip];
     let told = |file: ResultFile, text: &str| {
@@ -313,7 +312,7 @@ fn a_file_that_is_none_is_told_with_its_path() {
 }
 
 #[test]
-fn files_of_control_are_read_by_analyze() {
+fn analyze_reads_the_files_of_control() {
     let (config, _) = config::read("t.yaml", CONFIG).unwrap();
     let analysis = &config.analyses[&Database::Consul];
     let made = crate::dbtester::files::tests::made();
@@ -327,7 +326,7 @@ fn files_of_control_are_read_by_analyze() {
     let input = Input { analysis, texts };
     let analyzed = analyze(&config, &BTreeMap::from([(Database::Consul, input)])).unwrap();
     assert!(analyzed.table.contains("|                  TOTAL-REQUEST-NUMBER |             7 |"));
-    // The load's last second ended half a second early.
+    // The load ended half a second into its last second.
     assert!(
         analyzed.table.contains("|      SERVER-TOTAL-NETWORK-RX-DATA-SUM |        4.0 kB |"),
         "{}",

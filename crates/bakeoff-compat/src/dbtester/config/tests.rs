@@ -1,8 +1,8 @@
-//! Configurations as dbtester has them, and what is wrong with others.
+//! Reads dbtester's configurations, and refuses faulty ones.
 
 use super::*;
 
-/// A configuration with something of everything.
+/// Returns a configuration that uses every section.
 pub(crate) fn example() -> String {
     "\
 test_title: Write 1M keys
@@ -81,13 +81,13 @@ fn a_configuration_reads_as_dbtester_reads_it() {
     assert_eq!(
         notes,
         [
-            "t.yaml:19:7: `snap_count` is no field of `etcd__v3_3`, and is ignored, as dbtester did; did you mean \
+            "t.yaml:19:7: `snap_count` is not a field of `etcd__v3_3` and is ignored, as in dbtester; did you mean \
           `snapshot_count`?"
         ]
     );
 }
 
-/// Reads the example with `from` replaced, and holds what is told of it to `expected`.
+/// Reads the example with `from` replaced, and compares the diagnostics with `expected`.
 fn refused(from: &str, to: &str, expected: &str) {
     let text = example();
     assert!(text.contains(from), "the example has no `{from}`");
@@ -96,7 +96,7 @@ fn refused(from: &str, to: &str, expected: &str) {
 }
 
 #[test]
-fn faults_are_told_with_their_place() {
+fn faults_are_reported_with_their_place() {
     refused(
         "all_database_id_list: [zookeeper__r3_5_3_beta, etcd__v3_3]",
         "all_database_id_list: [zookeeper__r3_4_9, etcd__v3_3]",
@@ -134,7 +134,7 @@ hint: its databases: `etcd__other`, `etcd__tip`, `etcd__v3_2`, `etcd__v3_3`, `zo
    |
 33 |   zookeeper__r3_5_3_beta:
    |   ^^^^^^^^^^^^^^^^^^^^^^
-hint: add `peer_ips: [127.0.0.1]`, an address for each node",
+hint: add `peer_ips: [127.0.0.1]`, one address per node",
     );
 }
 
@@ -143,7 +143,7 @@ fn only_clients_of_etcd_share_connections() {
     refused(
         "request_number: 10, connection_client_numbers: [1, 10]",
         "request_number: 10, connection_number: 5, client_number: 10",
-        "error: `zookeeper__r3_5_3_beta` has 5 connections and 10 clients, and only clients of etcd share connections
+        "error: `zookeeper__r3_5_3_beta` has 5 connections and 10 clients, but only etcd clients can share connections
   --> t.yaml:37:76
    |
 37 |     benchmark_options: {type: read, request_number: 10, connection_number: 5, client_number: 10}

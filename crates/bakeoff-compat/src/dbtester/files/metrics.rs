@@ -1,8 +1,8 @@
-//! The metrics of a process, with the columns of linux-inspect, which dbtester collected them with.
+//! Writes the metrics of a process, in the columns of linux-inspect, which dbtester used.
 //!
-//! Each row of the interpolated file is of what happened during its second, from its beginning to its end; dbtester's
-//! was of the second before, more or less. Disk and network are the process's own, where dbtester had those of a whole
-//! disk and a whole network interface.
+//! Each row of the interpolated file covers its own second from beginning to end; dbtester's rows cover roughly the
+//! second before. Disk and network figures belong to the process; dbtester's belong to a whole disk and network
+//! interface.
 
 use bakeoff_core::observed::{Column, PhaseName, Series};
 
@@ -64,31 +64,30 @@ pub const METRICS_HEADER: [&str; 50] = [
     "EXTRA",
 ];
 
-/// Bytes of a sector, as the kernel counts them.
+/// Size of a sector in bytes, as the kernel counts.
 const SECTOR: f64 = 512.0;
 
-/// The time that a trial's metrics are of: from its beginning to the end of its load.
+/// Period that a trial's metrics cover: from its beginning to the end of its load.
 pub(super) struct Sampled {
-    /// In seconds of Unix time.
+    /// Unix time in seconds.
     began: f64,
-    /// In seconds since the trial began.
+    /// Seconds since the trial began.
     until: f64,
-    /// When each stage began, and its clients.
+    /// Start and clients of each stage.
     stages: Vec<(f64, u64)>,
-    /// Bytes of each stage, as the generator counted them.
     counted: Vec<Counted>,
 }
 
-/// Bytes of a stage, by the generator's own count: connections that close between two looks are in it too.
+/// Bytes of a stage, counted by the generator. Includes connections that close between two samples.
 struct Counted {
-    /// When it began and ended, in seconds since the trial began.
+    /// Start and end, in seconds since the trial began.
     time: (f64, f64),
     sent: f64,
     received: f64,
 }
 
 impl Counted {
-    /// Returns the bytes of one direction in a time, spread evenly over the stage.
+    /// Returns the bytes of one direction in a period, assuming an even spread over the stage.
     fn within(&self, column: Column, from: f64, to: f64) -> f64 {
         let (began, ended) = self.time;
         let share =
@@ -117,12 +116,12 @@ impl Sampled {
         Self { began, until, stages, counted }
     }
 
-    /// A row for each look.
-    pub(super) fn looks(&self, series: &Series, program: &str) -> Frame {
+    /// Returns one row per sample.
+    pub(super) fn samples(&self, series: &Series, program: &str) -> Frame {
         let mut frame = Frame::new(METRICS_HEADER);
         let mut before = None;
         let within = series.at.partition_point(|&at| at < self.until);
-        // The look that belongs to the end of the load comes a moment after it.
+        // The sample for the end of the load comes shortly after it.
         for &at in series.at.iter().take(within + 1) {
             let nanoseconds = ((self.began + at) * 1e9) as i128;
             frame.rows.push(self.row(series, program, nanoseconds, (before, at)));
@@ -131,7 +130,7 @@ impl Sampled {
         frame
     }
 
-    /// A row for each second: what happened during it.
+    /// Returns one row per second, for the events within that second.
     pub(super) fn seconds(&self, series: &Series, program: &str) -> Frame {
         let mut frame = Frame::new(METRICS_HEADER);
         let (Some(&first), Some(&last)) = (series.at.first(), series.at.last()) else {
@@ -148,7 +147,7 @@ impl Sampled {
         frame
     }
 
-    /// The row of a time, in seconds since the trial began.
+    /// Returns the row for a period, in seconds since the trial began.
     fn row(
         &self,
         series: &Series,

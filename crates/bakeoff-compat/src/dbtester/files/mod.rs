@@ -1,13 +1,13 @@
-//! The files that dbtester's `control` and agents leave, from a trial's record.
+//! Writes the files of dbtester's `control` and agents from a trial's record.
 //!
-//! Names of files and columns are dbtester's. A figure that does not exist is an empty field, where dbtester wrote 0:
-//! the latency of a second without an answer, a percentile of too few requests or one that failures reach, and whatever
-//! bakeoff does not sample.
+//! Files and columns have dbtester's names. An unknown figure is an empty field, where dbtester writes 0. Examples are
+//! the latency of a second without an answer, a percentile of too few requests, and figures that bakeoff does not
+//! sample.
 //!
-//! A record has the beginning of a trial to the second. Within that second the moment is chosen at which the measured
-//! window begins with a second of the files, so that a second's load and what servers used for it stand in one row.
+//! A record gives the start of a trial to the second. The start within that second is chosen so that the measured
+//! window begins with a second of the files. One row then holds a second's load and the resources used for it.
 //!
-//! Not here: the paths (`config`), what is made of the files (`analysis`).
+//! Not here: the paths (`config`), the analysis of the files (`analysis`).
 
 mod metrics;
 #[cfg(test)]
@@ -25,7 +25,7 @@ use super::number;
 
 pub use self::metrics::METRICS_HEADER;
 
-/// Columns of the file of each second.
+/// Columns of the time series.
 pub const TIMESERIES_HEADER: [&str; 6] = [
     "UNIX-SECOND",
     "CONTROL-CLIENT-NUM",
@@ -34,13 +34,13 @@ pub const TIMESERIES_HEADER: [&str; 6] = [
     "MAX-LATENCY-MS",
     "AVG-THROUGHPUT",
 ];
-/// Columns of the file of latencies by the number of keys.
+/// Columns of the latencies by number of keys.
 pub const BY_KEY_HEADER: [&str; 4] = ["KEYS", "MIN-LATENCY-MS", "AVG-LATENCY-MS", "MAX-LATENCY-MS"];
-/// Columns of the file of disk space.
+/// Columns of the disk usage.
 pub const DISK_HEADER: [&str; 4] =
     ["INDEX", "DATABASE-ENDPOINT", "DISK-SPACE-USAGE", "DISK-SPACE-USAGE-BYTES-NUM"];
 
-/// The percentiles of a file, as dbtester labels them.
+/// Percentiles in the file, with dbtester's labels.
 const PERCENTILES: [(&str, f64); 8] = [
     ("p10", 0.1),
     ("p25", 0.25),
@@ -52,7 +52,7 @@ const PERCENTILES: [(&str, f64); 8] = [
     ("p99.9", 0.999),
 ];
 
-/// Keys that one row of a file by the number of keys stands for.
+/// Number of keys that one row covers in a file by number of keys.
 pub(super) const KEYS_UNIT: u64 = 1000;
 
 /// Width of a step of the distribution, in milliseconds.
@@ -61,41 +61,41 @@ const STEP_MS: u64 = 10;
 /// A trial of one database.
 #[derive(Debug, Clone, Copy)]
 pub struct Measured<'a> {
-    /// Its record.
+    /// Record of the trial.
     pub record: &'a TrialRecord,
-    /// The program's name: `etcd`.
+    /// Name of the program: `etcd`.
     pub program: &'a str,
-    /// dbtester's clients on one connection.
+    /// dbtester clients per connection.
     pub clients_each: u64,
-    /// Requests that were asked for.
+    /// Configured number of requests.
     pub requests: u64,
-    /// The nodes' addresses as the configuration has them: `10.138.0.2:2379`.
+    /// Addresses of the nodes as the configuration writes them: `10.138.0.2:2379`.
     pub endpoints: &'a [String],
 }
 
-/// The texts of all files of a trial.
+/// Contents of all files of a trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrialFiles {
-    /// Those of the client's machine, and of disk space.
+    /// Files of the client's machine, and the disk usage.
     pub client: Vec<(ResultFile, String)>,
-    /// The servers' metrics, node by node.
+    /// Metrics of each server, in the order of the nodes.
     pub servers: Vec<ServerMetrics>,
 }
 
 /// The metrics of one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerMetrics {
-    /// A row for each look.
+    /// CSV with one row per sample.
     pub raw: String,
-    /// A row for each second.
+    /// CSV with one row per second.
     pub interpolated: String,
 }
 
-/// Reason why a record yields no files.
+/// Reason why a record cannot be turned into files.
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
-    /// The trial's beginning is no time.
-    #[error("the trial began at `{0}`, which is no time")]
+    /// The start of the trial is not a valid time.
+    #[error("the trial's start `{0}` is not a valid time")]
     Started(String),
     /// A second's histogram cannot be read.
     #[error("the latencies of a second are unreadable: {0}")]
@@ -111,25 +111,25 @@ impl From<HistogramError> for FilesError {
     }
 }
 
-/// One second of a load, as a file has it.
+/// One second of a load, as a row of the file.
 #[derive(Debug, Clone, PartialEq)]
 struct Row {
     unix_second: i64,
     clients: u64,
-    /// Fastest, mean and slowest success in milliseconds; none without a success.
+    /// Fastest, mean and slowest success in milliseconds; `None` without a success.
     latency: Option<[f64; 3]>,
     verified: u64,
 }
 
-/// Returns the metrics of a node that was not sampled: the header alone.
+/// Returns the metrics of a node that was not sampled: only the header.
 pub fn no_metrics() -> String {
     Frame::new(METRICS_HEADER).csv()
 }
 
-/// Returns the files of a trial.
+/// Converts a trial to files.
 ///
 /// # Errors
-/// When the record measured nothing or cannot be read.
+/// When the record measured nothing or is invalid.
 pub fn files(measured: &Measured<'_>) -> Result<TrialFiles, FilesError> {
     let record = measured.record;
     let began = began(record)?;
@@ -138,7 +138,7 @@ pub fn files(measured: &Measured<'_>) -> Result<TrialFiles, FilesError> {
     let series = metrics::Sampled::new(measured, began);
     let (client, servers) = sampled(record);
     let metrics_of = |node, program| ServerMetrics {
-        raw: series.looks(node, program).csv(),
+        raw: series.samples(node, program).csv(),
         interpolated: series.seconds(node, program).csv(),
     };
     let own = client.map(|node| metrics_of(node, "bakeoff"));
@@ -158,8 +158,8 @@ pub fn files(measured: &Measured<'_>) -> Result<TrialFiles, FilesError> {
     Ok(TrialFiles { client, servers })
 }
 
-/// Returns the samples of the client, and those of the servers in their order. On machines of a places file each
-/// generator's are beside its machine, and of several the first is the client: dbtester has one.
+/// Returns the samples of the client, and those of the servers in order. With a places file, several machines may have
+/// generators. The first one is then the client, because dbtester has one.
 fn sampled(record: &TrialRecord) -> (Option<&Series>, Vec<&Series>) {
     let nodes = record.observed.iter().flat_map(|observed| &observed.nodes);
     let (own, servers): (Vec<_>, Vec<_>) = nodes.partition(|series| is_client(series));
@@ -169,13 +169,13 @@ fn sampled(record: &TrialRecord) -> (Option<&Series>, Vec<&Series>) {
     (elsewhere.or(own.first().copied()), servers)
 }
 
-/// Returns whether samples are a generator's: `generator`, or `generator on gen1` where it has a machine of a places file.
+/// Returns true for a generator's samples: `generator`, or `generator on gen1` with a places file.
 fn is_client(series: &Series) -> bool {
     let rest = series.name.strip_prefix(GENERATOR);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" on "))
 }
 
-/// Returns when a trial began, in seconds of Unix time.
+/// Returns the start of a trial, in seconds of Unix time.
 fn began(record: &TrialRecord) -> Result<f64, FilesError> {
     let read: Result<jiff::Timestamp, _> = record.started.parse();
     let read = read.map_err(|_| FilesError::Started(record.started.clone()))?;
@@ -184,7 +184,7 @@ fn began(record: &TrialRecord) -> Result<f64, FilesError> {
     Ok((second + window).ceil() - window)
 }
 
-/// Returns the seconds of all stages, those without an answer among them.
+/// Returns one row per second of all stages, including seconds without an answer.
 fn rows(measured: &Measured<'_>, began: f64) -> Result<Vec<Row>, FilesError> {
     let mut rows = Vec::new();
     for stage in measured.record.figured() {
@@ -192,7 +192,7 @@ fn rows(measured: &Measured<'_>, began: f64) -> Result<Vec<Row>, FilesError> {
         let clients = u64::from(stage.clients) * measured.clients_each;
         let mut next = 0;
         for second in &stage.measurement.seconds {
-            // What is meant to be a whole second may be a little less in binary.
+            // Binary rounding may put a whole second slightly too low.
             let unix = |second: u32| (from + f64::from(second) + 1e-6).floor() as i64;
             let silent =
                 |second| Row { unix_second: unix(second), clients, latency: None, verified: 0 };
@@ -236,8 +236,8 @@ fn latency_by_key(rows: &[Row], requests: u64) -> Frame {
     frame
 }
 
-/// Returns, for each thousand keys, the second in which the first of them was written: the number of keys at the end
-/// of that thousand, and the second; none where so many were never written.
+/// Returns the second in which each thousand of keys began to be written. Each entry holds the number of keys at the
+/// end of that thousand, and `None` if the load wrote fewer keys.
 pub(super) fn by_keys<T>(
     seconds: &[T],
     done: impl Fn(&T) -> u64,
@@ -260,7 +260,7 @@ pub(super) fn by_keys<T>(
     ends
 }
 
-/// Counts of successes by their latency, in steps of ten milliseconds.
+/// Counts successes by latency, in steps of ten milliseconds.
 fn distribution(whole: &Measurement) -> Frame {
     let total = whole.total();
     let responses = total.responses();
@@ -291,7 +291,7 @@ fn percentiles(whole: &Measurement) -> Frame {
     frame
 }
 
-/// The figures of the whole load, one a line, and its failures.
+/// Writes the figures of the whole load and its failures, one per line.
 fn summary(whole: &Measurement) -> String {
     let total = whole.total();
     let responses = total.responses();

@@ -1,4 +1,4 @@
-//! Files of a small trial, and the columns of all of them.
+//! Converts a small trial, and checks the columns of every file.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn latencies(milliseconds: impl IntoIterator<Item = u64>) -> Latencies {
     latencies
 }
 
-/// Figures of successes of these latencies, and of failures after 5 ms.
+/// Returns figures with successes of these latencies in milliseconds, and with failures after 5 ms.
 fn figures(milliseconds: &[u64], failed: usize) -> Value {
     let of = serde_json::to_value(latencies(milliseconds.iter().copied())).unwrap();
     let waits = serde_json::to_value(latencies(vec![5; failed])).unwrap();
@@ -28,7 +28,7 @@ fn figures(milliseconds: &[u64], failed: usize) -> Value {
     })
 }
 
-/// A stage of these figures, as a record has it.
+/// Returns a stage with these figures, in the format of a record.
 fn stage(clients: u32, from: f64, put: Value, seconds: Vec<Value>) -> Value {
     let empty = serde_json::to_value(Latencies::default()).unwrap();
     json!({
@@ -41,8 +41,8 @@ fn stage(clients: u32, from: f64, put: Value, seconds: Vec<Value>) -> Value {
     })
 }
 
-/// A trial of two steps that begins at 2026-11-24T23:42:58Z and measures from 0.25 s on, with one node and the generator,
-/// of which each look is a half second after the one before.
+/// Returns a trial of two steps with one node and the generator, sampled every half second. It begins at
+/// 2026-11-24T23:42:58Z and measures from 0.25 s on.
 pub(in crate::dbtester) fn trial() -> TrialRecord {
     let second = |second: u32, milliseconds: &[u64]| {
         let packed = serde_json::to_value(latencies(milliseconds.iter().copied()).pack()).unwrap();
@@ -79,7 +79,6 @@ pub(in crate::dbtester) fn trial() -> TrialRecord {
     serde_json::from_value(record).unwrap()
 }
 
-/// The files of that trial.
 pub(in crate::dbtester) fn made() -> TrialFiles {
     let record = trial();
     let endpoints = ["10.138.0.2:2379".to_owned()];
@@ -97,7 +96,7 @@ fn check(file: ResultFile, expected: &str) {
 
 #[test]
 fn seconds_of_both_steps_follow_each_other_and_silent_ones_have_no_latency() {
-    // The window began within 23:42:58, which is 1795563778.
+    // The window begins within 23:42:58, which is 1795563778.
     check(
         ResultFile::Timeseries,
         "UNIX-SECOND,CONTROL-CLIENT-NUM,MIN-LATENCY-MS,AVG-LATENCY-MS,MAX-LATENCY-MS,AVG-THROUGHPUT\n\
@@ -135,7 +134,7 @@ fn percentiles_that_failures_reach_are_empty() {
 }
 
 #[test]
-fn disk_space_stands_beside_the_address_of_the_configuration() {
+fn disk_usage_is_listed_by_configured_address() {
     check(
         ResultFile::DiskUsage,
         "INDEX,DATABASE-ENDPOINT,DISK-SPACE-USAGE,DISK-SPACE-USAGE-BYTES-NUM\n\
@@ -144,7 +143,7 @@ fn disk_space_stands_beside_the_address_of_the_configuration() {
 }
 
 #[test]
-fn metrics_of_a_second_are_of_what_happened_during_it() {
+fn metrics_of_a_second_cover_that_second() {
     let made = made();
     let [server] = &made.servers[..] else { panic!("one node") };
     let frame = Frame::read(&server.interpolated).unwrap();
@@ -169,7 +168,7 @@ fn metrics_of_a_second_are_of_what_happened_during_it() {
 }
 
 #[test]
-fn bytes_of_the_client_are_those_that_it_counted() {
+fn client_bytes_come_from_the_generator() {
     let made = made();
     let interpolated = ResultFile::ClientMetricsInterpolated;
     let (_, text) = made.client.iter().find(|(role, _)| *role == interpolated).unwrap();
@@ -179,7 +178,7 @@ fn bytes_of_the_client_are_those_that_it_counted() {
 }
 
 #[test]
-fn keys_have_the_second_in_which_the_first_of_them_was_written() {
+fn each_thousand_keys_has_the_second_of_its_first_write() {
     let of = |seconds: &[u64], requests| -> Vec<(u64, Option<u64>)> {
         let found = by_keys(seconds, |second| *second, requests);
         found.into_iter().map(|(keys, second)| (keys, second.copied())).collect()
@@ -198,7 +197,7 @@ fn keys_have_the_second_in_which_the_first_of_them_was_written() {
 }
 
 #[test]
-fn machines_of_a_places_file_have_the_client_and_the_trial_has_its_servers() {
+fn client_samples_come_from_places_machines_and_server_samples_from_the_trial() {
     let mut record = trial();
     let mut observed = record.observed.take().unwrap();
     let (mut client, servers): (Vec<Series>, Vec<Series>) =

@@ -5,7 +5,7 @@ use bakeoff_core::study::Diagnostics;
 use super::*;
 use crate::vault_benchmark::config::Config;
 
-/// Reads the `config` of a test with these lines; returns the result and the diagnostics.
+/// Reads options from the `config` of a test with these lines. Returns the result and the diagnostics.
 fn read(lines: &str, read: impl FnOnce(&Fields) -> String) -> (String, Result<(), Diagnostics>) {
     let text = format!("test \"k\" \"t\" {{\nweight = 100\nconfig {{\n{lines}\n}}\n}}\n");
     let environment = Environment::from([("VAULT_BENCHMARK_X", "from outside")]);
@@ -32,7 +32,7 @@ fn check_diagnostic(lines: &str, fields: &[Field], expected: &[&str]) {
 }
 
 #[test]
-fn values_are_taken_as_vault_benchmark_takes_them() {
+fn values_are_converted_as_in_vault_benchmark() {
     check("a = \"x\"", &[text("a")], r#"{"a":"x"}"#);
     check("a = 5", &[text("a")], r#"{"a":"5"}"#);
     check("a = true", &[text("a")], r#"{"a":"true"}"#);
@@ -52,7 +52,7 @@ fn leaves_empty_values_out() {
 }
 
 #[test]
-fn the_file_wins_over_the_environment_and_that_over_the_default() {
+fn file_overrides_environment_and_environment_overrides_default() {
     let field = [text("a").or("default").or_variable("VAULT_BENCHMARK_X")];
     check("a = \"file\"", &field, r#"{"a":"file"}"#);
     check("", &field, r#"{"a":"from outside"}"#);
@@ -103,11 +103,11 @@ fn a_block_is_written_once_and_without_an_equals_sign() {
 }
 
 #[test]
-fn lengths_of_time_have_units() {
+fn durations_have_units() {
     let duration = |lines: &str| read(lines, |config| format!("{:?}", config.duration("a")));
     assert_eq!(duration("a = \"1m30s\"").0, "Some(90s)");
     for wrong in ["a = \"5\"", "a = 5", "a = \"-1s\""] {
         let error = duration(wrong).1.unwrap_err().to_string();
-        assert!(error.contains("a length of time"), "{error}");
+        assert!(error.contains("a duration"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Counts of answers beside times: statuses, bytes, moments.
+//! Counts statuses and bytes of answers, and records the first and last times.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,31 +6,31 @@ use std::time::{Duration, Instant};
 
 use bakeoff_engine::work::OperationTiming;
 
-/// Of one test.
+/// Counts of one test.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TestCounts {
-    /// How often each status came.
+    /// Answers by status.
     pub(super) statuses: BTreeMap<u16, u64>,
     pub(super) bytes_in: u64,
     pub(super) bytes_out: u64,
-    /// Since the load began, as are those below; of requests that were answered.
+    /// Time since the load began, as in the fields below. Only answered requests count.
     pub(super) first_sent: Option<Duration>,
     pub(super) last_sent: Duration,
     pub(super) last_done: Duration,
 }
 
-/// One worker's counts; added to everybody's when it has ended.
+/// Counts of one worker, added to the total when it ends.
 pub(super) struct Counts {
     own: Vec<Own>,
     start: Option<Instant>,
     all: Arc<Mutex<Vec<TestCounts>>>,
 }
 
-/// One worker's counts of one test.
+/// Counts of one worker for one test.
 #[derive(Clone)]
 struct Own {
     counts: TestCounts,
-    /// By status, small enough to be added to without looking.
+    /// Answers by status, in a table that needs no search.
     statuses: Box<[u64; 1000]>,
 }
 
@@ -69,7 +69,7 @@ impl Counts {
     }
 
     pub(super) fn ended(&mut self) {
-        // A worker that panicked has left whole numbers behind.
+        // A worker that panicked leaves only whole numbers, so its counts stay usable.
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         for (all, own) in all.iter_mut().zip(&self.own) {
             for (status, &count) in (0..).zip(own.statuses.iter()).filter(|(_, count)| **count > 0)

@@ -1,14 +1,13 @@
-//! The measured loop: requests of all tests, mixed by weight, sent and counted.
+//! Runs the measured loop: sends and counts the requests of all tests, mixed by weight.
 //!
-//! Over HTTP/1.1 each worker is a connection with one request under way. Over HTTP/2 all workers
-//! are streams of one connection, as they are with the original, whose client opens no second one.
-//! Without `-rps` the load is closed. With it the load is open: requests are due at their moments
-//! whatever the server does, and response times count from there.
+//! Over HTTP/1.1 each worker is a connection with one request in flight. Over HTTP/2 all workers are streams of one
+//! connection, as in the original, whose client opens no second one. Without `-rps` the load is closed. With it the
+//! load is open: requests are due at fixed times whatever the server does, and response times count from there.
 //!
-//! An answer is a success from 200 to 299; the original also counts redirects, which a standby
-//! answers that does nothing.
+//! A success has a status from 200 to 299. The original also counts redirects, which a standby sends without doing any
+//! work.
 //!
-//! Not here: what is asked for (`request`), what is printed (`report`), the loop itself (`engine`).
+//! Not here: the requests (`request`), the output (`report`), the loop itself (`engine`).
 
 mod counts;
 mod source;
@@ -36,76 +35,71 @@ use super::request::{Draw, Template};
 use super::server::Server;
 use super::trouble::message;
 
-/// A test, ready to be loaded.
 #[derive(Clone)]
 pub(super) struct Loaded {
     pub(super) name: String,
-    /// Percent of all requests.
+    /// Percentage of all requests.
     pub(super) weight: u32,
     pub(super) template: Template,
 }
 
-/// How hard, how long, and over which connections.
+/// Rate, duration and connections of a load.
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub(super) workers: u32,
-    /// Requests a second of an open load; `None` for a closed one.
+    /// Requests per second of an open load; `None` for a closed one.
     pub(super) rps: Option<u32>,
     pub(super) duration: Duration,
     pub(super) keep_alive: bool,
-    /// HTTP/2 where the server offers it.
+    /// True to use HTTP/2 if the server offers it.
     pub(super) http2: bool,
-    /// Decides the mix and the places of templates.
+    /// Seed for the mix of tests and for the variable parts of templates.
     pub(super) seed: u64,
 }
 
-/// Figures of one test's requests.
 #[derive(Debug, Clone)]
 pub(super) struct TestFigures {
     pub(super) name: String,
-    /// That were sent, or failed to be.
+    /// Requests that were sent, or that failed before.
     pub(super) requests: u64,
     pub(super) successes: u64,
-    /// From due to done: successes, and requests that timed out; with an open load also those that
-    /// were never sent, with the time they had waited.
+    /// From due to done, for successes and timed-out requests. With an open load also requests that were never sent,
+    /// with the time they had waited.
     pub(super) latencies: Latencies,
-    /// By status; 0 for requests without an answer.
+    /// Answers by status; 0 for requests without an answer.
     pub(super) statuses: BTreeMap<u16, u64>,
-    /// Failures by what they were.
+    /// Failures by description.
     pub(super) errors: BTreeMap<String, u64>,
-    /// Bytes of answers' bodies.
+    /// Bytes of response bodies.
     pub(super) bytes_in: u64,
-    /// Bytes of requests' bodies.
+    /// Bytes of request bodies.
     pub(super) bytes_out: u64,
-    /// When the first request was sent, the last one, and when the last answer came; since the
-    /// load began.
+    /// Times of the first request, the last request and the last answer, since the load began.
     pub(super) first_sent: Duration,
     pub(super) last_sent: Duration,
     pub(super) last_done: Duration,
 }
 
-/// Outcome of a load.
 #[derive(Debug)]
 pub(super) struct Outcome {
-    /// In the order of the tests.
+    /// Figures in the order of the tests.
     pub(super) tests: Vec<TestFigures>,
-    /// When the load began, in seconds since 1970.
+    /// Start of the load, in seconds since 1970.
     pub(super) began: f64,
-    /// Requests that were due and never sent, because no worker was free.
+    /// Requests that were due but never sent, because no worker was free.
     pub(super) dropped: u64,
     pub(super) measurement: Measurement,
 }
 
-/// Holds what all workers share.
 struct Plan {
     seed: u64,
     tests: Vec<Loaded>,
-    /// Which test each hundredth goes to.
+    /// Index of the test that each hundredth of the requests belongs to.
     by_percent: [usize; 100],
 }
 
 impl Plan {
-    /// Weights add up to 100, which the configuration has checked.
+    /// The configuration ensures that weights add up to 100.
     fn new(tests: Vec<Loaded>, seed: u64) -> Self {
         let mut by_percent = [0; 100];
         let places = tests.iter().enumerate();
@@ -124,7 +118,7 @@ impl Plan {
         self.draw(ticket).0
     }
 
-    /// Judges an answer.
+    /// Checks an answer.
     #[inline]
     fn judge(&self, test: usize, status: u16, body: &[u8]) -> Result<(), Unexpected> {
         if !(200..300).contains(&status) {
@@ -156,7 +150,7 @@ fn wrong(status: u16, text: &str) -> Unexpected {
     Unexpected::new(ErrorKind::WrongValue, what)
 }
 
-/// A status as Go names it: `403 Forbidden`.
+/// Returns a status as Go names it: `403 Forbidden`.
 pub(super) fn status_text(status: u16) -> String {
     let name = match status {
         200 => "OK",
@@ -186,7 +180,7 @@ pub(super) fn status_text(status: u16) -> String {
     format!("{status} {name}")
 }
 
-/// Drives the load. It ends at its time, or when `interrupted` is set.
+/// Runs the load until its duration is over or `interrupted` is set.
 pub(super) fn drive(
     server: &Server,
     tests: Vec<Loaded>,
@@ -250,7 +244,7 @@ fn figures(name: &str, measured: &OperationFigures, counts: TestCounts) -> TestF
     let (mut unanswered, mut dropped) = (0, 0);
     for (&kind, seen) in &measured.errors {
         match kind {
-            // Each status has its own line.
+            // Answers with a status are listed by status instead.
             ErrorKind::Status => {}
             ErrorKind::Dropped => dropped = seen.count,
             ErrorKind::WrongValue => {
@@ -311,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_redirect_and_an_answer_that_says_no_are_no_successes() {
+    fn redirects_and_negative_answers_are_failures() {
         let plan = Plan::new(vec![loaded(100, Some("\"valid\":true"))], 1);
         let judge = |status, body: &str| {
             plan.judge(0, status, body.as_bytes()).map_err(|failure| (failure.kind, failure.what))

@@ -1,6 +1,6 @@
-//! The tests' requests, over HTTP/1.1 or HTTP/2.
+//! Produces the tests' requests, for HTTP/1.1 or HTTP/2.
 //!
-//! Not here: which test is next and what an answer must be ([`Plan`]), sockets and time (`bakeoff_engine`).
+//! Not here: the choice of the next test and the check of answers ([`Plan`]), sockets and time (`bakeoff_engine`).
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -14,9 +14,9 @@ use super::counts::{Counts, TestCounts};
 use super::{Plan, Server};
 use crate::vault_benchmark::request::{MessageOne, Pieces, USER_AGENT};
 
-/// The tests' requests, rendered as far as they can be.
+/// Requests of the tests, with their constant parts rendered.
 pub(super) struct Templates {
-    /// As HTTP/1.1 messages.
+    /// HTTP/1.1 messages.
     messages: Vec<MessageOne>,
     /// Path and body of each test, for HTTP/2.
     pieces: Vec<(Pieces, Pieces)>,
@@ -51,7 +51,7 @@ impl Templates {
     }
 }
 
-/// Where one worker thread's requests come from.
+/// Source of one worker thread's requests.
 pub(super) struct TestSource {
     plan: Arc<Plan>,
     templates: Arc<Templates>,

@@ -8,7 +8,7 @@ fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Resolves these flags, these variables and these lines in the file.
+/// Resolves these flags, variables and lines of the file.
 fn resolve<const N: usize>(
     flags: &str,
     variables: [(&str, &str); N],
@@ -32,7 +32,7 @@ fn check_wrong(flags: &str, file: &str, expected: &str) {
 }
 
 #[test]
-fn nothing_said_is_vault_benchmarks_default() {
+fn defaults_are_those_of_vault_benchmark() {
     let options = resolve("", [("VAULT_TOKEN", "t")], "").unwrap();
     assert_eq!(options.addresses, ["http://127.0.0.1:8200"]);
     assert_eq!((options.workers, options.rps), (10, None));
@@ -45,7 +45,7 @@ fn nothing_said_is_vault_benchmarks_default() {
 }
 
 #[test]
-fn the_command_line_wins_over_the_environment_and_that_over_the_file() {
+fn command_line_overrides_environment_and_environment_overrides_file() {
     let file = "vault_addr = \"http://file:1/\"\nvault_token = \"f\"\nworkers = 3";
     let address = |flags: &str, environment| {
         let variables = [environment, ("VAULT_TOKEN", "e")];
@@ -55,9 +55,9 @@ fn the_command_line_wins_over_the_environment_and_that_over_the_file() {
     assert_eq!(address("-vault_addr=http://flag:1", variable), "http://flag:1");
     assert_eq!(address("", variable), "http://environment:1");
     assert_eq!(address("", ("VAULT_X", "")), "http://file:1");
-    // Set to nothing is set, as vault-benchmark has it.
+    // An empty variable counts as set, as in vault-benchmark.
     let error = resolve("", [("VAULT_ADDR", ""), ("VAULT_TOKEN", "e")], file).unwrap_err();
-    assert!(error.to_string().contains("which server?"), "{error}");
+    assert!(error.to_string().contains("no server address given"), "{error}");
     assert_eq!(resolve("--workers 5", [], file).unwrap().workers, 5);
     assert_eq!(resolve("", [], file).unwrap().workers, 3);
 }
@@ -84,7 +84,7 @@ fn every_option_can_stand_in_the_file() {
 }
 
 #[test]
-fn a_number_without_a_unit_is_seconds_on_the_command_line_only() {
+fn number_without_a_unit_means_seconds_only_on_the_command_line() {
     let duration =
         |flags, file| resolve(flags, [("VAULT_TOKEN", "t")], file).map(|options| options.duration);
     assert_eq!(duration("-duration=90", "").unwrap(), Duration::from_secs(90));
@@ -94,24 +94,24 @@ fn a_number_without_a_unit_is_seconds_on_the_command_line_only() {
 
 #[test]
 fn refuses_impossible_options_with_their_place() {
-    check_wrong("-workers=0", "", "`-workers` must be a whole number, at least 1");
+    check_wrong("-workers=0", "", "`-workers` must be a whole number of at least 1");
     check_wrong("", "workers = 0", "t.hcl:1:11");
     check_wrong("-rps=x", "", "`-rps` must be a whole number");
-    check_wrong("-duration=0s", "", "more than nothing");
+    check_wrong("-duration=0s", "", "more than 0");
     check_wrong("", "report_mode = \"tense\"", "t.hcl:1:15");
     check_wrong("-report_mode=tense", "", "`terse`, `verbose`, `json`");
     check_wrong("-log_level=loud", "", "`-log_level` cannot be `loud`");
     check_wrong("-cleanup -random_mounts=false", "", "random mounts");
     check_wrong("-annotate=x", "", "`name=value`");
     check_wrong("-worker=1", "", "unknown flag `-worker`");
-    check_wrong("-cleanup false", "", "`false` is no option");
+    check_wrong("-cleanup false", "", "`false` is not an option");
     check_wrong("-cleanup=maybe", "", "`true` or `false`");
-    check_wrong("-vault_token=", "", "no token");
+    check_wrong("-vault_token=", "", "no Vault token");
     check_wrong("-cluster_json=/nowhere/at-all", "", "cannot read the cluster file");
 }
 
 #[test]
-fn a_cluster_file_names_servers_and_a_token_that_no_message_shows() {
+fn cluster_file_gives_servers_and_a_hidden_token() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let text = r#"{"token": "s.1", "vault_addrs": ["http://a:1/", "http://b:1"]}"#;
     std::fs::write(file.path(), text).unwrap();

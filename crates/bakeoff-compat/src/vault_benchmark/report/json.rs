@@ -1,4 +1,4 @@
-//! A line for `review`, and its reading: ours and vault-benchmark's.
+//! Writes the line that `review` reads, and reads it from bakeoff or vault-benchmark.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -7,17 +7,17 @@ use bakeoff_engine::LoadError;
 
 use super::Report;
 
-/// Results larger than this are something else.
+/// Largest accepted file of results, in bytes.
 const SIZE_MAX: u64 = 64 << 20;
 
 pub(super) fn render(report: &Report) -> String {
-    // Maps with text keys and numbers that are finite can always be written.
+    // Maps with text keys and finite numbers always serialize.
     serde_json::to_string(report).unwrap_or_default() + "\n"
 }
 
-/// Reads a file's reports, which stand one after the other.
+/// Reads all reports of a file. They follow each other.
 pub(super) fn read(path: &Path) -> Result<Vec<Report>, LoadError> {
-    let hint = "`run -report_mode=json` prints what can be reviewed";
+    let hint = "`run -report_mode=json` prints results to review";
     let cannot = |what: &dyn std::fmt::Display| {
         LoadError::input(format!("cannot review `{}`: {what}", path.display()), hint)
     };
@@ -25,7 +25,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Report>, LoadError> {
     let mut text = String::new();
     file.take(SIZE_MAX + 1).read_to_string(&mut text).map_err(|error| cannot(&error))?;
     if text.len() as u64 > SIZE_MAX {
-        return Err(cannot(&format!("it has more than {} MiB", SIZE_MAX >> 20)));
+        return Err(cannot(&format!("it is larger than {} MiB", SIZE_MAX >> 20)));
     }
     let reports: Result<Vec<Report>, _> =
         serde_json::Deserializer::from_str(&text).into_iter().collect();

@@ -1,9 +1,9 @@
-//! The reports: terse, verbose and JSON, as vault-benchmark prints them, from figures alone.
+//! Renders the reports: terse, verbose and JSON, as vault-benchmark prints them.
 //!
-//! Line for line what people's scripts parse. A figure that does not exist, as the mean of nothing
-//! but failures, is `-` in a text and `null` in JSON, which vault-benchmark's `review` takes for 0.
+//! Keeps every line that scripts parse. An undefined figure, such as the mean of only failures, is `-` in text and
+//! `null` in JSON, which vault-benchmark's `review` reads as 0.
 //!
-//! Not here: where figures come from (`load`), which report is wanted (`options`).
+//! Not here: the source of the figures (`load`), the choice of report (`options`).
 
 mod json;
 mod terse;
@@ -21,22 +21,21 @@ use super::config::TOTAL;
 use super::load::{Outcome, TestFigures};
 use super::options::{ReportMode, Review};
 
-/// Figures of one test, as the load counted them.
+/// Figures of one test, as counted by the load.
 pub(super) struct Figures<'f> {
-    /// The test's name.
     pub(super) name: &'f str,
     pub(super) requests: u64,
     pub(super) successes: u64,
     pub(super) latencies: &'f Latencies,
-    /// Answers by status; 0 for requests without one.
+    /// Answers by status; 0 for requests without an answer.
     pub(super) statuses: &'f BTreeMap<u16, u64>,
-    /// Counts of the errors, by their text.
+    /// Number of errors, by description.
     pub(super) errors: &'f BTreeMap<String, u64>,
-    /// Of the answers' bodies.
+    /// Bytes of response bodies.
     pub(super) bytes_in: u64,
-    /// Of the requests' bodies.
+    /// Bytes of request bodies.
     pub(super) bytes_out: u64,
-    /// Since the load began, as are those below.
+    /// Time since the load began, as in the fields below.
     pub(super) first_sent: Duration,
     pub(super) last_sent: Duration,
     pub(super) last_done: Duration,
@@ -46,48 +45,48 @@ pub(super) struct Figures<'f> {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Report {
     target_addr: String,
-    /// By test, and all of them together under [`TOTAL`].
+    /// Metrics by test, with the sum of all under [`TOTAL`].
     metrics: BTreeMap<String, Metrics>,
-    /// vault-benchmark has none, and skips them.
+    /// An extension of bakeoff, which vault-benchmark skips.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     annotations: BTreeMap<String, String>,
-    /// Notes that a reader of the figures needs.
+    /// Warnings about the figures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
 }
 
-/// One test's figures, under the names that vegeta has for them.
+/// Metrics of one test, with vegeta's names.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 struct Metrics {
     latencies: Times,
     bytes_in: Bytes,
     bytes_out: Bytes,
-    /// When the first request was sent, in RFC 3339.
+    /// Time of the first request, in RFC 3339.
     earliest: Moment,
-    /// When the last request was sent.
+    /// Time of the last request.
     latest: Moment,
-    /// When the last answer was there.
+    /// Time of the last answer.
     end: Moment,
-    /// From the first request to the last, in nanoseconds.
+    /// Time from the first to the last request, in nanoseconds.
     duration: i64,
-    /// From the last request to the last answer, in nanoseconds.
+    /// Time from the last request to the last answer, in nanoseconds.
     wait: i64,
     requests: u64,
-    /// Requests a second.
+    /// Requests per second.
     rate: f64,
-    /// Successes a second.
+    /// Successes per second.
     throughput: f64,
-    /// 0 to 1.
+    /// Share of successes, 0 to 1.
     success: f64,
     status_codes: BTreeMap<String, u64>,
     errors: Vec<String>,
-    /// How often each of `errors` was; not vault-benchmark's.
+    /// Number of each of `errors`; an extension of bakeoff.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     error_counts: BTreeMap<String, u64>,
 }
 
-/// Latencies in nanoseconds; none where there is none to tell.
+/// Latencies in nanoseconds; `None` if undefined.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 struct Times {
@@ -109,15 +108,15 @@ struct Times {
 #[serde(default)]
 struct Bytes {
     total: u64,
-    /// A request.
+    /// Bytes per request.
     mean: f64,
 }
 
-/// A moment in RFC 3339.
+/// A time in RFC 3339.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Moment(String);
 
-/// Is the moment that Go writes for none.
+/// Returns Go's zero time.
 impl Default for Moment {
     fn default() -> Self {
         Self("0001-01-01T00:00:00Z".to_owned())
@@ -125,7 +124,7 @@ impl Default for Moment {
 }
 
 impl Moment {
-    /// In nanoseconds since 1970.
+    /// Converts nanoseconds since 1970.
     fn at(nanoseconds: i128) -> Self {
         jiff::Timestamp::from_nanosecond(nanoseconds)
             .map_or_else(|_| Self::default(), |moment| Self(moment.to_string()))
@@ -133,7 +132,7 @@ impl Moment {
 }
 
 impl Report {
-    /// Of a load on the server `target` that began at `began`, in seconds since 1970.
+    /// Builds the report of a load on the server `target`. `began` is in seconds since 1970.
     pub(super) fn new(
         target: &str,
         began: f64,
@@ -153,7 +152,6 @@ impl Report {
         }
     }
 
-    /// The report's text.
     fn render(&self, mode: ReportMode) -> String {
         match mode {
             ReportMode::Terse => terse::render(self),
@@ -162,7 +160,7 @@ impl Report {
         }
     }
 
-    /// Titles and figures: tests in natural order, then all together.
+    /// Returns titles and metrics: the tests in natural order, then the total.
     fn rows(&self) -> Vec<(String, &Metrics)> {
         let mut names: Vec<&String> = self.metrics.keys().filter(|name| *name != TOTAL).collect();
         names.sort_by(|a, b| natural(a, b));
@@ -199,7 +197,7 @@ impl Metrics {
         let duration = figures.last_sent.saturating_sub(figures.first_sent);
         let wait = figures.last_done.saturating_sub(figures.last_sent);
         let each = |total: u64| Bytes { total, mean: total as f64 / requests as f64 };
-        // Over no time at all vegeta can_split by one second; a rate of requests it is not.
+        // vegeta divides by one second if no time passed, but the request rate is then undefined.
         let over = |time: Duration| if duration.is_zero() { 1.0 } else { time.as_secs_f64() };
         let moment = |since: Duration| Moment::at(began + since.as_nanos().cast_signed());
         Self {
@@ -226,7 +224,7 @@ impl Metrics {
     }
 }
 
-/// All tests as one.
+/// Sums up all tests.
 fn total(tests: &[Figures<'_>], began: i128) -> Metrics {
     let sent: Vec<&Figures<'_>> = tests.iter().filter(|test| test.requests > 0).collect();
     let mut latencies = Latencies::default();
@@ -260,7 +258,7 @@ fn total(tests: &[Figures<'_>], began: i128) -> Metrics {
 }
 
 impl Times {
-    /// Returns vegeta's figures of a load without requests.
+    /// Returns vegeta's figures for a load without requests.
     fn of_nothing() -> Self {
         let zero = Some(0);
         Self {
@@ -296,8 +294,8 @@ fn nanoseconds(time: Duration) -> i64 {
     i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// Renders the report of one server with an empty line behind it, as vault-benchmark does.
-/// Annotations and notes are in JSON only.
+/// Renders the report of one server, with an empty line at the end as in vault-benchmark. Only JSON has annotations
+/// and notes.
 pub(super) fn render(
     address: &str,
     outcome: &Outcome,
@@ -310,11 +308,11 @@ pub(super) fn render(
     report.render(mode) + "\n"
 }
 
-/// Renders what an earlier run found, ours or vault-benchmark's: its reports and their notes.
+/// Renders the reports of an earlier run, by bakeoff or vault-benchmark. Also returns their notes.
 ///
 /// # Errors
 ///
-/// A file that cannot be read, that holds something else, or nothing.
+/// When the file cannot be read, is invalid, or holds no results.
 pub(super) fn review(review: &Review) -> Result<(String, Vec<String>), LoadError> {
     let reports = json::read(&review.results_file)?;
     let text = reports.iter().map(|report| report.render(review.report_mode)).collect();
@@ -322,7 +320,7 @@ pub(super) fn review(review: &Review) -> Result<(String, Vec<String>), LoadError
     Ok((text, notes.map(|note| harmless(&note)).collect()))
 }
 
-/// A time as Go writes it: `1m2.5s`, `93.4ms`, `0s`; `-` for none.
+/// Formats a time as Go does: `1m2.5s`, `93.4ms`, `0s`; `-` for `None`.
 fn time_text(nanoseconds: Option<i64>) -> String {
     let Some(nanoseconds) = nanoseconds else { return "-".to_owned() };
     let sign = if nanoseconds < 0 { "-" } else { "" };
@@ -353,8 +351,8 @@ fn time_text(nanoseconds: Option<i64>) -> String {
     format!("{sign}{text}")
 }
 
-/// Cells in columns with two spaces between them, as Go's `tabwriter` has it: the last cell of a
-/// line is as wide as it is.
+/// Aligns cells in columns with two spaces between them, as Go's `tabwriter` does. The last cell of a line is not
+/// padded.
 fn columns(lines: &[Vec<String>]) -> String {
     let width = |cell: &String| cell.chars().count();
     let most = lines.iter().map(Vec::len).max().unwrap_or(0);
@@ -377,12 +375,12 @@ fn columns(lines: &[Vec<String>]) -> String {
     text
 }
 
-/// Names and errors come from files: on their way to a terminal they lose control characters.
+/// Replaces control characters, because names and errors come from files and go to a terminal.
 fn harmless(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
-/// `test2` before `test11`: runs of digits compare as numbers, and go before anything else.
+/// Compares names so that `test2` precedes `test11`. Digits compare as numbers and precede other characters.
 fn natural(a: &str, b: &str) -> Ordering {
     let (mut a, mut b) = (a.as_bytes(), b.as_bytes());
     loop {

@@ -1,4 +1,4 @@
-//! A line for each test.
+//! Renders one line per test.
 
 use super::{Report, columns, harmless, time_text};
 

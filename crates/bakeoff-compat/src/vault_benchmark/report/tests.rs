@@ -1,4 +1,4 @@
-//! Whole reports, as text: the layout is what scripts rely on.
+//! Compares whole reports, because scripts rely on the layout.
 
 use std::io::Write as _;
 
@@ -42,7 +42,7 @@ fn report() -> Report {
 }
 
 #[test]
-fn terse_is_a_line_a_test_and_one_for_all() {
+fn terse_report_has_a_line_per_test_and_a_total() {
     let expected = "\
 Target: http://a:8200
 op     count  rate  throughput  mean       95th%       99th%       successRatio
@@ -56,7 +56,7 @@ TOTAL  7      3.50  1.60        2.50016ms  4.001791ms  4.001791ms  57.14%
 }
 
 #[test]
-fn verbose_is_a_paragraph_a_test() {
+fn verbose_report_has_a_paragraph_per_test() {
     let verbose = report().render(ReportMode::Verbose);
     let expected = "
 op2
@@ -117,7 +117,7 @@ fn json_has_vegetas_names() {
 }
 
 #[test]
-fn results_without_what_is_ours_are_reviewed() {
+fn review_accepts_results_of_vault_benchmark() {
     let check = |text: &str, expected: Result<&str, &str>| {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(text.as_bytes()).unwrap();

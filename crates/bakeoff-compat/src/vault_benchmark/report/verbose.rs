@@ -1,4 +1,4 @@
-//! A paragraph for each test: vegeta's text report.
+//! Renders one paragraph per test, as vegeta's text report.
 
 use super::{Metrics, Report, columns, harmless, time_text};
 
@@ -14,7 +14,7 @@ fn lines(metrics: &Metrics) -> [Vec<String>; 7] {
     let (duration, wait) = (metrics.duration, metrics.wait);
     let bytes = |bytes: &super::Bytes| format!("{}, {:.2}", bytes.total, bytes.mean);
     let codes = metrics.status_codes.iter().map(|(code, count)| {
-        // Two spaces behind each, the last one too.
+        // Two spaces follow each item, including the last.
         format!("{}:{count}  ", harmless(code))
     });
     let line =
@@ -51,8 +51,7 @@ fn errors(metrics: &Metrics) -> String {
     metrics.errors.iter().map(|error| harmless(error) + "\n").collect()
 }
 
-/// To the unit after the one that it has most of: hours to minutes, seconds to milliseconds; half
-/// a unit goes up.
+/// Rounds half up to the unit below the largest one that fits: hours to minutes, seconds to milliseconds.
 fn rounded(nanoseconds: i64) -> i64 {
     let units: [i64; 6] = [3_600_000_000_000, 60_000_000_000, 1_000_000_000, 1_000_000, 1_000, 1];
     let unit = units.windows(2).find(|pair| nanoseconds >= pair[0]).map_or(1, |pair| pair[1]);

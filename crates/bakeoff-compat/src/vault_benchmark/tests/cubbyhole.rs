@@ -1,7 +1,6 @@
 //! `cubbyhole_read` and `cubbyhole_write`: a secret that only the token that wrote it can read.
 //!
-//! Each token has a cubbyhole of its own, so nothing is mounted, and all requests come from one
-//! token: the run's.
+//! Each token has its own cubbyhole. Nothing is mounted, and all requests use the run's token.
 
 use serde_json::{Map, Value};
 

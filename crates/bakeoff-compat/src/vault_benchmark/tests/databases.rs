@@ -1,9 +1,9 @@
-//! Short-lived credentials of databases and message brokers: `postgresql_secret` and its kin.
+//! Tests short-lived credentials of databases and message brokers, such as `postgresql_secret`.
 //!
-//! All but `rabbitmq_secret` are plugins of the `database` engine: a connection, a role, and a
-//! login made for each read.
+//! All types but `rabbitmq_secret` are plugins of the `database` engine. Each has a connection and a role, and each
+//! read creates a login.
 //!
-//! Not here: how they are set up (`services`).
+//! Not here: the set-up (`services`).
 
 use super::services::{Block, Mount, Request, Service};
 use crate::vault_benchmark::fields::{Field, flag, switch, text, texts, whole};
@@ -14,7 +14,6 @@ const USERNAME_TEMPLATE: &[Field] = &[text("username_template")];
 const URL: &[Field] = &[text("connection_url").required()];
 const ESCAPING: &[Field] = &[flag("disable_escaping")];
 
-/// A pool of connections.
 const POOL: &[Field] = &[
     whole("max_open_connections"),
     whole("max_idle_connections"),
@@ -23,7 +22,7 @@ const POOL: &[Field] = &[
 
 const TLS_SERVER: &[Field] = &[text("tls_server_name"), flag("tls_skip_verify")];
 
-/// How long a login is good for.
+/// Lifetime of a login.
 const LIFE: &[Field] = &[text("default_ttl"), text("max_ttl")];
 
 const CREATION: &[Field] = &[text("creation_statements").required()];
@@ -31,8 +30,8 @@ const REVOCATION: &[Field] = &[text("revocation_statements")];
 const ROLLBACKS: &[Field] =
     &[text("rollback_statements"), text("renew_statements"), text("rotation_statements")];
 
-/// A type of the `database` engine: its name in files, that of its connection and of its role, its
-/// plugin, the prefix of its variables, the options of both blocks beside these, and its needs.
+/// Declares a type of the `database` engine: its name in files, the names of its connection and role, its plugin, the
+/// prefix of its variables, the options of both blocks besides these, and the service it needs.
 macro_rules! database {
     (
         $kind:literal, $connection:literal, $role:literal, $plugin:literal, $variable:literal,
@@ -156,7 +155,7 @@ const ELASTICSEARCH_ROLE: &[Field] = &[
 
 const MONGODB: &[Field] = &[text("write_concern"), text("tls_certificate_key"), text("tls_ca")];
 
-// `tls_ca` is of Vault's tool, `tls_ca_certificate` of OpenBao's.
+// Vault's name is `tls_ca`, OpenBao's `tls_ca_certificate`.
 const MYSQL_TLS: &[Field] =
     &[text("tls_certificate_key"), text("tls_ca"), text("tls_ca_certificate")];
 

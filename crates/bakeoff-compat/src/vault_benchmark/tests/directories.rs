@@ -1,12 +1,12 @@
-//! Credentials of Consul, Nomad, LDAP and AWS, and logins that somebody else checks: LDAP, GitHub,
-//! RADIUS, Okta.
+//! Tests credentials of Consul, Nomad, LDAP and AWS, and logins that an outside service checks: LDAP, GitHub, RADIUS,
+//! Okta.
 //!
-//! Not here: how they are set up (`services`), logins that the server checks itself (`logins`).
+//! Not here: the set-up (`services`), logins that the server checks itself (`logins`).
 
 use super::services::{Block, Body, Mount, Request, Service};
 use crate::vault_benchmark::fields::{Field, flag, switch, text, texts, whole};
 
-/// Options of a login's tokens.
+/// Options for the tokens of a login.
 pub(super) const TOKENS: &[Field] = &[
     text("token_ttl"),
     text("token_max_ttl"),
@@ -19,7 +19,7 @@ pub(super) const TOKENS: &[Field] = &[
     text("token_type"),
 ];
 
-/// Policies by the name that they had first.
+/// Policies under their former option name.
 pub(super) const POLICIES: &[Field] = &[texts("policies")];
 
 const CLIENT_TLS: &[Field] = &[text("ca_cert"), text("client_cert"), text("client_key")];
@@ -42,9 +42,9 @@ const LDAP_ENGINE: &[Field] = &[
     text("client_tls_key"),
 ];
 
-const LDAP_NEEDS: &str = "an LDAP server (`url` in `secret`) and somebody who may write there";
+const LDAP_NEEDS: &str = "an LDAP server (`url` in `secret`) and a user who may write there";
 
-/// A login by name and password.
+/// Body of a login by name and password.
 const PASSWORD: &[(&str, &str)] = &[("password", "{test_user.password}")];
 
 pub(super) const TYPES: &[Service] = &[

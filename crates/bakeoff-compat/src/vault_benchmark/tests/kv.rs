@@ -1,7 +1,7 @@
 //! `kvv1_*` and `kvv2_*`: key-value secrets, read, written and listed.
 //!
-//! As in the originals, set-up writes `numkvs` secrets whose value is small, and `kvsize` is the
-//! length of what the load writes.
+//! As in vault-benchmark, set-up writes `numkvs` secrets with a small value. `kvsize` is the length of the values that
+//! the load writes.
 
 use serde_json::json;
 
@@ -19,7 +19,7 @@ struct Kv {
     action: Action,
     secrets: u64,
     size: usize,
-    /// List with the details of each secret (version 2).
+    /// True to list each secret's details (version 2).
     detailed: bool,
 }
 
@@ -36,7 +36,7 @@ pub(super) fn kv(fields: &Fields, version: Version, action: Action) -> Box<dyn T
 }
 
 impl Kv {
-    /// Returns where secrets lie below the mount, and where they are listed.
+    /// Returns the path of the secrets below the mount, or of their list.
     fn folder(&self, mount: &str) -> String {
         match (self.version, self.action) {
             (Version::One, _) => mount.to_owned(),
@@ -47,7 +47,7 @@ impl Kv {
     }
 }
 
-/// Limits the size of a request, as servers do by default.
+/// Largest request, in bytes: servers' default limit.
 const SIZE_MAX: u64 = 32 << 20;
 
 impl TestType for Kv {
@@ -64,7 +64,7 @@ impl TestType for Kv {
                 format!("{mount}/data")
             }
         };
-        (stage.told)(format!("writing {} secrets to {data}", self.secrets));
+        (stage.progress)(format!("writing {} secrets to {data}", self.secrets));
         let secret = json!({ "data": { "foo": 1 } });
         for number in 1..=self.secrets {
             stage
@@ -79,8 +79,8 @@ impl TestType for Kv {
     }
 }
 
-/// A new mount of version 2 answers that it is being upgraded for a moment; the client waits for
-/// that to pass.
+/// Waits until a new mount of version 2 is ready. At first it answers that it is being upgraded, which the client
+/// retries.
 fn wait_for_upgrade(stage: &mut Stage<'_>, mount: &str) -> Result<(), Trouble> {
     match stage.client.read(&format!("{mount}/config")) {
         Ok(_) => Ok(()),

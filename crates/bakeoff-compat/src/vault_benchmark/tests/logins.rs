@@ -1,9 +1,9 @@
-//! Logins that the server checks itself: `approle_auth`, `userpass_auth`, `jwt_auth`, `cert_auth`.
+//! Tests logins that the server checks itself: `approle_auth`, `userpass_auth`, `jwt_auth`, `cert_auth`.
 //!
-//! Their credentials are made up here: a password, a key that signs tokens, a certificate. It
-//! is known to nobody else and is gone when the run ends.
+//! Generates their credentials: a password, a key that signs tokens, a certificate. They stay in memory and end with
+//! the run.
 //!
-//! Not here: logins that somebody else checks (`directories`).
+//! Not here: logins that an outside service checks (`directories`).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -19,17 +19,17 @@ use super::{Fields, Identity, Stage, Template, TestType, Trouble};
 use crate::vault_benchmark::fields::{Field, any, flag, map, switch, text, texts, whole};
 use crate::vault_benchmark::trouble::Kind;
 
-/// Reads many lists of options as one body.
+/// Reads several lists of options into one body.
 fn read(fields: &Fields, lists: &[&[Field]]) -> Map<String, Value> {
     lists.iter().flat_map(|list| fields.read(list)).collect()
 }
 
-/// The text of an option that has a default.
+/// Returns an option that has a default, as text.
 fn name_in(options: &Map<String, Value>, name: &str) -> String {
     options.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// The request of a login: its body in the originals' spacing.
+/// Returns the request of a login, with its body spaced as in vault-benchmark.
 fn login(stage: &Stage<'_>, path: String, values: &[(&str, &str)]) -> Template {
     let value = |(name, value): &(&str, &str)| format!("\"{name}\": {}", Value::from(*value));
     let values: Vec<String> = values.iter().map(value).collect();
@@ -37,7 +37,7 @@ fn login(stage: &Stage<'_>, path: String, values: &[(&str, &str)]) -> Template {
     Template::fixed("POST", path, body).with(stage.client.headers())
 }
 
-/// Returns the error for an answer without a field.
+/// Returns the error for an answer without the field `what`.
 fn lacks(what: &str) -> Trouble {
     Trouble::new(Kind::Refused, format!("the server answered without {what}"))
 }
@@ -151,7 +151,7 @@ fn make_secret_id(ready: &mut Ready, stage: &mut Stage<'_>, mount: &str) -> Resu
     Ok(())
 }
 
-/// Leaves out options that Consul does not know yet in the version that the file says.
+/// Removes options that the Consul version given in the file does not support yet.
 fn leave_out_what_is_newer(ready: &mut Ready, fields: &Fields) {
     const SINCE: [(&str, (u64, u64)); 4] = [
         ("node_identities", (1, 8)),
@@ -169,14 +169,14 @@ fn leave_out_what_is_newer(ready: &mut Ready, fields: &Fields) {
     }
 }
 
-/// 64 letters and digits, about 380 bits.
+/// Returns 64 random letters and digits, about 380 bits.
 fn password() -> String {
     const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     let mut random = rand::rng();
     (0..64).map(|_| char::from(LETTERS[random.random_range(0..LETTERS.len())])).collect()
 }
 
-/// `jwt_auth`.
+/// Test type `jwt_auth`.
 struct Jwt {
     auth: Map<String, Value>,
     role: Map<String, Value>,
@@ -225,12 +225,11 @@ pub(super) fn jwt(fields: &Fields) -> Box<dyn TestType> {
     })
 }
 
-/// The claim that names the user; the originals put it into each token.
+/// Claim that names the user. vault-benchmark puts it into each token.
 const USER_CLAIM: &str = "https://vault/user";
 const GROUPS_CLAIM: &str = "https://vault/groups";
 
-/// How long a token is good for: longer than any load. The originals' have no end, and servers take
-/// 150 s for one.
+/// Lifetime of a token, longer than any load. vault-benchmark's tokens have no end, for which servers assume 150 s.
 const TOKEN_LIFE_SECONDS: f64 = 7.0 * 86_400.0;
 
 impl TestType for Jwt {
@@ -253,7 +252,7 @@ impl TestType for Jwt {
 }
 
 impl Jwt {
-    /// Returns the claims of the token, at `now` in seconds since 1970.
+    /// Returns the claims of the token. `now` is in seconds since 1970.
     fn claims(&self, now: f64) -> Value {
         let mut claims = Map::new();
         let mut put = |name: &str, value: Option<&Value>| {
@@ -289,9 +288,9 @@ impl Signer {
         Ok(Self { key, random })
     }
 
-    /// The public key as a `SubjectPublicKeyInfo` (RFC 5480) in PEM.
+    /// Returns the public key as a `SubjectPublicKeyInfo` (RFC 5480) in PEM.
     fn public_pem(&self) -> String {
-        // SEQUENCE { SEQUENCE { id-ecPublicKey, prime256v1 }, BIT STRING of the point that follows }
+        // SEQUENCE { SEQUENCE { id-ecPublicKey, prime256v1 }, BIT STRING }, to be followed by the point.
         const HEAD: [u8; 26] = [
             0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06,
             0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
@@ -316,10 +315,10 @@ impl Signer {
     }
 }
 
-/// `cert_auth`.
+/// Test type `cert_auth`.
 struct Cert {
     role: Map<String, Value>,
-    /// Made up, unless the file has a certificate; then the client's own must be shown.
+    /// Generated, unless the file has a certificate. The client then shows its own.
     identity: Option<Identity>,
 }
 
@@ -355,7 +354,7 @@ pub(super) fn cert(fields: &Fields) -> Box<dyn TestType> {
     Box::new(Cert { role, identity })
 }
 
-/// A client's certificate, signed by an authority that signs nothing else.
+/// Generates a client certificate, signed by an authority made for it alone.
 fn made_up() -> Result<Identity, rcgen::Error> {
     let authority_key = KeyPair::generate()?;
     let mut authority = CertificateParams::default();
@@ -390,7 +389,7 @@ impl TestType for Cert {
     }
 }
 
-/// Major and minor.
+/// Returns the major and minor version.
 fn version_parts(version: &str) -> Option<(u64, u64)> {
     let version = version.strip_prefix('v').unwrap_or(version);
     let mut parts = version.split(['.', '-', '+']);
@@ -412,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_signed_by_the_key_that_is_published() {
+    fn token_verifies_with_the_published_key() {
         let signer = Signer::new().unwrap();
         let token = signer.token(&json!({"sub": "me"})).unwrap();
         let (signed, signature) = token.rsplit_once('.').unwrap();
@@ -432,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_claims_what_the_role_binds() {
+    fn token_has_the_claims_that_the_role_binds() {
         let role = json!({"user_claim": "u", "bound_subject": "s", "bound_audiences": ["a"]});
         let jwt = Jwt {
             auth: json!({"bound_issuer": "i"}).as_object().unwrap().clone(),
@@ -446,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_made_up_certificate_is_for_clients_and_fits_its_key() {
+    fn generated_certificate_is_for_clients_and_matches_its_key() {
         let config = config("");
         let made = cert(&config.tests[0].config);
         let made = made.identity().unwrap();

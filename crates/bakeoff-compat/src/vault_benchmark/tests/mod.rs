@@ -1,8 +1,8 @@
-//! The types of tests: what each makes on the server, and what it asks for again and again.
+//! Defines the types of tests: the objects each makes on the server, and the request it repeats.
 //!
-//! A type reads its options when the file is read, so that all mistakes are told before anything is
-//! made. Setting up makes what the test needs and yields a template of its requests. What was made
-//! goes into the ledger, and the ledger takes it away again: types have no clean-up of their own.
+//! A type reads its options together with the file, so that all faults are reported before anything is made. Set-up
+//! makes the objects and returns a template of the requests. The ledger records the objects and removes them, so types
+//! have no clean-up code.
 //!
 //! Not here: reading options (`fields`), the load (`load`).
 
@@ -33,25 +33,25 @@ use super::fields::Fields;
 use super::request::{Piece, Template, uuid};
 use super::trouble::{Kind, Trouble};
 
-/// A test of a file, with its options.
+/// Test of a file, with its options.
 pub(super) trait TestType {
-    /// Makes what the requests need.
+    /// Makes the objects that the requests need.
     fn set_up(&self, stage: &mut Stage<'_>) -> Result<Template, Trouble>;
 
-    /// Returns who the clients say they are over TLS, if the test made that up.
+    /// Returns the client's TLS identity if the test generated one.
     fn identity(&self) -> Option<&Identity> {
         None
     }
 }
 
-/// A certificate and its key, in PEM. Never to be printed.
+/// A certificate and its key, in PEM. Never print it.
 #[derive(Clone)]
 pub(super) struct Identity {
     pub(super) certificate: String,
     pub(super) key: String,
 }
 
-/// Actions on numbered things.
+/// An action on numbered objects.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Action {
     Read,
@@ -60,8 +60,8 @@ enum Action {
 }
 
 impl Action {
-    /// Returns the requests for one of `count` things in a folder, or for the list of them. `name` is what
-    /// each is called before its number.
+    /// Returns the request for one of `count` objects in a folder, or for their list. `name` precedes each object's
+    /// number.
     fn template(self, folder: &str, name: &str, count: u64, body: String) -> Template {
         let fixed = |method| Template::fixed(method, folder.to_owned(), String::new());
         let path = vec![Piece::Text(format!("{folder}/{name}-")), Piece::Number(count)];
@@ -73,10 +73,10 @@ impl Action {
     }
 }
 
-/// A type: its name in files, and how its options are read.
+/// Name of a type in files, and the function that reads its options.
 type Entry = (&'static str, fn(&Fields) -> Box<dyn TestType>);
 
-/// Every type that is not a row of `services`.
+/// Types other than the rows of `services`.
 const TYPES: &[Entry] = &[
     ("acl_policy_list", |fields| sys::policies(fields, Action::List)),
     ("acl_policy_read", |fields| sys::policies(fields, Action::Read)),
@@ -85,7 +85,7 @@ const TYPES: &[Entry] = &[
     ("cubbyhole_read", |fields| cubbyhole::cubbyhole(fields, Action::Read)),
     ("cubbyhole_write", |fields| cubbyhole::cubbyhole(fields, Action::Write)),
     ("ha_status", |_| sys::status("ha-status")),
-    // A standby's 429 would be a failure; asked so, each node that can serve says 200.
+    // By default a standby answers 429, a failure. With these parameters every node that can serve answers 200.
     ("health", |_| sys::status_in_root("health?standbyok=true&perfstandbyok=true")),
     ("jwt_auth", logins::jwt),
     ("kvv1_list", |fields| kv::kv(fields, Version::One, Action::List)),
@@ -103,8 +103,7 @@ const TYPES: &[Entry] = &[
     ("seal_status", |_| sys::status("seal-status")),
 ];
 
-/// The originals' types that are not here: they need services of others, or parts of Vault that are
-/// sold.
+/// Types of vault-benchmark that bakeoff lacks. They need other services, or paid features of Vault.
 pub(super) const ELSEWHERE: &[&str] = &[
     "associations_read",
     "associations_write",
@@ -134,13 +133,13 @@ pub(super) const ELSEWHERE: &[&str] = &[
     "transform_tokenization",
 ];
 
-/// Reads the options of a test of this type; `None` for a type that there is not.
+/// Reads the options of a test of this type; `None` for an unknown type.
 pub(super) fn build(kind: &str, config: &Fields) -> Option<Box<dyn TestType>> {
     let found = TYPES.iter().find(|(name, _)| *name == kind);
     found.map(|(_, build)| build(config)).or_else(|| services::build(kind, config))
 }
 
-/// The names of all types, in order.
+/// Returns the names of all types, sorted.
 pub(super) fn names() -> Vec<&'static str> {
     let own = TYPES.iter().map(|(name, _)| *name);
     let mut names: Vec<&str> = own.chain(services::names()).collect();
@@ -148,18 +147,18 @@ pub(super) fn names() -> Vec<&'static str> {
     names
 }
 
-/// Where a test is set up.
+/// Context of a test's set-up.
 pub(super) struct Stage<'a> {
     pub(super) client: &'a mut Client,
     pub(super) ledger: &'a mut Ledger,
-    /// The name that what is mounted gets, or begins with.
+    /// Name or prefix of the mount.
     pub(super) name: String,
-    /// Reports progress, a line at a time.
-    pub(super) told: &'a mut dyn FnMut(String),
+    /// Reports progress, one line per call.
+    pub(super) progress: &'a mut dyn FnMut(String),
 }
 
 impl Stage<'_> {
-    /// Mounts a secrets engine: `options` go into the request as they are.
+    /// Mounts a secrets engine. `options` are added to the request.
     pub(super) fn mount(&mut self, path: &str, kind: &str, options: Value) -> Result<(), Trouble> {
         self.enable("mounts", path, kind, options)
     }
@@ -181,7 +180,7 @@ impl Stage<'_> {
         kind: &str,
         options: Value,
     ) -> Result<(), Trouble> {
-        (self.told)(format!("mounting {kind} at {path}"));
+        (self.progress)(format!("mounting {kind} at {path}"));
         let full = format!("sys/{table}/{path}");
         let mut body = json!({ "type": kind, "config": {} });
         merge(&mut body, options);
@@ -189,7 +188,7 @@ impl Stage<'_> {
         self.ledger.note(made.clone());
         match self.client.post(&full, &body) {
             Ok(_) => Ok(()),
-            // Asked for again after the leader was lost, which had obeyed.
+            // A repeated request finds the path in use if the lost leader had obeyed the first one.
             Err(trouble) if trouble.kind == Kind::InUse && trouble.repeated => Ok(()),
             Err(trouble) => {
                 if trouble.kind.is_refusal() && !trouble.repeated {
@@ -207,13 +206,13 @@ impl Stage<'_> {
         }
     }
 
-    /// Writes a body to a path after `/v1/`.
+    /// Writes a body to a path, which follows `/v1/`.
     pub(super) fn write(&mut self, path: &str, body: Map<String, Value>) -> Result<Reply, Trouble> {
-        (self.told)(format!("writing {path}"));
+        (self.progress)(format!("writing {path}"));
         self.client.write(path, &Value::Object(body))
     }
 
-    /// Waits for what a server does after it has answered.
+    /// Waits for work that the server continues after its answer.
     pub(super) fn wait(&self, time: Duration) -> Result<(), Trouble> {
         self.client.wait(time)
     }
@@ -225,17 +224,16 @@ fn merge(into: &mut Value, more: Value) {
     }
 }
 
-/// A body as it is sent.
 pub(super) fn body_of(fields: Map<String, Value>) -> String {
     Value::Object(fields).to_string()
 }
 
-/// A name that nothing has yet.
+/// Returns a name that is not in use.
 pub(super) fn fresh_name() -> String {
     uuid([rand::random(), rand::random()])
 }
 
-/// So many random bytes, in Base64.
+/// Returns `length` random bytes in Base64.
 fn random_base64(length: usize) -> String {
     let bytes: Vec<u8> = (0..length).map(|_| rand::random()).collect();
     STANDARD.encode(bytes)
@@ -246,7 +244,7 @@ mod tests_of_types {
     use super::*;
 
     #[test]
-    fn types_stand_in_order_and_once() {
+    fn types_are_sorted_and_unique() {
         let names = names();
         let mut sorted = names.clone();
         sorted.sort_unstable();
@@ -261,7 +259,7 @@ mod tests_of_types {
     }
 
     #[test]
-    fn a_fresh_name_is_fresh() {
+    fn fresh_names_differ() {
         assert_ne!(fresh_name(), fresh_name());
         assert_eq!(STANDARD.decode(random_base64(7)).unwrap().len(), 7);
     }

@@ -1,7 +1,7 @@
-//! `pki_issue` and `pki_sign`: certificates from an intermediate authority under a root.
+//! Tests `pki_issue` and `pki_sign`: certificates from an intermediate authority under a root.
 //!
-//! The request that `pki_sign` sends holds a certificate request. Without one in the file the
-//! originals make an RSA key for it; here the server's own engine makes it, on the root's mount.
+//! `pki_sign` sends a certificate request. If the file has none, vault-benchmark makes an RSA key for one. bakeoff
+//! lets the server's own engine make it, on the root's mount.
 //!
 //! Not here: reading options (`fields`).
 
@@ -186,7 +186,7 @@ const SIGN: [Field; 14] = [
     flag("remove_roots_from_chain"),
 ];
 
-/// Subject of the certificate request that is made for `pki_sign`.
+/// Subject of the certificate request generated for `pki_sign`.
 const SUBJECT: [(&str, &str); 5] = [
     ("common_name", "test.vault.benchmark"),
     ("country", "US"),
@@ -220,7 +220,7 @@ pub(super) fn issue(fields: &Fields) -> Box<dyn TestType> {
 pub(super) fn sign(fields: &Fields) -> Box<dyn TestType> {
     let block = fields.block("sign");
     let mut body = block.read(&SIGN);
-    // Written so in the originals' documentation; servers know the other name.
+    // vault-benchmark documents this name; servers accept the other one.
     if let Some(value) = body.remove("remove_root_from_chain") {
         body.insert("remove_roots_from_chain".into(), value);
     }
@@ -231,7 +231,7 @@ pub(super) fn sign(fields: &Fields) -> Box<dyn TestType> {
     Pki::read(fields, Action::Sign, body)
 }
 
-/// A certificate request from the file: itself, or the name of a file that holds it.
+/// Returns the certificate request in the file, or in the file that it names.
 fn given_request(given: &str, fields: &Fields) -> Option<String> {
     let path = Path::new(given);
     if path.is_file() {
@@ -249,9 +249,9 @@ fn given_request(given: &str, fields: &Fields) -> Option<String> {
         let (inside, _) = rest.split_once("-----END")?;
         STANDARD.decode(inside.split_whitespace().collect::<String>()).ok()
     });
-    // A SEQUENCE in DER: what a request is at least.
+    // Check that it is a SEQUENCE in DER, as every request is.
     if inside.is_none_or(|der| der.first() != Some(&0x30)) {
-        let what = "`csr` is neither a certificate request nor a file that is there";
+        let what = "`csr` is neither a certificate request nor an existing file";
         fields.diagnostic("csr", what, "write it as PEM, `-----BEGIN CERTIFICATE REQUEST-----`");
         return None;
     }
@@ -262,7 +262,7 @@ impl Pki {
     fn read(fields: &Fields, action: Action, body: Map<String, Value>) -> Box<dyn TestType> {
         let delay = fields.duration("setup_delay").unwrap_or(Duration::from_secs(1));
         let mut role = fields.block("role").read(&ROLE);
-        // Written so in the originals' code; servers and their documentation have the other name.
+        // vault-benchmark's code has this name; servers and their documentation have the other one.
         if let Some(value) = role.remove("allowed_domain_template") {
             role.insert("allowed_domains_template".into(), value);
         }
@@ -282,7 +282,7 @@ impl Pki {
         })
     }
 
-    /// Mounts an engine and gives the server the time to make it ready that the file says.
+    /// Mounts an engine, and waits as long as the file says for the server to make it ready.
     fn mount(&self, stage: &mut Stage<'_>, path: &str) -> Result<(), Trouble> {
         stage.mount(path, "pki", json!({ "config": { "max_lease_ttl": "87600h" } }))?;
         stage.wait(self.delay)
@@ -352,7 +352,7 @@ fn missing(what: &str) -> Trouble {
     Trouble::new(Kind::Refused, format!("the server's answer holds no `{what}`"))
 }
 
-/// Lets the root's mount make a request and its key, which nobody else ever sees.
+/// Makes the root's mount generate a request and its key, which stays on the server.
 fn make_request(stage: &mut Stage<'_>, root: &str) -> Result<String, Trouble> {
     let subject = SUBJECT.map(|(name, value)| (name.to_owned(), value.into()));
     let mut body = Map::from_iter(subject);

@@ -1,9 +1,9 @@
-//! Every request of every type, set-up included, held against a file: `requests.txt`.
+//! Compares every request of every type, set-up included, with the file `requests.txt`.
 //!
-//! A server of ours answers everything with the same object, which has all fields that a set-up
-//! asks for. What is made up anew in each run (keys, passwords, tokens) is masked by its length.
+//! A test server answers everything with the same object, which has all fields that a set-up reads. Values generated
+//! in each run (keys, passwords, tokens) are masked by their length.
 //!
-//! `BLESS=1` writes the file anew. Not here: whether a real server takes the requests
+//! `BLESS=1` rewrites the file. Not here: whether a real server accepts the requests
 //! (`crates/bakeoff/tests/servers/vault_benchmark.rs`).
 
 use std::io::{Read as _, Write as _};
@@ -19,10 +19,10 @@ use super::super::request::{Draw, MessageOne};
 use super::super::server::{Server, TlsSettings};
 use super::*;
 
-/// The answer to everything.
+/// Answer to every request.
 const ANSWER: &str = r#"{"data":{"role_id":"the-role-id","secret_id":"the-secret-id","csr":"the-csr","certificate":"the-certificate","issuing_ca":"the-issuer","signature":"the-signature","ciphertext":"the-ciphertext"}}"#;
 
-/// The `config` blocks that each type is set up with beside those of [`services::examples`].
+/// `config` blocks that each type is set up with, besides those of [`services::examples`].
 const CONFIGS: &[(&str, &[&str])] = &[
     ("acl_policy_list", &[""]),
     ("acl_policy_read", &["policies = 2\npaths = 11\npath_length = 2\ncapabilities = [\"read\"]"]),
@@ -127,7 +127,7 @@ const CONFIGS: &[(&str, &[&str])] = &[
     ("userpass_auth", &["", "username = \"u\"\npassword = \"p\"\ntoken_ttl = \"1m\""]),
 ];
 
-/// Wrong options of all types with checks of their own.
+/// Invalid options of all types that check them.
 const WRONG: &[(&str, &str)] = &[
     ("acl_policy_read", "paths = 100000000"),
     ("approle_auth", "role_name = \"r\"\nrole {\nrole_nme = \"r\"\n}"),
@@ -144,7 +144,7 @@ const WRONG: &[(&str, &str)] = &[
     ("ldap_auth", "auth {\nurl = {}\n}\nauth { }\ntest_user {\nusername = null\n}"),
 ];
 
-/// Takes requests, answers all of them alike, and keeps what they said.
+/// Accepts requests, gives all of them the same answer, and records them.
 fn listen(requests: Arc<Mutex<Vec<String>>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -176,7 +176,7 @@ fn serve(mut stream: TcpStream, requests: &Mutex<Vec<String>>) {
     }
 }
 
-/// The first request of what was read, as method, path and body, and its length.
+/// Returns the first request in the buffer as method, path and body, and its length.
 fn request(held: &[u8]) -> Option<(String, usize)> {
     let text = str::from_utf8(held).ok()?;
     let (head, rest) = text.split_once("\r\n\r\n")?;
@@ -190,7 +190,7 @@ fn request(held: &[u8]) -> Option<(String, usize)> {
     Some((format!("{line} {body}"), head.len() + 4 + length))
 }
 
-/// Replaces quoted texts that no file and no table has: they are long and without a space.
+/// Replaces generated texts: long quoted texts without a space that are not in the file.
 fn masked(text: &str) -> String {
     let mask = |piece: &str| {
         let longest = piece.split([' ', '\\']).map(str::len).max().unwrap_or(0);
@@ -209,7 +209,7 @@ fn requests_of_all_types_stay_byte_for_byte_the_same() {
     let requests = Arc::new(Mutex::new(Vec::new()));
     let address = listen(Arc::clone(&requests));
     let mut server = Server::find(&address, &TlsSettings::default()).unwrap();
-    // As those say it who speak TLS, so that `cert_auth` is set up.
+    // An https address makes `cert_auth` set up its certificate.
     server.address = "https://vault.test".to_owned();
     let server = Arc::new(server);
     let mut text = String::new();
@@ -232,7 +232,7 @@ fn requests_of_all_types_stay_byte_for_byte_the_same() {
                     client: &mut client,
                     ledger: &mut ledger,
                     name: "m".to_owned(),
-                    told: &mut |line| told.push(line),
+                    progress: &mut |line| told.push(line),
                 })
                 .unwrap_or_else(|trouble| panic!("{kind}: {}", trouble.what));
             let mut message = Vec::new();
@@ -240,7 +240,7 @@ fn requests_of_all_types_stay_byte_for_byte_the_same() {
             let message = String::from_utf8(message).unwrap();
             let agent = super::super::request::USER_AGENT;
             let message = message.replace("\r\n", "\n").replace(agent, "<agent>");
-            // A message's length follows from its body, and made up bodies vary by some bytes.
+            // The length follows from the body, and generated bodies vary by some bytes.
             let varies = masked(&message).contains("<made up>");
             let kept = |line: &&str| !(varies && line.starts_with("Content-Length"));
             let message = message.lines().filter(kept).collect::<Vec<_>>().join("\n");
@@ -254,7 +254,7 @@ fn requests_of_all_types_stay_byte_for_byte_the_same() {
             text.push_str(&format!("{}\n\n", masked(&message)));
         }
     }
-    // The mount of a root authority would look like somebody's folder.
+    // The mount of a root authority would look like a user's folder.
     held("requests.txt", &text.replace(&["", "root", ""].join("/"), "/(root)/"));
 }
 

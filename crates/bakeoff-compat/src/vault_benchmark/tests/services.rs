@@ -1,12 +1,10 @@
-//! Types that all go the same way: something is mounted, configured with a block or two of options,
-//! and then one request is made again and again. Most need a service beside the server, which is
-//! the user's to supply.
+//! Defines the types that work alike: mount an engine or method, configure it with blocks of options, and repeat one
+//! request. Most need a service besides the server, which the user supplies.
 //!
-//! A type is data: what it mounts, which blocks it writes where, and its request. Values from
-//! blocks stand in braces in paths: `roles/{role.name}`.
+//! A type is data: its mount, the paths of its blocks, and its request. Paths refer to values of blocks in braces:
+//! `roles/{role.name}`.
 //!
-//! Not here: the lists of options (`databases`, `directories`), logins that need something made up
-//! (`logins`).
+//! Not here: the lists of options (`databases`, `directories`), logins with generated credentials (`logins`).
 
 use std::collections::BTreeMap;
 
@@ -22,21 +20,21 @@ use crate::vault_benchmark::request::Piece;
 
 /// A type of test.
 pub(super) struct Service {
-    /// Its name in files.
+    /// Name in files.
     pub(super) kind: &'static str,
     pub(super) mount: Mount,
     pub(super) blocks: &'static [Block],
     pub(super) request: Request,
-    /// Names the service that the server has to reach, and where it is given; empty if there is none.
+    /// Service that the server has to reach and the option that locates it; empty if there is none.
     pub(super) needs: &'static str,
-    /// Completes the options that were read, and refuses what cannot be.
+    /// Completes the options, and refuses invalid ones.
     pub(super) complete: fn(&mut Ready, &Fields),
-    /// Asks the server for what the request holds, after the blocks were written.
+    /// Requests values from the server that the load's request needs, after the blocks were written.
     pub(super) before_load: fn(&mut Ready, &mut Stage<'_>, mount: &str) -> Result<(), Trouble>,
 }
 
 impl Service {
-    /// A type without anything of its own, for rows to begin with.
+    /// A type without special steps, as a base for rows.
     pub(super) const PLAIN: Self = Self {
         kind: "",
         mount: Mount::Engine(""),
@@ -48,7 +46,7 @@ impl Service {
     };
 }
 
-/// Names the engine or method, as the server calls it.
+/// Engine or method, by the server's name.
 pub(super) enum Mount {
     Engine(&'static str),
     /// An engine whose leases may last ten years.
@@ -56,16 +54,14 @@ pub(super) enum Mount {
     Login(&'static str),
 }
 
-/// A block of options.
 pub(super) struct Block {
-    /// Empty for what stands in `config` itself.
+    /// Name; empty for the options in `config` itself.
     pub(super) name: &'static str,
-    /// Where it is written, below the mount; empty if it is not.
+    /// Path below the mount; empty if the block is not written.
     pub(super) path: &'static str,
     pub(super) fields: &'static [&'static [Field]],
 }
 
-/// The request of the load.
 pub(super) enum Request {
     /// `GET` of a path below the mount.
     Get(&'static str),
@@ -73,34 +69,31 @@ pub(super) enum Request {
     Post(&'static str, Body),
 }
 
-/// The body of a request.
 pub(super) enum Body {
     Empty,
     /// An object with these names and values.
     Values(&'static [(&'static str, &'static str)]),
-    /// The same in this order, spaced as the originals space their logins.
+    /// The same in this order, spaced like the logins of vault-benchmark.
     Login(&'static [(&'static str, &'static str)]),
     /// The options of a block.
     Block(&'static str),
 }
 
-/// Engines that take a connection without trying it: whether it is one shows at the first request,
-/// which therefore is made before the load.
+/// Engines that accept a connection without trying it. Set-up therefore makes one request before the load.
 const TAKEN_UNTRIED: &[&str] = &["aws", "consul", "nomad"];
 
-/// Every type, in no order.
+/// Returns every type, in no particular order.
 fn all() -> impl Iterator<Item = &'static Service> {
     [databases::TYPES, directories::TYPES, logins::TYPES, ssh::TYPES, totp::TYPES, transit::TYPES]
         .into_iter()
         .flatten()
 }
 
-/// The names of all types.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     all().map(|service| service.kind)
 }
 
-/// Reads the options of a test of this type; `None` for a type that is not among these.
+/// Reads the options of a test of this type; `None` for a type that is not in this module.
 pub(super) fn build(kind: &str, config: &Fields) -> Option<Box<dyn TestType>> {
     let service = all().find(|service| service.kind == kind)?;
     let read = |block: &'static Block| {
@@ -114,22 +107,21 @@ pub(super) fn build(kind: &str, config: &Fields) -> Option<Box<dyn TestType>> {
     Some(Box::new(ready))
 }
 
-/// A type with its options. Holds passwords: never to be printed.
+/// A type with its options. Holds passwords: never print it.
 #[derive(Clone)]
 pub(super) struct Ready {
     service: &'static Service,
     blocks: BTreeMap<&'static str, Map<String, Value>>,
-    /// Text that an answer must hold beside its status.
+    /// Text that an answer must hold besides its status.
     pub(super) must_hold: Option<&'static str>,
 }
 
 impl Ready {
-    /// Returns the options of a block.
     pub(super) fn block(&mut self, name: &'static str) -> &mut Map<String, Value> {
         self.blocks.entry(name).or_default()
     }
 
-    /// Returns the options of a block that go into a body.
+    /// Returns the options of a block that belong in a body.
     pub(super) fn body(&self, name: &str) -> Map<String, Value> {
         let mut body = self.blocks.get(name).cloned().unwrap_or_default();
         let fields = self.fields().filter(|(block, field)| *block == name && field.is_in_path());
@@ -137,13 +129,13 @@ impl Ready {
         body
     }
 
-    /// Returns all options that there are, with their blocks.
+    /// Returns all options of the type, with their blocks.
     fn fields(&self) -> impl Iterator<Item = (&'static str, &'static Field)> {
         let blocks = self.service.blocks.iter();
         blocks.flat_map(|block| block.fields.iter().copied().flatten().map(|f| (block.name, f)))
     }
 
-    /// Returns a path in pieces, with what stands in braces replaced.
+    /// Splits a path into pieces and fills the placeholders in braces.
     fn path(&self, template: &str) -> Vec<Piece> {
         match template.split_once("{unique}") {
             Some((before, _)) => vec![Piece::Text(self.filled(before)), Piece::Unique],
@@ -151,7 +143,7 @@ impl Ready {
         }
     }
 
-    /// Returns a text with what stands in braces replaced.
+    /// Fills the placeholders in braces.
     pub(super) fn filled(&self, template: &str) -> String {
         let mut text = String::new();
         let mut rest = template;
@@ -164,14 +156,13 @@ impl Ready {
         text + rest
     }
 
-    /// Returns the text that `block.option` has; nothing if it has none.
+    /// Returns the value of `block.option`, or an empty text.
     fn value(&self, name: &str) -> &str {
         let (block, option) = name.split_once('.').unwrap_or(("", name));
         let value = self.blocks.get(block).and_then(|options| options.get(option)?.as_str());
         value.unwrap_or_default()
     }
 
-    /// Returns the body of the load's request.
     fn request_body(&self, body: &Body) -> String {
         let value =
             |(name, value): &(&str, &str)| ((*name).to_owned(), Value::from(self.filled(value)));
@@ -187,7 +178,7 @@ impl Ready {
         }
     }
 
-    /// Says what the type needs, and where that is given.
+    /// Names the type and the service that it needs.
     fn cannot_set_up(&self, trouble: Trouble) -> Trouble {
         let Service { kind, needs, blocks, .. } = self.service;
         let mut doing = format!("cannot set up `{kind}`");
@@ -205,7 +196,7 @@ impl Ready {
         self.without_secrets(trouble.while_doing(&doing))
     }
 
-    /// Masks secrets: a server's error may repeat what it was given.
+    /// Masks secrets, because a server's error may repeat them.
     fn without_secrets(&self, mut trouble: Trouble) -> Trouble {
         let options = self.blocks.values().flatten();
         let secrets = options.filter(|(name, _)| is_secret(name)).filter_map(|(_, v)| v.as_str());
@@ -265,14 +256,14 @@ impl TestType for Ready {
     }
 }
 
-/// Each type with the `config` blocks that give all of its options, and those that must be given.
+/// Returns each type with two `config` blocks: one with all options, and one with the required ones.
 #[cfg(test)]
 pub(super) fn examples() -> impl Iterator<Item = (&'static str, Vec<String>)> {
     let both = |service| vec![written(service, |_| true), written(service, Field::is_required)];
     all().map(move |service| (service.kind, both(service)))
 }
 
-/// The `config` of a test with these of its options.
+/// Returns the `config` of a test with the selected options.
 #[cfg(test)]
 fn written(service: &Service, which: impl Fn(&Field) -> bool) -> String {
     let block = |block: &Block| {
@@ -301,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn every_place_in_braces_is_an_option() {
+    fn every_placeholder_is_an_option() {
         for service in all() {
             let mut places: Vec<&str> = service.blocks.iter().map(|block| block.path).collect();
             match service.request {
@@ -317,7 +308,7 @@ mod tests {
                 for name in place.split('{').skip(1) {
                     let name = name.split_once('}').unwrap().0;
                     let (block, option) = name.split_once('.').unwrap_or_default();
-                    // Both are put there by the types themselves.
+                    // The types fill in these values themselves.
                     if block == "made" || (block, option) == ("", "") {
                         continue;
                     }
@@ -340,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn every_option_can_be_written_and_what_is_needed_is_enough() {
+    fn every_option_is_accepted_and_required_options_suffice() {
         for service in all().filter(|service| !service.needs.is_empty()) {
             for config in [written(service, |_| true), written(service, Field::is_required)] {
                 let (_, config) = build_one(service.kind, &config);
@@ -351,7 +342,7 @@ mod tests {
             let diagnostics = config.finish().unwrap_err();
             let fields = service.blocks.iter().flat_map(|block| block.fields).copied().flatten();
             let needed = fields.filter(|field| field.is_required());
-            // One of them is in the environment of these tests.
+            // One of them comes from the environment of these tests.
             let given = usize::from(service.kind == "postgresql_secret");
             assert_eq!(
                 diagnostics.0.len() + given,
@@ -401,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn options_go_where_they_belong() {
+    fn options_go_into_their_requests() {
         let config = "db_connection {\nname = \"db\"\nconnection_url = \"postgres://h\"\n\
                       username = \"u\"\npassword = \"hunter2\"\n}\n\
                       role {\nname = \"r\"\ncreation_statements = \"x\"\n}";

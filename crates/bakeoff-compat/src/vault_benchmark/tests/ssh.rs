@@ -1,6 +1,6 @@
 //! `ssh_issue` and `ssh_sign`: certificates for SSH keys.
 //!
-//! Not here: how they are set up (`services`).
+//! Not here: the set-up (`services`).
 
 use std::path::Path;
 
@@ -76,7 +76,7 @@ const SIGNING: &[Field] = &[
     any("extensions"),
 ];
 
-/// Declares one of the two types; both write the same blocks first.
+/// Declares one of the two types, which share their first blocks.
 macro_rules! ssh {
     ($kind:literal, $action:literal, $block:literal, $fields:expr, $complete:expr) => {
         Service {
@@ -107,7 +107,7 @@ pub(super) const TYPES: &[Service] = &[
     }),
 ];
 
-/// Makes the role's lists texts with commas: servers want them so, and refuse others.
+/// Joins the role's lists with commas, because servers refuse lists.
 fn join_lists(ready: &mut Ready, _: &Fields) {
     for value in ready.block("role").values_mut() {
         if let Value::Array(list) = value {
@@ -117,7 +117,7 @@ fn join_lists(ready: &mut Ready, _: &Fields) {
     }
 }
 
-/// A public key from the file: itself, or the name of a file that holds it.
+/// Returns the public key in the file, or in the file that it names.
 fn given_key(given: &str, fields: &Fields) -> Option<String> {
     let path = Path::new(given);
     if path.is_file() {
@@ -137,25 +137,25 @@ fn given_key(given: &str, fields: &Fields) -> Option<String> {
     let mut words = given.split_whitespace();
     let kind = words.next().unwrap_or_default();
     let data = words.next().and_then(|word| STANDARD.decode(word).ok());
-    // RFC 4253 section 6.6: the key's own first word is its type.
+    // RFC 4253 section 6.6: the key data start with the name of the type.
     let is_key = data.is_some_and(|data| {
         data.get(4..4 + kind.len()) == Some(kind.as_bytes()) && !kind.is_empty()
     });
     if !is_key {
-        let what = "`public_key` is neither a public key nor a file that is there";
+        let what = "`public_key` is neither a public key nor an existing file";
         fields.diagnostic("public_key", what, "write it as `ssh-ed25519 AAAA…`, or name its file");
         return None;
     }
     Some(given.to_owned())
 }
 
-/// An RSA public key of 4096 bits (RFC 4253 section 6.6). Nobody signs with it: what matters is its
-/// form. So its modulus is a random odd number, and no time is spent on primes.
+/// Returns a 4096-bit RSA public key (RFC 4253 section 6.6). It never signs, so only its form matters. The modulus is
+/// a random odd number, which saves the search for primes.
 fn generated_key() -> String {
     let mut modulus: Vec<u8> = (0..512).map(|_| rand::random()).collect();
     modulus[0] |= 0x80;
     modulus[511] |= 1;
-    modulus.insert(0, 0); // it is positive
+    modulus.insert(0, 0); // keeps the number positive
     let mut blob = Vec::new();
     for part in [&b"ssh-rsa"[..], &[1, 0, 1], &modulus] {
         blob.extend_from_slice(&(part.len() as u32).to_be_bytes());

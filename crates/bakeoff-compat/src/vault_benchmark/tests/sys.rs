@@ -1,7 +1,7 @@
-//! `health`, `seal_status`, `ha_status`, `leader` and `metrics`, ACL policies, mounts and namespaces:
-//! what lies under `sys/`.
+//! Tests paths under `sys/`: `health`, `seal_status`, `ha_status`, `leader` and `metrics`, ACL policies, mounts and
+//! namespaces.
 //!
-//! `health` and `leader` are bakeoff's own; the originals have the others.
+//! `health` and `leader` exist only in bakeoff; vault-benchmark has the others.
 
 use serde_json::{Map, Value, json};
 
@@ -9,10 +9,10 @@ use super::{Action, Fields, Stage, Template, TestType, Trouble, body_of};
 use crate::vault_benchmark::cleanup::Made;
 use crate::vault_benchmark::request::Piece;
 
-/// One `GET` of a path, again and again.
+/// Repeats a `GET` of one path.
 struct Status {
     path: &'static str,
-    /// Asked outside of the namespace: the endpoint is nowhere else.
+    /// True to leave out the namespace: the endpoint exists only in the root.
     in_root: bool,
 }
 
@@ -35,7 +35,7 @@ impl TestType for Status {
     }
 }
 
-/// ACL policies, read, listed and written.
+/// Reads, lists and writes ACL policies.
 struct Policies {
     action: Action,
     policies: u64,
@@ -44,7 +44,7 @@ struct Policies {
     capabilities: Vec<String>,
 }
 
-/// Limits a policy: servers take requests of 32 MiB.
+/// Largest policy in bytes: servers accept requests of 32 MiB.
 const POLICY_MAX: u64 = 32 << 20;
 
 pub(super) fn policies(fields: &Fields, action: Action) -> Box<dyn TestType> {
@@ -67,7 +67,7 @@ pub(super) fn policies(fields: &Fields, action: Action) -> Box<dyn TestType> {
 }
 
 impl Policies {
-    /// A policy for so many paths, which differ as long as they have room for a number.
+    /// Returns a policy for the configured number of paths. They differ if they have room for a number.
     fn policy(&self) -> Map<String, Value> {
         let capabilities = self.capabilities.join("\", \"");
         let mut policy = String::new();
@@ -86,7 +86,7 @@ impl TestType for Policies {
     fn set_up(&self, stage: &mut Stage<'_>) -> Result<Template, Trouble> {
         let folder = format!("sys/policies/acl/{}", stage.name);
         let policy = self.policy();
-        (stage.told)(format!("writing {} policies to {folder}", self.policies));
+        (stage.progress)(format!("writing {} policies to {folder}", self.policies));
         for number in 1..=self.policies {
             let path = format!("{folder}/policy-{number}");
             stage.ledger.note(Made::At(path.clone()));
@@ -101,7 +101,7 @@ impl TestType for Policies {
     }
 }
 
-/// Mounts of secrets engines or authentication methods: the load makes them.
+/// Mounts secrets engines or authentication methods in the load.
 struct Mount {
     table: &'static str,
     plugin: String,
@@ -139,7 +139,7 @@ impl TestType for Mount {
     }
 }
 
-/// Namespaces: the load makes them.
+/// Creates namespaces in the load.
 struct Namespace {
     prefix: String,
 }

@@ -1,6 +1,6 @@
-//! `totp_create`, `totp_generate` and `totp_read`: one-time passwords and the keys they are made of.
+//! Tests `totp_create`, `totp_generate` and `totp_read`: one-time passwords and their keys.
 //!
-//! Not here: how they are set up (`services`).
+//! Not here: the set-up (`services`).
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ const KEY: &[Field] = &[
     switch("generate"),
 ];
 
-/// A type: its name, where the key is written before the load, and the request.
+/// Declares a type: its name, the block that writes the key before the load, and the request.
 const fn totp(kind: &'static str, blocks: &'static [Block; 1], request: Request) -> Service {
     let mount = Mount::Engine("totp");
     Service { kind, mount, blocks, request, complete: made_by_the_server, ..Service::PLAIN }
@@ -36,7 +36,7 @@ pub(super) const TYPES: &[Service] = &[
 fn made_by_the_server(ready: &mut Ready, fields: &Fields) {
     let key = ready.block("");
     if key.get("generate") == Some(&Value::Bool(false)) {
-        let what = "`generate = false` takes a key of one's own, for which there is no option";
+        let what = "`generate = false` needs a key, but no option gives one";
         fields.diagnostic("generate", what, "leave it out: the server makes the key");
     }
     key.insert("generate".into(), true.into());

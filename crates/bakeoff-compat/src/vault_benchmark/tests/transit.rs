@@ -1,6 +1,6 @@
-//! `transit_*`: encryption as a service.
+//! Tests `transit_*`: encryption as a service.
 //!
-//! Not here: how they are set up (`services`).
+//! Not here: the set-up (`services`).
 
 use serde_json::{Map, Value};
 
@@ -79,8 +79,8 @@ const DECRYPT: &[Field] = &[
     whole("partial_failure_response_code"),
 ];
 
-/// A type: its name, its request, and what it asks the server for before the load. All blocks are
-/// read whatever the type, as the originals do, so that one file serves several tests.
+/// Declares a type: its name, its request, and its requests before the load. Every type reads all blocks, as in
+/// vault-benchmark, so that one file serves several tests.
 const fn transit(
     kind: &'static str,
     path: &'static str,
@@ -111,7 +111,7 @@ pub(super) const TYPES: &[Service] = &[
     transit("transit_verify", "verify/{verify.name}", "verify", make_signature),
 ];
 
-/// Limits the payload, a third of which is lost to Base64.
+/// Largest payload in bytes; Base64 adds a third.
 const PAYLOAD_MAX: i64 = 16 << 20;
 
 fn read_lengths(ready: &mut Ready, fields: &Fields) {
@@ -126,7 +126,7 @@ fn read_lengths(ready: &mut Ready, fields: &Fields) {
     }
 }
 
-/// Makes a plaintext, and a context where the key is derived.
+/// Generates a plaintext, and a context if the key is derived.
 fn plaintext(ready: &mut Ready) -> Map<String, Value> {
     let mut random = |name: &str| {
         let length = ready.block("").get(name).and_then(Value::as_u64).unwrap_or(0);
@@ -163,7 +163,7 @@ fn make_signature(ready: &mut Ready, stage: &mut Stage<'_>, mount: &str) -> Resu
     let signed = stage.write(&format!("{mount}/{path}"), body.clone())?;
     let signature = signed.data("signature").ok_or_else(|| missing("signature"))?;
     body.insert("signature".into(), signature.into());
-    // A signature that is found wrong is answered with 200, too.
+    // A wrong signature is answered with 200 too.
     ready.must_hold = (!body.contains_key("batch_input")).then_some("\"valid\":true");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Scripts of our own, and what wrk does with them.
+//! Runs small scripts and checks them against wrk's behaviour.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -10,7 +10,6 @@ use super::super::options::{self, Asked};
 use super::super::output::SocketErrors;
 use super::*;
 
-/// A script on disk and a command line that names it.
 struct Case {
     _dir: tempfile::TempDir,
     options: Options,
@@ -32,7 +31,7 @@ fn case_with(source: &str, more: &[&str]) -> Case {
     }
 }
 
-/// A thread's state after `init`.
+/// Returns a thread's state after `init`.
 fn begun(case: &Case) -> Result<Script, ScriptError> {
     let script = Script::new(&case.options, Some(0))?;
     script.begin(&Arc::default())?;
@@ -47,7 +46,7 @@ fn asked(source: &str) -> String {
     text.to_string_lossy()
 }
 
-/// The lines of a request, the headers sorted: their order is the hash table's.
+/// Returns the first line, the sorted headers and the body: a hash table orders the headers.
 #[track_caller]
 fn lines(request: &str) -> (String, Vec<String>, String) {
     let (head, body) = request.split_once("\r\n\r\n").expect("a head ends with an empty line");
@@ -135,7 +134,7 @@ fn another_request_function_takes_over_at_once() {
 }
 
 #[test]
-fn only_what_response_takes_is_wanted() {
+fn wants_only_the_parameters_of_response() {
     let wants = |source: &str| begun(&case(source)).unwrap().wants().unwrap();
     assert_eq!(wants(""), Wants::default());
     assert_eq!(wants("function response() end"), Wants::first(0));
@@ -146,7 +145,7 @@ fn only_what_response_takes_is_wanted() {
     assert_eq!(wants("response = print"), Wants::first(3), "a function in C may take all");
 }
 
-/// A response with this head, and what the script then says.
+/// Passes a response with this head to the script.
 fn answer(script: &mut Script, head: &str, body: &[u8], wants: Wants) -> Result<bool, ScriptError> {
     let mut connection = Connection::new(Limits::default());
     connection.expect(false, 1).unwrap();
@@ -160,7 +159,7 @@ fn answer(script: &mut Script, head: &str, body: &[u8], wants: Wants) -> Result<
 }
 
 #[test]
-fn a_response_comes_with_its_parts_and_a_new_function_is_noticed() {
+fn passes_the_wanted_parts_and_detects_a_replaced_response() {
     let case = case(
         "function response(status, headers, body)
            seen = status .. ' ' .. headers['X-A'] .. ' ' .. body
@@ -181,7 +180,7 @@ fn a_response_comes_with_its_parts_and_a_new_function_is_noticed() {
 }
 
 #[test]
-fn headers_are_what_was_received_also_when_they_come_again() {
+fn repeated_headers_equal_the_received_ones() {
     let case = case(
         "seen = {}
          function response(status, headers, body)
@@ -305,7 +304,7 @@ fn done_sees_the_figures() {
 }
 
 #[test]
-fn diagnostics_are_told_with_file_line_callback_and_thread() {
+fn errors_name_file_line_callback_and_thread() {
     let check = |source: &str, callback, message: &str| {
         let case = case(source);
         let failed = begun(&case).and_then(|mut script| {
@@ -341,7 +340,7 @@ fn diagnostics_are_told_with_file_line_callback_and_thread() {
 }
 
 #[test]
-fn a_missing_script_is_told() {
+fn missing_script_is_an_error() {
     let mut case = case("");
     case.options.script = Some("/nowhere/x.lua".into());
     let error = Script::new(&case.options, None).err().unwrap().to_string();
@@ -349,7 +348,7 @@ fn a_missing_script_is_told() {
 }
 
 #[test]
-fn modules_beside_the_script_are_found_and_the_script_finds_itself() {
+fn finds_modules_beside_the_script_and_its_own_folder() {
     let case = case(
         "local beside = require('beside')
          local here = debug.getinfo(1, 'S').source:match('^@(.*)/')
@@ -370,7 +369,7 @@ fn the_table_is_also_a_module() {
 }
 
 #[test]
-fn resolving_leaves_the_addresses_that_take_a_connection() {
+fn resolve_keeps_addresses_that_accept_connections() {
     let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let open = server.local_addr().unwrap();
     let mut case = case("");
