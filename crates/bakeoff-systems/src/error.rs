@@ -1,11 +1,10 @@
-//! The error of everything that is asked of a system outside the measured loop.
+//! Defines the error of requests to a system outside the measured loop.
 //!
-//! Its text names the node and stands in a message as it is; what it comes from is its source.
+//! Its text names the node and is part of messages as it is. `source` returns its cause.
 //!
-//! Not here: why a cluster is not ready yet (`NotReady`), failures of operations under load
+//! Not here: the reason why a cluster is not ready yet (`NotReady`), failures of operations under load
 //! (`bakeoff_engine::work`).
 
-use std::error::Error;
 use std::fmt;
 use std::io;
 
@@ -15,94 +14,69 @@ use bakeoff_engine::tls::refusal;
 use super::Access;
 use super::variables::UnsetVariable;
 
-/// A question to a system, or a preparation of it, that failed.
-#[derive(Debug)]
+/// A failed request to a system.
+#[derive(Debug, thiserror::Error)]
 pub enum SystemError {
-    /// A node that could not be reached, or whose answer broke off.
+    /// The node is unreachable, or its answer was cut off.
+    #[error("{}", unreachable_text(node, authority, source))]
     Unreachable {
-        /// `etcd-1`.
+        /// Node name: `etcd-1`.
         node: String,
-        /// `127.0.0.1:2379`.
+        /// Host and port: `127.0.0.1:2379`.
         authority: String,
-        /// The error of the connection.
+        /// Error of the connection.
         source: io::Error,
     },
-    /// A node that answered with an error of its own, or with something else than was asked for.
+    /// The node answered with an error, or with something unexpected.
+    #[error("`{node}`: {}", units::server_text(answer))]
     Answered {
-        /// `etcd-1`.
+        /// Node name: `etcd-1`.
         node: String,
-        /// The answer, or what is wrong with it.
+        /// Answer, or its fault.
         answer: String,
     },
-    /// A request over HTTP whose answer is no success.
+    /// An HTTP request did not succeed.
+    #[error("{asked} was answered {}", units::server_text(answer))]
     Status {
-        /// `` `GET /v1/sys/health` of `vault-1` ``.
+        /// Request, as in `` `GET /v1/sys/health` of `vault-1` ``.
         asked: String,
-        /// `503: sealed`.
+        /// Status and message: `503: sealed`.
         answer: String,
     },
-    /// An answer that is no JSON.
+    /// The answer is not JSON.
+    #[error("{asked} returned no JSON: {source}")]
     NoJson {
-        /// `` `GET /v1/sys/health` of `vault-1` ``.
+        /// Request, as in `` `GET /v1/sys/health` of `vault-1` ``.
         asked: String,
-        /// The error of the parser.
+        /// Error of the parser.
         source: serde_json::Error,
     },
-    /// A request that needs a variable of the environment.
-    Unset(UnsetVariable),
-    /// A state that does not allow what was asked for, in the system's words.
+    /// The request needs an environment variable that is not set.
+    #[error("{0}")]
+    Unset(#[from] UnsetVariable),
+    /// The system's state does not allow the request, in the system's words.
+    #[error("{0}")]
     State(String),
 }
 
 impl SystemError {
-    /// Returns the error of a node that could not be reached.
+    /// Returns the error of an unreachable node.
     pub(crate) fn unreachable(node: &Access, source: io::Error) -> Self {
         Self::Unreachable { node: node.name.clone(), authority: node.authority.clone(), source }
     }
 
-    /// Returns the error of a node that answered something else than was asked for.
+    /// Returns the error of a node with an unexpected answer.
     pub(crate) fn answered(node: &Access, answer: impl fmt::Display) -> Self {
         Self::Answered { node: node.name.clone(), answer: answer.to_string() }
     }
 }
 
-impl fmt::Display for SystemError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreachable { node, authority, source } => {
-                let seen = refusal::io_text(source);
-                match node == authority {
-                    true => write!(to, "`{node}`: {seen}"),
-                    false => write!(to, "`{node}` at {authority}: {seen}"),
-                }
-            }
-            Self::Answered { node, answer } => {
-                write!(to, "`{node}`: {}", units::server_text(answer))
-            }
-            Self::Status { asked, answer } => {
-                write!(to, "{asked} was answered {}", units::server_text(answer))
-            }
-            Self::NoJson { asked, source } => write!(to, "{asked} was answered no JSON: {source}"),
-            Self::Unset(variable) => variable.fmt(to),
-            Self::State(seen) => to.write_str(seen),
-        }
-    }
-}
-
-impl Error for SystemError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Unreachable { source, .. } => Some(source),
-            Self::NoJson { source, .. } => Some(source),
-            Self::Unset(variable) => Some(variable),
-            Self::Answered { .. } | Self::Status { .. } | Self::State(_) => None,
-        }
-    }
-}
-
-impl From<UnsetVariable> for SystemError {
-    fn from(variable: UnsetVariable) -> Self {
-        Self::Unset(variable)
+/// Describes a connection error. An endpoint without a name is shown once.
+fn unreachable_text(node: &str, authority: &str, source: &io::Error) -> String {
+    let seen = refusal::io_text(source);
+    match node == authority {
+        true => format!("`{node}`: {seen}"),
+        false => format!("`{node}` at {authority}: {seen}"),
     }
 }
 
@@ -120,10 +94,12 @@ impl From<&str> for SystemError {
 
 #[cfg(test)]
 mod tests {
+    use std::error::Error as _;
+
     use super::*;
 
     #[test]
-    fn text_names_the_node_and_the_source_is_kept() {
+    fn error_names_the_node_and_keeps_its_source() {
         let error = SystemError::Unreachable {
             node: "etcd-1".to_owned(),
             authority: "127.0.0.1:2379".to_owned(),

@@ -1,9 +1,7 @@
-//! Tables of values for requests: CSV files (RFC 4180) whose first row names the columns.
+//! Reads tables of values for requests: CSV files (RFC 4180) whose first row names the columns.
 //!
-//! Not here: which of them a study refers to (`bakeoff_core::study`), what is made of a row
-//! (`http_requests`).
+//! Not here: the study's reference to a table (`bakeoff_core::study`), the use of a row (`http_requests`).
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -12,75 +10,57 @@ use bakeoff_core::record::chain;
 use bakeoff_core::study::{Surroundings, TableError, TableFile};
 use bakeoff_core::template::{self, Table};
 
-/// The largest file, in bytes: a load takes it into memory.
+/// Largest CSV file, in bytes. A load keeps it in memory.
 const FILE_MAX: u64 = 256 << 20;
-/// The largest file of text, in bytes.
+/// Largest text file, in bytes.
 const TEXT_MAX: u64 = 1 << 20;
 
-/// A file's table in memory.
+/// A CSV file in memory.
 #[derive(Debug)]
 pub struct RowTable {
-    /// Has a row at least.
+    /// Table with at least one row.
     pub table: Table,
-    /// Of the file, in hexadecimal digits.
+    /// SHA-256 of the file, in hexadecimal.
     pub sha256: String,
 }
 
-/// A fault of a file that should be a table.
-#[derive(Debug)]
+/// A fault of a CSV file.
+#[derive(Debug, thiserror::Error)]
 enum RowsError {
-    /// The file cannot be read.
-    Unreadable(io::Error),
-    /// It has this many bytes, above [`FILE_MAX`].
+    #[error("{0}")]
+    Unreadable(#[source] io::Error),
+    /// The file's size exceeds [`FILE_MAX`].
+    #[error("it has {0} bytes, more than {max}", max = FILE_MAX)]
     TooLarge(u64),
-    /// A text in the first row is no name of a column.
+    #[error(
+        "its first row has the invalid column name `{0}`; use letters, digits, `-`, `_` and `.`"
+    )]
     ColumnName(String),
-    /// Two columns have this name.
+    #[error("two of its columns are called `{0}`")]
     ColumnTwice(String),
-    /// A line breaks the rules of CSV.
-    Csv(csv::Error),
-    /// No row stands below the first.
+    #[error("{}", csv_text(.0))]
+    Csv(#[source] csv::Error),
+    #[error("there is no row below the column names")]
     NoRow,
 }
 
-impl fmt::Display for RowsError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable(error) => error.fmt(to),
-            Self::TooLarge(size) => write!(to, "it has {size} bytes, more than {FILE_MAX}"),
-            Self::ColumnName(name) => write!(
-                to,
-                "its first row has `{name}` where a column's name should be: letters, digits, `-`, `_` and `.`"
-            ),
-            Self::ColumnTwice(name) => write!(to, "two of its columns are called `{name}`"),
-            Self::Csv(error) => {
-                let line = error.position().map_or(1, csv::Position::line);
-                match error.kind() {
-                    csv::ErrorKind::Utf8 { .. } => write!(to, "line {line} is not UTF-8"),
-                    csv::ErrorKind::UnequalLengths { expected_len, len, .. } => write!(
-                        to,
-                        "line {line} has {len} values, and its first row names {expected_len} columns"
-                    ),
-                    _ => write!(to, "line {line}: {error}"),
-                }
-            }
-            Self::NoRow => to.write_str("there is no row below the names of its columns"),
+/// Describes a line that violates CSV.
+fn csv_text(error: &csv::Error) -> String {
+    let line = error.position().map_or(1, csv::Position::line);
+    match error.kind() {
+        csv::ErrorKind::Utf8 { .. } => format!("line {line} is not UTF-8"),
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            format!("line {line} has {len} values, but the first row names {expected_len} columns")
         }
-    }
-}
-
-impl std::error::Error for RowsError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Unreadable(error) => Some(error),
-            Self::Csv(error) => Some(error),
-            Self::TooLarge(_) | Self::ColumnName(_) | Self::ColumnTwice(_) | Self::NoRow => None,
-        }
+        _ => format!("line {line}: {error}"),
     }
 }
 
 impl RowTable {
-    /// Reads a file.
+    /// Reads a CSV file.
+    ///
+    /// # Errors
+    /// When the file is unreadable, too large, or not a table.
     pub fn read(path: &str) -> Result<Self, TableError> {
         Self::of_file(Path::new(path))
             .map_err(|error| TableError { path: path.to_owned(), source: error.into() })
@@ -115,7 +95,7 @@ impl RowTable {
     }
 }
 
-/// This machine, as far as studies refer to its files.
+/// Access to this machine's files, for studies that refer to them.
 pub struct ThisMachine;
 
 impl Surroundings for ThisMachine {
@@ -161,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_taken_in_turn() {
+    fn rows_are_used_in_rotation() {
         let RowTable { table, sha256 } = read(b"user,page\nann,\"a \"\"b\"\"\"\nbob,c\n").unwrap();
         assert_eq!(table.columns, ["user", "page"]);
         assert_eq!(table.row(0), ["ann", "a \"b\""]);
@@ -170,13 +150,13 @@ mod tests {
     }
 
     #[test]
-    fn other_files_than_tables_are_refused_with_their_line() {
+    fn invalid_tables_are_refused_with_their_line() {
         for (text, wording) in [
             (&b"user\n"[..], "there is no row"),
             (b"", "there is no row"),
-            (b"a user\nx\n", "`a user` where a column's name should be"),
+            (b"a user\nx\n", "invalid column name `a user`"),
             (b"user,user\na,b\n", "two of its columns are called `user`"),
-            (b"user,page\nann,x\nbob\n", "line 3 has 1 values, and its first row names 2 columns"),
+            (b"user,page\nann,x\nbob\n", "line 3 has 1 values, but the first row names 2 columns"),
             (b"user\n\xff\n", "line 2 is not UTF-8"),
         ] {
             let told = read(text).unwrap_err().to_string();

@@ -1,13 +1,12 @@
-//! How a server and a client say who they are.
-
-use std::fmt;
+//! Exchanges the identities of server and client.
 
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::{Access, ClientToken, Login};
 
-/// Says who a client is: headers, a `503` where nobody listens to a request, and the study's credentials.
+/// Returns the client's CONNECT options: headers, a `503` for a request without a receiver, and the study's
+/// credentials.
 pub(super) fn connect(node: &Access) -> String {
     let mut client = json!({
         "verbose": false,
@@ -29,7 +28,7 @@ pub(super) fn connect(node: &Access) -> String {
     client.to_string()
 }
 
-/// Who a server is.
+/// Identity of a server.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Greeting {
     server_id: String,
@@ -43,29 +42,18 @@ pub(super) struct Greeting {
     pub(super) tls_required: bool,
 }
 
-/// A greeting that is no JSON.
-#[derive(Debug)]
-pub(super) struct GreetingError(serde_json::Error);
-
-impl fmt::Display for GreetingError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(to, "a greeting that is no JSON: {}", self.0)
-    }
-}
-
-impl std::error::Error for GreetingError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.0)
-    }
-}
+/// A greeting that is not JSON.
+#[derive(Debug, thiserror::Error)]
+#[error("a greeting that is not JSON: {0}")]
+pub(super) struct GreetingError(#[source] serde_json::Error);
 
 impl Greeting {
     pub(super) fn read(info: &[u8]) -> Result<Self, GreetingError> {
         serde_json::from_slice(info).map_err(GreetingError)
     }
 
-    /// Returns a name for the connection that no other of the cluster has: the server's random one, cut as
-    /// its own clients' are, and the connection's number there.
+    /// Returns a name that is unique in the cluster: the server's random id, shortened as in NATS' own clients, and
+    /// the connection's number there.
     pub(super) fn connection(&self) -> String {
         let server = self.server_id.get(..22).unwrap_or(&self.server_id);
         format!("{server}{}", self.client_id)
