@@ -1,7 +1,7 @@
-//! Makes the list of systems from the lines of the registry, so that one line makes a system exist.
+//! Generates the list of systems from the registry, so that one line adds a system.
 //!
-//! The lines are the modules with a folder in `src/lib.rs`; a folder's `SYSTEM` is what the list holds. A macro could
-//! do it too, but `cargo fmt` does not find the files of modules in one.
+//! The registry is the list of `pub(crate) mod` lines in `src/lib.rs`. The generated list holds each module's
+//! `SYSTEM`. A macro could do this too, but `cargo fmt` would not find the module files.
 
 #![allow(clippy::disallowed_macros, reason = "cargo reads from it what to watch")]
 

@@ -1,6 +1,6 @@
-//! Access to a node that runs, and the memory of its cluster.
+//! Describes how clients reach a running node, and stores values for its cluster.
 //!
-//! Not here: access that goes to generators on other machines (`carried`).
+//! Not here: access from generators on other machines (`carried`).
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -10,40 +10,39 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bakeoff_engine::peer::Peer;
 use bakeoff_engine::transport::Target;
 
-/// How clients reach one node.
+/// Everything that clients need to reach one node.
 #[derive(Debug, Clone)]
 pub struct Access {
-    /// `etcd-1`.
+    /// Node name: `etcd-1`.
     pub name: String,
-    /// `127.0.0.1:2379`, as it is named in requests.
+    /// Host and port in requests: `127.0.0.1:2379`.
     pub authority: String,
-    /// Its address, and how TLS is spoken there.
+    /// Address and TLS settings.
     pub target: Target,
-    /// The memory of its cluster's system.
+    /// Values shared by all nodes of the cluster.
     pub memory: Memory,
 }
 
 impl Access {
-    /// Returns the node as clients of a load connect to it.
+    /// Returns the node as a peer for a load.
     pub(crate) fn peer(&self) -> Peer {
         Peer::new(&self.target, &self.authority)
     }
 }
 
-/// The memory of one cluster from one call to the next: a root token, the keys
-/// that unseal it, the objects made for a workload. One value of each type; shared by its clones. It is
-/// never printed, for much of it is secret.
+/// Values that a cluster keeps between calls, such as a root token, unseal keys, or objects made for a workload. Holds
+/// one value per type, shared among clones. Has no `Debug`, because much of it is secret.
 #[derive(Clone, Default)]
 pub struct Memory(Arc<Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>>);
 
 impl Memory {
-    /// Keeps a value, in place of one of its type that is there.
+    /// Stores a value, replacing any other of its type.
     pub fn keep<T: Any + Send + Sync>(&self, value: T) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.insert(TypeId::of::<T>(), Arc::new(value));
     }
 
-    /// The value of a type, if there is one.
+    /// Returns the stored value of a type.
     pub fn get<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.get(&TypeId::of::<T>())?.clone().downcast().ok()
@@ -56,15 +55,13 @@ impl fmt::Debug for Memory {
     }
 }
 
-/// The token that clients of a cluster of ours send with each request. It has no `Debug`, so that nothing
-/// prints it.
+/// Token that clients send with each request. Has no `Debug`, so that nothing prints it.
 pub struct ClientToken(pub String);
 
-/// User and password with which clients of a cluster that runs already sign in. It has no `Debug`, so that
-/// nothing prints it.
+/// Credentials for a cluster that bakeoff did not start. Has no `Debug`, so that nothing prints them.
 pub struct Login {
-    /// The user's name.
+    /// Name of the user.
     pub user: String,
-    /// The user's password.
+    /// Password of the user.
     pub password: String,
 }

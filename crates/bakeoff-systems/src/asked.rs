@@ -1,6 +1,6 @@
-//! A system to be described, as the study asks for it, and its options.
+//! Defines a system to be described, with its options and surroundings.
 //!
-//! Not here: the description (`description`), what a study may ask for (`declaration`).
+//! Not here: the description (`description`), the options that a study may set (`declaration`).
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -13,69 +13,68 @@ use bakeoff_install::Installed;
 
 use super::{Access, System};
 
-/// A system to be described.
+/// A system to be described, with the study's options and the machines of its nodes.
 pub struct Asked<'a> {
-    /// The study's words.
+    /// System as the study declares it.
     pub(crate) system: &'a study::System,
-    /// Its role in the composite system: `storage`, or [`COMPOSITE`].
+    /// Role in the composite system: `storage`, or [`COMPOSITE`].
     pub(crate) role: &'a str,
-    /// The composite system that it is, or is a part of, as the study has it.
+    /// Composite system to which it belongs; itself if it is not a part.
     pub(crate) composite: &'a study::System,
-    /// Its program; `None` for a system that is part of bakeoff.
+    /// Installed program; `None` for a system that is part of bakeoff.
     pub(crate) program: Option<&'a Installed>,
-    /// Where each node gets a directory of its own.
+    /// Folder in which each node gets its own folder.
     pub(crate) dir: &'a Path,
-    /// Where its nodes run, in their order, one at least; where it has more nodes, it begins again.
+    /// Seats of its nodes in order, at least one; reused from the start if there are more nodes.
     pub(crate) seats: &'a [Seat],
-    /// The roles of all members of the composite system, its own among them, and where their nodes run: known before
-    /// any of them is described.
+    /// Role and seats of each member of the composite system, itself included. Known before any member is described.
     pub(crate) members: &'a [(&'a str, Vec<Seat>)],
-    /// Where clients of the composite system connect from.
+    /// Addresses of the clients of the composite system.
     pub(crate) clients: &'a [IpAddr],
-    /// The seed of the order of faults, where a system has any.
+    /// Seed for the order of injected faults.
     pub(crate) seed: u64,
-    /// The members of the same system that were described before it: its parts, for one behind which they stand;
-    /// parts and the system itself (role `system`), for one in front of it.
+    /// Members described before this one. For a system with parts behind it: those parts. For one in front: the parts
+    /// and the system itself (role `system`).
     pub(crate) neighbours: &'a [Neighbour],
 }
 
-/// Another member of a composite system, as far as its members need to know it.
+/// A member of the same composite system, as the other members see it.
 #[derive(Debug, Clone)]
 pub struct Neighbour {
-    /// `storage`; `system` for the system itself.
+    /// Role: `storage`, or `system` for the system itself.
     pub(crate) role: String,
     pub(crate) system: &'static dyn System,
-    /// Its nodes; they may not run yet.
+    /// Nodes, which may not be running yet.
     pub(crate) nodes: Vec<Access>,
 }
 
-/// The role of a system among its parts.
+/// Role of the composite system itself among its members.
 pub const COMPOSITE: &str = "system";
 
 impl Asked<'_> {
-    /// `etcd-1`, …: the names of the nodes.
+    /// Returns the names of the nodes: `etcd-1`, ….
     pub(crate) fn node_names(&self) -> impl Iterator<Item = String> {
         (1..=self.system.nodes).map(|number| format!("{}-{number}", self.system.name))
     }
 
-    /// Returns where its nth node runs, counted from 0.
+    /// Returns the seat of the node with this index, from 0.
     pub(crate) fn seat(&self, index: usize) -> Seat {
         self.seats[index % self.seats.len()]
     }
 
-    /// The names of its nodes and where they run.
+    /// Returns the names of the nodes with their seats.
     pub(crate) fn seated(&self) -> impl Iterator<Item = (String, Seat)> {
         self.node_names().enumerate().map(|(index, name)| (name, self.seat(index)))
     }
 
-    /// Returns where the first node of a member of the composite system runs, described or not.
+    /// Returns the seat of the first node of a member, which need not be described yet.
     pub(crate) fn seat_of(&self, role: &str) -> Option<Seat> {
         let (_, seats) = self.members.iter().find(|(member, _)| *member == role)?;
         seats.first().copied()
     }
 
-    /// Returns the addresses that its nodes may be connected to from, each once: those of its own nodes, of all other
-    /// members and of clients.
+    /// Returns the distinct addresses from which its nodes may be contacted: those of its own nodes, of all other
+    /// members and of the clients.
     pub(crate) fn reached_from(&self) -> Vec<IpAddr> {
         let members = self.members.iter().flat_map(|(_, seats)| seats);
         let seats = self.seats.iter().chain(members).map(|seat| seat.address);
@@ -88,33 +87,33 @@ impl Asked<'_> {
         each
     }
 
-    /// Returns the program; bakeoff's own servers have none.
+    /// Returns the program. Fails for servers that are part of bakeoff.
     pub(crate) fn installed(&self) -> Result<&'_ Installed, HostError> {
         self.program.ok_or_else(|| HostError::Spec {
             node: self.system.name.clone(),
-            problem: "it was given no program".into(),
+            problem: "no program is installed for it".into(),
         })
     }
 
-    /// The value of an option, if the study sets it.
+    /// Returns the value of an option, or `None` if the study does not set it.
     pub(crate) fn option(&self, name: &str) -> Option<&str> {
         option(self.system, name)
     }
 
-    /// Returns the member beside it that has a role.
+    /// Returns a described member by its role.
     pub(crate) fn neighbour(&self, role: &str) -> Option<&Neighbour> {
         self.neighbours.iter().find(|neighbour| neighbour.role == role)
     }
 }
 
-/// Returns a system as a study has it that sets nothing.
+/// Returns a system of this kind without options.
 pub fn plain(kind: &str) -> study::System {
     study::System {
         name: kind.to_owned(),
         kind: kind.to_owned(),
         version: None,
         program: None,
-        nodes: 3, // as most of them are run
+        nodes: 3, // a common size
         options: Default::default(),
         limits: None,
         servers: study::Servers::Started,
@@ -126,13 +125,13 @@ pub fn plain(kind: &str) -> study::System {
     }
 }
 
-/// The value of an option, if the study sets it.
+/// Returns the value of an option, or `None` if the study does not set it.
 pub(crate) fn option<'a>(system: &'a study::System, name: &str) -> Option<&'a str> {
     system.options.get(name).map(String::as_str)
 }
 
-/// An option's value as programs take it: milliseconds, bytes, or the study's own text. The study
-/// was checked when it was read; what is no such value is passed on as it stands.
+/// Returns an option's value in the form that programs take: milliseconds, bytes, or the study's own text. Reading the
+/// study has validated it; an invalid value is passed on unchanged.
 pub(crate) fn plain_value(form: &OptionForm, text: &str) -> String {
     match form {
         OptionForm::Duration => units::parse_duration(text)
@@ -144,21 +143,21 @@ pub(crate) fn plain_value(form: &OptionForm, text: &str) -> String {
     }
 }
 
-/// A setting with its reason.
+/// Builds a setting with its reason.
 pub(crate) fn setting(name: &str, value: impl ToString, reason: &str) -> Setting {
     Setting { name: name.to_owned(), value: value.to_string(), reason: reason.to_owned() }
 }
 
-/// The reason of a setting that the study asks for.
+/// Reason of a setting that the study requests.
 pub(crate) const ASKED: &str = "the study asks for it";
 
-/// Returns where an acknowledged write is in a cluster that waits for a majority's disks: one node is a
-/// majority of one.
+/// Returns the durability of an acknowledged write in a cluster that waits for the disks of a majority. One node is
+/// its own majority.
 pub(crate) fn majority_disks(asked: &study::System) -> Acknowledged {
     if asked.nodes == 1 { Acknowledged::Disk } else { Acknowledged::MajorityDisks }
 }
 
-/// The same in words.
+/// Describes that durability in words.
 pub(crate) fn synced_by(asked: &study::System) -> &'static str {
     if asked.nodes == 1 {
         "after it is synced to disk"
@@ -167,7 +166,7 @@ pub(crate) fn synced_by(asked: &study::System) -> &'static str {
     }
 }
 
-/// A study was read in which a system is asked for what it cannot do: a bug.
+/// Panics on an operation that the kind does not have. Reading the study should have refused it.
 pub(crate) fn never_planned(operation: Operation) -> ! {
-    unreachable!("a study was read in which a system without `{operation}` is asked for it")
+    unreachable!("the study requests `{operation}` of a system that does not have it")
 }

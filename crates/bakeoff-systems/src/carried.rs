@@ -1,9 +1,8 @@
-//! Access to nodes as it goes to generators on other machines: addresses, whom to trust, what sessions need to know.
+//! Sends access to nodes to generators on other machines: addresses, TLS trust, and the values that sessions need.
 //!
-//! It holds tokens and passwords. It goes over the pipe to an agent and nowhere else: it has no `Debug`, and is in no
-//! record.
+//! It holds tokens and passwords. It goes only over the pipe to an agent. It has no `Debug` and is in no record.
 //!
-//! Not here: the pipe (`bakeoff_agent`), driving (`generators` of the crate `bakeoff`).
+//! Not here: the pipe (`bakeoff_agent`), the load (`generators` in the crate `bakeoff`).
 
 use std::net::SocketAddr;
 
@@ -15,26 +14,26 @@ use serde_json::Value;
 
 use super::{Access, ClientToken, Login, Memory, System, SystemError};
 
-/// A cluster's memory as a kind's sessions need it, taken along and kept anew.
+/// Functions that transfer the values that a kind's sessions need.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CarriedMemory {
-    /// Returns what sessions need; `None` where there is nothing.
+    /// Returns the values for the sessions, or `None` if there are none.
     pub(crate) give: fn(&Memory) -> Option<Value>,
-    /// Keeps it; `None` when it is not what was given.
+    /// Stores the values, or returns `None` if they are invalid.
     pub(crate) take: fn(Value, &Memory) -> Option<()>,
 }
 
-/// Whom clients of a system that runs already trust, and what they show of themselves.
+/// Trust and identity of clients of a cluster that bakeoff did not start.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Trusted {
-    /// The authorities that they trust, and their own certificate.
+    /// Authorities that clients trust, and their own certificate.
     pub texts: TlsTexts,
-    /// Whom they trust where no authority is named.
+    /// Trust to use if no authority is named.
     pub otherwise: Trust,
 }
 
 impl Trusted {
-    /// Returns whom clients of these nodes trust, where that is known.
+    /// Returns the trust of these nodes' clients, if it is known.
     fn known(memory: &Memory) -> Option<Self> {
         memory.get::<Self>().map(|own| (*own).clone()).or_else(|| {
             let ca = memory.get::<CaPem>()?;
@@ -43,7 +42,7 @@ impl Trusted {
     }
 }
 
-/// How clients on another machine reach one node.
+/// Access to one node in a form that can be sent to another machine.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct CarriedAccess {
     name: String,
@@ -60,21 +59,22 @@ struct CarriedTls {
     name: String,
     trusted: Trusted,
     alpn: Vec<Vec<u8>>,
-    /// Whether connections take up sessions that they had themselves.
+    /// True if connections resume their own earlier TLS sessions.
     resumed: bool,
 }
 
 impl CarriedAccess {
-    /// Takes access to a node along. `resumed`: whether clients may resume TLS sessions.
+    /// Converts access to a node. `resumed`: whether clients may resume TLS sessions.
     ///
     /// # Errors
-    /// When its certificate is trusted in a way that cannot be taken along.
+    /// When the trust in its certificate cannot be sent.
     pub fn new(system: &dyn System, node: &Access, resumed: bool) -> Result<Self, SystemError> {
         let tls = match &node.target.tls {
             None => None,
             Some(tls) => {
-                let trusted = Trusted::known(&node.memory)
-                    .ok_or_else(|| format!("whom clients of `{}` trust is not known", node.name))?;
+                let trusted = Trusted::known(&node.memory).ok_or_else(|| {
+                    format!("the authorities that clients of `{}` trust are unknown", node.name)
+                })?;
                 Some(CarriedTls {
                     name: tls.name.to_str().into_owned(),
                     trusted,
@@ -96,12 +96,12 @@ impl CarriedAccess {
         })
     }
 
-    /// Returns access for sessions on this machine.
+    /// Restores access for sessions on this machine.
     ///
     /// # Errors
-    /// When it is not what [`Self::new`] wrote.
+    /// When the data was not written by [`Self::new`].
     pub fn access(self, system: &dyn System) -> Result<Access, SystemError> {
-        let unsound = |what: &str| SystemError::from(format!("access came without {what}"));
+        let unsound = |what: &str| SystemError::from(format!("the received access has no {what}"));
         let memory = Memory::default();
         if let Some(token) = self.token {
             memory.keep(ClientToken(token));
@@ -110,7 +110,7 @@ impl CarriedAccess {
             memory.keep(Login { user, password });
         }
         if let Some((own, carried)) = self.own.zip(system.declares().hooks.carried) {
-            (carried.take)(own, &memory).ok_or_else(|| unsound("what its sessions need"))?;
+            (carried.take)(own, &memory).ok_or_else(|| unsound("session values"))?;
         }
         let tls = match self.tls {
             None => None,

@@ -1,9 +1,9 @@
-//! Removes bakeoff's keys from a system between trials, and from a cluster that runs already.
+//! Removes bakeoff's keys from a system between trials, and from a cluster that bakeoff did not start.
 //!
-//! Most systems can list their keys, so each removes all of bakeoff's (`System::clear`). A system that cannot has the
-//! keys of a workload deleted by their names. Keys of other studies then stay unknown, and each trial says so.
+//! Most systems can list their keys and remove all of bakeoff's (`System::clear`). For a system without lists, the
+//! keys of a workload are deleted by name. Keys of other studies may then remain, which each trial reports.
 //!
-//! Not here: trying one node after another (`cluster::clear`).
+//! Not here: the attempts at one node after another (`cluster::clear`).
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -18,12 +18,12 @@ use bakeoff_engine::{Drive, LoadError};
 use super::declaration::fitting_clients;
 use super::{Access, KvLoad, System, SystemError};
 
-/// Clients that delete keys by name.
+/// Most clients that delete keys by name.
 const CLIENTS_MAX: u32 = 16;
 /// Time limit of one delete.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Removes bakeoff's keys at a node: all of them, or those of `workloads` if the system cannot list its keys.
+/// Removes bakeoff's keys at a node. Without lists, removes only the keys of `workloads`.
 ///
 /// # Errors
 /// When the node refuses a delete.
@@ -40,7 +40,7 @@ pub fn clear<'a>(
     workloads.try_for_each(|workload| remove(system, node, workload))
 }
 
-/// Deletes each key of a workload once. A run that is interrupted leaves no keys either, so nothing stops it.
+/// Deletes each key of a workload once. Ignores interrupts, so that an interrupted run leaves no keys.
 fn remove(system: &dyn System, node: &Access, workload: &Workload) -> Result<(), SystemError> {
     let keyed = Arc::new(Keyed::new(workload, 0, StalenessTracking::NotMeasured));
     let nodes = std::slice::from_ref(node);
@@ -62,13 +62,13 @@ fn remove(system: &dyn System, node: &Access, workload: &Workload) -> Result<(),
     }
 }
 
-/// Returns what a trial on a cluster that runs already cannot check, if the system cannot list its keys.
+/// Returns an unchecked audit if the system cannot list its keys.
 pub fn unchecked(system: &dyn System) -> Option<Audit> {
     let kind = system.kind();
     kind.cannot_list().then(|| {
         let why = format!(
-            "kind `{}` cannot list its keys: only keys of this workload were removed, and others below `{KEY_PREFIX}` \
-             may be left of earlier runs",
+            "kind `{}` cannot list its keys: only keys of this workload were removed; earlier runs may have left \
+             others below `{KEY_PREFIX}`",
             kind.name
         );
         Audit::new("keys of earlier runs", Verdict::NotChecked(why))

@@ -1,4 +1,4 @@
-//! Tests that declarations of kinds agree with each other, and that the shipped studies can be read with them.
+//! Tests that the declarations of kinds agree, and that the shipped studies parse with them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use bakeoff_core::study::{parse, shipped};
 use super::{by_kind, kinds, registry, template_http, template_own};
 
 #[test]
-fn every_kind_that_a_role_names_is_there_and_can_play_it() {
+fn every_kind_named_by_a_role_is_registered_and_fits() {
     let mut played = BTreeSet::new();
     for kind in kinds() {
         let names: BTreeSet<&str> = kind.roles.iter().map(|role| role.name).collect();
@@ -20,7 +20,7 @@ fn every_kind_that_a_role_names_is_there_and_can_play_it() {
                 let part = by_kind(name);
                 assert!(part.is_some(), "`{name}`, of `{}`, is not registered", kind.name);
                 let part = part.unwrap().kind();
-                // A command can do without what it may have.
+                // A command may run without its optional parts.
                 let behind = part.roles.is_empty() || part.is_process;
                 assert!(behind, "`{name}`, a part of `{}`, would need parts", kind.name);
                 played.insert(*name);
@@ -28,12 +28,12 @@ fn every_kind_that_a_role_names_is_there_and_can_play_it() {
         }
     }
     for kind in kinds().iter().filter(|kind| kind.is_part()) {
-        assert!(played.contains(kind.name), "`{}` is only a part, and of nothing", kind.name);
+        assert!(played.contains(kind.name), "`{}` is only a part, but no role names it", kind.name);
     }
 }
 
 #[test]
-fn every_kind_with_a_load_balancer_says_who_serves() {
+fn every_kind_with_a_load_balancer_has_health_paths() {
     for system in registry() {
         let kind = system.kind();
         let fronted = kind.roles.iter().any(|role| role.kinds.contains(&"haproxy"));
@@ -42,7 +42,7 @@ fn every_kind_with_a_load_balancer_says_who_serves() {
 }
 
 #[test]
-fn every_shipped_study_can_be_read_with_what_is_registered() {
+fn every_shipped_study_parses_with_the_registry() {
     assert!(shipped::shipped().len() >= 4);
     for (name, text) in shipped::shipped() {
         let study = parse(name, &format!("{name}.yaml"), text, &kinds());
@@ -56,16 +56,15 @@ fn every_shipped_study_can_be_read_with_what_is_registered() {
     }
 }
 
-/// Returns all files below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let each = |path: PathBuf| if path.is_dir() { files(&path) } else { vec![path] };
     entries.flat_map(each).collect()
 }
 
-/// Looks for the marks that `cargo xtask new-system` leaves to whoever adds a system.
+/// Finds markers that `cargo xtask new-system` leaves for the author of a system.
 #[test]
-fn nothing_of_a_skeleton_is_left_to_be_filled_in() {
+fn no_skeleton_markers_are_left() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mark = concat!("FILL", " IN: ");
     let mut left = Vec::new();
@@ -80,11 +79,11 @@ fn nothing_of_a_skeleton_is_left_to_be_filled_in() {
             }
         }
     }
-    assert!(left.is_empty(), "still to be filled in:\n  {}", left.join("\n  "));
+    assert!(left.is_empty(), "unfinished skeleton markers:\n  {}", left.join("\n  "));
 }
 
 #[test]
-fn skeletons_declare_a_system_that_a_study_can_ask_for() {
+fn skeletons_declare_a_system_that_a_study_can_use() {
     for skeleton in [template_http::SYSTEM, template_own::SYSTEM] {
         let kind = skeleton.kind();
         let text = format!(

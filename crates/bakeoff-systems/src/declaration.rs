@@ -1,10 +1,9 @@
-//! A system kind's declaration, as data.
+//! Declares a kind of system as data.
 //!
-//! Whoever wants to know something of a kind asks here and never for its name: studies are checked
-//! against it, tables and the command line are written from it, and what only some kinds can do is a
-//! function in it that the others lack.
+//! Code that depends on a kind reads its declaration and never compares names. Studies are checked against it, and the
+//! tables and the command line derive from it. A capability of some kinds is a function that other kinds leave out.
 //!
-//! Not here: what every kind has to do ([`System`]), the list of kinds (`registry`).
+//! Not here: the functions of every kind ([`System`]), the list of kinds (`registry`).
 
 use std::fmt;
 use std::time::Duration;
@@ -19,42 +18,41 @@ use bakeoff_install::Recipe;
 use super::carried::CarriedMemory;
 use super::{Access, ConfigSnapshot, Neighbour, System, SystemError, option};
 
-/// A kind's declaration of itself.
+/// Declaration of a kind.
 #[derive(Debug, Clone)]
 pub struct Declaration {
-    /// Its name and what a study may ask of it.
+    /// Name, operations and options.
     pub kind: Kind,
-    /// Where its program comes from.
+    /// Source of its program.
     pub origin: Origin,
-    /// Its guarantees.
+    /// Guarantees under its options.
     pub(crate) guarantees: GuaranteeRules,
-    /// How its clients speak to it.
+    /// Protocol of its clients.
     pub clients: Clients,
-    /// How long its nodes may take to be ready, once they are started: to elect a leader, mostly.
+    /// Longest time from start to ready. Electing a leader takes most of it.
     pub ready_within: Duration,
-    /// The part whose seats its nodes take, where they have to be on its machine: a sidecar is beside what it serves.
-    /// `None` for one whose nodes may be anywhere.
+    /// Part whose seats its nodes share, for a kind that must run on that part's machine. A sidecar runs beside its
+    /// application. `None` if the nodes may run anywhere.
     pub seated_with: Option<&'static str>,
-    /// Whether its program starts what goes beside other servers, as Istio's agent does a sidecar.
+    /// True if its program starts the processes beside other servers, as Istio's agent starts a sidecar.
     pub(crate) starts_besides: bool,
-    /// Where a load balancer asks whether a node may be sent requests; `None` for a system that none
-    /// can stand in front of.
+    /// Health checks of a load balancer; `None` if none can stand in front of it.
     pub(crate) health: Option<Health>,
-    /// Its capabilities beyond those of every system.
+    /// Optional capabilities.
     pub hooks: Hooks,
-    /// How complete its lists are.
+    /// Completeness of its lists.
     pub lists: Lists,
-    /// The words by which its log names levels, besides those that are common (`[error]`, `level=warn`, `ERROR`).
+    /// Words for levels in its log, besides the common ones (`[error]`, `level=warn`, `ERROR`).
     pub(crate) level_words: &'static [LevelWord],
-    /// Settings that switch syncs off, by name and unsafe values in lower case, as arguments and environment variables
-    /// have them. A running server that has one loses its claim of disks.
+    /// Settings that switch off syncs, by name and unsafe values in lower case. They may be arguments or environment
+    /// variables. A running server with one of them loses its guarantee of disks.
     pub unsafe_settings: &'static [(&'static str, &'static [&'static str])],
-    /// Its place in a Kubernetes cluster; `None` where no manifests are written for it.
+    /// Role in a Kubernetes cluster; `None` if bakeoff writes no manifests for it.
     pub in_kubernetes: Option<InKubernetes>,
 }
 
 impl Declaration {
-    /// Declares a kind of which nothing is known but what a study may ask of it and where it comes from.
+    /// Declares a kind with only its options and its source; all other fields have defaults.
     pub(crate) fn new(kind: Kind, origin: Origin) -> Self {
         Self {
             kind,
@@ -74,24 +72,24 @@ impl Declaration {
     }
 }
 
-/// Values of a flag that is unsafe when it is on; empty without a value.
+/// Unsafe values of a flag that is unsafe when on; the empty text stands for no value.
 pub(crate) const ON: &[&str] = &["", "true", "t", "1"];
 
-/// Where the program of a kind comes from.
+/// Source of a kind's program.
 #[derive(Debug, Clone, Copy)]
 pub enum Origin {
-    /// It is found or fetched by a recipe.
+    /// A recipe finds or fetches it.
     Recipe(&'static Recipe),
-    /// Several products speak the same protocol. The option [`PRODUCT`] names the recipe; the first if it is not set.
+    /// Several products speak one protocol. The option [`PRODUCT`] selects the recipe; the default is the first.
     Products(&'static [&'static Recipe]),
     /// It is part of bakeoff.
     Bakeoff,
-    /// The study says where it is; in words.
+    /// The study gives its location, described by this text.
     Study(&'static str),
 }
 
 impl Origin {
-    /// Returns the recipes of all its products, the default first; none if bakeoff does not fetch its program.
+    /// Returns the recipes of all products, the default first. Empty if bakeoff does not fetch the program.
     pub fn recipes(&self) -> &[&'static Recipe] {
         match self {
             Self::Recipe(recipe) => std::slice::from_ref(recipe),
@@ -105,7 +103,7 @@ impl Origin {
         self.recipes().first().copied()
     }
 
-    /// Returns the recipe of the product that a study asks for.
+    /// Returns the recipe of the product that a study selects.
     pub(crate) fn recipe_for(&self, asked: &study::System) -> Option<&'static Recipe> {
         let product = option(asked, PRODUCT);
         let named = self.recipes().iter().find(|recipe| Some(recipe.system) == product);
@@ -113,13 +111,13 @@ impl Origin {
     }
 }
 
-/// The guarantees of a system under its options.
+/// Functions that compute a system's guarantees from its options.
 #[derive(Clone, Copy)]
 pub(crate) struct GuaranteeRules {
-    /// Says it in words, and where an acknowledged write is. What reads return is taken from
-    /// `freshness`. A part's guarantees are its system's affair.
+    /// Returns the guarantees in words, and the durability of an acknowledged write. `freshness` gives the rest. The
+    /// system of a part answers for the part.
     pub(crate) guarantees: fn(&study::System) -> Guarantees,
-    /// Says what reads that are asked for like this return.
+    /// Returns the freshness of reads with this consistency.
     pub(crate) freshness: fn(&study::System, ReadConsistency) -> Freshness,
 }
 
@@ -135,36 +133,35 @@ impl fmt::Debug for GuaranteeRules {
     }
 }
 
-/// How complete a system's lists are.
+/// Completeness of a system's lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lists {
-    /// They have every key that was there before they were asked for.
+    /// Each list has every key written before the request.
     Complete,
-    /// They may lack keys that are written while they are made.
+    /// A list may lack keys that are written while it is made.
     ShortBesideWriters,
 }
 
-/// How clients speak to a system.
+/// Protocol of a system's clients.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Clients {
-    /// Whether they speak HTTP/1.1, so that other tools for HTTP can load it. What takes a workload's
-    /// requests does in any case.
+    /// True if they speak HTTP/1.1, so that other HTTP tools can load it. Kinds that take a workload's requests always
+    /// do.
     pub(crate) http: bool,
-    /// How they say who they are; not at all by default.
+    /// Form of their authentication; none by default.
     pub authentication: Option<&'static str>,
-    /// The protocols to offer over TLS (RFC 7301); none by default.
+    /// Protocols to offer over TLS (RFC 7301); none by default.
     pub alpn: &'static [&'static [u8]],
-    /// When TLS begins; at once by default.
+    /// Start of TLS; immediately by default.
     pub tls_begins: TlsBegins,
 }
 
-/// Where a load balancer asks a node over HTTP whether it may be sent requests; the answer is yes
-/// when it is 200.
+/// Paths at which a load balancer checks a node over HTTP. The node is healthy if it answers 200.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Health {
-    /// The path that answers 200 on the node that leads only.
+    /// Path that answers 200 only on the leader.
     pub(crate) leader: &'static str,
-    /// The path that answers 200 on every node that can serve.
+    /// Path that answers 200 on every node that can serve.
     pub(crate) any: &'static str,
 }
 
@@ -174,84 +171,81 @@ type Account = fn(&[Access]) -> Option<Box<dyn FnOnce() -> Audit>>;
 type Limit = fn(&Access) -> Option<ConnectionLimit>;
 type Snapshot = fn(&Access) -> Option<Result<ConfigSnapshot, SystemError>>;
 
-/// Capabilities of some kinds; each is `None` for those without it.
+/// Optional capabilities; `None` for a kind without one.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Hooks {
-    /// Makes what the nodes need of the parts behind them, which are ready: a bucket, tables.
+    /// Creates the objects that nodes need in their ready parts, such as a bucket or tables.
     pub prepare_parts: Option<PrepareParts>,
-    /// Waits until what was acknowledged is on all nodes, for a system that hands it on after it has
-    /// acknowledged it and has no leader to ask; an error tells which nodes lack it, or hold
-    /// something else for good. Called once all keys are written, and before what was acknowledged is
-    /// read back.
+    /// Waits until all nodes have every acknowledged write, for a system that replicates after the acknowledgement and
+    /// has no leader. The error names the nodes that lack writes or hold other values for good. Called after all keys
+    /// are written and before the read-back.
     pub(crate) settle: Option<Settle>,
-    /// Counts what is held against each other once a load is over, before it begins: what was let
-    /// through, and what was granted. What it returns counts again and says what it found.
+    /// Counts before a load the events that an audit compares, such as served and granted requests. The returned
+    /// function counts again after the load and audits the difference.
     pub account: Option<Account>,
-    /// Returns what a node has been told by another server since it runs, and is in force; `None` where
-    /// nobody tells it anything. It has to be the same after a load as before.
+    /// Returns the configuration in force that another server has given to a node; `None` if there is no such server.
+    /// It must be the same before and after a load.
     pub(crate) config_snapshot: Option<Snapshot>,
-    /// Returns the most connections that a node takes from one address; `None` if there is no limit, or the node does not
-    /// say.
+    /// Returns a node's limit of connections per address; `None` if there is no limit, or it is unknown.
     pub connection_limit: Option<Limit>,
-    /// Takes along what sessions need of the memory of a cluster, for generators on other machines.
+    /// Transfers the values that sessions need to generators on other machines.
     pub(crate) carried: Option<CarriedMemory>,
 }
 
-/// The most connections that a server takes from one address.
+/// Limit of connections that a server accepts from one address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionLimit {
-    /// The number of connections.
+    /// Number of connections.
     pub connections: u64,
-    /// The setting that says so, as its documentation names it.
+    /// Setting with the limit, as the server documents it.
     pub setting: &'static str,
 }
 
-/// Returns how many clients of one machine write or read outside of a load: `most`, or half of what a node takes if
-/// that is less.
+/// Returns the number of clients on one machine for work outside of a load: `most`, or half of a node's limit if that
+/// is less.
 pub fn fitting_clients(system: &dyn System, nodes: &[Access], most: u32) -> u32 {
     let limit_of = system.declares().hooks.connection_limit;
     let limits = nodes.iter().filter_map(|node| Some(limit_of?(node)?.connections / 2));
     limits.map(|half| u32::try_from(half).unwrap_or(most)).fold(most, u32::min).max(1)
 }
 
-/// A kind in the manifests for a Kubernetes cluster.
+/// A kind in manifests for a Kubernetes cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InKubernetes {
-    /// Its role there.
+    /// Role in the cluster.
     pub does: Does,
-    /// The options that the manifests carry out, each with the one value that they can have; any value
-    /// where that is `None`.
+    /// Options that the manifests support, each with its only possible value, or `None` if any value works.
     pub carries: &'static [(&'static str, Option<&'static str>)],
 }
 
-/// The role of a kind in a Kubernetes cluster.
+/// Role of a kind in a Kubernetes cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Does {
-    /// It answers requests.
+    /// Answers requests.
     Answers,
-    /// It passes requests on to what answers.
+    /// Passes requests on to another service.
     PassesOn,
-    /// It tells gateways and sidecars what to do.
+    /// Configures gateways and sidecars.
     Controls(Plane),
 }
 
-/// Whose mesh it is.
+/// Product of the control plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plane {
-    /// Consul's.
+    /// Consul.
     Consul,
-    /// Istio's.
+    /// Istio.
     Istio,
 }
 
-/// Answers that follow from a declaration.
+/// Functions derived from a declaration.
 impl dyn System + '_ {
-    /// Returns its name and what a study may ask of it.
+    /// Returns the name, operations and options.
     pub fn kind(&self) -> Kind {
         self.declares().kind
     }
 
-    /// Returns what it guarantees under these options.
+    /// Returns the guarantees under these options.
     pub fn guarantees(&self, asked: &study::System) -> Guarantees {
         let Declaration { kind, guarantees, .. } = self.declares();
         let freshness = |&reads: &ReadConsistency| (reads, (guarantees.freshness)(asked, reads));
@@ -259,28 +253,28 @@ impl dyn System + '_ {
         Guarantees { freshness, ..(guarantees.guarantees)(asked) }
     }
 
-    /// Says what reads that are asked for like this return.
+    /// Returns the freshness of reads with this consistency.
     pub fn freshness(&self, asked: &study::System, reads: ReadConsistency) -> Freshness {
         (self.declares().guarantees.freshness)(asked, reads)
     }
 
-    /// Returns whether reads of this kind may return something older than was acknowledged.
+    /// Returns true if reads may return values older than the last acknowledged write.
     pub fn may_be_stale(&self, asked: &study::System, reads: ReadConsistency) -> bool {
         self.freshness(asked, reads) == Freshness::NodeAsked
     }
 
-    /// Returns whether its clients speak HTTP/1.1, so that other tools for HTTP can load it.
+    /// Returns true if its clients speak HTTP/1.1, so that other HTTP tools can load it.
     pub fn speaks_http(&self) -> bool {
         let Declaration { kind, clients, .. } = self.declares();
         clients.http || kind.takes_requests()
     }
 
-    /// Waits until what was acknowledged is on all nodes.
+    /// Waits until all nodes have every acknowledged write.
     pub fn settle(&self, nodes: &[Access]) -> Result<(), SystemError> {
         self.declares().hooks.settle.map_or(Ok(()), |settle| settle(nodes))
     }
 
-    /// Returns what a node has been told by another server.
+    /// Returns the configuration that another server has given to a node.
     pub fn config_snapshot(&self, node: &Access) -> Option<Result<ConfigSnapshot, SystemError>> {
         self.declares().hooks.config_snapshot.and_then(|snapshot| snapshot(node))
     }

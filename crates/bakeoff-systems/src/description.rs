@@ -1,4 +1,4 @@
-//! The description of a system: its nodes, their settings, and how clients reach them.
+//! Describes a system: its nodes, their settings, and how clients reach them.
 //!
 //! Not here: the order in which members of a composite system are described (`topology`), starting them (`bakeoff_host`).
 
@@ -10,24 +10,24 @@ use bakeoff_host::NodeSpec;
 
 use super::{Access, Memory};
 
-/// The nodes of a system and their settings.
+/// Nodes of a system with their settings, ready to be started.
 #[derive(Default)]
 pub struct Description {
-    /// The nodes in their order; those that clients connect to have a port named `client`.
+    /// Nodes in order. Those that clients connect to have a port named `client`.
     pub nodes: Vec<NodeSpec>,
-    /// The settings that depart from the system's own defaults.
+    /// Settings that differ from the system's defaults.
     pub settings: Vec<Setting>,
-    /// How clients verify its nodes, where they speak TLS.
+    /// TLS settings of the clients; `None` for plain text.
     pub tls: Option<Arc<rustls::ClientConfig>>,
-    /// Its memory from the start, such as the passwords that its nodes are given.
+    /// Initial values of its memory, such as the nodes' passwords.
     pub(crate) memory: Memory,
-    /// How this member and those beside it speak to each other, in words (`plain HTTP`), and whether that
-    /// is encrypted. Any member of a system may say it.
+    /// Protocol between this member and its neighbours in words (`plain HTTP`), and whether it is encrypted. Any
+    /// member may state it.
     pub between: Option<(&'static str, Encryption)>,
 }
 
 impl Description {
-    /// Returns how its nodes are reached once they run.
+    /// Returns the access to its nodes once they run.
     pub(crate) fn accesses(&self) -> Vec<Access> {
         let access = |spec: &NodeSpec| {
             let address = spec.seat.at(spec.port("client"));
@@ -42,7 +42,7 @@ impl Description {
                 memory: self.memory.clone(),
             }
         };
-        // Nodes that no client connects to have no such port.
+        // Nodes without clients have no such port.
         let reached = |spec: &&NodeSpec| spec.ports.iter().any(|(purpose, _)| purpose == "client");
         self.nodes.iter().filter(reached).map(access).collect()
     }

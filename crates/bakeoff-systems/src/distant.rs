@@ -1,7 +1,6 @@
-//! Shared parts of the emulators of distant services: their guarantees, and a latency before
-//! them, as an option.
+//! Defines the shared parts of emulators of remote services: their guarantees, and an optional latency.
 //!
-//! Not here: the relay that adds it, which bakeoff starts itself as (`own_servers::DELAY`).
+//! Not here: the relay that adds the latency, which bakeoff itself runs (`own_servers::DELAY`).
 
 use bakeoff_core::record::{Acknowledged, Guarantees, Setting};
 use bakeoff_core::study::{KindOption, OptionForm};
@@ -11,17 +10,16 @@ use bakeoff_host::{HostError, NodeSpec, own_program};
 use super::own_servers::DELAY;
 use super::{ASKED, Asked};
 
-/// The option that says how much.
+/// Option with the latency.
 pub(super) const OPTION: &str = "latency";
 
-/// The options of an emulator.
 pub(super) const OPTIONS: &[KindOption] = &[KindOption {
     name: OPTION,
     form: OptionForm::Duration,
-    meaning: "how much longer each request takes, as if the service were so far away",
+    meaning: "latency added to each request, as of a remote service",
 }];
 
-/// Returns the guarantees of an emulator that keeps files.
+/// Returns the guarantees of an emulator that stores files.
 pub(super) fn guarantees(reads: &str) -> Guarantees {
     Guarantees {
         replication: "none: one emulator has the data, where the service replicates it".into(),
@@ -32,13 +30,13 @@ pub(super) fn guarantees(reads: &str) -> Guarantees {
     }
 }
 
-/// The latency as a setting, where the study asks for one.
+/// Returns the latency as a setting, if the study sets it.
 pub(super) fn setting(asked: &Asked<'_>) -> Option<Setting> {
     asked.option(OPTION).map(|latency| super::setting(OPTION, latency, ASKED))
 }
 
-/// The relay in front of a node that listens on `port`; `None` where the study asks for no
-/// latency. It is a node of its own, whose `client` port clients are to connect to.
+/// Returns the relay in front of a node that listens on `port`; `None` without a latency. The relay is a separate
+/// node, and clients connect to its `client` port.
 pub(super) fn relay(
     asked: &Asked<'_>,
     of: &str,

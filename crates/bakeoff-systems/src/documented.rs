@@ -1,7 +1,7 @@
-//! The studies in the documents: whoever copies one has a study that bakeoff takes.
+//! Checks that every study in the documents is valid, so that readers can copy it.
 //!
-//! Every block of YAML in `docs/*.md` and the README is one, whole. They are read as `bakeoff run`
-//! reads a file, against the registry; nothing is started.
+//! Every block of YAML in `docs/*.md` and the README is a complete study or places file. The tests parse them as
+//! `bakeoff run` does, against the registry, and start nothing.
 
 use std::fs;
 
@@ -11,8 +11,8 @@ use bakeoff_core::study;
 use super::kinds;
 use super::table::documents;
 
-/// The blocks of YAML in a document, each with the number of its first line. Each is led by empty
-/// lines, so that mistakes are told with the document's lines.
+/// Returns the blocks of YAML in a document, each with the number of its first line. Empty lines before each block
+/// make diagnostics show the document's line numbers.
 fn blocks(text: &str) -> Vec<(usize, String)> {
     let mut blocks = Vec::new();
     let mut open: Option<(usize, String)> = None;
@@ -32,7 +32,7 @@ fn blocks(text: &str) -> Vec<(usize, String)> {
 }
 
 #[test]
-fn every_block_of_yaml_in_the_documents_is_a_study() {
+fn every_yaml_block_in_the_documents_is_valid() {
     let mut diagnostics = Vec::new();
     let mut read = Vec::new();
     for path in documents() {
@@ -42,14 +42,14 @@ fn every_block_of_yaml_in_the_documents_is_a_study() {
             if block.trim_start().starts_with("machines:")
                 || block.trim_start().starts_with("kubernetes:")
             {
-                // The places of a run, not a study.
+                // A places file, not a study.
                 let places = Places::parse(&name, &block);
                 diagnostics.extend(places.err().map(|wrong| wrong.to_string()));
                 continue;
             }
             match study::parse("documented", &name, &block, &kinds()) {
                 Ok(study) => {
-                    // A record of it passes the same rules.
+                    // Reading a record applies the same rules again.
                     diagnostics.extend(
                         study::recheck(&study, &name, &kinds())
                             .err()

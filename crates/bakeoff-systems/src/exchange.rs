@@ -1,9 +1,9 @@
-//! One short conversation with a node: connect, say something, listen until it is enough.
+//! Runs one short exchange with a node: connect, send, and receive until the answer is complete.
 //!
-//! For questions outside the measured loop: who leads, which version, make a parent, clean up.
-//! Blocking, with one deadline for all of it.
+//! For requests outside the measured loop, such as leader, version, preparation and clean-up. Blocks, with one
+//! deadline for the whole exchange.
 //!
-//! Not here: questions over HTTP (`http_session`, `bakeoff_engine::asking`).
+//! Not here: requests over HTTP (`http_session`, `bakeoff_engine::asking`).
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -19,27 +19,27 @@ use rustls::pki_types::ServerName;
 
 use super::{Access, NotReady, SystemError};
 
-/// How long a question may take before a node counts as not answering.
+/// Longest wait before a node counts as not answering.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
-/// One side of a conversation, which reacts to received bytes.
+/// Client side of an exchange, which reacts to received bytes.
 pub(crate) trait Receiver {
-    /// Takes what was received and appends what to say; `true` ends the conversation.
+    /// Processes received bytes and appends bytes to send. Returns true to end the exchange.
     fn on_bytes(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtocolError>;
 
-    /// Returns whether TLS may begin, of a server that greets in plain text before it does.
+    /// Returns true if TLS may begin, for servers that greet in plain text first.
     fn begins_tls(&self) -> bool {
         false
     }
 
-    /// The peer has hung up; `Ok` if that is how this conversation ends.
+    /// Called when the peer closes the connection. `Ok` if that ends the exchange normally.
     fn hung_up(&mut self) -> Result<(), ProtocolError> {
         Err(ProtocolError::new("the server closed the connection without an answer"))
     }
 }
 
-/// Says `first` to a node and goes on until `listener` has heard enough. An error tells what was
-/// seen, ready to stand after the node's name.
+/// Sends `first` to a node and continues until `listener` is done. The error describes the fault, to be placed after
+/// the node's name.
 pub(crate) fn exchange(
     node: &Access,
     patience: Duration,
@@ -99,16 +99,16 @@ fn converse(
     }
 }
 
-/// Why a node could not be greeted.
+/// Reason why a handshake with a node failed.
 pub enum HandshakeError {
-    /// It took no connection, or broke it off.
+    /// The node accepted no connection, or closed it.
     NotThere(SystemError),
-    /// One side will not speak TLS with the other, which no waiting changes: what was seen, and what to try.
+    /// The TLS handshake failed for good: the error, and a hint.
     Refused(SystemError, &'static str),
 }
 
 impl HandshakeError {
-    /// Returns what was seen.
+    /// Returns the underlying error.
     pub(crate) fn seen(self) -> SystemError {
         match self {
             Self::NotThere(seen) | Self::Refused(seen, _) => seen,
@@ -131,25 +131,25 @@ impl From<HandshakeError> for NotReady {
 }
 
 const NO_TLS: &str =
-    "it may not speak TLS there: write the endpoint with `http://`, or look at its port";
+    "the port may not use TLS: write the endpoint with `http://`, or check the port";
 
-/// Connects to a node and agrees with it on TLS, where it is spoken to so. Returns the version, as
-/// `TLS 1.3`; `None` without TLS. An error is ready to stand after the node's name.
+/// Connects to a node, with a TLS handshake if it uses TLS. Returns the version, as `TLS 1.3`; `None` without TLS. The
+/// error text can follow the node's name.
 pub fn handshake(node: &Access) -> Result<Option<String>, HandshakeError> {
-    // `TLSv1_3`: rustls has these names, and no others that it would agree to.
+    // rustls names the versions it supports like `TLSv1_3`.
     let session = shake_hands(node)?;
     let version = session.and_then(|session| session.protocol_version()?.as_str());
     let version = version.and_then(|version| version.strip_prefix("TLSv"));
     Ok(version.map(|version| format!("TLS {}", version.replace('_', "."))))
 }
 
-/// Connects to a node as [`handshake`] does. Returns the protocol that TLS agreed on (RFC 7301), if one was.
+/// Connects to a node as [`handshake`] does. Returns the protocol that TLS negotiated (RFC 7301), if any.
 pub(crate) fn agreed_protocol(node: &Access) -> Result<Option<Vec<u8>>, HandshakeError> {
     let session = shake_hands(node)?;
     Ok(session.and_then(|session| session.alpn_protocol().map(<[u8]>::to_vec)))
 }
 
-/// Returns whether a node that is spoken to in plain text speaks TLS.
+/// Returns true if a node that is used in plain text accepts TLS.
 pub fn speaks_tls(node: &Access) -> bool {
     let anybody = study::Tls { insecure: true, ..study::Tls::default() };
     let Ok(config) = tls::client_config(Some(&anybody), tls::Trust::Nobody, &[]) else {
@@ -161,7 +161,7 @@ pub fn speaks_tls(node: &Access) -> bool {
     };
     match asking::shake_hands(&mut socket, &TlsTarget::new(name, config), PATIENCE) {
         Ok(_) => true,
-        // Only who speaks TLS alerts.
+        // Only a TLS server sends an alert.
         Err(error) => {
             let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
             matches!(inner, Some(rustls::Error::AlertReceived(_)))
@@ -169,7 +169,7 @@ pub fn speaks_tls(node: &Access) -> bool {
     }
 }
 
-/// Connects to a node; returns the TLS session that both agreed on, where it is spoken to so.
+/// Connects to a node. Returns the TLS session, or `None` for plain text.
 fn shake_hands(node: &Access) -> Result<Option<rustls::ClientConnection>, HandshakeError> {
     let at = |error: io::Error| SystemError::unreachable(node, error);
     let not_there = |error| HandshakeError::NotThere(at(say_timeout(error)));
@@ -178,7 +178,7 @@ fn shake_hands(node: &Access) -> Result<Option<rustls::ClientConnection>, Handsh
     if tls.begins == TlsBegins::AfterGreeting {
         read_greeting(&mut socket).map_err(not_there)?;
     }
-    // rustls says so of what is no TLS, of a certificate that it cannot trust, and of an alert.
+    // rustls reports these for non-TLS data, untrusted certificates and alerts.
     let session = asking::shake_hands(&mut socket, tls, PATIENCE);
     session.map(Some).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidData => {
@@ -189,7 +189,7 @@ fn shake_hands(node: &Access) -> Result<Option<rustls::ClientConnection>, Handsh
     })
 }
 
-/// Reads the line by which a server greets before TLS begins, and nothing after it.
+/// Reads the greeting line of a server that precedes TLS, and nothing after it.
 fn read_greeting(socket: &mut TcpStream) -> io::Result<()> {
     socket.set_read_timeout(Some(PATIENCE))?;
     let mut byte = [0];
@@ -199,10 +199,10 @@ fn read_greeting(socket: &mut TcpStream) -> io::Result<()> {
             return Ok(());
         }
     }
-    Err(io::Error::other("it does not greet"))
+    Err(io::Error::other("it sends no greeting"))
 }
 
-/// The longest line by which a server may greet, in bytes.
+/// Longest greeting line, in bytes.
 const GREETING_MAX: usize = 64 << 10;
 
 trait Stream: Read + Write {}
@@ -215,7 +215,7 @@ fn say_timeout(error: io::Error) -> io::Error {
     }
 }
 
-/// Returns the error of a node that said nothing for as long as it was given.
+/// Returns the error of a node that sent nothing in time.
 pub(super) fn no_answer() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "no answer in time")
 }

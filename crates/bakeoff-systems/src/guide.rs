@@ -1,8 +1,8 @@
-//! The snippets of the guide to adding a system: pieces of real files, so that they cannot rot.
+//! Keeps the snippets of the guide to adding a system equal to the real files.
 //!
-//! Above each stands where it is from, `<!-- FILE: NAME -->`; in the file it stands between `// guide: NAME` and
-//! `// guide: end`. Pieces of one name follow each other, with an ellipsis between them. `BLESS=1` writes the guide
-//! anew (`cargo xtask bless`).
+//! A comment above each snippet names its source, `<!-- FILE: NAME -->`. The file marks it with `// guide: NAME` and
+//! `// guide: end`. Pieces of one name are joined with an ellipsis between them. `BLESS=1` updates the guide (`cargo
+//! xtask bless`).
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Returns the piece of a file that has this name, without the indentation that all its lines have.
+/// Returns the piece of a file with this name, with common indentation removed.
 fn piece(text: &str, name: &str) -> Option<String> {
     let begin = format!("{BEGIN}{name}");
     let mut pieces = Vec::new();
@@ -30,7 +30,7 @@ fn piece(text: &str, name: &str) -> Option<String> {
     if pieces.is_empty() { None } else { Some(pieces.join("\n// …\n")) }
 }
 
-/// Returns the guide with each snippet as its file has it, and the places that it takes snippets from.
+/// Returns the guide with current snippets, and the sources of the snippets.
 fn renewed(
     guide: &str,
     read: impl Fn(&str) -> Option<String>,
@@ -45,9 +45,9 @@ fn renewed(
         if line == "```rust" {
             let place = above.strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(" -->"));
             let Some((file, name)) = place.and_then(|place| place.split_once(": ")) else {
-                return Err(format!("a snippet below `{above}` does not say where it is from"));
+                return Err(format!("a snippet below `{above}` has no source comment"));
             };
-            let text = read(file).ok_or_else(|| format!("`{file}` cannot be read"))?;
+            let text = read(file).ok_or_else(|| format!("cannot read `{file}`"))?;
             let snippet = piece(&text, name);
             out += &snippet.ok_or_else(|| format!("`{file}` has no `{BEGIN}{name}`"))?;
             out += "\n```\n";
@@ -62,7 +62,7 @@ fn renewed(
 }
 
 #[test]
-fn snippets_of_the_guide_are_as_their_files_have_them() {
+fn guide_snippets_equal_their_files() {
     let path = root().join("docs/adding-a-system.md");
     let guide = fs::read_to_string(&path).expect("the guide is there");
     let read = |file: &str| fs::read_to_string(root().join(file)).ok();
@@ -78,18 +78,18 @@ fn snippets_of_the_guide_are_as_their_files_have_them() {
         fs::write(&path, &renewed).expect("the guide is written");
         return;
     }
-    assert!(guide == renewed, "the guide shows other code than there is; `cargo xtask bless`");
+    assert!(guide == renewed, "the guide differs from the code; run `cargo xtask bless`");
 }
 
 #[test]
-fn a_snippet_is_cut_out_without_its_indentation() {
+fn piece_loses_its_common_indentation() {
     let text = "a\n    // guide: one\n    b {\n\n        c\n    }\n    // guide: end\nd\n// guide: one\ne\n// guide: end\n";
     assert_eq!(piece(text, "one").unwrap(), "b {\n\n    c\n}\n// …\ne");
     assert_eq!(piece(text, "two"), None);
 }
 
 #[test]
-fn a_snippet_that_differs_is_replaced_and_one_from_nowhere_refused() {
+fn stale_snippet_is_replaced_and_unknown_source_refused() {
     let read =
         |file: &str| (file == "f.rs").then(|| "// guide: n\nnew\n// guide: end\n".to_owned());
     let guide = "text\n<!-- f.rs: n -->\n```rust\nold\n```\nmore\n";
@@ -97,8 +97,8 @@ fn a_snippet_that_differs_is_replaced_and_one_from_nowhere_refused() {
     assert_eq!(text, "text\n<!-- f.rs: n -->\n```rust\nnew\n```\nmore\n");
     assert_eq!(places.len(), 1);
     for (guide, expected) in [
-        ("text\n```rust\nold\n```\n", "a snippet below `text` does not say where it is from"),
-        ("<!-- g.rs: n -->\n```rust\nold\n```\n", "`g.rs` cannot be read"),
+        ("text\n```rust\nold\n```\n", "a snippet below `text` has no source comment"),
+        ("<!-- g.rs: n -->\n```rust\nold\n```\n", "cannot read `g.rs`"),
         ("<!-- f.rs: m -->\n```rust\nold\n```\n", "`f.rs` has no `// guide: m`"),
         ("<!-- f.rs: n -->\n```rust\nold\n", "the snippet `n` has no end"),
     ] {

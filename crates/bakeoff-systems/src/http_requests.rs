@@ -1,9 +1,9 @@
-//! Plain HTTP requests as a load: what a workload's `request` says, and what must come back.
+//! Loads a system with plain HTTP requests: the workload's `request`, and the expected answer.
 //!
-//! For every system whose clients are browsers or services rather than its own client library. An
-//! answer of another status, length or text than the workload expects is an error, never a success.
-//! Every kind that has the operation `request` is prepared and driven by this, unless it does so
-//! itself: one that tells requests apart by their sessions adds a header to each ([`OwnField`]).
+//! For systems whose clients are browsers or services rather than a client library. An answer with another status,
+//! length or text than expected is an error, never a success. Every kind with the operation `request` uses this
+//! module, unless it drives them itself. A kind that distinguishes requests by sessions adds a header to each
+//! ([`OwnField`]).
 //!
 //! Not here: requests of a system's own API (`http_session`), `bakeoff load`, HTTP itself
 //! (`bakeoff_engine::works::http`).
@@ -29,38 +29,37 @@ use super::exchange::{self, HandshakeError};
 use super::rows::RowTable;
 use super::{Access, KvLoad, SystemError, variables};
 
-/// HTTP/2's name where TLS agrees on a protocol (RFC 9113 section 3.2).
+/// Protocol name of HTTP/2 in TLS (RFC 9113 section 3.2).
 const H2: &[u8] = b"h2";
 
-/// A header that differs from request to request.
+/// A header whose value differs between requests.
 #[derive(Clone, Copy)]
 pub(super) struct OwnField {
-    /// `Cookie`.
+    /// Name of the header: `Cookie`.
     pub(super) name: &'static str,
-    /// Appends its value for an operation and the number of its key.
+    /// Appends the value for an operation and the number of its key.
     pub(super) write: fn(Operation, u64, &mut Vec<u8>),
 }
 
-/// A workload's requests.
+/// Requests of a workload.
 struct Requests {
     request: HttpRequest,
     path: Template,
-    /// With what the environment holds in place of its names.
+    /// Headers, with environment variables filled in.
     headers: Vec<(String, Template)>,
     body: Template,
-    /// Has no row if the workload names no table.
+    /// Rows for the templates; empty if the workload names no table.
     table: Table,
     own_field: Option<OwnField>,
 }
 
-/// Tells the random words of path and body apart; those of headers begin after them.
+/// Salts that separate the random words of path, body and headers. Headers use the third and later ones.
 const PATH_SALT: u64 = 0;
 const BODY_SALT: u64 = 1;
 const HEADERS_SALT: u64 = 2;
 
 impl Requests {
-    /// The requests of a workload; an error names an environment variable that is not set, or says what is
-    /// wrong with its table.
+    /// Prepares the requests of a workload. Fails if an environment variable is not set or the table is invalid.
     fn new(workload: &Workload, own_field: Option<OwnField>) -> Result<Self, SystemError> {
         let plain = HttpRequest::default();
         let request = workload.request().unwrap_or(&plain);
@@ -90,17 +89,16 @@ impl Requests {
         if self.request.http2 { Protocol::Two } else { Protocol::One }
     }
 
-    /// Returns what the words of one request stand for.
+    /// Returns the values of the words in one request.
     fn values(&self, client: u32, sequence: u64, key: u64, seed: u64) -> WordValues<'_> {
         WordValues { key, sequence, client, seed, row: self.table.row(sequence) }
     }
 
-    /// Appends the path of a request.
     fn write_path(&self, values: &WordValues<'_>, out: &mut Vec<u8>) {
         self.path.write(values, PATH_SALT, template::percent_encoded, out);
     }
 
-    /// Returns the body of a request, which is written into `room` where it differs from others.
+    /// Returns the body of a request. Uses `room` for a body that differs between requests.
     fn body<'a>(&'a self, values: &WordValues<'_>, room: &'a mut Vec<u8>) -> &'a [u8] {
         if let Some(text) = self.body.plain() {
             return text.as_bytes();
@@ -110,7 +108,7 @@ impl Requests {
         room
     }
 
-    /// The headers that differ from request to request, and the salt of each.
+    /// Returns the headers that differ between requests, each with its salt.
     fn changing_headers(&self) -> impl Iterator<Item = (u64, &str, &Template)> {
         let headers = (HEADERS_SALT..).zip(&self.headers);
         headers
@@ -118,12 +116,13 @@ impl Requests {
             .map(|(salt, (name, value))| (salt, name.as_str(), value))
     }
 
-    /// The headers that all requests share.
+    /// Returns the headers that all requests share.
     fn shared_headers(&self) -> impl Iterator<Item = (&str, &str)> {
         self.headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.plain()?)))
     }
 
-    /// Returns the part of a head that all requests to a node share: from the path on, without the own field.
+    /// Returns the part of the head that all requests to a node share: everything after the path, without the own
+    /// field.
     fn rest_of_head(&self, node: &Access, keep_alive: bool) -> Vec<u8> {
         let mut rest = format!(" HTTP/1.1\r\nHost: {}\r\n", node.authority);
         for (name, value) in self.shared_headers() {
@@ -135,7 +134,7 @@ impl Requests {
         rest.into_bytes()
     }
 
-    /// Returns the headers that all HTTP/2 requests to a node share: all but a path that differs and the own field.
+    /// Returns the headers that all HTTP/2 requests to a node share: all except a varying path and the own field.
     fn header_list(&self, node: &Access) -> HeaderList {
         let scheme = if node.target.tls.is_some() { "https" } else { "http" };
         let mut list = vec![
@@ -148,7 +147,7 @@ impl Requests {
         }
         let own = self.shared_headers().filter(|(name, _)| is_allowed_in_http2(name));
         list.extend(own.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())));
-        // Frames tell the length of a body that differs.
+        // HTTP/2 frames give the length of a varying body.
         if let Some(body) = self.body.plain().filter(|_| self.request.body.is_some()) {
             list.push(("content-length".to_owned(), body.len().to_string()));
         }
@@ -156,7 +155,7 @@ impl Requests {
     }
 }
 
-/// Reads the table of a request, which has to be the one that the study was read with.
+/// Reads a request's table. Fails if it differs from the one that the study was read with.
 fn table(rows: &Rows) -> Result<Table, SystemError> {
     let RowTable { table, sha256: seen } =
         RowTable::read(&rows.file).map_err(|error| error.to_string())?;
@@ -166,8 +165,7 @@ fn table(rows: &Rows) -> Result<Table, SystemError> {
     Ok(table)
 }
 
-/// Has the nodes remember the requests of a workload, for [`drive`]. An error tells why they cannot be
-/// made.
+/// Stores the requests of a workload with the nodes, for [`drive`]. Fails if they cannot be built.
 pub(super) fn prepare(
     first: &Access,
     workload: &Workload,
@@ -179,16 +177,17 @@ pub(super) fn prepare(
             exchange::agreed_protocol(&offering_h2(first)).map_err(HandshakeError::seen)?;
         if agreed.as_deref() != Some(H2) {
             return Err(format!(
-                "`{}` at {} does not offer HTTP/2 over TLS, and the workload's `request` asks for it",
+                "`{}` at {} does not offer HTTP/2 over TLS, but the workload's `request` needs it",
                 first.name, first.authority
-            ).into());
+            )
+            .into());
         }
     }
     first.memory.keep(requests);
     Ok(())
 }
 
-/// The same node, spoken to over HTTP/2 where it is spoken to over TLS.
+/// Returns the node with HTTP/2 offered in TLS, if it uses TLS.
 fn offering_h2(node: &Access) -> Access {
     let mut node = node.clone();
     if let Some(tls) = &mut node.target.tls {
@@ -199,7 +198,7 @@ fn offering_h2(node: &Access) -> Access {
     node
 }
 
-/// Drives the requests that [`prepare`] was told of.
+/// Sends the requests that [`prepare`] stored.
 pub(super) fn drive(load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
     let KvLoad { nodes, keyed, source, drive, together, interrupted, progress, .. } = load;
     let requests = nodes.first().and_then(|node| node.memory.get::<Requests>());
@@ -232,29 +231,29 @@ pub(super) fn drive(load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError>
             field_ends: Vec::new(),
         })
     };
-    // What a trial keeps of answers is in its measurement.
+    // The measurement holds everything that a trial keeps.
     let (outcome, next) =
         drive_sources(protocol, &peers, drive, together, sources, interrupted, progress)?;
     Ok((outcome.measurement, next))
 }
 
-/// The shared parts of requests to one node.
+/// Parts that all requests to one node share.
 struct Node {
     rest_of_head: Vec<u8>,
     header_list: HeaderList,
 }
 
-/// Where one worker's requests come from: operations and keys as the workload draws them.
+/// Source of one worker's requests. The workload draws operations and keys.
 struct Asking {
     requests: Arc<Requests>,
     nodes: Arc<[Node]>,
     source: keyed::Source,
     keys: u64,
-    /// The generator's part of the requests: it makes nth of them, in turn with the others.
+    /// This generator's share of the requests.
     share: LoadShare,
     path: Vec<u8>,
     body: Vec<u8>,
-    /// Headers of one request over HTTP/2, and where each name and value ends.
+    /// Headers of one HTTP/2 request, and the ends of each name and value.
     fields: Vec<u8>,
     field_ends: Vec<(usize, usize)>,
 }
@@ -266,7 +265,7 @@ impl Asking {
             .ok_or(NotIssued::Exhausted)
     }
 
-    /// Judges an answer with these header fields.
+    /// Checks an answer, including its header fields.
     fn judge_answer<'h, F: Iterator<Item = (&'h [u8], &'h [u8])>>(
         &self,
         place: usize,
@@ -392,7 +391,7 @@ impl Source for Asking {
     }
 }
 
-/// Returns whether an answer is what the workload expects.
+/// Checks that an answer is the expected one.
 fn answered<'h, F: Iterator<Item = (&'h [u8], &'h [u8])>>(
     expected: &HttpRequest,
     status: u16,
@@ -414,37 +413,37 @@ fn answered<'h, F: Iterator<Item = (&'h [u8], &'h [u8])>>(
     }
     let size = body.length as u64;
     if let Some(wanted) = expected.body_size.filter(|&wanted| wanted != size) {
-        let what = format!("{status} with a body of {size} bytes, where {wanted} are right");
+        let what = format!("{status} with a body of {size} bytes instead of {wanted}");
         return Err(Failure::new(ErrorKind::WrongValue, what));
     }
     let holds = |text: &String| memchr::memmem::find(body.bytes, text.as_bytes()).is_some();
     if let Some(text) = expected.contains.as_ref().filter(|&text| !holds(text)) {
-        let what = format!("{status} with a body that does not hold `{text}`");
+        let what = format!("{status} with a body without `{text}`");
         return Err(Failure::new(ErrorKind::WrongValue, what));
     }
     Ok(())
 }
 
-/// Says which header field of an answer is missing or has another value.
+/// Returns the failure for a header field that is missing or has another value.
 #[cold]
 fn wrong_header(status: u16, (name, value): (&str, &str), seen: Option<&[u8]>) -> Failure {
     let what = match seen {
         None => format!("{status} without the header `{name}: {value}`"),
         Some(seen) => {
             let seen = units::server_text(&String::from_utf8_lossy(seen));
-            format!("{status} with the header `{name}: {seen}`, where `{value}` is right")
+            format!("{status} with the header `{name}: {seen}` instead of `{value}`")
         }
     };
     Failure::new(ErrorKind::WrongValue, what)
 }
 
-/// A refusal alone is right: 401 or 403.
+/// Accepts only a refusal: 401 or 403.
 fn denied(status: u16, body: &[u8]) -> Result<(), Failure> {
     let failure = |kind, what| Err(Failure::new(kind, what));
     match status {
         401 | 403 => Ok(()),
         200..=299 => {
-            failure(ErrorKind::WrongValue, format!("{status}: it passed, and had no right to"))
+            failure(ErrorKind::WrongValue, format!("{status}: it passed without permission"))
         }
         _ => failure(ErrorKind::Status, super::http_status_text(status, body)),
     }
@@ -460,7 +459,7 @@ mod tests {
     use super::*;
     use crate::kinds;
 
-    /// The requests of a workload, asked for by one worker.
+    /// Returns a worker's source of a workload's requests.
     fn asking(request: &str, rows: &NamedTempFile) -> Result<Asking, SystemError> {
         let rows = rows.path().display();
         let text = format!(

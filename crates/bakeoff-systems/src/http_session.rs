@@ -1,6 +1,6 @@
-//! Key-value operations over HTTP/1.1, for systems that map them onto requests.
+//! Runs key-value operations over HTTP/1.1, for systems that map them onto requests.
 //!
-//! Not here: the wire format (`bakeoff_wire::http1`), the mapping (each system's).
+//! Not here: the wire format (`bakeoff_wire::http1`), the mapping (in each system).
 
 use std::io;
 use std::time::Duration;
@@ -20,31 +20,31 @@ use serde_json::Value;
 use super::exchange::{self, PATIENCE};
 use super::{Access, SystemError};
 
-/// How a system maps operations onto requests and responses onto answers.
+/// Maps operations onto requests, and responses onto answers.
 pub(crate) trait Mapping: Send {
     /// Appends method and target: `GET /v1/kv/key?raw`.
     fn write_target(&self, request: &Request<'_>, out: &mut Vec<u8>);
 
-    /// Appends header lines of its own, each with its end; they are the same in each request.
+    /// Appends additional header lines with their ends. They are the same in each request.
     fn write_headers(&self, out: &mut Vec<u8>) {
         let _ = out;
     }
 
-    /// Appends the body; `false`: the request has none.
+    /// Appends the body. Returns false if the request has none.
     fn write_body(&self, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
         out.extend_from_slice(request.value);
         request.operation == Operation::Put
     }
 
-    /// Yields the answer that a response is.
+    /// Converts a response to an answer.
     fn read(&self, operation: Operation, status: u16, body: &[u8], on: &mut dyn FnMut(Answer<'_>));
 }
 
-/// One connection, kept unless it is for [one operation](KvSession::only_one); HTTP/1.1 carries one request at a time.
+/// One connection, kept open unless it is for [one operation](KvSession::only_one). Sends one request at a time.
 pub(crate) struct HttpSession<M> {
     connection: Connection,
     mapping: M,
-    /// `Host` and all that is the same in each request, from the end of the target on.
+    /// Constant part of the head, from the end of the target on.
     rest_of_head: Vec<u8>,
     under_way: Option<(Tag, Operation)>,
     ending: bool,
@@ -68,7 +68,7 @@ impl<M: Mapping> HttpSession<M> {
     }
 }
 
-/// Writes a request into `head`; `body` is room for what belongs to its end.
+/// Writes a request into `head`, using `body` as a buffer for its body.
 fn write_request(
     mapping: &impl Mapping,
     rest_of_head: &[u8],
@@ -160,18 +160,17 @@ fn deliver<M: Mapping>(
     }
 }
 
-/// One thing to ask a node outside of a load.
+/// A request to a node outside of a load.
 #[derive(Clone, Copy)]
 pub(crate) struct Question<'a> {
-    /// `GET`, `POST`, ….
+    /// Method: `GET`, `POST`, ….
     pub(crate) method: &'a str,
-    /// `/v1/sys/health`.
+    /// Target: `/v1/sys/health`.
     pub(crate) target: &'a str,
-    /// Further fields of its head.
+    /// Additional header fields.
     pub(crate) headers: &'a [(&'a str, &'a str)],
-    /// Its body.
     pub(crate) body: Option<&'a Value>,
-    /// How long the answer may take.
+    /// Longest wait for the answer.
     pub(crate) patience: Duration,
 }
 
@@ -181,17 +180,16 @@ impl Default for Question<'_> {
     }
 }
 
-/// The answer of a node to a question.
+/// Answer of a node.
 pub(crate) struct Replied {
-    /// `` `vault-1` to `GET /v1/sys/health` ``, for messages.
+    /// Request in messages: `` `GET /v1/sys/health` of `vault-1` ``.
     asked: String,
     pub(crate) status: u16,
     pub(crate) body: String,
 }
 
 impl Replied {
-    /// The JSON of an answer that is a success, null for an empty one; an error says what was
-    /// answered instead.
+    /// Returns the JSON of a successful answer, null for an empty one. The error holds any other answer.
     pub(crate) fn success(&self) -> Result<Value, SystemError> {
         let Self { asked, status, body } = self;
         if !(200..300).contains(status) {
@@ -206,7 +204,7 @@ impl Replied {
     }
 }
 
-/// Asks a node; an error says that it did not answer.
+/// Sends a request to a node. Fails if the node does not answer.
 pub(crate) fn question(node: &Access, asked: &Question<'_>) -> Result<Replied, SystemError> {
     let Question { method, target, headers, body, patience } = *asked;
     let body = body.map(Value::to_string);
@@ -228,14 +226,13 @@ pub(crate) fn question(node: &Access, asked: &Question<'_>) -> Result<Replied, S
     Ok(Replied { asked, status: answer.status, body })
 }
 
-/// Asks a node one thing outside of a load; returns status and body.
+/// Sends a request outside of a load. Returns status and body.
 pub(crate) fn ask(node: &Access, method: &str, target: &str) -> Result<(u16, String), SystemError> {
     let reply = question(node, &Question { method, target, ..Question::default() })?;
     Ok((reply.status, reply.body))
 }
 
-/// Has one operation done outside of a load, as a session would; an error says that there was no
-/// answer.
+/// Runs one operation outside of a load, as a session would. Fails if there is no answer.
 pub(crate) fn try_mapping(
     node: &Access,
     mapping: &impl Mapping,
@@ -251,8 +248,7 @@ pub(crate) fn try_mapping(
     Ok(())
 }
 
-/// Connects to a node and has it answer within its time. An error tells what was seen, ready to stand after
-/// the node's name.
+/// Connects to a node and runs `ask` within its time limit. The error text can follow the node's name.
 fn on_a_line(
     node: &Access,
     patience: Duration,
@@ -279,7 +275,7 @@ fn on_a_line(
     })
 }
 
-/// Returns a response that is no success in words: `500: No cluster leader`.
+/// Returns the text of an unsuccessful response: `500: No cluster leader`.
 pub(crate) fn http_status_text(status: u16, body: &[u8]) -> String {
     let body = String::from_utf8_lossy(&body[..body.len().min(secrets::SEARCHED_MAX)]);
     let reply = body.split_whitespace().collect::<Vec<_>>().join(" ");

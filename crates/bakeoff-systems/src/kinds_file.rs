@@ -1,7 +1,7 @@
-//! The file by which core's tests know some kinds, compared with the registry.
+//! Compares the kinds in core's test file with the registry.
 //!
-//! It holds the kinds that those tests use, and a new kind need not be among them. `BLESS=1` writes it anew
-//! (`cargo xtask bless`). Not here: what reads it (`bakeoff_core::study::testing`).
+//! The file holds only the kinds that those tests use. `BLESS=1` rewrites it (`cargo xtask bless`). Not here: the
+//! reader of the file (`bakeoff_core::study::testing`).
 
 use std::fs;
 use std::path::Path;
@@ -58,7 +58,7 @@ fn declared(kind: &Kind) -> Value {
 }
 
 #[test]
-fn core_tests_know_the_kinds_as_the_registry_declares_them() {
+fn kinds_of_core_tests_equal_the_registry() {
     let core = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bakeoff-core");
     let path = core.join("src/study/testing/kinds.json");
     let mut held = fs::read_to_string(&path).unwrap_or_default();
@@ -67,15 +67,15 @@ fn core_tests_know_the_kinds_as_the_registry_declares_them() {
     let kinds = kinds().into_iter().filter(is_used);
     let lines: Vec<String> = kinds.map(|kind| declared(&kind).to_string()).collect();
     let expected = format!("[\n{}\n]\n", lines.join(",\n"));
-    assert_eq!(lines.len(), used.len(), "{} names a kind that is not there", path.display());
-    // A file that is written is compiled anew, and all that needs core with it.
+    assert_eq!(lines.len(), used.len(), "{} names an unregistered kind", path.display());
+    // Write only on a change: core and all its dependents are compiled again after that.
     if held != expected && std::env::var_os("BLESS").is_some() {
         fs::write(&path, &expected).expect("the file is written");
         held.clone_from(&expected);
     }
     assert!(
         held == expected,
-        "{} is not what the registry says; `cargo xtask bless`",
+        "{} differs from the registry; run `cargo xtask bless`",
         path.display()
     );
 }

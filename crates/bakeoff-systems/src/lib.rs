@@ -1,9 +1,9 @@
-//! The supported systems, one folder each, and their registry.
+//! Defines the supported systems, one folder each, and their registry.
 //!
-//! A folder declares what its system is, guarantees and needs ([`declaration::Declaration`]), and says how it is
-//! configured, asked for its leader and spoken to. It starts nothing and measures nothing: a host runs what [`System::describe`] yields,
-//! the engine drives the sessions. The command line, the tables of the docs and the tests derive
-//! from [`registry`].
+//! A folder declares its system's properties, guarantees and needs ([`declaration::Declaration`]). It also configures
+//! the system, finds its leader, and implements its sessions. It starts and measures nothing: a host runs the nodes
+//! that [`System::describe`] returns, and the engine drives the sessions. The command line, the tables in the docs and
+//! the tests derive from [`registry`].
 //!
 //! ```
 //! let etcd = bakeoff_systems::by_kind("etcd").expect("etcd is registered");
@@ -12,7 +12,7 @@
 //! assert_eq!(etcd.guarantees(&asked).acknowledged, "after a majority has synced it to disk");
 //! ```
 //!
-//! Not here: clusters and the machines that their nodes run on, trials, commands (the crate `bakeoff`).
+//! Not here: clusters and their machines, trials, commands (the crate `bakeoff`).
 
 mod access;
 mod asked;
@@ -47,7 +47,7 @@ pub mod seating;
 mod status;
 #[cfg(test)]
 mod table;
-// Not systems: the skeletons of `cargo xtask new-system`, which so cannot fall behind what they use.
+// Not systems: the skeletons of `cargo xtask new-system`, compiled here so that they stay up to date.
 #[cfg(test)]
 #[path = "../../../xtask/templates/http/mod.rs"]
 mod template_http;
@@ -59,8 +59,8 @@ pub mod testing;
 pub mod topology;
 mod variables;
 
-// The registry: a line a system, in the order of tables. `build.rs` makes the list of them, which is all
-// that there is to do. An empty line between two keeps `cargo fmt` from sorting them.
+// The registry: one line per system, in the order of tables. `build.rs` generates the list from it. The empty lines
+// keep `cargo fmt` from sorting it.
 
 pub(crate) mod etcd;
 
@@ -131,26 +131,26 @@ pub use self::variables::UnsetVariable;
 
 /// Returns all systems, in the order of tables.
 pub fn registry() -> &'static [&'static dyn System] {
-    // `&[etcd::SYSTEM, …]`, of the lines above.
+    // `&[etcd::SYSTEM, …]`, generated from the lines above.
     include!(concat!(env!("OUT_DIR"), "/registry.rs"))
 }
 
-/// Returns the system of a kind.
+/// Returns the system of a kind, or `None` for an unknown kind.
 pub fn by_kind(kind: &str) -> Option<&'static dyn System> {
     registry().iter().copied().find(|system| system.kind().name == kind)
 }
 
-/// Returns whether servers of a kind go beside those of another, on their machine.
+/// Returns true if servers of this kind run beside those of another, on their machine.
 pub fn goes_beside(kind: &str) -> bool {
     by_kind(kind).is_some_and(|system| system.declares().seated_with.is_some())
 }
 
-/// Returns whether the program of a kind runs where servers go beside those of another: its own, or those that it starts.
+/// Returns true if the program of this kind, or one that it starts, runs beside the servers of another.
 pub fn runs_beside(kind: &str) -> bool {
     goes_beside(kind) || by_kind(kind).is_some_and(|system| system.declares().starts_besides)
 }
 
-/// Returns the recipe of the program that a study asks for; `None` if bakeoff does not fetch it.
+/// Returns the recipe of the program that a study selects; `None` if bakeoff does not fetch it.
 pub fn recipe_for(asked: &study::System) -> Option<&'static Recipe> {
     by_kind(&asked.kind)?.declares().origin.recipe_for(asked)
 }
@@ -161,39 +161,39 @@ pub fn recipe_of(product: &str) -> Option<&'static Recipe> {
     origins.flat_map(|origin| origin.recipes().to_vec()).find(|recipe| recipe.system == product)
 }
 
-/// Returns a system and its parts, each with its role.
+/// Returns a system and its parts, with their roles.
 pub fn by_role(system: &study::System) -> impl Iterator<Item = (&str, &study::System)> {
     let parts = system.parts.iter().map(|(role, part)| (role.as_str(), part));
     std::iter::once((COMPOSITE, system)).chain(parts)
 }
 
-/// Returns the kinds that every study is checked against.
+/// Returns all kinds, against which studies are checked.
 pub fn kinds() -> Vec<Kind> {
     registry().iter().map(|system| system.kind()).collect()
 }
 
-/// Describes, probes, prepares and loads systems of one kind. What only some kinds can do is a function in their
+/// Describes, probes, prepares and loads systems of one kind. Capabilities of some kinds are functions in their
 /// declaration.
 pub trait System: fmt::Debug + Sync {
-    /// Declares what it is, what it guarantees, and where its program comes from.
+    /// Returns the properties, guarantees and program of this kind.
     fn declares(&self) -> Declaration;
 
-    /// Describes the nodes to run, each with a port named `client`, and the settings that depart from the system's own
-    /// defaults.
+    /// Describes the nodes to run and the settings that differ from the system's defaults. Each node that clients use
+    /// has a port named `client`.
     ///
     /// # Errors
-    /// When the study asks for what cannot be, or there is no port.
+    /// When the study's options are invalid, or no port is free.
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError>;
 
-    /// Checks that the cluster has a leader that can serve. It is called again and again until it can, so what opens a
-    /// system (to initialise it, to unseal it) is done here too.
+    /// Checks that the cluster has a leader that can serve. Called repeatedly until it succeeds, so it also
+    /// initialises and unseals a system.
     ///
     /// # Errors
-    /// With what was seen instead, and whether waiting may help.
+    /// With the observed state, and whether waiting may help.
     fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady>;
 
-    /// Makes what a workload needs before its first operation, which may go to any of the nodes.
-    /// `first` is the node that leads, where one does.
+    /// Creates the objects that a workload needs before its first operation, on any of the nodes. `first` is the
+    /// leader, if there is one.
     fn prepare(
         &self,
         first: &Access,
@@ -208,20 +208,20 @@ pub trait System: fmt::Debug + Sync {
         }
     }
 
-    /// Removes every key that begins with `bakeoff/`, and what [`Self::prepare`] made.
+    /// Removes every key that starts with `bakeoff/`, and everything that [`Self::prepare`] created.
     fn clear(&self, node: &Access) -> Result<(), SystemError> {
         let _ = node;
         Ok(())
     }
 
-    /// Returns the command by which its own client removes every key that begins with `bakeoff/`, for people; `None`
-    /// where there is no single one.
+    /// Returns a command of the system's own client that removes every key that starts with `bakeoff/`. `None` if it
+    /// takes more than one command.
     fn removal(&self, node: &Access) -> Option<String> {
         let _ = node;
         None
     }
 
-    /// Finds out whether clients may read keys of `bakeoff/` on a node of a cluster that runs already.
+    /// Checks that clients may access keys of `bakeoff/` on a cluster that bakeoff did not start.
     fn may_use(&self, node: &Access) -> Result<(), NotReady> {
         let _ = node;
         Ok(())
@@ -233,6 +233,6 @@ pub trait System: fmt::Debug + Sync {
         if kind.takes_requests() {
             return http_requests::drive(load);
         }
-        unreachable!("a study was read in which `{}` is more than a part", kind.name)
+        unreachable!("the study loads `{}`, which can only be a part", kind.name)
     }
 }

@@ -1,4 +1,4 @@
-//! A key-value load, which a system drives over its sessions.
+//! Defines a key-value load that a system drives over its sessions.
 //!
 //! Not here: loads of HTTP requests (`http_requests`), the loop (`bakeoff_engine`).
 
@@ -14,19 +14,19 @@ use bakeoff_engine::{Connections, Drive, EngineError, Live};
 
 use super::Access;
 
-/// A key-value load for a system to drive.
+/// Nodes, keys and schedule of a key-value load.
 pub struct KvLoad<'a> {
-    /// The nodes that clients connect to, in turn.
+    /// Nodes that clients connect to, in rotation.
     pub nodes: &'a [Access],
-    /// The keys, and the values that they may hold.
+    /// Keys with their possible values.
     pub keyed: &'a Arc<Keyed>,
-    /// Where each worker's operations come from.
+    /// Creates the source of each worker's operations.
     pub source: &'a mut dyn FnMut(LoadShare) -> Source,
-    /// The freshness that reads are judged by.
+    /// Freshness that reads are checked against.
     pub reading: Reading,
-    /// Clients, schedule and end of the load.
+    /// Clients, schedule and duration.
     pub drive: &'a Drive,
-    /// The loads that it begins together with, if any.
+    /// Loads that start at the same time, if any.
     pub together: Option<&'a Together>,
     /// Ends the load once it is true.
     pub interrupted: &'a AtomicBool,
@@ -35,7 +35,7 @@ pub struct KvLoad<'a> {
 }
 
 impl KvLoad<'_> {
-    /// Drives it over sessions that `connect` makes for a node.
+    /// Drives the load over sessions that `connect` opens to a node.
     pub(crate) fn over<S, C>(self, connect: C) -> Result<(Measurement, u64), EngineError>
     where
         S: KvSession + 'static,

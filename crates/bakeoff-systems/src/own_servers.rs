@@ -1,6 +1,6 @@
-//! The internal commands by which bakeoff serves as a node of a system.
+//! Names the internal commands that run bakeoff as a node of a system.
 //!
-//! Not here: the servers, which are above the systems, and the program that knows them (`bakeoff_host::own_program`).
+//! Not here: the servers, which are in the crate `bakeoff`, and the path of the program (`bakeoff_host::own_program`).
 
 /// Starts the canary, or the application: `bakeoff __canary --listen 127.0.0.1:PORT --data DIR …`.
 pub const CANARY: &str = "__canary";

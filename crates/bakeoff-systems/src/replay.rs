@@ -1,9 +1,9 @@
-//! Replays to a session what a real server sent, in the tests of the folders.
+//! Replays recorded bytes of real servers to sessions, for the tests in the folders.
 //!
-//! `transcript.bin` in a folder holds every byte that the server sent on one connection. Answers must be the same
-//! however those bytes are cut, and altered bytes may end the session but never panic.
+//! `transcript.bin` in a folder holds every byte that the server sent on one connection. The answers must not depend
+//! on how the bytes are split. Altered bytes may end the session but must never cause a panic.
 //!
-//! Not here: older transcripts, of sessions without a system (`crates/bakeoff-wire/tests`).
+//! Not here: older transcripts of sessions without a system (`crates/bakeoff-wire/tests`).
 
 use std::fmt::Debug;
 use std::fs;
@@ -18,7 +18,6 @@ use bakeoff_engine::works::keyed::{Answer, Compare, KvSession, Request};
 use super::exchange::PATIENCE;
 use super::{Access, System, running, testing};
 
-/// Returns a request for an operation.
 pub(crate) fn request<'a>(operation: Operation, key: &'a [u8], value: &'a [u8]) -> Request<'a> {
     Request {
         operation,
@@ -32,8 +31,8 @@ pub(crate) fn request<'a>(operation: Operation, key: &'a [u8], value: &'a [u8]) 
     }
 }
 
-/// Sends all requests at once, and checks the answers that a folder's `transcript.bin` holds for them: whole, in pieces of
-/// 1 to 40 bytes, and altered by chance. `BAKEOFF_RECORD=1` first takes the transcript anew from a real server.
+/// Sends all requests at once, and compares the answers to a folder's `transcript.bin`: whole, in pieces of 1 to 40
+/// bytes, and with random alterations. `BAKEOFF_RECORD=1` first records a new transcript from a real server.
 pub(crate) fn check<S: KvSession>(
     system: &'static dyn System,
     make: impl Fn() -> S,
@@ -55,7 +54,7 @@ pub(crate) fn check<S: KvSession>(
     }
     bakeoff_fuzz::run(system.kind().name, &[&bytes], &["\r\n", " ", "\0"], |input| {
         let (whole, cut) = (heard(&mut [input].into_iter()), heard(&mut input.chunks(7)));
-        assert_eq!(whole, cut, "an input in pieces gives what it gives whole");
+        assert_eq!(whole, cut, "a split input gives the same answers");
     });
 }
 
@@ -63,7 +62,7 @@ fn texts(expected: &[&str]) -> Vec<String> {
     expected.iter().map(|&text| text.to_owned()).collect()
 }
 
-/// Returns the answers in words, and the error that ended the session.
+/// Returns the answers as texts, and the error that ended the session.
 fn answers<S: KvSession>(
     session: &mut S,
     requests: &[Request<'_>],
@@ -76,7 +75,7 @@ fn answers<S: KvSession>(
         let on = &mut |tag, answer: Answer<'_>| seen.push(format!("{tag} {}", text(answer)));
         if let Err(error) = session.receive(piece, &mut out, on) {
             let again = session.receive(b"", &mut out, &mut |_, _| {});
-            assert!(again.is_err(), "an error is for good");
+            assert!(again.is_err(), "an error must be permanent");
             return (seen, Some(error.what));
         }
     }
@@ -86,11 +85,11 @@ fn answers<S: KvSession>(
 fn ask<S: KvSession>(session: &mut S, requests: &[Request<'_>], out: &mut Vec<u8>) {
     session.open(out);
     for (tag, request) in (1..).zip(requests) {
-        assert!(session.request(tag as Tag, request, out), "request {tag} was not taken");
+        assert!(session.request(tag as Tag, request, out), "request {tag} was refused");
     }
 }
 
-/// Returns an answer in words; of a long value its length alone.
+/// Returns an answer as text; for a long value, only its length.
 fn text(answer: Answer<'_>) -> String {
     let value = |value: &[u8]| match value.len() {
         0..=60 => value.escape_ascii().to_string(),
@@ -114,7 +113,7 @@ fn text(answer: Answer<'_>) -> String {
     }
 }
 
-/// Sends all requests to a running server at once. Returns the answers in words, and the server's bytes.
+/// Sends all requests at once to a running server. Returns the answers as texts, and the server's bytes.
 pub(crate) fn ask_server<S: KvSession>(
     mut session: S,
     requests: &[Request<'_>],
@@ -137,7 +136,7 @@ pub(crate) fn ask_server<S: KvSession>(
     (seen, bytes)
 }
 
-/// Starts the system, sends the requests and keeps all bytes that come back.
+/// Starts the system, sends the requests and stores all received bytes.
 fn record<S: KvSession>(
     system: &'static dyn System,
     session: S,

@@ -1,6 +1,6 @@
-//! Runs systems and parts for real in the tests of their folders.
+//! Runs systems and their parts in the tests of their folders.
 //!
-//! Not here: their programs, and what a study asks for (`testing`).
+//! Not here: their programs, and the studies (`testing`).
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -18,17 +18,16 @@ use super::seating::Seating;
 use super::topology::{Component, Member, compose};
 use super::{Access, COMPOSITE, ClusterStatus, NotReady, System};
 
-/// Servers of a system and its parts, each of them ready.
+/// Ready servers of a system and its parts.
 pub(crate) struct Ready {
-    /// The nodes of the system itself.
+    /// Nodes of the system itself.
     pub(crate) nodes: Vec<Access>,
-    /// The status of the system itself.
+    /// Status of the system itself.
     pub(crate) view: ClusterStatus,
-    /// The system and its parts, in the order of their start.
+    /// System and parts, in the order of their start.
     members: Vec<Started>,
 }
 
-/// Servers of one member.
 struct Started {
     role: String,
     system: &'static dyn System,
@@ -37,7 +36,7 @@ struct Started {
 }
 
 impl Started {
-    /// Waits until they can serve.
+    /// Waits until the servers can serve.
     fn status(&self) -> Result<ClusterStatus, HostError> {
         let never = AtomicBool::new(false);
         let mut view = ClusterStatus::default();
@@ -55,15 +54,15 @@ impl Started {
     }
 }
 
-/// The longest time in which servers get ready.
+/// Longest time for servers to get ready.
 const READY_WITHIN: Duration = Duration::from_secs(300);
-/// The time in which servers end when they are asked to.
+/// Time for servers to stop when asked.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// Starts the members of a system in their order, each when those before it are ready.
+/// Starts the members of a system in order, each after the earlier ones are ready.
 ///
 /// # Errors
-/// When one cannot be started, or does not get ready.
+/// When a member cannot be started, or does not get ready.
 pub(crate) fn launch(members: Vec<Member<'_>>, dir: &Path) -> Result<Ready, HostError> {
     let mut ready =
         Ready { nodes: Vec::new(), view: ClusterStatus::default(), members: Vec::new() };
@@ -77,7 +76,7 @@ pub(crate) fn launch(members: Vec<Member<'_>>, dir: &Path) -> Result<Ready, Host
 }
 
 impl Ready {
-    /// Adds a member once it can serve.
+    /// Waits for a member and adds it.
     fn add(&mut self, member: Started) -> Result<(), HostError> {
         let view = member.status()?;
         if member.role == COMPOSITE {
@@ -87,21 +86,20 @@ impl Ready {
         Ok(())
     }
 
-    /// Returns the processes of all nodes, its parts' included.
+    /// Returns the processes of all nodes, those of parts included.
     pub(crate) fn processes(&self) -> impl Iterator<Item = &Process> {
         self.members.iter().flat_map(|member| &member.processes)
     }
 
-    /// Kills all nodes at once.
     fn kill9(&self) {
-        // The signals first: to see that one is gone takes a while.
+        // Signal all of them first, because waiting for each end takes a while.
         self.processes().for_each(|process| process.signal(Signal::KILL));
         for process in self.processes() {
             process.kill9();
         }
     }
 
-    /// Starts nodes that were killed again, in their order.
+    /// Restarts killed nodes in order.
     fn restarted(self) -> Result<Self, HostError> {
         let mut ready = Self { members: Vec::new(), ..self };
         for member in self.members {
@@ -119,11 +117,11 @@ impl Ready {
     }
 }
 
-/// A system that runs by itself, and its directory.
+/// A running system in a temporary folder.
 pub(crate) struct Running {
     pub(crate) ready: Ready,
     pub(crate) dir: TempDir,
-    /// All processes that were ever seen of it.
+    /// All process ids seen so far.
     seen: Vec<i32>,
 }
 
@@ -143,12 +141,12 @@ pub(crate) fn start(
 }
 
 impl Running {
-    /// Returns a system that was started otherwise.
+    /// Wraps a system that was started otherwise.
     pub(crate) fn new(ready: Ready, dir: TempDir) -> Self {
         Self { ready, dir, seen: Vec::new() }
     }
 
-    /// Kills all of it, starts it again and waits until it is ready.
+    /// Kills all nodes, restarts them and waits until they are ready.
     pub(crate) fn killed_and_restarted(mut self) -> Self {
         self.note();
         self.ready.kill9();
@@ -156,7 +154,7 @@ impl Running {
         Self { ready, ..self }
     }
 
-    /// The command lines of all its processes, as everybody on the machine can read them.
+    /// Returns the command lines of all its processes, which every user of the machine can read.
     pub(crate) fn command_lines(&mut self) -> String {
         self.note();
         let read = |pid: &i32| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -169,7 +167,7 @@ impl Running {
         self.seen.extend(descendants(&leaders));
     }
 
-    /// Stops it; nothing of it may run afterwards.
+    /// Stops the system, and fails if any process still runs.
     pub(crate) fn stopped(mut self) {
         self.note();
         let Self { ready, seen, dir } = self;
@@ -184,7 +182,7 @@ impl Running {
     }
 }
 
-/// Processes and all that descends from them.
+/// Returns the processes and all their descendants.
 fn descendants(leaders: &[i32]) -> Vec<i32> {
     let mut family = leaders.to_vec();
     let mut next = 0;
@@ -202,7 +200,7 @@ fn lives(pid: i32) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
-/// Returns whether any file below a directory holds a text and can be read by others than its owner.
+/// Returns a file below a directory that holds a text and is readable by other users.
 pub(crate) fn shown_to_others(dir: &Path, text: &str) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt as _;
     for entry in std::fs::read_dir(dir).unwrap().flatten() {

@@ -1,8 +1,8 @@
-//! Tests that the configuration of every kind's nodes names the addresses of their seats, and no other.
+//! Checks that the configuration of every kind's nodes names the addresses of their seats, and no other.
 //!
-//! Each case is described, and nothing is started.
+//! Describes each case without starting it.
 //!
-//! Not here: the cases (`testing`), running them (the crate `bakeoff`, in `trial::seated`).
+//! Not here: the cases (`testing`), running them (`trial::seated` in the crate `bakeoff`).
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,7 +26,7 @@ use super::topology::{Member, compose};
 /// Addresses at which no node has its seat.
 const WORDS: &[&str] = &["127.0.0.1", "0.0.0.0", "localhost", "[::]", "::1"];
 
-/// Makes a program with all files that any kind looks for beside it. None is ever started.
+/// Creates a program with all files that any kind expects beside it. It is never started.
 fn nothing_but_names(dir: &Path) -> Installed {
     let file = |path: &str| {
         let path = dir.join(path);
@@ -42,7 +42,7 @@ fn nothing_but_names(dir: &Path) -> Installed {
 }
 
 /// Returns all arguments, variables and files of a node, each with its place.
-fn told(node: &NodeSpec) -> Vec<(String, String)> {
+fn texts(node: &NodeSpec) -> Vec<(String, String)> {
     let args = node.args.iter().map(|arg| ("args".to_owned(), arg.to_string_lossy().into_owned()));
     let env = node.env.iter().map(|(name, value)| (format!("${name}"), value.clone()));
     let before = node.before.iter().flat_map(|before| &before.args);
@@ -55,7 +55,7 @@ fn told(node: &NodeSpec) -> Vec<(String, String)> {
     args.chain(env).chain(before).chain(files).collect()
 }
 
-/// Returns where a member names an address that is no seat, and notes which exceptions it used.
+/// Returns the places at which a member names an address without a seat, and records the exceptions used.
 fn astray(
     member: &Member<'_>,
     allowed: &[Allowed],
@@ -64,7 +64,7 @@ fn astray(
     let kind = member.of.asked.kind.as_str();
     let mut found = Vec::new();
     for node in &member.description.nodes {
-        for (place, text) in told(node) {
+        for (place, text) in texts(node) {
             for word in WORDS.iter().filter(|word| text.contains(**word)) {
                 let allowed = allowed
                     .iter()
@@ -85,7 +85,7 @@ fn astray(
 }
 
 #[test]
-fn nodes_of_every_kind_are_told_the_addresses_of_seats_and_no_other() {
+fn nodes_of_every_kind_use_only_addresses_of_seats() {
     let folder = TempDir::new().unwrap();
     let installed = nothing_but_names(folder.path());
     let mut seen = BTreeSet::new();
@@ -103,14 +103,14 @@ fn nodes_of_every_kind_are_told_the_addresses_of_seats_and_no_other() {
             assert!(astray.is_empty(), "{name}:\n{}", astray.join("\n"));
             let Description { tls, memory, .. } = &member.description;
             let trusted = memory.get::<CaPem>().is_some();
-            assert_eq!(tls.is_some(), trusted, "{name}: clients elsewhere have to trust it too");
+            assert_eq!(tls.is_some(), trusted, "{name}: remote clients have to trust it too");
             let taken: BTreeSet<IpAddr> =
                 member.description.nodes.iter().map(|node| node.seat.address).collect();
             let nodes = member.of.asked.nodes as usize;
             assert_eq!(taken.len(), nodes.min(ADDRESSES.len()), "{name}: {taken:?}");
             for node in &member.description.nodes {
                 let own = node.seat.address.to_string();
-                let texts = told(node);
+                let texts = texts(node);
                 assert!(texts.iter().any(|(_, text)| text.contains(&own)), "{}: {own}", node.name);
             }
         }
@@ -118,11 +118,10 @@ fn nodes_of_every_kind_are_told_the_addresses_of_seats_and_no_other() {
     let all = contracts.iter().filter(|(_, seated)| seated.no_seat.is_none());
     assert_eq!(seen, all.map(|(kind, _)| kind.clone()).collect::<BTreeSet<_>>());
     let allowed = contracts.values().map(|seated| seated.other_addresses.len()).sum::<usize>();
-    assert_eq!(used.len(), allowed, "an exception that no node uses");
+    assert_eq!(used.len(), allowed, "an exception is unused");
 }
 
-/// Describes a kind's case whose clients connect from these addresses, and returns a file of a node of its first
-/// component.
+/// Describes a kind's case for clients at these addresses. Returns a file of the first component's first node.
 pub(crate) fn file_for_clients(kind: &str, case: &str, clients: &[[u8; 4]], file: &str) -> String {
     let folder = TempDir::new().unwrap();
     let installed = nothing_but_names(folder.path());

@@ -1,6 +1,6 @@
-//! The answer to a probe: a cluster can serve, or why it cannot.
+//! Defines the result of a probe: the status of a ready cluster, or why it is not ready.
 //!
-//! Not here: waiting until it can (`cluster` of the crate `bakeoff`).
+//! Not here: the wait for readiness (`cluster` in the crate `bakeoff`).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,37 +10,35 @@ use bakeoff_wire::ProtocolError;
 
 use super::SystemError;
 
-/// The configuration that a server was given by another one, each thing under a name that can stand in
-/// a sentence.
+/// Configuration that a server received from another one, by resource. The names can be part of a sentence.
 pub type ConfigSnapshot = BTreeMap<String, serde_json::Value>;
 
-/// The status of a cluster that can serve.
+/// Status of a cluster that can serve.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClusterStatus {
-    /// Which of the nodes leads; `None` for a system without a leader.
+    /// Index of the leader; `None` for a system without a leader.
     pub leader: Option<usize>,
-    /// The version that the leader reports.
+    /// Version that the leader reports.
     pub version: Option<String>,
 }
 
-/// Why a cluster cannot serve: what was seen of it.
+/// Reason why a cluster cannot serve.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotReady {
-    /// It may before long.
+    /// It may be ready soon. Holds the observed state.
     NotYet(String),
-    /// It is there, and does not answer as such a system does. One that is starting may get over it; one that has
-    /// been running for long does not.
+    /// It answers, but not like such a system. A starting server may recover; one that has run for long will not.
     Odd {
-        /// `` `10.0.0.5:2379`: grpc status 13 ``.
+        /// Observed state: `` `10.0.0.5:2379`: grpc status 13 ``.
         seen: String,
-        /// Without `hint: `.
+        /// Hint, without `hint: `.
         hint: &'static str,
     },
-    /// Waiting does not help: what was seen, and what to try.
+    /// Waiting does not help.
     Never {
-        /// `` `vault-1` is sealed ``.
+        /// Observed state: `` `vault-1` is sealed ``.
         seen: String,
-        /// Without `hint: `.
+        /// Hint, without `hint: `.
         hint: String,
     },
 }
@@ -70,7 +68,7 @@ impl From<SystemError> for NotReady {
                 }
                 _ => Self::NotYet(seen.to_string()),
             },
-            // Servers say so while they elect one of them.
+            // Servers return these while they elect a leader.
             SystemError::Status { answer, .. } if answer.starts_with('5') => {
                 Self::NotYet(seen.to_string())
             }
@@ -82,17 +80,16 @@ impl From<SystemError> for NotReady {
     }
 }
 
-/// Returns whether a conversation ended so that one who speaks otherwise may have ended it.
+/// Returns true if an exchange ended in a way that suggests another protocol.
 fn is_broken_off(how: io::ErrorKind) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
     [BrokenPipe, ConnectionReset, UnexpectedEof].contains(&how)
 }
 
-const SILENT: &str =
-    "it took the connection and says nothing: it may hang, or another system listens at the port";
+const SILENT: &str = "it accepted the connection but sends nothing: it may hang, or another system listens on the port";
 const ANOTHER_PROTOCOL: &str =
-    "this is not how such a system speaks: look at the endpoint's port, and at the study's `kind`";
-const OWN_CLIENT: &str = "look at the endpoint with the system's own client";
+    "such a system does not answer like this: check the endpoint's port and the study's `kind`";
+const OWN_CLIENT: &str = "check the endpoint with the system's own client";
 
 impl From<&str> for NotReady {
     fn from(seen: &str) -> Self {
@@ -105,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn silence_and_a_broken_conversation_have_hints_of_their_own() {
+    fn silence_and_a_broken_exchange_have_different_hints() {
         for (kind, wanted) in
             [(io::ErrorKind::TimedOut, SILENT), (io::ErrorKind::UnexpectedEof, ANOTHER_PROTOCOL)]
         {

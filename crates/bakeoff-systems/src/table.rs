@@ -1,8 +1,7 @@
-//! Pages of systems in the documents: `docs/systems/KIND.md`, and the list in `docs/systems.md`.
+//! Writes the registry's tables into the documents: `docs/systems/KIND.md`, and the list in `docs/systems.md`.
 //!
-//! A page opens with a sentence about its system. What the registry knows stands between two marks; `BLESS=1` writes
-//! that anew, and a page for each system without one (`cargo xtask bless`). Everything else on a page is written by
-//! hand.
+//! A page opens with a sentence about its system. The registry's tables are between two markers. `BLESS=1` rewrites
+//! them, and creates missing pages (`cargo xtask bless`). The rest of a page is written by hand.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -68,7 +67,7 @@ fn tables(system: &dyn System) -> String {
     text
 }
 
-/// Returns the list of all systems, each with the sentence that opens its page.
+/// Returns the list of all systems, each with the opening sentence of its page.
 fn list(pages: &[(Kind, String)]) -> String {
     let mut text = String::from("| system | what it is | nodes |\n| --- | --- | --- |\n");
     for (kind, page) in pages {
@@ -87,14 +86,14 @@ fn nodes(kind: &Kind) -> String {
     if kind.nodes_max == 1 { "1".into() } else { format!("1 to {}", kind.nodes_max) }
 }
 
-/// Puts tables between the marks of a page.
+/// Replaces the text between the markers of a page.
 fn renewed(page: &str, tables: &str) -> Option<String> {
     let (before, rest) = page.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;
     Some(format!("{before}{BEGIN}\n\n{}\n\n{END}{after}", tables.trim()))
 }
 
-/// The parts that it may have.
+/// Appends the table of parts.
 fn parts(kind: &Kind, text: &mut String) {
     if kind.roles.is_empty() {
         return;
@@ -165,16 +164,18 @@ fn hold(path: &Path, opening: &str, tables: &str) -> String {
     let bless = std::env::var_os("BLESS").is_some();
     let page = match fs::read_to_string(path) {
         Err(_) if bless => format!("{opening}\n\n{BEGIN}\n{END}\n"),
-        page => page.unwrap_or_else(|why| panic!("{}: {why}; `cargo xtask bless`", path.display())),
+        page => {
+            page.unwrap_or_else(|why| panic!("{}: {why}; run `cargo xtask bless`", path.display()))
+        }
     };
     let expected = renewed(&page, tables);
-    let expected = expected.unwrap_or_else(|| panic!("{} lacks the marks", path.display()));
+    let expected = expected.unwrap_or_else(|| panic!("{} lacks the markers", path.display()));
     if bless {
         fs::write(path, &expected).expect("the page is written");
     } else {
         assert!(
             page == expected,
-            "{} differs from the registry; `cargo xtask bless`",
+            "{} differs from the registry; run `cargo xtask bless`",
             path.display()
         );
     }
@@ -201,16 +202,16 @@ fn documents_match_the_registry() {
             && !pages.iter().any(|(kind, _)| kind.name == name)
     };
     let strays: Vec<PathBuf> = documents().into_iter().filter(of_no_system).collect();
-    assert!(strays.is_empty(), "pages of no system: {strays:?}");
+    assert!(strays.is_empty(), "pages without a system: {strays:?}");
 }
 
-/// Returns the anchor of a heading, as GitHub makes it.
+/// Returns the anchor that GitHub gives to a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.collect::<String>().to_lowercase().replace(' ', "-")
 }
 
-/// Returns the text of a document outside of blocks and code.
+/// Returns the text of a document without code.
 fn prose(text: &str) -> String {
     let mut prose = String::new();
     let mut inside = false;
@@ -227,7 +228,7 @@ fn prose(text: &str) -> String {
 }
 
 #[test]
-fn links_between_documents_lead_somewhere() {
+fn links_between_documents_resolve() {
     if std::env::var_os("BLESS").is_some() {
         // Another test may be writing a page.
         return;

@@ -1,9 +1,9 @@
-//! Cases of systems whose nodes are at several addresses, and programs for them, for the tests of crates that run them.
+//! Provides test cases with nodes at several addresses, and their programs, for the tests of other crates.
 //!
-//! Linux has all of 127.0.0.0/8 on loopback, so nodes at 127.0.0.2 to 127.0.0.4 share this machine as little as
-//! one machine allows: nothing answers at 127.0.0.1. A case is under `seated` in the `contract.json` of its kind.
+//! Linux has all of 127.0.0.0/8 on loopback. Nodes at 127.0.0.2 to 127.0.0.4 behave almost like nodes on separate
+//! machines, because nothing answers at 127.0.0.1. The cases are under `seated` in the `contract.json` of each kind.
 //!
-//! Not here: what the nodes of a case are told (`seated`), servers in the tests of a folder (`running`).
+//! Not here: the check of the nodes' configuration (`seated`), servers in the tests of a folder (`running`).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,16 +21,15 @@ use super::seating::Seating;
 use super::topology::{self, Component};
 use super::{COMPOSITE, System, by_kind, kinds};
 
-/// Returns a kind as a study asks for it.
 #[cfg(test)]
 pub(crate) fn asked(kind: &str, nodes: u32, options: &[(&str, &str)]) -> study::System {
     let options = options.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
     study::System { nodes, options: options.collect(), ..super::plain(kind) }
 }
 
-/// Returns the program of a system as users get it, or reports a skipped test and returns `None` if there is none.
-/// In CI that fails the test, unless the machine lacks what the program is built with. `elsewhere` lists its paths on
-/// machines that do not have it on `PATH`.
+/// Returns the program of a system as users get it. Without one, reports a skipped test and returns `None`. In CI that
+/// fails the test, unless the machine lacks the tools to build the program. `elsewhere` lists paths to try besides
+/// `PATH`.
 pub fn program(system: &dyn System, elsewhere: &[&str]) -> Option<Installed> {
     let recipe = system.declares().origin.recipe().expect("it is a program");
     let own = elsewhere.iter().map(PathBuf::from).find(|path| path.is_file());
@@ -43,7 +42,7 @@ pub fn program(system: &dyn System, elsewhere: &[&str]) -> Option<Installed> {
             let lacks = ["go", "java", "node"].iter().any(|tool| !on_path(tool));
             let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
             assert!(lacks || !in_ci, "in CI a skip is a failure: {error}");
-            // The test harness captures `eprintln!`.
+            // The test harness captures `eprintln!`, so write directly.
             writeln!(io::stderr(), "skipped: {}: {error}", system.kind().name)
                 .expect("standard error can be written to");
             None
@@ -56,61 +55,60 @@ fn on_path(program: &str) -> bool {
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }
 
-/// The addresses of the seats.
 pub(crate) const ADDRESSES: [[u8; 4]; 3] = [[127, 0, 0, 2], [127, 0, 0, 3], [127, 0, 0, 4]];
 
-/// Seats nodes at the three addresses in turn.
+/// Seats nodes at the three addresses in rotation.
 pub fn three_seats() -> Seating {
     let seats = ADDRESSES.map(|address| Seat { address: address.into(), ..Seat::HERE });
     Seating::spread(seats.to_vec())
 }
 
-/// `seated` of a kind's `contract.json`.
+/// The entry `seated` of a kind's `contract.json`.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Seated {
-    /// Its cases.
+    /// Cases of the kind.
     pub systems: Vec<Case>,
-    /// Files that the kind looks for beside its program.
+    /// Files that the kind expects beside its program.
     pub beside: Vec<String>,
-    /// Words that name no seat and may stand in a configuration all the same.
+    /// Words in a configuration that look like addresses and are no seats.
     pub other_addresses: Vec<Allowed>,
-    /// Reason for a page on loopback, at a port that the program chooses.
+    /// Reason for a web page on loopback, on a port that the program chooses.
     pub page_on_loopback: Option<String>,
-    /// Reason for which no node of it can have a seat.
+    /// Reason why its nodes can have no seats.
     pub no_seat: Option<String>,
 }
 
-/// A system that is put on several addresses.
+/// A system to run on several addresses.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// The system's name in the study.
+    /// Name of the system in the study.
     pub name: String,
-    /// The system as a study has it.
+    /// System in the study's format.
     study: String,
-    /// Reason for which it is not started.
+    /// Reason why it is only described and not started.
     pub described_only: Option<String>,
     #[serde(skip)]
     kind: String,
-    /// True if all of its nodes take writes.
+    /// True if all of its nodes accept writes.
     #[serde(skip)]
     masters: bool,
 }
 
-/// A word that a node's configuration may hold although it is the address of no seat.
+/// A word in a node's configuration that is allowed although it is no seat's address.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Allowed {
-    /// `127.0.0.1`.
+    /// Word, such as `127.0.0.1`.
     pub word: String,
-    /// The file that holds it.
+    /// File that holds it.
     pub file: String,
     #[serde(rename = "why")]
     _why: String,
 }
 
-/// Returns what each kind's folder says of seats, by kind.
+/// Returns the entry `seated` of each kind, by kind.
 pub fn contracts() -> BTreeMap<String, Seated> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let read = |kind: Kind| {
@@ -130,18 +128,18 @@ pub fn contracts() -> BTreeMap<String, Seated> {
     kinds().into_iter().map(read).collect()
 }
 
-/// Returns the cases of a kind.
+/// Returns the cases of a kind; empty if its `contract.json` has none.
 pub fn cases(kind: &str) -> Vec<Case> {
     contracts().remove(&kind.replace('_', "-")).map(|seated| seated.systems).unwrap_or_default()
 }
 
-/// Returns a study of a case.
+/// Returns a study that loads the case.
 pub fn study(case: &Case) -> Study {
     let Case { name, study, masters, .. } = case;
     let takes_requests = by_kind(&case.kind).unwrap().kind().takes_requests();
     let (mix, keys) = match (takes_requests, masters) {
         (true, _) => ("{request: 1}", "keys: {count: 200}, request: {path: /a.gif}"),
-        // Masters each keep a write of their own where two are made at once, so each key gets one.
+        // After concurrent writes each master may keep a different one, so each key is written once.
         (_, true) => ("{put: 1, get: 1}", "keys: {count: 200, order: unique}, reads: default"),
         (_, false) => ("{put: 1, get: 1}", "keys: {count: 60}, reads: default"),
     };
@@ -152,8 +150,8 @@ pub fn study(case: &Case) -> Study {
     parse("t", "t.yaml", &text, &kinds()).unwrap_or_else(|diagnostics| panic!("{diagnostics}"))
 }
 
-/// Returns the components of a case's system in the order of their start, with the programs that `found` returns;
-/// `None` if it does not return one.
+/// Returns the components of a case's system in the order of their start, with the programs from `found`. Returns
+/// `None` if `found` does.
 pub fn components<'a>(
     asked: &'a study::System,
     mut found: impl FnMut(&'static dyn System) -> Option<Installed>,
@@ -178,7 +176,7 @@ pub fn components<'a>(
     all.into_iter().map(component).collect()
 }
 
-/// Returns a program that is nothing but a path.
+/// Returns a program with only a path.
 pub(crate) fn binary(path: PathBuf) -> Installed {
     Installed {
         system: "it".into(),

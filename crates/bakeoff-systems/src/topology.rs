@@ -1,9 +1,9 @@
 //! Describes the components of a system: its own nodes and those of its parts, in the order of their start.
 //!
-//! Backends are started before the system, frontends after it. All components are described before
-//! anything is started, with their ports and passwords, so that each can be told of those before it.
+//! Backends start before the system, frontends after it. All components are described before any of them starts, with
+//! their ports and passwords, so that each can refer to the earlier ones.
 //!
-//! Not here: starting it (`cluster` of the crate `bakeoff`), what each kind needs (its folder).
+//! Not here: starting the components (`cluster` in the crate `bakeoff`), the needs of each kind (its folder).
 
 use std::path::Path;
 
@@ -16,29 +16,29 @@ use bakeoff_install::{Installed, Seal};
 use super::seating::Seating;
 use super::{Access, Asked, Description, Neighbour, System};
 
-/// A system or one of its parts, and its program.
+/// A system or one of its parts, with its program.
 pub struct Component<'a> {
-    /// `storage`; [`COMPOSITE`](super::COMPOSITE) for the system itself.
+    /// Role: `storage`, or [`COMPOSITE`](super::COMPOSITE) for the system itself.
     pub role: &'a str,
-    /// Its tier; `None` for the system itself.
+    /// Tier; `None` for the system itself.
     pub tier: Option<Tier>,
-    /// The study's words.
+    /// System as the study declares it.
     pub asked: &'a study::System,
-    /// The system of its kind.
+    /// Implementation of its kind.
     pub system: &'static dyn System,
-    /// Its program; `None` for what is part of bakeoff.
+    /// Program; `None` for a kind that is part of bakeoff.
     pub program: Option<Installed>,
-    /// The state in which its program was found.
+    /// State of the program's files when it was found.
     pub seal: Option<Seal>,
 }
 
-/// The system itself or one of its parts, described.
+/// A described component.
 pub struct Member<'a> {
-    /// The described component.
+    /// Component.
     pub of: &'a Component<'a>,
-    /// Its nodes and settings.
+    /// Nodes and settings.
     pub description: Description,
-    /// The access to its nodes once they run.
+    /// Access to the nodes once they run.
     pub nodes: Vec<Access>,
 }
 
@@ -49,9 +49,8 @@ impl Member<'_> {
     }
 }
 
-/// Describes a system's components in order, with data below `dir`.
-///
-/// `seed` decides the order of faults, where a system has any; `seating` where each node runs.
+/// Describes a system's components in order, with data below `dir`. `seed` determines the order of injected faults.
+/// `seating` determines the machine of each node.
 pub fn compose<'a>(
     components: &'a [Component<'a>],
     dir: &Path,
@@ -93,9 +92,8 @@ pub fn compose<'a>(
 
 /// Returns the role of each component and the seats of its nodes, in the order of the components.
 ///
-/// Nodes get seats in turn, across all components, so that a storage's nodes and those that stand on it do not pile
-/// up on the first machine. What has to be on another's machine takes that one's seats: a sidecar is beside its
-/// application.
+/// Nodes get seats in rotation across all components, so that they spread over the machines. A component that must be
+/// on another's machine takes that one's seats: a sidecar runs beside its application.
 fn deal<'a>(seating: &Seating, components: &[Component<'a>]) -> Vec<(&'a str, Vec<Seat>)> {
     let mut turn = 0;
     let mut dealt: Vec<(&str, Vec<Seat>)> = Vec::new();
@@ -116,29 +114,28 @@ fn deal<'a>(seating: &Seating, components: &[Component<'a>]) -> Vec<(&'a str, Ve
     dealt
 }
 
-/// The name of the variable that lengthens a server's environment.
+/// Variable that lengthens a server's environment.
 const PADDING: &str = "BAKEOFF_PADDING";
-/// Its value is shorter than this, in bytes.
+/// Upper bound of its length in bytes, exclusive.
 const PADDING_MAX: u64 = 4096;
 
-/// Returns a variable of a length that follows from the trial's seed, so that it is the same for all
-/// systems of a round and another one in the next.
+/// Returns a variable whose length follows from the trial's seed. It is the same for all systems of a round, and
+/// differs in the next round.
 ///
-/// The length of the environment moves a program's stack, and with it what shares a cache line: it
-/// alone was seen to change run times by up to a tenth (Mytkowicz, Diwan, Hauswirth and Sweeney,
-/// Producing Wrong Data Without Doing Anything Obviously Wrong, ASPLOS 2009). Drawn anew each round it
-/// is scatter, and no bias.
+/// The length of the environment moves a program's stack, and so changes which data share a cache line. This alone can
+/// change run times by up to a tenth (Mytkowicz, Diwan, Hauswirth and Sweeney, Producing Wrong Data Without Doing
+/// Anything Obviously Wrong, ASPLOS 2009). Drawn anew for each round, it adds scatter instead of bias.
 fn padding(seed: u64) -> (String, String) {
     let length = mix64(seed) % PADDING_MAX;
     (PADDING.to_owned(), "x".repeat(length as usize))
 }
 
-/// Returns how members reach each other.
+/// Returns the members as their neighbours see them.
 pub fn neighbours(members: &[Member<'_>]) -> Vec<Neighbour> {
     members.iter().map(Member::neighbour).collect()
 }
 
-/// Returns a component's place in the order of starts: backends, the system, frontends.
+/// Returns a component's rank in the order of starts: backends, the system, frontends.
 pub fn order(tier: Option<Tier>) -> u8 {
     match tier {
         Some(Tier::Backend) => 0,
@@ -158,7 +155,7 @@ mod tests {
     use crate::testing::asked;
 
     #[test]
-    fn nodes_get_seats_in_turn_and_a_sidecar_that_of_its_application() {
+    fn nodes_rotate_over_seats_and_a_sidecar_joins_its_application() {
         let seat = |last: u8| Seat { address: [127, 0, 0, last].into(), ..Seat::HERE };
         let dealt = |seating: &Seating, of: &[(&'static str, &str, u32)]| -> Vec<Vec<Seat>> {
             let all: Vec<_> = of.iter().map(|(_, kind, nodes)| asked(kind, *nodes, &[])).collect();

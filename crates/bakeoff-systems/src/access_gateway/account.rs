@@ -1,41 +1,40 @@
-//! Whether anything passed a gate unchecked: what the protected resource served, held against what
-//! Tarantool granted.
+//! Checks that no request passed a gate unchecked: compares the requests that the protected resource served with those
+//! that Tarantool granted.
 //!
-//! Both count by themselves and neither is the gate. The protected NGINX counts every request that it
-//! takes; what Tarantool granted is known when it has been killed too. A request is granted before it
-//! passes, so what was served is read first and what was granted after it: requests that are still
-//! under way can make grants look many, never few. Grants that nobody made use of, since a client had
-//! left, are no fault.
+//! Both sides count independently of the gate. The protected NGINX counts every request it accepts. Tarantool's count
+//! is also known if it was killed. A grant precedes the request, so the served count is read first and the granted
+//! count after it. Requests in flight can then only raise the grants. Unused grants are no fault: their client had
+//! left.
 //!
-//! Not here: how each counts (`nginx::status`, `tarantool`).
+//! Not here: how each side counts (`nginx::status`, `tarantool`).
 
 use bakeoff_core::check::{Audit, Passages, Verdict};
 
 use crate::nginx::status::Status;
 use crate::{Access, SystemError, tarantool};
 
-/// When it is counted.
+/// Time of the check, in reports.
 const WHEN: &str = "during the load";
 
-/// Who counts.
+/// The two sides that count.
 pub(super) struct Witnesses {
-    /// The protected resource.
+    /// Protected resource.
     pub(super) protected: Access,
-    /// The Tarantools.
+    /// Tarantool nodes.
     pub(super) rights: Vec<Access>,
 }
 
-/// The counts of both since they started.
+/// Counts of both sides since they started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Counted {
     served: u64,
     granted: u64,
-    /// Since when each Tarantool has counted.
+    /// Start time of each Tarantool's count.
     since: Vec<u64>,
 }
 
 impl Witnesses {
-    /// Counts now; what is returned counts again, and says what passed meanwhile.
+    /// Counts now. The returned function counts again and audits the difference.
     pub(super) fn account(&self) -> Box<dyn FnOnce() -> Audit> {
         let before = self.count();
         let again = Self { protected: self.protected.clone(), rights: self.rights.clone() };
@@ -57,7 +56,7 @@ impl Witnesses {
     }
 }
 
-/// Returns the passages between two counts; the second look at the status is a request itself.
+/// Returns the requests between two counts. Reading the status the second time is a request too.
 fn passages(before: &Counted, after: &Counted) -> Result<Passages, SystemError> {
     if before.since != after.since {
         return Err("a Tarantool was started again and counts anew".into());

@@ -1,6 +1,6 @@
-//! The scripts of a gate, which are in `lua/`, and what they are told.
+//! Writes the Lua scripts of a gate, which are in `lua/`, and their settings.
 //!
-//! Not here: NGINX's own configuration (the kind), what stands around its Lua module (`recipe`).
+//! Not here: NGINX's own configuration (the kind), the build of its Lua module (`recipe`).
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use bakeoff_host::{FileMode, NodeFile};
 
-/// Which module asks Tarantool.
+/// Lua module that queries Tarantool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Connector {
-    /// One of ours.
+    /// One of bakeoff's modules.
     Pooled,
     PerRequest,
     GreetsAgain,
-    /// Somebody else's, in a folder of theirs.
+    /// A user's module, in its own folder.
     Own {
         path: String,
         module: String,
@@ -23,16 +23,16 @@ pub(super) enum Connector {
     },
 }
 
-/// A Tarantool to ask, and as whom.
+/// A Tarantool node and the credentials for it.
 pub(super) struct Server {
     pub(super) address: SocketAddr,
     pub(super) user: String,
     pub(super) password: String,
 }
 
-/// Where the scripts are, in the node's folder.
+/// Folder of the scripts, in the node's folder.
 const FOLDER: &str = "lua";
-/// Relative to the node's folder, where NGINX is started.
+/// Search path relative to the node's folder, where NGINX is started.
 pub(super) const PATTERN: &str = "lua/?.lua";
 
 const SCRIPTS: [(&str, &str); 8] = [
@@ -46,20 +46,20 @@ const SCRIPTS: [(&str, &str); 8] = [
     ("try.lua", include_str!("lua/try.lua")),
 ];
 
-/// All scripts of a gate.
+/// Returns all scripts of a gate.
 pub(super) fn files(connector: &Connector, servers: &[Server], timeout: Duration) -> Vec<NodeFile> {
     let file = |name: &str, text: &str, mode| NodeFile {
         path: [FOLDER, name].iter().collect(),
         contents: text.as_bytes().to_vec(),
         mode,
     };
-    let told = settings(connector, servers, timeout);
+    let settings = settings(connector, servers, timeout);
     let scripts = SCRIPTS.iter().map(|(name, text)| file(name, text, FileMode::Readable));
-    // It holds passwords.
-    scripts.chain([file("bakeoff/settings.lua", &told, FileMode::Private)]).collect()
+    // The settings hold passwords.
+    scripts.chain([file("bakeoff/settings.lua", &settings, FileMode::Private)]).collect()
 }
 
-/// Returns the settings of the scripts, as a module.
+/// Returns the scripts' settings as a Lua module.
 fn settings(connector: &Connector, servers: &[Server], timeout: Duration) -> String {
     let script = match connector {
         Connector::Pooled => "bakeoff.pooled",
@@ -90,7 +90,7 @@ fn settings(connector: &Connector, servers: &[Server], timeout: Duration) -> Str
     text
 }
 
-/// A text as Lua has it.
+/// Quotes a text as a Lua string.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for byte in text.bytes() {
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_settings_are_a_module_that_only_its_owner_reads() {
+    fn settings_are_a_private_lua_module() {
         let connector = Connector::Own {
             path: "/x".into(),
             module: "resty.tarantool".into(),

@@ -1,20 +1,19 @@
-//! An access gateway: NGINX that ends TLS and asks Tarantool, for each request, whether its session may
-//! have what it asks for, before it passes it to the resource that it protects.
+//! Runs an access gateway: NGINX that terminates TLS, asks Tarantool whether each request's session has access, and
+//! then passes the request to the protected resource.
 //!
-//! Compares connectors: the Lua modules by which NGINX asks. Ours are in `lua/`; a study
-//! names others by folder and module. A gate fails closed: what is not certainly granted does not pass, and
-//! whether anything did is counted by others than the gate (`account`).
+//! Compares connectors: the Lua modules with which NGINX asks. bakeoff's are in `lua/`; a study names others by folder
+//! and module. A gate fails closed: a request passes only with a grant. The protected resource and Tarantool count the
+//! requests independently of the gate (`account`).
 //!
-//! Ready is what has loaded its connector and got an answer from Tarantool. A connector that does not load
-//! is told with NGINX's own words, and no waiting changes it.
+//! A gate is ready once it has loaded its connector and got an answer from Tarantool. A connector that does not load
+//! fails at once with NGINX's own message.
 //!
-//! Not here: who has which rights (`tarantool`), the protected resource (`nginx`).
+//! Not here: the access rights (`tarantool`), the protected resource (`nginx`).
 
 mod account;
 mod lua;
 pub(crate) mod recipe;
 
-use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -38,10 +37,9 @@ use super::{
 use account::Witnesses;
 use lua::{Connector, Server};
 
-/// The system for the registry.
+/// Registry entry.
 pub(crate) const SYSTEM: &dyn System = &AccessGateway;
 
-/// NGINX, Lua and a Tarantool that knows the rights.
 #[derive(Debug)]
 pub(crate) struct AccessGateway;
 
@@ -49,35 +47,35 @@ const OPTIONS: &[KindOption] = &[
     KindOption {
         name: "connector",
         form: OptionForm::Word(&["pooled", "per-request", "greets-again", "none", "own"]),
-        meaning: "how it asks Tarantool: over connections that are kept and were greeted once, over a new \
-                  one each time, with the fault of waiting for a greeting again, not at all, or by a module \
-                  of your own; pooled when absent",
+        meaning: "how it asks Tarantool: `pooled` keeps connections, `per-request` opens one each time, \
+                  `greets-again` waits for a second greeting on a kept connection (a fault), `none` does not \
+                  ask, `own` is a module of yours; pooled when absent",
     },
     KindOption {
         name: "connector.path",
         form: OptionForm::Text,
-        meaning: "the folder of a connector of your own, and of what it needs",
+        meaning: "folder of your own connector and its dependencies",
     },
     KindOption {
         name: "connector.module",
         form: OptionForm::Text,
-        meaning: "its name as for Lua's `require`: resty.tarantool",
+        meaning: "its module name for Lua's `require`: resty.tarantool",
     },
     KindOption {
         name: "connector.convention",
         form: OptionForm::Word(&["new", "call", "check"]),
-        meaning: "how it is asked: an object by `module:new(options)`, an object by `module(options)`, or \
-                  `module.check(session, resource, server)`; by what the module has when absent",
+        meaning: "how your module is called: `module:new(options)`, `module(options)` or \
+                  `module.check(session, resource, server)`; detected when absent",
     },
     KindOption {
         name: "workers",
         form: OptionForm::Number,
-        meaning: "how many worker processes it has; 1 when absent, as by NGINX's default",
+        meaning: "number of worker processes; 1 when absent, NGINX's default",
     },
     KindOption {
         name: "socket-timeout",
         form: OptionForm::Duration,
-        meaning: "how long it waits for Tarantool; 500ms when absent",
+        meaning: "longest wait for Tarantool; 500ms when absent",
     },
 ];
 
@@ -88,20 +86,20 @@ const ROLES: &[Role] = &[
         name: RIGHTS,
         kinds: &["tarantool"],
         tier: Tier::Backend,
-        meaning: "who knows which session may have what",
+        meaning: "the access rights of the sessions",
     },
     Role {
         name: PROTECTED,
         kinds: &["nginx"],
         tier: Tier::Backend,
-        meaning: "what is passed to those who may have it",
+        meaning: "the resource that granted requests reach",
     },
 ];
 
 const SOCKET_TIMEOUT: Duration = Duration::from_millis(500);
-/// Idle connections to the protected resource that each worker keeps.
+/// Idle connections to the protected resource, per worker.
 const UPSTREAM_KEEPALIVE: u32 = 128;
-/// Where the gate says whether its connector works, on the port of its status.
+/// Path of the connector's self-test, on the status port.
 const TRY: &str = "/connector";
 
 impl System for AccessGateway {
@@ -118,8 +116,9 @@ impl System for AccessGateway {
                     sound,
                     lacks: |system, operation| {
                         let unchecked = operation == Operation::Denied && !asks(system);
-                        unchecked
-                            .then(|| "a gate with `connector: none` lets everybody pass".to_owned())
+                        unchecked.then(|| {
+                            "a gate with `connector: none` lets every request pass".to_owned()
+                        })
                     },
                     ..Kind::new("access-gateway")
                 },
@@ -137,7 +136,7 @@ impl System for AccessGateway {
         let around = recipe::around(Path::new(&installed.command()[0]));
         let around = around.map_err(|lacking| unsound(&format!("NGINX {lacking}")))?;
         let protected = asked.neighbour(PROTECTED).and_then(|one| one.nodes.first());
-        let protected = protected.ok_or_else(|| unsound("there is nothing to protect"))?;
+        let protected = protected.ok_or_else(|| unsound("it has no protected resource"))?;
         let rights = asked.neighbour(RIGHTS).map(|one| one.nodes.clone()).unwrap_or_default();
         let servers: Vec<Server> = rights.iter().filter_map(server).collect();
         let timeout = socket_timeout(asked.system);
@@ -202,7 +201,7 @@ impl System for AccessGateway {
 
     fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
         for node in nodes {
-            // Nothing is known of one that runs already but that it speaks TLS.
+            // A cluster that bakeoff did not start gives no status; its TLS handshake has to do.
             let Some(status) = node.memory.get::<Status>() else { continue };
             status.requests(node)?;
             if node.memory.get::<Witnesses>().is_none() {
@@ -214,13 +213,13 @@ impl System for AccessGateway {
                     return Err(NotReady::Never {
                         seen: format!("the connector of `{}` {}", node.name, why.trim()),
                         hint: "`connector.path` is the folder that holds the module and what it \
-                               needs, `connector.module` its name as for `require`"
+                               needs, `connector.module` its name for `require`"
                             .to_owned(),
                     });
                 }
                 (_, why) => {
                     let name = &node.name;
-                    return Err(format!("the connector of `{name}` gets no answer: {why}").into());
+                    return Err(format!("the connector of `{name}` got no answer: {why}").into());
                 }
             }
         }
@@ -241,30 +240,30 @@ impl System for AccessGateway {
     }
 }
 
-/// Says what it guarantees under these options.
+/// Returns the guarantees under these options.
 fn guarantees(asked: &study::System) -> Guarantees {
     let acknowledged = match asks(asked) {
-        true => "what Tarantool granted passes; a refusal is 403, no answer 500 or 503",
-        false => "whoever asks passes: nothing is checked",
+        true => "a request passes if Tarantool grants it; a refusal is 403, no answer 500 or 503",
+        false => "every request passes unchecked",
     };
     Guarantees {
         replication: "none: it has no data".into(),
         acknowledged: acknowledged.into(),
-        reads: "what the protected resource answers".into(),
+        reads: "the protected resource's answer".into(),
         ..Guarantees::default()
     }
 }
 
-/// Holds what was let through against what was granted.
+/// Starts the comparison of served with granted requests.
 fn account(nodes: &[Access]) -> Option<Box<dyn FnOnce() -> Audit>> {
     let witnesses = nodes.first()?.memory.get::<Witnesses>()?;
     Some(witnesses.account())
 }
 
-/// The cookie of a request.
+/// Cookie header with the session of a request.
 const COOKIE: OwnField = OwnField { name: "Cookie", write: write_session };
 
-/// Appends the session of a request: one that may have what it asks for, or one that may not.
+/// Appends the session of a request: a granted one, or an unknown one for `denied`.
 fn write_session(operation: Operation, number: u64, out: &mut Vec<u8>) {
     let session = match operation {
         Operation::Denied => tarantool::stranger_name(number),
@@ -274,7 +273,7 @@ fn write_session(operation: Operation, number: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(session.as_bytes());
 }
 
-/// A Tarantool to ask, if it is known as whom.
+/// Returns a Tarantool node with its credentials, if they are known.
 fn server(node: &Access) -> Option<Server> {
     let credentials = node.memory.get::<tarantool::Credentials>()?;
     Some(Server {
@@ -284,7 +283,7 @@ fn server(node: &Access) -> Option<Server> {
     })
 }
 
-/// Returns the connector that asks Tarantool; `None` for a gate without one.
+/// Returns the connector that asks Tarantool, or `None` for a gate without one.
 fn connector(asked: &study::System) -> Option<Connector> {
     let text = |name| option(asked, name).map(str::to_owned);
     match (option(asked, "connector"), text("connector.path"), text("connector.module")) {
@@ -298,7 +297,7 @@ fn connector(asked: &study::System) -> Option<Connector> {
     }
 }
 
-/// Returns whether it asks anybody.
+/// Returns true if the gate asks Tarantool.
 fn asks(asked: &study::System) -> bool {
     option(asked, "connector") != Some("none")
 }
@@ -309,24 +308,16 @@ fn socket_timeout(asked: &study::System) -> Duration {
         .unwrap_or(SOCKET_TIMEOUT)
 }
 
-/// A folder whose name Lua reads as something else.
-#[derive(Debug)]
+/// A folder whose name has a special meaning in a Lua search path.
+#[derive(Debug, thiserror::Error)]
+#[error("Lua cannot search for modules in `{0}`: its name holds `;`, `?`, `$` or a line break")]
 struct UnusableFolder(String);
 
-impl fmt::Display for UnusableFolder {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(to, "Lua cannot look for modules in `{}`: of that name", self.0)
-    }
-}
-
-impl std::error::Error for UnusableFolder {}
-
-/// Returns where Lua looks for modules: those of the gate, those of a connector that is somebody else's, those of
-/// NGINX's Lua module, and then where it looks by default.
+/// Returns Lua's search path: the gate's modules, the user's connector, NGINX's Lua library, and Lua's default path.
 fn package_path(connector: &Connector, library: &Path) -> Result<String, UnusableFolder> {
     let mut patterns = vec![lua::PATTERN.to_owned()];
     let mut add = |folder: &Path| {
-        // The node starts in a folder of its own.
+        // Nodes run in their own folder, so make the path absolute.
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         let folder = folder.to_string_lossy();
         if folder.contains([';', '?', '$', '\n']) {
@@ -346,10 +337,10 @@ fn package_path(connector: &Connector, library: &Path) -> Result<String, Unusabl
 fn settings_of(connector: &Connector, asked: &Asked<'_>, timeout: Duration) -> Vec<Setting> {
     let why = match asked.option("socket-timeout") {
         Some(_) => ASKED,
-        None => "what was published waited so long; its default is a minute",
+        None => "published measurements use this value; the default is a minute",
     };
     let mut settings = vec![
-        setting("access_by_lua", "check_access for each request", "it is what a gate is"),
+        setting("access_by_lua", "check_access for each request", "this check makes it a gate"),
         setting("lua_socket_*_timeout", format!("{} ms", timeout.as_millis()), why),
     ];
     if let Connector::Own { path, .. } = connector {
@@ -373,9 +364,12 @@ fn sound(system: &study::System) -> Result<(), (String, String)> {
         return wrong("a connector of your own needs both a path and a module", own);
     }
     match option(system, "connector") {
-        Some("own") if !path => return wrong("it does not say which connector is its own", own),
+        Some("own") if !path => return wrong("`connector: own` needs a path and a module", own),
         Some(word) if word != "own" && path => {
-            return wrong(&format!("it has both `connector: {word}` and one of its own"), own);
+            return wrong(
+                &format!("it has both `connector: {word}` and a connector of your own"),
+                own,
+            );
         }
         _ => {}
     }
@@ -385,9 +379,12 @@ fn sound(system: &study::System) -> Result<(), (String, String)> {
     let rights = system.parts.contains_key(RIGHTS);
     if rights != asks(system) {
         return match rights {
-            true => wrong("it asks nobody, and has `rights`", "leave `rights` out"),
+            true => wrong(
+                "it asks nothing of `rights`, because of `connector: none`",
+                "leave `rights` out",
+            ),
             false => wrong(
-                "nobody knows who may pass",
+                "it has no `rights` to ask",
                 "add `parts: {rights: {kind: tarantool}}`, or write `connector: none`",
             ),
         };
@@ -395,8 +392,8 @@ fn sound(system: &study::System) -> Result<(), (String, String)> {
     match system.parts.get(PROTECTED) {
         None => wrong("it protects nothing", "add `parts: {protected: {kind: nginx}}`"),
         Some(part) if option(part, "tls") == Some("on") => wrong(
-            "it ends TLS, and what it protects speaks it too",
-            "leave `tls` of `protected` out",
+            "the gate terminates TLS, but `protected` uses TLS too",
+            "leave `tls` out of `protected`",
         ),
         Some(_) => workers(system),
     }

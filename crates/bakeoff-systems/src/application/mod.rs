@@ -1,9 +1,9 @@
-//! A test application for gateways to stand in front of: it answers any path with a text of one length.
+//! Runs a test application behind gateways: it answers any path with a text of fixed length.
 //!
-//! It is bakeoff's own, so that nothing has to be fetched, and so cheap that it is not what is
-//! measured. By itself it is a contender too: what the same requests cost without any gateway.
+//! It is part of bakeoff, so nothing has to be fetched, and so cheap that it does not limit a measurement. Compared as
+//! a system by itself, it shows the cost of the requests without a gateway.
 //!
-//! Not here: the server itself (`canary` of the crate `bakeoff`).
+//! Not here: the server itself (`canary` in the crate `bakeoff`).
 
 use bakeoff_core::record::Guarantees;
 use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm};
@@ -15,26 +15,25 @@ use super::http_session::ask;
 use super::own_servers::CANARY;
 use super::{ASKED, Access, Asked, ClusterStatus, Description, NotReady, System, setting};
 
-/// The system for the registry.
+/// Registry entry.
 pub(crate) const SYSTEM: &dyn System = &Application;
 
-/// bakeoff's own test application.
 #[derive(Debug)]
 pub(crate) struct Application;
 
-/// The length of an answer's body, in bytes, where a study says nothing.
+/// Default length of a response body, in bytes.
 const SIZE: &str = "255";
 
 const OPTIONS: &[KindOption] = &[
     KindOption {
         name: "size",
         form: OptionForm::Number,
-        meaning: "bytes in the body of an answer; 255 when absent",
+        meaning: "length of the response body in bytes; 255 when absent",
     },
     KindOption {
         name: "delay",
         form: OptionForm::Duration,
-        meaning: "how long each answer waits; not at all when absent",
+        meaning: "delay of each response; none when absent",
     },
 ];
 
@@ -97,7 +96,7 @@ impl System for Application {
     }
 }
 
-/// Says what it guarantees under these options.
+/// Returns the guarantees under these options.
 fn guarantees(_: &study::System) -> Guarantees {
     Guarantees {
         replication: "none: it has no data".into(),

@@ -1,9 +1,9 @@
-//! The canary as a contender: bakeoff's own key-value server, one store behind one or more nodes.
+//! Runs the canary as a system: bakeoff's own key-value server, with one store behind one or more nodes.
 //!
-//! Honest by default and good for a demonstration; told to lose, corrupt, delay or lie it proves
-//! that the checks of a study can fail.
+//! It is correct by default and serves for demonstrations. With options that lose, corrupt, delay or misreport data it
+//! proves that the checks of a study can fail.
 //!
-//! Not here: the server itself (`canary` of the crate `bakeoff`).
+//! Not here: the server itself (`canary` in the crate `bakeoff`).
 
 use std::net::SocketAddr;
 
@@ -24,10 +24,9 @@ use super::{
     setting,
 };
 
-/// The system for the registry.
+/// Registry entry.
 pub(crate) const SYSTEM: &dyn System = &Canary;
 
-/// bakeoff's own key-value server.
 #[derive(Debug)]
 pub(crate) struct Canary;
 
@@ -39,52 +38,52 @@ const fn time(name: &'static str, meaning: &'static str) -> KindOption {
     KindOption { name, form: OptionForm::Duration, meaning }
 }
 
-/// The option that says which node is slow; not one of the program's.
+/// Option for the slow node. The program does not have it.
 const SLOW_NODE: &str = "slow-node";
 
 const OPTIONS: &[KindOption] = &[
     KindOption {
         name: "sync",
         form: OptionForm::Word(&["each", "none", "claimed"]),
-        meaning: "whether the log is synced before a write is acknowledged; `claimed`: it says so, and is not",
+        meaning: "whether the log is synced before a write is acknowledged; `claimed`: it only claims to sync",
     },
-    share("lose", "share of writes acknowledged and forgotten"),
-    share("lose-on-restart", "share of writes that are gone after a restart"),
+    share("lose", "share of writes acknowledged and then lost"),
+    share("lose-on-restart", "share of writes lost after a restart"),
     time(
         "write-every",
-        "how long acknowledged writes wait in memory before they are logged; logged first when absent",
+        "delay from acknowledging a write to logging it; logged before the acknowledgement when absent",
     ),
-    share("corrupt", "share of values answered with one byte changed"),
-    share("truncate", "share of values answered shorter than announced"),
+    share("corrupt", "share of values returned with one byte changed"),
+    share("truncate", "share of values returned shorter than announced"),
     share("stale", "share of reads answered with the value before the last"),
-    time("old", "how far the further nodes lag behind the first: their gets are so old"),
+    time("old", "replication lag of every node but the first"),
     share("refuse", "share of requests answered by closing the connection"),
     share("error", "share of requests answered 500"),
-    time("error-after", "how long such an answer waits; it comes at once when absent"),
-    share("complain", "share of such answers that it writes an error about into its log"),
-    share("garbage", "share of requests answered with what is no HTTP"),
-    time("delay", "how long a delayed answer waits"),
-    share("delay-share", "share of requests that are delayed; all when absent"),
-    time("stall", "how long everything stops, once"),
-    time("stall-after", "when it stops, since the start"),
-    time("slow-start", "how long it takes to be ready"),
+    time("error-after", "delay of such an answer; none when absent"),
+    share("complain", "share of such answers that it also logs as an error"),
+    share("garbage", "share of requests answered with bytes that are not HTTP"),
+    time("delay", "delay of a delayed answer"),
+    share("delay-share", "share of delayed requests; all when absent"),
+    time("stall", "length of one stall of the whole server"),
+    time("stall-after", "start of the stall, since the server started"),
+    time("slow-start", "time until it is ready"),
     time(
         "warm-up",
-        "how long after the first request `delay` shrinks to nothing; it stays when absent",
+        "time after the first request in which `delay` shrinks to zero; constant when absent",
     ),
     KindOption {
         name: SLOW_NODE,
         form: OptionForm::Number,
-        meaning: "the node that `delay` is of; the first, which has the store, when absent",
+        meaning: "node that `delay` applies to; the first, which holds the store, when absent",
     },
-    time("burn", "how long it burns all CPUs in each burst"),
-    time("burn-every", "time from one burst to the next; a second when absent"),
+    time("burn", "length of each burst in which it keeps all CPUs busy"),
+    time("burn-every", "time between starts of bursts; 1s when absent"),
     KindOption {
         name: "hold",
         form: OptionForm::Size,
-        meaning: "memory that it takes at the first request",
+        meaning: "memory that it allocates at the first request",
     },
-    time("die-after", "when it dies, since the start"),
+    time("die-after", "time until it exits, since the start"),
 ];
 
 impl System for Canary {
@@ -118,7 +117,7 @@ impl System for Canary {
         let slow = slow.parse().ok().filter(|number| (1..=nodes_asked).contains(number));
         let slow = slow.ok_or_else(|| HostError::Spec {
             node: asked.system.name.clone(),
-            problem: format!("`{SLOW_NODE}` is none of its {nodes_asked} nodes"),
+            problem: format!("`{SLOW_NODE}` is not one of its {nodes_asked} nodes"),
         })?;
         for (number, (name, seat)) in (1..).zip(asked.seated()) {
             let client = ports.take_for(seat)?;
@@ -185,7 +184,7 @@ impl System for Canary {
     }
 }
 
-/// Says what it guarantees under these options.
+/// Returns the guarantees under these options.
 fn guarantees(asked: &study::System) -> Guarantees {
     let (acknowledged, acknowledged_in) = match super::option(asked, "sync") {
         Some("none") => (
@@ -197,7 +196,7 @@ fn guarantees(asked: &study::System) -> Guarantees {
     Guarantees {
         replication: match asked.nodes {
             0 | 1 => "none: one node".into(),
-            _ => "none: the first node has the data, the others pass requests on to it".into(),
+            _ => "none: the first node has the data, the others forward requests to it".into(),
         },
         acknowledged: acknowledged.into(),
         reads: "linearizable; `stale` ones are not guaranteed to be".into(),
@@ -206,7 +205,7 @@ fn guarantees(asked: &study::System) -> Guarantees {
     }
 }
 
-/// Says what reads return.
+/// Returns the freshness of its reads.
 fn freshness(_: &study::System, reads: ReadConsistency) -> Freshness {
     match reads {
         ReadConsistency::Linearizable | ReadConsistency::Default => Freshness::Linearizable,
@@ -214,7 +213,7 @@ fn freshness(_: &study::System, reads: ReadConsistency) -> Freshness {
     }
 }
 
-/// `/kv/KEY` and `/list/PREFIX`.
+/// Maps operations onto `/kv/KEY` and `/list/PREFIX`.
 #[derive(Debug, Clone, Copy)]
 struct Paths;
 

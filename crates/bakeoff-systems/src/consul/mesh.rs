@@ -1,9 +1,9 @@
-//! Consul as the control plane of a service mesh: one gateway, and one service with a sidecar.
+//! Runs Consul as the control plane of a service mesh with one gateway and one service with a sidecar.
 //!
-//! Its certificate authority is Consul's own, as by default. Who may call whom is not restricted, as by
-//! default too where access control is off. Its gateway always speaks mutual TLS to sidecars.
+//! It uses Consul's own certificate authority, which is the default. Access control is off by default, so every
+//! service may call every other. Consul's gateway always uses mutual TLS to sidecars.
 //!
-//! Not here: the cluster itself (`consul`), what its proxies are (`envoy`).
+//! Not here: the cluster itself (`consul`), the proxies (`envoy`).
 
 use std::net::SocketAddr;
 
@@ -15,21 +15,19 @@ use serde_json::{Value, json};
 use crate::mesh::{self, APPLICATION, At, Mesh, Proxy, Upstream, node_of, seat_of};
 use crate::{Asked, COMPOSITE, setting};
 
-/// The services, as Consul knows them.
+/// Names of the services in Consul.
 const GATEWAY: &str = "ingress";
 const SERVICE: &str = "application";
-/// How Consul calls the sidecar of a service.
+/// Consul's name for the sidecar of a service.
 const SIDECAR: &str = "application-sidecar-proxy";
-/// The protocol of the services, as Consul calls it.
+/// Consul's name for the protocol of the services.
 const HTTP: &str = "http";
 
-/// The addresses of the mesh.
 pub(super) struct Plan {
     gateway: SocketAddr,
     sidecar: SocketAddr,
     application: SocketAddr,
-    /// The port that the gateway is registered with; nobody listens there, but it has to differ from its
-    /// listener's.
+    /// Registered port of the gateway. Nothing listens there, but it must differ from the listener's port.
     registered: u16,
 }
 
@@ -44,8 +42,7 @@ impl Plan {
         })
     }
 
-    /// Adds the mesh to a server's configuration: it is the same for each but the services,
-    /// which belong to the first.
+    /// Adds the mesh to a server's configuration. Only the first server registers the services.
     pub(super) fn add_to(&self, config: &mut Value, first: bool) {
         let Self { gateway, sidecar, application, registered } = *self;
         config["connect"] = json!({"enabled": true});
@@ -75,8 +72,8 @@ impl Plan {
                     "proxy": {
                         "local_service_address": application.ip(),
                         "local_service_port": application.port(),
-                        // The services are registered before the defaults are in force, and until
-                        // then a sidecar would pass bytes on instead of requests.
+                        // Set the protocol here too: the services are registered before the defaults take effect.
+                        // Until then a sidecar would pass on bytes instead of requests.
                         "config": {"bind_address": sidecar.ip(), "protocol": HTTP},
                     },
                     "checks": [{"name": SERVICE, "alias_service": SERVICE}],
@@ -86,7 +83,7 @@ impl Plan {
         ]);
     }
 
-    /// Returns the bootstrap of the proxies; they are told the rest at `grpc`.
+    /// Returns the bootstrap of the proxies, which get the rest of their configuration at `grpc`.
     pub(super) fn mesh(&self, grpc: SocketAddr) -> Mesh {
         let proxy = |id: &str, service: &str, at: SocketAddr| Proxy {
             port: at.port(),
@@ -106,19 +103,15 @@ impl Plan {
     }
 }
 
-/// Returns the settings that depart from Consul's defaults in this role.
+/// Returns the settings that differ from Consul's defaults in this role.
 pub(super) fn settings() -> Vec<Setting> {
     vec![
-        setting("connect.enabled", true, "its own default; it is a control plane"),
-        setting(
-            "proxy-defaults protocol",
-            HTTP,
-            "its default is TCP, and a mesh of HTTP is compared",
-        ),
+        setting("connect.enabled", true, "its own default; a control plane needs it"),
+        setting("proxy-defaults protocol", HTTP, "its default is TCP, but the mesh carries HTTP"),
         setting(
             "checks of the sidecar",
             "that of the service",
-            "its default connects to the sidecar every 10 s, and would be waited for",
+            "its default checks the sidecar only every 10 s, which would delay the start",
         ),
     ]
 }

@@ -1,8 +1,8 @@
-//! Runs a cluster of Consul servers and opens sessions to its key-value store; or has one be the control
-//! plane of a service mesh.
+//! Runs a cluster of Consul servers and opens sessions to its key-value store. Also runs it as the control plane of a
+//! service mesh.
 //!
-//! Consul syncs its Raft log before it acknowledges a write. We leave that on, and its Raft timing
-//! as it comes, unless the study says otherwise.
+//! Consul syncs its Raft log before it acknowledges a write. bakeoff leaves that on, and Raft's timing at its default,
+//! unless the study sets it.
 //!
 //! Not here: the wire format (`bakeoff_wire::http1`), timing (`engine`).
 
@@ -35,17 +35,16 @@ use super::{
     System, SystemError, http_status_text, majority_disks, setting, synced_by,
 };
 
-/// The system for the registry.
+/// Registry entry.
 pub(crate) const SYSTEM: &dyn System = &Consul;
 
-/// HashiCorp Consul's key-value store.
 #[derive(Debug)]
 pub(crate) struct Consul;
 
 const OPTIONS: &[KindOption] = &[KindOption {
     name: "raft-multiplier",
     form: OptionForm::Number,
-    meaning: "scales Raft's timeouts; 1 is what HashiCorp advises for production, 5 its default",
+    meaning: "multiplier of Raft's timeouts; HashiCorp advises 1 for production, the default is 5",
 }];
 
 impl System for Consul {
@@ -94,14 +93,10 @@ impl System for Consul {
             setting(
                 "limits.http_max_conns_per_client",
                 connections,
-                "all clients come from one address, and 200 of one is the default limit",
+                "all clients have one address, and the default limit is 200 connections per address",
             ),
-            setting("disable_update_check", true, "bakeoff's servers talk to this machine only"),
-            setting(
-                "ports.dns, serf_wan, grpc_tls",
-                -1,
-                "nobody uses them, and they would need ports",
-            ),
+            setting("disable_update_check", true, "bakeoff's servers only contact this machine"),
+            setting("ports.dns, serf_wan, grpc_tls", -1, "they are unused and would need ports"),
         ];
         let mut performance = serde_json::Map::new();
         if let Some(multiplier) = asked.option("raft-multiplier") {
@@ -167,13 +162,13 @@ impl System for Consul {
     fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
         let mut view = ClusterStatus::default();
         for (index, node) in nodes.iter().enumerate() {
-            // A read that needs the leader: the node knows one, and it serves. There is no such key.
+            // This read of a missing key needs a leader, so an answer proves that the node knows one and serves.
             let (status, body) = ask(node, "GET", "/v1/kv/bakeoff/looks?consistent")?;
             if status != 200 && status != 404 {
                 return Err(not_served(node, status, &body));
             }
             let (status, body) = ask(node, "GET", "/v1/agent/self")?;
-            // A token may be good for keys alone; then nobody says who leads.
+            // The token may only allow key access. The leader is then unknown.
             if status == 403 {
                 continue;
             }
@@ -216,10 +211,10 @@ impl System for Consul {
     }
 }
 
-/// The header of a client's token.
+/// Header with a client's token.
 const TOKEN: &str = "X-Consul-Token";
 
-/// Asks a node one thing outside of a load, with the token of its clients, if they have one.
+/// Sends one request outside of a load, with the token of its clients, if there is one.
 fn ask(node: &Access, method: &str, target: &str) -> Result<(u16, String), SystemError> {
     let token: Option<Arc<ClientToken>> = node.memory.get();
     let header = token.as_ref().map(|token| (TOKEN, token.0.as_str()));
@@ -228,48 +223,48 @@ fn ask(node: &Access, method: &str, target: &str) -> Result<(u16, String), Syste
     Ok((reply.status, reply.body))
 }
 
-/// Returns the error of a node that answered no success.
+/// Returns the error for an unsuccessful answer.
 fn answered(node: &Access, status: u16, body: &str) -> SystemError {
     let answer = http_status_text(status, body.as_bytes());
     SystemError::answered(node, format!("answered {answer}"))
 }
 
-/// Says why a node does not serve keys.
+/// Returns the reason why a node does not serve keys.
 fn not_served(node: &Access, status: u16, body: &str) -> NotReady {
     let seen = answered(node, status, body);
     match (status, node.memory.get::<ClientToken>()) {
         (401 | 403, None) => NotReady::Never {
             seen: seen.to_string(),
-            hint: "its ACLs demand a token that may read and write keys below `bakeoff/`: add \
+            hint: "its ACLs need a token that may read and write keys below `bakeoff/`: add \
                    `credentials: {token: $CONSUL_HTTP_TOKEN}`"
                 .to_owned(),
         },
         (401 | 403, Some(_)) => NotReady::Never {
             seen: seen.to_string(),
-            hint: "its ACLs refuse the token of the study's `credentials`, which has to read and write keys \
+            hint: "its ACLs refuse the token in the study's `credentials`, which must be able to read and write keys \
                    below `bakeoff/`"
                 .to_owned(),
         },
-        // `No cluster leader`.
+        // For example `No cluster leader`.
         (500.., _) => NotReady::NotYet(seen.to_string()),
         _ => seen.into(),
     }
 }
 
-/// Says what it guarantees under these options.
+/// Returns the guarantees under these options.
 fn guarantees(asked: &study::System) -> Guarantees {
     Guarantees {
         replication: "Raft: every server holds all data; a majority must live".into(),
         acknowledged: synced_by(asked).into(),
-        reads: "by default from the leader, old only if it was just deposed; linearizable reads \
-                (`consistent`) ask a majority first; `stale` ones answer from the node asked"
+        reads: "by default from the leader, stale only if it was just deposed; linearizable reads \
+                (`consistent`) ask a majority first; `stale` ones answer from the contacted node"
             .into(),
         acknowledged_in: Some(majority_disks(asked)),
         ..Guarantees::default()
     }
 }
 
-/// Says what reads return.
+/// Returns the freshness of reads.
 fn freshness(_: &study::System, reads: ReadConsistency) -> Freshness {
     match reads {
         ReadConsistency::Linearizable => Freshness::Linearizable,
@@ -278,7 +273,7 @@ fn freshness(_: &study::System, reads: ReadConsistency) -> Freshness {
     }
 }
 
-/// Returns the most connections that an agent takes from one address, if the token may read what it says of itself.
+/// Returns an agent's limit of connections per address, if the token may read its settings.
 fn connection_limit(node: &Access) -> Option<ConnectionLimit> {
     let (_, body) = ask(node, "GET", "/v1/agent/self").ok()?;
     let about: serde_json::Value = serde_json::from_str(&body).ok()?;
@@ -287,18 +282,18 @@ fn connection_limit(node: &Access) -> Option<ConnectionLimit> {
     (connections > 0).then_some(ConnectionLimit { connections, setting })
 }
 
-/// Returns how many connections a server is told to accept from one address. Consul refuses to start with
-/// more than the files that it may open, and it inherits that limit from us.
+/// Returns the limit of connections per address for bakeoff's servers. Consul refuses to start with a limit above the
+/// number of files that it may open, which it inherits from bakeoff.
 fn connections_max() -> u64 {
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     files.saturating_sub(FILES_OF_ITS_OWN).clamp(200, 100_000)
 }
 
-/// Files that a server may want for itself.
+/// Files reserved for the server itself.
 const FILES_OF_ITS_OWN: u64 = 500;
 
-/// Yields the answer to either half of a compare-and-set: a word, or the key with its `ModifyIndex` and its value in
-/// base64.
+/// Passes on the answer to either half of a compare-and-set: a word, or the key with its `ModifyIndex` and its value
+/// in base64.
 fn compared(body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "PascalCase")]
@@ -321,9 +316,9 @@ fn compared(body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
     }
 }
 
-/// Consul's key-value API, `/v1/kv`.
+/// Mapping of operations onto Consul's key-value API, `/v1/kv`.
 struct KvApi {
-    /// The token of its clients, if they have one.
+    /// Token of the clients, if there is one.
     token: Option<Arc<ClientToken>>,
 }
 
@@ -360,7 +355,7 @@ impl Mapping for KvApi {
         };
         out.extend_from_slice(method.as_bytes());
         out.extend_from_slice(b" /v1/kv/");
-        out.extend_from_slice(request.key); // of our own making: nothing in it needs escaping
+        out.extend_from_slice(request.key); // bakeoff's keys need no escaping
         out.extend_from_slice(question.as_bytes());
         if let Compare::Replace(index) = request.compare {
             out.extend_from_slice(index.to_string().as_bytes());

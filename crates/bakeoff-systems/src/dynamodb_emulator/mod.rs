@@ -1,11 +1,10 @@
-//! An emulator of DynamoDB on loopback: dynalite.
+//! Runs an emulator of DynamoDB on loopback: dynalite.
 //!
-//! It speaks the service's API and keeps items in files, so that what a system stored is there after a
-//! kill. It is not the service: it answers at once, from one machine and one thread, and does not
-//! sync what it writes. `latency` puts a relay in front of it that makes each request take as much
-//! longer; with it clients have to be sent to the last of its nodes, which is that relay.
+//! It speaks the service's API and keeps items in files, so that stored data survives a kill. Unlike the service it
+//! answers at once, from one machine and one thread, and does not sync its writes. `latency` puts a relay in front of
+//! it that delays each request. Clients then have to use the last of its nodes, which is that relay.
 //!
-//! Not here: the relay (`distant`), what is in tables.
+//! Not here: the relay (`distant`), the contents of tables.
 
 pub(crate) mod recipe;
 #[cfg(test)]
@@ -23,15 +22,14 @@ use super::{
     Access, Asked, ClusterStatus, Description, NotReady, System, SystemError, distant, setting,
 };
 
-/// The system for the registry.
+/// Registry entry.
 pub(crate) const SYSTEM: &dyn System = &DynamoDbEmulator;
 
-/// The emulator as a part.
 #[derive(Debug)]
 pub(crate) struct DynamoDbEmulator;
 
-/// Makes a table with the keys of Vault's storage, if it is not there yet: nodes that start at once
-/// would each try to. `entrance`: the last of the emulator's nodes.
+/// Creates a table with the keys of Vault's storage, unless it exists. Otherwise all nodes would try to create it as
+/// they start. `entrance` is the last of the emulator's nodes.
 pub(crate) fn make_table(entrance: &Access, name: &str) -> Result<(), SystemError> {
     let key = |name: &str, kind: &str| json!({"AttributeName": name, "KeyType": kind});
     let attribute = |name: &str| json!({"AttributeName": name, "AttributeType": "S"});
@@ -56,7 +54,7 @@ pub(crate) fn make_table(entrance: &Access, name: &str) -> Result<(), SystemErro
     if there { Ok(()) } else { reply.success().map(|_| ()) }
 }
 
-/// A signature of the right form, which is all that the emulator looks at.
+/// Signature of the right form. The emulator checks no more than that.
 const AUTHORIZATION: &str = "AWS4-HMAC-SHA256 \
     Credential=emulated/20260101/us-east-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0";
 
@@ -96,7 +94,7 @@ impl System for DynamoDbEmulator {
             name,
             ..NodeSpec::default()
         };
-        let why = "it keeps items in memory otherwise, and a kill would lose them";
+        let why = "otherwise it keeps items in memory, and a kill would lose them";
         let mut settings = vec![setting("path", "items", why)];
         settings.extend(distant::setting(asked));
         let nodes = std::iter::once(emulator).chain(relay).collect();
@@ -104,7 +102,7 @@ impl System for DynamoDbEmulator {
     }
 
     fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
-        // Through the relay, where there is one: then both are up.
+        // A probe through the relay, if there is one, proves that both are up.
         let entrance = nodes.last().ok_or("it has no nodes")?;
         match ask(entrance, "GET", "/")? {
             (200, reply) if reply.starts_with("healthy") => Ok(ClusterStatus::default()),
@@ -115,7 +113,7 @@ impl System for DynamoDbEmulator {
     }
 }
 
-/// Says what it guarantees under these options.
+/// Returns the guarantees under these options.
 fn guarantees(_: &study::System) -> Guarantees {
-    distant::guarantees("what was written last, however they are asked for")
+    distant::guarantees("the newest write, at every consistency")
 }

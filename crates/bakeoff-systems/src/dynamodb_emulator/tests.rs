@@ -1,4 +1,4 @@
-//! The real emulator, where it can be had.
+//! Runs the real emulator, if it can be installed.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use super::*;
 use crate::running::{self};
 use crate::testing::{asked, program};
 
-/// The answer to one call of the API; nobody checks the signature.
+/// Returns the answer to one call of the API. The emulator does not verify the signature.
 fn call(node: &Access, action: &str, json: &str) -> String {
     let head = format!(
         "POST / HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Length: {}\r\n\
@@ -36,7 +36,7 @@ const ITEM: &str =
 const KEY: &str = r#"{"TableName": "vault", "Key": {"Path": {"S": "a"}}}"#;
 
 #[test]
-fn stored_items_survive_a_kill_and_each_request_takes_the_latency_longer() {
+fn stored_items_survive_a_kill_and_latency_delays_each_request() {
     let Some(program) = program(&DynamoDbEmulator, &[]) else { return };
     for latency in [None, Some("250ms")] {
         let options: Vec<_> =

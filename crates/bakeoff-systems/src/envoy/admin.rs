@@ -1,6 +1,6 @@
-//! Reads an Envoy's admin interface: its control plane's configuration, and the part that is in force.
+//! Reads Envoy's admin interface: the configuration that the control plane sent, and the active part of it.
 //!
-//! Not here: what Envoy is started with (`proxy`).
+//! Not here: the bootstrap of Envoy (`proxy`).
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,19 +14,19 @@ use crate::exchange::PATIENCE;
 use crate::http_session::ask;
 use crate::{Access, ConfigSnapshot, Memory, NotReady, SystemError};
 
-/// A proxy whose control plane programs it, with all that a probe needs.
+/// A proxy that a control plane configures, as a probe needs it.
 pub(super) struct Programmed {
     admin: Target,
     port: u16,
 }
 
 impl Programmed {
-    /// Of an Envoy whose administration is at an address, and that is to take requests at a port.
+    /// Returns an Envoy with its admin address and the port on which it should accept requests.
     pub(super) fn new(admin: SocketAddr, port: u16) -> Self {
         Self { admin: Target { address: admin, tls: None }, port }
     }
 
-    /// The administration of a node's Envoy.
+    /// Returns access to the admin interface of a node's Envoy.
     fn admin(&self, node: &Access) -> Access {
         Access {
             name: format!("{}'s Envoy", node.name),
@@ -37,8 +37,8 @@ impl Programmed {
     }
 }
 
-/// Whether Envoy passes requests on where its control plane was to tell it to; an error tells what it
-/// was told instead.
+/// Checks that Envoy forwards requests on the port that its control plane should configure. The error describes the
+/// configuration that it got instead.
 pub(crate) fn probe(node: &Access) -> Result<(), NotReady> {
     let known = node.memory.get::<Programmed>().ok_or("it was not described")?;
     let admin = known.admin(node);
@@ -48,25 +48,25 @@ pub(crate) fn probe(node: &Access) -> Result<(), NotReady> {
     let listeners = dumped(&admin, LISTENERS)?;
     if !listeners.iter().any(|listener| takes_requests(listener, known.port)) {
         return Err(format!(
-            "`{}` has been told to pass on bytes rather than requests at port {}",
+            "`{}` is configured to forward bytes instead of requests on port {}",
             node.name, known.port
         )
         .into());
     }
-    // The listener is known to Envoy before its workers have it.
+    // Envoy reports a listener before its workers have it, so connect as well.
     routes::connect(node.target.address, PATIENCE)
         .map_err(|error| SystemError::unreachable(node, error))?;
     Ok(())
 }
 
-/// Returns the answer of Envoy's administration at a path, which is JSON.
+/// Returns the JSON answer of Envoy's admin interface at a path.
 fn answered(admin: &Access, path: &str) -> Result<Value, SystemError> {
     let (status, reply) = ask(admin, "GET", path)?;
     serde_json::from_str(&reply)
         .map_err(|_| format!("{} answered {status}: {}", admin.name, reply.trim()).into())
 }
 
-/// Returns whether one of the listeners in what Envoy's administration says has this port.
+/// Returns true if one of the listeners in an admin answer has this port.
 fn listens(listeners: &Value, port: u16) -> bool {
     let statuses = listeners.get("listener_statuses").and_then(Value::as_array);
     let port_of =
@@ -74,12 +74,12 @@ fn listens(listeners: &Value, port: u16) -> bool {
     statuses.into_iter().flatten().any(|status| port_of(status) == Some(port.into()))
 }
 
-/// A kind of things that Envoy is told by its control plane.
+/// A kind of resource that a control plane sends to Envoy.
 struct Resource {
     name: &'static str,
-    /// Its field in Envoy's dump.
+    /// Field in Envoy's dump.
     field: &'static str,
-    /// Where an entry of that field has the thing as it is in force.
+    /// Path of the active resource in an entry of that field.
     active: &'static str,
 }
 
@@ -91,7 +91,7 @@ const RESOURCES: [&Resource; 3] = [
     &Resource { name: "route", field: "dynamic_route_configs", active: "/route_config" },
 ];
 
-/// The things of a kind that are in force, as Envoy's administration shows them: without keys.
+/// Returns the active resources of a kind. The admin interface shows no private keys.
 fn dumped(admin: &Access, resource: &Resource) -> Result<Vec<Value>, SystemError> {
     let dump = answered(admin, &format!("/config_dump?resource={}", resource.field))?;
     Ok(in_force(&dump, resource))
@@ -103,7 +103,7 @@ fn in_force(dump: &Value, resource: &Resource) -> Vec<Value> {
     active.cloned().collect()
 }
 
-/// Returns whether a listener is of this port and passes requests on, rather than bytes.
+/// Returns true if a listener has this port and forwards requests rather than bytes.
 fn takes_requests(listener: &Value, port: u16) -> bool {
     let own = listener.pointer("/address/socket_address/port_value").and_then(Value::as_u64);
     let chains = listener.get("filter_chains").and_then(Value::as_array);
@@ -114,8 +114,8 @@ fn takes_requests(listener: &Value, port: u16) -> bool {
     own == Some(port.into()) && kinds.any(|kind| kind.ends_with(".HttpConnectionManager"))
 }
 
-/// All that a control plane has told an Envoy and that is in force, by what it is; `None` for one that
-/// was not started here.
+/// Returns the active configuration that a control plane sent to an Envoy, by resource; `None` if bakeoff did not
+/// start it.
 pub(crate) fn config_snapshot(node: &Access) -> Option<Result<ConfigSnapshot, SystemError>> {
     let admin = node.memory.get::<Programmed>()?.admin(node);
     let mut all = ConfigSnapshot::new();
@@ -132,7 +132,7 @@ pub(crate) fn config_snapshot(node: &Access) -> Option<Result<ConfigSnapshot, Sy
     Some(Ok(all))
 }
 
-/// Describes the configuration that a control plane gave to an Envoy that does not listen.
+/// Describes the configuration received by an Envoy that does not listen on its port.
 fn unprogrammed(admin: &Access, node: &Access, port: u16) -> Result<String, SystemError> {
     let filter = "control_plane%7Clds%7Ccds";
     let (_, reply) = ask(admin, "GET", &format!("/stats?filter={filter}"))?;
@@ -142,10 +142,10 @@ fn unprogrammed(admin: &Access, node: &Access, port: u16) -> Result<String, Syst
     {
         seen.why = refused(&dump);
     }
-    Ok(format!("`{}` has not been told to listen on port {port}: {seen}", node.name))
+    Ok(format!("`{}` has no listener on port {port}: {seen}", node.name))
 }
 
-/// The reception of a control plane's configuration.
+/// Counters of the configuration received from a control plane.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Sent {
     connected: bool,
@@ -170,7 +170,7 @@ impl std::fmt::Display for Sent {
     }
 }
 
-/// Reads Envoy's counters, `name: number` lines.
+/// Parses Envoy's counters, lines of the form `name: number`.
 fn counted(stats: &str) -> Sent {
     let numbers: BTreeMap<&str, u64> = stats
         .lines()
@@ -191,7 +191,7 @@ fn counted(stats: &str) -> Sent {
     }
 }
 
-/// Why Envoy refused what it was sent: the first reason in its dump.
+/// Returns the first reason in the dump for which Envoy rejected a resource.
 fn refused(dump: &str) -> Option<String> {
     let dump: Value = serde_json::from_str(dump).ok()?;
     let mut left = vec![&dump];

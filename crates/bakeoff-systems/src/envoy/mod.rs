@@ -1,9 +1,9 @@
-//! Envoy as the sidecar of a test application: what its mesh's gateway sends requests to.
+//! Runs Envoy as the sidecar of a test application, behind its mesh's gateway.
 //!
-//! Ready is what listens where the control plane was to tell it to, and treats a plain request as the
-//! study has it: with mutual TLS it is refused, else it reaches the application.
+//! A sidecar is ready once it listens where the control plane should configure it, and treats plain requests as the
+//! study asks. With mutual TLS it refuses them; otherwise they reach the application.
 //!
-//! Not here: the gateway, which is an Envoy too (`ingress_gateway`).
+//! Not here: the gateway, which is also an Envoy (`ingress_gateway`).
 
 pub(super) mod admin;
 pub(super) mod proxy;
@@ -19,21 +19,20 @@ use super::mesh::{self, Mesh, Place};
 use super::{Access, Asked, ClusterStatus, Description, NotReady, System};
 use proxy::Plain;
 
-/// The system for the registry.
+/// Registry entry.
 pub(crate) const SYSTEM: &dyn System = &Envoy;
 
-/// Envoy as a part.
 #[derive(Debug)]
 pub(crate) struct Envoy;
 
-/// How many threads an Envoy has.
+/// Option for the number of threads of an Envoy.
 pub(super) const THREADS: KindOption = KindOption {
     name: proxy::THREADS,
     form: OptionForm::Number,
-    meaning: "how many threads pass requests on; as many as Envoy thinks right when absent",
+    meaning: "number of threads that forward requests; Envoy's own default when absent",
 };
 
-/// Whether plain requests are to be refused.
+/// True if plain requests must be refused.
 struct Refuses(bool);
 
 impl System for Envoy {
@@ -76,14 +75,14 @@ impl System for Envoy {
                     "`{}` answered a plain request {reply}: there is no mutual TLS in force",
                     node.name
                 ),
-                hint: "the control plane does not do what the study asks for; its log may say why"
+                hint: "the control plane did not apply the study's settings; see its log"
                     .to_owned(),
             }),
         }
     }
 }
 
-/// Says what it guarantees under these options.
+/// Returns the guarantees under these options.
 fn guarantees(_: &study::System) -> Guarantees {
     passes_on()
 }
@@ -92,8 +91,8 @@ fn guarantees(_: &study::System) -> Guarantees {
 pub(super) fn passes_on() -> Guarantees {
     Guarantees {
         replication: "none: it has no data".into(),
-        acknowledged: "when what stands behind it does".into(),
-        reads: "what stands behind it answers".into(),
+        acknowledged: "when the server behind it acknowledges".into(),
+        reads: "the answer of the server behind it".into(),
         ..Guarantees::default()
     }
 }

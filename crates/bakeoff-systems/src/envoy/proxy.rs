@@ -1,10 +1,9 @@
-//! One Envoy of a mesh: what it is started with, and what it does with plain requests.
+//! Describes one Envoy of a mesh: its bootstrap, and a probe with plain requests.
 //!
-//! The bootstrap is written here, alike for every control plane but for what each needs: how the proxy
-//! makes itself known, and where the control plane is. Everything else Envoy is told by its control
-//! plane.
+//! The bootstrap differs between control planes only in the identity of the proxy and the address of the control
+//! plane. Envoy gets everything else from its control plane.
 //!
-//! Not here: what control planes are told (`consul`, `istio`), what Envoy has been told (`admin`).
+//! Not here: the configuration of control planes (`consul`, `istio`), the configuration that Envoy received (`admin`).
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::SocketAddr;
@@ -21,16 +20,16 @@ use crate::exchange::PATIENCE;
 use crate::mesh::{At, Mesh, Place, Proxy, Upstream};
 use crate::{ASKED, Access, Asked, Description, Memory, SystemError, setting};
 
-/// The bootstrap's file in the proxy's folder.
+/// Name of the bootstrap file in the proxy's folder.
 const BOOTSTRAP: &str = "envoy.json";
-/// The option that says how many threads pass requests on.
+/// Option for the number of threads that forward requests.
 pub(crate) const THREADS: &str = "threads";
 
-/// How long a proxy may take until it is programmed and passes requests on. Half a second is what it
-/// takes; a tenth of a CPU makes several of it.
+/// Longest time until a proxy is configured and forwards requests. Usually this takes half a second, but several
+/// seconds with a tenth of a CPU.
 pub(crate) const READY_WITHIN: Duration = Duration::from_secs(30);
 
-/// An Envoy in its place.
+/// Describes the Envoy of the gateway or of the sidecar.
 pub(crate) fn describe(
     asked: &Asked<'_>,
     place: Place,
@@ -82,28 +81,32 @@ pub(crate) fn describe(
 
 fn settings(proxy: &Proxy) -> Vec<Setting> {
     let mut settings = vec![
-        setting("log-level", "warning", "as Istio's agent starts Envoy; the same for all"),
+        setting(
+            "log-level",
+            "warning",
+            "as Istio's agent starts Envoy; used for every control plane",
+        ),
         setting("hot restart", "off", "two proxies on one machine would share its memory"),
     ];
     if proxy.agent.is_some() {
         settings.push(setting(
             "started by",
             "pilot-agent",
-            "as in the containers of a mesh of Istio's; what it uses counts with Envoy's",
+            "as in the containers of an Istio mesh; its usage counts with Envoy's",
         ));
     }
     settings
 }
 
-/// Returns the configuration that Envoy starts with: its identity, and where it is told the rest.
+/// Returns Envoy's bootstrap: its identity, and the address of its control plane.
 fn bootstrap(proxy: &Proxy, admin: SocketAddr) -> Value {
     let by_ads = json!({"ads": {}, "resource_api_version": "V3"});
     let ads = proxy.clusters.first().map_or("", |cluster| cluster.name);
     json!({
         "admin": {"address": socket(admin)},
         "node": proxy.node,
-        // Consul tells proxies who may call them by a longer expression than Envoy takes by default, and
-        // raises this in the bootstraps that it writes itself.
+        // Consul's expression for allowed callers exceeds Envoy's default limit. Consul raises it too in the
+        // bootstraps that it writes itself.
         "layered_runtime": {"layers": [{
             "name": "static",
             "static_layer": {"re2.max_program_size.error_level": 1_048_576},
@@ -122,7 +125,7 @@ fn bootstrap(proxy: &Proxy, admin: SocketAddr) -> Value {
     })
 }
 
-/// Returns an address as Envoy writes it.
+/// Returns an address in Envoy's format.
 fn socket(at: SocketAddr) -> Value {
     json!({"socket_address": {"address": at.ip(), "port_value": at.port()}})
 }
@@ -149,16 +152,16 @@ fn cluster(upstream: &Upstream) -> Value {
     })
 }
 
-/// The reaction of a port of the mesh to a request that is not encrypted.
+/// Reaction of a mesh port to an unencrypted request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Plain {
-    /// It answers it.
+    /// Answered, with this reply.
     Answered(String),
-    /// It does not.
+    /// Refused.
     Refused,
 }
 
-/// Asks a proxy for something in plain HTTP.
+/// Sends a plain HTTP request to a proxy.
 pub(crate) fn plain(node: &Access) -> Result<Plain, SystemError> {
     let at = |error| SystemError::unreachable(node, error);
     let mut socket = routes::connect(node.target.address, PATIENCE).map_err(at)?;
@@ -166,12 +169,14 @@ pub(crate) fn plain(node: &Access) -> Result<Plain, SystemError> {
     socket.set_write_timeout(Some(PATIENCE)).map_err(at)?;
     let request =
         format!("GET / HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", node.authority);
-    // Whoever wants TLS may hang up before all of it is sent.
+    // A server that wants TLS may close the connection before the whole request is sent.
     let mut answer = [0; 64];
     let count = match socket.write_all(request.as_bytes()).and_then(|()| socket.read(&mut answer)) {
         Ok(count) => count,
         Err(error) if [ErrorKind::WouldBlock, ErrorKind::TimedOut].contains(&error.kind()) => {
-            return Err(at(io::Error::other("it neither answers a plain request nor hangs up")));
+            return Err(at(io::Error::other(
+                "it neither answers a plain request nor closes the connection",
+            )));
         }
         Err(_) => 0,
     };

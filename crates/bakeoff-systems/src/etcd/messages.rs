@@ -1,7 +1,6 @@
-//! The messages of etcd's v3 API that a load needs, field by field.
+//! Encodes and decodes the messages of etcd's v3 API that a load needs.
 //!
-//! Numbers of fields and paths are those of `rpc.proto` and `kv.proto` in `api/v3` of etcd 3.4 to
-//! 3.7, where they have not changed.
+//! Field numbers and paths come from `rpc.proto` and `kv.proto` in `api/v3`. They are the same in etcd 3.4 to 3.7.
 
 use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_wire::ProtocolError;
@@ -14,50 +13,50 @@ pub(super) const RANGE: &str = "/etcdserverpb.KV/Range";
 pub(super) const DELETE_RANGE: &str = "/etcdserverpb.KV/DeleteRange";
 pub(super) const TXN: &str = "/etcdserverpb.KV/Txn";
 pub(super) const LEASE_GRANT: &str = "/etcdserverpb.Lease/LeaseGrant";
-/// A stream of requests; one that ends after its first is answered once.
+/// Path of a stream of requests. A stream that ends after one request gets one answer.
 pub(super) const LEASE_KEEP_ALIVE: &str = "/etcdserverpb.Lease/LeaseKeepAlive";
-/// A stream of requests and of responses. A client may end its side: the server's goes on.
+/// Path of a stream of requests and responses. If the client ends its side, the server continues.
 pub(super) const WATCH: &str = "/etcdserverpb.Watch/Watch";
 pub(super) const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 pub(super) const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
 
-/// Returns the metadata that shows a client's token (`TokenFieldNameGRPC` in `rpctypes`).
+/// Returns the metadata with a client's token (`TokenFieldNameGRPC` in `rpctypes`).
 pub(super) fn metadata(token: &ClientToken) -> (&str, &str) {
     ("token", &token.0)
 }
 
-/// `AuthenticateRequest`: name 1, password 2.
+/// Writes an `AuthenticateRequest`: name 1, password 2.
 pub(super) fn write_authenticate(user: &str, password: &str, out: &mut Vec<u8>) {
     put_bytes(out, 1, user.as_bytes());
     put_bytes(out, 2, password.as_bytes());
 }
 
-/// The token of an `AuthenticateResponse` (2).
+/// Returns the token of an `AuthenticateResponse` (2).
 pub(super) fn read_token(message: &[u8]) -> Result<String, ProtocolError> {
     for field in Fields::new(message) {
         if let (2, content) = field? {
             let token = std::str::from_utf8(content.as_bytes());
-            // It becomes a header.
+            // The token becomes a header, so it must be printable ASCII.
             let token = token.ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_graphic()));
-            return token.map(str::to_owned).ok_or_else(|| "a token that is no text".into());
+            return token.map(str::to_owned).ok_or_else(|| "a token that is not text".into());
         }
     }
     Err("no token in the answer to a name and a password".into())
 }
 
-/// `PutRequest`: key 1, value 2.
+/// Writes a `PutRequest`: key 1, value 2.
 pub(super) fn write_put(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
     put_bytes(out, 1, key);
     put_bytes(out, 2, value);
 }
 
-/// `RangeRequest` of one key: key 1, serializable 7.
+/// Writes a `RangeRequest` for one key: key 1, serializable 7.
 pub(super) fn write_get(key: &[u8], serializable: bool, out: &mut Vec<u8>) {
     put_bytes(out, 1, key);
     put_uint(out, 7, serializable.into());
 }
 
-/// `RangeRequest` of all names with a prefix: key 1, range end 2, serializable 7, keys only 8.
+/// Writes a `RangeRequest` for all names with a prefix: key 1, range end 2, serializable 7, keys only 8.
 pub(super) fn write_list(prefix: &[u8], serializable: bool, out: &mut Vec<u8>) {
     put_bytes(out, 1, prefix);
     put_bytes(out, 2, &after_prefix(prefix));
@@ -65,13 +64,13 @@ pub(super) fn write_list(prefix: &[u8], serializable: bool, out: &mut Vec<u8>) {
     put_uint(out, 8, 1);
 }
 
-/// `RangeRequest` of up to `limit` keys with a prefix, from one on: key 1, range end 2, limit 3, serializable 7. Keys
-/// come in their order, which is etcd's own.
+/// Writes a `RangeRequest` for up to `limit` keys with bakeoff's prefix, starting at `key`: key 1, range end 2, limit
+/// 3, serializable 7. etcd returns keys in order.
 pub(super) fn write_scan(key: &[u8], limit: u32, serializable: bool, out: &mut Vec<u8>) {
     put_bytes(out, 1, key);
     let prefix = match key.starts_with(KEY_PREFIX.as_bytes()) {
         true => after_prefix(KEY_PREFIX.as_bytes()),
-        // etcd's own word for all keys that follow.
+        // etcd's notation for all keys from the given one on.
         false => vec![0],
     };
     put_bytes(out, 2, &prefix);
@@ -79,9 +78,9 @@ pub(super) fn write_scan(key: &[u8], limit: u32, serializable: bool, out: &mut V
     put_uint(out, 7, serializable.into());
 }
 
-/// `TxnRequest` that puts a value where the key's newest write has a revision: `compare` 1 (target 2: `MOD` 2, key 3,
-/// `mod_revision` 6; its result, `EQUAL` 0, is the default), `success` 2 (`request_put` 2). A key that is not there
-/// has revision 0.
+/// Writes a `TxnRequest` that puts a value if the key's newest write has a revision: `compare` 1 (target 2: `MOD` 2,
+/// key 3, `mod_revision` 6; its result, `EQUAL` 0, is the default), `success` 2 (`request_put` 2). A missing key has
+/// revision 0.
 pub(super) fn write_replace(key: &[u8], value: &[u8], revision: u64, out: &mut Vec<u8>) {
     let mut compare = Vec::new();
     put_uint(&mut compare, 2, 2);
@@ -94,7 +93,7 @@ pub(super) fn write_replace(key: &[u8], value: &[u8], revision: u64, out: &mut V
     put_bytes(out, 2, &operation);
 }
 
-/// Returns whether a `TxnResponse` says that what was compared was equal (`succeeded` 2).
+/// Returns true if the comparison of a `TxnResponse` held (`succeeded` 2).
 pub(super) fn read_succeeded(message: &[u8]) -> Result<bool, ProtocolError> {
     let mut succeeded = false;
     for field in Fields::new(message) {
@@ -105,17 +104,17 @@ pub(super) fn read_succeeded(message: &[u8]) -> Result<bool, ProtocolError> {
     Ok(succeeded)
 }
 
-/// `LeaseGrantRequest`: its time to live in seconds, 1.
+/// Writes a `LeaseGrantRequest`: time to live in seconds, 1.
 pub(super) fn write_grant(seconds: u64, out: &mut Vec<u8>) {
     put_uint(out, 1, seconds);
 }
 
-/// `LeaseKeepAliveRequest`: the lease, 1.
+/// Writes a `LeaseKeepAliveRequest`: lease 1.
 pub(super) fn write_keep_alive(lease: u64, out: &mut Vec<u8>) {
     put_uint(out, 1, lease);
 }
 
-/// The lease and its time to live in seconds, as `LeaseGrantResponse` and `LeaseKeepAliveResponse` say them (2, 3).
+/// Returns the lease and its time to live in seconds, from a `LeaseGrantResponse` or `LeaseKeepAliveResponse` (2, 3).
 pub(super) fn read_lease(message: &[u8]) -> Result<(u64, u64), ProtocolError> {
     let (mut lease, mut seconds) = (0, 0);
     for field in Fields::new(message) {
@@ -128,35 +127,35 @@ pub(super) fn read_lease(message: &[u8]) -> Result<(u64, u64), ProtocolError> {
     Ok((lease, seconds))
 }
 
-/// `WatchRequest` that creates a watcher of one key, from now on: `create_request` 1 (in it key 1).
+/// Writes a `WatchRequest` that creates a watcher of one key, from now on: `create_request` 1 (in it key 1).
 pub(super) fn write_watch(key: &[u8], out: &mut Vec<u8>) {
     let mut create = Vec::new();
     put_bytes(&mut create, 1, key);
     put_bytes(out, 1, &create);
 }
 
-/// The state of a watcher, as a message says it.
+/// State of a watcher, from a response.
 #[derive(Debug, Default)]
 pub(super) struct WatchState {
-    /// The watcher was created.
+    /// True if the watcher was created.
     pub(super) created: bool,
-    /// The watcher is no more, and why.
+    /// Reason of the watcher's end, if it ended.
     pub(super) cancelled: Option<String>,
 }
 
 /// One event of a watcher.
 #[derive(Debug)]
 pub(super) struct WatchEvent<'a> {
-    /// Whether the key was put; else it was deleted.
+    /// True for a put, false for a delete.
     pub(super) is_put: bool,
     pub(super) key: &'a [u8],
     pub(super) value: &'a [u8],
-    /// The revision of the write.
+    /// Revision of the write.
     pub(super) revision: u64,
 }
 
-/// `WatchResponse`: created 3, canceled 4, `cancel_reason` 6, events 11 (`Event`: type 1, `PUT` 0; `KeyValue` 2 with
-/// key 1, `mod_revision` 3, value 5).
+/// Reads a `WatchResponse`: created 3, canceled 4, `cancel_reason` 6, events 11 (`Event`: type 1, `PUT` 0; `KeyValue`
+/// 2 with key 1, `mod_revision` 3, value 5).
 pub(super) fn read_watch<'a>(
     message: &'a [u8],
     mut on: impl FnMut(WatchEvent<'a>),
@@ -199,7 +198,7 @@ fn read_event(message: &[u8]) -> Result<WatchEvent<'_>, ProtocolError> {
     Ok(event)
 }
 
-/// The revision of a write, as the header of its response says it (1; in it revision 3).
+/// Returns the revision of a write, from the header of its response (1; in it revision 3).
 pub(super) fn read_revision(message: &[u8]) -> Result<u64, ProtocolError> {
     let mut revision = 0;
     for field in Fields::new(message) {
@@ -216,18 +215,18 @@ pub(super) fn read_revision(message: &[u8]) -> Result<u64, ProtocolError> {
     }
 }
 
-/// `DeleteRangeRequest` of one key: key 1.
+/// Writes a `DeleteRangeRequest` for one key: key 1.
 pub(super) fn write_delete(key: &[u8], out: &mut Vec<u8>) {
     put_bytes(out, 1, key);
 }
 
-/// `DeleteRangeRequest` of all keys of ours: key 1, range end 2.
+/// Writes a `DeleteRangeRequest` for all of bakeoff's keys: key 1, range end 2.
 pub(super) fn write_delete_all(out: &mut Vec<u8>) {
     put_bytes(out, 1, KEY_PREFIX.as_bytes());
     put_bytes(out, 2, &after_prefix(KEY_PREFIX.as_bytes()));
 }
 
-/// The first key after all those with a prefix. Our prefixes end in `/`, which has a successor.
+/// Returns the first key after all keys with a prefix. bakeoff's prefixes end in `/`, which can be incremented.
 fn after_prefix(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
     if let Some(last) = end.last_mut() {
@@ -236,7 +235,7 @@ fn after_prefix(prefix: &[u8]) -> Vec<u8> {
     end
 }
 
-/// The key-value pairs of a `RangeResponse` (repeated `KeyValue` 2; in it key 1, value 5).
+/// Reads the key-value pairs of a `RangeResponse` (repeated `KeyValue` 2; in it key 1, value 5).
 pub(super) fn read_range<'a>(
     message: &'a [u8],
     mut on: impl FnMut(&'a [u8], &'a [u8]),
@@ -256,8 +255,8 @@ pub(super) fn read_range<'a>(
     Ok(())
 }
 
-/// The value of a `RangeResponse` of one key, and the revision of its newest write (in `KeyValue` 2: `mod_revision` 3,
-/// value 5); none where there is no such key.
+/// Returns the value and newest revision from a `RangeResponse` for one key (in `KeyValue` 2: `mod_revision` 3, value
+/// 5); `None` if the key does not exist.
 pub(super) fn read_versioned(message: &[u8]) -> Result<Option<(&[u8], u64)>, ProtocolError> {
     let mut found = None;
     for field in Fields::new(message) {
@@ -275,7 +274,7 @@ pub(super) fn read_versioned(message: &[u8]) -> Result<Option<(&[u8], u64)>, Pro
     Ok(found)
 }
 
-/// Returns how many keys a `DeleteRangeResponse` says are gone (`deleted` 2).
+/// Returns the number of deleted keys in a `DeleteRangeResponse` (`deleted` 2).
 pub(super) fn read_deleted(message: &[u8]) -> Result<u64, ProtocolError> {
     let mut deleted = 0;
     for field in Fields::new(message) {
@@ -286,16 +285,16 @@ pub(super) fn read_deleted(message: &[u8]) -> Result<u64, ProtocolError> {
     Ok(deleted)
 }
 
-/// The status of a member, by itself.
+/// Status that a member reports of itself.
 #[derive(Debug, Default)]
 pub(super) struct MemberStatus {
     pub(super) member: u64,
-    /// The leader's member id; 0 when there is none.
+    /// Leader's member id; 0 if there is none.
     pub(super) leader: u64,
     pub(super) version: String,
 }
 
-/// `StatusResponse`: header 1 (in it member id 2), version 2, leader 4.
+/// Reads a `StatusResponse`: header 1 (in it member id 2), version 2, leader 4.
 pub(super) fn read_status(message: &[u8]) -> Result<MemberStatus, ProtocolError> {
     let mut status = MemberStatus::default();
     for field in Fields::new(message) {

@@ -1,8 +1,7 @@
 //! Runs an etcd cluster and opens sessions to it.
 //!
-//! etcd syncs its log before it acknowledges a write. We leave that on: a faster number without it
-//! would answer a different question. All of its own defaults stay as they are, unless the study
-//! says otherwise.
+//! etcd syncs its log before it acknowledges a write. bakeoff leaves that on: a faster number without it would answer
+//! a different question. All of etcd's defaults stay unless the study sets them.
 //!
 //! Not here: the wire format (`bakeoff_wire::grpc`), timing (`engine`).
 
@@ -37,10 +36,9 @@ use super::{
     SystemError, majority_disks, plain_value, setting, synced_by,
 };
 
-/// The system for the registry.
+/// Registry entry.
 pub(crate) const SYSTEM: &dyn System = &Etcd;
 
-/// etcd, v3 API.
 #[derive(Debug)]
 pub(crate) struct Etcd;
 
@@ -60,7 +58,7 @@ const OPTIONS: &[KindOption] = &[
         form: OptionForm::Duration,
         meaning: "silence of the leader before an election",
     },
-    KindOption { name: "quota", form: OptionForm::Size, meaning: "the most the database may take" },
+    KindOption { name: "quota", form: OptionForm::Size, meaning: "largest size of the database" },
 ];
 
 const OPERATIONS: &[Operation] = &[
@@ -79,10 +77,10 @@ const OPERATIONS: &[Operation] = &[
 const PARAMETERS: &[KindOption] = &[KindOption {
     name: "scan",
     form: OptionForm::Number,
-    meaning: "how many keys a `scan` reads; 100 by default",
+    meaning: "number of keys that a `scan` reads; 100 by default",
 }];
 
-/// etcd's flag for an option of ours.
+/// Returns etcd's flag for an option of bakeoff.
 fn flag(option: &str) -> &str {
     if option == "quota" { "quota-backend-bytes" } else { option }
 }
@@ -92,7 +90,7 @@ impl System for Etcd {
         Declaration {
             guarantees: GuaranteeRules { guarantees, freshness },
             clients: Clients { alpn: &[b"h2"], ..Clients::default() },
-            // etcd takes every flag as a variable too.
+            // etcd accepts every flag also as an environment variable.
             unsafe_settings: &[("unsafe-no-fsync", ON), ("ETCD_UNSAFE_NO_FSYNC", ON)],
             ..Declaration::new(
                 Kind {
@@ -177,7 +175,7 @@ impl System for Etcd {
                 version: Some(statuses[leader].version.clone()),
             }),
             _ if statuses.iter().all(|status| status.leader != 0) && agreed => {
-                // The leader is none of the nodes that we were told of.
+                // The leader is not one of the known nodes.
                 Ok(ClusterStatus { leader: None, version: Some(statuses[0].version.clone()) })
             }
             _ => Err("the nodes do not agree on a leader".into()),
@@ -215,19 +213,20 @@ impl System for Etcd {
     }
 }
 
-/// Says what it guarantees under these options.
+/// Returns the guarantees under these options.
 fn guarantees(asked: &study::System) -> Guarantees {
     Guarantees {
         replication: "Raft: every node holds all data; a majority must live".into(),
         acknowledged: synced_by(asked).into(),
-        reads: "linearizable by default; `stale` (serializable) reads answer from the node asked"
-            .into(),
+        reads:
+            "linearizable by default; `stale` (serializable) reads answer from the contacted node"
+                .into(),
         acknowledged_in: Some(majority_disks(asked)),
         ..Guarantees::default()
     }
 }
 
-/// Says what reads return.
+/// Returns the freshness of reads.
 fn freshness(_: &study::System, reads: ReadConsistency) -> Freshness {
     match reads {
         ReadConsistency::Linearizable | ReadConsistency::Default => Freshness::Linearizable,
@@ -235,24 +234,24 @@ fn freshness(_: &study::System, reads: ReadConsistency) -> Freshness {
     }
 }
 
-/// Says why a node does not answer a call: it may be the client's credentials, which no waiting mends. The wording is
-/// that of `rpctypes` in `api/v3` of etcd.
+/// Classifies a node's error. Waiting does not fix wrong credentials. The wording is that of `rpctypes` in etcd's
+/// `api/v3`.
 fn refused(node: &Access, why: SystemError) -> NotReady {
     let seen = why.to_string();
     let hint = if seen.contains("user name is empty") || seen.contains("permission denied") {
         match node.memory.get::<Login>() {
             None => {
-                "it demands a user: add `credentials: {user: NAME, password: $ETCD_PASSWORD}`, of one that may read \
+                "it needs a user: add `credentials: {user: NAME, password: $ETCD_PASSWORD}`, of one that may read \
                  and write keys below `bakeoff/`"
             }
             Some(_) => {
-                "the user of the study's `credentials` has to read and write keys below `bakeoff/`"
+                "allow the user in the study's `credentials` to read and write keys below `bakeoff/`"
             }
         }
     } else if seen.contains("invalid user ID or password") {
-        "look at `credentials` in the study, and at what its variable or file holds"
+        "check `credentials` in the study, and the contents of its variable or file"
     } else if seen.contains("authentication is not enabled") {
-        "anybody may use it: leave `credentials` out of the study"
+        "authentication is off: leave `credentials` out of the study"
     } else if seen.contains(UNAVAILABLE) {
         return NotReady::NotYet(seen);
     } else {
@@ -261,13 +260,13 @@ fn refused(node: &Access, why: SystemError) -> NotReady {
     NotReady::Never { seen, hint: hint.to_owned() }
 }
 
-/// The code of gRPC for what may be tried again (`UNAVAILABLE`), such as `etcdserver: no leader`.
+/// gRPC code of errors that may be retried (`UNAVAILABLE`), such as `etcdserver: no leader`.
 const UNAVAILABLE: &str = "grpc status 14";
 
-/// The answer to a call with a token that a node no longer knows.
+/// Answer to a call with a token that a node no longer knows.
 const TOKEN_GONE: &str = "invalid auth token";
 
-/// Makes one call outside of a load, as the user that the study names, if it names one.
+/// Makes one call outside of a load, as the study's user if it names one.
 fn call(node: &Access, method: &str, message: &[u8]) -> Result<Vec<u8>, SystemError> {
     let Some(login) = node.memory.get::<Login>() else {
         return call_as(node, None, method, message);
@@ -276,7 +275,7 @@ fn call(node: &Access, method: &str, message: &[u8]) -> Result<Vec<u8>, SystemEr
     let is_new = known.is_none();
     let token = known.map_or_else(|| sign_in(node, &login), Ok)?;
     match call_as(node, Some(&token), method, message) {
-        // Nodes forget tokens that they did not see for some minutes.
+        // Nodes forget tokens that were unused for some minutes.
         Err(SystemError::Answered { answer, .. }) if !is_new && answer.contains(TOKEN_GONE) => {
             call_as(node, Some(&*sign_in(node, &login)?), method, message)
         }
@@ -284,7 +283,7 @@ fn call(node: &Access, method: &str, message: &[u8]) -> Result<Vec<u8>, SystemEr
     }
 }
 
-/// Has a node make a token for a user, which is good for all nodes.
+/// Obtains a token for a user from a node. It is valid at all nodes.
 fn sign_in(node: &Access, login: &Login) -> Result<Arc<ClientToken>, SystemError> {
     let mut message = Vec::new();
     messages::write_authenticate(&login.user, &login.password, &mut message);

@@ -1,4 +1,4 @@
-//! Key-value operations as calls of etcd's v3 API.
+//! Maps key-value operations onto calls of etcd's v3 API.
 
 use std::cell::RefCell;
 
@@ -17,15 +17,15 @@ use super::messages;
 use super::user::{Standing, User};
 use super::watcher::{WatchEnd, Watcher};
 
-/// One connection to an etcd node; calls are streams of it.
+/// One connection to an etcd node. Calls are its streams.
 pub(crate) struct EtcdSession {
     client: Client,
-    // Each operation looks at these, which lie side by side for it.
-    /// Unary calls under way: at most as many as the load's `in_flight`.
+    // Every operation reads these fields, so they are adjacent.
+    /// Unary calls in flight, at most `in_flight` of the load.
     calls: SmallVec<[(CallId, Tag, Asked); 1]>,
-    /// The client's own watcher, once it has one.
+    /// Watcher of this client, once created.
     watcher: Option<Box<Watcher>>,
-    /// Operations whose watcher was given up, and that were not told so yet.
+    /// Operations that failed with a dropped watcher and still have to be reported.
     stranded: Vec<Tag>,
     put: MethodId,
     range: MethodId,
@@ -34,31 +34,31 @@ pub(crate) struct EtcdSession {
     lease_grant: MethodId,
     lease_keep_alive: MethodId,
     watch: MethodId,
-    /// The client's own lease, once it has one.
+    /// Lease of this client, once granted.
     lease: Option<u64>,
-    /// The client's user, where the study names one.
+    /// User of this client, if the study names one.
     user: Option<Box<User>>,
 }
 
-/// The question of a call.
+/// Purpose of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Operation(Operation),
-    /// The second half of a compare-and-set.
+    /// Second half of a compare-and-set.
     Replace,
-    /// A lease for a client that has none, to be kept alive at once.
+    /// First lease of a client, to be kept alive at once.
     FirstLease,
-    /// A put whose event the client's watcher is to see.
+    /// Put whose event the client's watcher should see.
     WatchedPut,
 }
 
 thread_local! {
-    /// Where messages are written before they are framed: all sessions of a thread in turn, so that it stays in the
-    /// CPU's cache.
+    /// Buffer for messages before they are framed. All sessions of a thread share it, so that it stays in the CPU's
+    /// cache.
     static MESSAGE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Lends out the thread's memory for a message, empty.
+/// Passes the thread's empty message buffer to `write`.
 fn with_message<R>(write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
     MESSAGE.with_borrow_mut(|message| {
         message.clear();
@@ -66,13 +66,13 @@ fn with_message<R>(write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
     })
 }
 
-/// Time to live of leases, in seconds: those that nobody keeps are gone soon after a load.
+/// Time to live of leases in seconds. Leases that are not kept alive expire soon after a load.
 const LEASE_SECONDS: u64 = 60;
 
 impl EtcdSession {
-    /// A session with at most `in_flight` calls under way: memory is set aside for each.
+    /// Opens a session with at most `in_flight` calls, and allocates memory for each.
     pub(super) fn new(node: &Access, in_flight: u32) -> Self {
-        // One more for the watch, which stays.
+        // One more stream for the watch, which stays open.
         let max_streams = in_flight.saturating_add(1);
         let settings = Settings { max_streams, ..Settings::default() };
         let tls = node.target.tls.is_some();
@@ -113,7 +113,7 @@ impl EtcdSession {
         call.is_ok()
     }
 
-    /// Writes a request into `message`, which is empty, and sends it.
+    /// Writes a request into the empty `message` and sends it.
     fn request_with(
         &mut self,
         tag: Tag,
@@ -174,7 +174,7 @@ impl EtcdSession {
         self.call((method, message), (tag, asked), out)
     }
 
-    /// Puts a key that the client watches; creates the watcher first, where there is none of that key.
+    /// Puts a key that the client watches. Creates the watcher first unless there is one for that key.
     fn put_watched(
         &mut self,
         tag: Tag,
@@ -209,7 +209,7 @@ impl EtcdSession {
         true
     }
 
-    /// Gives the watcher up, and the puts that wait for it; the next operation creates another.
+    /// Drops the watcher and the puts that wait for it. The next operation creates another.
     fn drop_watcher(&mut self, out: &mut Vec<u8>) -> Vec<Tag> {
         let Some(watcher) = self.watcher.take() else { return Vec::new() };
         self.client.cancel(watcher.call, out);
@@ -237,7 +237,7 @@ impl EtcdSession {
                 if let Some(watcher) = &mut self.watcher {
                     watcher.forget(tag);
                 }
-                let what = "the connection took no put for the watcher".to_owned();
+                let what = "the connection accepted no put for the watcher".to_owned();
                 on(tag, Answer::Failed(ErrorKind::Reset, what));
             }
         }
@@ -251,13 +251,13 @@ impl Session for EtcdSession {
             let method = self.client.method(messages::AUTHENTICATE);
             with_message(|message| {
                 messages::write_authenticate(&user.login.user, &user.login.password, message);
-                // A connection that has said nothing yet takes a call.
+                // A connection accepts a call before the server has sent anything.
                 self.client.call(method, message, out).ok();
             });
         }
     }
 
-    /// How many calls the server takes at once is known before the first is sent.
+    /// A session opens once the server has sent its limit of concurrent calls.
     fn is_open(&self) -> bool {
         let signing_in = self.user.as_deref().is_some_and(|user| !user.is(Standing::SignedIn));
         self.client.is_settled() && !signing_in
@@ -274,7 +274,7 @@ impl Session for EtcdSession {
             self.client.cancel(call, out);
         }
         self.stranded.retain(|&of| of != tag);
-        // A watcher that misses an event may miss all that follow.
+        // A watcher that misses one event may miss all later ones.
         if self.watcher.as_mut().is_some_and(|watcher| watcher.forget(tag)) {
             let mut stranded = self.drop_watcher(out);
             self.stranded.append(&mut stranded);
@@ -294,10 +294,10 @@ impl KvSession for EtcdSession {
         out: &mut Vec<u8>,
         on: &mut dyn FnMut(Tag, Answer<'_>),
     ) -> Result<(), ProtocolError> {
-        // Each read comes here, and few find any.
+        // Checked at every read, and rarely true.
         if !self.stranded.is_empty() {
             for tag in self.stranded.drain(..) {
-                let what = "the watcher was given up after an event that did not come".to_owned();
+                let what = "the watcher was dropped after a missing event".to_owned();
                 on(tag, Answer::Failed(ErrorKind::Status, what));
             }
         }
@@ -311,7 +311,7 @@ impl KvSession for EtcdSession {
             let answer = match reply {
                 CallReply::Answer(answer) => answer,
                 of_watch => {
-                    // The one before it may have a last word.
+                    // The old watcher may still get a last message.
                     let watcher = watcher.as_mut().filter(|watcher| watcher.call == call);
                     if let Some(watcher) = watcher.filter(|_| watch_end.is_none()) {
                         watch_end = follow(watcher, of_watch, on).err();
@@ -328,7 +328,7 @@ impl KvSession for EtcdSession {
                         watcher.forget(tag);
                     }
                     let what = status.to_string();
-                    // Nodes look at the token before they do anything.
+                    // Nodes check the token before they process a call.
                     let forgotten = user.as_deref_mut().filter(|_| what.contains(TOKEN_GONE));
                     let is_unprocessed = status.is_unprocessed || forgotten.is_some();
                     if let Some(user) = forgotten {
@@ -344,7 +344,7 @@ impl KvSession for EtcdSession {
                 }
             };
             if asked == Asked::WatchedPut {
-                // Without a watcher nobody waits for it.
+                // The watcher was dropped, so no operation waits for this answer.
                 let Some(watcher) = watcher.as_mut() else { return };
                 return match messages::read_revision(message) {
                     Ok(revision) => watcher.on_acknowledged(tag, revision, on),
@@ -365,7 +365,7 @@ impl KvSession for EtcdSession {
                 (Err(error), _) => on(tag, broken(error)),
                 (Ok((0, _) | (_, 0)), _) => {
                     *lease = None;
-                    let what = "the lease is none, or has no time left".to_owned();
+                    let what = "the lease is invalid or expired".to_owned();
                     on(tag, Answer::Failed(ErrorKind::WrongValue, what));
                 }
                 (Ok((id, _)), Asked::FirstLease) => {
@@ -382,7 +382,7 @@ impl KvSession for EtcdSession {
                 self.call((self.lease_keep_alive, message), (tag, asked), out)
             });
             if !sent {
-                let what = "the connection took no request for the lease".to_owned();
+                let what = "the connection accepted no request for the lease".to_owned();
                 on(tag, Answer::Failed(ErrorKind::Reset, what));
             }
         }
@@ -396,7 +396,7 @@ impl KvSession for EtcdSession {
     }
 }
 
-/// Takes what a watch's call brought.
+/// Processes a reply of a watch call.
 fn follow(
     watcher: &mut Watcher,
     reply: CallReply<'_>,

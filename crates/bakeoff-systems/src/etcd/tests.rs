@@ -1,4 +1,4 @@
-//! A session whose server is a script: when it says what of a watched put.
+//! Tests watched puts of a session against a scripted server.
 
 use bakeoff_core::study::{Operation, ReadConsistency};
 use bakeoff_engine::transport::Target;
@@ -11,14 +11,14 @@ use crate::{Access, Memory};
 
 const KEY: &[u8] = b"bakeoff/1";
 
-/// A session, and what its server will say next.
+/// A session and the next bytes from its server.
 struct Desk {
     session: EtcdSession,
     server: Vec<u8>,
 }
 
 impl Desk {
-    /// A session of four operations at once; the first `watch` of it opens stream 1.
+    /// Opens a session of four concurrent operations. Its first `watch` opens stream 1.
     fn new() -> Self {
         let node = Access {
             name: "etcd-1".into(),
@@ -33,7 +33,7 @@ impl Desk {
         desk
     }
 
-    /// A session whose watcher is there, and whose operation 7 has put `one` on stream 3.
+    /// Returns a session with a watcher, whose operation 7 put `one` on stream 3.
     fn with_a_put() -> Self {
         let mut desk = Self::new();
         desk.watch(7, b"one");
@@ -73,7 +73,7 @@ impl Desk {
         self.frame(1, 5, stream, &[b"\0\x0bgrpc-status\x01", &[b'0' + status][..]].concat());
     }
 
-    /// Says that the watcher of a stream was created.
+    /// Sends that the watcher of a stream was created.
     fn created(&mut self, stream: u8) {
         self.frame(1, 4, stream, &[0x88]); // `:status` 200
         let mut message = Vec::new();
@@ -91,7 +91,7 @@ impl Desk {
         self.trailers(stream, 0);
     }
 
-    /// Tells the watcher of a stream of a write.
+    /// Sends the watcher of a stream an event of a write.
     fn event(&mut self, stream: u8, revision: u64, key: &[u8], value: &[u8]) {
         let (mut pair, mut event, mut message) = (Vec::new(), Vec::new(), Vec::new());
         put_bytes(&mut pair, 1, key);
@@ -102,7 +102,7 @@ impl Desk {
         self.message(stream, &message);
     }
 
-    /// Has the session receive what the server said; says which operations ended by it, and how.
+    /// Makes the session receive the server's bytes. Returns the operations that ended, and their results.
     fn receive(&mut self) -> Vec<String> {
         let mut ended = Vec::new();
         let server = std::mem::take(&mut self.server);
@@ -152,7 +152,7 @@ fn watched_put_is_done_when_both_have_come() {
 fn events_belong_to_puts_by_revision() {
     let mut desk = Desk::with_a_put();
     desk.watch(8, b"two");
-    // Another client writes the same key, before, between and after.
+    // Another client writes the same key before, between and after.
     for (revision, value) in [(18, b"one"), (19, b"two"), (20, b"any"), (21, b"one"), (22, b"any")]
     {
         desk.event(1, revision, KEY, value);
@@ -166,9 +166,9 @@ fn events_belong_to_puts_by_revision() {
 
 #[test]
 fn event_of_another_value_or_key_is_wrong() {
-    let wrong = "7: wrong value: the event of the put's revision";
-    let value = format!("{wrong} has another value, of 4 bytes where 3 were put");
-    let key = format!("{wrong} is no put of its key");
+    let wrong = "7: wrong value: the event with the put's revision";
+    let value = format!("{wrong} has another value: 4 bytes instead of 3");
+    let key = format!("{wrong} is not a put of its key");
     for (name, put, expected) in [(KEY, &b"none"[..], value), (b"bakeoff/2", b"one", key)] {
         for event_first in [false, true] {
             let mut desk = Desk::with_a_put();
@@ -209,7 +209,7 @@ fn cancelled_watch_fails_what_waits_and_the_next_creates_another() {
         failed.sort();
         let expected = [7, 8].map(|tag| format!("{tag}: status: the watch ended: {why}"));
         assert_eq!(failed, expected);
-        // The put of 8 was given up, too: what is said of it is not of the next operation.
+        // The put of tag 8 was dropped too, so its answer does not belong to the next operation.
         desk.watch(8, b"three");
         desk.acknowledge(5, 21);
         desk.created(7);
@@ -227,12 +227,12 @@ fn missed_event_costs_the_watcher() {
     desk.acknowledge(3, 20);
     assert!(desk.receive().is_empty());
     assert!(desk.session.abandon(7, &mut Vec::new()));
-    let expected = "8: status: the watcher was given up after an event that did not come";
+    let expected = "8: status: the watcher was dropped after a missing event";
     assert_eq!(desk.receive(), [expected]);
     desk.watch(7, b"three");
     desk.created(7);
     assert!(desk.receive().is_empty());
-    // A put that was not acknowledged in time is none of the watcher's faults.
+    // A put that was not acknowledged in time does not cost the watcher.
     desk.watch(8, b"four");
     assert!(desk.session.abandon(8, &mut Vec::new()));
     desk.acknowledge(9, 30);
@@ -249,7 +249,7 @@ fn refused_put_fails_alone() {
     desk.acknowledge(5, 20);
     desk.event(1, 20, KEY, b"two");
     assert_eq!(desk.receive(), ["7: status: grpc status 8: ", "8: done"]);
-    // Nothing of it is left to be taken for the next operation's.
+    // Nothing of it remains for the next operation.
     desk.watch(7, b"three");
     desk.acknowledge(7, 21);
     desk.event(1, 21, KEY, b"three");

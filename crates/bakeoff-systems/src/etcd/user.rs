@@ -1,9 +1,9 @@
-//! The user of a connection, whose token a node may forget in the middle of a load.
+//! Keeps a connection signed in when a node forgets its token during a load.
 //!
-//! Nodes forget a token that they did not see for some minutes (`--auth-token-ttl`). A connection whose token is gone
-//! ends, and the next one asks for another token. Its own calls go out again on the connection after that.
+//! Nodes forget a token that was unused for some minutes (`--auth-token-ttl`). A connection with a forgotten token
+//! ends, and the next one requests a new token. Its own calls are sent again on the connection after that.
 //!
-//! Not here: signing in before the load (`mod`), calls (`session`).
+//! Not here: the sign-in before the load (`mod`), calls (`session`).
 
 use std::sync::Arc;
 
@@ -17,28 +17,27 @@ use crate::{ClientToken, Login, Memory};
 /// A token that a node no longer knows.
 struct ForgottenToken(Arc<ClientToken>);
 
-/// The user of a connection.
 pub(super) struct User {
     memory: Memory,
     pub(super) login: Arc<Login>,
-    /// The token that calls show.
+    /// Token of the calls.
     pub(super) token: Option<Arc<ClientToken>>,
     standing: Standing,
 }
 
-/// How a connection stands with its user.
+/// Sign-in state of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// Calls show the token.
+    /// Calls use the token.
     SignedIn,
-    /// A token is asked for; the connection is for that alone.
+    /// A token was requested. The connection serves only that.
     SigningIn,
-    /// There is a new token, or the one that calls show is not known any more: the next connection takes over.
+    /// A new token has arrived, or the current one was forgotten: the next connection takes over.
     Over,
 }
 
 impl User {
-    /// Returns the user of the study's credentials; `None` if there are none.
+    /// Returns the user of the study's credentials, or `None` without credentials.
     pub(super) fn new(memory: &Memory) -> Option<Self> {
         let login = memory.get::<Login>()?;
         let forgotten = memory.get::<ForgottenToken>();
@@ -49,12 +48,12 @@ impl User {
         Some(Self { memory: memory.clone(), login, token, standing })
     }
 
-    /// Returns true if the connection stands like this with its user.
+    /// Returns true if the connection is in this state.
     pub(super) fn is(&self, standing: Standing) -> bool {
         self.standing == standing
     }
 
-    /// Has the next connection sign in, unless another one has done so meanwhile.
+    /// Makes the next connection sign in, unless another one has done so already.
     pub(super) fn forget_token(&mut self) {
         self.standing = Standing::Over;
         if let Some(token) = &self.token {
@@ -62,10 +61,10 @@ impl User {
         }
     }
 
-    /// Takes the answer to the sign-in.
+    /// Processes the answer to the sign-in.
     ///
     /// # Errors
-    /// When the node breaks the protocol, or refuses the user.
+    /// When the node violates the protocol, or refuses the user.
     pub(super) fn receive(
         &mut self,
         client: &mut Client,

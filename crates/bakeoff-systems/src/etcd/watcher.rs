@@ -1,9 +1,9 @@
-//! Matches the events of a client's watcher with the puts that wait for them.
+//! Matches the events of a client's watcher to its pending puts.
 //!
-//! As etcd's own `benchmark watch-latency` has it: one watcher, one key, and puts of that key. A put is done when it
-//! was acknowledged and its event was seen, in either order: they come on streams of their own. What belongs together
-//! is told by the revision, and the event must then hold the key and the value that were put, byte for byte. Events
-//! of other revisions are of other clients.
+//! Works like etcd's `benchmark watch-latency`, with one watcher, one key, and puts of that key. A put is done once
+//! its acknowledgement and its event have arrived, in either order, because they come on different streams. The
+//! revision connects them, and the event must hold the key and the value of the put, byte for byte. Events of other
+//! revisions belong to other clients.
 //!
 //! Not here: calls and connections (`session`), the fields of messages (`messages`).
 
@@ -17,18 +17,18 @@ use bakeoff_wire::grpc::CallId;
 
 use super::messages::{self, WatchEvent};
 
-/// How many events are kept, at most, while the put that they may be of is not acknowledged.
+/// Most events kept for puts that are not yet acknowledged.
 const EARLY_MAX: usize = 1024;
 
-/// A watcher on one key, and the puts that wait for its events.
+/// A watcher of one key, and the puts that wait for its events.
 #[derive(Debug)]
 pub(super) struct Watcher {
-    /// The call that the events come with.
+    /// Call that delivers the events.
     pub(super) call: CallId,
     key: Vec<u8>,
     is_created: bool,
     waiting: Vec<WatchedPut>,
-    /// Events that came before any put under way was acknowledged with their revision.
+    /// Events that arrived before the acknowledgement of their put.
     early: VecDeque<Early>,
 }
 
@@ -39,14 +39,14 @@ struct WatchedPut {
     stage: Stage,
 }
 
-/// The next thing that an operation waits for.
+/// Next answer that an operation waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// The watcher, before it is put.
+    /// The creation of the watcher; the put is not sent yet.
     Watcher,
-    /// The acknowledgement. The event may have come.
+    /// The acknowledgement. The event may have arrived.
     Acknowledgement,
-    /// The event of a revision.
+    /// The event of this revision.
     Event(u64),
 }
 
@@ -57,17 +57,17 @@ struct Early {
     value: Vec<u8>,
 }
 
-/// The reason why no more events come.
+/// Reason why no more events come.
 #[derive(Debug)]
 pub(super) enum WatchEnd {
-    /// The server cancelled it, or ended its call.
+    /// The server cancelled the watcher, or ended its call.
     Cancelled(String),
-    /// The server sent what is no answer to a watch.
+    /// The server violated the protocol.
     Broken(ProtocolError),
 }
 
 impl WatchEnd {
-    /// The answer to operations that wait for the watcher.
+    /// Returns the answer for operations that wait for the watcher.
     pub(super) fn answer(&self) -> Answer<'static> {
         match self {
             Self::Cancelled(why) => {
@@ -79,34 +79,34 @@ impl WatchEnd {
 }
 
 impl Watcher {
-    /// Begins to wait for the server to create it.
+    /// Returns a watcher that the server has not created yet.
     pub(super) fn new(call: CallId, key: &[u8]) -> Self {
         let (waiting, early) = (Vec::new(), VecDeque::new());
         Self { call, key: key.to_vec(), is_created: false, waiting, early }
     }
 
-    /// Returns whether it watches this key.
+    /// Returns true if it watches this key.
     pub(super) fn is_of(&self, key: &[u8]) -> bool {
         self.key == key
     }
 
-    /// Returns whether the server has created it: puts from now on have their events.
+    /// Returns true if the server has created it, so that new puts have events.
     pub(super) fn is_created(&self) -> bool {
         self.is_created
     }
 
-    /// Returns whether no operation waits for it.
+    /// Returns true if no operation waits for it.
     pub(super) fn is_idle(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Takes an operation that puts `value`: now, where the watcher is created, else once it is.
+    /// Adds an operation that puts `value`. It is sent at once, or after the watcher is created.
     pub(super) fn add(&mut self, tag: Tag, value: &[u8]) {
         let stage = if self.is_created { Stage::Acknowledgement } else { Stage::Watcher };
         self.waiting.push(WatchedPut { tag, value: value.to_vec(), stage });
     }
 
-    /// Writes the request of the next put that waited for the watcher; `None` where none does any more.
+    /// Writes the next put that waited for the watcher, or returns `None` if there is none.
     pub(super) fn next_put(&mut self, message: &mut Vec<u8>) -> Option<Tag> {
         if !self.is_created {
             return None;
@@ -117,7 +117,7 @@ impl Watcher {
         Some(put.tag)
     }
 
-    /// Forgets an operation; says whether the watcher owed it something.
+    /// Removes an operation. Returns true if it still waited for an event.
     pub(super) fn forget(&mut self, tag: Tag) -> bool {
         let Some(place) = self.waiting.iter().position(|put| put.tag == tag) else { return false };
         let put = self.waiting.swap_remove(place);
@@ -125,12 +125,12 @@ impl Watcher {
         put.stage != Stage::Acknowledgement
     }
 
-    /// The operations that wait for it.
+    /// Returns the waiting operations.
     pub(super) fn waiting(&self) -> impl Iterator<Item = Tag> {
         self.waiting.iter().map(|put| put.tag)
     }
 
-    /// A put was acknowledged with a revision: it is done where its event has come already.
+    /// Records the acknowledgement of a put. The put is done if its event has already arrived.
     pub(super) fn on_acknowledged(
         &mut self,
         tag: Tag,
@@ -150,7 +150,7 @@ impl Watcher {
         self.drop_early();
     }
 
-    /// Takes a message of the watch's call: the operations are done whose events it holds.
+    /// Processes a message of the watch call, and completes the operations of its events.
     ///
     /// # Errors
     /// When no more events will come.
@@ -197,9 +197,9 @@ impl Watcher {
 fn judge(put: &[u8], is_put_of_key: bool, value: &[u8]) -> Answer<'static> {
     let what = match (is_put_of_key, put == value) {
         (true, true) => return Answer::Done,
-        (false, _) => "the event of the put's revision is no put of its key".to_owned(),
+        (false, _) => "the event with the put's revision is not a put of its key".to_owned(),
         (true, false) => format!(
-            "the event of the put's revision has another value, of {} bytes where {} were put",
+            "the event with the put's revision has another value: {} bytes instead of {}",
             value.len(),
             put.len()
         ),

@@ -1,9 +1,8 @@
-//! An emulator of Google Cloud Storage on loopback: fake-gcs-server.
+//! Runs an emulator of Google Cloud Storage on loopback: fake-gcs-server.
 //!
-//! It speaks the service's JSON API and keeps objects as files, so that what a system stored is
-//! there after a kill. It is not the service: it answers at once, from one machine, and does not sync
-//! what it writes. `latency` puts a relay in front of it that makes each request take as much
-//! longer; with it clients have to be sent to the last of its nodes, which is that relay.
+//! It speaks the service's JSON API and keeps objects as files, so that stored data survives a kill. Unlike the
+//! service it answers at once, from one machine, and does not sync its writes. `latency` puts a relay in front of it
+//! that delays each request. Clients then have to use the last of its nodes, which is that relay.
 //!
 //! Not here: the relay (`distant`).
 
@@ -22,17 +21,16 @@ use super::{
     Access, Asked, ClusterStatus, Description, NotReady, System, SystemError, distant, setting,
 };
 
-/// The system for the registry.
+/// Registry entry.
 pub(crate) const SYSTEM: &dyn System = &GcsEmulator;
 
-/// The emulator as a part.
 #[derive(Debug)]
 pub(crate) struct GcsEmulator;
 
-/// The project that buckets are made in; the emulator knows no others.
+/// Project of the buckets. The emulator knows no other.
 const PROJECT: &str = "bakeoff";
 
-/// Makes a bucket, if it is not there yet. `entrance`: the last of the emulator's nodes.
+/// Creates a bucket, unless it exists. `entrance` is the last of the emulator's nodes.
 pub(crate) fn make_bucket(entrance: &Access, name: &str) -> Result<(), SystemError> {
     let body = serde_json::json!({ "name": name });
     let target = format!("/storage/v1/b?project={PROJECT}");
@@ -64,7 +62,7 @@ impl System for GcsEmulator {
         let dir = asked.dir.join(&name);
         let port = ports.take_for(seat)?;
         let relay = distant::relay(asked, &name, port, ports)?;
-        // Addresses of objects, in answers, are those that clients can follow.
+        // Answers hold addresses of objects, which clients must be able to reach.
         let public = seat.at(relay.as_ref().map_or(port, |relay| relay.port("client")));
         let args = [
             "-scheme".into(),
@@ -81,7 +79,7 @@ impl System for GcsEmulator {
             format!("http://{public}"),
             "-public-host".into(),
             public.to_string(),
-            // A line for each request would be a part of what is measured.
+            // Logging each request would affect the measurement.
             "-log-level".into(),
             "warn".into(),
         ];
@@ -97,7 +95,7 @@ impl System for GcsEmulator {
             ..NodeSpec::default()
         };
         let mut settings = vec![
-            setting("backend", "filesystem", "its default too; what was stored survives a kill"),
+            setting("backend", "filesystem", "its default too; stored objects survive a kill"),
             setting("log-level", "warn", "its default writes a line for each request"),
         ];
         settings.extend(distant::setting(asked));
@@ -106,7 +104,7 @@ impl System for GcsEmulator {
     }
 
     fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
-        // Through the relay, where there is one: then both are up.
+        // A probe through the relay, if there is one, proves that both are up.
         let entrance = nodes.last().ok_or("it has no nodes")?;
         match ask(entrance, "GET", &format!("/storage/v1/b?project={PROJECT}"))? {
             (200, _) => Ok(ClusterStatus::default()),
@@ -117,7 +115,7 @@ impl System for GcsEmulator {
     }
 }
 
-/// Says what it guarantees under these options.
+/// Returns the guarantees under these options.
 fn guarantees(_: &study::System) -> Guarantees {
-    distant::guarantees("what was written last")
+    distant::guarantees("the newest write")
 }

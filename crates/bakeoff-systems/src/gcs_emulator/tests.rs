@@ -1,4 +1,4 @@
-//! The real emulator, where it can be had.
+//! Runs the real emulator, if it can be installed.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::running::{self};
 use crate::testing::{asked, program};
 
 #[test]
-fn stored_objects_survive_a_kill_and_each_request_takes_the_latency_longer() {
+fn stored_objects_survive_a_kill_and_latency_delays_each_request() {
     let Some(program) = program(&GcsEmulator, &[]) else { return };
     for latency in [None, Some("150ms")] {
         let options: Vec<_> =
@@ -27,7 +27,7 @@ fn stored_objects_survive_a_kill_and_each_request_takes_the_latency_longer() {
             Question { method: "POST", target: upload, body: Some(&body), ..Question::default() };
         let reply = question(entrance, &asked).unwrap();
         assert_eq!(reply.status, 200, "{}", reply.body);
-        // Clients are told where they can go on.
+        // The answer holds the address for later requests.
         assert!(reply.body.contains(&entrance.authority), "{}", reply.body);
 
         let running = running.killed_and_restarted();

@@ -1,20 +1,19 @@
-//! HAProxy in front of a cluster: where clients connect, and who of the nodes gets what they ask.
+//! Runs HAProxy in front of a cluster: clients connect to it, and it chooses the node for each connection or request.
 //!
-//! `to: leader` sends all to the node that leads, `to: all` to every node that can serve. Which those
-//! are HAProxy finds out by itself, asking each node over HTTP what the system names for it
-//! (`System::health`), as the vendors document it. `mode: tcp` hands each connection to a node, TLS
-//! unopened; `mode: http` each request, which needs nodes without TLS.
+//! `to: leader` sends everything to the leader, `to: all` to every node that can serve. HAProxy finds these nodes
+//! itself with HTTP health checks at the system's paths (`System::health`), as the vendors document it. `mode: tcp`
+//! forwards connections with TLS untouched. `mode: http` forwards requests, which needs nodes without TLS.
 //!
-//! Ready is what sends to the right number of nodes, by HAProxy's own statistics and after it has
-//! asked each: until then it takes all for well.
+//! HAProxy is ready once its statistics show the expected number of nodes up after the first checks. Before its first
+//! check it assumes that a node is up.
 //!
-//! Not here: the paths to ask (each system's).
+//! Not here: the paths of the checks (each system's).
 
 pub(crate) mod recipe;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 
 use bakeoff_core::record::Guarantees;
@@ -30,10 +29,9 @@ use super::{
     ASKED, Access, Asked, COMPOSITE, ClusterStatus, Description, Memory, NotReady, System, setting,
 };
 
-/// The system for the registry.
+/// Registry entry.
 pub(crate) const SYSTEM: &dyn System = &HaProxy;
 
-/// HAProxy as a part.
 #[derive(Debug)]
 pub(crate) struct HaProxy;
 
@@ -41,36 +39,36 @@ const OPTIONS: &[KindOption] = &[
     KindOption {
         name: "to",
         form: OptionForm::Word(&["all", "leader"]),
-        meaning: "which nodes it sends requests to; all that can serve when absent",
+        meaning: "nodes that get requests; all that can serve when absent",
     },
     KindOption {
         name: "mode",
         form: OptionForm::Word(&["tcp", "http"]),
-        meaning: "whether it hands on connections or requests; connections when absent",
+        meaning: "whether it forwards connections or requests; connections when absent",
     },
     KindOption {
         name: "balance",
         form: OptionForm::Word(&["roundrobin", "leastconn"]),
-        meaning: "whose turn it is; roundrobin when absent",
+        meaning: "choice of the next node; roundrobin when absent",
     },
     KindOption {
         name: "threads",
         form: OptionForm::Number,
-        meaning: "how many threads it has; one for each CPU when absent",
+        meaning: "number of threads; one per CPU when absent",
     },
 ];
 
-/// The most connections from clients.
+/// Most client connections.
 const CONNECTIONS_MAX: u64 = 20_000;
-/// How often it asks each node. Its default is 2 s, and three answers make a change.
+/// Interval between checks of each node. HAProxy's default is 2 s, and a change takes three answers.
 const INTERVAL: &str = "500ms";
-/// How long a connection may stand idle; longer than a study's load.
+/// Longest idle time of a connection, longer than a study's load.
 const IDLE: &str = "1h";
 
-/// The places that a probe asks.
+/// Values that a probe needs.
 struct Front {
     statistics: Target,
-    /// Whether one node must be up; all of `nodes` otherwise.
+    /// True if exactly one node must be up; otherwise all of `nodes`.
     to_leader: bool,
     nodes: usize,
 }
@@ -92,10 +90,9 @@ impl System for HaProxy {
         let unsound =
             |problem: &str| HostError::Spec { node: name.clone(), problem: problem.into() };
         let fronted =
-            asked.neighbour(COMPOSITE).ok_or_else(|| unsound("nothing stands behind it"))?;
+            asked.neighbour(COMPOSITE).ok_or_else(|| unsound("it has no system behind it"))?;
         let health = fronted.system.declares().health;
-        let health =
-            health.ok_or_else(|| unsound("the system behind it does not say which nodes serve"))?;
+        let health = health.ok_or_else(|| unsound("the system behind it has no health check"))?;
         let tls = fronted.nodes.iter().any(|node| node.target.tls.is_some());
         if tls && asked.option("mode") == Some("http") {
             return Err(unsound("`mode: http` cannot pass TLS through; use `mode: tcp`"));
@@ -116,7 +113,7 @@ impl System for HaProxy {
         };
         let node = NodeSpec {
             program: (&installed.command()[0]).into(),
-            // In the foreground, as one process, which a signal ends.
+            // Run in the foreground as one process that a signal ends.
             args: ["-db", "-f", "haproxy.cfg"].map(Into::into).to_vec(),
             env: installed.env(),
             files: vec![NodeFile {
@@ -158,17 +155,19 @@ impl System for HaProxy {
         if up.len() != wanted {
             let up = if up.is_empty() { "none".into() } else { up.join(", ") };
             let what = if front.to_leader { "one node" } else { "all nodes" };
-            return Err(format!("`{}` is to send to {what}, and sees up: {up}", node.name).into());
+            return Err(
+                format!("`{}` should send to {what}, but these are up: {up}", node.name).into()
+            );
         }
         Ok(ClusterStatus::default())
     }
 }
 
-/// Says what it guarantees under these options.
+/// Returns the guarantees under these options.
 fn guarantees(asked: &study::System) -> Guarantees {
     let reads = match super::option(asked, "to") {
-        Some("leader") => "what the leader answers",
-        _ => "what the node answers whose turn it is",
+        Some("leader") => "the leader's answer",
+        _ => "the answer of the chosen node",
     };
     Guarantees {
         replication: "none: it has no data".into(),
@@ -178,13 +177,13 @@ fn guarantees(asked: &study::System) -> Guarantees {
     }
 }
 
-/// Returns how many connections it may take: each has one to a node besides, and both are files.
+/// Returns the limit of client connections. Each needs two files: one more for the connection to a node.
 fn connections_max() -> u64 {
     let files = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
     (files.saturating_sub(100) / 2).clamp(100, CONNECTIONS_MAX)
 }
 
-/// The parts of a configuration.
+/// Values of a configuration.
 struct Plan<'a> {
     mode: &'a str,
     balance: &'a str,
@@ -192,7 +191,7 @@ struct Plan<'a> {
     connections: u64,
     client: SocketAddr,
     statistics: SocketAddr,
-    /// The path of each node's health check.
+    /// Path of each node's health check.
     path: &'a str,
     tls: bool,
     nodes: &'a [Access],
@@ -223,7 +222,7 @@ impl Plan<'_> {
                  http-check expect status 200\n    \
                  default-server inter {INTERVAL} fall 1 rise 1\n"
         );
-        // It looks whether a node serves, and passes on no more than that: clients verify.
+        // Health checks need no verified certificate, because clients verify the nodes.
         let check = if self.tls { "check check-ssl verify none" } else { "check" };
         for node in self.nodes {
             let _ = writeln!(text, "    server {} {} {check}", node.name, node.target.address);
@@ -244,19 +243,19 @@ impl Plan<'_> {
             setting(
                 "maxconn",
                 self.connections,
-                "computed from the limit of open files otherwise, which differs widely",
+                "otherwise derived from the limit of open files, which varies",
             ),
             setting(
                 "timeout client, server",
                 IDLE,
-                "it has none and asks for one; no load's connection is to be cut",
+                "it warns without one; the value exceeds any load, so no connection is cut",
             ),
-            setting("timeout connect", "5s", "it has none and asks for one"),
+            setting("timeout connect", "5s", "it warns without one"),
             setting("httpchk", self.path, "what the vendor documents for a load balancer"),
             setting(
                 "inter, fall, rise",
                 format!("{INTERVAL}, 1, 1"),
-                "a new leader is found within half a second instead of six",
+                "it finds a new leader within half a second instead of six",
             ),
         ];
         for option in OPTIONS {
@@ -266,27 +265,18 @@ impl Plan<'_> {
     }
 }
 
-/// Statistics that do not tell which nodes are up.
-#[derive(Debug, PartialEq, Eq)]
+/// Reason why statistics do not show which nodes are up.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 enum StatisticsError {
+    #[error("its statistics have no `{0}`")]
     NoColumn(&'static str),
-    /// They count a node as up that was not asked yet.
+    /// The node was not checked yet but counts as up.
+    #[error("it has not yet checked `{0}`")]
     NotAsked(String),
 }
 
-impl fmt::Display for StatisticsError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoColumn(name) => write!(to, "its statistics have no `{name}`"),
-            Self::NotAsked(node) => write!(to, "it has not yet asked `{node}`"),
-        }
-    }
-}
-
-impl std::error::Error for StatisticsError {}
-
-/// Returns the names of the nodes that are up, by the statistics as CSV; an error tells what they say instead.
-/// A node counts as up before it was asked, and is sent to: then nothing is certain yet.
+/// Returns the names of the nodes that are up, from the statistics as CSV. Fails if a node was not checked yet: it
+/// then counts as up and gets requests.
 fn nodes_up(csv: &str) -> Result<Vec<&str>, StatisticsError> {
     let mut lines = csv.lines();
     let head = lines.next().and_then(|line| line.strip_prefix("# ")).unwrap_or_default();
@@ -304,7 +294,7 @@ fn nodes_up(csv: &str) -> Result<Vec<&str>, StatisticsError> {
         if field(proxy) != "nodes" || field(server) == "BACKEND" {
             continue;
         }
-        // `* ` marks a check under way.
+        // `* ` marks a check in progress.
         if matches!(field(check).trim_start_matches("* "), "" | "INI") {
             return Err(StatisticsError::NotAsked(field(server).to_owned()));
         }

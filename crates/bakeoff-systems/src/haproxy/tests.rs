@@ -1,4 +1,4 @@
-//! A real HAProxy in front of small servers of our own, where there is one.
+//! Runs a real HAProxy in front of small test servers, if it can be installed.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -14,7 +14,7 @@ use crate::Neighbour;
 use crate::declaration::Health;
 use crate::testing::{asked, program};
 
-/// A system whose nodes answer at `/leader` and `/any`.
+/// A system with the health paths `/leader` and `/any`.
 #[derive(Debug)]
 struct Small;
 
@@ -35,7 +35,7 @@ impl System for Small {
     }
 }
 
-/// Three nodes, each of which answers its number; `leads` says who leads, `well` who can serve.
+/// Three nodes that each answer their number. `leads` is the leader, `well` the nodes that can serve.
 struct Nodes {
     access: Vec<Access>,
     leads: Arc<AtomicUsize>,
@@ -91,7 +91,7 @@ fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Runs HAProxy in front of these nodes; `None` when it cannot be had.
+/// Runs HAProxy in front of these nodes; `None` if it cannot be installed.
 fn front(
     nodes: &Nodes,
     options: &[(&str, &str)],
@@ -130,13 +130,13 @@ fn describe(
     HaProxy.describe(&asked, &mut Allocator::new(None))
 }
 
-/// Returns who answers, one connection each.
+/// Returns the answering nodes, with one connection per request.
 fn answers(front: &Access, count: usize) -> Vec<String> {
     (0..count).map(|_| ask(front, "GET", "/").unwrap().1).collect()
 }
 
 #[test]
-fn all_nodes_that_can_serve_get_requests_in_turn() {
+fn all_healthy_nodes_get_requests_in_turn() {
     for mode in ["tcp", "http"] {
         let (nodes, dir) = (nodes(), tempfile::TempDir::new().unwrap());
         let Some((process, access)) = front(&nodes, &[("mode", mode)], &dir) else { return };
@@ -158,7 +158,7 @@ fn all_nodes_that_can_serve_get_requests_in_turn() {
 }
 
 #[test]
-fn the_leader_alone_gets_requests_and_a_new_one_is_found() {
+fn only_the_leader_gets_requests_and_a_new_one_is_found() {
     let (nodes, dir) = (nodes(), tempfile::TempDir::new().unwrap());
     let options = [("to", "leader"), ("balance", "leastconn"), ("threads", "1")];
     let Some((_process, access)) = front(&nodes, &options, &dir) else { return };
@@ -187,21 +187,21 @@ fn refuses_backends_that_its_mode_cannot_pass_through() {
 }
 
 #[test]
-fn nothing_is_certain_before_each_node_was_asked() {
+fn statistics_fail_before_the_first_check() {
     let head = "# pxname,svname,status,check_status,\n";
     let up = |lines: &str| nodes_up(&format!("{head}{lines}")).map(|up| up.join(" "));
     let unasked = || Err(StatisticsError::NotAsked("b".to_owned()));
     assert_eq!(up("nodes,a,UP,L7OK,\nnodes,b,UP,INI,\n"), unasked());
     assert_eq!(up("nodes,a,UP,L7OK,\nnodes,b,UP,,\n"), unasked());
     let unasked = up("nodes,b,UP,,\n").unwrap_err();
-    assert_eq!(unasked.to_string(), "it has not yet asked `b`");
+    assert_eq!(unasked.to_string(), "it has not yet checked `b`");
     assert_eq!(up("nodes,a,UP,L7OK,\nnodes,b,UP,* L7OK,\nnodes,c,DOWN,L7STS,\n").unwrap(), "a b");
     assert_eq!(up("nodes,a,UP,L7OK,\nnodes,BACKEND,UP,,\nclients,b,OPEN,,\n").unwrap(), "a");
     assert!(nodes_up("<html>").unwrap_err().to_string().contains("pxname"));
 }
 
 #[test]
-fn no_statistics_make_their_reader_panic() {
+fn no_statistics_panic() {
     let csv: &[u8] =
         b"# pxname,svname,status,check_status,\nnodes,one,UP,L7OK,\nnodes,two,DOWN,* L4CON,\n\
         nodes,BACKEND,UP,,\n";

@@ -1,7 +1,7 @@
-//! Any HTTP service that runs already, at the endpoints of the study.
+//! Loads any HTTP service that already runs at the study's endpoints.
 //!
-//! Nothing of it is started, asked or cleared: what it is asked for is what the workload says. It
-//! can be loaded once every endpoint takes a connection and, for `https://`, agrees on TLS.
+//! bakeoff neither starts nor clears the service; the workload defines the requests. It is ready once every endpoint
+//! accepts a connection, with a TLS handshake for `https://`.
 //!
 //! Not here: a service that bakeoff starts (`process`), the requests (`http_requests`).
 
@@ -13,10 +13,9 @@ use super::declaration::{Declaration, Origin};
 use super::exchange;
 use super::{Access, Asked, ClusterStatus, Description, NotReady, System};
 
-/// The system for the registry.
+/// Registry entry.
 pub(crate) const SYSTEM: &dyn System = &Http;
 
-/// A service of somebody else's.
 #[derive(Debug)]
 pub(crate) struct Http;
 
@@ -28,19 +27,19 @@ impl System for Http {
                 sound,
                 ..Kind::new("http")
             },
-            Origin::Study("it runs already, at the study's `endpoints`"),
+            Origin::Study("it already runs, at the study's `endpoints`"),
         )
     }
 
     fn describe(&self, asked: &Asked<'_>, _: &mut Allocator) -> Result<Description, HostError> {
         Err(HostError::Spec {
             node: asked.system.name.clone(),
-            problem: "there is nothing to start; it needs `endpoints`".into(),
+            problem: "bakeoff does not start it; give its `endpoints`".into(),
         })
     }
 
     fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
-        // Those that speak TLS have been greeted by whoever looks.
+        // The caller has already completed the TLS handshakes.
         for node in nodes.iter().filter(|node| node.target.tls.is_none()) {
             exchange::handshake(node)?;
         }
@@ -52,8 +51,8 @@ fn sound(system: &study::System) -> Result<(), (String, String)> {
     match system.is_started() {
         false => Ok(()),
         true => Err((
-            "it does not say where the service runs".to_owned(),
-            "add `endpoints: [\"http://127.0.0.1:8080\"]`; what bakeoff is to start is of kind \
+            "it has no `endpoints`".to_owned(),
+            "add `endpoints: [\"http://127.0.0.1:8080\"]`; bakeoff starts services of kind \
              `process`"
                 .to_owned(),
         )),

@@ -1,14 +1,14 @@
-//! The ingress gateway of a service mesh: what clients outside it send requests to.
+//! Runs the ingress gateway of a service mesh, which receives requests from clients outside.
 //!
-//! An Envoy that a control plane programs, in front of the sidecar of a test application. The control
-//! plane is what is compared; the proxies are the same program for all. The limits of a system of this
-//! kind are its gateway's; parts have limits of their own.
+//! The gateway is an Envoy that a control plane configures, in front of the sidecar of a test application. Studies
+//! compare control planes; the proxies are the same program for all. The limits of this system apply to its gateway.
+//! Parts have their own limits.
 //!
-//! Gateway and sidecar speak mutual TLS unless a study says otherwise. The sidecar is not ready before it
-//! is known to refuse plain requests (`envoy`), and the gateway not before a request through it was
-//! answered by the application: so what passed was encrypted.
+//! Gateway and sidecar use mutual TLS unless a study turns it off. The sidecar is ready once it refuses plain requests
+//! (`envoy`). The gateway is ready once the application has answered a request through it, which proves that the
+//! traffic is encrypted.
 //!
-//! Not here: a gateway that runs already, whose kind is `http`.
+//! Not here: a gateway that bakeoff did not start, whose kind is `http`.
 
 #[cfg(test)]
 mod tests;
@@ -26,10 +26,9 @@ use super::{
     Access, Asked, ClusterStatus, Description, NotReady, System, http_status_text, option, setting,
 };
 
-/// The system for the registry.
+/// Registry entry.
 pub(crate) const SYSTEM: &dyn System = &IngressGateway;
 
-/// A mesh's gateway.
 #[derive(Debug)]
 pub(crate) struct IngressGateway;
 
@@ -37,7 +36,7 @@ const OPTIONS: &[KindOption] = &[
     KindOption {
         name: mesh::MUTUAL_TLS,
         form: OptionForm::Word(&["on", "off"]),
-        meaning: "whether gateway and sidecar speak mutual TLS; they do when absent",
+        meaning: "whether gateway and sidecar use mutual TLS; on when absent",
     },
     envoy::THREADS,
 ];
@@ -47,13 +46,13 @@ const ROLES: &[Role] = &[
         name: mesh::APPLICATION,
         kinds: &["application", "nginx", "process"],
         tier: Tier::Backend,
-        meaning: "what answers requests in the end",
+        meaning: "the server that answers the requests",
     },
     Role {
         name: mesh::CONTROL_PLANE,
         kinds: &["consul", "istio"],
         tier: Tier::Backend,
-        meaning: "what tells gateway and sidecar what to do",
+        meaning: "the server that configures gateway and sidecar",
     },
     Role {
         name: mesh::SIDECAR,
@@ -63,7 +62,7 @@ const ROLES: &[Role] = &[
     },
 ];
 
-/// Words of Envoy's log about a certificate that it does not trust, or one of its own that is not trusted.
+/// Log messages of Envoy about untrusted certificates, its own or a peer's.
 const UNTRUSTED: &[&str] = &[
     "CERTIFICATE_VERIFY_FAILED",
     "ALERT_UNKNOWN_CA",
@@ -102,9 +101,10 @@ impl System for IngressGateway {
             false => ("plain HTTP", Encryption::Plain),
         });
         let (value, reason) = match mutual_tls {
-            true => {
-                ("on", "as both products have it: the sidecar is seen to refuse plain requests")
-            }
+            true => (
+                "on",
+                "as in both products; a probe checks that the sidecar refuses plain requests",
+            ),
             false => ("off", super::ASKED),
         };
         described.settings.push(setting("mutual TLS to the sidecar", value, reason));
@@ -118,7 +118,7 @@ impl System for IngressGateway {
             (200, _) => Ok(ClusterStatus::default()),
             (status, reply) => {
                 let untrusted = UNTRUSTED.iter().any(|sign| reply.contains(sign));
-                // Envoy's own words begin with what anything might mean.
+                // Keep only the reason: Envoy's message starts with generic text.
                 let reason = reply.rsplit("transport failure reason: ").next().unwrap_or_default();
                 let reply = http_status_text(status, reason.as_bytes());
                 let seen = format!("`{}` answered `GET /` with {reply}", node.name);
@@ -126,7 +126,7 @@ impl System for IngressGateway {
                     false => Err(seen.into()),
                     true => Err(NotReady::Never {
                         seen,
-                        hint: "gateway and sidecar do not trust each other's certificates, which waiting \
+                        hint: "gateway and sidecar do not trust each other's certificates, and waiting \
                                does not change"
                             .to_owned(),
                     }),
@@ -136,18 +136,18 @@ impl System for IngressGateway {
     }
 }
 
-/// Says what it guarantees under these options.
+/// Returns the guarantees under these options.
 fn guarantees(_: &study::System) -> Guarantees {
     envoy::passes_on()
 }
 
-/// Checks beyond the form: that it has all its parts, and that TLS can be switched off.
+/// Checks that all parts are there, and that TLS can be turned off if requested.
 fn sound(system: &study::System) -> Result<(), (String, String)> {
     let wrong = |what: &str, hint: &str| Err((what.to_owned(), hint.to_owned()));
     if !system.is_started() {
         return wrong(
-            "one that runs already is like any other service",
-            "write `kind: http` with these `endpoints`; `bakeoff manifests ingress` writes a study of them",
+            "a gateway that already runs is loaded like any other service",
+            "write `kind: http` with these `endpoints`; `bakeoff manifests ingress` writes such a study",
         );
     }
     for role in ROLES {
@@ -160,16 +160,16 @@ fn sound(system: &study::System) -> Result<(), (String, String)> {
     }
     if option(&system.parts[mesh::APPLICATION], "tls") == Some("on") {
         return wrong(
-            "a sidecar speaks plain HTTP to its application, and this one wants TLS",
-            "leave `tls` out of the application's options: what leaves the machine is the sidecar's",
+            "the sidecar uses plain HTTP to its application, but the application has TLS on",
+            "leave `tls` out of the application's options: the sidecar encrypts the traffic between machines",
         );
     }
     let plane = &system.parts[mesh::CONTROL_PLANE];
     if option(system, mesh::MUTUAL_TLS) == Some("off") && plane.kind == "consul" {
         return wrong(
-            "Consul's gateway always speaks mutual TLS to sidecars: its permissive mode only lets others \
-             reach them without",
-            "leave `mtls: off` out, here and for what it is compared with",
+            "Consul's gateway always uses mutual TLS to sidecars: its permissive mode only lets other clients \
+             connect without it",
+            "leave `mtls: off` out of this system and of those compared with it",
         );
     }
     Ok(())

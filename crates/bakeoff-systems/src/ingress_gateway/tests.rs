@@ -1,4 +1,4 @@
-//! Both meshes for real: through mutual TLS, killed and started again, and with what must not work.
+//! Runs both meshes: with mutual TLS, after a kill and restart, and with faults.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::testing::program;
 use crate::topology::{Component, Member, compose};
 use crate::{COMPOSITE, Memory, by_kind, kinds};
 
-/// A study of one system with this control plane, its options and limits as `more`.
+/// Returns a study of one system with this control plane; `more` holds its options and limits.
 fn study(plane: &str, more: &str) -> Study {
     let plane = match plane {
         "consul" => "{kind: consul, options: {raft-multiplier: 1}}".to_owned(),
@@ -32,7 +32,7 @@ fn study(plane: &str, more: &str) -> Study {
     parse("t", "t.yaml", &text, &kinds()).unwrap_or_else(|diagnostics| panic!("{diagnostics}"))
 }
 
-/// All that the system is made of, with its programs; `None`, said, when one cannot be had.
+/// Returns all members of the system with their programs. Reports the first one that cannot be installed.
 fn components(system: &study::System) -> Option<Vec<Component<'_>>> {
     let mut all = Vec::new();
     let roles = ROLES.iter().map(|role| (role.name, Some(Tier::Backend), &system.parts[role.name]));
@@ -51,13 +51,13 @@ fn described<'a>(components: &'a [Component<'a>], dir: &TempDir) -> Vec<Member<'
     compose(components, dir.path(), 7, &Seating::here(), &mut Allocator::new(None)).unwrap()
 }
 
-/// The description of the node that plays a role.
+/// Returns the description of the node with a role.
 fn node_of<'m>(members: &'m mut [Member<'_>], role: &str) -> &'m mut NodeSpec {
     let member = members.iter_mut().find(|member| member.of.role == role).unwrap();
     &mut member.description.nodes[0]
 }
 
-/// The same address, spoken to over TLS by somebody who has no certificate and trusts anybody.
+/// Returns the same address with TLS, for a client without a certificate that trusts any.
 fn over_tls(node: &Access) -> Access {
     let insecure = Tls { ca: None, cert: None, key: None, insecure: true };
     let config = tls::client_config(Some(&insecure), Trust::Nobody, &[]).unwrap();
@@ -97,7 +97,7 @@ fn through_mutual_tls(plane: &str) {
     };
     refused(&sidecar);
     if plane == "istio" {
-        // Consul keeps its own authority's key in its log, which it lets others read.
+        // Consul keeps its authority's key in its log, which other users can read.
         assert_eq!(shown_to_others(dir.path(), "PRIVATE KEY"), None);
     }
     let running = Running::new(ready, dir).killed_and_restarted();
@@ -107,17 +107,17 @@ fn through_mutual_tls(plane: &str) {
 }
 
 #[test]
-fn requests_pass_through_a_mesh_of_consuls_and_nobody_else_reaches_the_sidecar() {
+fn consul_mesh_passes_requests_and_refuses_plain_ones() {
     through_mutual_tls("consul");
 }
 
 #[test]
-fn requests_pass_through_a_mesh_of_istios_and_nobody_else_reaches_the_sidecar() {
+fn istio_mesh_passes_requests_and_refuses_plain_ones() {
     through_mutual_tls("istio");
 }
 
 #[test]
-fn without_mutual_tls_a_plain_request_reaches_istios_sidecar() {
+fn plain_request_reaches_the_istio_sidecar_without_mutual_tls() {
     let study = study("istio", "    options: {mtls: off}\n");
     let Some(components) = components(&study.systems[0]) else { return };
     let dir = TempDir::new().unwrap();
@@ -131,7 +131,7 @@ fn without_mutual_tls_a_plain_request_reaches_istios_sidecar() {
     Running::new(ready, dir).stopped();
 }
 
-/// Starts an Istio with other credentials in the folder of one proxy; what is said of it.
+/// Starts an Istio mesh with other credentials for one proxy. Returns the error.
 fn with_credentials(role: &str, identity: &tls::Identity, ca: Option<&str>) -> Option<String> {
     let study = study("istio", "");
     let components = components(&study.systems[0])?;
@@ -156,18 +156,18 @@ fn with_credentials(role: &str, identity: &tls::Identity, ca: Option<&str>) -> O
 }
 
 #[test]
-fn a_certificate_that_does_not_match_is_told_at_once() {
+fn mismatched_certificate_fails_at_once() {
     let other = Authority::new().unwrap();
     let name = "spiffe://cluster.local/ns/default/sa/application";
     let (identity, ca) = (other.workload(name).unwrap(), other.ca_pem());
     let reply = "do not trust each other's certificates";
-    // The right name, signed by nobody that the gateway knows.
+    // The right name, signed by an authority unknown to the gateway.
     let Some(error) = with_credentials(mesh::SIDECAR, &identity, Some(&ca)) else { return };
     assert!(error.contains(reply) && error.contains("CERTIFICATE_VERIFY_FAILED"), "{error}");
 }
 
 #[test]
-fn a_sidecar_that_answers_plain_requests_where_it_must_not_is_told_at_once() {
+fn sidecar_without_required_mutual_tls_fails_at_once() {
     let study = study("istio", "");
     let Some(components) = components(&study.systems[0]) else { return };
     let dir = TempDir::new().unwrap();
@@ -183,7 +183,7 @@ fn a_sidecar_that_answers_plain_requests_where_it_must_not_is_told_at_once() {
 }
 
 #[test]
-fn a_control_plane_that_says_nothing_is_told_with_what_its_proxy_has_been_sent() {
+fn silent_control_plane_is_reported_with_its_proxy_counters() {
     let study = study("consul", "");
     let Some(components) = components(&study.systems[0]) else { return };
     let dir = TempDir::new().unwrap();
@@ -196,7 +196,7 @@ fn a_control_plane_that_says_nothing_is_told_with_what_its_proxy_has_been_sent()
         for spec in std::mem::take(&mut member.description.nodes) {
             let process = host.launch(spec).unwrap();
             if member.of.role == mesh::CONTROL_PLANE {
-                // It holds its ports open and does nothing.
+                // The stopped process keeps its ports open.
                 process.signal(Signal::STOP);
             }
             processes.push(process);
@@ -205,18 +205,18 @@ fn a_control_plane_that_says_nothing_is_told_with_what_its_proxy_has_been_sent()
     let deadline = clock::now() + Duration::from_secs(20);
     let told = loop {
         match envoy::Envoy.probe(&access) {
-            Err(NotReady::NotYet(told)) if told.contains("has not been told") => break told,
+            Err(NotReady::NotYet(told)) if told.contains("has no listener on port") => break told,
             other => assert!(clock::now() < deadline, "{other:?}"),
         }
         std::thread::sleep(Duration::from_millis(50));
     };
-    assert!(told.contains("`mesh-sidecar-1` has not been told to listen on port "), "{told}");
-    // The kernel may have taken its connection, which then says no more.
+    assert!(told.contains("`mesh-sidecar-1` has no listener on port "), "{told}");
+    // The kernel may have accepted its connection, which then stays silent.
     assert!(told.contains("control plane is connected, clusters were sent 0 times"), "{told}");
 }
 
 #[test]
-fn a_system_that_cannot_be_had_so_is_refused() {
+fn unsupported_combinations_are_refused() {
     let check = |text: &str, reply: &str| {
         let composite = format!(
             "title: t\nsystems:\n  mesh: {text}\nworkloads:\n  w: {{mix: {{request: 1}}, request: {{path: /}}}}\nloads:\n  \
@@ -232,9 +232,9 @@ fn a_system_that_cannot_be_had_so_is_refused() {
     check(&with(&format!("{app}, {sidecar}")), "it has no part `control-plane`");
     let all = format!("{app}, {consul}, {sidecar}");
     let off = with(&all).replace("parts:", "options: {mtls: off}, parts:");
-    check(&off, "Consul's gateway always speaks mutual TLS");
+    check(&off, "Consul's gateway always uses mutual TLS");
     let secret = with(&all.replace("kind: application", "kind: nginx, options: {tls: on}"));
-    check(&secret, "a sidecar speaks plain HTTP to its application");
+    check(&secret, "the sidecar uses plain HTTP to its application");
     check("{kind: ingress-gateway, endpoints: [\"http://127.0.0.1:1\"]}", "write `kind: http`");
     check("{kind: envoy}", "which is only a part of others");
 }

@@ -1,8 +1,7 @@
-//! Istio's agent, which starts a proxy's Envoy as it does in every container of an Istio mesh.
+//! Runs Istio's agent, which starts a proxy's Envoy as in the containers of an Istio mesh.
 //!
-//! It passes Envoy's configuration on from the control plane, and serves it the certificate that lies in
-//! its folder over SDS, both by sockets in the file system. Envoy is its child, so that limits hold for
-//! both, as those of a container do.
+//! The agent forwards Envoy's configuration from the control plane, and serves it the certificate in its folder over
+//! SDS. Both use sockets in the file system. Envoy is its child, so that limits apply to both, as in a container.
 //!
 //! Not here: the bootstrap of that Envoy (`envoy`).
 
@@ -13,33 +12,33 @@ use bakeoff_engine::tls::Identity;
 use bakeoff_host::{FileMode, NodeFile, NodeSpec};
 use serde_json::json;
 
-/// Where the agent serves Envoy its configuration.
+/// Socket on which the agent serves configuration to Envoy.
 pub(crate) const XDS: &str = "./etc/istio/proxy/XDS";
-/// Where it serves certificates.
+/// Socket on which it serves certificates.
 pub(crate) const SDS: &str = "./var/run/secrets/workload-spiffe-uds/socket";
-/// Where it looks for a certificate that it need not ask anybody for.
+/// Folder in which it looks for a mounted certificate before it requests one.
 const CREDENTIALS: &str = "var/run/secrets/workload-spiffe-credentials";
 
-/// One proxy's agent.
+/// Agent of one proxy.
 pub(crate) struct Agent {
     pub(crate) program: PathBuf,
-    /// `router` or `sidecar`.
+    /// Proxy type: `router` or `sidecar`.
     pub(crate) kind: &'static str,
-    /// The proxy's name for the control plane: that of its pod.
+    /// Name of the proxy's pod in the control plane.
     pub(crate) pod: &'static str,
-    /// The address in the proxy's name.
+    /// Address in the proxy's name.
     pub(crate) ip: IpAddr,
-    /// Where the control plane serves configuration.
+    /// Address at which the control plane serves configuration.
     pub(crate) discovery: SocketAddr,
-    /// A port that is held for its status server; `None` where the control plane has one at the same address.
+    /// Port reserved for its status server; `None` if the control plane has one at the same address.
     pub(crate) status: Option<u16>,
     pub(crate) identity: Identity,
-    /// Who is trusted.
+    /// Certificate authority to trust, in PEM.
     pub(crate) ca_pem: String,
 }
 
 impl Agent {
-    /// The agent in place of the Envoy that `spec` describes, which the agent starts.
+    /// Replaces the Envoy that `spec` describes with the agent, which starts it.
     pub(crate) fn starting(
         &self,
         spec: NodeSpec,
@@ -54,8 +53,8 @@ impl Agent {
             "configPath": "./etc/istio/proxy",
             "discoveryAddress": self.discovery,
             "controlPlaneAuthPolicy": "NONE",
-            // For probes and metrics, which nobody asks for here. It would listen on all interfaces and has to
-            // be given, so it is a port that is taken: the agent says that it cannot have it, and goes on.
+            // The agent needs a status port, which is unused here and would listen on all interfaces. So it gets a
+            // port that is taken: it reports that it cannot bind it, and continues.
             "statusPort": self.status.unwrap_or(self.discovery.port()),
             "terminationDrainDuration": "0.1s",
         });

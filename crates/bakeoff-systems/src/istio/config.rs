@@ -1,6 +1,6 @@
-//! Istio's configuration files: the mesh, and its resources as Kubernetes would have them.
+//! Writes Istio's configuration files: the mesh, and its resources in Kubernetes' format.
 //!
-//! JSON, which is YAML too, but for several documents in one file: so each resource has a file.
+//! Each resource is a separate file of JSON, which is valid YAML. JSON cannot hold several documents in one file.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
@@ -9,28 +9,28 @@ use serde_json::{Value, json};
 
 use super::{APPLICATION, GATEWAY, NAMESPACE, TRUST_DOMAIN};
 
-/// The addresses of the mesh, and what is encrypted.
+/// Addresses of the mesh, and whether traffic is encrypted.
 pub(super) struct Plan {
     pub(super) gateway: SocketAddr,
     pub(super) sidecar: SocketAddr,
-    /// The application's port, at the sidecar's address.
+    /// Port of the application, at the sidecar's address.
     pub(super) application: u16,
     pub(super) mutual_tls: bool,
 }
 
-/// The settings of the mesh, whose resources are in `folder`.
+/// Returns the settings of the mesh. Its resources are in `folder`.
 pub(super) fn mesh(folder: &Path) -> String {
     json!({
         "trustDomain": TRUST_DOMAIN,
         "configSources": [{"address": format!("fs://{}", folder.display())}],
-        // Without Istio's own filters there is nobody to measure.
+        // Leave out Istio's telemetry filters, because nothing reads their metrics.
         "defaultProviders": {},
     })
     .to_string()
 }
 
 impl Plan {
-    /// The resources, each with the name of its file.
+    /// Returns the resources with their file names.
     pub(super) fn resources(&self) -> Vec<(String, String)> {
         let file = |resource: Value| {
             let kind = resource["kind"].as_str().unwrap_or_default().to_owned();
@@ -46,7 +46,7 @@ impl Plan {
         let port = json!({"number": sidecar.port(), "name": "http", "protocol": "HTTP"});
         let mut labels = json!({"app": APPLICATION});
         if mutual_tls {
-            // The mark by which a gateway knows that a workload takes mutual TLS.
+            // Label that tells a gateway that the workload accepts mutual TLS.
             labels["security.istio.io/tlsMode"] = "istio".into();
         }
         vec![
@@ -110,7 +110,7 @@ impl Plan {
                         "captureMode": "NONE",
                         "defaultEndpoint": endpoint(sidecar.ip(), application),
                     }],
-                    // It calls nobody.
+                    // It makes no outgoing calls.
                     "egress": [{"hosts": ["~/*"]}],
                 }),
             ),
@@ -124,8 +124,8 @@ impl Plan {
     }
 }
 
-/// The application as a sidecar's configuration may name it: on loopback, or at the sidecar's own address, for which
-/// Istio writes the address of all interfaces.
+/// Returns the application's address for the sidecar's configuration: loopback, or the sidecar's own address, for
+/// which Istio writes the address of all interfaces.
 fn endpoint(sidecar: IpAddr, port: u16) -> SocketAddr {
     let own: IpAddr = match sidecar {
         IpAddr::V4(Ipv4Addr::LOCALHOST) | IpAddr::V6(Ipv6Addr::LOCALHOST) => sidecar,

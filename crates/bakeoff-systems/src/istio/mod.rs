@@ -1,13 +1,12 @@
-//! Istio's control plane as a part, without Kubernetes: it reads its configuration from files.
+//! Runs Istio's control plane as a part, without Kubernetes. It reads its configuration from files.
 //!
-//! A cluster's knowledge (which workloads there are, and where) stands in these files as
-//! `ServiceEntry` and `WorkloadEntry`; all else is what a mesh in Kubernetes has too. Nobody signs
-//! certificates for workloads here, so they come with bakeoff's own authority, by the names that Istio
-//! gives them (SPIFFE), and Istio's agent serves them to Envoy as it does any certificate that is
-//! mounted. The proxies are a stock Envoy: the filters of Istio's own build, for its metrics, are
-//! switched off, and so is what they would cost.
+//! The files hold the workloads and their addresses as `ServiceEntry` and `WorkloadEntry`, which Kubernetes would
+//! otherwise know. The rest equals a mesh in Kubernetes. No server signs certificates for workloads here. bakeoff's
+//! own authority issues them with the names that Istio uses (SPIFFE), and Istio's agent serves them to Envoy like any
+//! mounted certificate. The proxies are stock Envoys. The filters of Istio's own build, which collect metrics, are
+//! switched off, and with them their cost.
 //!
-//! Not here: starting a proxy (`agent`), what Envoy is (`envoy`).
+//! Not here: the start of a proxy (`agent`), Envoy itself (`envoy`).
 
 pub(crate) mod agent;
 mod config;
@@ -32,22 +31,21 @@ use super::{
 };
 use agent::Agent;
 
-/// The system for the registry.
+/// Registry entry.
 pub(crate) const SYSTEM: &dyn System = &Istio;
 
-/// Istio's control plane.
 #[derive(Debug)]
 pub(crate) struct Istio;
 
-/// Where all of the mesh lives.
+/// Namespace of the whole mesh.
 const NAMESPACE: &str = "default";
-/// Whose certificates are trusted: Istio's default.
+/// Trust domain of its certificates: Istio's default.
 const TRUST_DOMAIN: &str = "cluster.local";
-/// The pods, and their service accounts.
+/// Names of the pods and their service accounts.
 const GATEWAY: &str = "gateway";
 const APPLICATION: &str = "application";
 
-/// Features that are switched off, since a stock Envoy has no such filters, or since there is no Kubernetes.
+/// Features that are off, because a stock Envoy lacks the filters or Kubernetes is missing.
 const ENVIRONMENT: &[(&str, &str)] = &[
     ("PILOT_ENABLE_METADATA_EXCHANGE", "false"),
     ("PILOT_ENABLE_ALPN_FILTER", "false"),
@@ -72,7 +70,7 @@ impl System for Istio {
         let installed = asked.installed()?;
         let name = asked.node_names().next().unwrap_or_default();
         let agent = installed.beside("pilot-agent").ok_or_else(|| {
-            unsound(&name, "there is no `pilot-agent` beside its program `pilot-discovery`")
+            unsound(&name, "`pilot-agent` is missing beside its program `pilot-discovery`")
         })?;
         let application = mesh::node_of(asked, mesh::APPLICATION)?.target.address;
         let (seat, gateway) = (asked.seat(0), mesh::seat_of(asked, COMPOSITE)?);
@@ -115,8 +113,8 @@ impl System for Istio {
 
     fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
         let node = nodes.first().ok_or("it has no nodes")?;
-        // `/ready` stays 503 without a cluster to be ready for. Nothing is answered before the files are read; who asks
-        // from another machine without a certificate is answered 401.
+        // `/ready` returns 503 unless there is a Kubernetes cluster. This path answers only after the files are read.
+        // A client on another machine without a certificate gets 401.
         match ask(node, "GET", "/debug/syncz")? {
             (200 | 401, _) => Ok(ClusterStatus::default()),
             (status, reply) => {
@@ -126,7 +124,7 @@ impl System for Istio {
     }
 }
 
-/// The control plane's node: its name, its seat, and the ports that it listens on.
+/// Node of the control plane: its name, its seat, and its ports.
 struct ControlPlane {
     name: String,
     seat: Seat,
@@ -142,7 +140,7 @@ impl ControlPlane {
         Ok(Self { name, seat, client, grpc, monitoring })
     }
 
-    /// Returns the agent of a proxy, with a certificate by the name that Istio gives to its pod.
+    /// Returns the agent of a proxy, with a certificate for the name that Istio gives to its pod.
     fn agent(
         &self,
         pod: Pod,
@@ -211,13 +209,13 @@ impl ControlPlane {
     }
 }
 
-/// Stands in for a pod: a proxy's kind, its name in the mesh, and where it runs.
+/// A pod's replacement: a proxy's type, its name in the mesh, and its seat.
 #[derive(Clone, Copy)]
 struct Pod {
-    /// `router` or `sidecar`.
+    /// Proxy type: `router` or `sidecar`.
     kind: &'static str,
     name: &'static str,
-    /// The address in its name.
+    /// Address in its name.
     ip: IpAddr,
     seat: Seat,
 }
@@ -235,7 +233,7 @@ impl Pod {
         }
     }
 
-    /// Returns Envoy's `node`, by which a proxy makes itself known.
+    /// Returns Envoy's `node`, which identifies a proxy.
     fn node(self, version: &str) -> serde_json::Value {
         let Self { kind, name, ip, .. } = self;
         json!({
@@ -261,7 +259,7 @@ fn unsound(node: &str, problem: &str) -> HostError {
 /// Returns the settings that differ from a mesh in Kubernetes, with their reasons.
 fn settings() -> Vec<Setting> {
     vec![
-        setting("registries", "none", "it runs without Kubernetes, on files of the same meaning"),
+        setting("registries", "none", "it runs without Kubernetes, from equivalent files"),
         setting(
             "PILOT_ENABLE_METADATA_EXCHANGE, PILOT_ENABLE_ALPN_FILTER",
             false,
@@ -275,18 +273,18 @@ fn settings() -> Vec<Setting> {
     ]
 }
 
-/// Says what it guarantees under these options.
+/// Returns the guarantees under these options.
 fn guarantees(_: &study::System) -> Guarantees {
     Guarantees {
         replication: "none: its configuration is in files".into(),
         acknowledged: "nothing is written".into(),
-        reads: "what the files say".into(),
+        reads: "the contents of the files".into(),
         ..Guarantees::default()
     }
 }
 
-/// Returns the address in the gateway's name. By that in its name a sidecar is found to be the application's, so the
-/// gateway needs another one also where both are at one address; nobody asks for it there.
+/// Returns the address in the gateway's name. Istio assigns a sidecar to the application by this address, so the
+/// gateway needs a different one even on the same address. Nothing connects to it.
 fn gateway_ip(gateway: Seat, sidecar: Seat) -> IpAddr {
     let stands_in = [[127, 0, 0, 2], [127, 0, 0, 1]].map(IpAddr::from);
     let all = [gateway.address].into_iter().chain(stands_in);

@@ -1,10 +1,10 @@
 //! Runs a memcached server and opens sessions to it.
 //!
-//! memcached keeps everything in memory and answers once it is there: a kill loses all of it, by design. It is a cache,
-//! so it also evicts keys when its memory is full. We leave that on, and a trial in which it evicted fails with the
-//! number of evictions, because its figures are not those of a store.
+//! memcached keeps everything in memory and acknowledges from there, so a kill loses all data by design. As a cache it
+//! also evicts keys when its memory is full. bakeoff leaves that on. A trial with evictions fails with their number,
+//! because its figures are not those of a store.
 //!
-//! Servers know nothing of each other, and clients of several choose one by the key. So there is one node.
+//! Servers do not know each other, and clients of several choose one by the key. So there is one node.
 //!
 //! Not here: the wire format (`bakeoff_wire::memcached`), timing (`bakeoff_engine`).
 
@@ -29,14 +29,13 @@ use super::{
     option, plain_value, setting,
 };
 
-/// The system for the registry.
+/// Registry entry.
 pub(crate) const SYSTEM: &dyn System = &Memcached;
 
-/// memcached.
 #[derive(Debug)]
 pub(crate) struct Memcached;
 
-/// memcached has no command that lists keys.
+/// Operations without `list`: memcached has no command that lists keys.
 const OPERATIONS: &[Operation] = &[
     Operation::Put,
     Operation::Get,
@@ -80,7 +79,7 @@ impl System for Memcached {
                     nodes_max: 1,
                     key_size_max: KEY_MAX as u64,
                     value_size_max: 1_000_000, // an item is 1 MiB, with its key and its header
-                    in_flight_max: 1000,       // a pipeline is as long as the client likes
+                    in_flight_max: 1000,       // memcached does not limit a pipeline
                     kill: Kill::UnderLoad,
                     ..Kind::new("memcached")
                 },
@@ -145,22 +144,24 @@ fn sound(system: &study::System) -> Result<(), (String, String)> {
     let wrong = |what: &str, hint: &str| Err((what.to_owned(), hint.to_owned()));
     if !system.is_started() && !system.options.is_empty() {
         return wrong(
-            "what runs already is not configured by bakeoff",
+            "bakeoff cannot configure a server that it did not start",
             "leave `options` out, or `endpoints`",
         );
     }
     match (mebibytes(system), option(system, THREADS)) {
         (Some(0), _) => wrong("`memory` is less than 1 MiB", "write `memory: 64MiB` or more"),
-        (_, Some("0")) => wrong("it needs a thread", "write `threads: 4`, or leave it out"),
+        (_, Some("0")) => {
+            wrong("it needs at least one thread", "write `threads: 4`, or leave it out")
+        }
         _ => Ok(()),
     }
 }
 
-/// Returns what it guarantees.
+/// Returns the guarantees.
 fn guarantees(_: &study::System) -> Guarantees {
     Guarantees {
         replication: "none: one node has the data, in memory".into(),
-        acknowledged: "once it is in memory: a kill loses all of it, and it evicts keys when its memory is full"
+        acknowledged: "once it is in memory: a kill loses all data, and it evicts keys when its memory is full"
             .into(),
         reads: "from the one node: the newest write".into(),
         acknowledged_in: Some(Acknowledged::Memory),
@@ -168,7 +169,7 @@ fn guarantees(_: &study::System) -> Guarantees {
     }
 }
 
-/// Fails if a node evicted keys: an acknowledged write is then gone by design.
+/// Fails if a node evicted keys: an acknowledged write is then lost by design.
 fn evicted(nodes: &[Access]) -> Result<(), SystemError> {
     for node in nodes {
         let evictions = statistic(node, "", "evictions")?;
@@ -198,7 +199,7 @@ fn statistic(node: &Access, group: &str, name: &str) -> Result<u64, SystemError>
     found.ok_or_else(|| SystemError::answered(node, format!("it has no statistic `{name}`")))
 }
 
-/// Asks one thing outside of a load; returns the answer as text.
+/// Sends one request outside of a load. Returns the answer as text.
 fn ask(node: &Access, request: Request<'_>) -> Result<String, SystemError> {
     #[derive(Default)]
     struct Question {
@@ -212,7 +213,7 @@ fn ask(node: &Access, request: Request<'_>) -> Result<String, SystemError> {
                 self.answer = Some(match reply {
                     Reply::Version(text_of) | Reply::Stats(text_of) => Ok(text(text_of)),
                     Reply::Error(error) => Err(text(error)),
-                    _ => Err("the reply to another command".to_owned()),
+                    _ => Err("a reply to another command".to_owned()),
                 });
             })?;
             Ok(self.answer.is_some())

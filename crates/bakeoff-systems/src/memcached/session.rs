@@ -1,7 +1,7 @@
-//! Key-value operations as meta commands of memcached.
+//! Maps key-value operations onto memcached's meta commands.
 //!
-//! Each operation is one command, and a `compare-and-set` is two: the value's version is memcached's own CAS number.
-//! memcached has no command that lists keys.
+//! Each operation is one command, except that a `compare-and-set` is two. The value's version is memcached's CAS
+//! number. memcached has no command that lists keys.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ use bakeoff_wire::memcached::{self as wire, Reply, When};
 #[derive(Default)]
 pub(crate) struct MemcachedSession {
     session: wire::Session,
-    /// Operations under way, oldest first: replies come in order.
+    /// Operations in flight, oldest first. Replies come in order.
     pending: VecDeque<(Tag, Operation)>,
 }
 
@@ -82,7 +82,7 @@ fn answer(operation: Operation, reply: Reply<'_>) -> Answer<'_> {
         (_, Reply::Error(error)) => {
             Answer::Failed(ErrorKind::Status, String::from_utf8_lossy(error).into_owned())
         }
-        _ => Answer::Failed(ErrorKind::Protocol, "the reply to another command".to_owned()),
+        _ => Answer::Failed(ErrorKind::Protocol, "a reply to another command".to_owned()),
     }
 }
 
@@ -93,7 +93,7 @@ mod tests {
     use crate::replay::{self, request};
 
     #[test]
-    fn transcript_is_understood_however_it_is_cut() {
+    fn transcript_is_understood_at_every_split() {
         let (large, too_large) = ([b'x'; 20_000], vec![b'x'; 2 << 20]);
         let compare = |compare, value| Request {
             compare,

@@ -1,4 +1,4 @@
-//! What memcached lacks is refused or named, and a real server evicts.
+//! Checks that unsupported studies are refused, and that a real server evicts.
 
 use bakeoff_core::check::Verdict;
 use bakeoff_core::study::parse;
@@ -40,14 +40,14 @@ fn study_whose_keys_are_too_long_is_refused_with_their_place() {
 }
 
 #[test]
-fn options_that_cannot_be_are_refused() {
+fn invalid_options_are_refused() {
     let workload = "{mix: {put: 1}, keys: {count: 9}}";
     for (system, expected) in [
         ("{kind: memcached, options: {memory: 1KiB}}", "`memory` is less than 1 MiB"),
-        ("{kind: memcached, options: {threads: 0}}", "it needs a thread"),
+        ("{kind: memcached, options: {threads: 0}}", "it needs at least one thread"),
         (
             "{kind: memcached, endpoints: [127.0.0.1:11211], options: {threads: 2}}",
-            "what runs already is not configured by bakeoff",
+            "bakeoff cannot configure a server that it did not start",
         ),
     ] {
         let refused = refusal(system, workload);
@@ -75,7 +75,7 @@ fn evictions_are_counted_and_named() {
 }
 
 #[test]
-fn keys_are_removed_by_their_names_and_others_stay() {
+fn only_keys_of_the_workload_are_removed() {
     let Some(program) = program(SYSTEM, &[]) else { return };
     let running = start(SYSTEM, &asked("memcached", 1, &[]), Some(program));
     let node = running.ready.nodes[0].clone();

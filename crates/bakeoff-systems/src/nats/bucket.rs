@@ -1,13 +1,13 @@
-//! The bucket that holds the keys: its names, and the JSON of JetStream's API.
+//! Defines the bucket of the keys: its subjects, and the JSON of JetStream's API.
 //!
-//! A bucket is a stream that keeps the last message of each subject, as NATS' own clients make it: a key is
-//! a subject, `$KV.bakeoff.KEY`, with a dot where a key of ours has a slash, so that a directory is a wildcard. A deleted key's
-//! last message has a header that says so.
+//! A bucket is a stream that keeps the last message of each subject, as NATS' own clients create it. The subject of a
+//! key is `$KV.bakeoff.KEY`, with dots instead of slashes, so that a directory is a wildcard. The last message of a
+//! deleted key has a header that marks the deletion.
 //!
 //! Source: ADR-8 of <https://github.com/nats-io/nats-architecture-and-design>, and
 //! <https://docs.nats.io/reference/reference-protocols/nats_api_reference>.
 //!
-//! Not here: who sends it (`session`, and `ask` in the folder's `mod.rs`).
+//! Not here: sending the requests (`session`, and `ask` in `mod.rs`).
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -16,48 +16,47 @@ use bakeoff_core::workload::KEY_PREFIX;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The stream under the bucket.
+/// Name of the stream under the bucket.
 macro_rules! stream {
     () => {
         "KV_bakeoff"
     };
 }
 
-/// The subject before the key.
+/// Prefix of the keys' subjects.
 const KEYS: &str = "$KV.bakeoff.";
 
 pub(super) const STREAM_INFO: &str = concat!("$JS.API.STREAM.INFO.", stream!());
 pub(super) const STREAM_CREATE: &str = concat!("$JS.API.STREAM.CREATE.", stream!());
 pub(super) const STREAM_DELETE: &str = concat!("$JS.API.STREAM.DELETE.", stream!());
-/// Answered by the stream's leader, with JSON.
+/// Subject of a read that the stream's leader answers, with JSON.
 pub(super) const LAST_OF_LEADER: &str = concat!("$JS.API.STREAM.MSG.GET.", stream!());
-/// Answered by any replica, with the message itself. A subject follows.
+/// Prefix of a read that any replica answers, with the message itself. The key's subject follows.
 pub(super) const LAST_OF_ANY: &str = concat!("$JS.API.DIRECT.GET.", stream!(), ".");
-/// The name of a consumer and what it is to see follow.
+/// Prefix of a request to create a consumer. Its name and filter follow.
 pub(super) const CONSUMER_CREATE: &str = concat!("$JS.API.CONSUMER.CREATE.", stream!(), ".");
-/// The name of a consumer follows.
+/// Prefix of a request for messages. The consumer's name follows.
 pub(super) const CONSUMER_NEXT: &str = concat!("$JS.API.CONSUMER.MSG.NEXT.", stream!(), ".");
-/// The name of a consumer follows.
+/// Prefix of a request to delete a consumer. Its name follows.
 pub(super) const CONSUMER_DELETE: &str = concat!("$JS.API.CONSUMER.DELETE.", stream!(), ".");
 
-/// The header that tells a deleted key from one with an empty value.
+/// Header that distinguishes a deleted key from one with an empty value.
 pub(super) const OPERATION: &str = "KV-Operation";
-/// Its value for a deleted key.
+/// Value of [`OPERATION`] for a deleted key.
 pub(super) const DELETED: &str = "DEL";
 
-/// The error of a stream that is not there.
+/// Error code for a missing stream.
 pub(super) const NO_STREAM: u32 = 10059;
-/// The error of a stream that has no such message.
+/// Error code for a missing message.
 const NO_MESSAGE: u32 = 10037;
 
-/// How long a list's consumer outlives its last request, where its end was never seen: 30 s in nanoseconds.
+/// Idle time after which the server deletes a list's consumer, in nanoseconds: 30 s.
 const CONSUMER_IDLE: u64 = 30_000_000_000;
 
-/// The settings of a cluster's bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Bucket {
     pub(super) replicas: u32,
-    /// Whether every replica answers reads, or the leader alone.
+    /// True if every replica answers reads; false if only the leader does.
     pub(super) direct: bool,
 }
 
@@ -78,7 +77,7 @@ impl Bucket {
     }
 }
 
-/// Writes the subject of a key; for a directory, which ends in `/`, what stands for all keys below it.
+/// Writes the subject of a key. For a directory, which ends in `/`, writes the wildcard for all keys below it.
 pub(super) fn write_subject(key: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(KEYS.as_bytes());
     let key = key.strip_prefix(KEY_PREFIX.as_bytes()).unwrap_or(key);
@@ -88,17 +87,17 @@ pub(super) fn write_subject(key: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Returns the last part of the key whose subject this is.
+/// Returns the last part of a subject's key.
 pub(super) fn name(subject: &[u8]) -> &[u8] {
     subject.rsplit(|&byte| byte == b'.').next().unwrap_or_default()
 }
 
-/// Returns what asks the leader for a key's last message.
+/// Returns the request for a key's last message from the leader.
 pub(super) fn last_of(subject: &[u8]) -> Vec<u8> {
     json!({"last_by_subj": String::from_utf8_lossy(subject)}).to_string().into_bytes()
 }
 
-/// Returns what makes a consumer that sees the last message of each subject, without the payload.
+/// Returns the request for a consumer of each subject's last message, without the payload.
 pub(super) fn consumer(name: &str, filter: &[u8]) -> Vec<u8> {
     json!({
         "stream_name": stream!(),
@@ -118,23 +117,23 @@ pub(super) fn consumer(name: &str, filter: &[u8]) -> Vec<u8> {
     .into_bytes()
 }
 
-/// How long a list whose consumer delivers nothing is waited for, before it is asked again and after.
+/// Longest silence of a list's consumer before the request is repeated, and the wait in that request.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(1);
 
-/// Returns what asks a consumer for so many messages, if it has them.
+/// Returns the body of a JetStream pull for up to `count` messages, without waiting for new ones.
 pub(super) fn next(count: u64) -> Vec<u8> {
     format!(r#"{{"batch":{count},"no_wait":true}}"#).into_bytes()
 }
 
-/// The same of one that has been silent; the server says when it has waited long enough.
+/// Returns the body of a pull for a silent consumer. The server waits up to [`SILENCE_MAX`] and reports the timeout.
 pub(super) fn next_within(count: u64) -> Vec<u8> {
     let expires = SILENCE_MAX.as_nanos();
     format!(r#"{{"batch":{count},"no_wait":true,"expires":{expires}}}"#).into_bytes()
 }
 
-/// Where a message that a consumer delivers is to be acknowledged says which consumer it was and how many
-/// messages it still has: `$JS.ACK.STREAM.CONSUMER.….PENDING`, of newer servers with the domain and the account before the stream
-/// and a random last part.
+/// Returns the consumer and its number of pending messages, from the acknowledgement subject of a delivered message:
+/// `$JS.ACK.STREAM.CONSUMER.….PENDING`. Newer servers add domain and account before the stream, and a random last
+/// part.
 pub(super) fn delivered(reply: &[u8]) -> Option<(&str, u64)> {
     let parts: Vec<&str> = std::str::from_utf8(reply).ok()?.split('.').collect();
     let (consumer, pending) = match parts.as_slice() {
@@ -145,21 +144,20 @@ pub(super) fn delivered(reply: &[u8]) -> Option<(&str, u64)> {
     Some((consumer, pending.parse().ok()?))
 }
 
-/// An answer of JetStream's API, as far as anybody asks for it.
+/// Fields of an answer of JetStream's API.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ApiAnswer<'a> {
     #[serde(borrow)]
     pub(super) error: Option<ApiError<'a>>,
-    /// Of a message that was kept: its number.
+    /// Sequence number of a stored message.
     pub(super) seq: Option<u64>,
-    /// Of a consumer: how many messages it has to deliver.
+    /// Number of messages that a consumer still has to deliver.
     pub(super) num_pending: Option<u64>,
     #[serde(borrow)]
     pub(super) message: Option<Kept<'a>>,
 }
 
-/// An error of JetStream.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ApiError<'a> {
@@ -179,7 +177,7 @@ impl ApiError<'_> {
     }
 }
 
-/// A message as JetStream's API returns it: headers and payload in base64.
+/// A message returned by JetStream's API. Headers and payload are in base64.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Kept<'a> {
@@ -208,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delivered_message_names_its_consumer_and_how_many_follow() {
+    fn delivered_message_names_its_consumer_and_pending_count() {
         let old = b"$JS.ACK.KV_bakeoff.list.1.2.1.1795409558148473515.17";
         assert_eq!(delivered(old), Some(("list", 17)));
         let new = b"$JS.ACK.hub.ACCOUNT.KV_bakeoff.list.1.2.1.1795409558148473515.17.x7";
@@ -218,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_and_messages_are_read_from_the_answers_of_a_server() {
+    fn reads_errors_and_messages_of_a_real_server() {
         let answer = r#"{"type":"io.nats.jetstream.api.v1.stream_msg_get_response","error":{"code":404,"err_code":10037,"description":"no message found"}}"#;
         let error = serde_json::from_str::<ApiAnswer<'_>>(answer).unwrap().error.unwrap();
         assert!(error.is_no_message());

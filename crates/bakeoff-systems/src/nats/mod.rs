@@ -1,15 +1,15 @@
-//! Runs a NATS cluster with JetStream and opens sessions to it: a key-value bucket.
+//! Runs a NATS cluster with JetStream, and opens sessions to a key-value bucket.
 //!
-//! JetStream acknowledges what its log's file has, and syncs that file every two minutes; replicas are
-//! acknowledged by a majority's files. So a kill takes nothing and a power cut up to two minutes of writes,
-//! on all nodes if it meets all of them. We leave that on, as its users have it, and say so; a study that wants
-//! each write synced says `sync-interval: always`.
+//! JetStream acknowledges a write that is in its file, or in the files of a majority of replicas. It syncs the file
+//! every two minutes. So a kill loses nothing, but a power cut loses up to two minutes of writes, on all nodes if it
+//! hits all of them. bakeoff leaves that on, as users run it, and reports it. A study can sync each write with
+//! `sync-interval: always`.
 //!
-//! The bucket is made as NATS' own clients make it, with a replica on each node. They read from whichever
-//! replica is near (`allow_direct`), which may be behind; audits ask the leader.
+//! The bucket is created as by NATS' own clients, with a replica on each node. They read from any replica
+//! (`allow_direct`), which may lag behind. Audits read from the leader.
 //!
-//! A `list` beside writers may be short: its consumer delivers the last message of each subject, and skips one that is
-//! replaced before it is delivered. NATS' own clients see the same.
+//! A `list` beside writers may be short. Its consumer delivers the last message of each subject, and skips one that is
+//! replaced before delivery. NATS' own clients have the same limit.
 //!
 //! Not here: the wire format (`bakeoff_wire::nats`), timing (`bakeoff_engine`), authentication by signed nonces.
 
@@ -45,17 +45,16 @@ use super::{
     System, SystemError, option, setting,
 };
 
-/// The system for the registry.
+/// Registry entry.
 pub(crate) const SYSTEM: &dyn System = &Nats;
 
-/// NATS with JetStream.
 #[derive(Debug)]
 pub(crate) struct Nats;
 
 const SYNC_INTERVAL: &str = "sync-interval";
 const ALLOW_DIRECT: &str = "allow-direct";
 
-/// `logger.go`: three letters in brackets.
+/// Words for levels, three letters in brackets as in `logger.go`.
 const LEVEL_WORDS: &[LevelWord] = &[
     ("[FTL]", Some(Level::Critical)),
     ("[ERR]", Some(Level::Error)),
@@ -67,21 +66,21 @@ const OPTIONS: &[KindOption] = &[
     KindOption {
         name: SYNC_INTERVAL,
         form: OptionForm::Word(&["always"]),
-        meaning: "syncs each write before it is acknowledged, which takes NATS 2.10 or newer; every two \
+        meaning: "syncs each write before it is acknowledged, which needs NATS 2.10 or newer; every two \
                   minutes when absent",
     },
     KindOption {
         name: ALLOW_DIRECT,
         form: OptionForm::Word(&["yes", "no"]),
-        meaning: "whether any replica answers reads, or the stream's leader alone; yes when absent, as its \
+        meaning: "whether any replica answers reads, or only the stream's leader; yes when absent, as its \
                   own clients make a bucket",
     },
 ];
 
-/// Most replicas that a stream can have.
+/// Most replicas of a stream.
 const REPLICAS_MAX: u32 = 5;
 
-/// Returns what the bucket of this system is made with.
+/// Returns the settings of this system's bucket.
 fn bucket_of(system: &study::System) -> Bucket {
     Bucket {
         replicas: system.nodes.min(REPLICAS_MAX),
@@ -89,12 +88,12 @@ fn bucket_of(system: &study::System) -> Bucket {
     }
 }
 
-/// Returns what sessions have to know, for those on other machines.
+/// Returns the values that sessions on other machines need.
 fn give(memory: &Memory) -> Option<Value> {
     serde_json::to_value(*memory.get::<Bucket>()?).ok()
 }
 
-/// Keeps it there.
+/// Stores those values.
 fn take(given: Value, memory: &Memory) -> Option<()> {
     memory.keep(serde_json::from_value::<Bucket>(given).ok()?);
     Some(())
@@ -116,7 +115,7 @@ impl System for Nats {
                     sound,
                     nodes_max: REPLICAS_MAX,
                     value_size_max: 1 << 20, // max_payload
-                    in_flight_max: 1000,     // its clients have up to 4000 unacknowledged
+                    in_flight_max: 1000,     // NATS' own clients allow 4000 unacknowledged messages
                     kill: Kill::UnderLoad,
                     credentials: CredentialForm::PasswordOrToken,
                     ..Kind::new("nats")
@@ -133,7 +132,7 @@ impl System for Nats {
             return Err(HostError::Spec {
                 node: asked.system.name.clone(),
                 problem: format!(
-                    "`{SYNC_INTERVAL}` takes NATS 2.10 or newer, and this is {}",
+                    "`{SYNC_INTERVAL}` needs NATS 2.10 or newer, but this is {}",
                     installed.version
                 ),
             });
@@ -142,7 +141,7 @@ impl System for Nats {
         for (name, seat) in asked.seated() {
             nodes.push((name, seat, ports.take_for(seat)?, ports.take_for(seat)?));
         }
-        // One node is no cluster: it needs no majority to elect a leader.
+        // A single node runs without a cluster, because it needs no majority to elect a leader.
         let routes = match nodes.len() {
             1 => None,
             _ => Some(
@@ -210,10 +209,10 @@ impl System for Nats {
             }
             let bucket = node.memory.get::<Bucket>();
             match (missing(&info), bucket) {
-                // The leader is one of the bucket's, so a bucket of ours has to be there.
+                // The bucket's leader counts, so the bucket has to exist.
                 (true, Some(bucket)) => {
                     make(node, *bucket)?;
-                    return Err(format!("`{name}` makes the bucket").into());
+                    return Err(format!("`{name}` is creating the bucket").into());
                 }
                 (true, None) => {}
                 (false, _) => {
@@ -221,7 +220,7 @@ impl System for Nats {
                     let cluster = &info["cluster"];
                     let behind = cluster["replicas"].as_array().into_iter().flatten();
                     if behind.into_iter().any(|replica| replica["current"] != true) {
-                        return Err(format!("not all replicas follow, says `{name}`").into());
+                        return Err(format!("`{name}` reports replicas that do not follow").into());
                     }
                     leader = leader.or_else(|| cluster["leader"].as_str().map(str::to_owned));
                 }
@@ -276,18 +275,17 @@ impl System for Nats {
 fn sound(system: &study::System) -> Result<(), (String, String)> {
     if !system.is_started() && !system.options.is_empty() {
         return Err((
-            "what runs already is not configured by bakeoff".to_owned(),
+            "bakeoff cannot configure a cluster that it did not start".to_owned(),
             "leave `options` out, or `endpoints`".to_owned(),
         ));
     }
     Ok(())
 }
 
-/// Says what it guarantees under these options.
+/// Returns the guarantees under these options.
 ///
-/// A stream's file is written before the acknowledgement; with replicas each one's Raft log is
-/// (`stream.go`, `raft.go`: `AsyncFlush: false`). `sync_interval: always` syncs what was written
-/// (`flushPendingMsgsLocked`).
+/// A stream writes its file before it acknowledges. With replicas, each one's Raft log is written (`stream.go`,
+/// `raft.go`: `AsyncFlush: false`). `sync_interval: always` also syncs it (`flushPendingMsgsLocked`).
 fn guarantees(asked: &study::System) -> Guarantees {
     let synced = option(asked, SYNC_INTERVAL).is_some();
     let one = asked.nodes == 1;
@@ -300,23 +298,23 @@ fn guarantees(asked: &study::System) -> Guarantees {
             Acknowledged::MajorityDisks,
         ),
         (false, true) => (
-            "once its kernel has it: it is synced every 2 minutes, and a power cut takes what was not",
+            "once its kernel has it: it is synced every 2 minutes, and a power cut loses unsynced writes",
             Acknowledged::PageCache,
         ),
         (false, false) => (
             "once the kernels of a majority have it: it is synced every 2 minutes, and a power cut that \
-             meets a majority takes what was not",
+             hits a majority loses unsynced writes",
             Acknowledged::MajorityPageCaches,
         ),
     };
     let reads = match (one, bucket_of(asked).direct) {
         (true, _) => "from the one node: the newest write",
         (false, true) => {
-            "from the replica of the node asked, which may be behind, as its own clients read \
+            "from the replica of the contacted node, which may lag behind, as NATS' own clients read \
              (`allow_direct`)"
         }
         (false, false) => {
-            "from the stream's leader, old only if it was just deposed; a `list` from a replica"
+            "from the stream's leader, stale only if it was just deposed; a `list` from a replica"
         }
     };
     Guarantees {
@@ -331,7 +329,7 @@ fn guarantees(asked: &study::System) -> Guarantees {
     }
 }
 
-/// Says what reads return.
+/// Returns the freshness of reads.
 fn freshness(asked: &study::System, _: ReadConsistency) -> Freshness {
     match (asked.nodes, bucket_of(asked).direct) {
         (1, _) => Freshness::Linearizable,
@@ -351,53 +349,53 @@ fn settings(asked: &Asked<'_>) -> Vec<Setting> {
     settings
 }
 
-/// Says why a node does not answer: it may be the client's credentials, which no waiting mends.
+/// Classifies a node's error. Waiting does not fix wrong credentials.
 fn refused(node: &Access, why: SystemError) -> NotReady {
     let seen = why.to_string();
     let is_anyone =
         node.memory.get::<Login>().is_none() && node.memory.get::<ClientToken>().is_none();
     let hint = if seen.contains("Authorization Violation") && is_anyone {
-        "it demands a user or a token: add `credentials: {user: NAME, password: $NATS_PASSWORD}`, or `{token: \
+        "it needs a user or a token: add `credentials: {user: NAME, password: $NATS_PASSWORD}`, or `{token: \
          $NATS_TOKEN}`"
     } else if seen.contains("Authorization Violation") {
-        "look at `credentials` in the study, and at what its variable or file holds"
+        "check `credentials` in the study, and the contents of its variable or file"
     } else if seen.contains("Permissions Violation") {
-        "the user has to publish to `$JS.API.>` and `$KV.bakeoff.>`, and to subscribe to `_INBOX.>`"
+        "allow the user to publish to `$JS.API.>` and `$KV.bakeoff.>`, and to subscribe to `_INBOX.>`"
     } else if seen.contains(DEMANDS_TLS) {
-        "write the endpoint with `tls://`, and say whom to trust: `tls: {ca: FILE}`"
+        "write the endpoint with `tls://`, and name the authority to trust: `tls: {ca: FILE}`"
     } else {
         return why.into();
     };
     NotReady::Never { seen, hint: hint.to_owned() }
 }
 
-/// The error of a server that is spoken to in plain text and refuses that.
+/// Error of a server that refuses plain text.
 const DEMANDS_TLS: &str = "it demands TLS";
 
-/// Makes the bucket; one that is there already stays as it is.
+/// Creates the bucket, unless it exists.
 fn make(node: &Access, bucket: Bucket) -> Result<(), SystemError> {
     let config = bucket.config().to_string();
     let (_, answer) = ask(node, bucket::STREAM_CREATE, config.as_bytes())?;
     error_of(&answer).map_or(Ok(()), |error| Err(SystemError::answered(node, error)))
 }
 
-/// Returns whether an answer says that there is no such stream.
+/// Returns true if an answer reports a missing stream.
 fn missing(answer: &Value) -> bool {
     answer["error"]["err_code"] == bucket::NO_STREAM
 }
 
-/// Returns the error of an answer, in words.
+/// Returns the description of an answer's error.
 fn error_of(answer: &Value) -> Option<String> {
     let error = answer.get("error")?;
     Some(error["description"].as_str().map_or_else(|| error.to_string(), str::to_owned))
 }
 
-/// Returns a status in place of an answer as JetStream's own errors are.
+/// Converts a status without an answer to a JetStream error.
 fn nobody_answers(status: u16) -> Value {
     json!({"error": {"description": format!("JetStream does not answer ({status})")}})
 }
 
-/// Asks JetStream one thing outside of a load; returns who the server is, and its answer.
+/// Sends one request to JetStream outside of a load. Returns the server's identity and the answer.
 fn ask(node: &Access, subject: &str, payload: &[u8]) -> Result<(Greeting, Value), SystemError> {
     struct Question<'a> {
         session: Session,
@@ -428,7 +426,7 @@ fn ask(node: &Access, subject: &str, payload: &[u8]) -> Result<(Greeting, Value)
                     *answer = Some(match message.headers.status() {
                         Some(status) => Ok(nobody_answers(status)),
                         None => serde_json::from_slice(message.payload)
-                            .map_err(|error| format!("an answer that is no JSON: {error}")),
+                            .map_err(|error| format!("an answer that is not JSON: {error}")),
                     });
                 }
             })?;
@@ -453,7 +451,7 @@ fn ask(node: &Access, subject: &str, payload: &[u8]) -> Result<(Greeting, Value)
     let Question { greeting, answer, .. } = question;
     let answer = answer.unwrap_or_else(|| Err("no answer".to_owned()));
     let answer = answer.map_err(|error| SystemError::answered(node, error))?;
-    Ok((greeting.ok_or_else(|| format!("`{}` does not greet", node.name))?, answer))
+    Ok((greeting.ok_or_else(|| format!("`{}` sends no greeting", node.name))?, answer))
 }
 
 #[cfg(test)]
@@ -469,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn log_lines_have_the_level_that_its_own_words_say() {
+    fn log_levels_follow_nats_own_words() {
         let at = "[8653] 2026/11/23 04:42:30.113865";
         let warned = format!("{at} [WRN] JetStream cluster new metadata leader: n-2/bakeoff");
         assert_eq!(level(&warned), Some(Level::Warning));

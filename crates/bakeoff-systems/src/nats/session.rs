@@ -1,10 +1,10 @@
-//! Key-value operations as requests to JetStream.
+//! Maps key-value operations onto requests to JetStream.
 //!
-//! A `put` is a message to the key's subject, and done when the stream has acknowledged it. A `list` is a
-//! consumer that delivers the last message of each subject below the directory, as NATS' own clients list
-//! keys: made, asked for what it has, and deleted. All of that counts as one operation.
+//! A `put` is a message to the key's subject, and is done when the stream acknowledges it. A `list` works as in NATS'
+//! own clients. It creates a consumer that delivers the last message of each subject below the directory, requests its
+//! messages, and deletes it. All of that is one operation.
 //!
-//! Each operation has a subject of its own to be answered at, so a late answer is told from the next one's.
+//! Each operation has its own reply subject, so that a late answer is not taken for that of the next operation.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -21,60 +21,60 @@ use base64::engine::general_purpose::STANDARD;
 use super::bucket::{self, ApiAnswer};
 use super::greeting::{Greeting, GreetingError};
 
-/// The number of the one subscription.
+/// Number of the only subscription.
 const SUBSCRIPTION: u64 = 1;
-/// How often a consumer is asked again while the servers do not all know of it yet.
+/// Most repeats of a request to a consumer that some servers do not know yet.
 const ASKED_AGAIN_MAX: u32 = 1000;
 
 /// One connection to a server.
 pub(crate) struct NatsSession {
     session: nats::Session,
-    /// Says who the client is, credentials among it.
+    /// CONNECT options of the client, credentials included.
     connect: String,
-    /// The name of this connection in the cluster; empty before the handshake.
+    /// Name of this connection, unique in the cluster; empty before the handshake.
     name: String,
     open: bool,
-    /// Whether every replica answers reads, or the leader alone.
+    /// True if every replica answers reads; false if only the leader does.
     direct: bool,
-    /// Operations under way, by tag.
+    /// Operations in flight, by tag.
     pending: Vec<Option<Pending>>,
-    /// How many operations there were.
+    /// Number of operations so far.
     count: u64,
     subject: Vec<u8>,
     reply: String,
 }
 
 struct Pending {
-    /// Which operation of the connection it is.
+    /// Number of the operation on this connection.
     number: u64,
     step: Step,
 }
 
 enum Step {
     Write,
-    /// A read that any replica answers, with the message itself.
+    /// Read that any replica answers, with the message itself.
     Direct,
-    /// A read that the leader answers, with JSON.
+    /// Read that the leader answers, with JSON.
     Leader,
     List(List),
 }
 
 #[derive(Default)]
 struct List {
-    /// Whether the consumer is there.
+    /// True once the consumer was created.
     made: bool,
-    /// How many messages it is still to deliver of those that it was asked for.
+    /// Requested messages that have not arrived yet.
     due: u64,
-    /// Whether it has delivered any since it was asked.
+    /// True if a message arrived since the last request.
     heard: bool,
     asked_again: u32,
     names: Vec<Vec<u8>>,
 }
 
-/// The next step of an operation after an answer.
+/// Next step of an operation after an answer.
 enum Then {
     Done(Answered),
-    /// A consumer is to be asked for so many messages.
+    /// Request up to this many messages from the consumer.
     Next(u64),
     Wait,
 }
@@ -87,7 +87,7 @@ enum Answered {
 }
 
 impl NatsSession {
-    /// A session whose reads every replica answers, or the leader alone; `connect` says who the client is.
+    /// Returns a session. `direct`: every replica answers reads. `connect`: the client's CONNECT options.
     pub(super) fn new(direct: bool, connect: String) -> Self {
         Self {
             session: nats::Session::default(),
@@ -102,7 +102,7 @@ impl NatsSession {
         }
     }
 
-    /// Sends a request of an operation; the subject is in `self.subject`.
+    /// Sends a request of an operation to the subject in `self.subject`.
     fn send(&mut self, tag: Tag, number: u64, payload: &[u8], out: &mut Vec<u8>) {
         self.address(tag, number);
         self.session.publish(&self.subject, self.reply.as_bytes(), payload, out);
@@ -123,21 +123,21 @@ impl NatsSession {
         format!("{}-{tag}-{number}", self.name)
     }
 
-    /// Asks a list's consumer for messages.
+    /// Requests messages from a list's consumer.
     fn next(&mut self, tag: Tag, number: u64, asked: &[u8], out: &mut Vec<u8>) {
         let consumer = self.consumer(tag, number);
         self.set_subject(&[bucket::CONSUMER_NEXT.as_bytes(), consumer.as_bytes()]);
         self.send(tag, number, asked, out);
     }
 
-    /// Deletes a list's consumer; nobody waits for the answer.
+    /// Deletes a list's consumer, without waiting for the answer.
     fn forget(&mut self, tag: Tag, number: u64, out: &mut Vec<u8>) {
         let consumer = self.consumer(tag, number);
         self.set_subject(&[bucket::CONSUMER_DELETE.as_bytes(), consumer.as_bytes()]);
         self.send(tag, number, b"", out);
     }
 
-    /// Returns which operation a message is for.
+    /// Returns the operation that a message belongs to.
     fn addressee(&self, message: &Message<'_>) -> Option<(Tag, u64)> {
         let parse = |text: &str, between: char| {
             let rest = text.strip_prefix(self.name.as_str())?.strip_prefix(between)?;
@@ -150,10 +150,10 @@ impl NatsSession {
         }
     }
 
-    /// Takes the first message of a server.
-    fn greeted(&mut self, info: &[u8], out: &mut Vec<u8>) -> Result<(), GreetingError> {
+    /// Processes the greeting of a server.
+    fn on_greeting(&mut self, info: &[u8], out: &mut Vec<u8>) -> Result<(), GreetingError> {
         if !self.name.is_empty() {
-            return Ok(()); // the server tells of a change in its cluster
+            return Ok(()); // the server reports a change in its cluster
         }
         self.name = Greeting::read(info)?.connection();
         self.session.connect(&self.connect, out);
@@ -172,7 +172,7 @@ impl NatsSession {
         let Some((tag, number)) = self.addressee(message) else { return };
         let Some(slot) = self.pending.get_mut(tag as usize) else { return };
         let Some(pending) = slot.as_mut().filter(|pending| pending.number == number) else {
-            return; // nobody waits for it any more
+            return; // the operation has ended already
         };
         match pending.step.take(message) {
             Then::Wait => {}
@@ -220,8 +220,8 @@ impl Session for NatsSession {
         Some(bucket::SILENCE_MAX)
     }
 
-    /// Asks consumers of lists again. A server that counted a message which was replaced before it was delivered keeps
-    /// the request until another one comes: with the last list of a load that is for ever (seen with 2.9).
+    /// Repeats the requests to consumers of lists. If a message is replaced before delivery, some servers count it and
+    /// hold the request until another one comes, which is for ever with the last list of a load (observed with 2.9).
     fn keep_alive(&mut self, out: &mut Vec<u8>) {
         let lists = self.pending.iter_mut().zip(0..).filter_map(|(pending, tag)| {
             let Pending { number, step: Step::List(list) } = pending.as_mut()? else { return None };
@@ -229,7 +229,7 @@ impl Session for NatsSession {
             list.made.then_some((tag, *number, list.due))
         });
         for (tag, number, due) in lists.collect::<Vec<(Tag, u64, u64)>>() {
-            // It may have found out meanwhile, and says so; else it does when it has waited.
+            // If the server has noticed meanwhile, it answers at once; otherwise after the wait.
             let due = due.max(1);
             self.next(tag, number, &bucket::next(due), out);
             self.next(tag, number, &bucket::next_within(due), out);
@@ -295,7 +295,7 @@ impl KvSession for NatsSession {
         let mut further = Vec::new();
         let received = session.receive(input, out, &mut |event| match event {
             Event::Info(info) => {
-                let failed = self.greeted(info, &mut further).err();
+                let failed = self.on_greeting(info, &mut further).err();
                 wrong = failed.map(|error| error.to_string()).or(wrong.take());
             }
             Event::Pong => self.open = true,
@@ -317,7 +317,7 @@ impl Step {
         }
         let status = message.headers.status();
         Then::Done(match self {
-            // A `503` says that nobody listens to the subject.
+            // A `503` reports that the subject has no receiver.
             Self::Write | Self::Leader if status.is_some() => refused(message),
             Self::Write => match read(message) {
                 Ok(ApiAnswer { seq: Some(_), .. }) => Answered::Written,
@@ -336,11 +336,11 @@ impl Step {
 impl List {
     fn take(&mut self, message: &Message<'_>) -> Then {
         match message.headers.status() {
-            // It was slow.
+            // The server was slow.
             Some(408) if self.made && self.heard => return self.more(self.due),
-            // It has no more, and others deleted meanwhile what it said that it had.
+            // The consumer has no more messages: others deleted some of those that it counted.
             Some(404 | 408) if self.made => return Then::Done(Answered::Written),
-            // The server that we are connected to does not know of the consumer yet.
+            // The connected server does not know the consumer yet.
             Some(503) if self.made && self.asked_again < ASKED_AGAIN_MAX => {
                 self.asked_again += 1;
                 return Then::Next(self.due);
@@ -362,7 +362,7 @@ impl List {
             return Then::Done(unexpected());
         };
         let name = bucket::name(message.subject);
-        // What was written again meanwhile is delivered again: the last message counts.
+        // A key written again meanwhile is delivered again. The last message counts.
         self.names.retain(|known| known != name);
         if message.headers.get(bucket::OPERATION).is_none() {
             self.names.push(name.to_vec());
@@ -382,10 +382,10 @@ impl List {
     }
 }
 
-/// Reads an answer of the API; an error in it is a failure.
+/// Parses an API answer. An error in it is a failure.
 fn read<'a>(message: &Message<'a>) -> Result<ApiAnswer<'a>, Answered> {
     let answer: ApiAnswer<'a> = serde_json::from_slice(message.payload).map_err(|error| {
-        Answered::Failed(ErrorKind::Protocol, format!("an answer that is no JSON: {error}"))
+        Answered::Failed(ErrorKind::Protocol, format!("an answer that is not JSON: {error}"))
     })?;
     match answer.error {
         Some(error) => Err(Answered::Failed(ErrorKind::Status, error.text())),
@@ -413,12 +413,12 @@ fn from_leader(message: &Message<'_>) -> Answered {
     }
 }
 
-/// A status in place of an answer, in words.
+/// Converts a status without an answer to a failure.
 fn refused(message: &Message<'_>) -> Answered {
     let status = message.headers.status().unwrap_or_default();
     let replied = String::from_utf8_lossy(message.headers.description()).into_owned();
     let what = match (status, replied.as_str()) {
-        (503, "") => "503: nobody answers (no responders)".to_owned(),
+        (503, "") => "503: no responders".to_owned(),
         (_, "") => status.to_string(),
         _ => format!("{status}: {replied}"),
     };
@@ -426,7 +426,7 @@ fn refused(message: &Message<'_>) -> Answered {
 }
 
 fn unexpected() -> Answered {
-    let what = "an answer of another kind than was asked for".to_owned();
+    let what = "an answer of an unexpected kind".to_owned();
     Answered::Failed(ErrorKind::Protocol, what)
 }
 
@@ -439,7 +439,7 @@ mod tests {
     const INFO: &str = "INFO {\"server_id\":\"NSERVER\",\"server_name\":\"n\",\"version\":\"2.12.4\",\
                         \"client_id\":7,\"jetstream\":true}\r\n";
 
-    /// A session that is open, with a request under the tag 3.
+    /// Returns an open session with a request under tag 3.
     fn asked(operation: Operation) -> NatsSession {
         let (mut session, mut out) = (NatsSession::new(true, "{}".to_owned()), Vec::new());
         assert!(!session.is_open() && !session.begins_tls());
@@ -455,7 +455,7 @@ mod tests {
         session
     }
 
-    /// Returns the answers that a server's words complete, and what the session says to them.
+    /// Feeds the server's bytes to a session. Returns the answers, and the bytes that the session sends.
     fn heard(session: &mut NatsSession, words: &str) -> (Vec<String>, String) {
         let (mut out, mut seen) = (Vec::new(), Vec::new());
         let mut on = |tag, answer: Answer<'_>| {
@@ -478,7 +478,7 @@ mod tests {
         format!("MSG {subject} 1 {}\r\n{payload}\r\n", payload.len())
     }
 
-    /// A message of a list's consumer, which has so many more.
+    /// Returns a message of a list's consumer with `pending` more to come.
     fn listed(key: &str, pending: u32, more: &str) -> String {
         let headers = format!("NATS/1.0\r\nNats-Msg-Size: 5\r\n{more}\r\n");
         let length = headers.len();
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_is_done_once_the_stream_has_acknowledged_it() {
+    fn write_is_done_once_the_stream_acknowledges() {
         let mut session = asked(Operation::Put);
         let (seen, _) =
             heard(&mut session, &message("_INBOX.NSERVER7.3.1", r#"{"stream":"s","seq":9}"#));
@@ -497,7 +497,7 @@ mod tests {
                 r#"{"error":{"code":503,"err_code":10077,"description":"full"}}"#,
                 "3 503: full (10077)",
             ),
-            (r#"{"stream":"s"}"#, "3 an answer of another kind than was asked for"),
+            (r#"{"stream":"s"}"#, "3 an answer of an unexpected kind"),
         ] {
             let mut session = asked(Operation::Put);
             let (seen, _) = heard(&mut session, &message("_INBOX.NSERVER7.3.1", answer));
@@ -505,11 +505,11 @@ mod tests {
         }
         let nobody = "HMSG _INBOX.NSERVER7.3.1 1 16 16\r\nNATS/1.0 503\r\n\r\n\r\n";
         let (seen, _) = heard(&mut asked(Operation::Delete), nobody);
-        assert_eq!(seen, ["3 503: nobody answers (no responders)"]);
+        assert_eq!(seen, ["3 503: no responders"]);
     }
 
     #[test]
-    fn an_answer_that_comes_too_late_is_not_taken_for_the_next_one() {
+    fn late_answer_is_not_taken_for_the_next_operation() {
         let mut session = asked(Operation::Put);
         assert!(session.abandon(3, &mut Vec::new()));
         let again = replay::request(Operation::Get, b"bakeoff/d1/a", b"");
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_what_its_consumer_delivers_without_deleted_keys() {
+    fn list_holds_delivered_keys_without_deleted_ones() {
         let mut session = asked(Operation::List);
         let made = message("_INBOX.NSERVER7.3.1", r#"{"num_pending":3}"#);
         let (seen, out) = heard(&mut session, &made);
@@ -541,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_ends_when_its_consumer_has_nothing_of_what_it_counted() {
+    fn list_ends_when_counted_messages_are_gone() {
         let mut session = asked(Operation::List);
         heard(&mut session, &message("_INBOX.NSERVER7.3.1", r#"{"num_pending":3}"#));
         assert_eq!(heard(&mut session, &listed("a", 2, "")).0, [] as [&str; 0]);

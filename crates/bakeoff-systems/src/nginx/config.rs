@@ -1,8 +1,7 @@
-//! The configuration that every NGINX started here has in common.
+//! Writes the configuration that all NGINX nodes share.
 //!
-//! All that it writes is in its node's folder, it stays in the foreground, its errors go to the
-//! node's log, and a port of its own tells what it has counted. What departs from NGINX's defaults is
-//! in `Plan::settings`, with its reason.
+//! A node writes only into its folder, stays in the foreground, logs errors to its log, and reports its counters on a
+//! separate port. `Plan::settings` lists the differences from NGINX's defaults, with reasons.
 //!
 //! Not here: the servers of each kind (`nginx`, `access_gateway`).
 
@@ -18,37 +17,37 @@ use rustix::process::{Resource, geteuid, getrlimit};
 
 use crate::{ASKED, Asked, Description, Memory, setting};
 
-/// The most connections of a worker, where the machine allows as many files.
+/// Most connections per worker, if the machine allows as many files.
 const CONNECTIONS_MAX: u64 = 10_000;
-/// Files that a worker opens besides connections.
+/// Files per worker besides connections.
 const OTHER_FILES: u64 = 64;
-/// NGINX takes an error log on its command line from here on; until then it tries to write where it was
-/// built to, before it reads its configuration.
+/// First version with an error log option on the command line. Older versions try to write to their built-in path
+/// before they read the configuration.
 const ERROR_LOG_SINCE: [u64; 3] = [1, 19, 5];
 const CERTIFICATE: &str = "server.crt";
 const KEY: &str = "server.key";
-/// The lines for the certificate, and those by which TLS sessions resume.
+/// Lines for the certificate and for resuming TLS sessions.
 const TLS: &str = "ssl_certificate server.crt;\n    ssl_certificate_key server.key;\n    \
                    ssl_session_cache shared:tls:10m;";
 
-/// One NGINX: what differs from another.
+/// Settings of one NGINX node.
 pub(crate) struct Plan<'a> {
     pub(crate) workers: &'a str,
     pub(crate) client: u16,
     pub(crate) status: u16,
     pub(crate) tls: bool,
-    /// Modules to load, by their paths.
+    /// Paths of the modules to load.
     pub(crate) modules: &'a [PathBuf],
     /// Lines of `http`, before all servers.
     pub(crate) http: &'a str,
-    /// Lines of the server that clients connect to.
+    /// Lines of the server that clients use.
     pub(crate) server: &'a str,
-    /// Lines of the server that tells what was counted.
+    /// Lines of the status server.
     pub(crate) status_server: &'a str,
 }
 
 impl Plan<'_> {
-    /// The text of `nginx.conf` of a node in its seat.
+    /// Returns the `nginx.conf` of a node in its seat.
     pub(super) fn configuration(&self, seat: Seat) -> String {
         let Self { workers, http, server, status_server, .. } = self;
         let (client, status) = (seat.at(self.client), seat.at(self.status));
@@ -92,8 +91,7 @@ impl Plan<'_> {
         text
     }
 
-    /// The node that this is, with whatever files it needs besides; how clients verify it is in the
-    /// description.
+    /// Describes the node with its additional files. The description holds the clients' TLS settings.
     pub(crate) fn describe(
         &self,
         asked: &Asked<'_>,
@@ -135,32 +133,32 @@ impl Plan<'_> {
             limits: asked.system.limits.clone(),
             dir: asked.dir.join(&name),
             name,
-            // SIGTERM cuts requests off, which is what is wanted once a load is over.
+            // SIGTERM drops open requests, which is right after a load.
             ..NodeSpec::default()
         };
         let settings = self.settings(asked).into_iter().chain(own).collect();
         Ok(Description { nodes: vec![node], settings, tls, memory, ..Description::default() })
     }
 
-    /// Returns the settings that depart from NGINX's defaults in every one.
+    /// Returns the differences from NGINX's defaults that all nodes share.
     fn settings(&self, asked: &Asked<'_>) -> Vec<Setting> {
         let (connections, files) = connections();
         let mut settings = vec![
             setting(
                 "daemon, error_log, pid, *_temp_path",
                 "off, stderr, in its folder",
-                "bakeoff watches and stops it, and all that it writes is in its folder",
+                "bakeoff watches and stops it, and it writes only into its folder",
             ),
-            setting("access_log", "off", "a line for each request would be most of what it does"),
-            setting("stub_status", "on a port of its own", "it tells how many requests it served"),
+            setting("access_log", "off", "logging each request would be most of its work"),
+            setting("stub_status", "on a separate port", "it counts the served requests"),
             setting(
                 "worker_connections, worker_rlimit_nofile",
                 format!("{connections}, {files}"),
-                "512 would be fewer than a load may have clients",
+                "the default of 512 is less than a load's clients may be",
             ),
         ];
         if geteuid().is_root() {
-            let reason = "bakeoff runs as root, and nobody else may enter its folders";
+            let reason = "bakeoff runs as root, and other users cannot enter its folders";
             settings.push(setting("user", "root", reason));
         }
         if let Some(workers) = asked.option("workers") {
@@ -168,11 +166,15 @@ impl Plan<'_> {
         }
         if self.tls {
             settings.extend([
-                setting("ssl_certificate", "ECDSA P-256, made at start", "it has none by default"),
+                setting(
+                    "ssl_certificate",
+                    "ECDSA P-256, generated at the start",
+                    "it has none by default",
+                ),
                 setting(
                     "ssl_session_cache",
                     "shared:tls:10m",
-                    "by default a client without tickets cannot take up its session",
+                    "by default a client without tickets cannot resume its session",
                 ),
             ]);
         }
@@ -180,14 +182,14 @@ impl Plan<'_> {
     }
 }
 
-/// Connections and files of a worker.
+/// Returns the connections and files of a worker.
 fn connections() -> (u64, u64) {
     let files = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
     let files = files.min(CONNECTIONS_MAX + OTHER_FILES);
     (files.saturating_sub(OTHER_FILES).max(128), files)
 }
 
-/// A text as one word of a configuration.
+/// Quotes a text as one word of a configuration.
 pub(crate) fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
@@ -218,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_keeps_what_is_in_it() {
+    fn quoting_keeps_the_text() {
         assert_eq!(quoted(r#"a "b" \c"#), r#""a \"b\" \\c""#);
     }
 }

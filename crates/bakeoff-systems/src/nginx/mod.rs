@@ -1,10 +1,9 @@
-//! NGINX that answers every request with the same bytes: by itself, or as what a gateway protects.
+//! Runs NGINX that answers every request with the same bytes, by itself or behind a gateway.
 //!
-//! 43 bytes are the smallest GIF, which NGINX makes itself (`empty_gif`); any other size is a file. It
-//! is as large as the smallest thing that a server can be asked for, so that what stands in front of
-//! it is what is measured.
+//! The default of 43 bytes is the smallest GIF, which NGINX generates itself (`empty_gif`). Any other size is a file.
+//! The answer is as cheap as possible, so that a gateway in front of it dominates the measurement.
 //!
-//! Not here: the gateway (`access_gateway`), what all NGINX have in common (`config`).
+//! Not here: the gateway (`access_gateway`), the configuration that all NGINX nodes share (`config`).
 
 pub(crate) mod config;
 pub(crate) mod recipe;
@@ -24,10 +23,9 @@ use super::{
 use config::Plan;
 use status::Status;
 
-/// The system for the registry.
+/// Registry entry.
 pub(crate) const SYSTEM: &dyn System = &Nginx;
 
-/// NGINX with a fixed answer.
 #[derive(Debug)]
 pub(crate) struct Nginx;
 
@@ -35,21 +33,21 @@ const OPTIONS: &[KindOption] = &[
     KindOption {
         name: "body-size",
         form: OptionForm::Size,
-        meaning: "how long its answer is; a GIF of 43 bytes when absent",
+        meaning: "length of the response body; a GIF of 43 bytes when absent",
     },
     KindOption {
         name: "tls",
         form: OptionForm::Word(&["on", "off"]),
-        meaning: "whether clients speak TLS with it, by a certificate made at start; off when absent",
+        meaning: "whether clients use TLS, with a certificate generated at the start; off when absent",
     },
     KindOption {
         name: "workers",
         form: OptionForm::Number,
-        meaning: "how many worker processes it has; 1 when absent, as by its default",
+        meaning: "number of worker processes; 1 when absent, NGINX's default",
     },
 ];
 
-/// The GIF's size in bytes.
+/// Size of the GIF in bytes.
 const GIF: u64 = 43;
 const BODY_SIZE_MAX: u64 = 1 << 20;
 
@@ -78,7 +76,7 @@ impl System for Nginx {
         let server = match size {
             GIF => "location / { empty_gif; }",
             size => {
-                let reason = "the one file that it serves is not opened for each request";
+                let reason = "it need not open its only file for each request";
                 own.push(setting("open_file_cache", "max=4", reason));
                 files.push(NodeFile {
                     path: "html/body".into(),
@@ -120,7 +118,7 @@ impl System for Nginx {
     }
 }
 
-/// Says what it guarantees under these options.
+/// Returns the guarantees under these options.
 fn guarantees(_: &study::System) -> Guarantees {
     Guarantees {
         replication: "none: its answer never changes".into(),
@@ -145,13 +143,13 @@ fn sound(system: &study::System) -> Result<(), (String, String)> {
     workers(system)
 }
 
-/// Whether the number of workers is one.
+/// Checks the number of workers.
 pub(crate) fn workers(system: &study::System) -> Result<(), (String, String)> {
     let number = option(system, "workers").and_then(|workers| workers.parse::<u64>().ok());
     match number {
         None | Some(1..=1024) => Ok(()),
         Some(_) => Err((
-            "its workers are not 1 to 1024".to_owned(),
+            "`workers` must be 1 to 1024".to_owned(),
             "write `workers: 1`, or leave it out".to_owned(),
         )),
     }

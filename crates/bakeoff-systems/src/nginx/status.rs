@@ -1,4 +1,4 @@
-//! Reads an NGINX's `stub_status`, on a port of its own.
+//! Reads an NGINX's `stub_status` from its status port.
 
 use std::net::SocketAddr;
 
@@ -7,7 +7,7 @@ use bakeoff_engine::transport::Target;
 use crate::http_session::ask;
 use crate::{Access, SystemError};
 
-/// Where an NGINX tells what it has counted.
+/// Address of an NGINX's status server.
 pub(crate) struct Status(pub(crate) Target);
 
 impl Status {
@@ -15,16 +15,14 @@ impl Status {
         Self(Target { address, tls: None })
     }
 
-    /// How many requests it has taken since it started, this one and all others for its status among
-    /// them; an error says what was seen instead.
+    /// Returns the number of requests since the start, status requests included. Fails on an unexpected answer.
     pub(crate) fn requests(&self, node: &Access) -> Result<u64, SystemError> {
         let reply = self.ask(node, "/status")?;
         requests_in(&reply)
             .ok_or_else(|| format!("`{}`: its status is `{}`", node.name, reply.trim()).into())
     }
 
-    /// Returns the answer at a path of its status server, where that is a success; an error has the
-    /// answer's body.
+    /// Returns the answer at a path of the status server. Fails with the answer's body unless it is a success.
     pub(crate) fn ask(&self, node: &Access, path: &str) -> Result<String, SystemError> {
         let (status, body) = self.answer(node, path)?;
         match status {
@@ -36,7 +34,7 @@ impl Status {
         }
     }
 
-    /// Status and body of what it answers at a path of its status server.
+    /// Returns status and body of the answer at a path of the status server.
     pub(crate) fn answer(&self, node: &Access, path: &str) -> Result<(u16, String), SystemError> {
         let access = Access {
             authority: self.0.address.to_string(),
@@ -47,7 +45,7 @@ impl Status {
     }
 }
 
-/// The third number of the line below `server accepts handled requests`.
+/// Returns the third number of the line below `server accepts handled requests`.
 fn requests_in(status: &str) -> Option<u64> {
     let mut lines = status.lines();
     lines.find(|line| line.trim() == "server accepts handled requests")?;
@@ -69,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn no_status_makes_its_reader_panic() {
+    fn no_status_panics() {
         let status: &[u8] = b"Active connections: 2 \nserver accepts handled requests\n 5 4 17 \n";
         bakeoff_fuzz::run("nginx", &[status], &["\n", "requests", " "], |input| {
             requests_in(&String::from_utf8_lossy(input));

@@ -1,10 +1,9 @@
 //! Runs a cluster of OpenBao servers, and opens sessions to it.
 //!
-//! From 2.5 on its standbys answer reads of key-value secrets themselves, from what the leader has
-//! passed on to them so far. That is its default; `standby-reads: off` has them pass reads on, as
-//! 2.4 does.
+//! From 2.5 on, standbys answer reads of key-value secrets themselves, with the data that the leader has replicated so
+//! far. `standby-reads: off` makes them forward reads, as in 2.4.
 //!
-//! Not here: all that it shares with Vault, of which it is a fork (`vault`).
+//! Not here: everything that it shares with Vault, its origin (`vault`).
 
 pub(crate) mod recipe;
 
@@ -17,10 +16,9 @@ use super::vault::storage::Storage;
 use super::vault::{self, Product, STANDBY_READS, SecretStore, config, prepared};
 use super::{System, option};
 
-/// The system for the registry.
+/// Registry entry.
 pub(crate) const SYSTEM: &dyn System = &OPENBAO;
 
-/// OpenBao.
 const OPENBAO: SecretStore = SecretStore {
     product: Product::OpenBao,
     declaration: || Declaration {
@@ -54,7 +52,7 @@ const OPTIONS: &[KindOption] = &[
     KindOption {
         name: STANDBY_READS,
         form: OptionForm::Word(&["on", "off"]),
-        meaning: "whether standbys answer reads themselves, from 2.5 on; the version's default if left out",
+        meaning: "whether standbys answer reads themselves, from 2.5 on; the version's default when absent",
     },
 ];
 
@@ -63,7 +61,7 @@ const ROLES: &[Role] = &[
         name: "storage",
         kinds: &["postgresql"],
         tier: Tier::Backend,
-        meaning: "what it keeps data in",
+        meaning: "storage of its data",
     },
     vault::DATABASE,
     vault::BALANCER,
@@ -72,7 +70,7 @@ const ROLES: &[Role] = &[
 /// Returns the freshness of reads.
 fn freshness(asked: &study::System) -> Freshness {
     let off = option(asked, STANDBY_READS) == Some("off");
-    // Only Raft tells them what to forget of what they have read before (2.5.1).
+    // Only Raft invalidates the standbys' read cache (2.5.1).
     let raft = Storage::asked(asked).name == "raft";
     match off || !raft || asked.nodes == 1 || config::reads_at_leader_only(asked) {
         true => Freshness::Leader,

@@ -1,13 +1,13 @@
-//! PostgreSQL, for systems that keep their data in it: one node, or one and streaming standbys.
+//! Runs PostgreSQL for systems that store their data in it: one node, or one with streaming standbys.
 //!
-//! The first node is the primary; nothing is ever promoted. Each further one copies it before its first
-//! start and follows it from then on by a replication slot. `synchronous: on` makes a commit wait
-//! until a majority of all nodes, the primary among them, has it on disk, which is what the
-//! Raft-like stores beside it guarantee; with two nodes that is both.
+//! The first node is the primary, and no standby is ever promoted. Each standby copies the primary before its first
+//! start, and then follows it with a replication slot. `synchronous: on` makes a commit wait until a majority of all
+//! nodes, the primary included, has it on disk. Raft-based stores guarantee the same. With two nodes, both must have
+//! it.
 //!
-//! `fsync`, `full_page_writes` and `synchronous_commit` are as PostgreSQL has them: on.
+//! `fsync`, `full_page_writes` and `synchronous_commit` keep PostgreSQL's default: on.
 //!
-//! Not here: the protocol (`bakeoff_wire::postgres`), tables of systems that stand on it.
+//! Not here: the protocol (`bakeoff_wire::postgres`), tables of the systems that use it.
 
 mod recipe;
 mod sql;
@@ -37,10 +37,9 @@ use super::{
 pub(crate) use sql::execute;
 pub(crate) use vault_tables::VAULT_TABLES;
 
-/// The system for the registry.
+/// Registry entry.
 pub(crate) const SYSTEM: &dyn System = &PostgreSql;
 
-/// PostgreSQL as a part.
 #[derive(Debug)]
 pub(crate) struct PostgreSql;
 
@@ -53,42 +52,42 @@ const OPTIONS: &[KindOption] = &[
     KindOption {
         name: "connections",
         form: OptionForm::Number,
-        meaning: "how many connections it takes; 500 when absent",
+        meaning: "limit of connections; 500 when absent",
     },
     KindOption {
         name: "shared-buffers",
         form: OptionForm::Size,
-        meaning: "how much memory it shares among its processes as a cache",
+        meaning: "memory that its processes share as a cache",
     },
 ];
 
-/// Three Vault nodes may each have 128 connections, and superusers have a few set aside.
+/// Default limit of connections: three Vault nodes with up to 128 each, and some reserved for superusers.
 const CONNECTIONS: &str = "500";
-/// How long `initdb` may take; seconds as a rule.
+/// Longest time for `initdb`, which usually takes seconds.
 const INIT_WITHIN: Duration = Duration::from_secs(120);
-/// How long a standby may wait for the primary and copy it.
+/// Longest time for a standby to wait for the primary and copy it.
 const COPY_WITHIN: Duration = Duration::from_secs(120);
 
-/// Who may do everything in a cluster that was started here.
+/// Superuser of a cluster that bakeoff started.
 pub(crate) struct Credentials {
     pub(crate) user: String,
     pub(crate) password: String,
     pub(crate) database: String,
 }
 
-/// Returns where clients connect to a node, password included: for a file that only its owner can read.
+/// Returns the connection URL of a node, password included. Store it only in private files.
 pub(crate) fn url(node: &Access) -> Option<String> {
     let Credentials { user, password, database } = &*node.memory.get::<Credentials>()?;
     let at = &node.authority;
     Some(format!("postgres://{user}:{password}@{at}/{database}?sslmode=disable"))
 }
 
-/// Letters and digits with 190 bits of chance in them.
+/// Returns letters and digits with 190 random bits.
 fn random_text() -> String {
     rand::rng().sample_iter(Alphanumeric).take(32).map(char::from).collect()
 }
 
-/// Returns how many standbys must have a commit: those that make a majority with the primary.
+/// Returns the number of standbys that must have a commit: enough for a majority with the primary.
 fn waits_for(asked: &study::System) -> u32 {
     match super::option(asked, "synchronous") {
         Some("off") => 0,
@@ -154,7 +153,7 @@ impl System for PostgreSql {
                     Some(standby) => standby.copy(installed, &credentials)?,
                 },
                 never_root: true,
-                // SIGTERM would wait until the last client has left.
+                // SIGTERM would wait until the last client has disconnected.
                 stop_signal: Some(Signal::INT),
                 dir,
                 name: name.clone(),
@@ -177,7 +176,7 @@ impl System for PostgreSql {
             let Some([Some(recovers), Some(reply), Some(followed)]) =
                 rows.first().map(Vec::as_slice)
             else {
-                return Err(format!("`{}` answered with something else", node.name).into());
+                return Err(format!("`{}` answered unexpectedly", node.name).into());
             };
             let name = &node.name;
             match (number, recovers.as_str()) {
@@ -185,21 +184,21 @@ impl System for PostgreSql {
                     return Err(format!("{followed} standbys follow `{name}`").into());
                 }
                 (0, "f") => version = Some(reply.split(' ').next().unwrap_or(reply).to_owned()),
-                (0, _) => return Err(format!("`{name}` is no primary").into()),
+                (0, _) => return Err(format!("`{name}` is not a primary").into()),
                 (_, "t") => {}
-                _ => return Err(format!("`{name}` is no standby").into()),
+                _ => return Err(format!("`{name}` is not a standby").into()),
             }
         }
         Ok(ClusterStatus { leader: Some(0), version })
     }
 }
 
-/// Says what it guarantees under these options.
+/// Returns the guarantees under these options.
 fn guarantees(asked: &study::System) -> Guarantees {
     let replication = match (asked.nodes, waits_for(asked)) {
         (0 | 1, _) => "none: one node has the data",
-        (_, 0) => "asynchronous: standbys follow the primary; none takes its place by itself",
-        _ => "synchronous: standbys follow the primary; none takes its place by itself",
+        (_, 0) => "asynchronous: standbys follow the primary; no standby is promoted automatically",
+        _ => "synchronous: standbys follow the primary; no standby is promoted automatically",
     };
     let (acknowledged, acknowledged_in) = match (asked.nodes, waits_for(asked)) {
         (0 | 1, _) => ("after it is synced to disk", Acknowledged::Disk),
@@ -209,21 +208,21 @@ fn guarantees(asked: &study::System) -> Guarantees {
     Guarantees {
         replication: replication.into(),
         acknowledged: acknowledged.into(),
-        reads: "from the primary: what was committed before".into(),
+        reads: "from the primary: all earlier commits".into(),
         acknowledged_in: Some(acknowledged_in),
         ..Guarantees::default()
     }
 }
 
-/// Whether a node follows another, its version, and how many follow it. Where commits wait for
-/// standbys, one that has not yet told how far it is does not count, and is shown as `async`.
+/// Query for a node's role, its version, and its number of standbys. If commits wait for standbys, a standby that has
+/// not reported its position yet is listed as `async` and does not count.
 const LOOK: &str = "SELECT pg_is_in_recovery(), current_setting('server_version'), \
                     (SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' \
                      AND (sync_state IN ('sync', 'quorum') \
                           OR current_setting('synchronous_standby_names') = ''))";
 
-/// Says who may connect: from the machines of its own nodes, of those that stand on it, and of clients. Whoever
-/// does proves to know the password, on loopback too: anybody on the machine can connect there.
+/// Returns the access rules: connections from the cluster's nodes, the systems that use it, and the clients. All of
+/// them need the password, on loopback too, where any user of the machine can connect.
 fn access(asked: &Asked<'_>, user: &str) -> String {
     let from = asked.reached_from().into_iter().map(|address| match address {
         IpAddr::V4(address) => format!("{address}/32"),
@@ -243,14 +242,14 @@ fn file(path: &str, contents: impl Into<Vec<u8>>, mode: FileMode) -> NodeFile {
     NodeFile { path: path.into(), contents: contents.into(), mode }
 }
 
-/// `name=/path`, whatever bytes the path has.
+/// Returns `name=/path`, with the exact bytes of the path.
 fn assignment(name: &str, path: &Path) -> std::ffi::OsString {
     let mut text = std::ffi::OsString::from(format!("{name}="));
     text.push(path);
     text
 }
 
-/// Another program of the same installation.
+/// Returns another program of the same installation.
 fn beside(server: &Installed, name: &str) -> Result<PathBuf, HostError> {
     server.beside(name).ok_or_else(|| HostError::Program {
         node: server.system.clone(),
@@ -276,10 +275,10 @@ fn initdb(server: &Installed, credentials: &Credentials) -> Result<Before, HostE
     })
 }
 
-/// A node that follows the first.
+/// A node that follows the first one.
 struct Standby {
     number: usize,
-    /// Where the primary listens.
+    /// Address of the primary.
     primary: SocketAddr,
 }
 
@@ -288,7 +287,7 @@ impl Standby {
         format!("standby_{}", self.number)
     }
 
-    /// Waits for the primary, copies it and makes the copy a standby.
+    /// Waits for the primary, copies it and turns the copy into a standby.
     fn copy(
         &self,
         server: &Installed,
@@ -308,7 +307,7 @@ impl Standby {
             program: beside(server, "pg_basebackup")?,
             args: args.map(Into::into).to_vec(),
             within: COPY_WITHIN,
-            // The primary was started just now.
+            // The primary has only just been started.
             failure: OnFailure::TryAgain,
         };
         let mark = Before {
@@ -321,14 +320,14 @@ impl Standby {
     }
 }
 
-/// `.pgpass`: host, port, database, user, password.
+/// Returns a `.pgpass` line: host, port, database, user, password.
 fn pgpass(primary: SocketAddr, credentials: &Credentials) -> String {
-    // Colons part its fields.
+    // Colons separate its fields.
     let host = primary.ip().to_string().replace(':', "\\:");
     format!("{host}:{}:*:{}:{}\n", primary.port(), credentials.user, credentials.password)
 }
 
-/// A node's whole configuration: what is not in it is PostgreSQL's default.
+/// Returns a node's whole configuration. Everything else is PostgreSQL's default.
 fn config(
     asked: &Asked<'_>,
     dir: &Path,
@@ -369,7 +368,7 @@ fn config(
     text
 }
 
-/// In single quotes, as its files and its connection strings want it.
+/// Quotes a text for PostgreSQL's files and connection strings.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }
@@ -389,12 +388,12 @@ fn settings(asked: &Asked<'_>) -> Vec<bakeoff_core::record::Setting> {
         None => setting(
             "max_connections",
             CONNECTIONS,
-            "three Vault nodes may open 128 each, and 100 is the default",
+            "three Vault nodes may open 128 each, but the default is 100",
         ),
     };
     let over = match asked.seat(0).address.is_loopback() {
-        true => "all clients come over loopback",
-        false => "all clients come over the network",
+        true => "all clients connect over loopback",
+        false => "all clients connect over the network",
     };
     let mut settings = vec![
         connections,
@@ -402,7 +401,7 @@ fn settings(asked: &Asked<'_>) -> Vec<bakeoff_core::record::Setting> {
         setting(
             "encoding, locale",
             "UTF8, C",
-            "the database is the same wherever it is made; else they are the machine's",
+            "the database is the same on every machine; by default they come from the environment",
         ),
     ];
     if let Some(size) = asked.option("shared-buffers") {
@@ -414,7 +413,7 @@ fn settings(asked: &Asked<'_>) -> Vec<bakeoff_core::record::Setting> {
         _ => settings.push(setting(
             "synchronous_standby_names",
             synchronous(asked.system),
-            "an acknowledged commit is to be on the disks of a majority, as in stores that vote",
+            "an acknowledged commit must be on the disks of a majority, as in Raft-based stores",
         )),
     }
     settings

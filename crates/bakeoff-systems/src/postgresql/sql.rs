@@ -1,6 +1,6 @@
-//! Asks a PostgreSQL node: one connection, one text of SQL, all rows.
+//! Executes SQL on a PostgreSQL node over one connection, and returns all rows.
 //!
-//! Not here: the protocol (`bakeoff_wire::postgres`), what is asked.
+//! Not here: the protocol (`bakeoff_wire::postgres`), the queries.
 
 use bakeoff_wire::ProtocolError;
 use bakeoff_wire::postgres::{Event, Session};
@@ -12,12 +12,11 @@ use crate::{Access, SystemError};
 /// A row's columns as text; `None` is NULL.
 pub(crate) type Row = Vec<Option<String>>;
 
-/// Executes SQL, one statement or several, and returns the rows of all of them. A text of several
-/// is one transaction.
+/// Executes one or several SQL statements, and returns the rows of all. Several statements are one transaction.
 pub(crate) fn execute(node: &Access, sql: &str) -> Result<Vec<Row>, SystemError> {
     let credentials = node.memory.get::<Credentials>();
     let credentials =
-        credentials.ok_or_else(|| SystemError::answered(node, "no password is known"))?;
+        credentials.ok_or_else(|| SystemError::answered(node, "its password is unknown"))?;
     let Credentials { user, password, database } = &*credentials;
     let nonce = super::random_text();
     let mut session = Session::new(user, password, database, &nonce);
@@ -34,7 +33,7 @@ pub(crate) fn execute(node: &Access, sql: &str) -> Result<Vec<Row>, SystemError>
 
 struct Asking<'a> {
     session: Session,
-    /// The statements that are still to be sent.
+    /// Statements that are still to be sent.
     sql: Option<&'a str>,
     rows: Vec<Row>,
     failed: Option<String>,
@@ -59,7 +58,7 @@ impl Receiver for Asking<'_> {
         } else {
             *answered = ready;
         }
-        // An error before the session has begun ends it.
+        // An error before the statements are sent ends the session.
         Ok(*answered || (failed.is_some() && sql.is_some()))
     }
 }

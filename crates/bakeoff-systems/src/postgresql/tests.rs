@@ -1,4 +1,4 @@
-//! A real PostgreSQL, where there is one.
+//! Runs a real PostgreSQL, if it is installed.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::running::{self, shown_to_others};
 use crate::seated;
 use crate::testing::{asked, program};
 
-/// Debian has it beside `PATH`.
+/// Returns the server program. Debian installs it outside of `PATH`.
 fn postgres() -> Option<Installed> {
     let series = ["18", "17", "16", "15", "14", "13"];
     let places = series.map(|series| format!("/usr/lib/postgresql/{series}/bin/postgres"));
@@ -24,7 +24,7 @@ fn one(node: &Access, sql: &str) -> String {
 }
 
 #[test]
-fn a_single_node_keeps_what_was_committed_and_its_password_to_itself() {
+fn single_node_keeps_commits_and_hides_its_password() {
     let Some(program) = postgres() else { return };
     let asked = asked("postgresql", 1, &[("connections", "30"), ("shared-buffers", "16MiB")]);
     let mut running = running::start(&PostgreSql, &asked, Some(program));
@@ -62,7 +62,7 @@ fn a_single_node_keeps_what_was_committed_and_its_password_to_itself() {
 }
 
 #[test]
-fn a_commit_waits_for_the_standby_and_only_when_it_is_asked_to() {
+fn commit_waits_for_the_standby_only_if_synchronous() {
     let Some(program) = postgres() else { return };
     let asked_for = asked("postgresql", 2, &[]);
     let running = running::start(&PostgreSql, &asked_for, Some(program.clone()));
@@ -81,7 +81,7 @@ fn a_commit_waits_for_the_standby_and_only_when_it_is_asked_to() {
     assert!(waited.contains("no answer in time"), "{waited}");
     assert!(PostgreSql.probe(&running.ready.nodes).is_err());
     processes[1].restart().unwrap();
-    // Killed while it writes its lock file, it would refuse to start for that being empty.
+    // If killed while it writes its lock file, it would refuse to start because the file is empty.
     arrives(standby, "2");
 
     let running = running.killed_and_restarted();
@@ -99,7 +99,7 @@ fn a_commit_waits_for_the_standby_and_only_when_it_is_asked_to() {
     running.stopped();
 }
 
-/// The standby has so many rows before long: a commit waits for its disk, not for its readers.
+/// Waits until the standby shows this many rows. A commit waits for the standby's disk, not for its readers.
 fn arrives(standby: &Access, rows: &str) {
     let deadline = clock::now() + Duration::from_secs(5);
     while execute(standby, "SELECT count(*) FROM t")
@@ -111,14 +111,14 @@ fn arrives(standby: &Access, rows: &str) {
 }
 
 #[test]
-fn a_commit_waits_for_as_many_standbys_as_make_a_majority() {
+fn commit_waits_for_a_majority_of_standbys() {
     let waits = |nodes| waits_for(&asked("postgresql", nodes, &[]));
     assert_eq!([1, 2, 3, 4, 5].map(waits), [0, 1, 1, 2, 2]);
     assert_eq!(waits_for(&asked("postgresql", 3, &[("synchronous", "off")])), 0);
 }
 
 #[test]
-fn clients_elsewhere_are_let_in_and_no_others() {
+fn only_clients_of_the_study_may_connect() {
     let from = |clients: &[[u8; 4]]| {
         seated::file_for_clients("vault", "vault-postgresql", clients, "pg_hba.conf")
     };

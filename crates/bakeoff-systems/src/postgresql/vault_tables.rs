@@ -1,9 +1,9 @@
-//! The tables that Vault's PostgreSQL storage reads and writes, and does not make itself.
+//! Defines the tables that Vault's PostgreSQL storage uses but does not create.
 //!
-//! Columns, types, keys and the index as Vault's documentation of that storage gives them; the second
-//! table is for `ha_enabled`.
+//! Columns, types, keys and the index follow Vault's documentation of that storage. The second table is for
+//! `ha_enabled`.
 
-/// Makes them where they are not yet.
+/// Statements that create the tables unless they exist.
 pub(crate) const VAULT_TABLES: &str = "
     CREATE TABLE IF NOT EXISTS vault_kv_store (
         parent_path text COLLATE \"C\" NOT NULL,

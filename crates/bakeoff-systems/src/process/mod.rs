@@ -1,14 +1,13 @@
-//! Any HTTP service that a command starts: a gateway of the user's own, two versions of it.
+//! Runs any HTTP service that a command starts, such as a user's own gateway in two versions.
 //!
-//! The study's `process` says all that there is to know: the command, its environment, files and when
-//! it is ready. What is loaded is what the workload's `request` says. The program is found before
-//! anything is started and its SHA-256 is in the record; what it says to `--version` is there too
-//! where the study names a version, for a program that does not know that option might begin to serve.
+//! The study's `process` gives the command, its environment, its files and its readiness check. The workload's
+//! `request` defines the load. The program is looked up before anything starts, and its SHA-256 is recorded. If the
+//! study names a version, the output of `--version` is recorded too; a program that does not know that option might
+//! start to serve.
 //!
-//! Whether it listens on its own address alone is its own affair; `cluster` looks, and says where it does not.
+//! The service may listen on other addresses. `cluster` checks that and reports it.
 //!
-//! Not here: words in braces (`words`), the requests (`http_requests`), a service that runs already
-//! (`http`).
+//! Not here: words in braces (`words`), the requests (`http_requests`), a service that already runs (`http`).
 
 #[cfg(test)]
 mod tests;
@@ -33,10 +32,9 @@ use super::{
 };
 use words::{CLIENT, Diagnostic, IdentityFile, Meaning, Place, Unwritten, written};
 
-/// The system for the registry.
+/// Registry entry.
 pub(crate) const SYSTEM: &dyn System = &Process;
 
-/// A command.
 #[derive(Debug)]
 pub(crate) struct Process;
 
@@ -44,7 +42,7 @@ const ROLES: &[Role] = &[Role {
     name: "backend",
     kinds: &["process", "nginx"],
     tier: Tier::Backend,
-    meaning: "what it stands before; `{backend}` is its address",
+    meaning: "the server behind it; `{backend}` is its address",
 }];
 
 impl System for Process {
@@ -100,7 +98,7 @@ impl System for Process {
     fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
         for node in nodes {
             let ready = node.memory.get::<Readiness>().ok_or("it was not started here")?;
-            // Some show a certificate of their own until they have read their configuration.
+            // Some servers show their own certificate until they have read their configuration.
             let not_yet = |why: SystemError| NotReady::NotYet(why.to_string());
             let Some(path) = &ready.0 else {
                 exchange::handshake(node).map_err(|why| not_yet(why.seen()))?;
@@ -109,17 +107,17 @@ impl System for Process {
             let (status, body) = ask(node, "GET", path).map_err(not_yet)?;
             if !(200..300).contains(&status) {
                 let reply = http_status_text(status, body.as_bytes());
-                return Err(format!("`GET {path}` of `{}` was answered {reply}", node.name).into());
+                return Err(format!("`GET {path}` of `{}` returned {reply}", node.name).into());
             }
         }
         Ok(ClusterStatus::default())
     }
 }
 
-/// The path that answers with a success once a node can serve; without one, a connection is enough.
+/// Path that answers with a success once the node can serve. `None`: an accepted connection is enough.
 struct Readiness(Option<String>);
 
-/// Returns the study's settings of it, with values `$NAME` left as they are written.
+/// Returns the study's settings. Values `$NAME` stay unexpanded.
 fn settings(process: &study::Process) -> Vec<Setting> {
     let command = [setting("command", process.command.join(" "), ASKED)];
     let environment = process.environment.iter();
@@ -138,7 +136,7 @@ fn node(
 ) -> Result<NodeSpec, HostError> {
     let unsound = |problem: String| HostError::Spec { node: name.clone(), problem };
     let here = std::env::current_dir().map_err(|error| {
-        unsound(format!("the folder that bakeoff was started in is not known: {error}"))
+        unsound(format!("the working directory of bakeoff is unknown: {error}"))
     })?;
     let dir = asked.dir.join(&name);
     let dir = std::path::absolute(&dir)
@@ -199,11 +197,11 @@ fn node(
     })
 }
 
-/// Returns true if a word asks for a certificate that bakeoff makes.
+/// Returns true if a word refers to a certificate that bakeoff generates.
 fn wants_identity(system: &study::System, process: &study::Process) -> bool {
     let mut wants = false;
     for (_, text, place) in texts(process) {
-        // That it is sound was found when the study was read.
+        // Reading the study has checked the text.
         let _ = written(text, system, place, &mut |meaning: Meaning| {
             wants |= matches!(meaning, Meaning::Identity(_));
             String::new()
@@ -212,7 +210,7 @@ fn wants_identity(system: &study::System, process: &study::Process) -> bool {
     wants
 }
 
-/// Makes a node's certificate and its key, in all forms.
+/// Generates a node's certificate and key, in all forms.
 fn identity_files(authority: &Authority, seat: Seat) -> Result<Vec<NodeFile>, LoadError> {
     let identity = authority.server_at(seat.address)?;
     let file = |file: IdentityFile| {
@@ -228,7 +226,7 @@ fn identity_files(authority: &Authority, seat: Seat) -> Result<Vec<NodeFile>, Lo
     Ok(IdentityFile::ALL.map(file).into())
 }
 
-/// All texts in which words may stand.
+/// Returns all texts that may hold words.
 fn texts(process: &study::Process) -> impl Iterator<Item = (ProcessText, &str, Place)> {
     let command = process.command.iter().enumerate().skip(1);
     let command =
@@ -242,7 +240,7 @@ fn texts(process: &study::Process) -> impl Iterator<Item = (ProcessText, &str, P
     command.chain(environment).chain(files)
 }
 
-/// Returns the first word of each text that stands for nothing.
+/// Returns the first unknown word of each text.
 fn misspelt(system: &study::System) -> Vec<Misspelt> {
     let one = |(within, text, place): (ProcessText, &str, Place)| {
         let Unwritten { word, what, hint } =
@@ -257,11 +255,11 @@ fn misspelt(system: &study::System) -> Vec<Misspelt> {
     system.process.iter().flat_map(texts).filter_map(one).collect()
 }
 
-/// The purposes of the ports that a command asks for, each once; that of its clients first.
+/// Returns the distinct purposes of the ports in a command, that of the clients first.
 fn purposes(system: &study::System, process: &study::Process) -> Vec<String> {
     let mut purposes = vec![CLIENT.to_owned()];
     for (_, text, place) in texts(process) {
-        // That it is sound was found when the study was read.
+        // Reading the study has checked the text.
         let _ = written(text, system, place, &mut |meaning: Meaning| {
             if let Meaning::Port(purpose) = meaning
                 && !purposes.contains(&purpose)
@@ -278,34 +276,34 @@ fn sound(system: &study::System) -> Result<(), Diagnostic> {
     let diagnostic = |what: &str, hint: &str| Err((what.to_owned(), hint.to_owned()));
     if !system.is_started() {
         return diagnostic(
-            "a service that runs already has no command",
+            "a service that already runs has no command",
             "write `kind: http`, and leave `process` out",
         );
     }
     if system.program.is_some() {
         return diagnostic(
-            "it has a `program`, and its command begins with one",
+            "it has a `program`, but its command already starts with one",
             "leave `program` out",
         );
     }
-    // That it lacks one is told where it is read.
+    // Reading the study reports a missing `process`.
     let Some(process) = &system.process else { return Ok(()) };
     let program = process.command.first().map(String::as_str).unwrap_or_default();
     if program.is_empty() || program.contains(['{', '}']) {
         return diagnostic(
-            "its command does not begin with a program",
-            "the first word is a path, or a name to be found on `PATH`; other words may hold `{here}`",
+            "its command does not start with a program",
+            "the first word must be a path or a name on `PATH`; only later words may hold `{here}`",
         );
     }
     if system.tls.is_some() && wants_identity(system, process) {
         return diagnostic(
-            "it has `tls`, and `{cert}` or `{key}` asks for a certificate that bakeoff makes",
-            "leave out `tls`: clients trust the certificates that bakeoff makes",
+            "it has `tls`, but `{cert}` or `{key}` makes bakeoff generate a certificate",
+            "leave out `tls`: clients trust the certificates that bakeoff generates",
         );
     }
     let mut listens = false;
     for (_, text, place) in texts(process) {
-        // Words that stand for nothing are reported by themselves.
+        // Unknown words are reported separately.
         let _ = written(text, system, place, &mut |meaning: Meaning| {
             listens |= meaning == Meaning::Port(CLIENT.to_owned());
             String::new()
@@ -313,9 +311,9 @@ fn sound(system: &study::System) -> Result<(), Diagnostic> {
     }
     if !listens {
         return diagnostic(
-            "`{port}` stands nowhere, so that it cannot know where to listen",
-            "write it into the command, the environment or a file: `--listen {address}:{port}`; what \
-             has a port of its own choice is started by yourself and is of kind `http`",
+            "no text holds `{port}`, so it cannot know where to listen",
+            "write it into the command, the environment or a file: `--listen {address}:{port}`; if it \
+             chooses its own port, start it yourself and use kind `http`",
         );
     }
     Ok(())

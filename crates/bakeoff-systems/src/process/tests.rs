@@ -1,4 +1,4 @@
-//! Commands described, without one being started.
+//! Describes commands without starting them.
 
 use std::path::PathBuf;
 
@@ -51,7 +51,7 @@ fn described(system: &study::System) -> Result<Description, HostError> {
 }
 
 #[test]
-fn each_node_has_ports_of_its_own_by_their_names() {
+fn each_node_has_its_own_named_ports() {
     let mut process = process(&["sh", "{port}", "{port:admin}", "{node}"]);
     process.environment = [("ADMIN".into(), "{port:admin}".into())].into();
     process.files = [("a".into(), "{port:peer} {dir} {unknown}".into())].into();
@@ -76,12 +76,12 @@ fn each_node_has_ports_of_its_own_by_their_names() {
 }
 
 #[test]
-fn a_variable_that_is_not_set_is_named_and_a_secret_is_not() {
+fn error_names_an_unset_variable_and_hides_secrets() {
     let mut process = process(&["sh", "{port}"]);
     process.environment = [("TOKEN".into(), "$BAKEOFF_TESTS_SET_NO_SUCH_NAME".into())].into();
     let error = described(&asked(process.clone(), 1)).map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("`$BAKEOFF_TESTS_SET_NO_SUCH_NAME`, which is not set"), "{error}");
-    // What a variable holds is not looked through for words.
+    // Values of variables are not searched for words.
     process.environment = [("TOKEN".into(), "$PATH".into())].into();
     let nodes = described(&asked(process, 1)).unwrap().nodes;
     assert_eq!(nodes[0].env[0].1, std::env::var("PATH").unwrap());
@@ -93,16 +93,16 @@ fn refuses_an_unsound_command_before_it_is_run() {
         let (what, hint) = sound(&asked(process, 1)).unwrap_err();
         assert!(what.contains(reply) && !hint.is_empty(), "{what}\n{hint}");
     };
-    wrong(process(&["sh"]), "`{port}` stands nowhere");
-    wrong(process(&["sh", "{port:admin}"]), "`{port}` stands nowhere");
-    wrong(process(&["sh", "{{port}}"]), "`{port}` stands nowhere");
-    wrong(process(&["{dir}/x", "{port}"]), "does not begin with a program");
-    wrong(process(&["", "{port}"]), "does not begin with a program");
+    wrong(process(&["sh"]), "no text holds `{port}`");
+    wrong(process(&["sh", "{port:admin}"]), "no text holds `{port}`");
+    wrong(process(&["sh", "{{port}}"]), "no text holds `{port}`");
+    wrong(process(&["{dir}/x", "{port}"]), "does not start with a program");
+    wrong(process(&["", "{port}"]), "does not start with a program");
     assert_eq!(sound(&asked(process(&["sh", "{port}"]), 1)), Ok(()));
 }
 
 #[test]
-fn misspelt_words_are_named_with_the_text_that_holds_them() {
+fn unknown_words_are_reported_with_their_text() {
     let check = |process: study::Process, expected: &[(ProcessText, &str, &str)]| {
         let found = misspelt(&asked(process, 1));
         let seen: Vec<(ProcessText, &str)> =
@@ -114,7 +114,7 @@ fn misspelt_words_are_named_with_the_text_that_holds_them() {
             assert!(one.what.contains(what) && !one.hint.is_empty(), "{}\n{}", one.what, one.hint);
         }
     };
-    let part = "`command`: `{backend}` stands for a part";
+    let part = "`command`: `{backend}` refers to a part";
     check(
         process(&["sh", "-c", "{port} {backend}"]),
         &[(ProcessText::Command(2), "{backend}", part)],
@@ -123,16 +123,16 @@ fn misspelt_words_are_named_with_the_text_that_holds_them() {
     own.environment = [("A".into(), "{nod}".into()), ("B".into(), "$nod".into())].into();
     own.files = [("x".into(), "{nod} {port:}".into())].into();
     let expected = [
-        (ProcessText::Command(1), "{prt}", "nothing is known that `{prt}` stands for"),
-        (ProcessText::Environment("A".into()), "{nod}", "`A`: nothing is known that `{nod}`"),
-        (ProcessText::File("x".into()), "{port:}", "file `x`: `{port:}` names no port"),
+        (ProcessText::Command(1), "{prt}", "unknown word `{prt}`"),
+        (ProcessText::Environment("A".into()), "{nod}", "`A`: unknown word `{nod}`"),
+        (ProcessText::File("x".into()), "{port:}", "file `x`: `{port:}` does not name a port"),
     ];
     check(own, &expected);
     check(process(&["sh", "{port}"]), &[]);
 }
 
 #[test]
-fn certificate_is_made_where_a_word_asks_for_one() {
+fn certificate_is_generated_if_a_word_refers_to_it() {
     let plain = described(&asked(process(&["sh", "{port}"]), 1)).unwrap();
     assert!(plain.tls.is_none() && plain.nodes[0].files.is_empty());
     let system = asked(process(&["sh", "{port}", "{cert}", "{cert-and-key}"]), 2);

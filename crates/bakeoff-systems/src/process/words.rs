@@ -1,10 +1,8 @@
-//! The words in braces of a command, of its environment and of its files: `{port}`.
+//! Expands words in braces, such as `{port}`, in a command, its environment and its files.
 //!
-//! Configuration files are full of braces, so a word is one only if it looks like one (`{port}`,
-//! `{port:admin}`: no blanks, nothing before it that makes it a variable, as in `${port}`), and what
-//! it stands for has to be known. `{{port}}` is the text `{port}`. A word that is not known stays as
-//! it is in a file; in a command and in an environment it is a mistake, since it is more likely to be
-//! a slip than to be meant.
+//! Configuration files are full of braces, so only certain texts are words: `{port}`, `{port:admin}`. They have no
+//! blanks and no `$` before them. `{{port}}` is the literal text `{port}`. An unknown word stays unchanged in a file.
+//! In a command or an environment it is an error, because it is probably a typing error.
 //!
 //! Not here: ports and folders themselves (`mod`).
 
@@ -12,16 +10,16 @@ use bakeoff_core::study::{self, suggest};
 
 use super::ROLES;
 
-/// The port that clients connect to, among a node's ports.
+/// Name of the port that clients connect to.
 pub(super) const CLIENT: &str = "client";
 
-/// A fault of a word, and its mending.
+/// A fault of a word, and a hint.
 pub(super) type Diagnostic = (String, String);
 
-/// A word that cannot be written.
+/// A word that cannot be expanded.
 #[derive(Debug)]
 pub(super) struct Unwritten {
-    /// The word with its braces.
+    /// Word with its braces.
     pub(super) word: String,
     pub(super) what: String,
     pub(super) hint: String,
@@ -33,38 +31,37 @@ impl Unwritten {
     }
 }
 
-/// The meaning of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// The port for a purpose.
+    /// Port with this purpose.
     Port(String),
-    /// The address that the node is to listen on.
+    /// Address on which the node listens.
     Address,
-    /// The folder of the node's data.
+    /// Folder of the node's data.
     Dir,
-    /// The node's name.
+    /// Name of the node.
     Node,
-    /// The folder that bakeoff was started in.
+    /// Folder in which bakeoff was started.
     Here,
-    /// The PEM file of a certificate that bakeoff makes for the node, of its key, or of both.
+    /// PEM file of the node's generated certificate, of its key, or of both.
     Identity(IdentityFile),
-    /// The addresses of a part's nodes, or that of one of them, counted from 0.
+    /// Addresses of a part's nodes, or of one of them, counted from 0.
     Part { role: &'static str, node: Option<usize> },
 }
 
-/// The files of a node's certificate, which bakeoff makes where a word asks for one.
+/// Files of a node's certificate, generated if a word refers to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IdentityFile {
     Certificate,
     Key,
-    /// The certificate, and the key after it: HAProxy's form.
+    /// Certificate followed by its key: HAProxy's form.
     Both,
 }
 
 impl IdentityFile {
     pub(super) const ALL: [Self; 3] = [Self::Certificate, Self::Key, Self::Both];
 
-    /// Returns its path in the node's folder.
+    /// Returns the path in the node's folder.
     pub(super) fn path(self) -> &'static str {
         match self {
             Self::Certificate => "tls/certificate.pem",
@@ -74,16 +71,16 @@ impl IdentityFile {
     }
 }
 
-/// Where a text stands, which decides what a word is that is not known.
+/// Type of a text, which decides how an unknown word is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// In the command or the environment: a mistake.
+    /// Command or environment: an unknown word is an error.
     Ours,
-    /// In a file: the file's own affair.
+    /// File: an unknown word stays.
     File,
 }
 
-/// A text with each of its words written as what it stands for.
+/// Returns a text with each word expanded.
 pub(super) fn written(
     text: &str,
     system: &study::System,
@@ -123,7 +120,7 @@ pub(super) fn written(
     Ok(out)
 }
 
-/// The word at the beginning of a text, `{port}`, and what follows it.
+/// Returns the word at the start of a text, such as `{port}`, and the rest.
 fn single(text: &str) -> Option<(&str, &str)> {
     let (word, after) = text.strip_prefix('{')?.split_once('}')?;
     let of_words = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_:".contains(c);
@@ -131,14 +128,13 @@ fn single(text: &str) -> Option<(&str, &str)> {
     is_word.then_some((word, after))
 }
 
-/// The word at the beginning of a text that only speaks of it, `{{port}}`, and what follows it.
+/// Returns the escaped word at the start of a text, such as `{{port}}`, and the rest.
 fn doubled(text: &str) -> Option<(&str, &str)> {
     let (word, after) = single(text.strip_prefix('{')?)?;
     Some((word, after.strip_prefix('}')?))
 }
 
-/// Returns the meaning of a word; `None` for one that is not known. An error is a word that is known and
-/// stands for nothing here.
+/// Returns the meaning of a word, or `None` for an unknown one. Fails for a known word that has no value here.
 fn meaning(word: &str, system: &study::System) -> Result<Option<Meaning>, Diagnostic> {
     let (name, which) = match word.split_once(':') {
         None => (word, None),
@@ -156,12 +152,12 @@ fn meaning(word: &str, system: &study::System) -> Result<Option<Meaning>, Diagno
         ("port", Some(purpose)) if !purpose.is_empty() => Meaning::Port(purpose.to_owned()),
         ("port", Some(_)) => {
             let hint = "write `{port}` for the port of the clients, `{port:admin}` for another";
-            return Err((format!("`{{{word}}}` names no port"), hint.to_owned()));
+            return Err((format!("`{{{word}}}` does not name a port"), hint.to_owned()));
         }
         _ => {
             let Some(role) = ROLES.iter().find(|role| role.name == name) else { return Ok(None) };
             let Some(part) = system.parts.get(role.name) else {
-                let what = format!("`{{{word}}}` stands for a part that it does not have");
+                let what = format!("`{{{word}}}` refers to a part that it does not have");
                 let hint = format!("add `parts: {{{name}: {{kind: …}}}}`");
                 return Err((what, hint));
             };
@@ -169,11 +165,11 @@ fn meaning(word: &str, system: &study::System) -> Result<Option<Meaning>, Diagno
                 None => None,
                 Some(Ok(number)) if (1..=part.nodes).contains(&number) => Some(number as usize - 1),
                 Some(_) => {
-                    let what = format!("`{{{word}}}` is none of the part's nodes");
+                    let what = format!("`{{{word}}}` is not one of the part's nodes");
                     let most = part.nodes;
                     let hint = match most {
-                        1 => format!("it has one: write `{{{name}}}`"),
-                        _ => format!("it has {most}: `{{{name}:1}}` to `{{{name}:{most}}}`"),
+                        1 => format!("it has one node: write `{{{name}}}`"),
+                        _ => format!("it has {most} nodes: `{{{name}:1}}` to `{{{name}:{most}}}`"),
                     };
                     return Err((what, hint));
                 }
@@ -183,7 +179,7 @@ fn meaning(word: &str, system: &study::System) -> Result<Option<Meaning>, Diagno
     }))
 }
 
-/// The words that every command may have.
+/// Words available to every command.
 const WORDS: [&str; 9] = [
     "{address}",
     "{port}",
@@ -202,9 +198,9 @@ fn unknown(word: &str, system: &study::System) -> Diagnostic {
     let written = format!("{{{word}}}");
     let hint = suggest(&written, known.iter().map(String::as_str), "there are");
     (
-        format!("nothing is known that `{written}` stands for"),
+        format!("unknown word `{written}`"),
         format!(
-            "{hint}{} `{{{{{word}}}}}` is the text itself",
+            "{hint}{} `{{{{{word}}}}}` is the literal text",
             if hint.ends_with('?') { "" } else { ";" }
         ),
     )
@@ -247,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_written_as_what_it_stands_for() {
+    fn words_are_expanded() {
         check("--listen=127.0.0.1:{port}", "--listen=127.0.0.1:<client>");
         check("{address}:{port}", "<address>:<client>");
         check("{port:admin}{port:client}", "<admin><client>");
@@ -257,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn braces_of_a_files_own_stay() {
+    fn other_braces_in_files_stay() {
         check("server { listen {port}; }", "server { listen <client>; }");
         check("{\"a\":{\"port\":{port}}}", "{\"a\":{\"port\":<client>}}");
         check(
@@ -270,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_doubled_word_is_the_text() {
+    fn doubled_braces_are_literal() {
         check("{{port}} {{port:a}} {{backend}}", "{port} {port:a} {backend}");
         let own = written("{{host}}", &system(), Place::File, &mut show).unwrap();
         assert_eq!(own, "{{host}}", "a template's own");
@@ -279,14 +275,14 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_stands_for_nothing_is_refused() {
+    fn unknown_words_are_refused() {
         refused("{prot}", Place::Ours, ["`{prot}`", "did you mean `{port}`? `{{prot}}` is the"]);
         refused("{gateway}", Place::Ours, ["`{gateway}`", "`{dir}`, `{node}`"]);
         let own = written("{remote_host} {prot}", &system(), Place::File, &mut show).unwrap();
         assert_eq!(own, "{remote_host} {prot}");
         for place in [Place::Ours, Place::File] {
-            refused("{port:}", place, ["names no port", "{port:admin}"]);
-            refused("{backend:3}", place, ["none of the part's nodes", "`{backend:1}` to"]);
+            refused("{port:}", place, ["does not name a port", "{port:admin}"]);
+            refused("{backend:3}", place, ["not one of the part's nodes", "`{backend:1}` to"]);
         }
         let alone = asked("process", 1, &[]);
         let Unwritten { word, what, hint } =

@@ -1,14 +1,14 @@
-//! Runs Redis or a fork of it, a primary and its replicas, and opens sessions to the primary.
+//! Runs Redis or a fork of it, with a primary and its replicas, and opens sessions to the primary.
 //!
-//! Valkey and KeyDB were forked from Redis. They take the same configuration and speak the same protocol, so
-//! they are products of this kind and differ only in where they come from.
+//! Valkey and KeyDB are forks of Redis. They accept the same configuration and speak the same protocol, so they are
+//! products of this kind and differ only in their source.
 //!
-//! By default Redis acknowledges what is in its memory and writes a snapshot from time to time; we leave
-//! that on, and a study that wants a log says how it is synced (`appendfsync`). Replicas follow the
-//! primary after it has acknowledged, unless the study has writes wait for them (`wait`).
+//! By default Redis acknowledges from memory and writes a snapshot from time to time. bakeoff leaves that on, and a
+//! study can add a log with a sync policy (`appendfsync`). Replication follows the acknowledgement, unless the study
+//! makes writes wait for replicas (`wait`).
 //!
-//! Clients connect to the primary alone: replicas take no writes, and pass none on. None takes the primary's
-//! place by itself; that would take Sentinel or a cluster.
+//! Clients connect only to the primary, because replicas neither accept nor forward writes. No replica is promoted
+//! automatically; that would need Sentinel or a cluster.
 //!
 //! Not here: the wire format (`bakeoff_wire::resp`), timing (`engine`).
 
@@ -42,20 +42,19 @@ use super::{
     SystemError, option, setting,
 };
 
-/// The system for the registry.
+/// Registry entry.
 pub(crate) const SYSTEM: &dyn System = &Redis;
 
-/// Redis.
 #[derive(Debug)]
 pub(crate) struct Redis;
 
-/// The products that speak its protocol and take its configuration.
+/// Products with the same protocol and configuration.
 const PRODUCTS: &[&Recipe] = &[&recipe::REDIS, &recipe::VALKEY, &recipe::KEYDB];
 
 const APPENDFSYNC: &str = "appendfsync";
 const WAIT: &str = "wait";
 
-/// `redisLog`: `#` is a warning, and the worst that there is.
+/// Level characters of `redisLog`. `#` is a warning, the highest level.
 const LEVEL_WORDS: &[LevelWord] =
     &[("#", Some(Level::Warning)), ("*", None), ("-", None), (".", None)];
 
@@ -63,26 +62,26 @@ const OPTIONS: &[KindOption] = &[
     KindOption {
         name: PRODUCT,
         form: OptionForm::Word(&["redis", "valkey", "keydb"]),
-        meaning: "which program it is: Redis, or a fork of it; redis when absent",
+        meaning: "product: Redis, or a fork of it; redis when absent",
     },
     KindOption {
         name: APPENDFSYNC,
         form: OptionForm::Word(&["always", "everysec", "no"]),
-        meaning: "keeps a log of writes, synced so often; there is no log when absent",
+        meaning: "keeps a log of writes with this sync policy; no log when absent",
     },
     KindOption {
         name: WAIT,
         form: OptionForm::Word(&["none", "majority", "all"]),
-        meaning: "which nodes have to have a write in memory before it is acknowledged (`WAIT`), of more \
-                  than one; the primary alone when absent",
+        meaning: "nodes that must have a write in memory before it is acknowledged (`WAIT`), of more \
+                  than one; only the primary when absent",
     },
 ];
 
-/// The replicas of a primary that was started here.
+/// Replicas of a primary that bakeoff started.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Replicas {
     count: u32,
-    /// How many have to have a write before it is acknowledged.
+    /// Replicas that must have a write before it is acknowledged.
     waited_for: u32,
 }
 
@@ -91,19 +90,19 @@ impl Replicas {
         let count = asked.nodes.saturating_sub(1);
         let waited_for = match option(asked, WAIT) {
             Some("all") => count,
-            Some("majority") => asked.nodes / 2, // the primary is of the majority itself
+            Some("majority") => asked.nodes / 2, // the primary is part of the majority
             _ => 0,
         };
         Self { count, waited_for }
     }
 }
 
-/// Returns what sessions have to know, for those on other machines.
+/// Returns the values that sessions on other machines need.
 fn give(memory: &Memory) -> Option<Value> {
     serde_json::to_value(*memory.get::<Replicas>()?).ok()
 }
 
-/// Keeps it there.
+/// Stores those values.
 fn take(given: Value, memory: &Memory) -> Option<()> {
     memory.keep(serde_json::from_value::<Replicas>(given).ok()?);
     Some(())
@@ -123,8 +122,8 @@ impl System for Redis {
                     options: OPTIONS,
                     sound,
                     nodes_max: 5,
-                    value_size_max: 32 << 20, // Redis takes 512 MiB; a session of ours 64 MiB
-                    in_flight_max: 1000,      // a pipeline is as long as the client likes
+                    value_size_max: 32 << 20, // Redis accepts 512 MiB; bakeoff's sessions accept 64 MiB
+                    in_flight_max: 1000,      // Redis does not limit a pipeline
                     kill: Kill::UnderLoad,
                     credentials: CredentialForm::Password,
                     ..Kind::new("redis")
@@ -152,7 +151,7 @@ impl System for Redis {
                 }],
                 dir: asked.dir.join(&name),
                 seat,
-                // No client connects to a replica.
+                // Clients do not connect to replicas.
                 ports: vec![(if number == 0 { "client" } else { "replica" }.into(), port)],
                 limits: asked.system.limits.clone(),
                 name,
@@ -176,14 +175,14 @@ impl System for Redis {
             let name = &node.name;
             match (field("role"), field("loading")) {
                 (Some("master"), Some("0")) => {}
-                (Some("master"), _) => return Err(format!("`{name}` loads its data").into()),
+                (Some("master"), _) => return Err(format!("`{name}` is loading its data").into()),
                 (Some(_), _) => {
                     return Err(NotReady::Never {
-                        seen: format!("`{name}` is a replica, which takes no writes"),
+                        seen: format!("`{name}` is a replica, which accepts no writes"),
                         hint: "name the primary as the only endpoint".to_owned(),
                     });
                 }
-                (None, _) => return Err(format!("`{name}` does not say what it is").into()),
+                (None, _) => return Err(format!("`{name}` does not report its role").into()),
             }
             let online = text
                 .lines()
@@ -193,7 +192,7 @@ impl System for Redis {
             if online < wanted {
                 return Err(format!("{online} of {wanted} replicas follow `{name}`").into());
             }
-            // Forks name a version of Redis too, which they are compatible with.
+            // Forks also report the Redis version that they are compatible with.
             let own = field("valkey_version").or_else(|| field("redis_version"));
             version = version.or_else(|| own.map(str::to_owned));
         }
@@ -207,7 +206,7 @@ impl System for Redis {
             let mut page =
                 ask(node, &[b"SCAN", &cursor, b"MATCH", pattern.as_bytes(), b"COUNT", b"1000"])?;
             if page.is_empty() {
-                return Err(format!("`{}` lists no keys", node.name).into());
+                return Err(format!("`{}` returned no list of keys", node.name).into());
             }
             cursor = page.remove(0);
             if !page.is_empty() {
@@ -234,7 +233,7 @@ fn sound(system: &study::System) -> Result<(), (String, String)> {
     let set = |name| option(system, name).is_some();
     if !system.is_started() && (set(PRODUCT) || set(APPENDFSYNC) || set(WAIT)) {
         return wrong(
-            "what runs already is not configured by bakeoff",
+            "bakeoff cannot configure a server that it did not start",
             "leave `options` out, or `endpoints`",
         );
     }
@@ -244,11 +243,11 @@ fn sound(system: &study::System) -> Result<(), (String, String)> {
     Ok(())
 }
 
-/// Says what it guarantees under these options.
+/// Returns the guarantees under these options.
 ///
-/// `everysec` hands the log to the kernel before it answers, but for the time in which the last second's
-/// sync runs: then it answers first, for up to two seconds (`flushAppendOnlyFile` of 7.0). A kill in that
-/// time loses what was acknowledged, so it guarantees no more than memory.
+/// With `everysec`, Redis passes the log to the kernel before it answers. While the sync of the last second runs, it
+/// answers first, for up to two seconds (`flushAppendOnlyFile` of 7.0). A kill in that time loses acknowledged writes,
+/// so the guarantee is only memory.
 fn guarantees(asked: &study::System) -> Guarantees {
     let replicas = Replicas::read(asked);
     let (primary, place) = match option(asked, APPENDFSYNC) {
@@ -276,8 +275,8 @@ fn guarantees(asked: &study::System) -> Guarantees {
     let replication = match replicas.count {
         0 => "none: one node has the data, in memory",
         _ => {
-            "replicas follow the primary, after it has acknowledged or before (`wait`); none takes its \
-             place by itself"
+            "replicas follow the primary, after its acknowledgement or before it (`wait`); no replica is \
+             promoted automatically"
         }
     };
     Guarantees {
@@ -289,7 +288,7 @@ fn guarantees(asked: &study::System) -> Guarantees {
     }
 }
 
-/// A node's `redis.conf`. What is not in it is Redis' default.
+/// Returns a node's `redis.conf`. Everything else is Redis' default.
 fn config(asked: &Asked<'_>, at: SocketAddr, primary: Option<SocketAddr>) -> String {
     let mut text = format!("bind {}\nport {}\n", at.ip(), at.port());
     if is_open(asked) {
@@ -307,7 +306,7 @@ fn config(asked: &Asked<'_>, at: SocketAddr, primary: Option<SocketAddr>) -> Str
     text
 }
 
-/// Returns whether others than this machine reach any of its nodes, which it refuses to answer by default.
+/// Returns true if other machines reach any of its nodes, which Redis refuses to answer by default.
 fn is_open(asked: &Asked<'_>) -> bool {
     asked.seated().any(|(_, seat)| !seat.address.is_loopback())
 }
@@ -318,7 +317,7 @@ fn settings(asked: &Asked<'_>) -> Vec<Setting> {
         settings.push(setting(
             "protected-mode",
             "no",
-            "clients and replicas are on other machines, and without a password it answers only its own",
+            "clients and replicas are on other machines, but without a password it only answers its own machine",
         ));
     }
     if let Some(sync) = asked.option(APPENDFSYNC) {
@@ -339,14 +338,14 @@ fn settings(asked: &Asked<'_>) -> Vec<Setting> {
     settings
 }
 
-/// Says why a node does not answer: it may be the client's credentials, which no waiting mends.
+/// Classifies a node's error. Waiting does not fix wrong credentials.
 fn refused(why: SystemError) -> NotReady {
     let seen = why.to_string();
     let hint = if seen.contains("NOAUTH") {
-        "it demands a user: add `credentials: {user: default, password: $REDIS_PASSWORD}`, where `default` is the \
+        "it needs a user: add `credentials: {user: default, password: $REDIS_PASSWORD}`, where `default` is the \
          user of `requirepass`"
     } else if seen.contains("WRONGPASS") {
-        "look at `credentials` in the study, and at what its variable or file holds"
+        "check `credentials` in the study, and the contents of its variable or file"
     } else if seen.contains("NOPERM") {
         "the user needs `~bakeoff/* +info +scan +get +set +del +unlink`"
     } else {
@@ -355,8 +354,8 @@ fn refused(why: SystemError) -> NotReady {
     NotReady::Never { seen, hint: hint.to_owned() }
 }
 
-/// Asks one thing outside of a load, as the user that the study names: the strings of the answer, those of arrays in it
-/// one after another.
+/// Sends one command outside of a load, as the study's user if it names one. Returns the strings of the answer, with
+/// arrays flattened.
 fn ask(node: &Access, words: &[&[u8]]) -> Result<Vec<Vec<u8>>, SystemError> {
     struct Question {
         session: Session,
@@ -419,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn log_lines_have_the_level_that_its_own_words_say() {
+    fn log_levels_follow_redis_own_characters() {
         let warned =
             "3012:M 23 Nov 2026 04:42:30.113 # Connection with replica 127.0.0.1:7001 lost.";
         assert_eq!(level(warned), Some(Level::Warning));
@@ -427,7 +426,7 @@ mod tests {
         assert_eq!(level(noticed), None);
     }
     #[test]
-    fn a_node_that_others_reach_answers_them() {
+    fn node_on_the_network_answers_other_machines() {
         let system = crate::testing::asked("redis", 2, &[]);
         let told = |address: [u8; 4]| {
             let seat = Seat { address: address.into(), ..Seat::HERE };

@@ -1,11 +1,10 @@
-//! Key-value operations as commands of Redis.
+//! Maps key-value operations onto Redis commands.
 //!
-//! A write that replicas have to acknowledge is `SET` or `DEL` and a `WAIT`, sent together: a connection's
-//! `WAIT` counts the replicas that have all of its writes. A `list` is `SCAN` through all keys, as often as
-//! the server says that there is more: Redis has no index of names. All commands of a list count as one
-//! operation.
+//! A write that replicas must acknowledge is a `SET` or `DEL` and a `WAIT`, sent together. The `WAIT` counts the
+//! replicas that have all writes of the connection. A `list` runs `SCAN` over all keys until the server reports the
+//! end, because Redis has no index of names. All commands of a list count as one operation.
 //!
-//! A session of a study with credentials signs in first (`AUTH`), and is not open before that is answered.
+//! With credentials, a session signs in first (`AUTH`), and opens once that is answered.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,19 +19,19 @@ use bakeoff_wire::resp::{self, Reply};
 use super::Replicas;
 use crate::Login;
 
-/// How long a `WAIT` waits, in milliseconds: longer than an operation is waited for, as a rule.
+/// Timeout of a `WAIT` in milliseconds: longer than a typical operation timeout.
 const WAIT_MS: &[u8] = b"60000";
-/// How many keys a `SCAN` looks at before it answers. The default, 10, makes a list many round trips.
+/// Keys examined by each `SCAN`. The default of 10 would make a list many round trips.
 const SCAN_COUNT: &[u8] = b"1000";
 
 /// One connection to a primary.
 pub(crate) struct RedisSession {
     session: resp::Session,
-    /// Who signs in; `None` once that is done.
+    /// User to sign in; `None` once that is done.
     login: Option<Arc<Login>>,
-    /// How many replicas have to have a write before it is acknowledged, in digits; `None` for none.
+    /// Replicas that must have a write before it is acknowledged, as a decimal number; `None` for none.
     wait: Option<String>,
-    /// Steps under way, oldest first: replies come in order.
+    /// Steps in flight, oldest first. Replies come in order.
     steps: VecDeque<(Tag, Step)>,
     lists: Vec<List>,
 }
@@ -40,34 +39,34 @@ pub(crate) struct RedisSession {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     SignIn,
-    /// A write that is acknowledged by its own reply.
+    /// A write acknowledged by its own reply.
     Write,
-    /// A write before a `WAIT`; its success is no answer yet.
+    /// A write followed by a `WAIT`. Its success is not yet an answer.
     WriteAndWait,
     Wait,
-    /// The `WAIT` after a write that failed.
+    /// The `WAIT` after a failed write.
     Ignored,
     Get,
     List,
 }
 
-/// A `list` under way.
+/// A `list` in progress.
 struct List {
     tag: Tag,
     pattern: Vec<u8>,
-    /// A name can come more than once.
+    /// Names seen so far. A scan may return a name several times.
     names: Vec<Vec<u8>>,
 }
 
 impl RedisSession {
-    /// A session whose writes so many replicas have to have, of the user that the study names.
+    /// Returns a session. Its writes wait for the configured replicas.
     pub(super) fn new(replicas: &Replicas, login: Option<Arc<Login>>) -> Self {
         let wait = (replicas.waited_for > 0).then(|| replicas.waited_for.to_string());
         let session = resp::Session::default();
         Self { session, login, wait, steps: VecDeque::new(), lists: Vec::new() }
     }
 
-    /// Sends a command; whoever calls has looked whether there is room for it.
+    /// Sends a command. The caller has checked that there is room for it.
     fn send(&mut self, tag: Tag, step: Step, words: &[&[u8]], out: &mut Vec<u8>) {
         if self.session.request(words, out).is_ok() {
             self.steps.push_back((tag, step));
@@ -105,7 +104,7 @@ impl KvSession for RedisSession {
             Operation::Delete => self.write(tag, &[b"DEL", request.key], out),
             Operation::Get => self.send(tag, Step::Get, &[b"GET", request.key], out),
             Operation::List => {
-                // Keys are of our own making: nothing in them means anything in a pattern.
+                // bakeoff's keys hold no pattern characters.
                 let pattern = [request.key, b"*"].concat();
                 self.send(tag, Step::List, &scan(b"0", &pattern), out);
                 self.lists.push(List { tag, pattern, names: Vec::new() });
@@ -133,7 +132,7 @@ impl KvSession for RedisSession {
                 }
                 (Step::SignIn, _) => *login = None,
                 (Step::WriteAndWait, Reply::Error(error)) => {
-                    // The `WAIT` that was sent along would count for nothing.
+                    // The `WAIT` sent with a failed write has no meaning.
                     if let Some((_, wait)) = steps.front_mut() {
                         *wait = Step::Ignored;
                     }
@@ -177,7 +176,7 @@ impl KvSession for RedisSession {
     }
 }
 
-/// Returns the command by which a user signs in.
+/// Returns the command that signs a user in.
 pub(super) fn sign_in(login: &Login) -> [&[u8]; 3] {
     [b"AUTH", login.user.as_bytes(), login.password.as_bytes()]
 }
@@ -186,7 +185,7 @@ fn scan<'a>(cursor: &'a [u8], pattern: &'a [u8]) -> [&'a [u8]; 6] {
     [b"SCAN", cursor, b"MATCH", pattern, b"COUNT", SCAN_COUNT]
 }
 
-/// Keeps the names of a page; returns where the next one begins, `0` after the last.
+/// Stores the names of a page. Returns the cursor of the next one, `0` after the last.
 fn listed(mut page: resp::Array<'_>, tag: Tag, lists: &mut [List]) -> Option<Vec<u8>> {
     let (Some(Reply::Bulk(cursor)), Some(Reply::Array(names))) = (page.next(), page.next()) else {
         return None;
@@ -215,7 +214,7 @@ fn failed(error: &[u8]) -> Answer<'static> {
 }
 
 fn unexpected() -> Answer<'static> {
-    Answer::Failed(ErrorKind::Protocol, "an answer of another kind than was asked for".to_owned())
+    Answer::Failed(ErrorKind::Protocol, "an answer of an unexpected kind".to_owned())
 }
 
 #[cfg(test)]

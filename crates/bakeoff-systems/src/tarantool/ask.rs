@@ -1,4 +1,4 @@
-//! Calls functions of a node outside the measured loop: how it is, what it counted, make sessions.
+//! Calls functions of a node outside the measured loop: status, counts, creation of sessions.
 //!
 //! Not here: the protocol (`bakeoff_wire::iproto`), the functions (`node.lua`).
 
@@ -12,21 +12,20 @@ use super::Credentials;
 use crate::exchange::{PATIENCE, Receiver, exchange};
 use crate::{Access, SystemError};
 
-/// How a node is, in its own words.
+/// Status that a node reports.
 pub(super) struct Probed {
-    /// `2.6.0-0-g47aa4e01e`
+    /// Version: `2.6.0-0-g47aa4e01e`.
     pub(super) version: String,
-    /// `running`
+    /// Status: `running`.
     pub(super) status: String,
-    /// How many others it follows and is followed by.
+    /// Number of nodes with which it replicates in both directions.
     pub(super) both: u64,
-    /// Its message about those that it does not.
+    /// Message about the others.
     pub(super) trouble: String,
-    /// How many writes of each node it has.
+    /// Number of writes that it has of each node.
     pub(super) came: Vec<u64>,
 }
 
-/// Asks a node how it is.
 pub(super) fn probe(node: &Access) -> Result<Probed, SystemError> {
     call(node, PATIENCE, "bakeoff.look", &[], |mut reply| {
         let text = |value: Value<'_>| Some(String::from_utf8_lossy(value.bytes()?).into_owned());
@@ -43,11 +42,11 @@ pub(super) fn probe(node: &Access) -> Result<Probed, SystemError> {
     })
 }
 
-/// How long a node may take to go through all that it has: a million keys take seconds.
+/// Longest time for a node to process all its keys. A million keys take seconds.
 const SUMMED_WITHIN: Duration = Duration::from_secs(60);
 
-/// Returns whether nodes that have each other's writes hold the same. They do not where a key was written
-/// at two of them at once: each may have kept another value, for good.
+/// Checks that nodes with each other's writes hold the same data. They do not if a key was written at two nodes at
+/// once: each may keep a different value for good.
 pub(super) fn alike(nodes: &[Access]) -> Result<(), SystemError> {
     let mut first = None;
     for node in nodes {
@@ -58,8 +57,8 @@ pub(super) fn alike(nodes: &[Access]) -> Result<(), SystemError> {
         let (with, theirs) = first.get_or_insert((node, sum));
         if *theirs != sum {
             return Err(format!(
-                "`{}` and `{}` have each other's writes and differ for good: of two writes of a key \
-                 at two nodes at once each has kept another",
+                "`{}` and `{}` have each other's writes but differ for good: after two concurrent writes \
+                 of a key each kept a different one",
                 with.name, node.name
             ).into());
         }
@@ -67,7 +66,7 @@ pub(super) fn alike(nodes: &[Access]) -> Result<(), SystemError> {
     Ok(())
 }
 
-/// Calls a function once. `read` makes of what it returns what is wanted of it, if it is that.
+/// Calls a function once. `read` converts its result, and returns `None` if that is unexpected.
 pub(super) fn call<T>(
     node: &Access,
     patience: Duration,
@@ -76,10 +75,10 @@ pub(super) fn call<T>(
     read: impl FnMut(Array<'_>) -> Option<T>,
 ) -> Result<T, SystemError> {
     let mut answers = calls(node, patience, function, &[arguments], read)?;
-    answers.pop().ok_or_else(|| format!("`{}` answered nothing", node.name).into())
+    answers.pop().ok_or_else(|| format!("`{}` returned no answer", node.name).into())
 }
 
-/// Calls a function with each of these arguments, all calls at once. Answers are in no order.
+/// Calls a function concurrently with each of these arguments. Answers are in no particular order.
 pub(super) fn calls<'a, T, A: AsRef<[Value<'a>]>>(
     node: &Access,
     patience: Duration,
@@ -89,7 +88,7 @@ pub(super) fn calls<'a, T, A: AsRef<[Value<'a>]>>(
 ) -> Result<Vec<T>, SystemError> {
     let credentials = node.memory.get::<Credentials>();
     let credentials =
-        credentials.ok_or_else(|| SystemError::answered(node, "no password is known"))?;
+        credentials.ok_or_else(|| SystemError::answered(node, "its password is unknown"))?;
     let Credentials { user, password } = &*credentials;
     let session = Session::new(user, password);
     let left = arguments.iter();
@@ -125,7 +124,7 @@ where
             }
             Event::Answer { result: Ok(reply), .. } => match read(reply) {
                 Some(answer) => answers.push(answer),
-                None => *failed = Some(format!("{function} answered with something else")),
+                None => *failed = Some(format!("{function} returned an unexpected result")),
             },
         })?;
         while session.capacity() > 0

@@ -1,18 +1,16 @@
-//! Runs Tarantool, one node or two to three that are all masters, and opens sessions to it.
+//! Runs Tarantool, one node or two to three masters, and opens sessions to it.
 //!
-//! Nodes of a cluster replicate what each of them acknowledged to the others, after it was
-//! acknowledged; none leads and all can be written to. Nothing resolves conflicts, as Tarantool
-//! has nothing that does by default: of two writes of a key at two nodes at once each node may keep
-//! another one.
+//! Each node of a cluster acknowledges writes and then replicates them to the others. There is no leader, and all
+//! nodes accept writes. By default Tarantool resolves no conflicts: after two concurrent writes of a key at two nodes,
+//! each node may keep a different one.
 //!
-//! It is a store of keys and what an access gateway asks too: `check_access` says whether a session
-//! may have a resource, and counts its answers (`rights`).
+//! It is a key-value store, and the rights database of an access gateway: `check_access` decides whether a session may
+//! access a resource, and counts its answers (`rights`).
 //!
-//! `wal_mode` is Tarantool's default unless the study says otherwise: `write`, which hands each
-//! write to the kernel before it is acknowledged, and does not sync it.
+//! `wal_mode` keeps Tarantool's default, `write`, unless the study sets it. It passes each write to the kernel before
+//! the acknowledgement, without a sync.
 //!
-//! Not here: the wire format (`bakeoff_wire::iproto`), what nodes execute (`node.lua`), timing
-//! (`engine`).
+//! Not here: the wire format (`bakeoff_wire::iproto`), the code that nodes execute (`node.lua`), timing (`engine`).
 
 mod ask;
 pub(crate) mod recipe;
@@ -50,15 +48,13 @@ use super::{
 pub(crate) use rights::{Counts, granted};
 pub(crate) use rights::{fill_sessions, session_name, stranger_name};
 
-/// The system for the registry.
+/// Registry entry.
 pub(crate) const SYSTEM: &dyn System = &Tarantool;
 
-/// Tarantool.
 #[derive(Debug)]
 pub(crate) struct Tarantool;
 
-/// Who may use what bakeoff made in a cluster that was started here. It has no `Debug`, so that
-/// nothing prints it.
+/// User for the objects that bakeoff created in a cluster that it started. Has no `Debug`, so that nothing prints it.
 pub(crate) struct Credentials {
     pub(crate) user: String,
     pub(crate) password: String,
@@ -71,24 +67,24 @@ const OPTIONS: &[KindOption] = &[
     KindOption {
         name: MEMTX_MEMORY,
         form: OptionForm::Size,
-        meaning: "how much memory it sets aside for what is stored; 256MiB when absent",
+        meaning: "memory reserved for the data; 256MiB when absent",
     },
     KindOption {
         name: WAL_MODE,
         form: OptionForm::Word(&["none", "write", "fsync"]),
-        meaning: "whether a write is logged before it is acknowledged, and the log synced; write when absent",
+        meaning: "whether a write is logged before its acknowledgement, and the log synced; write when absent",
     },
 ];
 
-/// The number of the space that keys are in: the first that is not Tarantool's own.
+/// Number of the space of the keys: the first one that is not Tarantool's own.
 const KV_SPACE: u32 = 512;
-/// Number of the index by which a key is looked up.
+/// Number of the index for looking up keys.
 const PRIMARY: u32 = 0;
 
-/// The script that every node executes.
+/// Script that every node executes.
 const NODE: &str = include_str!("node.lua");
 
-/// How long nodes may take to hand on to each other what was acknowledged.
+/// Longest time for nodes to replicate acknowledged writes to each other.
 const SETTLED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Returns user and password, for sessions on other machines.
@@ -97,7 +93,7 @@ fn give(memory: &Memory) -> Option<Value> {
     Some(json!([credentials.user, credentials.password]))
 }
 
-/// Keeps them there.
+/// Stores user and password.
 fn take(given: Value, memory: &Memory) -> Option<()> {
     let (user, password) = serde_json::from_value(given).ok()?;
     memory.keep(Credentials { user, password });
@@ -109,7 +105,7 @@ impl System for Tarantool {
         Declaration {
             guarantees: GuaranteeRules { guarantees, freshness },
             clients: Clients {
-                authentication: Some("user and password (chap-sha1), once a connection"),
+                authentication: Some("user and password (chap-sha1), once per connection"),
                 ..Clients::default()
             },
             hooks: Hooks {
@@ -195,7 +191,7 @@ impl System for Tarantool {
             }
             if both + 1 < nodes.len() as u64 {
                 let others = nodes.len() - 1;
-                let seen = format!("`{name}` replicates with {both} of {others} others");
+                let seen = format!("`{name}` replicates with {both} of {others} other nodes");
                 return Err(match trouble.is_empty() {
                     true => seen.into(),
                     false => format!("{seen}: {trouble}").into(),
@@ -229,7 +225,7 @@ impl System for Tarantool {
     }
 }
 
-/// Says what it guarantees under these options.
+/// Returns the guarantees under these options.
 fn guarantees(asked: &study::System) -> Guarantees {
     let alone = asked.nodes <= 1;
     let (acknowledged, acknowledged_in) = match super::option(asked, WAL_MODE) {
@@ -237,14 +233,14 @@ fn guarantees(asked: &study::System) -> Guarantees {
             ("once it is in memory (`wal_mode` none): nothing is kept", Acknowledged::Memory)
         }
         Some("fsync") if alone => ("after it is synced to disk", Acknowledged::Disk),
-        Some("fsync") => ("after the node asked has synced it to disk", Acknowledged::Disk),
+        Some("fsync") => ("after the contacted node has synced it to disk", Acknowledged::Disk),
         _ if alone => (
             "once the kernel has it (`wal_mode` write): a crash of the program loses nothing, \
              a power cut may",
             Acknowledged::PageCache,
         ),
         _ => (
-            "once the kernel of the node asked has it (`wal_mode` write), before any other node",
+            "once the kernel of the contacted node has it (`wal_mode` write), before any other node",
             Acknowledged::PageCache,
         ),
     };
@@ -254,9 +250,9 @@ fn guarantees(asked: &study::System) -> Guarantees {
             "from memory: the newest write, though it may not be logged yet",
         ),
         false => (
-            "asynchronous, master-master: each node is written to and hands that on to all \
+            "asynchronous, master-master: each node accepts writes and replicates them to all \
              others; nothing resolves conflicts",
-            "from the memory of the node asked, which may be old",
+            "from the memory of the contacted node, which may lag behind",
         ),
     };
     Guarantees {
@@ -268,7 +264,7 @@ fn guarantees(asked: &study::System) -> Guarantees {
     }
 }
 
-/// Says what reads return.
+/// Returns the freshness of reads.
 fn freshness(asked: &study::System, _: ReadConsistency) -> Freshness {
     match asked.nodes {
         0 | 1 => Freshness::Linearizable,
@@ -276,14 +272,14 @@ fn freshness(asked: &study::System, _: ReadConsistency) -> Freshness {
     }
 }
 
-/// Waits until all nodes have what each of them acknowledged.
+/// Waits until all nodes have every write that any of them acknowledged.
 fn settle(nodes: &[Access]) -> Result<(), SystemError> {
     if nodes.len() < 2 {
         return Ok(());
     }
     let deadline = clock::now() + SETTLED_WITHIN;
     loop {
-        // One that is busy with others' writes may not answer for a while.
+        // A node that is busy with writes of others may not answer for a while.
         let came = nodes.iter().map(|node| Ok(ask::probe(node)?.came));
         let seen = match came.collect::<Result<Vec<_>, SystemError>>() {
             Ok(came) if came.iter().all(|one| *one == came[0]) => return ask::alike(nodes),
@@ -304,20 +300,20 @@ fn sound(system: &study::System) -> Result<(), (String, String)> {
     let wrong = |what: &str, hint: &str| Err((what.to_owned(), hint.to_owned()));
     if !system.is_started() {
         return wrong(
-            "bakeoff loads only a Tarantool that it has started: its spaces and functions are its own",
+            "bakeoff can only load a Tarantool that it started: it needs its own spaces and functions",
             "leave `endpoints` out",
         );
     }
     if system.nodes > 1 && super::option(system, WAL_MODE) == Some("none") {
         return wrong(
-            "nodes replicate what is in their logs, and without a log there is nothing to replicate",
-            "write `nodes: 1`, or another `wal-mode`",
+            "nodes replicate their logs, and `wal-mode: none` keeps no log",
+            "write `nodes: 1`, or choose another `wal-mode`",
         );
     }
     Ok(())
 }
 
-/// A node's `config.lua`. What is not in its `box` is Tarantool's default.
+/// Returns a node's `config.lua`. Everything else in `box` is Tarantool's default.
 fn config(
     asked: &Asked<'_>,
     number: u16,
@@ -341,7 +337,7 @@ fn config(
         line(format_args!("    wal_mode = '{mode}',"));
     }
     if nodes.len() > 1 {
-        // Of those that have nothing yet the one with the smallest identity begins.
+        // Of the empty nodes, the one with the smallest identity creates the cluster.
         line(format_args!("    instance_uuid = '00000000-0000-4000-8000-{number:012}',"));
         line(format_args!("    replication = {{"));
         for node in nodes {
@@ -358,7 +354,7 @@ fn settings(asked: &Asked<'_>) -> Vec<Setting> {
     let mut settings = vec![setting(
         "feedback_enabled",
         false,
-        "it would tell its makers of itself, at an address outside this machine",
+        "it would send usage data to an address outside this machine",
     )];
     for (name, option) in [("memtx_memory", MEMTX_MEMORY), ("wal_mode", WAL_MODE)] {
         if let Some(value) = asked.option(option) {
@@ -374,7 +370,7 @@ fn settings(asked: &Asked<'_>) -> Vec<Setting> {
         settings.push(setting(
             "instance_uuid",
             "ascending with the node's number",
-            "the first node is the one that makes the cluster, as chance would have it otherwise",
+            "the first node then creates the cluster; otherwise a random one does",
         ));
     }
     settings

@@ -1,7 +1,7 @@
--- What each node runs: the functions that clients call, its settings (config.lua, beside it), and on
--- the first node, once, the spaces and the user.
+-- Runs on each node: defines the functions that clients call, and applies its settings (config.lua).
+-- On the first node it also creates the spaces and the user, once.
 --
--- Whatever follows the first start must stand here as well: a restart runs this file again.
+-- A restart runs this file again.
 
 local digest = require('digest')
 local ffi = require('ffi')
@@ -11,23 +11,23 @@ local config = dofile('config.lua')
 
 ffi.cdef('void *mmap(void *addr, size_t length, int prot, int flags, int fd, int64_t offset);')
 
--- Three numbers in a file that is mapped into memory. To count there costs no more than anywhere else,
--- and they are there, as they last were, when this process has been killed.
+-- Three numbers in a file mapped into memory. Counting there costs no more than in ordinary memory, and
+-- the file keeps the last values when this process is killed.
 local function counters()
     local file = fio.open('checks', {'O_RDWR', 'O_CREAT'}, tonumber('600', 8))
     file:truncate(24)
-    -- To read and to write, shared with the file.
+    -- Readable, writable, shared with the file.
     local page = ffi.C.mmap(nil, 24, 3, 1, file.fh, 0)
     assert(ffi.cast('intptr_t', page) ~= -1, 'the file of counts cannot be mapped')
     return ffi.cast('double *', page)
 end
 
--- Checks since this process began, which is what tells counts of one life from those of another.
+-- Checks since this process started. The start time distinguishes the counts of a restarted process.
 local GRANTED, REFUSED, SINCE = 0, 1, 2
 local counts = counters()
 counts[GRANTED], counts[REFUSED], counts[SINCE] = 0, 0, tonumber(fiber.time64())
 
--- Whether a session may have a resource. What is no text has no session and may have nothing.
+-- Returns true if a session may access a resource. A session that is not a text may access nothing.
 local function may(session, resource)
     if type(session) ~= 'string' or type(resource) ~= 'string' then
         return false
@@ -36,7 +36,7 @@ local function may(session, resource)
     return found ~= nil and resource:sub(1, #found[2]) == found[2]
 end
 
--- What a gate asks before each request. Nothing between the answer and its count yields.
+-- Called by a gate before each request. Must not yield between the decision and its count.
 function check_access(session, resource)
     local granted = may(session, resource)
     if granted then
@@ -53,7 +53,7 @@ function bakeoff.counts()
     return counts[GRANTED], counts[REFUSED], counts[SINCE]
 end
 
--- Allows the sessions from one number to before another all resources that begin so.
+-- Grants the sessions from one number up to another, exclusive, all resources with this prefix.
 function bakeoff.make_sessions(from, to, resources)
     box.begin()
     for number = from, to - 1 do
@@ -66,7 +66,7 @@ function bakeoff.forget_sessions()
     box.space.sessions:truncate()
 end
 
--- The keys of a directory, whose name ends in `/`.
+-- Returns the keys of a directory, whose name ends in `/`.
 function bakeoff.names(directory)
     local names = {}
     for _, tuple in box.space.kv:pairs({directory}, {iterator = 'GE'}) do
@@ -84,7 +84,7 @@ function bakeoff.clear()
     box.space.sessions:truncate()
 end
 
--- How many tuples it has, and a sum over them that does not depend on their order.
+-- Returns the number of tuples, and a sum over them that does not depend on their order.
 function bakeoff.sum()
     local count, sum = 0, 0
     for _, space in ipairs({box.space.kv, box.space.sessions}) do
@@ -100,8 +100,8 @@ function bakeoff.sum()
     return count, sum
 end
 
--- Its version, what state it is in, how many others it follows and is followed by, what it says
--- of those that it does not, and how far it has come with what each of them wrote.
+-- Returns its version and status, the number of nodes with which it replicates in both directions, its
+-- message about the others, and the number of writes that it has of each node.
 function bakeoff.look()
     local info = box.info
     local both, trouble, came = 0, '', {}
@@ -129,7 +129,7 @@ local last = 'bakeoff.look'
 
 if config.first and not box.schema.func.exists(last) then
     local user = config.user
-    -- A table anew each time, for Tarantool writes into it.
+    -- A new table each time, because Tarantool writes into it.
     local function once(options)
         options = options or {}
         options.if_not_exists = true
@@ -137,7 +137,7 @@ if config.first and not box.schema.func.exists(last) then
     end
     box.schema.user.create(user, once({password = config.password}))
     box.schema.user.grant(user, 'replication', nil, nil, once())
-    -- Its number is the one that clients go by. Tarantool would number the next one the same.
+    -- Clients use this id. Tarantool would assign the same one.
     local kv = box.schema.space.create('kv', once({id = config.kv}))
     kv:create_index('primary', once({parts = {{1, 'string'}}}))
     box.schema.user.grant(user, 'read,write', 'space', 'kv', once())
@@ -146,14 +146,14 @@ if config.first and not box.schema.func.exists(last) then
     box.schema.user.grant(user, 'read', 'space', 'sessions', once())
     box.schema.func.create('check_access', once())
     box.schema.user.grant(user, 'execute', 'function', 'check_access', once())
-    -- These are done with the rights of who made them.
+    -- These functions run with the rights of their creator.
     local names = {}
     for name in pairs(bakeoff) do
         if 'bakeoff.' .. name ~= last then
             table.insert(names, 'bakeoff.' .. name)
         end
     end
-    -- A node that can be asked how it is has all the others.
+    -- A node that answers a probe has completed everything above.
     table.insert(names, last)
     for _, name in ipairs(names) do
         box.schema.func.create(name, once({setuid = true}))

@@ -1,8 +1,7 @@
-//! Sessions and what they may have: made before a load, and the checks of them counted.
+//! Creates sessions with rights before a load, and counts the checks of them.
 //!
-//! A gate asks `check_access(session, resource)` for each request. Each node counts its own answers,
-//! and tells since when; all nodes together have answered what was asked of any. The counts are in a
-//! file besides, mapped into the node's memory, which tells them when it was killed.
+//! A gate calls `check_access(session, resource)` for each request. Each node counts its own answers and reports the
+//! start of its count. The counts are also in a file mapped into the node's memory, so they survive a kill.
 //!
 //! Not here: `check_access` itself (`node.lua`).
 
@@ -16,43 +15,42 @@ use super::ask::{call, calls};
 use crate::exchange::PATIENCE;
 use crate::{Access, SystemError};
 
-/// How many sessions are made by one call, which is one transaction.
+/// Sessions created by one call, which is one transaction.
 const BATCH: u64 = 1000;
-/// How long all of them may take.
+/// Longest time for the creation of all sessions.
 const MADE_WITHIN: Duration = Duration::from_secs(120);
-/// The prefix of the resources that sessions may have.
+/// Prefix of the resources that sessions may access.
 const RESOURCES: &[u8] = b"/";
 
-/// The name of a session that may have every resource.
+/// Returns the name of a session that may access every resource.
 pub(crate) fn session_name(number: u64) -> String {
     format!("session-{number}")
 }
 
-/// The name of a session that there is none of, so that it may have nothing.
+/// Returns the name of a session that does not exist, so it may access nothing.
 pub(crate) fn stranger_name(number: u64) -> String {
     format!("stranger-{number}")
 }
 
-/// How often checks were answered, by all nodes together.
+/// Answered checks of all nodes together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// With yes.
+    /// Checks answered with yes.
     pub(crate) granted: u64,
-    /// With no.
+    /// Checks answered with no.
     pub(crate) refused: u64,
-    /// Since when each node has counted, in microseconds of its wall clock: a node that was started
-    /// again since counts anew, and what it had counted before is not in here.
+    /// Start of each node's count, in microseconds of its wall clock. A restarted node counts anew, and its earlier
+    /// checks are missing here.
     pub(crate) since: Vec<u64>,
 }
 
-/// The files with the counts of the nodes of a cluster, by the nodes' names.
+/// Files with the counts, by node name.
 pub(super) struct Files(pub(super) BTreeMap<String, PathBuf>);
 
-/// The name of such a file in a node's folder.
+/// Name of that file in a node's folder.
 pub(super) const FILE: &str = "checks";
 
-/// Returns how often the nodes have answered checks since they were started, also by those that have ended
-/// meanwhile.
+/// Returns the checks that the nodes have answered since their start, including nodes that have ended meanwhile.
 pub(crate) fn granted(nodes: &[Access]) -> Result<Counts, SystemError> {
     let mut counts = Counts { granted: 0, refused: 0, since: Vec::new() };
     for node in nodes {
@@ -71,21 +69,21 @@ pub(crate) fn granted(nodes: &[Access]) -> Result<Counts, SystemError> {
     Ok(counts)
 }
 
-/// The three counts in a file: LuaJIT's numbers, as this machine has them in memory.
+/// Returns the three counts in a file, which are LuaJIT numbers in native byte order.
 fn left_in(path: &Path) -> Option<[u64; 3]> {
     let bytes = std::fs::read(path).ok()?;
     let mut numbers = bytes.chunks_exact(8).map(|number| {
         let number = f64::from_ne_bytes(number.try_into().ok()?);
-        // Whole, and far below 2^53.
+        // Counts are whole numbers far below 2^53.
         (number >= 0.0 && number.fract() == 0.0).then_some(number as u64)
     });
     Some([numbers.next()??, numbers.next()??, numbers.next()??])
 }
 
-/// Makes the sessions from 0 to before `count`, and no other: they may have every resource whose
-/// name begins with `/`. All nodes know them when this returns.
+/// Replaces all sessions with those numbered from 0 to below `count`. They may access every resource whose name starts
+/// with `/`. All nodes know them when this returns.
 pub(crate) fn fill_sessions(nodes: &[Access], count: u64) -> Result<(), SystemError> {
-    let first = nodes.first().ok_or("there is no node to make sessions at")?;
+    let first = nodes.first().ok_or("there is no node to create sessions on")?;
     call(first, PATIENCE, "bakeoff.forget_sessions", &[], |_| Some(()))?;
     let batches = (0..count.div_ceil(BATCH)).map(|batch| {
         let (from, to) = (batch * BATCH, count.min((batch + 1) * BATCH));
@@ -101,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_read_from_what_a_killed_node_left() {
+    fn counts_are_read_from_the_file_of_a_killed_node() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(FILE);
         let left = |numbers: &[f64]| {

@@ -1,8 +1,8 @@
-//! Key-value operations and checks as IPROTO requests.
+//! Maps key-value operations and checks onto IPROTO requests.
 //!
-//! A key is a tuple of the space `kv`: name and value. The answer to a `replace` or an `insert` is the tuple
-//! that was stored, so a value goes both ways. `list` is a function, for what it asks for is names:
-//! a `select` would have the values come along.
+//! A key is a tuple of name and value in the space `kv`. The answer to a `replace` or an `insert` holds the stored
+//! tuple, so a value travels both ways. `list` calls a function that returns only names: a `select` would return the
+//! values too.
 
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::study::Operation;
@@ -15,18 +15,17 @@ use bakeoff_wire::msgpack::{Array, Value};
 use super::{Credentials, KV_SPACE, PRIMARY, session_name, stranger_name};
 use crate::Access;
 
-/// Requests in flight at most: those of a client, and as many that it gave up and that may be
-/// answered yet.
+/// Most requests in flight: those of a client, and as many abandoned ones that may still be answered.
 const IN_FLIGHT_MAX: usize = 2000;
-/// The resource that checks are about.
+/// Resource of all checks.
 const RESOURCE: &[u8] = b"/";
 
 /// One connection to a node.
 pub(super) struct TarantoolSession {
     session: iproto::Session,
-    /// It was let in.
+    /// True once the server has accepted the login.
     open: bool,
-    /// Operations under way, by their place in the session.
+    /// Operations in flight, by their place in the session.
     under_way: Vec<Option<(SyncId, Tag, Operation)>>,
 }
 
@@ -42,7 +41,7 @@ impl TarantoolSession {
 }
 
 impl Session for TarantoolSession {
-    /// The server speaks first.
+    /// Sends nothing: the server speaks first.
     fn open(&mut self, _: &mut Vec<u8>) {}
 
     fn is_open(&self) -> bool {
@@ -117,14 +116,12 @@ impl KvSession for TarantoolSession {
         })?;
         match refused {
             None => Ok(()),
-            Some(error) => {
-                Err(ProtocolError::new(format!("tarantool does not let us in: {error}")))
-            }
+            Some(error) => Err(ProtocolError::new(format!("tarantool refused the login: {error}"))),
         }
     }
 }
 
-/// Yields the answer that the data of a response are.
+/// Converts the data of a response to an answer.
 fn deliver(operation: Operation, mut data: Array<'_>, on: &mut dyn FnMut(Answer<'_>)) {
     let wrong = |what: &str| Answer::Failed(ErrorKind::WrongValue, what.to_owned());
     let unreadable = || {
@@ -145,17 +142,17 @@ fn deliver(operation: Operation, mut data: Array<'_>, on: &mut dyn FnMut(Answer<
             }
         }
         (Operation::List, Some(Value::Array(names))) => {
-            // Whatever is no text is no key of ours either.
+            // A value that is not a text is not a key of bakeoff.
             let mut names = names.map(|name| name.bytes().unwrap_or_default());
             return on(Answer::Names(&mut names));
         }
         (Operation::CheckAccess, Some(Value::Bool(true)))
         | (Operation::Denied, Some(Value::Bool(false))) => Answer::Done,
         (Operation::CheckAccess, Some(Value::Bool(false))) => {
-            wrong("it refused a session that has the right to pass")
+            wrong("it refused a session that has access")
         }
         (Operation::Denied, Some(Value::Bool(true))) => {
-            wrong("it let a session pass that has no right to")
+            wrong("it admitted a session without access")
         }
         _ => unreadable(),
     };
@@ -171,7 +168,7 @@ mod tests {
     use crate::replay;
     use bakeoff_engine::transport::Target;
 
-    /// A session of the guest, who needs no password, that was let in.
+    /// Returns an open session of the guest, who needs no password.
     fn open() -> TarantoolSession {
         let node = Access {
             name: "tarantool-1".into(),
@@ -213,8 +210,7 @@ mod tests {
         session.request(tag, &request, &mut Vec::new())
     }
 
-    /// The answer to the n-th request, whose place is `place`: its type, and its body's one
-    /// entry.
+    /// Returns the answer to request number `serial` at `place`: its type, and the single entry of its body.
     fn answer(serial: u64, place: u64, kind: u64, key: u64, value: &[u8]) -> Vec<u8> {
         let mut packet = Vec::new();
         msgpack::put_map(2, &mut packet);
@@ -231,7 +227,7 @@ mod tests {
         out
     }
 
-    /// Checks the reading of an answer's data for an operation.
+    /// Checks how an answer's data is read for an operation.
     fn check(operation: Operation, data: &[u8], expected: &str) {
         let mut session = open();
         assert!(ask(&mut session, 3, operation));
@@ -240,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn each_operation_has_its_own_right_answer() {
+    fn each_operation_accepts_only_its_own_answer() {
         use Operation::{CheckAccess, Delete, Denied, Get, Insert, List, Ping, Put};
         let (nothing, tuple): (&[u8], &[u8]) = (b"\x90", b"\x91\x92\xa1k\xc4\x01v");
         let not_one =
@@ -261,13 +257,9 @@ mod tests {
         check(Ping, nothing, "done");
         check(Ping, tuple, &not_one("ping"));
         check(CheckAccess, b"\x91\xc3", "done");
-        check(
-            CheckAccess,
-            b"\x91\xc2",
-            "WrongValue: it refused a session that has the right to pass",
-        );
+        check(CheckAccess, b"\x91\xc2", "WrongValue: it refused a session that has access");
         check(Denied, b"\x91\xc2", "done");
-        check(Denied, b"\x91\xc3", "WrongValue: it let a session pass that has no right to");
+        check(Denied, b"\x91\xc3", "WrongValue: it admitted a session without access");
         for neither in [&b"\x91\xc0"[..], b"\x91\x01", nothing] {
             check(CheckAccess, neither, &not_one("check-access"));
             check(Denied, neither, &not_one("denied"));
@@ -285,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_answer_is_not_taken_for_the_next_one_with_its_tag() {
+    fn late_answer_is_not_taken_for_a_later_one_with_its_tag() {
         let mut session = open();
         ask(&mut session, 0, Operation::Get);
         assert!(session.abandon(0, &mut Vec::new()), "the connection can still be used");
@@ -297,12 +289,12 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_let_in_has_no_session() {
+    fn refused_login_has_no_session() {
         let mut session = open();
         session.session = iproto::Session::new("bakeoff", "guessed");
         let greeting = format!("{:<63}\n{:<63}\n", "Tarantool 2.6.0 (Binary) x", "A".repeat(44));
         on_bytes(&mut session, greeting.as_bytes()).unwrap();
         let error = on_bytes(&mut session, &answer(1, 0, 0x802f, 0x31, b"\xa2no")).unwrap_err();
-        assert_eq!(error.what, "tarantool does not let us in: no (ER_PASSWORD_MISMATCH, 47)");
+        assert_eq!(error.what, "tarantool refused the login: no (ER_PASSWORD_MISMATCH, 47)");
     }
 }

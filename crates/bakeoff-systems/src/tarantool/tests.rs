@@ -1,4 +1,4 @@
-//! A real Tarantool, where there is one, and what it is told.
+//! Runs a real Tarantool, if it is installed, and checks its configuration.
 
 use bakeoff_clock as clock;
 use bakeoff_wire::msgpack::Value;
@@ -8,7 +8,7 @@ use crate::SystemError;
 use crate::running::{self, shown_to_others};
 use crate::testing::{asked, program};
 
-/// Returns whether a node says that a session may have a resource.
+/// Returns true if a node grants a session access to a resource.
 fn may(node: &Access, session: &str, resource: &str) -> bool {
     let arguments = [Value::Text(session.as_bytes()), Value::Text(resource.as_bytes())];
     check(node, &arguments).unwrap()
@@ -28,7 +28,7 @@ fn counted(nodes: &[Access]) -> (u64, u64) {
 }
 
 #[test]
-fn a_node_checks_counts_and_keeps_its_password_to_itself() {
+fn node_checks_counts_and_hides_its_password() {
     let Some(program) = program(&Tarantool, &[]) else { return };
     let asked = asked("tarantool", 1, &[(MEMTX_MEMORY, "64MiB"), (WAL_MODE, "fsync")]);
     let mut running = running::start(&Tarantool, &asked, Some(program));
@@ -44,13 +44,13 @@ fn a_node_checks_counts_and_keeps_its_password_to_itself() {
     assert!(!may(node, "session-2500", "/") && !may(node, "stranger-0", "/"));
     assert!(!may(node, "session-0", "elsewhere"), "it is not for all resources");
     assert_eq!(counted(&nodes), (2, 4));
-    // A request without a cookie has no session; it is refused, and counted.
+    // A request without a cookie has no session. It is refused and counted.
     for arguments in [&[][..], &[Value::Nil, Value::Nil], &[Value::Unsigned(1), Value::Text(b"/")]]
     {
         assert!(!check(node, arguments).unwrap(), "{arguments:?}");
     }
     assert_eq!(counted(&nodes), (2, 7));
-    // Fewer, and nobody else.
+    // Fewer sessions, and all others removed.
     fill_sessions(&nodes, 1).unwrap();
     assert!(may(node, "session-0", "/") && !may(node, "session-1", "/"));
 
@@ -61,11 +61,11 @@ fn a_node_checks_counts_and_keeps_its_password_to_itself() {
     assert!(shown_to_others(running.dir.path(), "box.cfg").is_some(), "files are looked into");
     let stranger = Access { memory: Memory::default(), ..node.clone() };
     let unknown = check(&stranger, &[]).unwrap_err().to_string();
-    assert!(unknown.contains("no password is known"), "{unknown}");
+    assert!(unknown.contains("its password is unknown"), "{unknown}");
     stranger.memory.keep(Credentials { user: "bakeoff".into(), password: "guessed".into() });
     let refused = check(&stranger, &[]).unwrap_err().to_string();
     assert!(refused.contains("ER_PASSWORD_MISMATCH"), "{refused}");
-    // The user of clients is not one who may do everything.
+    // The clients' user is not an administrator.
     let failed =
         call(node, PATIENCE, "box.schema.space.create", &[], |_| Some(())).unwrap_err().to_string();
     assert!(failed.contains("ER_ACCESS_DENIED"), "{failed}");
@@ -80,20 +80,20 @@ fn a_node_checks_counts_and_keeps_its_password_to_itself() {
 }
 
 #[test]
-fn masters_share_sessions_and_count_together() {
+fn masters_share_sessions_and_counts() {
     let Some(program) = program(&Tarantool, &[]) else { return };
     let asked = asked("tarantool", 3, &[]);
     let mut running = running::start(&Tarantool, &asked, Some(program));
     let nodes = running.ready.nodes.clone();
     assert_eq!(running.ready.view.leader, None);
 
-    // Sessions are made at the first node handed over.
+    // Sessions are created at the first of these nodes.
     let began = clock::now();
     fill_sessions(&nodes, 100_000).unwrap();
     let took = clock::now() - began;
     assert!(took < Duration::from_secs(20), "{took:?} for 100,000 sessions");
     assert!(nodes.iter().all(|node| may(node, "session-99999", "/")));
-    // One write that takes the others a while, and that they have when all is settled.
+    // One write that takes the others a while, and that they must have after `settle`.
     let many = [Value::Unsigned(0), Value::Unsigned(150_000), Value::Text(b"/")];
     let patience = Duration::from_secs(30);
     call(&nodes[1], patience, "bakeoff.make_sessions", &many, |_| Some(())).unwrap();
@@ -106,7 +106,7 @@ fn masters_share_sessions_and_count_together() {
     assert_eq!(counted(&nodes), (7, 1));
     assert_eq!(counted(&nodes[..1]), (2, 0), "each counts its own");
 
-    // The same sessions at two nodes at once, for other resources: nothing decides which are right.
+    // The same sessions at two nodes at once, with different resources: a conflict that nothing resolves.
     let at_once = std::sync::Barrier::new(2);
     std::thread::scope(|threads| {
         for (node, resources) in [(&nodes[0], b"/a"), (&nodes[1], b"/b")] {
@@ -120,7 +120,7 @@ fn masters_share_sessions_and_count_together() {
     });
     let differ = settle(&nodes).unwrap_err().to_string();
     assert!(differ.starts_with("`tarantool-1` and `tarantool-"), "{differ}");
-    assert!(differ.contains(" have each other's writes and differ for good"), "{differ}");
+    assert!(differ.contains(" have each other's writes but differ for good"), "{differ}");
     fill_sessions(&nodes, 200).unwrap();
 
     let password = nodes[0].memory.get::<Credentials>().unwrap().password.clone();
@@ -130,8 +130,9 @@ fn masters_share_sessions_and_count_together() {
     let processes: Vec<_> = running.ready.processes().collect();
     processes[2].kill9();
     let deadline = clock::now() + Duration::from_secs(10);
-    // The first to be asked finds out, before the one that is gone is asked.
-    let misses = |seen: &str| seen.starts_with("`tarantool-1` replicates with 1 of 2 others: ");
+    // The first node notices the loss before the lost node is contacted.
+    let misses =
+        |seen: &str| seen.starts_with("`tarantool-1` replicates with 1 of 2 other nodes: ");
     loop {
         let looked = Tarantool.probe(&nodes);
         let Err(NotReady::NotYet(seen)) = looked else { panic!("{looked:?}") };
@@ -149,7 +150,7 @@ fn masters_share_sessions_and_count_together() {
 }
 
 #[test]
-fn a_node_is_told_what_the_study_asks_for_and_nothing_else() {
+fn configuration_holds_only_what_the_study_sets() {
     let installed = None;
     let told = |nodes: u32, options: &[(&str, &str)], number| {
         let system = asked("tarantool", nodes, options);
@@ -191,11 +192,11 @@ fn a_node_is_told_what_the_study_asks_for_and_nothing_else() {
 }
 
 #[test]
-fn refuses_impossible_options_when_the_study_is_read() {
+fn invalid_options_are_refused_when_reading_the_study() {
     assert!(sound(&asked("tarantool", 1, &[(WAL_MODE, "none")])).is_ok());
     assert!(sound(&asked("tarantool", 3, &[(WAL_MODE, "write")])).is_ok());
     let (what, hint) = sound(&asked("tarantool", 2, &[(WAL_MODE, "none")])).unwrap_err();
-    assert!(what.contains("without a log") && hint.contains("nodes: 1"), "{what}; {hint}");
+    assert!(what.contains("keeps no log") && hint.contains("nodes: 1"), "{what}; {hint}");
     let endpoint = study::Endpoint { tls: false, host: "127.0.0.1".into(), port: 3301 };
     let runs = study::System {
         servers: study::Servers::Running(vec![endpoint]),
@@ -205,7 +206,7 @@ fn refuses_impossible_options_when_the_study_is_read() {
 }
 
 #[test]
-fn a_guarantee_follows_from_the_log() {
+fn guarantee_follows_from_wal_mode() {
     let guarantees = |nodes, mode: Option<&'static str>| {
         let options: Vec<_> = mode.map(|mode| (WAL_MODE, mode)).into_iter().collect();
         SYSTEM.guarantees(&asked("tarantool", nodes, &options))

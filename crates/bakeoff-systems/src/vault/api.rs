@@ -1,10 +1,9 @@
-//! Operations as requests to the HTTP API of Vault and OpenBao, and their answers.
+//! Maps operations onto the HTTP API of Vault and OpenBao, and judges the answers.
 //!
-//! An answer is a success only if it holds what the operation is for: a login a token, an issue a
-//! certificate and its key. What was decrypted or read is handed on, and judged byte for byte where
-//! all values are.
+//! An answer is a success only if it holds the operation's result: a login a token, an issue a certificate and its
+//! key. Decrypted and read values are passed on and compared byte for byte.
 //!
-//! Not here: what has to be there before (`prepare`), the wire format (`bakeoff_wire::http1`).
+//! Not here: the preparation (`prepare`), the wire format (`bakeoff_wire::http1`).
 
 #[cfg(test)]
 mod tests;
@@ -27,12 +26,11 @@ use super::prepared::{
 use crate::http_session::{HttpSession, Mapping};
 use crate::{Access, KvLoad, http_status_text};
 
-/// Drives a load over sessions of this API.
 pub(crate) fn drive(load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
     load.over(|node| HttpSession::new(node, SecretApi::new(node)))
 }
 
-/// The API, for one cluster that was prepared.
+/// API requests for one prepared cluster.
 #[derive(Clone)]
 pub(super) struct SecretApi(Arc<Prepared>);
 
@@ -75,7 +73,7 @@ impl Mapping for SecretApi {
 
     fn write_body(&self, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
         let prepared = &*self.0;
-        // Values and names are of our own making: nothing in them needs escaping.
+        // Values and names are bakeoff's own and need no escaping.
         let mut wrap = |start: &str, value: &[u8], end: &str| {
             out.extend_from_slice(start.as_bytes());
             out.extend_from_slice(value);
@@ -113,8 +111,8 @@ impl Mapping for SecretApi {
     fn read(&self, operation: Operation, status: u16, body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
         let answer = match (operation, status) {
             (Operation::Put, 200 | 204) | (Operation::Delete, 204) => Answer::Done,
-            // `{"errors":[]}` says that nothing is stored there, and version 2 answers so with data
-            // when it was deleted; an error in words is one.
+            // `{"errors":[]}` means that nothing is stored there. For a deleted key, version 2 answers like this with
+            // data. An answer with error texts is a failure.
             (Operation::Get | Operation::List, 404) if says_no_error(body) => Answer::Missing,
             (Operation::Get, 200) => return self.value(body, on),
             (Operation::List, 200) => return names(body, on),
@@ -135,13 +133,13 @@ impl Mapping for SecretApi {
     }
 }
 
-/// The body that was prepared for a number.
+/// Returns the body prepared for a number.
 fn nth(bodies: &[String], number: u64) -> &[u8] {
     bodies.get(number as usize).map_or(b"", |body| body.as_bytes())
 }
 
 impl SecretApi {
-    /// Method and target of an operation on a key, or on a directory of keys.
+    /// Writes method and target of an operation on a key or a directory of keys.
     fn write_key(&self, method: &str, request: &Request<'_>, out: &mut Vec<u8>) {
         let list = request.operation == Operation::List;
         let part = match (self.0.versioned, list) {
@@ -150,7 +148,7 @@ impl SecretApi {
             (true, false) => "data/",
         };
         let _ = write!(out, "{method} /v1/{KV}/{part}");
-        out.extend_from_slice(request.key); // of our own making: nothing needs escaping
+        out.extend_from_slice(request.key); // bakeoff's keys need no escaping
         if list {
             out.extend_from_slice(b"?list=true");
         }
@@ -174,8 +172,8 @@ fn broken<'a>(error: &serde_json::Error) -> Answer<'a> {
     Answer::Failed(ErrorKind::Protocol, error.to_string())
 }
 
-/// An answer that is no success. A node that is sealed, on standby or not initialised says so by
-/// its status alone.
+/// Converts an unsuccessful answer to a failure. Sealed, standby and uninitialised nodes are recognised by status
+/// alone.
 fn refused<'a>(status: u16, body: &[u8]) -> Answer<'a> {
     let means = match status {
         429 => " (a standby, or too many requests)",
@@ -218,7 +216,7 @@ fn says_no_error(body: &[u8]) -> bool {
     serde_json::from_slice::<Errors<'_>>(body).is_ok_and(|reply| reply.errors.is_empty())
 }
 
-/// Returns the field that an operation's answer lacks.
+/// Returns the name of a missing field in an operation's answer.
 fn lacks(operation: Operation, body: &[u8]) -> Option<&'static str> {
     let Ok(reply) = serde_json::from_slice::<Held<'_>>(body) else { return Some("JSON object") };
     let data = reply.data.unwrap_or_default();

@@ -1,6 +1,6 @@
-//! How nodes of Vault and OpenBao are configured.
+//! Configures the nodes of Vault and OpenBao.
 //!
-//! Not here: their storages (`storage`), opening them once they run (`open`).
+//! Not here: their storages (`storage`), opening the running nodes (`open`).
 
 #[cfg(test)]
 mod tests;
@@ -19,35 +19,33 @@ use super::storage::{NodeStorage, Storage, raft};
 use super::{Product, STANDBY_READS, SystemError, is_on};
 use crate::{ASKED, Asked, Description, Memory, Neighbour, option, setting};
 
-/// Checks whether a system of this product can be run as a study has it.
+/// Checks that a system of this product can run with the study's options.
 pub(crate) fn sound(product: Product, asked: &study::System) -> Result<(), (String, String)> {
     let wrong = |what: &str, hint: &str| Err((what.to_owned(), hint.to_owned()));
     let storage = Storage::asked(asked);
     storage.check(asked)?;
     if is_on(asked, STANDBY_READS) && storage.name != raft::STORAGE.name {
         return wrong(
-            "its standbys are to answer reads, which they do on Raft storage only",
-            "leave its storage or `standby-reads` out",
+            "`standby-reads: on` needs Raft storage",
+            "leave out `storage` or `standby-reads`",
         );
     }
     if product == Product::OpenBao && is_on(asked, STANDBY_READS) && reads_at_leader_only(asked) {
         return wrong(
-            "its standbys are to answer reads, which they do from version 2.5 on",
-            "ask for `version: \"2.5\"` or newer, or leave `standby-reads` out",
+            "`standby-reads: on` needs version 2.5 or newer",
+            "write `version: \"2.5\"` or newer, or leave out `standby-reads`",
         );
     }
     Ok(())
 }
 
-/// Returns whether the version asked for is from before standbys answered reads. One that is not said may
-/// be any.
+/// Returns true if the study's version is older than reads on standbys. Without a version it may be any.
 pub(crate) fn reads_at_leader_only(asked: &study::System) -> bool {
     let Some(version) = &asked.version else { return false };
     let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or(u32::MAX));
     (numbers.next(), numbers.next().unwrap_or(u32::MAX)) < (Some(2), 5)
 }
 
-/// Describes the nodes to run.
 pub(crate) fn describe(
     product: Product,
     asked: &Asked<'_>,
@@ -120,7 +118,7 @@ pub(crate) fn describe(
         if asked.option(STANDBY_READS) == Some("off") {
             config["disable_standby_reads"] = json!(true);
         }
-        // Private, for a storage's password may be among it.
+        // Private, because it may hold the password of the storage.
         files.push(file("config.json", config.to_string(), FileMode::Private));
         description.nodes.push(NodeSpec {
             args: vec!["server".into(), "-config".into(), dir.join("config.json").into()],
@@ -143,15 +141,17 @@ fn unmade(node: &str) -> impl Fn(LoadError) -> HostError {
     move |failure| HostError::Spec { node: node.to_owned(), problem: failure.to_string() }
 }
 
-/// Returns what departs from the product's own defaults.
+/// Returns the settings that differ from the product's defaults.
 fn settings(product: Product, asked: &Asked<'_>) -> Vec<Setting> {
     let mut settings = Vec::new();
     if product == Product::Vault {
-        let why = "memory is locked only by programs that may, and Raft's file is not to be";
+        let why = "only privileged programs can lock memory, and Raft's file should not be locked";
         settings.push(setting("disable_mlock", true, why));
     }
     match option(asked.system, "tls") {
-        Some("on") => settings.push(setting("listener.tcp.tls_cert_file", "made at start", ASKED)),
+        Some("on") => {
+            settings.push(setting("listener.tcp.tls_cert_file", "generated at the start", ASKED))
+        }
         Some(_) => settings.push(setting("listener.tcp.tls_disable", true, ASKED)),
         None => {
             let why = "plain connections, unless the study asks for `tls: on`";
@@ -169,7 +169,7 @@ fn settings(product: Product, asked: &Asked<'_>) -> Vec<Setting> {
     settings
 }
 
-/// Makes what nodes need of their storage before they start.
+/// Creates the objects that nodes need in their storage before they start.
 pub(crate) fn prepare_parts(
     product: Product,
     asked: &study::System,

@@ -1,13 +1,12 @@
 //! Runs a cluster of HashiCorp Vault servers on any of its storages, and opens sessions to it.
 //!
-//! Vault keeps nothing itself: what an acknowledged write is worth, its storage says. Without
-//! storage of a part's it keeps data by Raft, as its makers advise.
+//! Vault stores no data itself, so its storage determines the guarantees of a write. Without a storage part it uses
+//! Raft, as HashiCorp recommends.
 //!
-//! OpenBao, which was forked from it, speaks the same protocol; what the two share is in the
-//! modules here, which ask a [`Product`] for what differs.
+//! OpenBao is a fork with the same protocol. The modules here serve both, and take the differences from a [`Product`].
 //!
-//! Not here: the storages that are parts (`consul`, `postgresql`, …), the wire format
-//! (`bakeoff_wire::http1`), timing (`engine`).
+//! Not here: storages that are parts (`consul`, `postgresql`, …), the wire format (`bakeoff_wire::http1`), timing
+//! (`engine`).
 
 mod api;
 pub(super) mod config;
@@ -38,10 +37,9 @@ use super::{
     Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, SystemError, option,
 };
 
-/// The registry's entry.
+/// Registry entry.
 pub(crate) const SYSTEM: &dyn System = &VAULT;
 
-/// HashiCorp Vault.
 const VAULT: SecretStore = SecretStore {
     product: Product::Vault,
     declaration: || Declaration {
@@ -75,29 +73,28 @@ pub(crate) struct SecretStore {
     pub(super) declaration: fn() -> Declaration,
 }
 
-/// Which of the two products it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Product {
     Vault,
     OpenBao,
 }
 
-/// The settings of both products.
+/// Returns the option for the storage, with these words.
 pub(super) const fn storage_option(words: &'static [&'static str]) -> KindOption {
     KindOption {
         name: "storage",
         form: OptionForm::Word(words),
-        meaning: "what it keeps data in; follows from the part `storage`, else it is raft",
+        meaning: "storage of its data; follows from the part `storage`, else raft",
     }
 }
 
-/// The option of OpenBao that says whether standbys answer reads.
+/// Option of OpenBao for reads on standbys.
 pub(super) const STANDBY_READS: &str = "standby-reads";
 
 pub(super) const TLS: KindOption = KindOption {
     name: "tls",
     form: OptionForm::Word(&["on", "off"]),
-    meaning: "whether nodes speak TLS, with certificates made at start; off by default",
+    meaning: "whether nodes use TLS, with certificates generated at the start; off when absent",
 };
 
 static OPTIONS: LazyLock<Vec<KindOption>> = LazyLock::new(|| {
@@ -110,17 +107,17 @@ static ROLES: LazyLock<Vec<Role>> = LazyLock::new(|| {
         name: "storage",
         kinds: &storage::COMPONENTS,
         tier: Tier::Backend,
-        meaning: "what it keeps data in",
+        meaning: "storage of its data",
     };
     vec![storage, DATABASE, BALANCER]
 });
 
-/// The database that `issue-credentials` makes users of.
+/// Part with the database in which `issue-credentials` creates users.
 pub(super) const DATABASE: Role = Role {
     name: "database",
     kinds: &["postgresql"],
     tier: Tier::Backend,
-    meaning: "the database that `issue-credentials` makes users of",
+    meaning: "the database in which `issue-credentials` creates users",
 };
 
 pub(super) const BALANCER: Role = Role {
@@ -130,13 +127,12 @@ pub(super) const BALANCER: Role = Role {
     meaning: "the load balancer that clients connect to",
 };
 
-/// Protocols that clients offer over TLS.
+/// Protocols that clients offer in TLS.
 const ALPN: &[&[u8]] = &[b"http/1.1"];
 
-/// Returns the declaration that both products share.
+/// Returns the declaration fields that both products share.
 pub(super) fn declaration(kind: Kind, recipe: &'static Recipe) -> Declaration {
-    // As the makers of both document it for load balancers: 200 from the node that is active;
-    // from any that is unsealed with `standbyok`.
+    // As documented for load balancers: the active node answers 200. With `standbyok`, every unsealed node does.
     let any = "/v1/sys/health?standbyok=true&perfstandbyok=true";
     Declaration {
         clients: Clients {
@@ -150,14 +146,14 @@ pub(super) fn declaration(kind: Kind, recipe: &'static Recipe) -> Declaration {
     }
 }
 
-/// Returns the abilities that both products share.
+/// Returns the kind fields that both products share.
 pub(super) const fn kind(name: &'static str) -> Kind {
     Kind {
         operations: Operation::SECRETS,
         parameters: prepare::PARAMETERS,
         reads: &[ReadConsistency::Default],
         nodes_max: 9,
-        value_size_max: 512 << 10, // what Consul stores in one entry, and Raft's limit is no less
+        value_size_max: 512 << 10, // Consul's limit of one entry; Raft's is no lower
         in_flight_max: 1,          // HTTP/1.1
         credentials: CredentialForm::Token,
         ..Kind::new(name)
@@ -206,13 +202,13 @@ impl System for SecretStore {
     }
 }
 
-/// Returns the guarantees of the storage, and where reads are answered.
+/// Returns the guarantees of the storage, and the freshness of reads.
 pub(super) fn guarantees(asked: &study::System, freshness: Freshness) -> Guarantees {
     let reads = match freshness {
         Freshness::NodeAsked => {
-            "from the server asked: standbys answer from what they have got so far"
+            "from the contacted server: standbys answer with the data replicated so far"
         }
-        _ => "from the active server, to which the others pass requests on",
+        _ => "from the active server, to which the others forward requests",
     };
     let storage = Storage::asked(asked);
     let StorageGuarantees { replication, acknowledged, acknowledged_in } = match storage.guarantees
@@ -224,7 +220,7 @@ pub(super) fn guarantees(asked: &study::System, freshness: Freshness) -> Guarant
     Guarantees { replication, acknowledged, acknowledged_in, reads, ..Guarantees::default() }
 }
 
-/// Returns the guarantees of a storage that is a component; without one it is a service of others.
+/// Returns the guarantees of a storage component; without a component it is an external service.
 fn component_guarantees(storage: &str, component: Option<&study::System>) -> StorageGuarantees {
     let under = component.and_then(|component| {
         let system = super::by_kind(&component.kind)?;
@@ -232,19 +228,19 @@ fn component_guarantees(storage: &str, component: Option<&study::System>) -> Sto
     });
     match under {
         Some(under) => StorageGuarantees {
-            replication: format!("that of its storage, {storage}: {}", under.replication),
+            replication: format!("as in its storage, {storage}: {}", under.replication),
             acknowledged: under.acknowledged,
             acknowledged_in: under.acknowledged_in,
         },
         None => StorageGuarantees {
-            replication: format!("that of its storage, {storage}"),
+            replication: format!("as in its storage, {storage}"),
             acknowledged: format!("when {storage} has it"),
             acknowledged_in: None,
         },
     }
 }
 
-/// An option that is on or off.
+/// Returns true if an option is `on`.
 pub(super) fn is_on(asked: &study::System, name: &str) -> bool {
     option(asked, name) == Some("on")
 }

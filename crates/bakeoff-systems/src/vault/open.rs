@@ -1,14 +1,13 @@
-//! Opens a cluster of Vault or OpenBao, and tells who leads it.
+//! Opens a cluster of Vault or OpenBao, and finds its leader.
 //!
-//! A cluster of ours is initialised with one key share, unsealed, joined, and ready when each node
-//! is unsealed and, on Raft, has a vote: before that a write would be acknowledged by fewer disks
-//! than the study asks for. Its key stays in memory, and so does its root token, which
-//! `bakeoff start` alone puts into a file.
+//! bakeoff initialises its own cluster with one key share, unseals it, and joins the nodes. The cluster is ready when
+//! each node is unsealed and, on Raft, has a vote. Earlier, fewer disks than the study asks for would acknowledge a
+//! write. The key and the root token stay in memory; only `bakeoff start` writes the token to a file.
 //!
-//! One that runs already must be open, and its token is in `VAULT_TOKEN` or `BAO_TOKEN`. Where that
-//! is not so, waiting for it does not help, and nothing is waited for.
+//! A cluster that bakeoff did not start must be open, with its token in `VAULT_TOKEN` or `BAO_TOKEN`. Otherwise the
+//! probe fails at once, because waiting does not help.
 //!
-//! Not here: what a workload needs (`prepare`).
+//! Not here: the needs of a workload (`prepare`).
 
 #[cfg(test)]
 mod tests;
@@ -21,25 +20,25 @@ use serde_json::{Value, json};
 use crate::http_session::{Question, question};
 use crate::{Access, ClientToken, ClusterStatus, NotReady, SystemError};
 
-/// How long a node may take to initialise or unseal itself.
+/// Longest time for a node to initialise or unseal itself.
 const INIT_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Says that a cluster is ours to initialise.
+/// Marks a cluster that bakeoff may initialise.
 pub(super) struct Ours;
 
-/// Opens a cluster and its requests. It has no `Debug`, so that nothing prints it.
+/// Unseal keys and root token. Has no `Debug`, so that nothing prints them.
 pub(crate) struct Keys {
     pub(crate) token: String,
     unseal: Vec<String>,
 }
 
-/// The header that says who asks.
+/// Header with the token.
 pub(super) const TOKEN_HEADER: &str = "X-Vault-Token";
 
-/// Where the token for a cluster that runs already is looked for.
+/// Variables with the token of a cluster that bakeoff did not start.
 const TOKEN_VARIABLES: [&str; 2] = ["VAULT_TOKEN", "BAO_TOKEN"];
 
-/// Opens what is ours as far as it can be, and says whether all of it can serve.
+/// Opens bakeoff's own cluster as far as possible, and checks that all nodes can serve.
 pub(crate) fn probe(nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
     let ours = nodes[0].memory.get::<Ours>().is_some();
     let mut view = ClusterStatus::default();
@@ -51,8 +50,8 @@ pub(crate) fn probe(nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
                 (true, 0) if node.memory.get::<Keys>().is_none() => initialise(node)?,
                 (true, 0) if storage_of(&status) == Some("inmem") => {
                     return never(
-                        format!("`{}` kept nothing when it was killed", node.name),
-                        "storage `inmem` forgets all; on it only what does not write can be loaded",
+                        format!("`{}` lost all data when it was killed", node.name),
+                        "storage `inmem` loses all data in a kill; load it only with operations that do not write",
                     );
                 }
                 (true, _) => {
@@ -61,7 +60,7 @@ pub(crate) fn probe(nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
                 (false, _) => {
                     return never(
                         format!("`{}` is not initialised", node.name),
-                        "its own client initialises it (`operator init`) and unseals it",
+                        "initialise and unseal it with its own client (`operator init`)",
                     );
                 }
             }
@@ -71,7 +70,7 @@ pub(crate) fn probe(nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
             if !ours {
                 return never(
                     format!("`{}` is sealed", node.name),
-                    "its own client unseals it (`operator unseal`), with its keys",
+                    "unseal it with its own client and its keys (`operator unseal`)",
                 );
             }
             unseal(node)?;
@@ -96,13 +95,13 @@ pub(crate) fn probe(nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
     }
     let Some(leader) = view.leader else { return Err(no_leader(ours, elsewhere).into()) };
     let leader = &nodes[leader];
-    // Its token must be good, and its active state real: after an election it is not at once.
+    // The token must be valid. After an election the leader is not active at once.
     let token = match token(leader) {
         Ok(token) => token,
         Err(why) => {
             return never(
                 why.to_string(),
-                "`VAULT_TOKEN` holds the token to ask with, or `BAO_TOKEN`, or the study's `credentials` name it",
+                "give the token in `VAULT_TOKEN` or `BAO_TOKEN`, or in the study's `credentials`",
             );
         }
     };
@@ -114,8 +113,8 @@ pub(crate) fn probe(nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
     let reply = question(leader, &asked)?;
     if reply.status == 403 && !ours {
         return never(
-            format!("`{}` refuses the token that it is given", leader.name),
-            "it may have expired, or be another cluster's; give one that is good in the study's `credentials`, or in `VAULT_TOKEN` where it names none",
+            format!("`{}` refuses the token", leader.name),
+            "it may be expired or belong to another cluster; give a valid one in the study's `credentials`, or in `VAULT_TOKEN`",
         );
     }
     reply.success()?;
@@ -125,7 +124,7 @@ pub(crate) fn probe(nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
     Ok(view)
 }
 
-/// The token with which everything is asked.
+/// Returns the token for all requests.
 pub(crate) fn token(node: &Access) -> Result<String, SystemError> {
     if let Some(keys) = node.memory.get::<Keys>() {
         return Ok(keys.token.clone());
@@ -137,20 +136,20 @@ pub(crate) fn token(node: &Access) -> Result<String, SystemError> {
     given
         .filter(|token| !token.is_empty())
         .inspect(|token| secrets::note(token))
-        .ok_or_else(|| format!("no token for `{}` is set", node.name).into())
+        .ok_or_else(|| format!("no token is set for `{}`", node.name).into())
 }
 
 fn never<T>(seen: String, hint: &str) -> Result<T, NotReady> {
     Err(NotReady::Never { seen, hint: hint.to_owned() })
 }
 
-/// Explains that no node is active. It may change: they may elect one of them, or the
-/// one endpoint of a balancer leads elsewhere next time.
+/// Explains that no node is active. That may pass: the nodes may elect a leader, or a load balancer may lead to
+/// another node next time.
 fn no_leader(ours: bool, elsewhere: Option<String>) -> String {
     match elsewhere {
-        Some(address) if !ours => format!(
-            "all nodes asked are standbys; `{address}` is active, and has to be among the endpoints"
-        ),
+        Some(address) if !ours => {
+            format!("all endpoints are standbys; add the active node `{address}` to the endpoints")
+        }
         _ => "no node is active yet".to_owned(),
     }
 }
@@ -177,7 +176,7 @@ fn initialise(node: &Access) -> Result<(), SystemError> {
         method: "PUT",
         target: "/v1/sys/init",
         body: Some(&body),
-        // The key is told once. On a storage that is far away this takes a hundred of its answers.
+        // The key is returned only once. On a remote storage the request takes about a hundred storage operations.
         patience: INIT_PATIENCE,
         ..Question::default()
     };
@@ -194,14 +193,13 @@ fn initialise(node: &Access) -> Result<(), SystemError> {
             node.memory.keep(Keys { token, unseal });
             Ok(())
         }
-        _ => Err(format!("`{}` was initialised and told no keys", node.name).into()),
+        _ => Err(format!("`{}` was initialised but returned no keys", node.name).into()),
     }
 }
 
 fn unseal(node: &Access) -> Result<(), SystemError> {
     let keys = node.memory.get::<Keys>();
-    let keys =
-        keys.ok_or_else(|| format!("`{}` is sealed, and its key is not known", node.name))?;
+    let keys = keys.ok_or_else(|| format!("`{}` is sealed, and its key is unknown", node.name))?;
     for key in &keys.unseal {
         let body = json!({ "key": key });
         let asked = Question {
@@ -216,7 +214,7 @@ fn unseal(node: &Access) -> Result<(), SystemError> {
     Ok(())
 }
 
-/// A node that joins has no vote for its first ten seconds.
+/// Checks that all nodes have votes. A node that joins gets its vote after ten seconds.
 fn all_have_votes(leader: &Access, token: &str, nodes: usize) -> Result<(), SystemError> {
     let target = "/v1/sys/storage/raft/configuration";
     let headers = &[(TOKEN_HEADER, token)];
@@ -224,7 +222,7 @@ fn all_have_votes(leader: &Access, token: &str, nodes: usize) -> Result<(), Syst
         question(leader, &Question { target, headers, ..Question::default() })?.success()?;
     let servers = reply.pointer("/data/config/servers").and_then(Value::as_array);
     let votes = servers.map_or(0, |servers| servers.iter().filter(|one| is(one, "voter")).count());
-    // There may be one whose node has ended by itself.
+    // The configuration may include a node that has exited.
     if votes >= nodes {
         return Ok(());
     }

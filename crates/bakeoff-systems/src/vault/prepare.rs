@@ -1,9 +1,9 @@
 //! Prepares a secret store for a workload, and cleans up after it.
 //!
-//! Everything is made at mounts of its own, whose names begin with `bakeoff-` and whose description says who made
-//! them. What lacks that description is somebody else's and stays. Only what the mix asks for is
-//! made. Last, each operation that stores nothing is tried once at every node: one that was told
-//! of a mount late would answer the first of a load that there is none.
+//! bakeoff uses its own mounts, whose names start with `bakeoff-` and whose description marks them. It never removes a
+//! mount without that description. It creates only what the mix needs. Then it tries each operation that stores
+//! nothing once at every node, because a node that has not heard of a mount yet would fail the first request of a
+//! load.
 //!
 //! Not here: the operations themselves (`api`).
 
@@ -27,7 +27,7 @@ use crate::http_session::{Question, question, try_mapping};
 use crate::postgresql::Credentials;
 use crate::{Access, SystemError};
 
-/// The API's name of an authority that certifies itself.
+/// Name of a self-signed authority in the API.
 const TOP: &str = "root";
 
 const fn word(
@@ -40,40 +40,40 @@ const fn word(
 
 /// Parameters of operations.
 pub(super) const PARAMETERS: &[KindOption] = &[
-    word("kv", &["v1", "v2"], "the version of the key-value engine; v2 if left out"),
+    word("kv", &["v1", "v2"], "version of the key-value engine; v2 when absent"),
     word(
         "certificate-key",
         &["rsa-2048", "rsa-3072", "rsa-4096", "ec-p256", "ec-p384", "ec-p521", "ed25519"],
-        "the key of certificates and of their authority; rsa-2048 if left out",
+        "key type of certificates and of their authority; rsa-2048 when absent",
     ),
     word(
         "issuer",
         &["intermediate", "root"],
-        "what signs certificates; an intermediate if left out",
+        "authority that signs certificates; an intermediate when absent",
     ),
-    word("stored", &["yes", "no"], "whether certificates are stored; yes if left out"),
-    word("lease", &["yes", "no"], "whether certificates have a lease; no if left out"),
+    word("stored", &["yes", "no"], "whether certificates are stored; yes when absent"),
+    word("lease", &["yes", "no"], "whether certificates have a lease; no when absent"),
     word(
         "encryption-key",
         &["aes256-gcm96", "aes128-gcm96", "chacha20-poly1305", "rsa-2048", "rsa-4096"],
-        "the key of `encrypt` and `decrypt`; aes256-gcm96 if left out",
+        "key type of `encrypt` and `decrypt`; aes256-gcm96 when absent",
     ),
     word(
         "signing-key",
         &["ed25519", "ecdsa-p256", "ecdsa-p384", "rsa-2048", "rsa-4096"],
-        "the key of `sign`; ed25519 if left out",
+        "key type of `sign`; ed25519 when absent",
     ),
 ];
 
-/// Most users, roles, policies or texts that are made before a load: each takes a request or more.
+/// Most users, roles, policies or texts created before a load. Each takes one or more requests.
 const MADE_MAX: u64 = 10_000;
-/// How long one request may take: an authority's key of 4096 bits takes seconds to find.
+/// Longest time of one request: generating a 4096-bit key takes seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long nodes may take to hear of what was made.
+/// Longest time for nodes to learn of new mounts.
 const HEARD_WITHIN: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Makes what the mix needs, with the requests sent to `first`.
+/// Creates the objects that the mix needs, with requests to `first`.
 pub(crate) fn prepare(
     first: &Access,
     nodes: &[Access],
@@ -100,12 +100,12 @@ pub(crate) fn prepare(
     ];
     if has(&made_one_by_one) && many > MADE_MAX {
         return Err(format!(
-            "{many} keys are asked for, and for each a user, a role, a policy or a text would be \
-             made before the load; that is done for at most {MADE_MAX}"
+            "the workload has {many} keys, and each needs a user, a role, a policy or a text \
+             created before the load; the limit is {MADE_MAX}"
         )
         .into());
     }
-    // What a run that was killed has left is in the way.
+    // Remove leftovers of a killed run first.
     make.clear()?;
     if has(Operation::KEY_VALUE) || has(&[Operation::ReadMount]) {
         let version = if prepared.versioned { "2" } else { "1" };
@@ -151,26 +151,25 @@ pub(crate) fn prepare(
         }
     }
     first.memory.keep(prepared);
-    heard_of_by_all(nodes, workload)
+    wait_for_all(nodes, workload)
 }
 
-/// Takes away all that [`prepare`] makes.
+/// Removes everything that [`prepare`] creates.
 pub(crate) fn clear(node: &Access) -> Result<(), SystemError> {
     Make { node, token: token(node)? }.clear()
 }
 
-/// Returns whether a policy is one of those that are made before a load: policies have no description.
+/// Returns true for the names of policies created before a load. Policies have no description.
 fn is_our_policy(name: &str) -> bool {
     let number = name.strip_prefix(POLICY).and_then(|rest| rest.strip_prefix('-'));
     number.is_some_and(|number| number.parse::<u64>().is_ok_and(|number| number < MADE_MAX))
 }
 
-/// Returns a parameter of the workload's operations, or its default.
 fn with<'a>(workload: &'a Workload, name: &str, default: &'a str) -> &'a str {
     workload.with.get(name).map_or(default, String::as_str)
 }
 
-/// Asks one node to make things.
+/// Creates objects with requests to one node.
 struct Make<'a> {
     node: &'a Access,
     token: String,
@@ -193,14 +192,14 @@ impl Make<'_> {
         self.ask("POST", path, Some(body))
     }
 
-    /// Mounts an engine of secrets (`mounts`) or of logins (`auth`).
+    /// Mounts a secrets engine (`mounts`) or an auth method (`auth`).
     fn mount(&self, kind: &str, path: &str, mut body: Value) -> Result<(), SystemError> {
         body["description"] = MADE_BY.into();
         self.post(&format!("sys/{kind}/{path}"), &body).map(|_| ()).map_err(|error| {
             let text = error.to_string();
             match text.contains("already in use") {
                 true => format!(
-                    "{text}\nhint: bakeoff did not make `{path}`, or a bakeoff that did not say so: move it, or disable it"
+                    "{text}\nhint: `{path}` is not marked as made by bakeoff: move it, or disable it"
                 )
                 .into(),
                 false => error,
@@ -208,10 +207,10 @@ impl Make<'_> {
         })
     }
 
-    /// A text at a place of an answer.
+    /// Returns a text in an answer.
     fn text(&self, reply: &Value, at: &str) -> Result<String, SystemError> {
         let text = reply.pointer(at).and_then(Value::as_str).map(str::to_owned);
-        text.ok_or_else(|| format!("`{}` answered without `{at}`", self.node.name).into())
+        text.ok_or_else(|| format!("`{}` sent an answer without `{at}`", self.node.name).into())
     }
 
     fn clear(&self) -> Result<(), SystemError> {
@@ -233,7 +232,7 @@ impl Make<'_> {
         Ok(())
     }
 
-    /// Makes a role; yields the body of its login.
+    /// Creates a role. Returns the body of its login.
     fn approle(&self, number: u64) -> Result<String, SystemError> {
         let role = format!("auth/{APPROLE}/role/role-{number}");
         self.post(&role, &json!({"token_policies": "default"}))?;
@@ -246,7 +245,7 @@ impl Make<'_> {
         Ok(body.to_string())
     }
 
-    /// Has a text encrypted that proves itself; yields the body of its decryption.
+    /// Encrypts a text that can be verified. Returns the body of its decryption.
     fn ciphertext(&self, number: u64, keyed: &Keyed) -> Result<String, SystemError> {
         let mut text = Vec::new();
         keyed.values.write_value(number, Stamp { writer: 0, sequence: 1 }, &mut text);
@@ -255,7 +254,7 @@ impl Make<'_> {
         Ok(json!({ "ciphertext": self.text(&reply, "/data/ciphertext")? }).to_string())
     }
 
-    /// Makes an authority and a role of it; yields the start of a request to certify a key.
+    /// Creates an authority with a role. Returns the start of a certificate request's body.
     fn authority(&self, workload: &Workload) -> Result<String, SystemError> {
         let key = with(workload, "certificate-key", "rsa-2048");
         let (kind, bits) = key.split_once('-').unwrap_or((key, "0"));
@@ -295,7 +294,7 @@ impl Make<'_> {
         if !workload.mix.contains_key(&Operation::SignCertificate) {
             return Ok(String::new());
         }
-        // A key that is made there and told with its request: only the request is used.
+        // The server generates a key with this request; only the request is used.
         let name = format!("client.{DOMAIN}");
         self.mount("mounts", PKI_CLIENT, engine)?;
         let asked =
@@ -306,7 +305,7 @@ impl Make<'_> {
             .to_owned())
     }
 
-    /// Connects the database that the system has for it.
+    /// Connects the database that the system has as a part.
     fn database(&self) -> Result<(), SystemError> {
         let database = self.node.memory.get::<Database>();
         let node = &database.as_ref().ok_or(NO_DATABASE)?.0;
@@ -335,20 +334,20 @@ impl Make<'_> {
 const NO_DATABASE: &str =
     "`issue-credentials` needs a database; add `parts: {database: {kind: postgresql}}`";
 
-/// The database of `issue-credentials`.
+/// Access to the database of `issue-credentials`.
 pub(super) struct Database(pub(super) Access);
 
 const TEN_YEARS: &str = "87600h";
 
-/// Waits until every node answers the operations of the mix that store nothing.
-fn heard_of_by_all(nodes: &[Access], workload: &Workload) -> Result<(), SystemError> {
+/// Waits until every node answers the mix's operations that store nothing.
+fn wait_for_all(nodes: &[Access], workload: &Workload) -> Result<(), SystemError> {
     let deadline = clock::now() + HEARD_WITHIN;
     for node in nodes {
         for &operation in workload.mix.keys().filter(|operation| !operation.writes()) {
             while let Err(seen) = answers(node, operation) {
                 if clock::now() > deadline {
                     return Err(format!(
-                        "`{}` does not answer `{operation}` after {HEARD_WITHIN:?}: {seen}",
+                        "`{}` still fails `{operation}` after {HEARD_WITHIN:?}: {seen}",
                         node.name
                     )
                     .into());
@@ -360,7 +359,7 @@ fn heard_of_by_all(nodes: &[Access], workload: &Workload) -> Result<(), SystemEr
     Ok(())
 }
 
-/// Returns whether a node can do an operation; what it said instead.
+/// Checks that a node can run an operation. The error holds its answer.
 fn answers(node: &Access, operation: Operation) -> Result<(), SystemError> {
     let key: &[u8] = if operation == Operation::List { b"bakeoff/none/" } else { b"bakeoff/none" };
     let value: &[u8] =

@@ -1,8 +1,7 @@
 //! Runs a ZooKeeper ensemble and opens sessions to it.
 //!
-//! ZooKeeper syncs its transaction log before it acknowledges a write (`forceSync`). We leave that
-//! on unless the study says `sync: none`. It stores no settings of its own making: what its own
-//! start script sets (the heap) is set here too, and named.
+//! ZooKeeper syncs its transaction log before it acknowledges a write (`forceSync`). bakeoff leaves that on unless the
+//! study sets `sync: none`. The settings of ZooKeeper's start script (the heap) are applied and reported too.
 //!
 //! Not here: the wire format (`bakeoff_wire::zookeeper`), timing (`engine`).
 
@@ -31,15 +30,14 @@ use super::{
     majority_disks, plain_value, setting, synced_by,
 };
 
-/// The system for the registry.
+/// Registry entry.
 pub(crate) const SYSTEM: &dyn System = &ZooKeeper;
 
-/// Apache ZooKeeper.
 #[derive(Debug)]
 pub(crate) struct ZooKeeper;
 
-const TICK_MS: &str = "2000"; // as in the sample configuration that comes with it
-const HEAP: &str = "1000m"; // as its own start script has it
+const TICK_MS: &str = "2000"; // as in ZooKeeper's sample configuration
+const HEAP: &str = "1000m"; // as in ZooKeeper's start script
 
 const OPTIONS: &[KindOption] = &[
     KindOption { name: "heap", form: OptionForm::Size, meaning: "size of the Java heap" },
@@ -75,8 +73,8 @@ const OPTIONS: &[KindOption] = &[
     },
 ];
 
-const INIT_LIMIT: &str = "10"; // as in the sample configuration that comes with it
-const SYNC_LIMIT: &str = "5"; // likewise
+const INIT_LIMIT: &str = "10"; // as in ZooKeeper's sample configuration
+const SYNC_LIMIT: &str = "5"; // as in ZooKeeper's sample configuration
 
 impl System for ZooKeeper {
     fn declares(&self) -> Declaration {
@@ -92,7 +90,7 @@ impl System for ZooKeeper {
                     nodes_max: 9,
                     value_size_max: 1_000_000, // jute.maxbuffer is 1 MiB and holds the path too
                     in_flight_max: 100,
-                    connection_each: false, // its clients have sessions, which a quorum writes down
+                    connection_each: false, // each connection would create a session, which a quorum logs
                     kill: Kill::UnderLoad,
                     credentials: CredentialForm::Password,
                     ..Kind::new("zookeeper")
@@ -109,7 +107,7 @@ impl System for ZooKeeper {
         let leading: Vec<_> = command.collect();
         let main_class = match &installed.program {
             Program::Java { main_class, .. } => main_class.clone(),
-            Program::Binary(_) | Program::Node { .. } => String::new(), // a start script of the user's own
+            Program::Binary(_) | Program::Node { .. } => String::new(), // a user's start script
         };
 
         let mut nodes = Vec::new();
@@ -128,13 +126,17 @@ impl System for ZooKeeper {
             setting(
                 "maxClientCnxns",
                 0,
-                "all clients come from one address, and 60 of one is the default limit",
+                "all clients have one address, and the default limit is 60 connections per address",
             ),
             setting("admin.enableServer", false, "its web server would listen on all addresses"),
             setting(
                 "-Xmx, -Xms",
                 &heap,
-                if asked.option("heap").is_some() { ASKED } else { "its own start script sets it" },
+                if asked.option("heap").is_some() {
+                    ASKED
+                } else {
+                    "ZooKeeper's start script sets it"
+                },
             ),
         ];
         if asked.option("tick-time").is_some() {
@@ -162,7 +164,7 @@ impl System for ZooKeeper {
             settings.push(setting("forceSync", "no", ASKED));
         }
 
-        // One node is standalone and knows no ensemble.
+        // A single node runs standalone, without an ensemble.
         let ensemble: String = if nodes.len() == 1 {
             String::new()
         } else {
@@ -234,11 +236,11 @@ impl System for ZooKeeper {
                     return Err(match first.contains("not in the whitelist") {
                         true => NotReady::Never {
                             seen: seen.to_string(),
-                            hint: "who leads is asked with `srvr`: add it to `4lw.commands.whitelist` of its \
+                            hint: "the probe finds the leader with `srvr`: add it to `4lw.commands.whitelist` in its \
                                    configuration"
                                 .to_owned(),
                         },
-                        // It elects a leader.
+                        // The ensemble is electing a leader.
                         false if first.contains("not currently serving") => {
                             NotReady::NotYet(seen.to_string())
                         }
@@ -249,7 +251,7 @@ impl System for ZooKeeper {
         }
         match view.leader {
             Some(_) => Ok(view),
-            None => Err("no node says that it leads".into()),
+            None => Err("no node reports that it leads".into()),
         }
     }
 
@@ -288,14 +290,14 @@ impl System for ZooKeeper {
     }
 }
 
-/// Returns the node that all keys lie below: `/bakeoff`.
+/// Returns the parent node of all keys: `/bakeoff`.
 fn top() -> String {
     format!("/{}", KEY_PREFIX.trim_end_matches('/'))
 }
 
-/// Says what it guarantees under these options.
+/// Returns the guarantees under these options.
 fn guarantees(asked: &study::System) -> Guarantees {
-    // Without `forceSync` its log is still written out before it answers, and not synced.
+    // Without `forceSync` the log is still written before the answer, but not synced.
     let (acknowledged, acknowledged_in) = match (super::option(asked, "sync"), asked.nodes) {
         (Some("none"), 1) => ("once the kernel has it (`forceSync=no`)", Acknowledged::PageCache),
         (Some("none"), _) => (
@@ -307,7 +309,7 @@ fn guarantees(asked: &study::System) -> Guarantees {
     Guarantees {
         replication: "Zab: every node holds all data in memory; a majority must live".into(),
         acknowledged: acknowledged.into(),
-        reads: "by default from the node asked, in order but perhaps old; linearizable reads send \
+        reads: "by default from the contacted node, in order but possibly stale; linearizable reads send \
                 a `sync` first"
             .into(),
         acknowledged_in: Some(acknowledged_in),
@@ -315,7 +317,7 @@ fn guarantees(asked: &study::System) -> Guarantees {
     }
 }
 
-/// Says what reads return.
+/// Returns the freshness of reads.
 fn freshness(_: &study::System, reads: ReadConsistency) -> Freshness {
     match reads {
         ReadConsistency::Linearizable => Freshness::Linearizable,
@@ -323,7 +325,7 @@ fn freshness(_: &study::System, reads: ReadConsistency) -> Freshness {
     }
 }
 
-/// Returns the most connections that a server takes from one address, if it answers `conf`.
+/// Returns a server's limit of connections per address, if it answers `conf`.
 fn connection_limit(node: &Access) -> Option<ConnectionLimit> {
     let replied = four_letters(node, b"conf").ok()?;
     let value = replied.lines().find_map(|line| line.strip_prefix("maxClientCnxns="))?;
@@ -331,14 +333,14 @@ fn connection_limit(node: &Access) -> Option<ConnectionLimit> {
     Some(ConnectionLimit { connections, setting: "maxClientCnxns" })
 }
 
-/// Returns what a server answers to a four-letter word.
+/// Returns a server's answer to a four-letter word.
 fn four_letters(node: &Access, word: &[u8]) -> Result<String, SystemError> {
     let mut words = Words(Vec::new());
     exchange(node, PATIENCE, word.to_vec(), &mut words)?;
     Ok(String::from_utf8_lossy(&words.0).into_owned())
 }
 
-/// Hears a four-letter word's answer: all that comes until the server hangs up.
+/// Collects a four-letter word's answer until the server closes the connection.
 struct Words(Vec<u8>);
 
 impl Receiver for Words {

@@ -1,12 +1,12 @@
-//! Key-value operations as ZooKeeper requests.
+//! Maps key-value operations onto ZooKeeper requests.
 //!
-//! ZooKeeper tells creating from updating, so a `put` tries what is likelier first and the other
-//! when that fails, in turn until one succeeds: others may create or delete the key in between. All
-//! tries count as one operation, with one timeout. A linearizable `get` or `list` is a `sync` and the
-//! read, sent together: the server answers them in order.
+//! ZooKeeper distinguishes creating from updating. A `put` tries the likelier one first, then the other, and
+//! alternates until one succeeds, because others may create or delete the key meanwhile. All tries count as one
+//! operation with one timeout. A linearizable `get` or `list` sends a `sync` and the read together, which the server
+//! answers in order.
 //!
-//! A server that has ended a session answers what is under way with `SessionExpired` and does none of it: that goes out
-//! again in a new session, on the next connection.
+//! A server that has ended a session answers its pending requests with `SessionExpired` and executes none of them.
+//! They are sent again in a new session, on the next connection.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -20,13 +20,13 @@ use bakeoff_wire::zookeeper::{self, CreateMode, ErrorCode, Event, Reply};
 
 use crate::{Access, Login};
 
-/// The timeout that clients ask for; servers grant it at their default tick.
+/// Timeout that clients request. Servers grant it at their default tick.
 const SESSION_TIMEOUT_MS: u32 = 30_000;
-/// The largest reply that is taken: whatever the protocol can express. ZooKeeper's own clients take 1 MiB unless their
-/// `jute.maxbuffer` says more; servers send lists of any size.
+/// Largest accepted reply: the protocol's own limit. ZooKeeper's clients accept 1 MiB unless `jute.maxbuffer` is
+/// larger, but servers send lists of any size.
 const REPLY_MAX: usize = i32::MAX as usize;
 
-/// Returns a session that is to be opened as the user that the study names, if it names one.
+/// Returns an unopened session, with the study's user if it names one.
 pub(super) fn session(node: &Access) -> zookeeper::Session {
     let limits = zookeeper::Limits { max_frame: REPLY_MAX, ..zookeeper::Limits::default() };
     let mut session = zookeeper::Session::with_limits(SESSION_TIMEOUT_MS, None, limits);
@@ -40,30 +40,30 @@ pub(super) fn session(node: &Access) -> zookeeper::Session {
 /// One session with a node.
 pub(crate) struct ZooKeeperSession {
     session: zookeeper::Session,
-    /// The timeout that the server granted.
+    /// Timeout that the server granted.
     timeout_ms: u32,
-    /// Whether the server has ended the session.
+    /// True if the server has ended the session.
     is_over: bool,
-    /// Steps under way, oldest first: replies come in order.
+    /// Steps in flight, oldest first. Replies come in order.
     steps: VecDeque<(Tag, Step)>,
-    /// Path and value of each `put` under way, for the next try.
+    /// Path and value of each `put` in flight, for its next try.
     puts: Vec<Put>,
-    /// Memory of past puts.
+    /// Buffers of past puts, for reuse.
     spare: Vec<Put>,
     path: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Step {
-    /// Precedes a read; its success is no answer yet.
+    /// Precedes a read. Its success is not yet an answer.
     Sync,
     Create,
     Update,
     Read(Operation),
     Delete,
-    /// The second half of a compare-and-set: the node of this version is replaced, or none is there yet.
+    /// Second half of a compare-and-set. Replaces the node with this version, or creates it for `None`.
     Replace(Option<i32>),
-    /// The operation was given up, or failed in an earlier step.
+    /// The operation was abandoned, or failed in an earlier step.
     Ignored,
 }
 
@@ -106,7 +106,7 @@ impl ZooKeeperSession {
         sent
     }
 
-    /// Sends the next try of puts whose last one met a key that was there, or was not.
+    /// Sends the next try of puts that found the key unexpectedly present or absent.
     fn try_again(&mut self, retries: &[(Tag, Step)], out: &mut Vec<u8>) {
         for &(tag, step) in retries {
             if let Some(place) = self.puts.iter().position(|put| put.tag == tag) {
@@ -152,7 +152,7 @@ impl KvSession for ZooKeeperSession {
         let mut path = std::mem::take(&mut self.path);
         path.clear();
         path.push('/');
-        // Keys are of our own making and ASCII; a directory's path has no `/` at its end.
+        // bakeoff's keys are ASCII. The path of a directory has no `/` at its end.
         path.push_str(std::str::from_utf8(request.key).unwrap_or_default().trim_end_matches('/'));
         let step = match request.operation {
             Operation::Put => {
@@ -201,7 +201,7 @@ impl KvSession for ZooKeeperSession {
                 After::Nothing => return,
                 After::Again(step) => return retries.push((tag, step)),
                 After::FailedEarly(answer) => {
-                    // The read that was sent along is no longer asked for.
+                    // The read that was sent along is no longer needed.
                     if let Some(read) = steps.iter_mut().find(|(of, _)| *of == tag) {
                         read.1 = Step::Ignored;
                     }
@@ -219,7 +219,7 @@ impl KvSession for ZooKeeperSession {
     }
 }
 
-/// The next step after a reply.
+/// Next step after a reply.
 enum After<'a> {
     Nothing,
     Again(Step),
@@ -239,7 +239,7 @@ fn after(step: Step, result: Result<Reply<'_>, ErrorCode>) -> After<'_> {
         (Step::Create, Err(ErrorCode::NODE_EXISTS)) => After::Again(Step::Update),
         (Step::Update, Err(ErrorCode::NO_NODE)) => After::Again(Step::Create),
         (Step::Read(_) | Step::Delete, Err(ErrorCode::NO_NODE)) => After::Answer(Answer::Missing),
-        // Somebody else wrote, created or removed it.
+        // Another client wrote, created or removed it.
         (
             Step::Replace(_),
             Err(ErrorCode::BAD_VERSION | ErrorCode::NODE_EXISTS | ErrorCode::NO_NODE),
@@ -254,12 +254,12 @@ fn after(step: Step, result: Result<Reply<'_>, ErrorCode>) -> After<'_> {
     }
 }
 
-/// A node's version as a version that is not 0, which stands for a node that is not there.
+/// Converts a node's version to a nonzero one. Zero stands for a missing node.
 fn version(of_node: i32) -> u64 {
     u64::from(of_node.cast_unsigned()) + 1
 }
 
-/// Undoes [`version`]; none where there is no node.
+/// Reverses [`version`]. Returns `None` for a missing node.
 fn node_version(compare: Compare) -> Option<i32> {
     match compare {
         Compare::Read | Compare::Replace(0) => None,

@@ -1,7 +1,7 @@
-//! Makes and removes the nodes that keys lie below, outside of a load.
+//! Creates and removes the parent nodes of keys, outside of a load.
 //!
-//! Many requests share a session: servers take 60 connections of one client unless they are told otherwise
-//! (`maxClientCnxns`), and count those that have just ended.
+//! One session carries many requests. Servers accept 60 connections per client by default (`maxClientCnxns`), and
+//! count those that have just ended.
 //!
 //! Not here: keys under load (`session`).
 
@@ -14,25 +14,25 @@ use super::session;
 use crate::exchange::{Receiver, exchange};
 use crate::{Access, Login, NotReady, SystemError};
 
-/// Requests of one session: fewer than may be in flight.
+/// Requests per session, fewer than may be in flight.
 const BATCH: usize = 500;
-/// How long the requests of one session may take.
+/// Longest time for the requests of one session.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The content of the nodes that bakeoff makes. A node at the top without it is the user's own, and stays.
+/// Content of the nodes that bakeoff creates. A top node without it belongs to the user and stays.
 const MADE_BY: &str = "made by bakeoff";
 
-/// The names of a node's children or its content, or nothing for other requests.
+/// Names of a node's children or its content; empty for other requests.
 type Answer = Result<Vec<String>, ErrorCode>;
 
-/// Creates nodes that are not there, in this order.
+/// Creates the missing ones of these nodes, in order.
 pub(super) fn create(node: &Access, paths: &[String]) -> Result<(), SystemError> {
     let mode = CreateMode::Persistent;
     let create = |path| Request::Create { path, data: MADE_BY.as_bytes(), mode };
     for (path, answer) in paths.iter().zip(ask_each(node, paths, create)?) {
         match answer {
             Ok(_) | Err(ErrorCode::NODE_EXISTS) => {}
-            // Who may not create nodes beside it is refused before it is looked for.
+            // A client without the right to create is refused before the server looks for the node.
             Err(ErrorCode::NO_AUTH) if exists(node, path)? => {}
             Err(code) => {
                 return Err(SystemError::answered(node, format!("creating `{path}`: {code}")));
@@ -42,7 +42,6 @@ pub(super) fn create(node: &Access, paths: &[String]) -> Result<(), SystemError>
     Ok(())
 }
 
-/// Returns whether a node is there.
 fn exists(node: &Access, path: &str) -> Result<bool, SystemError> {
     match ask(node, &[Request::Exists { path }])?.into_iter().next() {
         Some(Ok(_)) => Ok(true),
@@ -53,7 +52,7 @@ fn exists(node: &Access, path: &str) -> Result<bool, SystemError> {
     }
 }
 
-/// Deletes all below a node, and the node itself if bakeoff made it.
+/// Deletes everything below a node, and the node itself if bakeoff created it.
 pub(super) fn delete(node: &Access, path: &str) -> Result<(), SystemError> {
     let mut levels = vec![vec![path.to_owned()]];
     while let Some(parents) = levels.last().filter(|level| !level.is_empty()) {
@@ -84,8 +83,7 @@ pub(super) fn delete(node: &Access, path: &str) -> Result<(), SystemError> {
     Ok(())
 }
 
-/// Finds out whether the client may create a node, or one below it if it is there, by creating one that it removes
-/// again.
+/// Checks that the client may create a node, or a child of it if it exists. Creates a test node and removes it.
 pub(super) fn may_create(node: &Access, path: &str) -> Result<(), NotReady> {
     let (parent, path) = match exists(node, path)? {
         true => (path, format!("{path}/rights")),
@@ -97,11 +95,11 @@ pub(super) fn may_create(node: &Access, path: &str) -> Result<(), NotReady> {
         Err(error) if error.to_string().contains("NoAuth") => {
             let hint = match node.memory.get::<Login>() {
                 None => format!(
-                    "the ACL of `{parent}` demands a user: add `credentials: {{user: NAME, password: $ZK_PASSWORD}}`, \
-                     or have a node `/bakeoff` there with an ACL for anyone"
+                    "the ACL of `{parent}` needs a user: add `credentials: {{user: NAME, password: $ZK_PASSWORD}}`, \
+                     or create a node `/bakeoff` there with an open ACL"
                 ),
                 Some(_) => format!(
-                    "the ACL of `{parent}` refuses the user of the study's `credentials`, or the password"
+                    "the ACL of `{parent}` refuses the user or password in the study's `credentials`"
                 ),
             };
             return Err(NotReady::Never { seen: error.to_string(), hint });
@@ -112,7 +110,7 @@ pub(super) fn may_create(node: &Access, path: &str) -> Result<(), NotReady> {
     deleted.map(drop).map_err(NotReady::from)
 }
 
-/// Asks the same of many nodes; the answers are in their order.
+/// Sends the same request for many nodes. The answers are in the order of the nodes.
 fn ask_each<'a>(
     node: &Access,
     paths: &'a [String],
@@ -126,7 +124,7 @@ fn ask_each<'a>(
     Ok(answers)
 }
 
-/// Asks in a session of its own.
+/// Sends requests in a separate session.
 fn ask(node: &Access, requests: &[Request<'_>]) -> Result<Vec<Answer>, SystemError> {
     struct Questions<'a> {
         session: Session,
@@ -158,7 +156,7 @@ fn ask(node: &Access, requests: &[Request<'_>]) -> Result<Vec<Answer>, SystemErr
         }
 
         fn hung_up(&mut self) -> Result<(), ProtocolError> {
-            // The server hangs up once the session is closed.
+            // The server closes the connection once the session is closed.
             match self.answers.len() == self.requests.len() {
                 true => Ok(()),
                 false => Err("the server closed the connection without an answer".into()),

@@ -185,12 +185,12 @@ fn unsound_study_is_refused_with_its_line() {
     marked(
         r#"kind: process, process: {command: [sh, -c, "{port} {prt}"]}"#,
         "{prt}",
-        &["nothing is known that `{prt}` stands for", "did you mean `{port}`?"],
+        &["unknown word `{prt}`", "did you mean `{port}`?"],
     );
     marked(
         r#"kind: process, process: {command: [sh, "{port}"], environment: {AT: "{adress}"}}"#,
         "{adress}",
-        &["`AT`: nothing is known that `{adress}`", "did you mean `{address}`?"],
+        &["`AT`: unknown word `{adress}`", "did you mean `{address}`?"],
     );
     check(
         "kind: process, process: {command: [sh, -c, x]}",
@@ -199,21 +199,21 @@ fn unsound_study_is_refused_with_its_line() {
     marked(
         r#"kind: process, process: {command: [sh, "{port}"], files: {a: "x {backend}"}}"#,
         "{backend}",
-        &["file `a`: `{backend}` stands for a part that it does not have"],
+        &["file `a`: `{backend}` refers to a part that it does not have"],
     );
     check(
         r#"kind: process, process: {command: ["{here}/x", "{port}"]}"#,
-        &["does not begin with a program"],
+        &["does not start with a program"],
     );
     check(
         r#"kind: process, program: ./x, process: {command: [x, "{port}"]}"#,
-        &["it has a `program`, and its command begins with one"],
+        &["it has a `program`, but its command already starts with one"],
     );
     check(
         r#"kind: process, endpoints: ["http://127.0.0.1:80"]"#,
-        &["a service that runs already has no command", "write `kind: http`"],
+        &["a service that already runs has no command", "write `kind: http`"],
     );
-    check("kind: http", &["does not say where the service runs", "`process`"]);
+    check("kind: http", &["it has no `endpoints`", "`process`"]);
     refused(
         &canary("", ", environment: {A: $NOT_SET_ANYWHERE}"),
         2,
@@ -406,7 +406,7 @@ fn unexpected_answer_is_no_success() {
     );
     let run = run(&wrong);
     let why = run.invalid_because();
-    assert!(why.contains("with a body that does not hold `not there`"), "{why}");
+    assert!(why.contains("with a body without `not there`"), "{why}");
     let expecting = |expect: &str| {
         let study = canary("", ", ready: /health");
         self::run(

@@ -217,7 +217,7 @@ fn asks_nobody(_: &Case) {
         "clients: 2, stop: {operations: 40}",
     ));
     assert!(
-        denied.invalid_because().contains("it passed, and had no right to"),
+        denied.invalid_because().contains("it passed without permission"),
         "{}",
         denied.trial()
     );
@@ -233,7 +233,7 @@ fn cannot_work(_: &Case) {
     for (module, words) in [
         ("absent.module", "module 'absent.module' not found"),
         ("broken", "module 'not_there' not found"),
-        ("nothing", "module `nothing` returns nothing that can be asked"),
+        ("nothing", "module `nothing` has no known calling convention"),
         ("syntax", "unexpected symbol near '<eof>'"),
         ("raises", "a fault at once"),
     ] {
@@ -519,19 +519,19 @@ fn refused(_: &Case) {
     refused(
         open,
         "denied: 1",
-        &["cannot `denied`", "lets everybody pass", "`systems`", "study.yaml:5"],
+        &["cannot `denied`", "lets every request pass", "`systems`", "study.yaml:5"],
     );
     let alone = "own: {kind: access-gateway, parts: {protected: {kind: nginx}}}";
-    refused(alone, "request: 1", &["nobody knows who may pass", "rights: {kind: tarantool}"]);
+    refused(alone, "request: 1", &["it has no `rights` to ask", "rights: {kind: tarantool}"]);
     let nothing = "own: {kind: access-gateway, parts: {rights: {kind: tarantool}}}";
     refused(nothing, "request: 1", &["it protects nothing"]);
     let half = gate("own", ", options: {connector: {path: ./x}}");
     refused(&half, "request: 1", &["needs both a path and a module"]);
     let which = gate("own", ", options: {connector: own}");
-    refused(&which, "request: 1", &["does not say which connector"]);
+    refused(&which, "request: 1", &["needs a path and a module"]);
     refused(
         &gate("own", ", options: {workers: 0}"),
         "request: 1",
-        &["its workers are not 1 to 1024"],
+        &["`workers` must be 1 to 1024"],
     );
 }

@@ -319,7 +319,7 @@ fn never_programmed(_: &Case) {
     let plane = format!("{{kind: istio, program: {}}}", program.display());
     cannot_start(&gateway("gw", &plane, "")).complains(&[
         "`gw-sidecar-1` was not ready after 30s",
-        "`gw-sidecar-1` has not been told to listen on port ",
+        "`gw-sidecar-1` has no listener on port ",
         "no control plane is connected, clusters were sent 0 times and listeners 0 times",
         "gw-control-plane-1.log",
         "| this mesh has nothing to say to proxies",

@@ -324,7 +324,7 @@ fn final_answers_are_final(_: &Case) {
         4,
         &["hint: it speaks TLS there: write the endpoint with `https://`"],
     );
-    refused(&at("https", plain, &own), 4, &["speak TLS there: write the endpoint with `http://`"]);
+    refused(&at("https", plain, &own), 4, &["write the endpoint with `http://`"]);
     let named = format!("mine: {{kind: etcd, endpoints: [\"https://localhost:{tls}\"]{own}}}");
     refused(&named, 4, &["hint: write the endpoint with a name that it has"]);
     let swapped = format!(", tls: {{ca: {ca}, cert: {cert}, key: {cert}}}");
@@ -357,7 +357,7 @@ fn users_of_etcd_sign_in(_: &Case) {
     refused(
         &as_user(""),
         4,
-        &["user name is empty", "hint: it demands a user: add `credentials: {user"],
+        &["user name is empty", "hint: it needs a user: add `credentials: {user"],
     );
     let wrong = as_user(", credentials: {user: root, password: $PASSWORD_OF_LOW}");
     refused_with(
@@ -418,7 +418,7 @@ fn consul_takes_a_token(_: &Case) {
     std::fs::write(&file, format!("{TOKEN}\n")).unwrap();
     let by_file = mine(&format!(", credentials: {{token-file: {}}}", file.display()));
     does_well(&by_file, &[], "a token with each request");
-    refused(&mine(""), 4, &["Permission denied", "hint: its ACLs demand a token"]);
+    refused(&mine(""), 4, &["Permission denied", "hint: its ACLs need a token"]);
     let other = [("TOKEN_OF_CONSUL", "another-one")];
     let strange = mine(", credentials: {token: $TOKEN_OF_CONSUL}");
     refused_with(&strange, &other, 4, &["answered 403", "hint: its ACLs refuse the token"]);
@@ -454,7 +454,7 @@ fn zookeeper_takes_a_user(case: &Case) {
     refused(
         &mine(""),
         4,
-        &["NoAuth", "hint: the ACL of `/` demands a user: add `credentials: {user"],
+        &["NoAuth", "hint: the ACL of `/` needs a user: add `credentials: {user"],
     );
     let other = [("PASS_OF_ME", "another-one")];
     refused_with(&own, &other, 4, &["NoAuth", "hint: the ACL of `/` refuses the user"]);

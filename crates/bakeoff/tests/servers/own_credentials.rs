@@ -63,7 +63,7 @@ fn redis_takes_a_user_and_tls(case: &Case) {
     does_well(&by_tls(AS_ME), &SECRETS, "user and password");
     let default = plainly(", credentials: {user: default, password: $OTHER_TOKEN}");
     does_well(&default, &SECRETS, "user and password");
-    refused(&plainly(""), 4, &["NOAUTH", "hint: it demands a user: add `credentials: {user"]);
+    refused(&plainly(""), 4, &["NOAUTH", "hint: it needs a user: add `credentials: {user"]);
     refused_with(&by_tls(MISTAKEN), &SECRETS, 4, &["WRONGPASS", "hint: look at `credentials`"]);
     refused_with(&plainly(AS_LOW), &SECRETS, 4, &["NOPERM", "the study's user may not"]);
 }
@@ -117,11 +117,11 @@ fn nats_takes_a_user_and_a_token(_: &Case) {
     let by_token = |more: &str| at(&format!("nats://127.0.0.1:{token}"), more);
     does_well(&by_tls(AS_ME), &SECRETS, "user and password");
     does_well(&by_token(", credentials: {token: $OTHER_TOKEN}"), &SECRETS, "a token");
-    let nobody = ["Authorization Violation", "hint: it demands a user or a token: add"];
+    let nobody = ["Authorization Violation", "hint: it needs a user or a token: add"];
     refused(&by_token(""), 4, &nobody);
     let mistaken = ["Authorization Violation", "hint: look at `credentials`"];
     refused_with(&by_tls(MISTAKEN), &SECRETS, 4, &mistaken);
-    let low = ["Permissions Violation", "hint: the user has to publish to `$JS.API.>`"];
+    let low = ["Permissions Violation", "hint: allow the user to publish to `$JS.API.>`"];
     refused_with(&by_tls(AS_LOW), &SECRETS, 4, &low);
     let plain = at(&format!("nats://127.0.0.1:{tls}"), AS_ME);
     refused_with(

@@ -1,12 +1,12 @@
--- Asks through somebody else's module, by the convention that it follows.
+-- Asks through a user's module, by its calling convention.
 --
---   new    an object is had by `module:new(options)`, as of lua-resty-tarantool and lua-nginx-tarantool
---   call   an object is had by `module(options)`, as of tarantool-lua
---   check  the module does all itself: `module.check(session, resource, server)` returns true, false, or nil
---          and what is wrong
+--   new    `module:new(options)` returns an object, as in lua-resty-tarantool and lua-nginx-tarantool
+--   call   `module(options)` returns an object, as in tarantool-lua
+--   check  the module does everything itself: `module.check(session, resource, server)` returns true, false, or
+--          nil and an error
 --
--- An object is connected, asked with `call`, and kept with `set_keepalive`, a new one for each request, as
--- their documentation has it.
+-- Each request creates an object, connects it, asks with `call`, and keeps the connection with
+-- `set_keepalive`, as the modules' documentation shows.
 
 local settings = require "bakeoff.settings"
 local module = require(settings.module)
@@ -20,8 +20,8 @@ local function convention_of(value)
   if type(value) == "table" and type(rawget(value, "check")) == "function" then return "check" end
   if type(value) == "table" and type(rawget(value, "new")) == "function" then return "new" end
   if is_callable(value) then return "call" end
-  error("module `" .. settings.module .. "` returns nothing that can be asked: it has no `check`, "
-    .. "no `new`, and cannot be called", 0)
+  error("module `" .. settings.module .. "` has no known calling convention: no `check`, "
+    .. "no `new`, and it is not callable", 0)
 end
 
 local convention = settings.convention or convention_of(module)
@@ -29,7 +29,7 @@ local convention = settings.convention or convention_of(module)
 if convention == "check" then return module end
 
 local function made(server)
-  -- `connect_now` is known to those that would connect at once; `user` and `password` to all.
+  -- Only modules that would connect at once know `connect_now`; all know `user` and `password`.
   local options = {
     host = server.host,
     port = server.port,
@@ -52,13 +52,13 @@ function foreign.check(session, resource, server)
   if not fine then return nil, why or "no connection" end
   local answer
   answer, why = object:call("check_access", { session, resource })
-  -- What was returned comes as it is, in a list, or in a list of lists, by the module's age.
+  -- Depending on the module's age, the result comes as it is, in a list, or in a list of lists.
   for _ = 1, 2 do
     if type(answer) == "table" then answer = answer[1] end
   end
   if type(answer) ~= "boolean" then
     object:disconnect()
-    return nil, why or ("an answer that is no yes and no no: " .. tostring(answer))
+    return nil, why or ("an answer that is neither yes nor no: " .. tostring(answer))
   end
   object:set_keepalive()
   return answer

@@ -1,7 +1,7 @@
--- Who may pass: asks Tarantool for each request, by its session's cookie and its path.
+-- Decides which requests pass: asks Tarantool for each one, by its session's cookie and its path.
 --
--- What is not certainly granted does not pass: a refusal is a 403, and where nobody said anything it is a
--- 503. A Lua error here or in a connector is NGINX's own 500.
+-- Only granted requests pass. A refusal is a 403, and no answer from Tarantool is a 503. A Lua error here or in
+-- a connector is NGINX's own 500.
 
 local settings = require "bakeoff.settings"
 local connector = require(settings.connector)
@@ -11,7 +11,7 @@ local turn = 0
 
 local gate = {}
 
--- Whether a session may have a resource, asked of the servers in turn; nil and what is wrong.
+-- Asks the servers in rotation whether a session may access a resource; nil and an error on failure.
 local function ask(session, resource)
   turn = turn % #servers + 1
   return connector.check(session, resource, servers[turn])
@@ -27,7 +27,7 @@ function gate.enter()
   return ngx.exit(ngx.HTTP_SERVICE_UNAVAILABLE)
 end
 
--- Asks for a session that there is not, so that what keeps a connector from working shows.
+-- Asks for a session that does not exist, to reveal faults of the connector.
 function gate.try()
   local granted, why = ask("nobody", "/")
   if granted == nil then

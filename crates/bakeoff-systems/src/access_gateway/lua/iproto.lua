@@ -1,7 +1,7 @@
--- IPROTO, Tarantool's protocol, over a cosocket: the connection, the greeting, chap-sha1, and calls of stored
+-- Implements IPROTO, Tarantool's protocol, over a cosocket: connection, greeting, chap-sha1, and calls of stored
 -- functions, one after the other.
 --
--- Not here: when a connection is greeted and where it goes, which is what connectors differ in.
+-- Not here: when to wait for a greeting and what becomes of a connection, in which connectors differ.
 
 local bit = require "bit"
 local messagepack = require "bakeoff.messagepack"
@@ -9,20 +9,20 @@ local messagepack = require "bakeoff.messagepack"
 local map, array = messagepack.map, messagepack.array
 local str, uint = messagepack.str, messagepack.uint
 
--- Tarantool's numbers: of requests, of the header's keys and of the body's.
+-- Tarantool's codes of requests, of header keys and of body keys.
 local AUTH, CALL = 0x07, 0x0a
 local TYPE, SYNC = 0x00, 0x01
 local TUPLE, FUNCTION_NAME, USER_NAME, DATA, ERROR = 0x21, 0x22, 0x23, 0x30, 0x31
 
 local GREETING_SIZE, SALT_AT, SALT_BASE64, SALT_SIZE = 128, 65, 44, 20
--- What precedes a message is its size, which Tarantool always writes into five bytes.
+-- Each message follows its size, which Tarantool always encodes in five bytes.
 local SIZE_SIZE, MESSAGE_MAX = 5, 1024 * 1024
 
 local iproto = {}
 
 local sync = 0
 
--- A cosocket that is connected to a server, out of NGINX's pool where there is one; nil and what is wrong.
+-- Returns a cosocket connected to a server, from NGINX's pool if possible; nil and an error on failure.
 function iproto.connected(server)
   local sock = ngx.socket.tcp()
   sock:settimeout(server.timeout)
@@ -31,7 +31,7 @@ function iproto.connected(server)
   return sock
 end
 
--- Sends a request and returns the body of its answer; nil and what is wrong.
+-- Sends a request and returns the body of its answer; nil and an error on failure.
 local function exchange(sock, kind, body)
   sync = (sync + 1) % 0x100000000
   local header = map(2) .. uint(TYPE) .. uint(kind) .. uint(SYNC) .. uint(sync)
@@ -64,7 +64,7 @@ local function exchange(sock, kind, body)
   return answer
 end
 
--- Waits for the greeting of a new connection and says who is there.
+-- Waits for the greeting of a new connection and logs in.
 function iproto.greet(sock, user, password)
   local greeting, why = sock:receive(GREETING_SIZE)
   if not greeting then return nil, "no greeting: " .. why end
@@ -86,7 +86,7 @@ function iproto.greet(sock, user, password)
   return true
 end
 
--- Calls a stored function with texts and returns the first value that it returned; nil and what is wrong.
+-- Calls a stored function with texts and returns its first result; nil and an error on failure.
 function iproto.call(sock, name, ...)
   local count = select("#", ...)
   local arguments = array(count)
@@ -101,12 +101,12 @@ function iproto.call(sock, name, ...)
   return returned[1]
 end
 
--- Whether a session may have a resource, asked of a server that has greeted; nil and what is wrong.
+-- Asks a server that has greeted whether a session may access a resource; nil and an error on failure.
 function iproto.check(sock, session, resource)
   return iproto.call(sock, "check_access", session, resource)
 end
 
--- The same of one whose greeting is waited for first.
+-- Waits for the greeting first, then asks.
 function iproto.greet_and_check(sock, server, session, resource)
   local fine, why = iproto.greet(sock, server.user, server.password)
   if not fine then return nil, why end

@@ -1,6 +1,5 @@
--- MessagePack, as far as IPROTO needs it: writes unsigned numbers, texts and headers, reads anything.
---
--- Nothing is returned of floats and extensions but that they were there: what a gate asks for is none.
+-- Implements the parts of MessagePack that IPROTO needs: writes unsigned numbers, texts and headers, and
+-- reads anything. Skips the contents of floats and extensions, which a gate does not use.
 
 -- Interpreted, not compiled: with LuaJIT 2.1 of March 2022 this reader was seen, in about one process of fifty, to take
 -- one sound answer in forty for none from then on. What it costs is some microseconds of each request.
@@ -9,7 +8,7 @@ if jit then jit.off(true, true) end
 local byte, char, sub = string.byte, string.char, string.sub
 
 local messagepack = {
-  -- What stands for nil in an array, where Lua's own would end it.
+  -- Stands for nil in an array, where Lua's own nil would end it.
   null = setmetatable({}, { __tostring = function() return "null" end }),
 }
 
@@ -81,14 +80,14 @@ local function map_at(text, at, count, depth)
   return map, at
 end
 
--- How many bytes follow the first one, of what is a number or is passed over.
+-- Number of bytes after the first one, for numbers and skipped types.
 local FIXED = {
   [0xca] = 4, [0xcb] = 8,
   [0xcc] = 1, [0xcd] = 2, [0xce] = 4, [0xcf] = 8,
   [0xd0] = 1, [0xd1] = 2, [0xd2] = 4, [0xd3] = 8,
   [0xd4] = 2, [0xd5] = 3, [0xd6] = 5, [0xd7] = 9, [0xd8] = 17,
 }
--- How many bytes of length follow the first one, and what is so long.
+-- Number of length bytes after the first one, and the type with that length.
 local SIZED = {
   [0xc4] = { 1, text_at }, [0xc5] = { 2, text_at }, [0xc6] = { 4, text_at },
   [0xd9] = { 1, text_at }, [0xda] = { 2, text_at }, [0xdb] = { 4, text_at },
@@ -96,7 +95,7 @@ local SIZED = {
   [0xde] = { 2, map_at }, [0xdf] = { 4, map_at },
 }
 
--- A value, and the place after it. Whatever is no MessagePack raises an error.
+-- Returns a value, and the position after it. Raises an error on invalid MessagePack.
 function value_at(text, at, depth)
   if depth > 16 then error("values are nested too deeply", 0) end
   local first = byte(text, at)
@@ -114,7 +113,7 @@ function value_at(text, at, depth)
   if size then
     local number = number_at(text, at, size)
     if first < 0xcc or first > 0xd3 then return messagepack.null, at + size end
-    -- A number with a sign is in two's complement.
+    -- Signed numbers are in two's complement.
     if first >= 0xd0 and number >= 2 ^ (8 * size - 1) then number = number - 2 ^ (8 * size) end
     return number, at + size
   end
@@ -128,10 +127,10 @@ function value_at(text, at, depth)
     local _, after = text_at(text, at + width, number_at(text, at, width) + 1)
     return messagepack.null, after
   end
-  error("a value begins like none", 0)
+  error("a value has an unknown type", 0)
 end
 
--- The value at a place of a text, and the place after it; nil and what is wrong.
+-- Returns the value at a position of a text, and the position after it; nil and an error on failure.
 function messagepack.decode(text, at)
   local fine, value, after = pcall(value_at, text, at or 1, 0)
   if fine then return value, after end

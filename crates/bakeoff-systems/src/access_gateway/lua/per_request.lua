@@ -1,4 +1,4 @@
--- Asks over a connection of its own each time: made, greeted, asked, closed.
+-- Asks over a new connection each time: connect, handshake, ask, close.
 
 local iproto = require "bakeoff.iproto"
 

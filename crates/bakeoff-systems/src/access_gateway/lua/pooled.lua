@@ -1,9 +1,9 @@
--- Asks over connections that are kept: Tarantool greets each once, so its greeting is waited for, and a name
--- and a password are given, on a connection that has not been used before.
+-- Asks over kept connections. Tarantool greets each one once, so the handshake (greeting and login) happens
+-- only on a new connection.
 
 local iproto = require "bakeoff.iproto"
 
--- How long a connection may lie unused, in milliseconds, and how many may.
+-- Longest idle time of a connection in milliseconds, and the size of the pool.
 local IDLE, POOL_SIZE = 60000, 256
 
 local pooled = {}
@@ -27,7 +27,7 @@ function pooled.check(session, resource, server)
     sock:close()
     return nil, why
   end
-  -- Whether it can be kept changes nothing of what was answered.
+  -- The answer is valid even if the connection cannot be kept.
   sock:setkeepalive(IDLE, POOL_SIZE)
   return granted
 end

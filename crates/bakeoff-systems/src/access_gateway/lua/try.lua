@@ -1,4 +1,4 @@
--- Whether the gate's connector loads, works (500 if not) and gets an answer (503 if not), with what is wrong.
+-- Reports whether the gate's connector loads and works (else 500) and gets an answer (else 503), with the error.
 
 local function wrong(what, why)
   local text = what .. ": " .. tostring(why)

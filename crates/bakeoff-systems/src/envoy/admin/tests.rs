@@ -1,4 +1,4 @@
-//! Tests of reading Envoy's admin interface, with answers of Envoy 1.36.2.
+//! Parses admin answers of Envoy 1.36.2.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ const NEVER: &str = "cluster_manager.cds.update_attempt: 1\ncluster_manager.cds.
                      listener_manager.lds.update_attempt: 0\nlistener_manager.lds.version_text: \"\"\n";
 
 #[test]
-fn counters_say_what_a_control_plane_has_sent() {
+fn counters_show_received_configuration() {
     assert_eq!(counted(NEVER), Sent::default());
     assert_eq!(
         counted(NEVER).to_string(),
@@ -29,7 +29,7 @@ fn counters_say_what_a_control_plane_has_sent() {
 }
 
 #[test]
-fn a_listener_is_known_by_its_port() {
+fn finds_a_listener_by_its_port() {
     let listeners = json!({"listener_statuses": [
         {"name": "public", "local_address": {"pipe": {"path": "x"}}},
         {"name": "public", "local_address": {"socket_address": {
@@ -41,7 +41,7 @@ fn a_listener_is_known_by_its_port() {
 }
 
 #[test]
-fn why_envoy_refused_something_is_found_wherever_it_is() {
+fn finds_the_rejection_reason_at_any_depth() {
     let dump = json!({"configs": [{"clusters": []}, {"dynamic_listeners": [
         {"name": "a", "active_state": {}},
         {"name": "b", "error_state": {"details": "RE2 program size of 125 > max program size"}},
@@ -53,7 +53,7 @@ fn why_envoy_refused_something_is_found_wherever_it_is() {
 }
 
 #[test]
-fn a_listener_that_passes_bytes_on_takes_no_requests() {
+fn tcp_listener_takes_no_requests() {
     let listener = |kind: &str| {
         let kind = format!("type.googleapis.com/envoy.extensions.filters.network.{kind}");
         json!({
@@ -72,7 +72,7 @@ fn a_listener_that_passes_bytes_on_takes_no_requests() {
 }
 
 #[test]
-fn configuration_that_is_warming_up_is_not_in_force() {
+fn warming_configuration_is_not_active() {
     let dump = json!({"configs": [
         {"name": "a", "active_state": {"version_info": "1", "listener": {"name": "a"}}},
         {"name": "b", "warming_state": {"listener": {"name": "b"}}},
@@ -82,7 +82,7 @@ fn configuration_that_is_warming_up_is_not_in_force() {
 }
 
 #[test]
-fn no_answer_of_the_admin_interface_makes_its_reader_panic() {
+fn no_admin_answer_panics() {
     let stats: &[u8] =
         b"cluster_manager.cds.update_success: 3\ncluster_manager.cds.update_rejected: 1\n\
         listener_manager.lds.update_success: 2\ncontrol_plane.connected_state: 1\n";

@@ -1,4 +1,4 @@
-//! Tests of how the API's answers are read.
+//! Tests how the API's answers are judged.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -25,7 +25,7 @@ fn api(versioned: bool) -> SecretApi {
     }))
 }
 
-/// Returns how an answer is taken, in a word and its content.
+/// Returns the judgement of an answer as text.
 fn answer(versioned: bool, operation: Operation, status: u16, body: &str) -> String {
     let mut seen = String::new();
     api(versioned).read(operation, status, body.as_bytes(), &mut |answer| {
@@ -125,7 +125,7 @@ fn operations_map_to_their_requests() {
 }
 
 #[test]
-fn tells_stored_keys_from_absent_ones() {
+fn distinguishes_stored_keys_from_absent_ones() {
     use Operation::{Delete, Get, List, Put};
     check(Put, 204, "", "done");
     check(Put, 200, "{}", "done");
@@ -138,11 +138,11 @@ fn tells_stored_keys_from_absent_ones() {
     );
     for operation in [Get, List] {
         check(operation, 404, "{\"errors\":[]}", "missing");
-        // A mount that is not there is no key that is not there.
+        // A missing mount is not a missing key.
         fails(operation, 404, "{\"errors\":[\"no handler for route\"]}", &["status", "no handler"]);
         fails(operation, 404, "<html>not found</html>", &["status", "404"]);
     }
-    // Version 2 tells of a deleted key with status 404 and data.
+    // Version 2 answers for a deleted key with status 404 and data.
     let deleted =
         "{\"data\":{\"data\":null,\"metadata\":{\"deletion_time\":\"2026-01-01T00:00:00Z\"}}}";
     assert_eq!(answer(true, Get, 404, deleted), "missing");
@@ -164,7 +164,7 @@ fn unexpected_answer_is_an_error() {
 }
 
 #[test]
-fn a_status_that_has_a_meaning_is_named() {
+fn known_status_is_explained() {
     for (status, meaning) in [
         (429, "a standby, or too many requests"),
         (472, "a recovery secondary"),
@@ -244,7 +244,7 @@ fn incomplete_answer_is_an_error() {
     }
 }
 
-/// A workload as a study has it.
+/// Returns a workload from a study's text.
 fn workload(text: &str) -> Workload {
     let study = format!(
         "title: t\nsystems: {{v: {{kind: vault}}}}\nworkloads: {{w: {{{text}}}}}\n\
@@ -254,7 +254,7 @@ fn workload(text: &str) -> Workload {
 }
 
 #[test]
-fn a_decrypted_text_that_is_not_the_one_encrypted_is_a_wrong_value() {
+fn wrong_decrypted_text_is_a_wrong_value() {
     let workload = workload("mix: {decrypt: 1}, keys: {count: 1, order: same}");
     let keyed = Arc::new(Keyed::new(&workload, 7, StalenessTracking::NotMeasured));
     let mut text = Vec::new();
@@ -277,7 +277,7 @@ fn a_decrypted_text_that_is_not_the_one_encrypted_is_a_wrong_value() {
             let length = body.len();
             write!(socket, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}").unwrap();
         }
-        (listener, socket) // open until all is over
+        (listener, socket) // kept open until the end
     });
     let memory = Memory::default();
     memory.keep(Prepared {
@@ -315,7 +315,7 @@ fn a_decrypted_text_that_is_not_the_one_encrypted_is_a_wrong_value() {
 }
 
 #[test]
-fn no_answer_makes_its_reader_panic_or_grow() {
+fn no_answer_panics_or_takes_much_memory() {
     let corpus: [&[u8]; 4] = [
         br#"{"data":{"keys":["a","b/"]}}"#,
         br#"{"data":{"plaintext":"aGVsbG8="}}"#,

@@ -1,4 +1,4 @@
-//! Configurations of each storage, and what is no sound system.
+//! Checks the configuration of each storage, and invalid systems.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::testing::asked;
 use crate::{Access, by_kind};
 use crate::{COMPOSITE, postgresql};
 
-/// A system of these options, on a part of this kind.
+/// Returns a system with these options and a storage part of this kind.
 fn on(part: Option<&str>, nodes: u32, options: &[(&str, &str)]) -> study::System {
     let mut system = asked("vault", nodes, options);
     if let Some(kind) = part {
@@ -58,7 +58,12 @@ fn refuses_unsound_systems_with_a_hint() {
         "`raft`",
         "follows from the part",
     );
-    unsound(Vault, &on(None, 1, &[("storage", "postgresql")]), "it has none", "kind: postgresql");
+    unsound(
+        Vault,
+        &on(None, 1, &[("storage", "postgresql")]),
+        "it has no part with it",
+        "kind: postgresql",
+    );
     let pooled = [("max-idle-connections", "32")];
     unsound(Vault, &on(None, 1, &pooled), "does not keep data in PostgreSQL", "leave it out");
     unsound(Vault, &on(None, 1, &[("storage", "gcs"), ("bucket", "b")]), "`gcs`", "`credentials`");
@@ -81,11 +86,11 @@ fn refuses_unsound_systems_with_a_hint() {
         version: version.map(Into::into),
         ..asked("openbao", 3, &[(STANDBY_READS, "on")])
     };
-    unsound(OpenBao, &bao(Some("2.4.4")), "from version 2.5 on", "2.5");
+    unsound(OpenBao, &bao(Some("2.4.4")), "needs version 2.5 or newer", "2.5");
     for version in [None, Some("2.5"), Some("2.10.0"), Some("3")] {
         assert_eq!(sound(OpenBao, &bao(version)), Ok(()), "{version:?}");
     }
-    // What somebody else runs is none of this file's affair.
+    // A cluster that bakeoff did not start is not checked.
     let mut running = on(None, 2, &[("storage", "consul")]);
     let endpoint = study::Endpoint { host: "127.0.0.1".into(), port: 8200, tls: false };
     running.servers = study::Servers::Running(vec![endpoint]);
@@ -93,7 +98,7 @@ fn refuses_unsound_systems_with_a_hint() {
     assert_eq!(sound(Vault, &running), Ok(()));
 }
 
-/// The configuration of each node, as it is written, and the nodes.
+/// Returns the configuration of each node, and the description.
 fn described(product: Product, system: &study::System) -> (Vec<Value>, Description) {
     let program = Installed {
         system: "vault".into(),
@@ -148,7 +153,7 @@ fn described(product: Product, system: &study::System) -> (Vec<Value>, Descripti
 }
 
 #[test]
-fn each_storage_is_told_where_its_data_is() {
+fn each_storage_gets_the_address_of_its_data() {
     let storage = |part: Option<&str>, nodes, options: &[(&str, &str)]| {
         let (configs, description) = described(Product::Vault, &on(part, nodes, options));
         (
@@ -202,7 +207,7 @@ fn each_storage_is_told_where_its_data_is() {
     };
     let (gcs, description) = storage(Some("gcs-emulator"), 1, &[]);
     assert_eq!(gcs[0]["gcs"], json!({"bucket": "vault", "ha_enabled": "false"}));
-    // The last node: the one with the latency.
+    // The last node is the one with the latency.
     assert_eq!(env(&description, "STORAGE_EMULATOR_HOST").unwrap(), "http://127.0.0.1:2");
     let real = [("storage", "gcs"), ("bucket", "mine"), ("credentials", "/etc/key.json")];
     let (gcs, description) = storage(None, 1, &real);
@@ -223,7 +228,7 @@ fn each_storage_is_told_where_its_data_is() {
 }
 
 #[test]
-fn nodes_speak_tls_when_they_are_asked_to_and_keep_their_keys_to_themselves() {
+fn nodes_use_tls_if_requested_and_keep_keys_private() {
     let (configs, description) = described(Product::Vault, &on(None, 3, &[("tls", "on")]));
     assert!(description.tls.is_some());
     for (config, node) in configs.iter().zip(&description.nodes) {
@@ -240,7 +245,7 @@ fn nodes_speak_tls_when_they_are_asked_to_and_keep_their_keys_to_themselves() {
 }
 
 #[test]
-fn each_product_is_told_what_is_its_own() {
+fn each_product_gets_its_own_settings() {
     let (configs, _) = described(Product::Vault, &on(None, 1, &[]));
     assert_eq!(configs[0]["disable_mlock"], true);
     let off = asked("openbao", 3, &[(STANDBY_READS, "off")]);
@@ -257,7 +262,7 @@ fn each_product_is_told_what_is_its_own() {
 }
 
 #[test]
-fn credentials_are_found_from_the_folder_of_the_user() {
+fn credentials_are_found_relative_to_the_users_folder() {
     let options = [("storage", "gcs"), ("bucket", "b"), ("credentials", "./key.json")];
     let system = crate::testing::asked("vault", 1, &options);
     let dir = Path::new("/nodes");

@@ -1,4 +1,4 @@
-//! Against a server of our own that answers as it is told.
+//! Probes a scripted test server.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -9,7 +9,7 @@ use bakeoff_engine::transport::Target;
 use super::*;
 use crate::Memory;
 
-/// A node that answers each path with a status and JSON. It serves as long as the test runs.
+/// Returns a node that answers each path with a status and JSON, until the test ends.
 fn node(memory: &Memory, reply: &[(&str, u16, Value)]) -> Access {
     let reply: BTreeMap<String, (u16, String)> = reply
         .iter()
@@ -83,7 +83,7 @@ fn may_open(seen: Result<ClusterStatus, NotReady>, what: &str) {
 }
 
 #[test]
-fn the_node_that_is_active_leads() {
+fn active_node_is_the_leader() {
     let memory = with_token();
     let nodes = [
         node(&memory, &[open("consul"), led(false, "http://b")]),
@@ -91,7 +91,7 @@ fn the_node_that_is_active_leads() {
     ];
     let view = probe(&nodes).unwrap();
     assert_eq!((view.leader, view.version.as_deref()), (Some(1), Some("1.21.0")));
-    // Without high availability the only node is.
+    // Without high availability the only node is the leader.
     let alone = json!({"ha_enabled": false, "is_self": false});
     let nodes = [node(&memory, &[open("file"), ("sys/leader", 200, alone), lookup(200)])];
     assert_eq!(probe(&nodes).unwrap().leader, Some(0));
@@ -114,7 +114,7 @@ fn does_not_wait_for_others_to_open_their_cluster() {
 fn waits_while_no_node_is_active() {
     let memory = with_token();
     let nodes = [node(&memory, &[open("raft"), led(false, "https://elsewhere:8200")])];
-    may_open(probe(&nodes), "`https://elsewhere:8200` is active");
+    may_open(probe(&nodes), "add the active node `https://elsewhere:8200`");
     let nodes = [node(&memory, &[open("raft"), led(false, "")])];
     may_open(probe(&nodes), "no node is active yet");
     let nodes = [node(&memory, &[open("raft"), led(true, ""), lookup(500)])];
@@ -137,25 +137,25 @@ fn waits_until_every_started_node_has_a_vote() {
     };
     may_open(probe(&cluster(&[true, false])), "1 of 2 nodes have a vote");
     assert_eq!(probe(&cluster(&[true, true])).unwrap().leader, Some(0));
-    // Its token is known to be good: a refusal passes.
+    // The token is known to be valid, so a refusal is temporary.
     let nodes = [node(&memory, &[open("raft"), led(true, ""), lookup(403)])];
     may_open(probe(&nodes), "403");
 }
 
 #[test]
-fn a_memory_that_was_killed_has_nothing_to_come_back_to() {
+fn killed_inmem_storage_never_opens() {
     let memory = with_token();
     memory.keep(Ours);
     let empty = |storage: &str| {
         let status = json!({"initialized": false, "sealed": true, "storage_type": storage});
         [node(&memory, &[("sys/seal-status", 200, status)])]
     };
-    never_opens(probe(&empty("inmem")), "kept nothing");
+    never_opens(probe(&empty("inmem")), "lost all data");
     may_open(probe(&empty("raft")), "has not joined");
 }
 
 #[test]
-fn keys_of_a_cluster_that_was_opened_stay_in_memory() {
+fn keys_of_an_opened_cluster_stay_in_memory() {
     use crate::running::{self, shown_to_others};
     use crate::testing::{asked, program};
     let vault = crate::by_kind("vault").unwrap();
@@ -172,7 +172,7 @@ fn keys_of_a_cluster_that_was_opened_stay_in_memory() {
         assert_eq!(shown_to_others(running.dir.path(), secret), None);
     }
     assert!(running.command_lines().contains("server -config"));
-    // Its data and its configuration are its owner's alone, so that this would be seen.
+    // Prove that the check would notice a leak.
     std::fs::write(running.dir.path().join("leak"), &keys.token).unwrap();
     assert!(shown_to_others(running.dir.path(), &keys.token).is_some());
     let running = running.killed_and_restarted();

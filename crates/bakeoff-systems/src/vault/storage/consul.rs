@@ -1,4 +1,4 @@
-//! Storage in Consul.
+//! Stores data in Consul.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use super::Storage;
 pub(super) const STORAGE: Storage = Storage {
     name: "consul",
     component: Some("consul"),
-    // Each node has a server of Consul of its own to talk to, as one has an agent beside it.
+    // Each node uses a different Consul server, as in production it would use the agent beside it.
     config: |node, _| {
         let servers = node.component.map(|component| &component.nodes);
         let server = servers.map(|servers| servers[node.index % servers.len()].authority.clone());

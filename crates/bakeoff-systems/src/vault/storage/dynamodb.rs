@@ -1,4 +1,4 @@
-//! Storage in a table of DynamoDB, emulated or real.
+//! Stores data in a table of DynamoDB, emulated or real.
 
 use bakeoff_core::study::{KindOption, OptionForm};
 use serde_json::json;
@@ -6,9 +6,9 @@ use serde_json::json;
 use super::{Storage, high_availability};
 use crate::dynamodb_emulator;
 
-/// The table of an emulated service.
+/// Table in an emulated service.
 const TABLE: &str = "vault";
-/// The region that an emulated service is asked in; any will do.
+/// Region for an emulated service, which accepts any.
 const REGION: &str = "us-east-1";
 
 pub(super) const STORAGE: Storage = Storage {
@@ -19,10 +19,10 @@ pub(super) const STORAGE: Storage = Storage {
         KindOption {
             name: "table",
             form: OptionForm::Text,
-            meaning: "the table of the real DynamoDB, with `storage: dynamodb` and no part; its \
-                      credentials are taken from the environment, AWS_ACCESS_KEY_ID and its kin",
+            meaning: "table in the real DynamoDB, with `storage: dynamodb` and no part; its \
+                      credentials come from environment variables such as AWS_ACCESS_KEY_ID",
         },
-        KindOption { name: "region", form: OptionForm::Text, meaning: "the region of that table" },
+        KindOption { name: "region", form: OptionForm::Text, meaning: "region of that table" },
     ],
     settings: |asked| high_availability(asked).into_iter().collect(),
     config: |node, env| {

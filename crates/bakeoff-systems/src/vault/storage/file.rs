@@ -1,4 +1,4 @@
-//! Storage in files of one node.
+//! Stores data in files of one node.
 
 use bakeoff_core::record::Acknowledged;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Storage in a bucket of Google Cloud Storage, emulated or real.
+//! Stores data in a bucket of Google Cloud Storage, emulated or real.
 
 use bakeoff_core::study::{KindOption, OptionForm};
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{Storage, high_availability};
 use crate::gcs_emulator;
 
-/// The bucket of an emulated service.
+/// Bucket in an emulated service.
 const BUCKET: &str = "vault";
 
 pub(super) const STORAGE: Storage = Storage {
@@ -17,12 +17,12 @@ pub(super) const STORAGE: Storage = Storage {
         KindOption {
             name: "bucket",
             form: OptionForm::Text,
-            meaning: "the bucket of the real Google Cloud Storage, with `storage: gcs` and no part",
+            meaning: "bucket in the real Google Cloud Storage, with `storage: gcs` and no part",
         },
         KindOption {
             name: "credentials",
             form: OptionForm::Text,
-            meaning: "the file with the credentials for that bucket",
+            meaning: "file with the credentials for that bucket",
         },
     ],
     settings: |asked| high_availability(asked).into_iter().collect(),
@@ -30,7 +30,7 @@ pub(super) const STORAGE: Storage = Storage {
         if node.component.is_some() {
             env.push(("STORAGE_EMULATOR_HOST".to_owned(), format!("http://{}", node.entrance())));
         } else if let Some(file) = node.asked.option("credentials") {
-            // Nodes have a working directory of their own.
+            // Nodes run in their own working directory, so make the path absolute.
             let file = std::path::absolute(file).unwrap_or_else(|_| file.into());
             let file = file.display().to_string();
             env.push(("GOOGLE_APPLICATION_CREDENTIALS".to_owned(), file));

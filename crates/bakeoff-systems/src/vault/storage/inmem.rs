@@ -1,4 +1,4 @@
-//! Storage in the memory of one node: nothing is kept.
+//! Stores data in the memory of one node, without persistence.
 
 use bakeoff_core::record::Acknowledged;
 

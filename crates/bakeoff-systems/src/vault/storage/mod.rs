@@ -1,9 +1,8 @@
-//! The storages of Vault and OpenBao: one file each, and one line in [`STORAGES`].
+//! Defines the storages of Vault and OpenBao: one file each, and one line in [`STORAGES`].
 //!
-//! A storage says what of a study fits it, what nodes are told of it, and what its guarantees are.
+//! A storage checks a study's options, writes its part of the nodes' configuration, and states its guarantees.
 //!
-//! Not here: the systems that a storage runs on (`consul` and others), the rest of a
-//! node's configuration (`config`).
+//! Not here: the systems that a storage runs on (`consul` and others), the rest of a node's configuration (`config`).
 
 mod consul;
 mod dynamodb;
@@ -23,7 +22,7 @@ use serde_json::{Value, json};
 use super::Product;
 use crate::{Asked, Neighbour, SystemError, option, setting};
 
-/// Every storage; the first is that of systems that name none.
+/// Every storage; the first one is the default.
 const STORAGES: &[&Storage] = &[
     &raft::STORAGE,
     &consul::STORAGE,
@@ -34,72 +33,70 @@ const STORAGES: &[&Storage] = &[
     &inmem::STORAGE,
 ];
 
-/// The names of the storages, as the option `storage` takes them.
+/// Values of the option `storage`.
 pub(crate) static NAMES: LazyLock<Vec<&'static str>> =
     LazyLock::new(|| STORAGES.iter().map(|storage| storage.name).collect());
 
-/// The kinds of component that are a storage.
+/// Kinds of component that can be a storage.
 pub(crate) static COMPONENTS: LazyLock<Vec<&'static str>> =
     LazyLock::new(|| STORAGES.iter().filter_map(|storage| storage.component).collect());
 
-/// A storage.
 pub(crate) struct Storage {
-    /// As the configuration of nodes and the option `storage` name it.
+    /// Name in the configuration of nodes and in the option `storage`.
     pub(crate) name: &'static str,
-    /// The kind of the component that holds the data, where nodes do not.
+    /// Kind of the component that holds the data; `None` if the nodes hold it.
     pub(super) component: Option<&'static str>,
-    /// The options that name a real service in place of the component.
+    /// Options that name a real service instead of the component.
     service: &'static [&'static str],
     serves_one_node: bool,
-    /// Its options, in the order of the documentation.
+    /// Options, in the order of the documentation.
     pub(super) options: &'static [KindOption],
-    /// Those that make sense with this storage alone, and what a system without it does not do.
+    /// Option that only this storage has, and the effect that other systems lack.
     exclusive: Option<(&'static str, &'static str)>,
-    /// Returns the settings that depart from the product's defaults.
+    /// Returns the settings that differ from the product's defaults.
     pub(super) settings: fn(&Asked<'_>) -> Vec<Setting>,
-    /// Returns its part of a node's configuration; appends to the environment of the node's process.
+    /// Returns its part of a node's configuration. May append to the node's environment.
     pub(super) config: fn(&NodeStorage<'_>, &mut Vec<(String, String)>) -> Value,
-    /// Makes what the component must have before nodes start.
+    /// Creates the objects that nodes need in the component before they start.
     pub(super) prepare: fn(Product, &Neighbour) -> Result<(), SystemError>,
-    /// Its guarantees; none where they are those of its component.
+    /// Guarantees; `None` if those of the component apply.
     pub(super) guarantees: Option<fn(&study::System) -> StorageGuarantees>,
 }
 
-/// Guarantees of a storage.
 pub(super) struct StorageGuarantees {
     pub(super) replication: String,
     pub(super) acknowledged: String,
     pub(super) acknowledged_in: Option<Acknowledged>,
 }
 
-/// The node whose storage is configured.
+/// Node whose storage is configured.
 pub(super) struct NodeStorage<'a> {
     pub(super) asked: &'a Asked<'a>,
     pub(super) component: Option<&'a Neighbour>,
-    /// Which of the nodes it is, from 0 on.
+    /// Index of the node, from 0.
     pub(super) index: usize,
     pub(super) name: &'a str,
     pub(super) dir: &'a Path,
-    /// The addresses of all nodes.
+    /// Addresses of all nodes.
     pub(super) api: &'a [String],
     pub(super) tls: bool,
 }
 
 impl NodeStorage<'_> {
-    /// Returns the address of the component's last node: an emulator's latency, where it has one.
+    /// Returns the address of the component's last node, which is the relay of an emulator with a latency.
     fn entrance(&self) -> String {
         let node = self.component.and_then(|component| component.nodes.last());
         node.map(|node| node.authority.clone()).unwrap_or_default()
     }
 
-    /// Returns whether several nodes share the storage, as Vault writes it.
+    /// Returns whether several nodes share the storage, as a text for Vault.
     fn high_availability(&self) -> &'static str {
         if self.asked.system.nodes > 1 { "true" } else { "false" }
     }
 }
 
 impl Storage {
-    /// A storage that needs nothing, for others to begin with.
+    /// A storage without special needs, as a base for others.
     const PLAIN: Self = Self {
         name: "",
         component: None,
@@ -127,8 +124,7 @@ impl Storage {
         STORAGES.iter().flat_map(|storage| storage.options).cloned()
     }
 
-    /// Refuses a system whose nodes, component and options do not fit its storage, and says what to
-    /// write instead.
+    /// Refuses a system whose nodes, component and options do not fit its storage. The error holds the fix.
     pub(super) fn check(&self, system: &study::System) -> Result<(), (String, String)> {
         let name = self.name;
         let given = |name: &str| option(system, name).is_some();
@@ -139,7 +135,8 @@ impl Storage {
             (kind, Some(component)) if kind != Some(component) => {
                 return Err((
                     format!("its storage is `{name}` and its part `storage` of kind `{component}`"),
-                    "leave `storage` out of its options: it follows from the part".to_owned(),
+                    "leave `storage` out of its options, because it follows from the part"
+                        .to_owned(),
                 ));
             }
             (Some(kind), None) if !has_service => {
@@ -149,7 +146,7 @@ impl Storage {
                     options => format!(", or {options} for the real service"),
                 };
                 return Err((
-                    format!("its storage is `{name}`, of which it has none"),
+                    format!("its storage is `{name}`, but it has no part with it"),
                     format!("add `parts: {{storage: {{kind: {kind}}}}}`{real}"),
                 ));
             }
@@ -157,14 +154,14 @@ impl Storage {
         }
         if self.serves_one_node && system.nodes > 1 {
             return Err((
-                format!("it has {} nodes, and storage `{name}` serves one", system.nodes),
-                "write `nodes: 1`, or another storage".to_owned(),
+                format!("it has {} nodes, but storage `{name}` serves only one", system.nodes),
+                "write `nodes: 1`, or choose another storage".to_owned(),
             ));
         }
         let others = STORAGES.iter().filter(|other| other.name != name);
         for (option, does) in others.filter_map(|other| other.exclusive) {
             if given(option) {
-                let what = format!("it has `{option}` and does not {does}");
+                let what = format!("it has `{option}` but does not {does}");
                 return Err((what, "leave it out".to_owned()));
             }
         }
@@ -172,8 +169,8 @@ impl Storage {
     }
 }
 
-/// The setting of a storage that several nodes share.
+/// Returns the high availability setting of a storage that several nodes share.
 fn high_availability(asked: &Asked<'_>) -> Option<Setting> {
-    let why = "several nodes need one that is active";
+    let why = "several nodes need an active one among them";
     (asked.system.nodes > 1).then(|| setting("storage.ha_enabled", true, why))
 }

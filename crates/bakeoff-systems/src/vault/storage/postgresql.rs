@@ -1,4 +1,4 @@
-//! Storage in a database of PostgreSQL.
+//! Stores data in a PostgreSQL database.
 
 use bakeoff_core::study::{KindOption, OptionForm};
 use serde_json::json;
@@ -7,12 +7,12 @@ use super::{Storage, high_availability};
 use crate::vault::Product;
 use crate::{ASKED, postgresql, setting};
 
-/// The option that says how many connections are kept.
+/// Option for the number of idle connections.
 const MAX_IDLE_CONNECTIONS: KindOption = KindOption {
     name: "max-idle-connections",
     form: OptionForm::Number,
-    meaning: "how many idle connections each node keeps to a PostgreSQL that is its storage; 2 by \
-              default, and any more are opened anew for each request",
+    meaning: "number of idle connections that each node keeps to PostgreSQL as its storage; 2 by \
+              default, and each request opens any further ones",
 };
 
 pub(super) const STORAGE: Storage = Storage {
@@ -40,7 +40,7 @@ pub(super) const STORAGE: Storage = Storage {
         Product::Vault => {
             postgresql::execute(&component.nodes[0], postgresql::VAULT_TABLES).map(|_| ())
         }
-        // It makes its own.
+        // OpenBao creates its own tables.
         Product::OpenBao => Ok(()),
     },
     ..Storage::PLAIN

@@ -1,4 +1,4 @@
-//! Storage by Raft: every node holds all data.
+//! Stores data with Raft: every node holds all data.
 
 use bakeoff_core::study::{KindOption, OptionForm};
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ use crate::{ASKED, majority_disks, setting, synced_by};
 pub(crate) const MULTIPLIER: KindOption = KindOption {
     name: "raft-multiplier",
     form: OptionForm::Number,
-    meaning: "scales Raft's timeouts; 1 is advised for production, 5 the default",
+    meaning: "multiplier of Raft's timeouts; HashiCorp advises 1 for production, the default is 5",
 };
 
 pub(crate) const STORAGE: Storage = Storage {
@@ -18,7 +18,7 @@ pub(crate) const STORAGE: Storage = Storage {
     exclusive: Some((MULTIPLIER.name, "keep data by Raft")),
     settings: |asked| {
         let multiplier = asked.option(MULTIPLIER.name);
-        let joined = "they are joined without a hand";
+        let joined = "the nodes join by themselves";
         let join = (asked.system.nodes > 1)
             .then(|| setting("storage.raft.retry_join", "all nodes", joined));
         multiplier
@@ -37,7 +37,7 @@ pub(crate) const STORAGE: Storage = Storage {
 };
 
 fn config(node: &NodeStorage<'_>) -> Value {
-    // The folder must be there already.
+    // The folder must exist already.
     let mut raft = json!({"path": node.dir, "node_id": node.name});
     if let Some(multiplier) = node.asked.option(MULTIPLIER.name) {
         raft["performance_multiplier"] = json!(multiplier);

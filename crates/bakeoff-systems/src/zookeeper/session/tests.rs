@@ -1,4 +1,4 @@
-//! Sessions with a server of the tests' own.
+//! Tests sessions with a scripted server.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -19,12 +19,12 @@ fn frame(parts: &[&[u8]]) -> Vec<u8> {
     [&(body.len() as u32).to_be_bytes()[..], &body].concat()
 }
 
-/// The answer to a request: its number, the change, its error, and what it holds.
+/// Returns the reply to a request: its number, the transaction, its error, and the rest.
 fn reply(number: i32, error: i32, rest: &[u8]) -> Vec<u8> {
     frame(&[&number.to_be_bytes(), &[0; 8], &error.to_be_bytes(), rest])
 }
 
-/// The answer to a client that connects: a new session with a timeout of 4 s.
+/// Returns the reply to a connecting client: a new session with a timeout of 4 s.
 fn granted() -> Vec<u8> {
     let password = [&16_i32.to_be_bytes()[..], &[7; 16]].concat();
     frame(&[&[0; 4], &4000_i32.to_be_bytes(), &[1; 8], &password, &[0]])
@@ -67,7 +67,7 @@ fn heard(session: &mut ZooKeeperSession, bytes: &[u8]) -> Vec<String> {
 }
 
 #[test]
-fn expired_session_ends_and_what_it_refused_may_go_out_again() {
+fn expired_session_ends_and_its_requests_may_be_sent_again() {
     let mut session = connected();
     assert!(ask(&mut session, 0, Operation::Put) && ask(&mut session, 1, Operation::Get));
     let seen = heard(&mut session, &reply(1, -112, b""));
@@ -92,13 +92,13 @@ fn list_of_any_size_is_read() {
     assert_eq!(heard(&mut session, &reply(1, 0, &names)), ["0 1 names"]);
 }
 
-/// Answers as a server that ends its first session and refuses the third request of it.
+/// Serves a session that expires at its third request, and a second session without faults.
 fn serve(listener: &TcpListener) {
     for refused in [Some(3), None] {
         let (mut socket, _) = listener.accept().unwrap();
         for number in 0.. {
             if receive(&mut socket).is_none() {
-                break; // the client has gone
+                break; // the client has disconnected
             }
             let answer = match number {
                 0 => granted(),
@@ -113,7 +113,7 @@ fn serve(listener: &TcpListener) {
     }
 }
 
-/// Receives a frame; `None` at the end of the connection.
+/// Receives a frame, or `None` at the end of the connection.
 fn receive(socket: &mut TcpStream) -> Option<Vec<u8>> {
     let mut length = [0; 4];
     socket.read_exact(&mut length).ok()?;
@@ -123,7 +123,7 @@ fn receive(socket: &mut TcpStream) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn operation_under_way_when_a_session_expires_counts_once() {
+fn operation_in_flight_at_session_expiry_counts_once() {
     let study = "title: t\nsystems: {z: {kind: zookeeper}}\nworkloads: {w: {mix: {put: 1}, keys: {count: 9}, fill: true}}\n\
                  loads: {l: {clients: 1, stop: {operations: 1}}}\n";
     let workload = parse("t", "t.yaml", study, &kinds()).unwrap().workloads.remove(0);
