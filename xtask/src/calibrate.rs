@@ -1,10 +1,11 @@
-//! `cargo xtask calibrate`: how often `bakeoff run` declares a difference between a server and
-//! itself, and how often it finds one that answers a tenth later. Real trials of the canary.
+//! Runs `cargo xtask calibrate`, which measures two shares with real trials of the canary. One is how often `bakeoff
+//! run` declares a difference between a server and itself. The other is how often it detects a server that is 10 %
+//! slower.
 //!
-//! A trial takes seconds, and a share of 5 % takes hundreds of comparisons. So some rounds of real
-//! trials are run, of two systems that are the same and one that is slower, and comparisons are made
-//! of rounds drawn from them at random, five at a time. Comparisons then share trials: the
-//! shares are those of this machine while these rounds were run, and no tighter than their number.
+//! A trial takes seconds, and measuring a share of 5 % takes hundreds of comparisons. So it runs some rounds of real
+//! trials with two equal systems and a slower one. Then it compares rounds drawn at random, five at a time. The
+//! comparisons share trials, so the shares describe this machine during these rounds, and the number of rounds limits
+//! their precision.
 //!
 //! Not here: simulated trials (`bakeoff-core`'s `tests/statistics/calibration.rs`).
 
@@ -17,11 +18,11 @@ use bakeoff_report::{self as report, Report};
 
 use crate::Failure;
 
-/// Rounds of real trials, three systems each.
+/// Rounds of real trials, with three systems each.
 const ROUNDS: u32 = 20;
-/// Comparisons that are drawn from them.
+/// Comparisons drawn from the rounds.
 const REPETITIONS: usize = 400;
-/// Trials of each system in a comparison, as they ship.
+/// Trials per system in a comparison, bakeoff's default.
 const SHIPPED: usize = 5;
 
 const STUDY: &str = "\
@@ -37,19 +38,19 @@ loads:
 audit-keys: 100
 ";
 
-/// Runs it, or reads `--record FILE`, and prints both shares.
+/// Runs the study, or reads `--record FILE`, and prints both shares.
 pub(crate) fn calibrate(options: &[&str]) -> Result<(), Failure> {
     let mut asked = Asked { repetitions: REPETITIONS, rounds: ROUNDS, program: None, record: None };
     let mut left = options.iter();
     while let Some(option) = left.next() {
         let value = left.next().ok_or_else(|| format!("`{option}` needs a value"))?;
-        let number = || value.parse().map_err(|_| format!("`{value}` is no number"));
+        let number = || value.parse().map_err(|_| format!("`{value}` is not a number"));
         match *option {
             "--repetitions" => asked.repetitions = number()?,
             "--rounds" => asked.rounds = u32::try_from(number()?).map_err(|e| e.to_string())?,
             "--program" => asked.program = Some(PathBuf::from(value)),
             "--record" => asked.record = Some(PathBuf::from(value)),
-            _ => return Err(format!("`{option}` is no option of `calibrate`")),
+            _ => return Err(format!("`{option}` is not an option of `calibrate`")),
         }
     }
     let record = match &asked.record {
@@ -67,7 +68,6 @@ struct Asked {
 }
 
 impl Asked {
-    /// Runs the study and reads its record.
     fn run(&self) -> Result<Record, Failure> {
         let program = match &self.program {
             Some(program) => program.clone(),
@@ -85,7 +85,7 @@ impl Asked {
         let mut command = Command::new(program);
         command.arg("run").arg(&study).arg("--out").arg(&out);
         command.args(["--trials", &self.rounds.to_string()]);
-        // A trial that is not valid is no reason to stop: it is not used.
+        // Invalid trials are not used, so the exit code is ignored.
         command.status().map_err(|error| format!("cannot run bakeoff: {error}"))?;
         let folders = std::fs::read_dir(&out).map_err(|error| error.to_string())?;
         let run = folders.flatten().map(|entry| entry.path()).find(|path| path.is_dir());
@@ -101,7 +101,7 @@ fn read(file: &Path) -> Result<Record, Failure> {
     Ok(record::read(&text).map_err(|complaint| complaint.to_string())?.0)
 }
 
-/// Draws comparisons and counts what their reports declare.
+/// Draws comparisons and counts the differences that their reports declare.
 fn shares(record: &Record, repetitions: usize) -> Result<(), Failure> {
     let rounds = record.trials.iter().map(|trial| trial.trial.round).max().map_or(0, |max| max + 1);
     if (rounds as usize) < 2 * SHIPPED {
@@ -140,7 +140,7 @@ fn shares(record: &Record, repetitions: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// [`SHIPPED`] different rounds of so many.
+/// Returns [`SHIPPED`] different rounds out of `rounds`.
 fn draw(rounds: u32, seed: u64) -> Vec<u32> {
     let mut keyed: Vec<(u64, u32)> =
         (0..rounds).map(|round| (mix64(seed ^ u64::from(round) << 32), round)).collect();
@@ -148,7 +148,7 @@ fn draw(rounds: u32, seed: u64) -> Vec<u32> {
     keyed.into_iter().take(SHIPPED).map(|(_, round)| round).collect()
 }
 
-/// These rounds of one system and another, as a run of their own.
+/// Returns the record of two systems, limited to these rounds.
 fn part(record: &Record, other: &str, rounds: &[u32]) -> Record {
     let is_in = |trial: &bakeoff_core::plan::Trial| {
         rounds.contains(&trial.round) && (trial.system == "one" || trial.system == other)

@@ -1,10 +1,11 @@
-//! `cargo xtask cluster`: a real Kubernetes of a few nodes on this machine, without a container engine, for tests.
+//! Runs `cargo xtask cluster`: a real Kubernetes of a few nodes on this machine, without a container engine, for
+//! tests.
 //!
-//! Each node and the control plane are namespaces of their own, joined by a bridge without a route out, with Kubernetes' own
-//! programs in them. Everything of a cluster is in one folder and is found by its name, so that `down` ends all of it and
-//! nothing else, after whatever happened.
+//! Each node and the control plane has its own namespaces, which run Kubernetes' own programs. A bridge without a
+//! route out joins them. A cluster keeps all files in one folder, and its name marks its processes, so that `down`
+//! ends all of the cluster and nothing else, whatever happened before.
 //!
-//! Not here: what runs in the cluster.
+//! Not here: the programs in the cluster.
 
 mod certificates;
 mod cgroup;
@@ -40,10 +41,10 @@ use run::{Machine, Run, State};
 
 use crate::Failure;
 
-/// Nodes where the command line says nothing.
+/// Default number of nodes.
 const NODES: usize = 2;
 
-/// Obeys the words after `cargo xtask cluster`.
+/// Runs the command after `cargo xtask cluster`.
 pub(crate) fn command(words: &[&str]) -> Result<(), Failure> {
     obey(words).map_err(|error| error.to_string())
 }
@@ -60,7 +61,7 @@ fn obey(words: &[&str]) -> Result<(), ClusterError> {
         ["kubectl", arguments @ ..] => kubectl(arguments),
         ["image", file] => import(file),
         ["image", name, files @ ..] => import_files(name, files),
-        _ => Err(ClusterError::Usage(format!("`cluster {}` is no chore", words.join(" ")))),
+        _ => Err(ClusterError::Usage(format!("unknown command `cluster {}`", words.join(" ")))),
     }
 }
 
@@ -68,7 +69,7 @@ fn node_count(word: &str) -> Result<usize, ClusterError> {
     let count = word.parse().ok().filter(|count| (1..=network::NODES_MAX).contains(count));
     let most = network::NODES_MAX;
     count.ok_or_else(|| {
-        ClusterError::Usage(format!("`--nodes {word}` is no number from 1 to {most}"))
+        ClusterError::Usage(format!("`--nodes {word}` is not a number from 1 to {most}"))
     })
 }
 
@@ -82,12 +83,12 @@ fn up(count: Option<usize>) -> Result<(), ClusterError> {
     let (cache, run) = find()?;
     let cgroups = preflight::machine(&run, &cache)?;
     let _lock = run.lock(&cache)?;
-    // One that lost a node is started anew.
+    // Start anew if a node was lost.
     let whole = run.state().filter(|state| state.running_nodes().count() == state.nodes().len());
     if let Some(state) = whole {
         let nodes = state.nodes().len();
         if count.is_some_and(|wanted| wanted != nodes) {
-            let hint = "end it first: `cargo xtask cluster down`";
+            let hint = "stop it first: `cargo xtask cluster down`";
             return Err(ClusterError::Usage(format!("a cluster of {nodes} nodes is up; {hint}")));
         }
         println!("a cluster of {nodes} nodes is up already");
@@ -111,14 +112,14 @@ fn up(count: Option<usize>) -> Result<(), ClusterError> {
             Ok(())
         }
         Err(error) => {
-            // Whatever is left is told by the next command; why it failed is told now.
+            // The next command reports leftovers; report only the cause now.
             let _ = down::end(&run, Keep::Logs);
             Err(error)
         }
     }
 }
 
-/// Brings the programs of a cluster into the cache, and starts none.
+/// Fetches and builds the programs of a cluster without starting it.
 fn programs() -> Result<(), ClusterError> {
     let began = Instant::now();
     Programs::have(&programs::cache()?)?;
@@ -126,14 +127,14 @@ fn programs() -> Result<(), ClusterError> {
     Ok(())
 }
 
-/// Starts a cluster, and notes it once it is ready.
+/// Starts a cluster, and writes its state file once it is ready.
 fn start(run: &Run, programs: &Programs, means: &Means, count: usize) -> Result<(), ClusterError> {
     for folder in ["bin", "control", "images"] {
         run.make_folder(folder)?;
     }
     certificates::write(run)?;
     let machines = start_machines(run, programs, count)?;
-    let (control, nodes) = machines.split_first().expect("the control plane's is one of them");
+    let (control, nodes) = machines.split_first().expect("the first one is the control plane's");
     network::join(run, programs, control, nodes)?;
     write_kubectl(run, programs, control)?;
 
@@ -175,7 +176,7 @@ fn start(run: &Run, programs: &Programs, means: &Means, count: usize) -> Result<
     run.write_state(&State { machines })
 }
 
-/// Starts the control plane's machine and those of nodes, all at once.
+/// Starts the machines of the control plane and the nodes concurrently.
 fn start_machines(
     run: &Run,
     programs: &Programs,
@@ -192,7 +193,7 @@ fn start_machines(
     })
 }
 
-/// Writes the program that stands for `kubectl`: it enters the cluster's network, if that is still the one.
+/// Writes the script that replaces `kubectl`. It enters the network of this cluster, if it is still up.
 fn write_kubectl(run: &Run, programs: &Programs, control: &Machine) -> Result<(), ClusterError> {
     let quoted = |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
     let script = format!(
@@ -219,7 +220,7 @@ exec nsenter --net={namespace} -- {kubernetes} kubectl "$@"
     run.write_with_mode("bin/kubectl", &script, 0o700).map(drop)
 }
 
-/// How to use a cluster that is up.
+/// Describes how to use a running cluster.
 fn description(run: &Run) -> String {
     let mut text = String::new();
     let bin = run.path("bin");
@@ -228,7 +229,7 @@ fn description(run: &Run) -> String {
         ("on PATH", format!("export PATH={}:$PATH", bin.display())),
         (
             "kubeconfig",
-            format!("{} (reached from the cluster's network alone)", run.kubeconfig().display()),
+            format!("{} (reachable only from the cluster's network)", run.kubeconfig().display()),
         ),
         (
             "images",
@@ -239,7 +240,7 @@ fn description(run: &Run) -> String {
                 images::DEBIAN
             ),
         ),
-        ("volumes", "emptyDir alone: there is no storage class".to_owned()),
+        ("volumes", "only emptyDir: there is no storage class".to_owned()),
         ("logs", run.path("logs").display().to_string()),
     ];
     for (name, value) in rows {
@@ -261,7 +262,7 @@ fn down() -> Result<(), ClusterError> {
     Ok(())
 }
 
-/// Others than root would be told that nothing is up, since they see nothing of it.
+/// Checks for root: other users cannot see the cluster's processes and would get "not up".
 fn needs_root(run: &Run, cache: &Path) -> Result<(), ClusterError> {
     match rustix::process::geteuid().is_root() {
         true => Ok(()),
@@ -269,7 +270,6 @@ fn needs_root(run: &Run, cache: &Path) -> Result<(), ClusterError> {
     }
 }
 
-/// The form of a status.
 #[derive(Debug, Clone, Copy)]
 enum Form {
     Text,
@@ -314,20 +314,20 @@ fn not_up(run: &Run) -> ClusterError {
     ClusterError::NotUp { run: run.folder().to_owned() }
 }
 
-/// Says whether a cluster can be started here; starts nothing, fetches nothing.
+/// Checks whether a cluster can start here, without starting or fetching anything.
 fn check() -> Result<(), ClusterError> {
     let (cache, run) = find()?;
     preflight::machine(&run, &cache)?;
     match programs::are_cached(&cache) {
         true => println!("a cluster can be started here"),
         false => println!(
-            "a cluster can be started here, once its programs are built, which takes ten minutes"
+            "a cluster can be started here, after its programs are built in about ten minutes"
         ),
     }
     Ok(())
 }
 
-/// Becomes `kubectl`, so that its exit code is ours.
+/// Replaces this process by `kubectl`, so that its exit code is kept.
 fn kubectl(arguments: &[&str]) -> Result<(), ClusterError> {
     let (cache, run) = find()?;
     needs_root(&run, &cache)?;
@@ -337,7 +337,7 @@ fn kubectl(arguments: &[&str]) -> Result<(), ClusterError> {
     Err(ClusterError::Start { program: run.kubectl().display().to_string(), error })
 }
 
-/// Imports an image into each node: `debian` is one that is made here.
+/// Imports an image into each node. `debian` is built here.
 fn import(image: &str) -> Result<(), ClusterError> {
     let (cache, run) = find()?;
     needs_root(&run, &cache)?;
@@ -351,7 +351,7 @@ fn import(image: &str) -> Result<(), ClusterError> {
     import_into_each(image, &file, &state, &programs)
 }
 
-/// Makes an image of some files of this machine, each as `PATH-IN-IMAGE=FILE`, and imports it into each node.
+/// Builds an image of files on this machine, each given as `PATH-IN-IMAGE=FILE`, and imports it into each node.
 fn import_files(name: &str, files: &[&str]) -> Result<(), ClusterError> {
     let (cache, run) = find()?;
     needs_root(&run, &cache)?;
@@ -362,7 +362,7 @@ fn import_files(name: &str, files: &[&str]) -> Result<(), ClusterError> {
     import_into_each(name, &file, &state, &Programs::have(&cache)?)
 }
 
-/// Imports the tar of an image into each node.
+/// Imports an image's tar into each node.
 fn import_into_each(
     image: &str,
     file: &Path,
@@ -371,7 +371,7 @@ fn import_into_each(
 ) -> Result<(), ClusterError> {
     let began = Instant::now();
     let import = |node: &Machine| match image {
-        // It is large, and always the same.
+        // Debian's image is large and never changes, so skip it if it is there.
         "debian" if images::has(programs, node, images::DEBIAN)? => {
             Ok(vec![images::DEBIAN.to_owned()])
         }

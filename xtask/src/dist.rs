@@ -1,9 +1,9 @@
-//! `cargo xtask dist`: one file that runs on any x86-64 Linux, and an OCI image of it.
+//! Runs `cargo xtask dist`: builds one file that runs on any x86-64 Linux, and an OCI image of it.
 //!
-//! The program is linked with musl and an allocator of its own. Where Rust's standard library for musl cannot be had
-//! it is linked statically with glibc instead, which asks more of the machine it runs on: `docs/portable.md`.
+//! The program is linked with musl and its own allocator. If Rust's standard library for musl is not available, it is
+//! linked statically with glibc instead, which needs more from its machine: `docs/portable.md`.
 //!
-//! Not here: compilers (`toolchain`), running what was built (`check`), its cost (`measure`), the image (`oci`).
+//! Not here: compilers (`toolchain`), running the result (`check`), its cost (`measure`), the image (`oci`).
 
 mod check;
 mod measure;
@@ -23,15 +23,15 @@ const PAIRS_MIN: usize = 8;
 
 #[derive(Debug)]
 struct Options {
-    /// `None`: musl where it can be had.
+    /// C library; `None` for musl if available.
     libc: Option<Libc>,
     profile: Profile,
     checks: bool,
     measures: bool,
     pairs: usize,
-    /// A static build made before.
+    /// Existing static build to use.
     program: Option<PathBuf>,
-    /// A native release build made before.
+    /// Existing native release build to use.
     native: Option<PathBuf>,
 }
 
@@ -77,21 +77,21 @@ impl Options {
                 "--pairs" => {
                     let pairs = value()?.parse().ok().filter(|&pairs| pairs >= PAIRS_MIN);
                     options.pairs =
-                        pairs.ok_or(format!("`--pairs` takes a number from {PAIRS_MIN} on"))?;
+                        pairs.ok_or(format!("`--pairs` needs a number of at least {PAIRS_MIN}"))?;
                 }
                 "--program" => options.program = Some(PathBuf::from(value()?)),
                 "--native" => options.native = Some(PathBuf::from(value()?)),
-                _ => return Err(format!("`dist` does not know `{word}`")),
+                _ => return Err(format!("unknown option `{word}` of `dist`")),
             }
         }
         if options.measures && options.profile == Profile::Dev {
-            return Err("`--measure` compares release builds: leave `--profile dev` out".into());
+            return Err("`--measure` compares release builds: leave out `--profile dev`".into());
         }
         Ok(options)
     }
 }
 
-/// Builds, writes `target/dist`, then checks and measures where that was asked for.
+/// Builds bakeoff, writes `target/dist`, and checks and measures it if requested.
 pub(crate) fn dist(words: &[&str]) -> Result<(), Failure> {
     let options = Options::read(words)?;
     let out = root().join("target/dist");
@@ -106,7 +106,7 @@ pub(crate) fn dist(words: &[&str]) -> Result<(), Failure> {
     let program = out.join(name(toolchain.libc, options.profile));
     strip(&built, &program)?;
     if let Some(loader) = check::loader(&program)? {
-        return Err(format!("`{}` is not static: it asks for `{loader}`", program.display()));
+        return Err(format!("`{}` is not static: it needs `{loader}`", program.display()));
     }
     let layout = out.join("oci");
     let archive = out.join("bakeoff-oci.tar");
@@ -124,13 +124,13 @@ pub(crate) fn dist(words: &[&str]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `bakeoff-0.1.0-x86_64-linux-musl`.
+/// Returns the file name: `bakeoff-0.1.0-x86_64-linux-musl`.
 fn name(libc: Libc, profile: Profile) -> String {
     let profile = if profile == Profile::Dev { "-dev" } else { "" };
     format!("bakeoff-{VERSION}-x86_64-linux-{}{profile}", libc.suffix())
 }
 
-/// Builds bakeoff for the target and returns where it is.
+/// Builds bakeoff for the target and returns its path.
 fn build(toolchain: &Toolchain, profile: Profile) -> Result<PathBuf, Failure> {
     let mut build = cargo();
     build.args(["build", "-p", "bakeoff", "--bin", "bakeoff", "--target", toolchain.libc.target()]);
@@ -145,24 +145,24 @@ fn build(toolchain: &Toolchain, profile: Profile) -> Result<PathBuf, Failure> {
     let output = build.stderr(Stdio::inherit()).output();
     let output = output.map_err(|error| format!("cannot run cargo: {error}"))?;
     if !output.status.success() {
-        return Err(format!("bakeoff does not build for `{}`", toolchain.libc.target()));
+        return Err(format!("cannot build bakeoff for `{}`", toolchain.libc.target()));
     }
     let messages = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut program = messages.lines().filter_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
         message.get("executable")?.as_str().map(PathBuf::from)
     });
-    program.next_back().ok_or_else(|| "cargo does not say where bakeoff is".to_owned())
+    program.next_back().ok_or_else(|| "cargo reported no path of bakeoff".to_owned())
 }
 
-/// Copies the program without its symbols, a third of its size.
+/// Copies the program without its symbols, which shrinks it to a third.
 fn strip(built: &Path, program: &Path) -> Result<(), Failure> {
     let mut strip = Command::new("strip");
     strip.args(["--strip-all", "-o"]).arg(program).arg(built);
     run(strip)
 }
 
-/// Writes the hashes of all files beside it, sorted by name, as `sha256sum --check` reads them.
+/// Writes the hashes of all files in the folder, sorted by name, in the format of `sha256sum --check`.
 fn write_sums(out: &Path) -> Result<(), Failure> {
     let cannot =
         |error: std::io::Error| format!("cannot write the sums of `{}`: {error}", out.display());
@@ -190,11 +190,11 @@ mod tests {
     }
 
     #[test]
-    fn refuses_options_that_contradict_or_are_unknown() {
+    fn refuses_contradictory_and_unknown_options() {
         let refused = |words: &[&str]| Options::read(words).unwrap_err();
         assert!(refused(&["--target", "darwin"]).contains("musl or gnu"));
         assert!(refused(&["--measure", "--profile", "dev"]).contains("release builds"));
-        assert!(refused(&["--pairs", "3"]).contains("from 8 on"));
+        assert!(refused(&["--pairs", "3"]).contains("at least 8"));
         assert!(refused(&["--target"]).contains("needs a value"));
         assert!(refused(&["--fast"]).contains("`--fast`"));
     }

@@ -1,9 +1,9 @@
-//! bakeoff's developer chores: `cargo xtask ci | tidy | bless | new-system | calibrate | picture | peers | cluster | dist`.
+//! Runs bakeoff's developer tasks: `cargo xtask ci | tidy | bless | new-system | calibrate | picture | peers | cluster
+//! | dist`.
 //!
-//! Not here: what continuous integration runs (`.ci/run`, which `ci` calls).
+//! Not here: the steps of continuous integration (`.ci/run`, which `ci` calls).
 
-// The tool of a developer prints as it goes and times from outside what it starts; the homes that
-// `clippy.toml` names are bakeoff's own.
+// A developer tool may print and read the clock. The restrictions in `clippy.toml` are for bakeoff's own crates.
 #![allow(clippy::disallowed_macros, clippy::disallowed_methods)]
 
 mod calibrate;
@@ -21,56 +21,57 @@ use std::process::{Command, ExitCode};
 const USAGE: &str = "\
 cargo xtask CHORE
 
-  ci                everything that must hold before a change is taken (the same as `.ci/run`)
-  tidy              what no compiler checks: headers, registry, layers, commit subjects
-  bless [--all]     write generated files anew, schema, tables and snippets; `--all`: snapshots too, which
-                    takes minutes: look at the diff before you commit it
+  ci                run all checks that a change must pass (same as `.ci/run`)
+  tidy              check what no compiler checks: headers, registry, layers, commit subjects
+  bless [--all]     rewrite generated files: schema, tables and snippets; `--all`: snapshots too, which
+                    takes minutes; review the diff before you commit it
   new-system NAME --protocol http|own
-                    writes the skeleton of a system, spoken to over HTTP/1.1 or a protocol of its own
+                    write the skeleton of a system that uses HTTP/1.1 or its own protocol
   calibrate [--rounds N] [--repetitions N] [--program BAKEOFF] [--record FILE]
                     real trials of the canary: how often a server is declared different from itself,
-                    and how often one that is a tenth slower is found; `--record`: of a run made before
-  picture RUN       take the README's pictures of this run's report anew, light and dark
+                    and how often one that is 10 % slower is detected; `--record`: use an earlier run
+  picture RUN       retake the README's pictures with this run's report, light and dark
   peers kv [--operations N] [--rounds N] [--dry]
-                    etcd's own benchmark tool against bakeoff, side by side; writes
-                    `docs/performance.md` unless `--dry`; fails when a bound is missed
+                    compare etcd's own benchmark tool with bakeoff; writes `docs/performance.md`
+                    unless `--dry`; fails if a bound is missed
   peers http [--seconds N] [--rounds N] [--only CASE]... [--dry] [--realtime] [--programs DIR]
              [--without TOOL]...
-                    wrk, h2load, fortio, oha, hey, vegeta and k6 against bakeoff; writes it too,
-                    unless `--dry` or `--only`; `--realtime` (root): nothing else takes their CPUs;
-                    `--programs`: a folder with `bakeoff` and `http_baseline`, built already
+                    compare wrk, h2load, fortio, oha, hey, vegeta and k6 with bakeoff; writes
+                    `docs/performance.md` unless `--dry` or `--only`; `--realtime` (root): no other
+                    process takes their CPUs; `--programs`: folder with built `bakeoff` and
+                    `http_baseline`
   peers http --soak [MINUTES] [--dry]
-                    `bakeoff load` at full speed for ten minutes: memory must be flat
+                    `bakeoff load` at full speed for ten minutes: its memory must stay flat
   peers vault --original PATH [--server PATH] [--program BAKEOFF] [--rounds N] [--seconds N]
               [--only cpu|traffic] [--shared]
-                    vault-benchmark or benchmark-openbao against `bakeoff vault-benchmark`: CPU time
-                    per request, and what each test type asks the server for; `--server`: a Vault
-                    or OpenBao, else the Vault that bakeoff finds; `--shared`: nothing
-                    is pinned to a CPU; writes nothing
+                    compare vault-benchmark or benchmark-openbao with `bakeoff vault-benchmark`: CPU
+                    time per request, and the requests of each test type; `--server`: a Vault or
+                    OpenBao [default: the Vault that bakeoff finds]; `--shared`: pin nothing to a
+                    CPU; writes no file
   cluster up [--nodes N]
-                    a real Kubernetes of N nodes (2) on this machine, for tests, without a container
-                    engine; needs root; the first time its programs are built, which takes ten minutes
-  cluster programs  have its programs in the cache, and start none
-  cluster down      end it, with all that belongs to it
+                    start a real Kubernetes of N nodes (default 2) on this machine, for tests, without
+                    a container engine; needs root; the first start builds its programs in ten minutes
+  cluster programs  fetch and build its programs into the cache without starting it
+  cluster down      stop it and remove everything that belongs to it
   cluster status [--json]
-                    where it is and how to use it; fails where none is up
-  cluster check     whether one can be started here, and what is missing
+                    show where it is and how to use it; fails if none is up
+  cluster check     check whether one can start here, and list what is missing
   cluster kubectl ARGUMENT...
-                    kubectl, in its network
+                    run kubectl in its network
   cluster image TAR|debian
-                    import an OCI image into each node; `debian`: one with Debian's C library, shell,
-                    tools and Java, made now
+                    import an OCI image into each node; `debian`: build one with Debian's C library,
+                    shell, tools and Java
   cluster image NAME PATH=FILE...
-                    make an image of files of this machine, with the libraries that they need, and
+                    build an image of files on this machine, with the libraries they need, and
                     import it
   dist [--target musl|gnu] [--profile release|dev] [--check] [--measure [--native FILE] [--pairs N]]
        [--program FILE]
-                    one file that runs on any x86-64 Linux and an OCI image of it, in `target/dist`:
-                    linked with musl where that can be had, else statically with glibc; `--check`:
-                    runs both where there is nothing else; `--measure`: CPU time per request by that of
-                    the native release build, at most 1.03; `--program FILE`: built already";
+                    build one file that runs on any x86-64 Linux, and an OCI image of it, in
+                    `target/dist`: linked with musl if available, else statically with glibc;
+                    `--check`: run both in an empty root; `--measure`: CPU time per request relative
+                    to the native release build, at most 1.03; `--program FILE`: use an existing build";
 
-/// Why a chore failed, in words.
+/// Reason why a task failed, in words.
 type Failure = String;
 
 fn main() -> ExitCode {
@@ -103,7 +104,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The checkout.
+/// Returns the root of the checkout.
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().expect("xtask is a folder of the checkout").to_owned()
@@ -112,8 +113,8 @@ fn root() -> PathBuf {
 fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root());
-    // `cargo xtask` says what xtask is. ring's build script looks at that, so that it and all that needs it
-    // would be compiled anew by us, and again by whoever calls cargo after us.
+    // Remove the variables that `cargo xtask` sets for xtask. ring's build script reads them, so ring and its
+    // dependents would be compiled again here, and again at the next cargo call.
     for (name, _) in std::env::vars_os() {
         let of_xtask = ["CARGO_PKG_", "CARGO_MANIFEST_"];
         if of_xtask.iter().any(|start| name.to_string_lossy().starts_with(start)) {
@@ -123,7 +124,7 @@ fn cargo() -> Command {
     cargo
 }
 
-/// Runs a command with our own output; an exit code other than 0 is a failure.
+/// Runs a command with its output shown. Fails unless the exit code is 0.
 fn run(mut command: Command) -> Result<(), Failure> {
     let program = command.get_program().to_string_lossy().into_owned();
     let status = command.status().map_err(|error| format!("cannot run `{program}`: {error}"))?;
@@ -136,19 +137,19 @@ fn tidy_up() -> Result<(), Failure> {
         println!("tidy");
         return Ok(());
     }
-    Err(format!("{} things are not tidy\n  {}", complaints.len(), complaints.join("\n  ")))
+    Err(format!("{} problems found:\n  {}", complaints.len(), complaints.join("\n  ")))
 }
 
-/// A test that guards files which it writes when `BLESS` is set.
+/// A test that compares files with generated ones, and writes them when `BLESS` is set.
 struct Guard {
-    /// The source file in which it does.
+    /// Source file of the test.
     source: &'static str,
-    /// Arguments of `cargo test`, and the test's name or a part of it.
+    /// Arguments of `cargo test`, with a filter for the test's name.
     test: &'static [&'static str],
 }
 
-/// Those that need neither a server nor a program of ours: seconds, once they are compiled. The kinds are first, as
-/// core's tests read them.
+/// Tests that need neither a server nor bakeoff's program. They take seconds once compiled. The kinds come first,
+/// because core's tests read them.
 const QUICK: &[Guard] = &[
     Guard {
         source: "crates/bakeoff-systems/src/kinds_file.rs",
@@ -186,7 +187,7 @@ const QUICK: &[Guard] = &[
     },
 ];
 
-/// Snapshots of output, and the matrix of faults: they take long to compile or run, or start bakeoff.
+/// Tests of output snapshots and the fault matrix. They take long to compile or run, or start bakeoff.
 const SNAPSHOTS: &[Guard] = &[
     Guard {
         source: "crates/bakeoff-report/tests/reports/main.rs",
@@ -210,16 +211,15 @@ const SNAPSHOTS: &[Guard] = &[
     },
 ];
 
-/// Has tests write the files that they guard: those that are generated, or snapshots too.
+/// Makes tests write their files: the generated ones, and on request the snapshots.
 fn bless(with_snapshots: bool) -> Result<(), Failure> {
     let snapshots = if with_snapshots { SNAPSHOTS } else { &[] };
     for guard in QUICK.iter().chain(snapshots) {
         let mut tests = cargo();
         tests.args(["test", "--quiet"]).args(guard.test).env("BLESS", "1");
-        run(tests)
-            .map_err(|why| format!("what `{}` guards is not blessed: {why}", guard.source))?;
+        run(tests).map_err(|why| format!("cannot bless the files of `{}`: {why}", guard.source))?;
     }
-    println!("blessed; `git diff` shows what changed");
+    println!("blessed; review the changes with `git diff`");
     Ok(())
 }
 
@@ -227,7 +227,7 @@ fn bless(with_snapshots: bool) -> Result<(), Failure> {
 mod tests {
     use super::*;
 
-    /// Returns the Rust files below a folder that look for `BLESS`.
+    /// Collects the Rust files below a folder that read `BLESS`.
     fn blessing(folder: &Path, found: &mut Vec<String>) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn every_test_that_blesses_is_run_by_bless() {
+    fn bless_runs_every_test_that_blesses() {
         let mut found = Vec::new();
         blessing(&root().join("crates"), &mut found);
         let mut known: Vec<_> = QUICK.iter().chain(SNAPSHOTS).map(|guard| guard.source).collect();

@@ -1,30 +1,30 @@
 //! Writes the skeleton of a system: `cargo xtask new-system NAME --protocol http|own`.
 //!
-//! The skeletons (`xtask/templates`) are compiled with the tests of `bakeoff-systems`, as two systems that are not in the
-//! registry, so that they cannot fall behind. What is marked `FILL IN` in them is left to whoever adds the
-//! system; a test there names each place until nothing is left.
+//! The skeletons (`xtask/templates`) are compiled with the tests of `bakeoff-systems`, as two unregistered systems, so
+//! that they stay up to date. Their author replaces the places marked `FILL IN`. A test there lists the places that
+//! are left.
 //!
-//! Not here: how a system is added (`docs/adding-a-system.md`).
+//! Not here: the guide to adding a system (`docs/adding-a-system.md`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{Failure, root};
 
-/// The name that stands in the skeletons.
+/// Placeholder name in the skeletons.
 const NAME: &str = "newcomer";
 const TYPE: &str = "Newcomer";
 const CONSTANT: &str = "NEWCOMER";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Protocol {
-    /// HTTP/1.1: operations are mapped onto requests.
+    /// HTTP/1.1: maps operations onto requests.
     Http,
-    /// One of its own, with a session and a file in `bakeoff-wire`.
+    /// Its own protocol, with a session and a file in `bakeoff-wire`.
     Own,
 }
 
-/// Carries the chore out.
+/// Runs `cargo xtask new-system`.
 pub(crate) fn write(words: &[&str]) -> Result<(), Failure> {
     let (name, protocol) = match words {
         [name, "--protocol", "http"] => (name, Protocol::Http),
@@ -35,20 +35,19 @@ pub(crate) fn write(words: &[&str]) -> Result<(), Failure> {
     println!("written:\n  {}\n", written.join("\n  "));
     println!(
         "next:\n  \
-         cargo xtask bless                                     # schema, tables and kinds know it\n  \
-         cargo test -p bakeoff-systems to_be_filled_in         # names what is still to be filled in\n  \
-         cargo test -p bakeoff --test servers {name}            # its contract, once it can be had\n\
-         docs/adding-a-system.md says how each part is done."
+         cargo xtask bless                                     # add it to schema, tables and kinds\n  \
+         cargo test -p bakeoff-systems skeleton_markers        # lists the FILL IN markers that are left\n  \
+         cargo test -p bakeoff --test servers {name}            # its contract, once its program is found\n\
+         docs/adding-a-system.md explains each part."
     );
     Ok(())
 }
 
-/// A skeleton that is to be written into a checkout.
 struct Skeleton<'a> {
     root: &'a Path,
-    /// As studies name it: `gcs-emulator`.
+    /// Name in studies: `gcs-emulator`.
     kind: &'a str,
-    /// As its folder is called: `gcs_emulator`.
+    /// Name of its folder: `gcs_emulator`.
     module: String,
     protocol: Protocol,
 }
@@ -62,17 +61,17 @@ impl<'a> Skeleton<'a> {
         };
         if !words.iter().all(is_word) {
             let form = "lower case letters and digits, with dashes between words";
-            return Err(format!("`{kind}` is no name of a kind: {form}"));
+            return Err(format!("`{kind}` is not a valid name of a kind: use {form}"));
         }
         Ok(Self { root, kind, module: words.join("_"), protocol })
     }
 
-    /// Writes all files, or none where one of them is there; returns their paths.
+    /// Writes all files and returns their paths. Writes nothing if one of them exists.
     fn write(&self) -> Result<Vec<String>, Failure> {
         let mut files = self.new_files()?;
         for (path, _) in &files {
             if self.root.join(path).exists() {
-                return Err(format!("`{path}` is there already"));
+                return Err(format!("`{path}` already exists"));
             }
         }
         files.extend(self.changed_files()?);
@@ -103,7 +102,7 @@ impl<'a> Skeleton<'a> {
         files.into_iter().map(file).collect()
     }
 
-    /// Returns the files of the tree that name a system, with the new one's line.
+    /// Returns the files that list systems, with the new system's line added.
     fn changed_files(&self) -> Result<Vec<(String, String)>, Failure> {
         let module = &self.module;
         let mut files = Vec::new();
@@ -133,14 +132,14 @@ impl<'a> Skeleton<'a> {
         Ok(files)
     }
 
-    /// Returns a file of the skeleton, with the system's name in it.
+    /// Returns a file of the skeleton with the system's name filled in.
     fn template(&self, file: &str) -> Result<String, Failure> {
         let protocol = match self.protocol {
             Protocol::Http => "http",
             Protocol::Own => "own",
         };
         let mut text = self.read(&format!("xtask/templates/{protocol}/{file}"))?;
-        // What is one module in the skeleton is a file of `bakeoff-wire`.
+        // A module of the skeleton becomes a file of `bakeoff-wire`.
         match file {
             "wire.rs" => text = text.replace("use bakeoff_wire::", "use crate::"),
             "mod.rs" | "session.rs" => {
@@ -158,7 +157,7 @@ impl<'a> Skeleton<'a> {
             }
             _ => {}
         }
-        // Paths and names of functions have underscores; what a user writes has dashes.
+        // Paths and function names use underscores; texts for users use dashes.
         for before in ["bakeoff_wire::", "bakeoff_systems::", "bakeoff-systems "] {
             text = text.replace(&format!("{before}{NAME}"), &format!("{before}{}", self.module));
         }
@@ -187,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    /// Copies what the chore reads and changes, or all that compiles.
+    /// Copies the files that this task changes, or everything that is compiled.
     fn copied(parts: &[&str]) -> tempfile::TempDir {
         let copy = tempfile::tempdir().unwrap();
         for part in parts {
@@ -212,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_a_folder_and_a_line_and_no_trace_of_the_skeletons_name() {
+    fn writes_a_folder_and_a_line_without_the_skeletons_name() {
         let copy = copied(READ);
         let http = written(copy.path(), "plain-store", Protocol::Http).unwrap();
         let own = written(copy.path(), "own-store", Protocol::Own).unwrap();
@@ -239,15 +238,15 @@ mod tests {
     }
 
     #[test]
-    fn refuses_a_name_that_is_taken_or_is_none_and_writes_nothing() {
+    fn refuses_taken_and_invalid_names_and_writes_nothing() {
         let copy = copied(READ);
         let before = fs::read_to_string(copy.path().join(READ[0]).join("lib.rs")).unwrap();
         for (name, expected) in [
-            ("etcd", "`crates/bakeoff-systems/src/etcd/mod.rs` is there already"),
-            ("Etcd", "`Etcd` is no name of a kind"),
-            ("a--b", "`a--b` is no name of a kind"),
-            ("../a", "`../a` is no name of a kind"),
-            ("resp", "`crates/bakeoff-wire/src/resp.rs` is there already"),
+            ("etcd", "`crates/bakeoff-systems/src/etcd/mod.rs` already exists"),
+            ("Etcd", "`Etcd` is not a valid name of a kind"),
+            ("a--b", "`a--b` is not a valid name of a kind"),
+            ("../a", "`../a` is not a valid name of a kind"),
+            ("resp", "`crates/bakeoff-wire/src/resp.rs` already exists"),
         ] {
             let failure = written(copy.path(), name, Protocol::Own).unwrap_err();
             assert!(failure.starts_with(expected), "{failure}");
@@ -258,7 +257,7 @@ mod tests {
 
     #[test]
     #[ignore = "compiles a copy of the tree, which takes a minute: `cargo test -p xtask -- --ignored`"]
-    fn skeleton_compiles_and_its_tests_name_what_is_to_be_filled_in() {
+    fn skeleton_compiles_and_its_tests_list_the_markers() {
         let copy = copied(&[
             "Cargo.toml",
             "Cargo.lock",
@@ -282,7 +281,7 @@ mod tests {
         };
         let wire = test("bakeoff-wire", &["--lib", "own_store"]);
         assert!(wire.contains("3 passed; 0 failed"), "{wire}");
-        let left = test("bakeoff-systems", &["--lib", "to_be_filled_in"]);
+        let left = test("bakeoff-systems", &["--lib", "skeleton_markers"]);
         for place in ["plain_store/mod.rs", "own_store/session.rs", "bakeoff-wire/src/own_store.rs"]
         {
             assert!(left.contains(place), "{left}");

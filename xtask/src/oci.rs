@@ -1,11 +1,11 @@
-//! Writes OCI images without a daemon: as a folder in the image layout, or as a tar of one.
+//! Writes OCI images without a daemon, as a folder in the image layout or as a tar of it.
 //!
-//! An image has one layer, which is compressed where it is for others, and not where the machine that writes it reads it
-//! again a moment later. All times in it are fixed, so that equal files yield equal digests.
+//! An image has one layer. It is compressed if the image is for distribution, but not if this machine reads it at
+//! once. All times in it are fixed, so that equal files give equal digests.
 //!
 //! Formats: OCI Image Format Specification 1.0, `image-layout.md`, `manifest.md` and `config.md`.
 //!
-//! Not here: what is in an image, and who loads it.
+//! Not here: the contents of images, and their users.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -25,7 +25,7 @@ const LAYER_PACKED: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const EPOCH: &str = "1970-01-01T00:00:00Z";
 
-/// The digest of an image's manifest: `sha256:…`.
+/// Digest of an image's manifest: `sha256:…`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Digest(String);
 
@@ -35,44 +35,44 @@ impl fmt::Display for Digest {
     }
 }
 
-/// Where an image is written to.
+/// Form and path of an image.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Layout<'a> {
-    /// A folder, which is made; it holds `oci-layout`, `index.json` and `blobs/`.
+    /// A folder, created if missing, with `oci-layout`, `index.json` and `blobs/`.
     Folder(&'a Path),
-    /// A tar of such a folder, as `ctr images import` and `docker load` read it.
+    /// A tar of such a folder, for `ctr images import` and `docker load`.
     Tar(&'a Path),
 }
 
-/// Why an image was not written.
+/// Reason why an image was not written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ImageError {
     #[error("cannot write the image in `{0}`: {1}")]
     File(PathBuf, io::Error),
-    /// A path in the image that is absolute beyond one slash, empty, or leads upwards.
-    #[error("`{0}` is no path of a file in an image")]
+    /// The path is empty, has `..`, or has more than one leading slash.
+    #[error("`{0}` is not a valid path in an image")]
     Path(String),
 }
 
-/// The settings of an image: what is in it besides files.
+/// Settings of an image.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings<'a> {
-    /// The whole name: `localhost/bakeoff:0.1.0`.
+    /// Full name: `localhost/bakeoff:0.1.0`.
     pub(crate) name: &'a str,
     pub(crate) entrypoint: &'a [&'a str],
-    /// `65534:65534`.
+    /// User and group: `65534:65534`.
     pub(crate) user: &'a str,
     pub(crate) folder: &'a str,
     pub(crate) env: &'a [&'a str],
     pub(crate) labels: &'a [(&'a str, &'a str)],
-    /// The processor as images name it: `amd64`.
+    /// Processor in OCI's terms: `amd64`.
     pub(crate) architecture: &'a str,
-    /// Whether its layer is compressed.
+    /// True to compress the layer.
     pub(crate) packed: bool,
 }
 
 impl<'a> Settings<'a> {
-    /// An image for this machine.
+    /// Returns the settings of an image for this machine.
     pub(crate) fn here(name: &'a str, entrypoint: &'a [&'a str], user: &'a str) -> Self {
         Self {
             name,
@@ -87,10 +87,10 @@ impl<'a> Settings<'a> {
     }
 }
 
-/// Writes an image of a few files: `(path in the image, bytes, mode)`. Their folders and `/tmp` are made.
+/// Writes an image of a few files: `(path in the image, bytes, mode)`. Adds their folders and `/tmp`.
 ///
 /// # Errors
-/// When a path leads out of the image, or a file cannot be written.
+/// When a path is invalid, or a file cannot be written.
 pub(crate) fn write_image(
     out: Layout<'_>,
     name: &str,
@@ -101,10 +101,10 @@ pub(crate) fn write_image(
     write_image_of(out, &Settings::here(name, entrypoint, user), files)
 }
 
-/// The same with settings of its own.
+/// Writes an image of a few files, with these settings.
 ///
 /// # Errors
-/// When a path leads out of the image, or a file cannot be written.
+/// When a path is invalid, or a file cannot be written.
 pub(crate) fn write_image_of(
     out: Layout<'_>,
     settings: &Settings<'_>,
@@ -117,7 +117,7 @@ pub(crate) fn write_image_of(
     layer.finish(out, settings)
 }
 
-/// Writes an image of all that is below a folder, links as links; all of it belongs to root.
+/// Writes an image of everything below a folder, keeping links. All files belong to root.
 ///
 /// # Errors
 /// When a file cannot be read or written.
@@ -133,7 +133,7 @@ pub(crate) fn write_tree_image(
     layer.finish(out, &Settings::here(name, entrypoint, user))
 }
 
-/// A layer that is being written into a file without a name beside the image.
+/// A layer, written into an unnamed file beside the image.
 struct Layer {
     tar: tar::Builder<BufWriter<File>>,
     folders: BTreeSet<PathBuf>,
@@ -206,7 +206,7 @@ impl Layer {
         Ok(())
     }
 
-    /// Ends the layer and writes the image around it.
+    /// Completes the layer and writes the image.
     fn finish(self, out: Layout<'_>, settings: &Settings<'_>) -> Result<Digest, ImageError> {
         let place = self.place.clone();
         let cannot = |error| ImageError::File(place.clone(), error);
@@ -237,7 +237,7 @@ impl Layer {
             "config": {"mediaType": CONFIG, "digest": config.digest, "size": config.bytes.len()},
             "layers": [{"mediaType": media_type, "digest": layer_digest, "size": layer_size}],
         }));
-        // The tag for those who follow the specification, the whole name for containerd.
+        // The specification uses the tag, containerd the full name.
         let tag = settings.name.rsplit_once(':').map_or(settings.name, |(_, tag)| tag);
         let index = Blob::new(&json!({
             "schemaVersion": 2,
@@ -284,7 +284,7 @@ impl Blob {
     }
 }
 
-/// The folder or the tar that an image is written into.
+/// Writer for the folder or the tar of an image.
 enum Writer {
     Folder(PathBuf),
     Tar(Box<tar::Builder<BufWriter<File>>>),
@@ -324,7 +324,7 @@ impl Writer {
     }
 }
 
-/// Compresses a layer into another file without a name.
+/// Compresses a layer into another unnamed file.
 fn pack(mut layer: File, out: Layout<'_>) -> io::Result<File> {
     layer.rewind()?;
     let mut packed = GzEncoder::new(BufWriter::new(beside(out)?), Compression::best());
@@ -334,7 +334,7 @@ fn pack(mut layer: File, out: Layout<'_>) -> io::Result<File> {
     Ok(packed)
 }
 
-/// Makes a file without a name beside an image.
+/// Creates an unnamed file beside an image.
 fn beside(out: Layout<'_>) -> io::Result<File> {
     let (Layout::Folder(place) | Layout::Tar(place)) = out;
     let folder = place.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -364,7 +364,7 @@ fn hex(hash: &[u8]) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the hash in hexadecimal.
+/// Returns the SHA-256 hash in hexadecimal.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
@@ -383,7 +383,7 @@ fn digest_of(file: &mut File) -> io::Result<(String, u64)> {
     }
 }
 
-/// The processor as images name it.
+/// Returns this machine's processor in OCI's terms.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_of_a_layout_lead_from_index_to_files() {
+    fn index_leads_to_files_by_digests() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("image");
         let out = Layout::Folder(&folder);
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_files_yield_equal_digests_as_folder_and_as_tar() {
+    fn equal_files_give_equal_digests_as_folder_and_tar() {
         let dir = tempfile::tempdir().unwrap();
         let (folder, file) = (dir.path().join("image"), dir.path().join("image.tar"));
         let write = |out| write_image(out, "localhost/x:1", FILES, &["/x"], "1:1").unwrap();
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_layer_is_named_by_both_of_its_hashes() {
+    fn compressed_layer_is_listed_with_both_hashes() {
         let dir = tempfile::tempdir().unwrap();
         let (folder, plain) = (dir.path().join("packed"), dir.path().join("plain"));
         let settings = Settings::here("localhost/x:1", &["/x"], "1:1");
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn path_that_leads_out_of_the_image_is_refused() {
+    fn path_outside_of_the_image_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("image.tar");
         for path in ["../x", "/a/../../x", "", "/", "//x"] {

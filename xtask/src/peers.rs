@@ -1,8 +1,7 @@
-//! Other tools that do what bakeoff does, measured beside it.
+//! Measures other load tools beside bakeoff.
 //!
-//! A claim about what bakeoff costs is worth something when anybody can repeat it, so a comparison
-//! fetches the other tool itself, gives both the same work on the same machine in alternating
-//! order, checks by the server's own counters that both did it, and writes down what came out.
+//! Anybody can repeat these measurements. A comparison fetches the other tool, gives both the same work on the same
+//! machine in alternating order, checks with the server's counters that both did it, and writes the results.
 //!
 //! `kv`: etcd's `benchmark put`. `http`: wrk, hey, h2load, vegeta, k6, fortio and oha.
 //! `vault`: vault-benchmark and benchmark-openbao.
@@ -28,7 +27,7 @@ use crate::{Failure, cargo, root};
 
 const DOCUMENT: &str = "docs/performance.md";
 
-/// bakeoff's cache.
+/// Returns bakeoff's cache folder.
 fn cache() -> Result<PathBuf, Failure> {
     let found = place::of_environment();
     found.ok_or_else(|| "none of BAKEOFF_CACHE, XDG_CACHE_HOME and HOME is set".to_owned())
@@ -39,7 +38,7 @@ fn make_dir(dir: &Path) -> Result<(), Failure> {
         .map_err(|error| format!("cannot make `{}`: {error}", dir.display()))
 }
 
-/// A program of this checkout, built for release: `["--bin", "bakeoff"]`, `["--example", "http_baseline"]`.
+/// Builds a program of this checkout for release, given as `["--bin", "bakeoff"]` or `["--example", "http_baseline"]`.
 pub(crate) fn built(target: [&str; 2]) -> Result<PathBuf, Failure> {
     let name = target[1];
     println!("building {name}");
@@ -51,7 +50,7 @@ pub(crate) fn built(target: [&str; 2]) -> Result<PathBuf, Failure> {
         .output()
         .map_err(|error| format!("cannot run cargo: {error}"))?;
     if !output.status.success() {
-        return Err(format!("{name} does not build"));
+        return Err(format!("cannot build {name}"));
     }
     let messages = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut programs = messages.lines().filter_map(|line| {
@@ -59,10 +58,10 @@ pub(crate) fn built(target: [&str; 2]) -> Result<PathBuf, Failure> {
         let is_it = message.pointer("/target/name")? == name;
         is_it.then(|| message.get("executable")?.as_str().map(PathBuf::from))?
     });
-    programs.next_back().ok_or_else(|| format!("cargo does not say where {name} is"))
+    programs.next_back().ok_or_else(|| format!("cargo reported no path of {name}"))
 }
 
-/// The program that `bakeoff install SYSTEM[@VERSION]` finds or fetches, and its version.
+/// Returns the program that `bakeoff install SYSTEM[@VERSION]` finds or fetches, and its version.
 fn installed(bakeoff: &Path, wanted: &str, executable: &str) -> Result<(PathBuf, String), Failure> {
     let output = Command::new(bakeoff)
         .args(["install", wanted])
@@ -93,8 +92,8 @@ fn installed(bakeoff: &Path, wanted: &str, executable: &str) -> Result<(PathBuf,
     let on_path = std::env::split_paths(&on_path).map(|dir| dir.join(executable));
     found.extend(on_path.filter(|program| program.is_file()));
     let program = found.into_iter().next();
-    let program =
-        program.ok_or_else(|| format!("the installed {system} is not where it should be"))?;
+    let program = program
+        .ok_or_else(|| format!("the installed {system} has no program at the expected path"))?;
     Ok((program, version.to_owned()))
 }
 
@@ -116,18 +115,17 @@ pub(crate) fn get(address: SocketAddr, path: &str) -> Result<String, Failure> {
     asked().map_err(|error: std::io::Error| format!("GET {path} of {address}: {error}"))
 }
 
-/// Returns the output of a program, trimmed.
 pub(crate) fn output_of(program: &str, args: &[&str]) -> Result<String, Failure> {
     let output = Command::new(program).args(args).output();
     let output = output.map_err(|error| format!("cannot run `{program}`: {error}"))?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// `2026-11-21 on Linux 6.18, x86_64, 2 CPUs`: in general words, for the document is public.
+/// Returns a general description for the public document: `2026-11-21 on Linux 6.18, x86_64, 2 CPUs`.
 fn when_and_where(allowed: &CpuSet) -> Result<String, Failure> {
     let date = output_of("date", &["-u", "+%Y-%m-%d"])?;
     let uname = rustix::system::uname();
-    // What follows the second dot names one machine's build.
+    // The text after the second dot identifies one machine's build.
     let release = uname.release().to_string_lossy();
     let kernel: Vec<&str> = release.split('.').take(2).collect();
     let kernel = kernel.join(".");
@@ -136,7 +134,7 @@ fn when_and_where(allowed: &CpuSet) -> Result<String, Failure> {
     Ok(format!("{date} on Linux {kernel}, {arch}, {count} CPUs"))
 }
 
-/// Writes a marked section of the document.
+/// Writes a section of the document between its markers.
 fn write(name: &str, section: &str) -> Result<(), Failure> {
     let path = root().join(DOCUMENT);
     let document =

@@ -1,10 +1,10 @@
-//! Takes the pictures of the README: the first screen of a run's report, in light and in dark.
+//! Takes the README's pictures: the first screen of a run's report, in light and in dark.
 //!
-//! The report is a page that works offline, so a headless Chromium opens the file. Not here: what the page
-//! shows (`bakeoff_report`).
+//! A headless Chromium opens the report, a page that works offline. Not here: the contents of the page
+//! (`bakeoff_report`).
 
 #[path = "../../crates/bakeoff/tests/support/chromium.rs"]
-#[allow(dead_code, reason = "the tests drive the browser, and here it only looks")]
+#[allow(dead_code, reason = "the tests use the functions that control the page")]
 mod chromium;
 #[path = "../../crates/bakeoff/tests/support/debian.rs"]
 mod debian;
@@ -16,21 +16,24 @@ use self::chromium::Chromium;
 use self::debian::{Missing, finish};
 use super::Failure;
 
-/// Width and height in CSS pixels.
+/// Size of the window in CSS pixels: width and height.
 const WINDOW: (u32, u32) = (1160, 760);
-/// How long the browser may take for a picture.
+/// Longest time for one picture.
 const TAKEN: Duration = Duration::from_secs(60);
-/// The files below `docs/images`, each with Chromium's number for the colour scheme (`PreferredColorScheme`).
+/// Files in `docs/images`, each with Chromium's number of the colour scheme (`PreferredColorScheme`).
 const PICTURES: [(&str, u8); 2] = [("report-dark.png", 0), ("report-light.png", 1)];
 
 /// Writes the pictures of the report in the folder `run` to `docs/images`.
 ///
 /// # Errors
-/// When there is no report, no browser can be had, or a picture is not taken.
+/// When there is no report, no browser, or no picture.
 pub(crate) fn take(run: &str) -> Result<(), Failure> {
     let page = Path::new(run).join("report.html");
     let page = page.canonicalize().map_err(|error| {
-        format!("no report at {}: {error}\nhint: `bakeoff report RUN` writes it", page.display())
+        format!(
+            "no report at {}: {error}\nhint: write it with `bakeoff report RUN`",
+            page.display()
+        )
     })?;
     let browser = Chromium::find().map_err(|missing| match missing {
         Missing::Unable(why) | Missing::Failed(why) => why,

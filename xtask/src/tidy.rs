@@ -1,10 +1,10 @@
-//! Checks what no compiler does: headers, registry, layers, cycles, commit subjects, and absences.
+//! Checks rules that no compiler checks: headers, registry, layers, cycles, commit subjects, and absences.
 //!
-//! An ordinary test runs this, so that `cargo test` complains. Sources are searched as text; what
-//! follows a file's `#[cfg(test)]` is left out where a rule is about the program.
+//! An ordinary test runs this, so that `cargo test` reports violations. Sources are searched as text. Rules about the
+//! program skip the part after a file's `#[cfg(test)]`.
 //!
-//! Not here: names and words (`names`), cycles (`modules`), the table of systems in the documents, which needs the registry itself
-//! (`crates/bakeoff-systems/src/table.rs`).
+//! Not here: names and words (`names`), cycles (`modules`), the tables of systems in the documents, which need the
+//! registry itself (`crates/bakeoff-systems/src/table.rs`).
 
 mod modules;
 mod names;
@@ -13,20 +13,20 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// The most characters of a commit's subject, and of how many commits subjects are checked.
+/// Longest commit subject in characters, and the number of commits to check.
 const SUBJECT_MAX: usize = 72;
 const SUBJECTS: &str = "-50";
 
-/// Lists words that a part of the tree must not contain, and why. A part is a folder, or a file.
+/// Words that a part of the tree must not contain. A part is a folder or a file.
 struct Absence {
     part: &'static str,
-    /// Files of the part to which it does not apply.
+    /// Files of the part that are exempt.
     except: &'static [&'static str],
     words: &'static [&'static str],
     why: &'static str,
 }
 
-/// Names of what touches the machine that a program runs on.
+/// Paths of the standard library that access the machine.
 const THE_MACHINE: &[&str] = &[
     "std::fs",
     "std::env",
@@ -39,7 +39,7 @@ const THE_MACHINE: &[&str] = &[
     "std::io::std",
 ];
 
-/// A program of its own, which shares nothing with bakeoff: it is what the engine's cost is held against.
+/// A separate program that shares nothing with bakeoff. The engine's cost is compared with it.
 const BARE_LOOP: &str = "crates/bakeoff/examples/http_baseline.rs";
 
 const ABSENCES: &[Absence] = &[
@@ -71,42 +71,42 @@ const ABSENCES: &[Absence] = &[
         part: "crates/bakeoff-systems/src/",
         except: &["crates/bakeoff-systems/src/dynamodb_emulator/tests.rs"],
         words: &["TcpStream::connect"],
-        why: "servers may be on a network of their own: `bakeoff_engine::routes` connects, by whatever leads there",
+        why: "servers may be on a separate network: connect through `bakeoff_engine::routes`",
     },
     Absence {
         part: "crates/bakeoff/src/cluster/",
         except: &[],
         words: &["TcpStream::connect"],
-        why: "servers may be on a network of their own: `bakeoff_engine::routes` connects, by whatever leads there",
+        why: "servers may be on a separate network: connect through `bakeoff_engine::routes`",
     },
     Absence {
         part: "crates/",
         except: &[
             "crates/bakeoff-clock/src/lib.rs",
-            // In tests alone, of core too, which is below the crate of clocks.
+            // Only used in tests, including those of core, which cannot depend on the clock's crate.
             "crates/bakeoff-fuzz/src/lib.rs",
             BARE_LOOP,
         ],
         words: &["Instant::now"],
-        why: "the monotonic clock is read in `bakeoff-clock` alone",
+        why: "only `bakeoff-clock` reads the monotonic clock",
     },
     Absence {
         part: "crates/",
         except: &["crates/bakeoff-clock/src/wall.rs"],
         words: &["SystemTime::now", "Timestamp::now", "Zoned::now"],
-        why: "the wall clock is read in `bakeoff-clock` alone",
+        why: "only `bakeoff-clock` reads the wall clock",
     },
     Absence {
         part: "crates/",
         except: &[
             "crates/bakeoff/src/messages.rs",
-            // Programs of their own, which bakeoff starts as such: their output is a log or a pipe.
+            // Separate programs that bakeoff starts. Their output is a log or a pipe.
             "crates/bakeoff/src/canary/mod.rs",
             "crates/bakeoff/src/canary/delay.rs",
             "crates/bakeoff/src/commands/agent.rs",
             "crates/bakeoff-host/src/hold.rs",
             "crates/bakeoff-host/src/warden.rs",
-            // They speak to cargo, and to whoever runs a test.
+            // These print for cargo, or for a developer who runs a test.
             "crates/bakeoff/build.rs",
             "crates/bakeoff-systems/build.rs",
             "crates/bakeoff-fuzz/src/lib.rs",
@@ -117,7 +117,7 @@ const ABSENCES: &[Absence] = &[
     },
 ];
 
-/// Everything that is not as it should be.
+/// Returns all violations.
 pub(crate) fn complaints(root: &Path) -> Vec<String> {
     let files = tracked(root);
     let mut complaints = Vec::new();
@@ -140,7 +140,7 @@ pub(crate) fn complaints(root: &Path) -> Vec<String> {
     complaints
 }
 
-/// The files that git knows or would add, with their text; binary ones are left out.
+/// Returns the tracked files, and the new ones that are not ignored, with their text. Leaves out binary files.
 fn tracked(root: &Path) -> Vec<(String, String)> {
     let listed = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -151,7 +151,7 @@ fn tracked(root: &Path) -> Vec<(String, String)> {
             let names = String::from_utf8_lossy(&output.stdout).into_owned();
             names.split_terminator('\0').map(str::to_owned).collect()
         }
-        // An archive of the tree has no git.
+        // An archive of the tree has no git folder.
         _ => walk(root, root),
     };
     let read = |name: String| Some((name.clone(), fs::read_to_string(root.join(&name)).ok()?));
@@ -175,7 +175,7 @@ fn walk(root: &Path, dir: &Path) -> Vec<String> {
     names
 }
 
-/// Returns a file without the tests that end it.
+/// Returns a file without the tests at its end.
 fn program(text: &str) -> &str {
     let marks = text.match_indices("\n#[cfg(test)]\n");
     let mut tests = marks.filter(|(at, mark)| {
@@ -185,17 +185,17 @@ fn program(text: &str) -> &str {
     tests.next().map_or(text, |(at, _)| &text[..at])
 }
 
-/// A file with nothing but tests, and what they share.
+/// Returns true for files with only tests or their shared code.
 fn is_test(path: &str) -> bool {
     path.ends_with("/tests.rs") || path.contains("/tests/") || path.ends_with("/testing.rs")
 }
 
 fn header(path: &str, text: &str) -> Option<String> {
     let opens = text.starts_with("//! ");
-    (!opens).then(|| format!("{path} does not open with `//!`: what it is, and why it is so"))
+    (!opens).then(|| format!("{path} does not open with `//!`: describe what it does and why"))
 }
 
-/// Subjects of the newest commits that are too long; none where there is no git.
+/// Returns the overlong subjects among the newest commits; empty without git.
 fn long_subjects(root: &Path) -> Vec<String> {
     let log = Command::new("git")
         .args(["log", SUBJECTS, "--no-merges", "--format=%h %s"])
@@ -211,7 +211,7 @@ fn long_subject(line: &str) -> Option<String> {
     let (hash, subject) = line.split_once(' ')?;
     let length = subject.chars().count();
     (length > SUBJECT_MAX).then(|| {
-        format!("the subject of {hash} has {length} characters, and may have {SUBJECT_MAX}")
+        format!("the subject of {hash} has {length} characters; the limit is {SUBJECT_MAX}")
     })
 }
 
@@ -224,22 +224,24 @@ fn absences(path: &str, text: &str) -> Vec<String> {
         for (number, line) in (1..).zip(program(text).lines()) {
             let code = line.split("//").next().unwrap_or_default();
             if let Some(word) = rule.words.iter().find(|word| code.contains(**word)) {
-                complaints.push(format!("{path}:{number} says `{word}`: {}", rule.why));
+                complaints.push(format!("{path}:{number} contains `{word}`: {}", rule.why));
             }
         }
     }
     complaints
 }
 
-/// Paths of somebody's machine. The words are put together here so that this file has none.
+/// Finds paths of a user's machine. The words are assembled here so that this file does not contain them.
 fn foreign(path: &str, text: &str) -> Vec<String> {
     let homes = ["root", "home", "Users"].map(|home| format!("/{home}/"));
     let lines = (1..).zip(text.lines());
     let found = lines.filter(|(_, line)| homes.iter().any(|home| line.contains(home.as_str())));
-    found.map(|(number, _)| format!("{path}:{number} names a path of somebody's machine")).collect()
+    found
+        .map(|(number, _)| format!("{path}:{number} contains a path of a user's machine"))
+        .collect()
 }
 
-/// Folders of `bakeoff-systems` that the registry does not name.
+/// Returns folders of `bakeoff-systems` that are not in the registry.
 fn unregistered(files: &[(String, String)], systems: &str) -> Vec<String> {
     let below =
         files.iter().filter_map(|(path, _)| path.strip_prefix("crates/bakeoff-systems/src/"));
@@ -252,7 +254,7 @@ fn unregistered(files: &[(String, String)], systems: &str) -> Vec<String> {
     missing.map(|folder| format!("`{folder}/` is not in the registry of systems")).collect()
 }
 
-/// Dependencies come from crates.io alone, under its own name.
+/// Checks that dependencies come only from crates.io.
 fn lock(text: &str) -> Vec<String> {
     let sources = text.lines().filter_map(|line| line.strip_prefix("source = "));
     let known = "\"registry+https://github.com/rust-lang/crates.io-index\"";
@@ -262,7 +264,7 @@ fn lock(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The command that the README tells people is the one that is run for every change.
+/// Checks that the README and `.ci/run` name the same test command.
 fn one_test_command(ci: &str, readme: &str) -> Option<String> {
     const TESTS: &str = "cargo test --workspace --no-fail-fast";
     if !ci.contains(&format!("step \"tests\" {TESTS}\n")) {
@@ -277,17 +279,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tree_is_tidy() {
+    fn tree_is_tidy() {
         let complaints = complaints(&crate::root());
         assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));
     }
 
     #[test]
-    fn a_core_that_reads_a_clock_is_not_tidy() {
+    fn core_must_not_read_a_clock() {
         let text = "//! Plans.\n\nfn f() { Instant::now(); }\n";
         let found = absences("crates/bakeoff-core/src/plan.rs", text);
         assert!(
-            found[0].starts_with("crates/bakeoff-core/src/plan.rs:3 says `Instant`"),
+            found[0].starts_with("crates/bakeoff-core/src/plan.rs:3 contains `Instant`"),
             "{found:?}"
         );
         let tested = format!("//! Plans.\n\n#[cfg(test)]\nmod tests {{\n{text}}}\n");
@@ -295,20 +297,20 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_a_header_is_not_tidy() {
+    fn file_needs_a_header() {
         assert!(header("a.rs", "use std::fs;\n").is_some());
         assert!(header("a.rs", "//! What it is.\n").is_none());
     }
 
     #[test]
-    fn a_long_subject_is_found() {
+    fn overlong_subject_is_reported() {
         let subject = "x".repeat(SUBJECT_MAX);
         assert_eq!(long_subject(&format!("abc {subject}")), None);
         assert!(long_subject(&format!("abc {subject}x")).is_some());
     }
 
     #[test]
-    fn a_folder_that_the_registry_does_not_name_is_found() {
+    fn unregistered_folder_is_reported() {
         let file = |name: &str| (format!("crates/bakeoff-systems/src/{name}"), String::new());
         let files = [file("etcd/mod.rs"), file("vault/mod.rs"), file("http.rs")];
         let systems = "pub(crate) mod etcd;\n\nmod vault;\n";
@@ -316,14 +318,14 @@ mod tests {
     }
 
     #[test]
-    fn a_path_of_a_machine_and_another_registry_are_found() {
+    fn machine_paths_and_other_registries_are_reported() {
         let line = format!("see /{}/me/x\n", "home");
-        assert_eq!(foreign("a.md", &line), ["a.md:1 names a path of somebody's machine"]);
+        assert_eq!(foreign("a.md", &line), ["a.md:1 contains a path of a user's machine"]);
         assert_eq!(lock("source = \"registry+https://example.org/\"\n").len(), 1);
     }
 
     #[test]
-    fn one_command_runs_the_tests_everywhere() {
+    fn readme_and_ci_name_one_test_command() {
         let ci = "step \"tests\" cargo test --workspace --no-fail-fast\n";
         assert_eq!(one_test_command(ci, "Run `cargo test --workspace --no-fail-fast`."), None);
         assert!(one_test_command(ci, "Run `cargo test`.").is_some());

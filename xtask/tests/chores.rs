@@ -1,5 +1,5 @@
-//! Chores as they are called. With these tests `cargo test --workspace` builds the program too, for tests that bring
-//! up a cluster with it.
+//! Runs xtask's commands. These tests also make `cargo test --workspace` build the program, which other tests need to
+//! start a cluster.
 
 use std::process::{Command, Output};
 
@@ -16,13 +16,13 @@ fn check(words: &[&str], code: i32, told: &str) {
 }
 
 #[test]
-fn unknown_chore_shows_what_there_is() {
+fn unknown_command_prints_the_usage() {
     check(&["no-chore"], 2, "cargo xtask CHORE");
     check(&[], 2, "cluster up [--nodes N]");
 }
 
 #[test]
-fn cluster_that_is_not_up_is_told() {
+fn missing_cluster_is_an_error() {
     check(&["cluster", "status"], 1, "no cluster is up in `/nowhere/cluster`");
     check(&["cluster", "kubectl", "get", "nodes"], 1, "hint: `cargo xtask cluster up`");
 }

@@ -1,6 +1,6 @@
-//! The secrets of a cluster: its authority, the API server's certificate and keys, the administrator's token.
+//! Creates the secrets of a cluster: its authority, the API server's certificate and keys, the administrator's token.
 //!
-//! All are made anew each time, in files that root alone may read; none is ever an argument.
+//! All are new for each cluster, readable only by root, and never passed as arguments.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -14,7 +14,7 @@ use super::error::ClusterError;
 use super::network::{API_SERVICE, CONTROL};
 use super::run::Run;
 
-/// Writes all files of `pki/` and the kubeconfig.
+/// Writes all files in `pki/`, and the kubeconfig.
 pub(super) fn write(run: &Run) -> Result<(), ClusterError> {
     run.make_folder("pki")?;
     let key = KeyPair::generate()?;
@@ -28,7 +28,7 @@ pub(super) fn write(run: &Run) -> Result<(), ClusterError> {
         [CONTROL, API_SERVICE, "kubernetes.default.svc", "kubernetes.default", "kubernetes"];
     let purpose = ExtendedKeyUsagePurpose::ServerAuth;
     certificate(run, "api", &names, ("kube-apiserver", ""), purpose, &issuer)?;
-    // By this one the API server is known to kubelets.
+    // Certificate with which the API server connects to kubelets.
     let subject = ("kube-apiserver-kubelet-client", "system:masters");
     let purpose = ExtendedKeyUsagePurpose::ClientAuth;
     certificate(run, "kubelet-client", &[], subject, purpose, &issuer)?;
@@ -64,7 +64,7 @@ fn certificate(
     Ok(())
 }
 
-/// 32 bytes that nobody can guess, in hexadecimal.
+/// Returns 32 random bytes in hexadecimal.
 fn random_token() -> Result<String, ClusterError> {
     let source = Path::new("/dev/urandom");
     let mut bytes = [0; 32];
@@ -93,7 +93,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
-    fn secrets_are_roots_alone_and_differ_each_time() {
+    fn secrets_are_private_to_root_and_differ_each_time() {
         let dir = tempfile::tempdir().unwrap();
         let run = Run::at(dir.path());
         let made = || {

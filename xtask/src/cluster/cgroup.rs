@@ -1,6 +1,6 @@
-//! The cgroups of a cluster's nodes: one for each below one for the cluster, in which kubelets make those of pods.
+//! Creates the cgroups of a cluster: one per node, below one for the cluster. Kubelets create those of pods in them.
 //!
-//! Both versions are known. Version 1 is what was tried; of version 2 only the steps are known, from its documentation.
+//! Supports both versions. Only version 1 was tested; version 2 follows the kernel's documentation.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,27 +14,27 @@ use super::run::Run;
 
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// Controllers of version 1 without which a kubelet does not start.
+/// Controllers of version 1 that a kubelet needs to start.
 const NEEDED_V1: [&str; 8] =
     ["cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids"];
 
-/// Controllers of version 2 that a kubelet sets limits with.
+/// Controllers of version 2 that a kubelet needs for limits.
 const NEEDED_V2: [&str; 4] = ["cpu", "cpuset", "memory", "pids"];
 
-/// How long a cgroup may take to empty itself once its processes were killed.
+/// Longest wait for a cgroup to empty after its processes were killed.
 const EMPTY: Duration = Duration::from_secs(10);
 
-/// The version of cgroups, with what the machine has of it.
+/// Version of cgroups, and its mounts.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Cgroups {
-    /// The mounted hierarchies.
+    /// Mounted hierarchies of version 1.
     V1(Vec<PathBuf>),
-    /// The one hierarchy.
+    /// Unified hierarchy.
     V2(PathBuf),
 }
 
 impl Cgroups {
-    /// Finds them.
+    /// Finds the mounted cgroups.
     ///
     /// # Errors
     /// When controllers that a kubelet needs are missing.
@@ -62,7 +62,7 @@ impl Cgroups {
             true => Ok(Self::V1(hierarchies)),
             false => Err(Lack::new(
                 format!("no cgroup controllers mounted below {ROOT}: {}", lacking.join(", ")),
-                "mount them (`mount -t cgroup -o NAME NAME DIR`), or use a kernel that has them",
+                "mount them (`mount -t cgroup -o NAME NAME DIR`), or use a kernel with them",
             )),
         }
     }
@@ -90,7 +90,7 @@ impl Cgroups {
         }
     }
 
-    /// Tries to make a cgroup in each hierarchy.
+    /// Creates and removes a test cgroup in each hierarchy.
     pub(super) fn try_out(&self, run: &Run) -> Result<(), Lack> {
         for hierarchy in self.hierarchies() {
             let probe = hierarchy.join(format!("{}-probe", run.name()));
@@ -98,8 +98,8 @@ impl Cgroups {
                 && error.kind() != io::ErrorKind::AlreadyExists
             {
                 return Err(Lack::new(
-                    format!("no cgroup can be made in {}: {error}", hierarchy.display()),
-                    "run as root of the machine, or in a container with `--privileged`",
+                    format!("cannot create a cgroup in {}: {error}", hierarchy.display()),
+                    "run as root on the machine, or in a container with `--privileged`",
                 ));
             }
             let _ = fs::remove_dir(&probe);
@@ -107,7 +107,7 @@ impl Cgroups {
         Ok(())
     }
 
-    /// Makes a node's cgroup. Returns what the kubelet calls it.
+    /// Creates a node's cgroup. Returns its name for the kubelet.
     pub(super) fn make(&self, run: &Run, node: &str) -> Result<String, ClusterError> {
         for hierarchy in self.hierarchies() {
             let mut parent = hierarchy.clone();
@@ -127,7 +127,7 @@ impl Cgroups {
         Ok(format!("/{}/{node}", run.name()))
     }
 
-    /// Kills what is in the cluster's cgroups, and removes them. Returns those that stay.
+    /// Kills the processes in the cluster's cgroups and removes them. Returns those that remain.
     pub(super) fn remove(run: &Run) -> Vec<String> {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         let places: Vec<PathBuf> =
@@ -150,7 +150,7 @@ impl Cgroups {
     }
 }
 
-/// All mounted hierarchies: beside those of version 1 there may be one of version 2, in which runc makes cgroups too.
+/// Returns all mounted hierarchies. Besides those of version 1 there may be one of version 2, which runc uses too.
 fn mounted(mounts: &str) -> Vec<PathBuf> {
     let place = |line: &str| match line.split(' ').collect::<Vec<_>>()[..] {
         [_, place, "cgroup" | "cgroup2", ..] => Some(PathBuf::from(place)),
@@ -159,7 +159,7 @@ fn mounted(mounts: &str) -> Vec<PathBuf> {
     mounts.lines().filter_map(place).collect()
 }
 
-/// A new cgroup of version 1 has no CPUs and no memory until it is told which.
+/// Copies CPUs and memory nodes from the parent, because a new cgroup of version 1 has none.
 fn inherit_cpus(parent: &Path, folder: &Path) -> Result<(), ClusterError> {
     for name in ["cpuset.cpus", "cpuset.mems"] {
         let from = parent.join(name);
@@ -172,7 +172,7 @@ fn inherit_cpus(parent: &Path, folder: &Path) -> Result<(), ClusterError> {
     Ok(())
 }
 
-/// Lets the cgroups below this one of version 2 have limits.
+/// Enables controllers for the cgroups below this one, in version 2.
 fn delegate(folder: &Path) -> Result<(), ClusterError> {
     let there = folder.join("cgroup.controllers");
     let there = fs::read_to_string(&there).map_err(ClusterError::file("read", &there))?;

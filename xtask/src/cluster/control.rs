@@ -1,6 +1,6 @@
-//! The control plane: etcd, API server, controller manager, scheduler, DNS, on a machine of their own.
+//! Starts the control plane on its own machine: etcd, API server, controller manager, scheduler, DNS.
 //!
-//! etcd does not sync its disk, since nothing of the cluster outlives it.
+//! etcd does not sync its disk, because the cluster's data is temporary.
 
 use std::process::Command;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use super::run::{Machine, Run};
 const READY: Duration = Duration::from_secs(90);
 const BRIEF: Duration = Duration::from_secs(30);
 
-/// The name that pods' DNS names end in.
+/// Domain of the pods' DNS names.
 pub(super) const DOMAIN: &str = "cluster.local";
 
-/// The control plane's machine, with what is needed to start servers on it.
+/// Machine of the control plane, and the means to start servers on it.
 pub(super) struct Control<'a> {
     pub(super) run: &'a Run,
     pub(super) programs: &'a Programs,
@@ -25,7 +25,6 @@ pub(super) struct Control<'a> {
 }
 
 impl Control<'_> {
-    /// Starts etcd and the API server.
     pub(super) fn start_store(&self) -> Result<Vec<Server>, ClusterError> {
         let mut etcd = self.machine.command(self.programs, &self.programs.etcd);
         etcd.arg("--data-dir").arg(self.run.path("control/etcd"));
@@ -60,12 +59,12 @@ impl Control<'_> {
         Ok(vec![etcd, Server::start(self.run, "kube-apiserver", api)?])
     }
 
-    /// Starts what needs an API server that answers.
+    /// Starts the servers that need a running API server.
     pub(super) fn start_controllers(&self) -> Result<Vec<Server>, ClusterError> {
         let mut controllers = self.client("kube-controller-manager");
         self.with_file(&mut controllers, "service-account-private-key-file", "pki/accounts.key");
         self.with_file(&mut controllers, "root-ca-file", "pki/ca.crt");
-        // It makes the folder, wherever that is.
+        // The controller manager creates this folder.
         self.with_file(&mut controllers, "flex-volume-plugin-dir", "control/volume-plugins");
         let controllers = Server::start(self.run, "kube-controller-manager", controllers)?;
         let scheduler = self.client("kube-scheduler");
@@ -81,14 +80,13 @@ impl Control<'_> {
         Ok(vec![controllers, scheduler, Server::start(self.run, "coredns", dns)?])
     }
 
-    /// Waits until the API server answers that it is ready.
     pub(super) fn await_api(&self, servers: &mut [Server]) -> Result<(), ClusterError> {
         self.await_that("the API server", "kube-apiserver", servers, || {
             self.kubectl(&["get", "--raw", "/readyz"]).is_ok()
         })
     }
 
-    /// Waits until all nodes are ready, and pods can be made.
+    /// Waits until all nodes are ready and pods can be created.
     pub(super) fn await_nodes(
         &self,
         nodes: &[Machine],
@@ -142,15 +140,15 @@ impl Control<'_> {
         command
     }
 
-    /// A client of the API server that is the only one of its kind.
+    /// Returns a command for a client of the API server without leader election.
     fn client(&self, name: &str) -> Command {
         let mut command = self.kubernetes(name);
-        // By their defaults 200 pods would take 20 s.
+        // With the default limits 200 pods would take 20 s.
         command.args(["--leader-elect=false", "--kube-api-qps=200", "--kube-api-burst=400"]);
         for option in ["kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig"] {
             self.with_file(&mut command, option, "kubeconfig");
         }
-        // It makes itself a certificate, which nobody asks for.
+        // The server writes an unused certificate here.
         self.with_file(&mut command, "cert-dir", &format!("control/{name}"));
         command
     }

@@ -1,9 +1,9 @@
-//! Debian's packages, unpacked into trees in bakeoff's cache.
+//! Fetches Debian packages and unpacks them into trees in bakeoff's cache.
 //!
-//! The machine's own apt fetches them with lists and a state of ours, so that signatures and hashes are verified as for any
-//! installation, and nothing is installed. One tree has the programs of a node; others are the contents of images.
+//! The machine's apt fetches them with its own lists and state folder, so signatures and hashes are verified as in any
+//! installation, but nothing is installed. One tree has the programs of a node. Another has the contents of an image.
 //!
-//! Not here: making an image of a tree (`images`).
+//! Not here: the image made of a tree (`images`).
 
 use std::ffi::OsString;
 use std::fs;
@@ -19,37 +19,36 @@ use sha2::{Digest as _, Sha256};
 use super::error::ClusterError;
 use super::process::finish;
 
-/// Begins the names of folders in which something is made. Whoever holds the lock knows that all others were left.
+/// Prefix of temporary folders. A process that holds the lock may remove all others, because they were abandoned.
 pub(super) const WORK: &str = ".work-";
 
 const LISTS: Duration = Duration::from_secs(180);
 const PACKAGES: Duration = Duration::from_secs(900);
 const BRIEF: Duration = Duration::from_secs(120);
 
-/// How a tree is laid out.
+/// Layout of a tree.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shape {
-    /// As the packages are.
+    /// Same as in the packages.
     AsPacked,
-    /// As a root of its own, where `/bin` and the like lead into `/usr`.
+    /// A root folder, in which `/bin` and similar are links into `/usr`.
     Root,
 }
 
-/// Folders that lead into `/usr`. Older packages have files in them, newer ones have all below `/usr`.
+/// Folders that become links into `/usr`. Older packages have files in them, newer ones only below `/usr`.
 const MERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
 
-/// A tree of packages.
 struct Tree {
     name: &'static str,
     packages: &'static [&'static str],
-    /// Packages that apt takes for installed: they and what they need are left out.
+    /// Packages that apt treats as installed, so that they and their dependencies are left out.
     left_out: &'static [&'static str],
     shape: Shape,
-    /// Files without which the tree is not taken.
+    /// Files that a complete tree must have.
     needs: &'static [&'static str],
 }
 
-/// The programs of a node. The C library is the machine's.
+/// Programs of a node. They use the machine's C library.
 const TOOLS: Tree = Tree {
     name: "debian-tools",
     packages: &[
@@ -74,7 +73,7 @@ const TOOLS: Tree = Tree {
     ],
 };
 
-/// A small root that runs ordinary programs: C library, shell, tools, Java.
+/// A small root folder for ordinary programs: C library, shell, tools, Java.
 const ROOT: Tree = Tree {
     name: "debian-root",
     packages: &[
@@ -88,7 +87,7 @@ const ROOT: Tree = Tree {
         "tar",
         "openjdk-17-jre-headless",
     ],
-    // They are scripts that run while packages are installed, or for screens, printers and fonts.
+    // Leave out packages with installation scripts, and those for screens, printers and fonts.
     left_out: &[
         "base-files",
         "ca-certificates-java",
@@ -106,22 +105,22 @@ const ROOT: Tree = Tree {
     needs: &["usr/bin/dash", "usr/bin/cat", "usr/bin/sha256sum"],
 };
 
-/// Returns the tree of a node's programs in a folder of the cache.
+/// Returns the tree of a node's programs, fetched if it is missing.
 pub(super) fn tools(place: &Path) -> Result<PathBuf, ClusterError> {
     TOOLS.have(place)
 }
 
-/// Returns whether the tree of a node's programs is in the cache.
+/// Returns true if the tree of a node's programs is in the cache.
 pub(super) fn has_tools(place: &Path) -> bool {
     TOOLS.is_whole(&TOOLS.place(place))
 }
 
-/// Returns the tree of a root for pods in a folder of the cache.
+/// Returns the tree of a root folder for pods, fetched if it is missing.
 pub(super) fn root(place: &Path) -> Result<PathBuf, ClusterError> {
     ROOT.have(place)
 }
 
-/// The folders of shared libraries of a tree, for the loader.
+/// Returns the folders of a tree's shared libraries, as a search path.
 pub(super) fn library_path(tree: &Path) -> OsString {
     let mut folders = Vec::new();
     for lib in ["usr/lib", "lib"] {
@@ -130,12 +129,12 @@ pub(super) fn library_path(tree: &Path) -> OsString {
             entries.filter(|entry| entry.file_name().to_string_lossy().contains("-linux-gnu"));
         folders.extend(triplets.map(|entry| entry.path()));
     }
-    // A colon in a path is the one thing that cannot be joined; then the machine's libraries have to do.
+    // Paths with a colon cannot be joined. The machine's libraries then have to do.
     std::env::join_paths(folders).unwrap_or_default()
 }
 
 impl Tree {
-    /// Another list of packages is another tree.
+    /// Returns the folder of the tree. A different list of packages gives a different folder.
     fn place(&self, cluster: &Path) -> PathBuf {
         let list = format!("{:?} {:?}", self.packages, self.left_out);
         let hash = Sha256::digest(list);
@@ -152,7 +151,7 @@ impl Tree {
         if self.is_whole(&tree) {
             return Ok(tree);
         }
-        eprintln!("fetching {} from Debian, with what it needs", self.packages.join(", "));
+        eprintln!("fetching {} and dependencies from Debian", self.packages.join(", "));
         let work = tempfile::Builder::new().prefix(WORK).tempdir_in(place);
         let work = work.map_err(ClusterError::file("make a folder in", place))?;
         let root = work.path().join("root");
@@ -162,7 +161,7 @@ impl Tree {
         if !lacking.is_empty() {
             return Err(ClusterError::Ended {
                 program: "dpkg -x".to_owned(),
-                how: "files missing that Debian 12 has in these packages".to_owned(),
+                how: "files missing that these packages have in Debian 12".to_owned(),
                 last: lacking.join("\n"),
             });
         }
@@ -176,7 +175,7 @@ impl Tree {
         let architecture = finish(Command::new("dpkg").arg("--print-architecture"), BRIEF)?;
         let status = work.join("status");
         let installed = self.left_out.iter().map(|package| {
-            // Newer than anything could ask for.
+            // A version higher than any dependency.
             format!(
                 "Package: {package}\nStatus: install ok installed\nArchitecture: {}\nVersion: 99:0\n\n",
                 architecture.trim()
@@ -193,7 +192,7 @@ impl Tree {
             command.arg("-qq");
             Ok(command)
         };
-        // Some of the machine's sources may be unreachable: what counts is whether the packages are had.
+        // Some of the machine's sources may be unreachable. Only the install step counts.
         let updated = finish(apt_get()?.arg("update"), LISTS);
         let mut install = apt_get()?;
         install.args(["--yes", "--no-install-recommends", "--download-only", "install"]);
@@ -215,7 +214,7 @@ impl Tree {
     }
 }
 
-/// Moves what is in a folder to the one of its name in `usr`, and makes it a link to that.
+/// Moves the contents of a folder to the same folder in `usr`, and replaces it by a link.
 fn lead_into_usr(root: &Path, name: &str) -> io::Result<()> {
     let (folder, target) = (root.join(name), Path::new("usr").join(name));
     fs::create_dir_all(root.join(&target))?;
@@ -228,7 +227,7 @@ fn lead_into_usr(root: &Path, name: &str) -> io::Result<()> {
     symlink(target, folder)
 }
 
-/// Moves all that is in a folder into another, and removes it.
+/// Moves the contents of a folder into another one, and removes the folder.
 fn merge(from: &Path, to: &Path) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
@@ -250,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn older_and_newer_packages_end_in_usr() {
+    fn files_of_old_and_new_packages_move_into_usr() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
         for file in ["lib/x/old.so", "usr/lib/x/new.so", "bin/cat"] {

@@ -1,7 +1,7 @@
 //! Ends a cluster: its processes, cgroups, mounts and files, and nothing else.
 //!
-//! Needs nothing that `up` noted, so that a cluster that was half made, or whose `up` was killed, is ended as well. Namespaces need no
-//! care: none has a name outside, so they end with their processes.
+//! Works without the state file of `up`, so it also ends an incomplete cluster, or one whose `up` was killed.
+//! Namespaces need no clean-up: they are unnamed and end with their processes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,19 +17,19 @@ use super::run::Run;
 const ENDED: Duration = Duration::from_secs(20);
 const BRIEF: Duration = Duration::from_secs(20);
 
-/// Files that an end leaves.
+/// Files that remain after the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keep {
-    /// None.
+    /// No files.
     Nothing,
-    /// The logs, as evidence of why a start failed.
+    /// Logs, which show why a start failed.
     Logs,
 }
 
-/// Ends everything of this cluster. Returns whether there was anything.
+/// Ends everything of this cluster. Returns false if there was nothing.
 ///
 /// # Errors
-/// When something is left.
+/// When something remains.
 pub(super) fn end(run: &Run, keep: Keep) -> Result<bool, ClusterError> {
     let mut left = Vec::new();
     let had_processes = end_processes(run, &mut left);
@@ -41,7 +41,7 @@ pub(super) fn end(run: &Run, keep: Keep) -> Result<bool, ClusterError> {
                 left.push(format!("mount {}", mount.display()));
             }
         }
-        // Never into a mount: what it shows may be anybody's.
+        // Do not delete below a mount: it may show files of others.
         if mounts_below(run.folder()).is_empty() {
             remove_files(run, keep)?;
         }
@@ -55,13 +55,13 @@ pub(super) fn end(run: &Run, keep: Keep) -> Result<bool, ClusterError> {
 fn end_processes(run: &Run, left: &mut Vec<String>) -> bool {
     let mut known: Vec<ProcessId> = Vec::new();
     let all_gone = || {
-        // Those that were started while we looked are found in the next round.
+        // The next round finds processes started during this one.
         let found = marked(run);
         for pid in &found {
             known.extend(ProcessId::read(*pid).filter(|one| !known.contains(one)));
             kill_marked(*pid, run);
         }
-        // A machine's first process ends after all others of its machine, which have no mark.
+        // Containers' processes have no mark, but end before the first process of their machine.
         Ok(found.is_empty() && known.iter().all(|one| !one.is_running()))
     };
     let late = || ClusterError::Left { what: Vec::new() };
@@ -90,7 +90,7 @@ fn remove_files(run: &Run, keep: Keep) -> Result<(), ClusterError> {
     Ok(())
 }
 
-/// The mounts below a folder that are seen from here, the innermost first.
+/// Returns the visible mounts below a folder, the innermost first.
 fn mounts_below(folder: &Path) -> Vec<PathBuf> {
     places_below(folder, &fs::read_to_string("/proc/self/mountinfo").unwrap_or_default())
 }
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cluster_without_a_note_of_it_is_ended() {
+    fn cluster_without_a_state_file_is_ended() {
         let dir = tempfile::tempdir().unwrap();
         let run = Run::at(&dir.path().join("run"));
         assert!(!end(&run, Keep::Nothing).unwrap(), "there is none");

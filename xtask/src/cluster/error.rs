@@ -1,6 +1,6 @@
-//! The ways in which a chore of the test cluster fails, in words.
+//! Defines the errors of `cargo xtask cluster`.
 //!
-//! Each says what failed, what was seen, where the evidence is and what to try.
+//! Each message gives the failure, the observed state, the location of the evidence, and a hint.
 
 use std::fmt;
 use std::io;
@@ -11,42 +11,41 @@ use bakeoff_install::InstallError;
 
 use crate::oci::ImageError;
 
-/// Why a chore of the cluster failed.
 #[derive(Debug)]
 pub(super) enum ClusterError {
-    /// The command line is none.
+    /// The command line is invalid.
     Usage(String),
-    /// The machine lacks what a cluster needs: each with what to do about it.
+    /// The machine lacks something that a cluster needs.
     Machine(Vec<Lack>),
-    /// A file or folder.
+    /// An operation on a file or folder failed.
     File { doing: &'static str, path: PathBuf, error: io::Error },
-    /// A program that cannot be started.
+    /// A program cannot be started.
     Start { program: String, error: io::Error },
-    /// A program that ended with something else than success.
+    /// A program failed.
     Ended { program: String, how: String, last: String },
-    /// A program that was given up.
+    /// A program exceeded its time limit.
     TooLong { program: String, within: Duration },
-    /// A condition that did not come true.
+    /// A condition was not met in time.
     NotReady { what: String, within: Duration, log: PathBuf, last: String },
-    /// A server of the cluster that ended by itself.
+    /// A server of the cluster exited.
     ServerEnded { name: String, log: PathBuf, last: String },
-    /// Another holds the lock.
+    /// Another process holds the lock.
     Locked { lock: PathBuf, within: Duration },
-    /// There is no cluster.
+    /// No cluster is up.
     NotUp { run: PathBuf },
-    /// Something of the cluster is left after all was ended.
+    /// Something of the cluster remains after the clean-up.
     Left { what: Vec<String> },
-    /// Certificates.
+    /// A certificate could not be created.
     Certificates(rcgen::Error),
-    /// An image.
+    /// An image could not be created.
     Image(ImageError),
-    /// A program of bakeoff's own recipes.
+    /// A recipe could not install a program.
     Install(InstallError),
-    /// There is no place for the cache.
+    /// There is no folder for the cache.
     NoCache,
 }
 
-/// Something that the machine lacks.
+/// Something that the machine lacks, with a hint.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Lack {
     pub(super) what: String,
@@ -58,7 +57,7 @@ impl Lack {
         Self { what: what.into(), hint: hint.into() }
     }
 
-    /// Returns what is missing where a program is not on `PATH`.
+    /// Returns the lack of a program that is not on `PATH`.
     pub(super) fn of_tool(tool: &str, hint: &str) -> Option<Self> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let is_there = std::env::split_paths(&path).any(|folder| folder.join(tool).is_file());
@@ -67,7 +66,6 @@ impl Lack {
 }
 
 impl ClusterError {
-    /// Wraps the error of an operation on a file.
     pub(super) fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |error| Self::File { doing, path, error }
@@ -93,24 +91,24 @@ impl fmt::Display for ClusterError {
                 write!(f, "`{program}` ended with {how}{}", indented(last))
             }
             Self::TooLong { program, within } => {
-                write!(f, "`{program}` was given up after {within:?}")
+                write!(f, "`{program}` did not finish within {within:?}")
             }
             Self::NotReady { what, within, log, last } => write!(
                 f,
                 "{what} was not ready within {within:?}\n  log: {} (kept){}\n\
-                 hint: a machine that is very busy needs longer; try again",
+                 hint: a busy machine needs longer; try again",
                 log.display(),
                 indented(last)
             ),
             Self::ServerEnded { name, log, last } => write!(
                 f,
-                "{name} ended by itself\n  log: {} (kept){}",
+                "{name} exited unexpectedly\n  log: {} (kept){}",
                 log.display(),
                 indented(last)
             ),
             Self::Locked { lock, within } => write!(
                 f,
-                "another `cargo xtask cluster` holds `{}` for {within:?}\n\
+                "another `cargo xtask cluster` has held `{}` for {within:?}\n\
                  hint: wait for it, or end it",
                 lock.display()
             ),
@@ -121,15 +119,15 @@ impl fmt::Display for ClusterError {
             ),
             Self::Left { what } => write!(
                 f,
-                "the cluster was ended, and something of it is left{}\nhint: `cargo xtask cluster down` again",
+                "the cluster was ended, but something remains{}\nhint: `cargo xtask cluster down` again",
                 indented(&what.join("\n"))
             ),
-            Self::Certificates(error) => write!(f, "cannot make certificates: {error}"),
+            Self::Certificates(error) => write!(f, "cannot create certificates: {error}"),
             Self::Image(error) => error.fmt(f),
             Self::Install(error) => error.fmt(f),
             Self::NoCache => f.write_str(
-                "there is no place for bakeoff's cache: none of BAKEOFF_CACHE, XDG_CACHE_HOME and HOME is set\n\
-                 hint: set BAKEOFF_CACHE to a folder that can be written",
+                "no folder for bakeoff's cache: none of BAKEOFF_CACHE, XDG_CACHE_HOME and HOME is set\n\
+                 hint: set BAKEOFF_CACHE to a writable folder",
             ),
         }
     }
@@ -162,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn program_that_is_not_there_is_named() {
+    fn error_names_a_missing_program() {
         let lack = Lack::of_tool("no-such-program-at-all", "install it").unwrap();
         assert_eq!(lack.what, "`no-such-program-at-all` not found on PATH");
         assert_eq!(Lack::of_tool("sh", ""), None);

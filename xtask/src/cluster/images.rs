@@ -1,6 +1,6 @@
-//! The images of a cluster: made here without a daemon, and imported into the nodes, as there is no registry.
+//! Builds the images of a cluster without a daemon, and imports them into the nodes, because there is no registry.
 //!
-//! Not here: the form of an image (`crate::oci`).
+//! Not here: the format of an image (`crate::oci`).
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -16,12 +16,12 @@ use super::programs::{Programs, cluster_folder, lock};
 use super::run::{Machine, Run};
 use crate::oci::{Layout, write_image, write_tree_image};
 
-/// An image with a shell and small tools, all in one program.
+/// Image with a shell and small tools in one program.
 pub(super) const SHELL: &str = "localhost/bakeoff-shell:1";
-/// An image with Debian's C library, shell, tools and Java.
+/// Image with Debian's C library, shell, tools and Java.
 pub(super) const DEBIAN: &str = "localhost/bakeoff-debian:1";
 
-/// A user who is nobody.
+/// Unprivileged user and group.
 const NOBODY: &str = "65534:65534";
 const PASSWD: &str = "root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/tmp:/bin/sh\n";
 const GROUP: &str = "root:x:0:\nnogroup:x:65534:\n";
@@ -29,7 +29,6 @@ const GROUP: &str = "root:x:0:\nnogroup:x:65534:\n";
 const BRIEF: Duration = Duration::from_secs(20);
 const IMPORTED: Duration = Duration::from_secs(300);
 
-/// Writes the image of a pod's first container.
 pub(super) fn pause(run: &Run, programs: &Programs) -> Result<PathBuf, ClusterError> {
     let out = run.path("images/pause.tar");
     let init = fs::read(&programs.init).map_err(ClusterError::file("read", &programs.init))?;
@@ -38,7 +37,7 @@ pub(super) fn pause(run: &Run, programs: &Programs) -> Result<PathBuf, ClusterEr
     Ok(out)
 }
 
-/// Writes the image with a shell: Busybox, and a link to it for each of its tools.
+/// Writes the image with a shell: Busybox, with a link for each of its tools.
 pub(super) fn shell(run: &Run, programs: &Programs) -> Result<PathBuf, ClusterError> {
     let out = run.path("images/shell.tar");
     let busybox = programs.tool("busybox");
@@ -59,7 +58,7 @@ pub(super) fn shell(run: &Run, programs: &Programs) -> Result<PathBuf, ClusterEr
     Ok(out)
 }
 
-/// Returns the image of a Debian root in the cache, made now if it is not there.
+/// Returns the image of a Debian root folder from the cache, built if it is missing.
 pub(super) fn debian(cache: &Path) -> Result<PathBuf, ClusterError> {
     let place = cluster_folder(cache)?;
     let _lock = lock(&place)?;
@@ -70,7 +69,7 @@ pub(super) fn debian(cache: &Path) -> Result<PathBuf, ClusterError> {
     }
     let make = || -> std::io::Result<()> {
         add_users(&tree)?;
-        // Debian makes these two when it installs, by scripts that did not run.
+        // Debian's installation scripts, which did not run, would create these two links.
         link(&tree, "usr/bin/sh", "dash")?;
         if let Some(java) = java(&tree) {
             link(&tree, "usr/bin/java", &java)?;
@@ -84,7 +83,7 @@ pub(super) fn debian(cache: &Path) -> Result<PathBuf, ClusterError> {
     Ok(out)
 }
 
-/// Writes an image of some files, each with its path in it, and of the shared libraries that they need.
+/// Writes an image of some files and of the shared libraries that they need.
 pub(super) fn of_files(
     run: &Run,
     name: &str,
@@ -109,7 +108,7 @@ pub(super) fn of_files(
     Ok(out)
 }
 
-/// Returns the shared libraries that a program of this machine needs, and what loads them; none where it is static.
+/// Returns the shared libraries and the loader of a program on this machine; empty for a static program.
 fn libraries(program: &str) -> Result<Vec<PathBuf>, ClusterError> {
     let told = Command::new("ldd")
         .arg(program)
@@ -136,7 +135,7 @@ fn link(tree: &Path, link: &str, target: &str) -> std::io::Result<()> {
     }
 }
 
-/// Where Java is in a tree: `/usr/lib/jvm/java-17-openjdk-amd64/bin/java`.
+/// Returns the path of Java in a tree: `/usr/lib/jvm/java-17-openjdk-amd64/bin/java`.
 fn java(tree: &Path) -> Option<String> {
     let entries = fs::read_dir(tree.join("usr/lib/jvm")).ok()?.flatten();
     let mut runtimes = entries.filter(|entry| entry.path().join("bin/java").is_file());
@@ -144,7 +143,7 @@ fn java(tree: &Path) -> Option<String> {
     Some(format!("/usr/lib/jvm/{}/bin/java", name.to_string_lossy()))
 }
 
-/// Imports an image into a node, and waits until its kubelet can see it. Returns the images' names.
+/// Imports an image into a node, and waits until its kubelet sees it. Returns the images' names.
 pub(super) fn import(
     programs: &Programs,
     node: &Machine,
@@ -160,7 +159,7 @@ pub(super) fn import(
     Ok(names)
 }
 
-/// Returns whether a node's kubelet can see an image.
+/// Returns true if a node's kubelet sees an image.
 pub(super) fn has(programs: &Programs, node: &Machine, name: &str) -> Result<bool, ClusterError> {
     let list = finish(ctr(programs, node).args(["list", &format!("name=={name}")]), BRIEF)?;
     Ok(list.contains("io.cri-containerd.image=managed"))
@@ -172,7 +171,7 @@ fn ctr(programs: &Programs, node: &Machine) -> Command {
     ctr
 }
 
-/// The names in what `ctr images import` prints: `unpacking localhost/x:1 (sha256:…)...done`.
+/// Returns the names in the output of `ctr images import`: `unpacking localhost/x:1 (sha256:…)...done`.
 fn imported(told: &str) -> Vec<String> {
     let name = |line: &str| Some(line.strip_prefix("unpacking ")?.split(' ').next()?.to_owned());
     told.lines().filter_map(name).collect()

@@ -1,11 +1,11 @@
-//! The machines of a cluster: each is a set of namespaces with a first process, and ends with it.
+//! Starts the machines of a cluster. Each is a set of namespaces with a first process, and ends with it.
 //!
-//! A machine has its own mounts, processes, network and host name. What a node's programs mount, start and bind is therefore
-//! gone when its first process is killed, whatever state they were in. `/run`, `/var/lib` and `/var/log` are empty there, so
-//! that nothing of the machine outside is seen or written.
+//! A machine has its own mounts, processes, network and host name. Killing its first process therefore removes
+//! everything that a node's programs mount, start and bind, in any state. `/run`, `/var/lib` and `/var/log` start
+//! empty, so that the programs neither see nor write those of the host.
 //!
-//! Not here: what runs on a machine (`control`, `node`), what joins them (`network`), cgroups (`cgroup`), which belong to no
-//! namespace.
+//! Not here: the programs on a machine (`control`, `node`), the network between them (`network`), cgroups (`cgroup`),
+//! which belong to no namespace.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,10 +17,11 @@ use super::process_id::ProcessId;
 use super::programs::Programs;
 use super::run::{Machine, Run};
 
-/// How long a machine may take.
+/// Longest time for a machine to start.
 const STARTED: Duration = Duration::from_secs(20);
 
-/// Settings of the kernel that a kubelet changes where they differ, for the whole machine. It reads these instead.
+/// Kernel settings that a kubelet would change for the whole host. It reads these copies with the wanted values
+/// instead.
 const TUNABLES: [(&str, &str); 6] = [
     ("vm/overcommit_memory", "1"),
     ("vm/panic_on_oom", "0"),
@@ -30,8 +31,8 @@ const TUNABLES: [(&str, &str); 6] = [
     ("kernel/keys/root_maxbytes", "25000000"),
 ];
 
-/// Prepares the mounts of a machine and becomes its first process. Words: host name, `ip`, the folder of tunables, the first
-/// process's program.
+/// Prepares the mounts of a machine and becomes its first process. Arguments: host name, `ip`, the folder of kernel
+/// settings, the first process's program.
 const SCRIPT: &str = r#"set -e
 for folder in /run /var/lib /var/log; do mount -t tmpfs -o mode=755,size=256m bakeoff "$folder"; done
 mkdir -p /run/lock /var/lib/kubelet
@@ -45,10 +46,9 @@ echo 1 > /proc/sys/net/ipv4/ip_forward
 exec "$4"
 "#;
 
-/// Folders that are empty on a machine: nothing of bakeoff's may be in them.
+/// Folders that start empty on a machine. None of bakeoff's files may be in them.
 pub(super) const HIDDEN: [&str; 4] = ["/run", "/var/run", "/var/lib", "/var/log"];
 
-/// Starts a machine.
 pub(super) fn start(
     run: &Run,
     programs: &Programs,
@@ -104,14 +104,14 @@ impl Machine {
         nsenter
     }
 
-    /// Returns a command for a program in this machine's network alone.
+    /// Returns a command for a program that runs only in this machine's network.
     pub(super) fn in_network(&self, program: &Path) -> Command {
         let mut nsenter = Command::new("nsenter");
         nsenter.arg(format!("--net={}", self.network_namespace())).arg("--").arg(program);
         nsenter
     }
 
-    /// `/proc/4711/ns/net`.
+    /// Returns the path of the network namespace: `/proc/4711/ns/net`.
     pub(super) fn network_namespace(&self) -> String {
         format!("/proc/{}/ns/net", self.init.pid)
     }

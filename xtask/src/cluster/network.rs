@@ -1,6 +1,7 @@
-//! The network of a cluster: a bridge on the control plane's machine, a pair of interfaces to each node, routes to its pods.
+//! Sets up the network of a cluster: a bridge on the control plane's machine, interfaces to each node, routes to its
+//! pods.
 //!
-//! There is no route out. All addresses are of 198.18.0.0/15, which is set aside for tests.
+//! There is no route out. All addresses are in 198.18.0.0/15, which is reserved for tests.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,30 +12,30 @@ use super::process::finish;
 use super::programs::Programs;
 use super::run::{Machine, Run};
 
-/// The control plane's address: API server and DNS.
+/// Address of the control plane: API server and DNS.
 pub(super) const CONTROL: &str = "198.19.0.1";
 /// Addresses of services.
 pub(super) const SERVICES: &str = "198.18.255.0/24";
-/// The API server's own service.
+/// Address of the API server's service.
 pub(super) const API_SERVICE: &str = "198.18.255.1";
 /// Addresses of pods and services.
 pub(super) const PODS: &str = "198.18.0.0/16";
-/// The most nodes that addresses are laid out for.
+/// Most nodes that the addresses allow.
 pub(super) const NODES_MAX: usize = 9;
 
 const BRIEF: Duration = Duration::from_secs(20);
 
-/// The address of the nth node, from 1.
+/// Returns the address of a node, numbered from 1.
 pub(super) fn node_address(number: usize) -> String {
     format!("198.19.0.{}", 10 + number)
 }
 
-/// The addresses of the pods of the nth node.
+/// Returns the addresses of a node's pods.
 pub(super) fn pod_subnet(number: usize) -> String {
     format!("198.18.{number}.0/24")
 }
 
-/// Joins the machines: the control plane's and then the nodes'.
+/// Connects the machines, the control plane's first.
 pub(super) fn join(
     run: &Run,
     programs: &Programs,
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn all_addresses_are_set_aside_for_tests() {
+    fn all_addresses_are_reserved_for_tests() {
         let batch = control_batch(&[10, 20]) + &node_batch(NODES_MAX, NODES_MAX);
         let is_address = |word: &&str| word.matches('.').count() == 3;
         let addresses: Vec<_> = batch.split_whitespace().filter(is_address).collect();

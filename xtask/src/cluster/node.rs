@@ -1,4 +1,4 @@
-//! A node: containerd, kubelet and proxy of services, on a machine of its own.
+//! Starts the servers of a node on its own machine: containerd, kubelet and the service proxy.
 //!
 //! Not here: the machine itself (`machine`), its addresses (`network`).
 
@@ -12,29 +12,29 @@ use super::process::{Server, finish, last_lines, wait_until};
 use super::programs::Programs;
 use super::run::{Machine, Run};
 
-/// The image of a pod's first container, which holds its namespaces.
+/// Image of a pod's first container, which holds its namespaces.
 pub(super) const PAUSE: &str = "localhost/bakeoff-pause:1";
-/// containerd's socket, in a folder that each node has for itself.
+/// containerd's socket, in a folder that each node has to itself.
 pub(super) const SOCKET: &str = "/run/containerd/containerd.sock";
 
 const READY: Duration = Duration::from_secs(60);
 const BRIEF: Duration = Duration::from_secs(20);
 
-/// How files of images are laid over each other.
+/// Method of layering the files of images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Snapshots {
-    /// By the kernel's overlay file system.
+    /// With the kernel's overlay file system.
     Overlay,
-    /// By copies, where the run folder itself is on an overlay.
+    /// With copies, if the run folder itself is on an overlay.
     Copies,
 }
 
-/// A node's machine, with what is needed to start servers on it.
+/// Machine of a node, and the means to start servers on it.
 pub(super) struct Node<'a> {
     pub(super) run: &'a Run,
     pub(super) programs: &'a Programs,
     pub(super) machine: &'a Machine,
-    /// From 1.
+    /// Number of the node, from 1.
     pub(super) number: usize,
 }
 
@@ -47,7 +47,6 @@ impl Node<'_> {
         format!("{}/{name}", self.name())
     }
 
-    /// Starts containerd.
     pub(super) fn start_containerd(&self, snapshots: Snapshots) -> Result<Server, ClusterError> {
         for folder in ["cni", "containerd", "opt"] {
             self.run.make_folder(&self.file(folder))?;
@@ -61,7 +60,6 @@ impl Node<'_> {
         Server::start(self.run, &format!("containerd-{}", self.name()), containerd)
     }
 
-    /// Waits until containerd answers.
     pub(super) fn await_containerd(&self, containerd: &mut Server) -> Result<(), ClusterError> {
         let log = self.run.log(containerd.name());
         let answers = || {
@@ -79,7 +77,7 @@ impl Node<'_> {
         wait_until(READY, answers, late)
     }
 
-    /// Starts the kubelet, with pods in a cgroup that has been made.
+    /// Starts the kubelet, with its pods in an existing cgroup.
     pub(super) fn start_kubelet(&self, cgroup: &str) -> Result<Server, ClusterError> {
         let config = self.run.write(&self.file("kubelet.yaml"), &kubelet_config(self, cgroup))?;
         let mut kubelet = self.machine.command(self.programs, &self.programs.kubernetes);
@@ -98,10 +96,10 @@ impl Node<'_> {
         Server::start(self.run, &format!("kubelet-{}", self.name()), kubelet)
     }
 
-    /// Starts the proxy of services' addresses.
+    /// Starts the proxy for the addresses of services.
     pub(super) fn start_proxy(&self) -> Result<Server, ClusterError> {
         let mut proxy = self.machine.command(self.programs, &self.programs.kubernetes);
-        // Zero leaves a setting of the kernel as it is: some of them are the whole machine's.
+        // Zero keeps a kernel setting, because some of them apply to the whole host.
         proxy.args([
             "kube-proxy",
             "--proxy-mode=nftables",
@@ -117,7 +115,7 @@ impl Node<'_> {
     }
 }
 
-/// A bridge for the node's pods, and addresses of its own.
+/// Returns the settings of the bridge and the addresses of the node's pods.
 fn conflist(subnet: &str, addresses: &Path) -> String {
     serde_json::json!({
         "cniVersion": "1.0.0",
@@ -145,7 +143,7 @@ fn containerd_config(node: &Node<'_>, snapshots: Snapshots) -> String {
         Snapshots::Overlay => "overlayfs",
         Snapshots::Copies => "native",
     };
-    // `restrict_oom_score_adj`: without CAP_SYS_RESOURCE a pod could not be started otherwise.
+    // `restrict_oom_score_adj` is needed to start pods without CAP_SYS_RESOURCE.
     format!(
         r#"version = 2
 root = {root:?}
@@ -180,7 +178,8 @@ disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshot
     )
 }
 
-/// Pods get the cluster's DNS and none of the machine's; the disk may be nearly full, as other disks of tests are.
+/// Returns the kubelet's settings. Pods only use the cluster's DNS, and the disk may be nearly full, as on test
+/// machines.
 fn kubelet_config(node: &Node<'_>, cgroup: &str) -> String {
     let folder = |name: &str| node.run.path(&node.file(name));
     serde_json::json!({

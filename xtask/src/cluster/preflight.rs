@@ -1,7 +1,7 @@
-//! Looks whether this machine can run a cluster, before anything is started: each lack is told with what to do.
+//! Checks that this machine can run a cluster before anything starts. Reports each lack with a hint.
 //!
-//! Namespaces, interfaces and file systems are tried out rather than looked up, since a container may forbid what its kernel
-//! has.
+//! Creates test namespaces, interfaces and file systems instead of reading settings, because a container may forbid
+//! features that its kernel has.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,14 +17,14 @@ use super::run::{RUN_VARIABLE, Run};
 
 const BRIEF: Duration = Duration::from_secs(20);
 
-/// Memory that a cluster of two nodes needs.
+/// Free memory for a cluster of two nodes.
 const MEMORY_KIB_MIN: u64 = 1_500_000;
-/// Room on disk that programs, images and logs need.
+/// Free disk space for programs, images and logs.
 const DISK_BYTES_MIN: u64 = 2_000_000_000;
-/// Room on disk while programs are built.
+/// Free disk space while programs are built.
 const BUILD_BYTES_MIN: u64 = 6_000_000_000;
 
-/// The means by which nodes work here.
+/// Features of this machine that nodes use.
 #[derive(Debug)]
 pub(super) struct Means {
     pub(super) cgroups: Cgroups,
@@ -32,29 +32,29 @@ pub(super) struct Means {
     pub(super) services: Services,
 }
 
-/// Whether addresses of services lead to pods.
+/// Reachability of services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Services {
-    /// By a proxy on each node.
+    /// A proxy on each node forwards their addresses to pods.
     Proxied,
     /// The kernel has no nf_tables: names of pods work, addresses of services do not.
     NamesOnly,
 }
 
-/// Looks at all that can be seen before programs are fetched.
+/// Checks everything that needs no fetched programs.
 ///
 /// # Errors
 /// With everything that the machine lacks.
 pub(super) fn machine(run: &Run, cache: &Path) -> Result<Cgroups, ClusterError> {
     if !rustix::process::geteuid().is_root() {
-        let hint = "run it with `sudo`; root of a user namespace alone will not do, since cgroups are the machine's";
-        let lack = Lack::new("only root can make network namespaces, mounts and cgroups", hint);
+        let hint = "run it with `sudo`; root in a user namespace cannot change the host's cgroups";
+        let lack = Lack::new("only root can create network namespaces, mounts and cgroups", hint);
         return Err(ClusterError::Machine(vec![lack]));
     }
     let mut lacks: Vec<Lack> = Vec::new();
     if !matches!(std::env::consts::ARCH, "x86_64" | "aarch64") {
         let what = format!(
-            "images are made for x86_64 and aarch64, and this is {}",
+            "images are built for x86_64 and aarch64, but this machine is {}",
             std::env::consts::ARCH
         );
         lacks.push(Lack::new(what, "use another machine"));
@@ -82,10 +82,10 @@ pub(super) fn machine(run: &Run, cache: &Path) -> Result<Cgroups, ClusterError> 
     }
 }
 
-/// Tries out what programs of the cluster are needed for.
+/// Checks the features that need programs of the cluster.
 ///
 /// # Errors
-/// When the kernel has no bridges or pairs of interfaces.
+/// When the kernel has no bridges or veth pairs.
 pub(super) fn kernel(
     run: &Run,
     cgroups: Cgroups,
@@ -101,8 +101,8 @@ pub(super) fn kernel(
         r#""$1" link add name br0 type bridge && "$1" link add name v0 type veth peer name v1"#;
     if let Err(error) = in_network(interfaces, programs.tool("ip")) {
         let lack = Lack::new(
-            format!("no bridge, or no pair of interfaces, can be made: {error}"),
-            "`modprobe bridge veth`, or use a kernel that has both",
+            format!("cannot create a bridge or a veth pair: {error}"),
+            "run `modprobe bridge veth`, or use a kernel with both",
         );
         return Err(ClusterError::Machine(vec![lack]));
     }
@@ -119,20 +119,19 @@ pub(super) fn kernel(
 }
 
 impl Means {
-    /// Sentences on what is not as it usually is.
+    /// Returns notes on limited features.
     pub(super) fn notes(&self) -> Vec<&'static str> {
         let mut notes = Vec::new();
         if matches!(self.cgroups, Cgroups::V2(_)) {
-            notes.push(
-                "this machine has cgroups of version 2, with which this chore was never tried",
-            );
+            notes
+                .push("this machine has cgroups of version 2, on which clusters were never tested");
         }
         if self.services == Services::NamesOnly {
-            notes.push("this kernel has no nf_tables: pods reach each other by name, and services with an address of their own not at all");
+            notes.push("this kernel has no nf_tables: pods reach each other by name, but addresses of services do not work");
         }
         if self.snapshots == Snapshots::Copies {
             notes.push(
-                "no overlay can be mounted in the run folder: images are copied for each container",
+                "cannot mount an overlay in the run folder: images are copied for each container",
             );
         }
         notes
@@ -158,18 +157,18 @@ fn namespaces() -> Option<Lack> {
     unshare.args(["--mount", "--pid", "--net", "--uts", "--ipc", "--fork", "--mount-proc"]);
     let error = finish(unshare.args(["--", "true"]), BRIEF).err()?;
     Some(Lack::new(
-        format!("namespaces cannot be made: {error}"),
-        "run on a machine of its own, or in a container with `--privileged`",
+        format!("cannot create namespaces: {error}"),
+        "run outside of a container, or in one with `--privileged`",
     ))
 }
 
-/// On a node these folders are empty: what bakeoff has in them could not be seen there.
+/// Checks that bakeoff's folders are outside of those that are empty on a node.
 fn hidden(run: &Path, cache: &Path) -> Vec<Lack> {
     let places = [(run, RUN_VARIABLE), (cache, "BAKEOFF_CACHE")];
     let is_hidden = |path: &Path| HIDDEN.iter().any(|folder| path.starts_with(folder));
     let lack = |(path, variable): (&Path, &str)| {
         Lack::new(
-            format!("`{}` is in a folder that each node has for itself", path.display()),
+            format!("`{}` is in a folder that is empty on each node", path.display()),
             format!("set {variable} to a folder outside of {}", HIDDEN.join(", ")),
         )
     };
@@ -189,7 +188,7 @@ fn memory(meminfo: &str) -> Option<Lack> {
     (kib < MEMORY_KIB_MIN).then(|| {
         Lack::new(
             format!(
-                "{} MB of memory are free, and a cluster needs {}",
+                "{} MB of memory are free, but a cluster needs {}",
                 kib / 1000,
                 MEMORY_KIB_MIN / 1000
             ),
@@ -206,7 +205,7 @@ fn disk(folder: &Path, cache: &Path) -> Option<Lack> {
     (free < needed).then(|| {
         Lack::new(
             format!(
-                "{} MB are free on the disk of {}, and {} are needed",
+                "{} MB are free on the disk of {}, but {} are needed",
                 free / 1_000_000,
                 there.display(),
                 needed / 1_000_000
@@ -229,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn lack_of_memory_and_of_seccomp_is_told() {
+    fn lack_of_memory_and_of_seccomp_is_reported() {
         assert!(memory("MemAvailable:    1000000 kB\n").unwrap().what.starts_with("1000 MB"));
         assert_eq!(memory("MemAvailable:   10000000 kB\n"), None);
         assert!(seccomp("Name:\tx\n").is_some());

@@ -1,6 +1,6 @@
-//! Processes of a cluster: started with their output in a log, found again by a mark, ended by their id.
+//! Starts processes of a cluster with their output in a log, finds them by a mark, and kills them.
 //!
-//! A process is killed by a handle that cannot come to mean another.
+//! Kills through a process handle, which cannot refer to another process later.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -16,14 +16,14 @@ use super::error::ClusterError;
 use super::process_id::{ProcessId, Stat, all};
 use super::run::{MARK, Run};
 
-/// Returns the child of a process, once there is one.
+/// Returns a child of a process, if there is one.
 pub(super) fn child_of(parent: u32) -> Option<ProcessId> {
     let is_child =
         |pid: &i32| Stat::read(*pid).is_some_and(|stat| u32::try_from(stat.parent) == Ok(parent));
     all().find(is_child).and_then(ProcessId::read)
 }
 
-/// Returns the processes whose environment marks them as this cluster's, by number.
+/// Returns the ids of the processes whose environment marks them as this cluster's.
 pub(super) fn marked(run: &Run) -> Vec<i32> {
     all().filter(|&pid| is_marked(pid, run.name())).collect()
 }
@@ -38,14 +38,14 @@ fn is_marked(pid: i32, name: &str) -> bool {
 /// Kills a process if it is marked as this cluster's.
 pub(super) fn kill_marked(pid: i32, run: &Run) {
     let Some(raw) = Pid::from_raw(pid) else { return };
-    // The handle first, then the look: whoever has been looked at is who is killed.
+    // Open the handle before the check, so that both refer to the same process.
     let Ok(handle) = pidfd_open(raw, PidfdFlags::empty()) else { return };
     if is_marked(pid, run.name()) {
         let _ = pidfd_send_signal(&handle, Signal::KILL);
     }
 }
 
-/// Kills a process that a cgroup of the cluster holds.
+/// Kills a process that is in a cgroup of the cluster.
 pub(super) fn kill_in_cgroup(pid: i32, cgroup: &Path) {
     let Some(raw) = Pid::from_raw(pid) else { return };
     let Ok(handle) = pidfd_open(raw, PidfdFlags::empty()) else { return };
@@ -56,7 +56,7 @@ pub(super) fn kill_in_cgroup(pid: i32, cgroup: &Path) {
     }
 }
 
-/// A server of the cluster, which outlives us.
+/// A server of the cluster, which outlives this program.
 #[derive(Debug)]
 pub(super) struct Server {
     name: String,
@@ -64,7 +64,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts a program that is marked as the cluster's, in a session of its own, with its output in a log.
+    /// Starts a program with the cluster's mark, in a separate process group, with its output in a log.
     pub(super) fn start(run: &Run, name: &str, mut command: Command) -> Result<Self, ClusterError> {
         let log = run.log(name);
         let file = File::options().create(true).append(true).open(&log);
@@ -72,7 +72,7 @@ impl Server {
         let copy = file.try_clone().map_err(ClusterError::file("write", &log))?;
         command.stdin(Stdio::null()).stdout(file).stderr(copy);
         command.env(MARK, run.name()).current_dir("/");
-        // Not in our group: an interrupt at the terminal is for us alone.
+        // A separate group, so that an interrupt at the terminal does not reach it.
         command.process_group(0);
         let child = command.spawn().map_err(|error| cannot_start(command.get_program(), error))?;
         Ok(Self { name: name.to_owned(), child })
@@ -86,6 +86,8 @@ impl Server {
         &self.name
     }
 
+    /// Checks that the server still runs.
+    ///
     /// # Errors
     /// When it has ended.
     pub(super) fn check(&mut self, run: &Run) -> Result<(), ClusterError> {
@@ -100,7 +102,6 @@ impl Server {
     }
 }
 
-/// Returns the last lines of a file.
 pub(super) fn last_lines(path: &Path, count: usize) -> String {
     let text = fs::read(path).unwrap_or_default();
     last_of(&String::from_utf8_lossy(&text), count)
@@ -111,7 +112,7 @@ fn last_of(text: &str, count: usize) -> String {
     lines[lines.len().saturating_sub(count)..].join("\n")
 }
 
-/// Runs a program to its end; returns its standard output. An error has the last that it wrote.
+/// Runs a program to its end and returns its standard output. The error has the last lines of its output.
 pub(super) fn finish(command: &mut Command, within: Duration) -> Result<String, ClusterError> {
     let program = title(command);
     let starts = command.get_program().to_owned();
@@ -150,7 +151,7 @@ pub(super) fn finish(command: &mut Command, within: Duration) -> Result<String, 
     Err(ClusterError::Ended { program, how: status.to_string(), last: last_of(last, 8) })
 }
 
-/// Runs a program to its end with its output on ours.
+/// Runs a program to its end with its output shown.
 pub(super) fn follow(command: &mut Command) -> Result<(), ClusterError> {
     let status = command.status().map_err(|error| cannot_start(command.get_program(), error))?;
     match status.success() {
@@ -167,7 +168,7 @@ fn cannot_start(program: &OsStr, error: std::io::Error) -> ClusterError {
     ClusterError::Start { program: program.to_string_lossy().into_owned(), error }
 }
 
-/// Names a command by its program and first words; one that only enters a namespace by what it runs there.
+/// Returns a command's name for messages: its program and first words, without a prefix that enters a namespace.
 fn title(command: &Command) -> String {
     let mut words: Vec<&OsStr> =
         std::iter::once(command.get_program()).chain(command.get_args()).collect();
@@ -179,14 +180,14 @@ fn title(command: &Command) -> String {
     words.iter().take(3).map(file).collect::<Vec<_>>().join(" ")
 }
 
-/// The pauses between two looks: looking may start a program, on a machine that is busy with what is waited for.
+/// Pauses between two checks. A check may start a program, which slows down a busy machine.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(320);
 
 /// Waits until `is_so` returns true.
 ///
 /// # Errors
-/// With the result of `late` when it does not.
+/// With the result of `late` if it stays false.
 pub(super) fn wait_until(
     within: Duration,
     mut is_so: impl FnMut() -> Result<bool, ClusterError>,
@@ -218,7 +219,7 @@ mod tests {
         let run = Run::at(dir.path());
         let (mut ours, mut others) = (start(run.name()), start("bakeoff-cluster-other"));
         let [our_pid, other_pid] = [&ours, &others].map(|child| child.id().try_into().unwrap());
-        // A moment passes before a process that was started has its own environment.
+        // A started process has its own environment only after a moment.
         let found = || marked(&run).contains(&our_pid);
         wait_until(Duration::from_secs(5), || Ok(found()), || panic!("not found")).unwrap();
         assert!(!marked(&run).contains(&other_pid));
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn failure_of_a_program_has_its_last_words() {
+    fn error_of_a_failed_program_has_its_last_output() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo one; echo two >&2; exit 3"]);
         let error = finish(&mut command, Duration::from_secs(5)).unwrap_err().to_string();

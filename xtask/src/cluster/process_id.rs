@@ -1,17 +1,17 @@
-//! Names a process by its number and the time of its start, so that another with the same number is not taken for it.
+//! Identifies a process by its id and start time, so that a later process with the same id is not taken for it.
 
 use std::fs;
 
-/// A process: no other will ever have both numbers, until the machine is started again.
+/// A process. The pair is unique until the machine restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ProcessId {
     pub(super) pid: i32,
-    /// Since the machine's start, in ticks of the kernel.
+    /// Time since the machine's start, in kernel ticks.
     pub(super) start_ticks: u64,
 }
 
 impl ProcessId {
-    /// Reads who has this number now; `None` for nobody, or one that has ended.
+    /// Reads the process that has this id now; `None` if there is none, or it has exited.
     pub(super) fn read(pid: i32) -> Option<Self> {
         let stat = Stat::read(pid)?;
         stat.is_alive().then_some(Self { pid, start_ticks: stat.start_ticks })
@@ -22,7 +22,7 @@ impl ProcessId {
     }
 }
 
-/// The fields of `/proc/PID/stat` that are used here.
+/// Fields of `/proc/PID/stat` used here.
 pub(super) struct Stat {
     state: char,
     pub(super) parent: i32,
@@ -35,7 +35,7 @@ impl Stat {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        // The name before it may hold anything.
+        // The name may hold any character, so skip it.
         let rest = &text[text.rfind(')')? + 1..];
         let fields: Vec<&str> = rest.split_whitespace().collect();
         Some(Self {
@@ -45,13 +45,13 @@ impl Stat {
         })
     }
 
-    /// One that has ended and was not waited for runs no more.
+    /// Returns false for a process that has exited, reaped or not.
     pub(super) fn is_alive(&self) -> bool {
         !matches!(self.state, 'Z' | 'X')
     }
 }
 
-/// The numbers of all processes.
+/// Returns the ids of all processes.
 pub(super) fn all() -> impl Iterator<Item = i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())

@@ -1,8 +1,8 @@
-//! The programs of a cluster, in bakeoff's cache: nothing is installed on the machine.
+//! Provides the programs of a cluster in bakeoff's cache, without installing anything on the machine.
 //!
-//! Kubernetes and CoreDNS are built from their Go modules, with the versions that their own `go.mod` names, so that Go's checksum database
-//! vouches for all of it; etcd comes by bakeoff's own recipe; containerd, runc and the tools of the network from Debian.
-//! What is in the cache is whole: it is renamed into place last.
+//! Kubernetes and CoreDNS are built from their Go modules, with the versions in their own `go.mod`, so that Go's
+//! checksum database verifies all of it. etcd comes from bakeoff's recipe. containerd, runc and the network tools come
+//! from Debian. A file in the cache is always complete, because it is renamed into place last.
 //!
 //! Not here: Debian's packages (`debian`).
 
@@ -24,25 +24,25 @@ use super::run::wait_for_lock;
 const BRIEF: Duration = Duration::from_secs(60);
 const LOCKED: Duration = Duration::from_secs(1800);
 
-/// A program in Go with a main package of ours.
+/// A Go program with a main package in this repository.
 struct GoProgram {
     name: &'static str,
     main: &'static str,
     library: Option<Library>,
-    /// Variables that hold the version in the project's own builds, and their values.
+    /// Variables that hold the version in the project's own builds, with their values.
     stamps: &'static [(&'static str, &'static str)],
     takes: &'static str,
 }
 
-/// The module that a program is made of.
+/// Module that a program is built from.
 struct Library {
     module: &'static str,
     version: &'static str,
-    /// The published version of modules that it keeps in folders of its own.
+    /// Published version of the modules that it keeps in its own folders.
     staging: Option<&'static str>,
 }
 
-/// Kubernetes writes its version into several variables; without them a server takes itself for 0.0.0.
+/// Kubernetes stores its version in several variables. Without them a server reports version 0.0.0.
 const KUBERNETES: GoProgram = GoProgram {
     name: "kubernetes",
     main: include_str!("go/kubernetes.go"),
@@ -81,7 +81,7 @@ const INIT: GoProgram = GoProgram {
     takes: "seconds",
 };
 
-/// The same versions as bakeoff's etcd, so that the cache holds one.
+/// Same versions as bakeoff's etcd, so that the cache holds only one.
 const ETCD: Recipe = Recipe {
     system: "etcd",
     shape: Shape::Binary { executable: "etcd", version_args: &["--version"] },
@@ -93,27 +93,26 @@ const ETCD: Recipe = Recipe {
     }],
 };
 
-/// The programs of a cluster.
 #[derive(Debug)]
 pub(super) struct Programs {
-    /// All of Kubernetes; its first word says which program it is.
+    /// Kubernetes' programs in one binary. Its first argument selects the program.
     pub(super) kubernetes: PathBuf,
     pub(super) coredns: PathBuf,
-    /// The first process of a machine and of a pod.
+    /// First process of a machine and of a pod.
     pub(super) init: PathBuf,
     pub(super) etcd: PathBuf,
     tools: PathBuf,
     libraries: OsString,
 }
 
-/// bakeoff's cache, where it is allowed to be.
+/// Returns bakeoff's cache folder.
 pub(super) fn cache() -> Result<PathBuf, ClusterError> {
     let found = bakeoff_install::place::of_environment();
     found.ok_or(ClusterError::NoCache)
 }
 
 impl Programs {
-    /// Finds them in the cache, or fetches and builds those that are not there.
+    /// Finds the programs in the cache. Fetches and builds missing ones.
     pub(super) fn have(cache: &Path) -> Result<Self, ClusterError> {
         let place = cluster_folder(cache)?;
         let _lock = lock(&place)?;
@@ -129,21 +128,21 @@ impl Programs {
         })
     }
 
-    /// Returns a program of Debian's, `ctr`.
+    /// Returns a program from Debian, such as `ctr`.
     pub(super) fn tool(&self, name: &str) -> PathBuf {
         let places =
             ["usr/bin", "usr/sbin", "bin", "sbin"].map(|dir| self.tools.join(dir).join(name));
         let found = places.into_iter().find(|path| path.exists());
-        // The tree has been looked at when it was made; one that was damaged since yields an error that names it.
+        // A complete tree has every program. For a damaged one, this path makes the error name the program.
         found.unwrap_or_else(|| self.tools.join("usr/bin").join(name))
     }
 
-    /// The folder of the network's plugins.
+    /// Returns the folder of the network plugins.
     pub(super) fn network_plugins(&self) -> PathBuf {
         self.tools.join("usr/lib/cni")
     }
 
-    /// Lets a command, and what it starts, find Debian's programs and their libraries.
+    /// Makes a command and its children find Debian's programs and libraries.
     pub(super) fn prepare(&self, command: &mut Command) {
         let own = ["usr/bin", "usr/sbin", "bin", "sbin"].map(|dir| self.tools.join(dir));
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -156,7 +155,7 @@ impl Programs {
     }
 }
 
-/// Takes the right to add to the cache, which ends when the file is closed; removes what somebody left who was killed.
+/// Locks the cache until the file is closed. Removes leftovers of killed processes.
 pub(super) fn lock(place: &Path) -> Result<File, ClusterError> {
     let path = place.join(".programs.lock");
     let lock = File::create(&path).map_err(ClusterError::file("open", &path))?;
@@ -173,14 +172,14 @@ fn remove_unfinished(place: &Path) {
     }
 }
 
-/// Returns whether nothing has to be fetched or built.
+/// Returns true if nothing has to be fetched or built.
 pub(super) fn are_cached(cache: &Path) -> bool {
     let place = cache.join("cluster");
     let built = [&INIT, &COREDNS, &KUBERNETES].iter().all(|one| one.program(&place).is_file());
     built && debian::has_tools(&place)
 }
 
-/// Lists the tools that this machine lacks to fetch and build what is not in the cache.
+/// Returns the tools that this machine lacks to fetch and build missing programs.
 pub(super) fn lacking(cache: &Path) -> Vec<Lack> {
     if are_cached(cache) {
         return Vec::new();
@@ -193,7 +192,7 @@ pub(super) fn lacking(cache: &Path) -> Vec<Lack> {
     tools.iter().filter_map(|(tool, hint)| Lack::of_tool(tool, hint)).collect()
 }
 
-/// The folder of everything that belongs to clusters, made if it is not there.
+/// Returns the folder of all cluster files, created if it is missing.
 pub(super) fn cluster_folder(cache: &Path) -> Result<PathBuf, ClusterError> {
     let place = cache.join("cluster");
     fs::create_dir_all(&place).map_err(ClusterError::file("make", &place))?;
@@ -217,13 +216,13 @@ impl GoProgram {
         self.library.as_ref().map_or("1", |library| library.version)
     }
 
-    /// Returns where the program is in the cache, once it was built.
+    /// Returns the program's path in the cache, which need not exist yet.
     fn program(&self, place: &Path) -> PathBuf {
         let folder = format!("{}-{}-{}", self.name, self.version(), self.fingerprint());
         place.join(folder).join(self.name)
     }
 
-    /// Returns the program in the cache, built now if it is not there.
+    /// Returns the program in the cache, built if it is missing.
     fn have(&self, place: &Path) -> Result<PathBuf, ClusterError> {
         let program = self.program(place);
         if program.is_file() {
@@ -233,8 +232,8 @@ impl GoProgram {
         let sums = finish(Command::new("go").args(["env", "GOSUMDB"]), BRIEF)?;
         if sums.trim() == "off" {
             return Err(ClusterError::Machine(vec![Lack::new(
-                "GOSUMDB is off: what would be built could not be verified",
-                "`go env -u GOSUMDB`, and unset it in the environment",
+                "GOSUMDB is off, so downloaded modules cannot be verified",
+                "run `go env -u GOSUMDB`, and unset it in the environment",
             )]));
         }
         eprintln!("building {} {version}, which takes {} the first time", self.name, self.takes);
@@ -259,13 +258,13 @@ impl GoProgram {
         Ok(program)
     }
 
-    /// Options of the linker: without tables for debuggers, with the version.
+    /// Returns the linker's options: without debug tables, with the version.
     fn linked(&self) -> String {
         let stamps = self.stamps.iter().map(|(variable, value)| format!(" -X {variable}={value}"));
         format!("-s -w{}", stamps.collect::<String>())
     }
 
-    /// Tells programs of different text apart.
+    /// Returns a hash that differs for programs built from different inputs.
     fn fingerprint(&self) -> String {
         let module = self.library.as_ref().map_or("", |library| library.module);
         let hash = Sha256::digest(format!("{module} {} {}", self.linked(), self.main));
@@ -274,8 +273,8 @@ impl GoProgram {
 }
 
 impl Library {
-    /// Takes the module's `go.mod` and `go.sum` over: they hold the versions that its authors build it with. Modules that it
-    /// keeps in folders of its own come as published.
+    /// Copies the module's `go.mod` and `go.sum`, which hold the versions that its authors build with. Modules in its
+    /// own folders are replaced by their published versions.
     fn take_over(&self, source: &Path) -> Result<(), ClusterError> {
         let wanted = format!("{}@{}", self.module, self.version);
         let mut download = go(source);
@@ -284,7 +283,7 @@ impl Library {
         let folder = PathBuf::from(told["Dir"].as_str().unwrap_or_default());
         for name in ["go.mod", "go.sum"] {
             let (from, to) = (folder.join(name), source.join(name));
-            // The original is read-only: its text is copied, not its mode.
+            // Copy only the text: the original is read-only.
             let copy = || fs::write(&to, fs::read(&from)?);
             copy().map_err(ClusterError::file("copy", &from))?;
         }
@@ -293,7 +292,7 @@ impl Library {
         finish(go(source).args(self.edits(&go_mod)), BRIEF).map(drop)
     }
 
-    /// The call of Go that makes the module's `go.mod` ours.
+    /// Returns the `go mod edit` arguments that adapt the module's `go.mod`.
     fn edits(&self, go_mod: &serde_json::Value) -> Vec<String> {
         let mut edits = vec!["mod".to_owned(), "edit".to_owned(), "-module=wrapper".to_owned()];
         for replaced in go_mod["Replace"].as_array().into_iter().flatten() {
@@ -323,7 +322,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modules_in_folders_come_as_published() {
+    fn modules_in_folders_are_replaced_by_published_ones() {
         let go_mod = serde_json::json!({"Replace": [
             {"Old": {"Path": "k8s.io/api"}, "New": {"Path": "./staging/src/k8s.io/api"}},
             {"Old": {"Path": "x.invalid/y"}, "New": {"Path": "z.invalid/y", "Version": "v1.0.0"}},
@@ -337,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn another_text_is_another_program() {
+    fn different_inputs_give_a_different_program() {
         let other = GoProgram { main: "package main\n", ..KUBERNETES };
         assert_ne!(other.fingerprint(), KUBERNETES.fingerprint());
         assert!(

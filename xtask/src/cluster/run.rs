@@ -1,9 +1,9 @@
-//! The run folder of a cluster: where everything of it is, what it is called, and who may change it.
+//! Manages the run folder of a cluster: its files, its name, and its lock.
 //!
-//! The name is made of the folder's path. So what is left of a cluster can be found by it even when the folder is gone:
-//! its processes have the name in their environment, its cgroups are called by it.
+//! The name derives from the folder's path. So leftovers of a cluster can be found even without the folder: the name
+//! is in the environment of its processes and in the names of its cgroups.
 //!
-//! Not here: what is in the folder (`control`, `node`), and ending what runs (`down`).
+//! Not here: the contents of the folder (`control`, `node`), ending processes (`down`).
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::Write as _;
@@ -17,16 +17,15 @@ use sha2::{Digest as _, Sha256};
 use super::error::ClusterError;
 use super::process_id::ProcessId;
 
-/// The variable that names another run folder, for a second cluster beside the usual one.
+/// Variable that selects another run folder, for a second cluster.
 pub(super) const RUN_VARIABLE: &str = "BAKEOFF_CLUSTER";
 
-/// The variable in the environment of each process of a cluster.
+/// Variable in the environment of each process of a cluster.
 pub(super) const MARK: &str = "BAKEOFF_CLUSTER_NAME";
 
-/// How long to wait for another that starts or ends the same cluster: it may be building Kubernetes.
+/// Longest wait for another process that starts or ends the same cluster: it may be building Kubernetes.
 const LOCKED: Duration = Duration::from_secs(1800);
 
-/// A cluster's folder.
 #[derive(Debug, Clone)]
 pub(super) struct Run {
     folder: PathBuf,
@@ -34,7 +33,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Returns the folder that `BAKEOFF_CLUSTER` names, else `cluster/run` in the cache.
+    /// Returns the folder in `BAKEOFF_CLUSTER`, or `cluster/run` in the cache.
     pub(super) fn find(cache: &Path) -> Self {
         let named = std::env::var_os(RUN_VARIABLE).filter(|value| !value.is_empty());
         let folder = named.map_or_else(|| cache.join("cluster/run"), PathBuf::from);
@@ -51,7 +50,7 @@ impl Run {
         &self.folder
     }
 
-    /// `bakeoff-cluster-1f0c52a9`.
+    /// Returns the name: `bakeoff-cluster-1f0c52a9`.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
@@ -60,7 +59,7 @@ impl Run {
         self.folder.join(inside)
     }
 
-    /// The log of a server.
+    /// Returns the path of a server's log.
     pub(super) fn log(&self, server: &str) -> PathBuf {
         self.folder.join("logs").join(format!("{server}.log"))
     }
@@ -69,12 +68,12 @@ impl Run {
         self.path("kubeconfig")
     }
 
-    /// The program that stands for `kubectl` outside of the cluster's network.
+    /// Returns the script that replaces `kubectl` outside of the cluster's network.
     pub(super) fn kubectl(&self) -> PathBuf {
         self.path("bin/kubectl")
     }
 
-    /// Makes a folder in it, for root alone.
+    /// Creates a folder in the run folder, private to root.
     pub(super) fn make_folder(&self, inside: &str) -> Result<PathBuf, ClusterError> {
         let folder = self.path(inside);
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
@@ -82,7 +81,7 @@ impl Run {
         Ok(folder)
     }
 
-    /// Writes a file that root alone may read.
+    /// Writes a file that only root can read.
     pub(super) fn write(&self, inside: &str, text: &str) -> Result<PathBuf, ClusterError> {
         self.write_with_mode(inside, text, 0o600)
     }
@@ -103,10 +102,10 @@ impl Run {
         Ok(path)
     }
 
-    /// Takes the right to start or end this cluster, which ends with the process.
+    /// Locks this cluster for starting or ending, until the process ends.
     ///
     /// # Errors
-    /// When another holds it for half an hour.
+    /// When another process holds the lock for half an hour.
     pub(super) fn lock(&self, cache: &Path) -> Result<Lock, ClusterError> {
         let locks = cache.join("cluster");
         fs::create_dir_all(&locks).map_err(ClusterError::file("make", &locks))?;
@@ -115,7 +114,7 @@ impl Run {
             let file = File::create(&path).map_err(ClusterError::file("open", &path))?;
             wait_for_lock(&file, &path, LOCKED)?;
             let lock = Lock { file, path: path.clone() };
-            // Whoever held it may have removed it with its cluster.
+            // The previous holder may have removed the lock file with its cluster.
             if lock.is_in_place() {
                 return Ok(lock);
             }
@@ -126,15 +125,15 @@ impl Run {
         self.path("cluster.json")
     }
 
-    /// Notes that the cluster is up.
+    /// Writes the state file of a running cluster.
     pub(super) fn write_state(&self, state: &State) -> Result<(), ClusterError> {
-        // Renamed into place, so that nobody reads a part of it.
+        // Rename it into place, so that readers see only a complete file.
         let fresh = self.write("cluster.json.new", &state.to_json().to_string())?;
         let path = self.state_file();
         fs::rename(&fresh, &path).map_err(ClusterError::file("write", &path))
     }
 
-    /// Returns the cluster that is up: noted as such, with its control plane's machine running.
+    /// Returns the running cluster: it has a state file, and its control plane's machine runs.
     pub(super) fn state(&self) -> Option<State> {
         let text = fs::read_to_string(self.state_file()).ok()?;
         let state = State::parse(&serde_json::from_str(&text).ok()?)?;
@@ -142,7 +141,7 @@ impl Run {
     }
 }
 
-/// The right to start or end a cluster; given up when dropped.
+/// Lock for starting or ending a cluster, released when dropped.
 #[derive(Debug)]
 pub(super) struct Lock {
     file: File,
@@ -156,13 +155,13 @@ impl Lock {
         matches!((held, there), (Ok(held), Ok(there)) if held == there)
     }
 
-    /// Gives the lock up, and removes its file.
+    /// Releases the lock and removes its file.
     pub(super) fn remove(self) {
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Waits for a lock on a file, which ends with whoever holds it.
+/// Waits for a lock on a file, which is released when its holder ends.
 pub(super) fn wait_for_lock(
     file: &File,
     path: &Path,
@@ -179,7 +178,7 @@ pub(super) fn wait_for_lock(
             }
             Err(TryLockError::WouldBlock) => {
                 if !told {
-                    eprintln!("waiting for another that holds `{}`", path.display());
+                    eprintln!("waiting for another process that holds `{}`", path.display());
                     told = true;
                 }
                 std::thread::sleep(Duration::from_millis(50));
@@ -188,20 +187,20 @@ pub(super) fn wait_for_lock(
     }
 }
 
-/// A machine of a cluster that is up.
+/// A machine of a running cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Machine {
-    /// `control`, `n1`.
+    /// Name: `control`, `n1`.
     pub(super) name: String,
     pub(super) address: String,
-    /// The first process of its namespaces: they end with it.
+    /// First process of its namespaces, which end with it.
     pub(super) init: ProcessId,
 }
 
-/// A cluster that is up.
+/// A running cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct State {
-    /// The control plane's first, then the nodes'.
+    /// Machines: the control plane's first, then the nodes'.
     pub(super) machines: Vec<Machine>,
 }
 
@@ -214,7 +213,7 @@ impl State {
         &self.machines[1..]
     }
 
-    /// Returns the nodes whose machine runs: a test may have killed one.
+    /// Returns the nodes whose machine runs. A test may have killed some.
     pub(super) fn running_nodes(&self) -> impl Iterator<Item = &Machine> {
         self.nodes().iter().filter(|node| node.init.is_running())
     }
@@ -254,7 +253,7 @@ mod tests {
         let run = Run::at(dir.path());
         assert_eq!(run.state(), None);
         let us = ProcessId::read(std::process::id().try_into().unwrap()).unwrap();
-        // The same number, and another process.
+        // The same id, but a different process.
         let other = ProcessId { start_ticks: us.start_ticks + 1, ..us };
         let note = |control, node| {
             let machine = |name: &str, init| Machine {
@@ -275,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn torn_states_are_none() {
+    fn incomplete_state_files_are_ignored() {
         for torn in ["{}", "[]", r#"{"machines": [{"name": "control"}]}"#, r#"{"machines": []}"#] {
             assert_eq!(State::parse(&serde_json::from_str(torn).unwrap()), None, "{torn}");
         }
@@ -289,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn lock_that_was_removed_while_waiting_is_taken_anew() {
+    fn removed_lock_file_is_locked_again() {
         let dir = tempfile::tempdir().unwrap();
         let run = Run::at(dir.path());
         let first = run.lock(dir.path()).unwrap();
@@ -312,7 +311,7 @@ mod tests {
         let brief = Duration::from_millis(100);
         wait_for_lock(&one, &path, brief).unwrap();
         let refused = wait_for_lock(&other, &path, brief).unwrap_err().to_string();
-        assert!(refused.contains("another `cargo xtask cluster` holds"), "{refused}");
+        assert!(refused.contains("another `cargo xtask cluster` has held"), "{refused}");
         drop(one);
         wait_for_lock(&other, &path, brief).unwrap();
     }

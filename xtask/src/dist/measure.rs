@@ -1,7 +1,7 @@
-//! Measures what the portable program costs beside the native release build: CPU time per request.
+//! Measures the cost of the portable program compared with the native release build: CPU time per request.
 //!
-//! Both drive the same NGINX at full speed, in pairs that take turns in who is first. What disturbs a machine commonly
-//! lasts longer than a run, so a ratio is taken within a pair, and the median of the ratios is what counts.
+//! Both load the same NGINX at full speed, in pairs with alternating order. A disturbance usually lasts longer than
+//! one run, so each ratio is taken within a pair, and the median of the ratios is the result.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,13 +16,13 @@ use crate::peers::measure::{self, Place};
 use crate::peers::summary::Spread;
 
 const CONNECTIONS: [u32; 2] = [16, 64];
-/// The most that portable may cost of native: issue "Portable".
+/// Largest accepted cost of the portable build, relative to the native one.
 const RATIO_MAX: f64 = 1.03;
 const SECONDS: &str = "3s";
-/// `bakeoff load` says with 1 that it was the slower side, as it is at full speed.
+/// Accepted exit codes. `bakeoff load` returns 1 if it was slower than the server, as it is at full speed.
 const CODES: &[i32] = &[0, 1];
 
-/// Prints the ratios; above [`RATIO_MAX`] they are a failure.
+/// Prints the ratios. Fails if a median exceeds [`RATIO_MAX`].
 pub(super) fn measure(portable: &Path, native: Option<&Path>, pairs: usize) -> Result<(), Failure> {
     let native = match native {
         Some(native) => native.to_owned(),
@@ -66,7 +66,7 @@ pub(super) fn measure(portable: &Path, native: Option<&Path>, pairs: usize) -> R
         let column = |nth: usize| Spread::measure(figures.iter().map(|pair| pair[nth]));
         let ratio = Spread::measure(figures.iter().map(|[portable, native]| portable / native));
         println!(
-            "{connections} connections, {pairs} pairs: portable {} µs of CPU a request, native {}; ratio {}",
+            "{connections} connections, {pairs} pairs: portable {} µs of CPU per request, native {}; ratio {}",
             column(0).text(2),
             column(1).text(2),
             ratio.text(3)
@@ -80,15 +80,15 @@ pub(super) fn measure(portable: &Path, native: Option<&Path>, pairs: usize) -> R
     }
     Err(format!(
         "the portable build costs more than {RATIO_MAX} of the native one: {}\n\
-         hint: on a machine that does other work, `--pairs 20` tells more",
+         hint: on a busy machine, use `--pairs 20` for a more precise result",
         over.join(", ")
     ))
 }
 
-/// Reads what `load --json` says of the generator.
+/// Reads the generator's CPU time from the output of `load --json`.
 fn cpu_per_request(output: &str) -> Result<f64, Failure> {
     let report: serde_json::Value = serde_json::from_str(output)
         .map_err(|error| format!("`load --json` printed no JSON: {error}"))?;
     let found = report.pointer("/generator/cpu_us_per_request").and_then(serde_json::Value::as_f64);
-    found.ok_or_else(|| "`load --json` tells no CPU time".into())
+    found.ok_or_else(|| "`load --json` reports no CPU time".into())
 }

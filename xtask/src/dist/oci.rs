@@ -1,4 +1,4 @@
-//! bakeoff's own image: the program, a user who is nobody, and a folder that it may write to.
+//! Builds bakeoff's image: the program, an unprivileged user, and a writable folder.
 //!
 //! Not here: the format of images (`crate::oci`), building the program (`dist`), running the image (`dist::check`).
 
@@ -8,11 +8,11 @@ use std::path::Path;
 use crate::Failure;
 use crate::oci::{Layout, Settings, write_image_of};
 
-/// The user and group that the program runs as: `nobody`'s number on most systems.
+/// User and group of the program: the id of `nobody` on most systems.
 pub(crate) const USER: u64 = 65534;
 
-/// Writes an image of a static program for x86-64 as a folder, which is made anew, and as an archive, which `ctr images
-/// import` and `podman load` read. Returns the manifest's digest.
+/// Writes an image of a static x86-64 program as a folder, which is replaced, and as an archive for `ctr images
+/// import` and `podman load`. Returns the manifest's digest.
 pub(crate) fn write(
     program: &Path,
     version: &str,
@@ -28,7 +28,7 @@ pub(crate) fn write(
     let passwd = format!("root:x:0:0::/:/bakeoff\nbakeoff:x:{USER}:{USER}::/tmp:/bakeoff\n");
     let files = [("/bakeoff", &bytes[..], 0o755), ("/etc/passwd", passwd.as_bytes(), 0o644)];
     let (name, user) = (format!("localhost/bakeoff:{version}"), format!("{USER}:{USER}"));
-    // It writes to `/tmp` alone: the rest of an image is often read-only.
+    // The program writes only to `/tmp`: the rest of a container is often read-only.
     let settings = Settings {
         folder: "/tmp",
         env: &["HOME=/tmp", "PATH=/usr/local/bin:/usr/bin:/bin:/"],
@@ -64,7 +64,7 @@ mod tests {
         let first = written(b"a program");
         let other = written(b"another");
         assert_ne!(first.0, other.0);
-        // Whatever the time of the file.
+        // The result must not depend on the file's time.
         std::thread::sleep(std::time::Duration::from_millis(10));
         assert_eq!(first, written(b"a program"));
         let blobs = fs::read_dir(folder.join("blobs/sha256")).unwrap().count();

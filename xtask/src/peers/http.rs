@@ -1,15 +1,14 @@
-//! `cargo xtask peers http`: other HTTP load tools against bakeoff, request for request.
+//! Runs `cargo xtask peers http`: compares other HTTP load tools with bakeoff, request for request.
 //!
-//! Compares the cost of the generator: CPU time, user and system, of the whole process
-//! from start to end, for one request whose response has six bytes; and requests per second and
-//! peak memory. One NGINX has one CPU and each tool in its turn another. Each round runs all tools
-//! of a case once, and each round begins with another tool. Ratios are taken within a round, since
-//! what disturbs a machine commonly lasts longer than a run, and their median is what counts.
+//! Compares the cost of the generator: user and system CPU time of the whole process per request, for a response of
+//! six bytes. Also compares requests per second and peak memory. One NGINX has one CPU, and each tool in turn has
+//! another. Each round runs all tools of a case once, and starts with a different tool. A disturbance usually lasts
+//! longer than one run, so ratios are taken within a round, and their median is the result.
 //!
-//! A run counts when NGINX's own counter has the requests that the tool says it made.
+//! A run counts if NGINX's counter agrees with the tool's number of requests.
 //!
-//! Not here: the tools (`tools`), the server (`nginx`), what must hold (`bounds`), the text
-//! (`document`), ten minutes at full speed (`soak`).
+//! Not here: the tools (`tools`), the server (`nginx`), the bounds (`bounds`), the text (`document`), ten minutes at
+//! full speed (`soak`).
 
 mod bounds;
 mod document;
@@ -35,8 +34,8 @@ const ROUNDS_MIN: usize = 5;
 const CONNECTIONS_MANY: u32 = 10_000;
 const SECONDS_MANY: u32 = 8;
 const OPEN_RATE: u32 = 10_000;
-/// Of a run whose claim is held against NGINX's counter: this share may be missing, or requests
-/// that were under way at the end, two a connection.
+/// Accepted difference between a tool's count and NGINX's: this share, or the requests in flight at the end, two per
+/// connection.
 const UNCLAIMED_MAX: f64 = 0.005;
 
 #[derive(Debug)]
@@ -47,9 +46,9 @@ struct Options {
     dry: bool,
     realtime: bool,
     soak: Option<Duration>,
-    /// Where `bakeoff` and `http_baseline` are that were built elsewhere, with other settings perhaps.
+    /// Folder with `bakeoff` and `http_baseline` built elsewhere, perhaps with other settings.
     programs: Option<PathBuf>,
-    /// Tools that are left out, by name.
+    /// Tools to leave out, by name.
     without: Vec<String>,
 }
 
@@ -71,7 +70,7 @@ impl Options {
                 let given = words.next().and_then(|text| text.parse().ok());
                 given
                     .filter(|&given| (least..=100_000).contains(&given))
-                    .ok_or(format!("`{word}` takes a number from {least} on"))
+                    .ok_or(format!("`{word}` needs a number of at least {least}"))
             };
             match word {
                 "--seconds" => options.seconds = number(1)? as u32,
@@ -80,16 +79,16 @@ impl Options {
                     let name = words.next().copied().unwrap_or_default();
                     let case = Case::ALL.into_iter().find(|case| case.name() == name);
                     let names = Case::ALL.map(Case::name).join(", ");
-                    options.only.push(case.ok_or(format!("`--only` takes one of {names}"))?);
+                    options.only.push(case.ok_or(format!("`--only` needs one of {names}"))?);
                 }
                 "--programs" => {
-                    let given = words.next().ok_or("`--programs` takes a folder")?;
+                    let given = words.next().ok_or("`--programs` needs a folder")?;
                     options.programs = Some(PathBuf::from(given));
                 }
                 "--without" => {
                     let name = words.next().copied().unwrap_or_default();
                     if !Tool::ALL.iter().any(|tool| tool.name() == name) {
-                        return Err(format!("`--without` takes a tool; there is no `{name}`"));
+                        return Err(format!("`--without` needs a tool; there is no `{name}`"));
                     }
                     options.without.push(name.to_owned());
                 }
@@ -102,22 +101,21 @@ impl Options {
                         options.soak = Some(Duration::from_secs(60 * minutes.max(2)));
                     }
                 }
-                _ => return Err(format!("`peers http` does not know `{word}`")),
+                _ => return Err(format!("unknown option `{word}` of `peers http`")),
             }
         }
         if options.writes() && options.soak.is_none() && options.rounds < ROUNDS_MIN {
-            return Err(format!("what is written needs `--rounds` from {ROUNDS_MIN} on"));
+            return Err(format!("writing the document needs at least `--rounds {ROUNDS_MIN}`"));
         }
         Ok(options)
     }
 
-    /// Returns whether the document is written: not when only some of it was measured.
+    /// Returns true if the document is written, which needs all cases.
     fn writes(&self) -> bool {
         !self.dry && self.only.is_empty()
     }
 }
 
-/// Cases that the tools are compared in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Case {
     Plain16,
@@ -152,7 +150,7 @@ impl Case {
         }
     }
 
-    /// In the order in which they run: those that are held against each other beside each other.
+    /// Returns the tools in the order of a round. Tools compared with each other are adjacent.
     fn tools(self) -> &'static [Tool] {
         use Tool::{Baseline, Fortio, H2load, Hey, K6, Load, Oha, OurWrk, Precise, Vegeta, Wrk};
         match self {
@@ -176,7 +174,6 @@ impl Case {
     }
 }
 
-/// One run of one tool.
 #[derive(Debug, Clone)]
 struct Run {
     used: Used,
@@ -201,18 +198,18 @@ impl Run {
     }
 }
 
-/// The runs of a case, one of each tool a round, in the order of the rounds.
+/// Runs of a case by tool, one per round, in the order of the rounds.
 #[derive(Debug, Default)]
 struct Results {
     runs: BTreeMap<Tool, Vec<Run>>,
-    /// The tools that have no figure, and why.
+    /// Tools without figures, with the reason.
     without: BTreeMap<Tool, String>,
-    /// Which share of the machine's CPU time had other processes meanwhile.
+    /// Share of the machine's CPU time that other processes used meanwhile.
     others: f64,
 }
 
 impl Results {
-    /// `figure` of `ours` over that of `theirs`: its median over the rounds, the least and the most.
+    /// Returns the ratio of `figure` between `ours` and `theirs`: median, minimum and maximum over the rounds.
     fn ratio(&self, ours: Tool, theirs: Tool, figure: fn(&Run) -> f64) -> Option<Spread> {
         let (ours, theirs) = (self.runs.get(&ours)?, self.runs.get(&theirs)?);
         let rounds = ours.iter().zip(theirs).map(|(ours, theirs)| figure(ours) / figure(theirs));
@@ -225,7 +222,7 @@ impl Results {
     }
 }
 
-/// Everything a run needs.
+/// Programs and settings for all runs.
 struct Stand {
     programs: BTreeMap<Tool, Result<Program, Failure>>,
     nginx: Program,
@@ -233,9 +230,9 @@ struct Stand {
     script: PathBuf,
     scratch: tempfile::TempDir,
     allowed: CpuSet,
-    /// The server's CPU and the generator's, where there are two.
+    /// CPUs of the server and the generator; `None` on a machine with one CPU.
     cpus: Option<(usize, usize)>,
-    /// Prefix of each command: `chrt`, where asked for.
+    /// Prefix of each command: `chrt`, if requested.
     before: Vec<&'static str>,
     files_max: u64,
 }
@@ -274,7 +271,7 @@ impl Stand {
         let programs = tools::fetch(&debian, &bakeoff, &baseline, &options.without);
         for (tool, program) in &programs {
             if let Err(why) = program {
-                println!("{} is left out: {why}", tool.name());
+                println!("leaving out {}: {why}", tool.name());
             }
         }
         let allowed =
@@ -300,7 +297,7 @@ impl Stand {
                 Err(why) => drop(results.without.insert(tool, first_line(why))),
             }
         }
-        // What NGINX needs is more than the generator does (`nginx`).
+        // NGINX needs more open files than the generator (`nginx`).
         let files = u64::from(case.connections()) * 9 / 8 + 200;
         if files > self.files_max {
             let why = format!("this machine allows {} open files a process", self.files_max);
@@ -320,7 +317,7 @@ impl Stand {
                 }
                 let mut once =
                     || others.beside(&nginx, || self.run(case, options, tool, program, &nginx));
-                // Once more: with the machine busy a tool may have been late to start or to end.
+                // Try once more: on a busy machine a tool may start or end late.
                 match once().or_else(|_| once()) {
                     Ok(run) => {
                         say(case, round, tool, &run);
@@ -367,7 +364,7 @@ impl Stand {
         }
     }
 
-    /// One run; a failure when the tool saw errors or NGINX counted something else.
+    /// Runs a tool once. Fails if the tool reports errors or NGINX's count differs.
     fn run(
         &self,
         case: Case,
@@ -376,27 +373,26 @@ impl Stand {
         program: &Program,
         nginx: &Nginx,
     ) -> Result<Run, Failure> {
-        // Connecting ten thousand times takes a while of its own.
+        // Ten thousand connections take a while to open.
         let seconds =
             if case == Case::Many { options.seconds.max(SECONDS_MANY) } else { options.seconds };
         let job = self.job(case, seconds, nginx);
         let dir = self.scratch.path();
         let command = tools::command(tool, program, &job, dir)?;
-        // A thread that waits without sleeping would be stopped now and then at a real-time
-        // priority, so that others may run.
+        // At real-time priority the kernel would interrupt a busy-waiting thread now and then, so that others can run.
         let command = if tool == Tool::Precise { command } else { self.become_(command) };
         let before = nginx.requests()?;
         let (used, output) = self.place(tool).run(command, &dir.join("tool.log"))?;
         let reported = tools::read(tool, program, &output, dir)?;
-        // The second question is counted too.
+        // The second request for the status counts too.
         let counted = nginx.requests()? - before - 1;
-        // wrk, which is there for its memory, counts slow answers among ten thousand as errors.
+        // wrk runs here only for its memory; among ten thousand connections it counts slow answers as errors.
         let errors = if case == Case::Many && !tool.is_ours() { 0 } else { reported.errors };
         honest(tool, &ToolFigures { errors, ..reported.clone() }, counted, job.connections)?;
         Ok(Run { used, reported })
     }
 
-    /// `command`, as what `before` becomes.
+    /// Returns `command` with the prefix `before`.
     fn become_(&self, command: std::process::Command) -> std::process::Command {
         let Some((first, rest)) = self.before.split_first() else { return command };
         let mut whole = std::process::Command::new(first);
@@ -410,7 +406,7 @@ impl Stand {
     }
 }
 
-/// Holds what a tool says against what NGINX counted.
+/// Compares a tool's count with NGINX's.
 fn honest(
     tool: Tool,
     reported: &ToolFigures,
@@ -420,16 +416,16 @@ fn honest(
     let ToolFigures { requests, errors, .. } = *reported;
     let name = tool.name();
     if requests == 0 || errors > 0 {
-        return Err(format!("{name} made {requests} requests and saw {errors} errors"));
+        return Err(format!("{name} reported {requests} requests and {errors} errors"));
     }
     let slack = 2 * u64::from(connections) + (counted as f64 * UNCLAIMED_MAX) as u64;
     if requests > counted || requests + slack < counted {
-        return Err(format!("{name} says {requests} requests, NGINX counted {counted}"));
+        return Err(format!("{name} reported {requests} requests, but NGINX counted {counted}"));
     }
     Ok(())
 }
 
-/// CPU time that went to neither NGINX nor the tools while these ran.
+/// CPU time used by other processes than NGINX and the tools during the runs.
 #[derive(Default)]
 struct Others {
     cpu: Duration,
@@ -459,7 +455,7 @@ impl Others {
     }
 }
 
-/// Raises the number of files that this process and its children may have open, and tells it.
+/// Raises the limit of open files of this process and its children, and returns it.
 fn open_files() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let wanted = u64::from(CONNECTIONS_MANY) * 9 / 8 + 1000;
@@ -478,7 +474,7 @@ fn say(case: Case, round: usize, tool: Tool, run: &Run) {
         .schedule_lag
         .map(|[p50, p99, max]| format!(", schedule lag p50 {p50:.0} p99 {p99:.0} max {max:.0} us"));
     println!(
-        "{} {}: {:12} {:6.2} us of CPU a request ({:.2} user), {:7.0}/s, {} MiB{}",
+        "{} {}: {:12} {:6.2} us of CPU per request ({:.2} user), {:7.0}/s, {} MiB{}",
         case.name(),
         round + 1,
         tool.name(),
@@ -503,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_nginx_did_not_count_is_refused() {
+    fn count_that_differs_from_nginxs_is_refused() {
         let honest = |reported: ToolFigures, counted| honest(Tool::Wrk, &reported, counted, 16);
         assert_eq!(honest(reported(100_000, 0), 100_016), Ok(()));
         assert!(honest(reported(100_017, 0), 100_016).is_err());
@@ -527,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_of_few_rounds_is_refused() {
+    fn writing_with_too_few_rounds_is_refused() {
         assert!(Options::read(&["--rounds", "4"]).is_err());
         assert!(Options::read(&["--rounds", "1", "--dry"]).is_ok());
         let some = Options::read(&["--only", "plain-16", "--rounds", "2"]).expect("words");
@@ -537,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn every_case_has_a_tool_of_ours() {
+    fn every_case_runs_a_tool_of_bakeoff() {
         let ours = |case: Case| case.tools().iter().any(|tool| tool.is_ours());
         assert!(Case::ALL.into_iter().all(ours));
     }

@@ -1,12 +1,12 @@
-//! `cargo xtask peers kv`: etcd's own benchmark tool against bakeoff, put for put.
+//! Runs `cargo xtask peers kv`: compares etcd's own benchmark tool with bakeoff, put for put.
 //!
-//! Compares the cost of the generator: CPU time, user and system, of the whole process
-//! from start to end, for one put of a 256-byte key and a 1 KiB value over 64 clients. Requests
-//! per second are shown too, and say more of etcd and its disk than of either tool.
+//! Compares the cost of the generator: user and system CPU time of the whole process per put of a 256-byte key and a 1
+//! KiB value, over 64 clients. Requests per second are shown too, but depend more on etcd and its disk than on either
+//! tool.
 //!
-//! Each run has an etcd of its own, one node, fresh, so that no run inherits another's data. The
-//! runs alternate, and so does who goes first. Where there are two CPUs, etcd has one and the
-//! generator another; Go and bakeoff both fit their threads to the CPUs that they may use.
+//! Each run has a new etcd of one node, so that no run inherits data. The tools alternate, and so does the order
+//! within a round. With two CPUs, etcd has one and the generator the other. Go and bakeoff both adapt their threads to
+//! their CPUs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,9 +21,9 @@ use super::summary::{Spread, table};
 use super::{output_of, when_and_where};
 use crate::Failure;
 
-/// bakeoff may use this share of the other tool's CPU time per put.
+/// Largest accepted CPU time per put, relative to the other tool.
 const CPU_RATIO_MAX: f64 = 0.5;
-/// bakeoff may use this much memory with [`CLIENTS_MANY`] clients.
+/// Largest accepted memory with [`CLIENTS_MANY`] clients.
 const RSS_BYTES_MAX: u64 = 64 << 20;
 const CLIENTS: u32 = 64;
 const CLIENTS_MANY: u32 = 1000;
@@ -46,13 +46,13 @@ impl Options {
                 let given = words.next().and_then(|text| text.parse().ok());
                 given
                     .filter(|&given| given >= least)
-                    .ok_or(format!("`{word}` takes a number from {least} on"))
+                    .ok_or(format!("`{word}` needs a number of at least {least}"))
             };
             match word {
                 "--operations" => options.operations = number(u64::from(CLIENTS_MANY))?,
                 "--rounds" => options.rounds = number(ROUNDS_MIN as u64)? as usize,
                 "--dry" => options.dry = true,
-                _ => return Err(format!("`peers kv` does not know `{word}`")),
+                _ => return Err(format!("unknown option `{word}` of `peers kv`")),
             }
         }
         Ok(options)
@@ -65,13 +65,12 @@ enum Tool {
     Ours,
 }
 
-/// One run of one tool.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     used: Used,
     puts: u64,
     per_second: f64,
-    /// CPU time while the load ran, without start and end; known of ours only.
+    /// CPU time during the load, without start and end. Only bakeoff reports it.
     load_cpu: Option<Duration>,
 }
 
@@ -81,14 +80,14 @@ impl Run {
     }
 }
 
-/// Everything a run needs.
+/// Programs and settings for all runs.
 struct Stand {
     benchmark: PathBuf,
     bakeoff: PathBuf,
     etcd: PathBuf,
     scratch: tempfile::TempDir,
     allowed: CpuSet,
-    /// The server's CPU and the generator's, where there are two.
+    /// CPUs of the server and the generator; `None` on a machine with one CPU.
     cpus: Option<(usize, usize)>,
     operations: u64,
 }
@@ -164,7 +163,7 @@ fn say(what: &str, tool: Tool, run: &Run) {
     );
 }
 
-/// CPU per put, ours over theirs: of the medians, and the least and most of any one round.
+/// Returns the ratio of CPU per put, ours to theirs: of the medians, with the range over single rounds.
 fn ratio(theirs: &[Run], ours: &[Run]) -> Spread {
     let of = |runs: &[Run]| Spread::measure(runs.iter().map(Run::cpu_us_per_put));
     let rounds = theirs.iter().zip(ours).map(|(t, o)| o.cpu_us_per_put() / t.cpu_us_per_put());
@@ -172,8 +171,7 @@ fn ratio(theirs: &[Run], ours: &[Run]) -> Spread {
 }
 
 impl Stand {
-    /// One run against an etcd of its own. The number of puts is that which both the tool and etcd
-    /// have counted; when they differ from what was asked, the run is a failure.
+    /// Runs a tool against a new etcd. Fails unless the tool and etcd both counted the requested puts.
     fn run(&self, tool: Tool, clients: u32) -> Result<Run, Failure> {
         measure::pin(self.cpus.map(|(server, _)| server), &self.allowed)?;
         let etcd = Etcd::start(&self.etcd)?;
@@ -186,7 +184,7 @@ impl Stand {
         let counted = etcd.puts()? - before;
         if run.puts != self.operations || counted != self.operations {
             return Err(format!(
-                "{} puts were asked for; {tool:?} counts {} and etcd {counted}",
+                "{} puts were requested, but {tool:?} counted {} and etcd {counted}",
                 self.operations, run.puts
             ));
         }
@@ -241,15 +239,15 @@ impl Stand {
     }
 }
 
-/// The number of answered puts and their rate, from what etcd's tool prints.
+/// Returns the number of answered puts and their rate from the output of etcd's tool.
 fn read_theirs(output: &str) -> Result<(u64, f64), Failure> {
-    let unclear = |what: &str| format!("etcd's tool does not tell its {what}\n{output}");
+    let unclear = |what: &str| format!("etcd's tool reported no {what}\n{output}");
     if output.contains("Error distribution:") {
-        return Err(format!("etcd's tool saw errors\n{output}"));
+        return Err(format!("etcd's tool reported errors\n{output}"));
     }
     let rate = output.lines().find_map(|line| line.trim().strip_prefix("Requests/sec:"));
     let rate = rate.and_then(|rate| rate.trim().parse().ok()).ok_or_else(|| unclear("rate"))?;
-    // `  0.0123 [456]	|∎∎∎`: a bar of the histogram, and how many answers it stands for.
+    // A bar of the histogram with its number of answers: `  0.0123 [456]      |∎∎∎`.
     let bars =
         output.split("Response time histogram:").nth(1).ok_or_else(|| unclear("histogram"))?;
     let bars = bars.split("Latency distribution:").next().unwrap_or_default();
@@ -325,7 +323,7 @@ fn memory(theirs: &Run, ours: &Run) -> String {
     )
 }
 
-/// When, on what, with which versions.
+/// Describes date, machine and versions.
 fn machine(stand: &Stand, etcd_version: &str) -> Result<String, Failure> {
     let place = when_and_where(&stand.allowed)?;
     let bakeoff = output_of(&stand.bakeoff.to_string_lossy(), &["--version"])?;
@@ -360,14 +358,14 @@ mod tests {
     }
 
     #[test]
-    fn fewer_than_five_rounds_are_refused() {
+    fn too_few_rounds_are_refused() {
         assert!(Options::read(&["--rounds", "4"]).is_err());
         assert_eq!(Options::read(&["--rounds", "7"]).map(|options| options.rounds), Ok(7));
         assert!(Options::read(&["--fast"]).is_err());
     }
 
     #[test]
-    fn the_ratio_is_of_medians_and_its_range_of_rounds() {
+    fn ratio_is_of_medians_with_the_range_of_rounds() {
         let run = |us: u64| Run {
             used: Used { user: Duration::from_micros(us), ..Used::default() },
             puts: 1,

@@ -1,10 +1,9 @@
-//! Runs a program to its end and tells what it used.
+//! Runs a program to its end and measures its resources.
 //!
-//! CPU time is read from `/proc/PID/stat` when the process has ended and before it is reaped: then
-//! it is whole, all threads and all children that were waited for included. Linux gives it in ticks
-//! of `CLK_TCK`, commonly 10 ms, so runs should use seconds. Peak memory is the kernel's high-water
-//! mark (`VmHWM`), which is gone once the process has ended; it is read every few milliseconds, and
-//! as a mark never falls, only growth in the last of them can be missed.
+//! CPU time is read from `/proc/PID/stat` after the process has exited and before it is reaped. Then it includes all
+//! threads and all children that were waited for. Linux reports it in ticks of `CLK_TCK`, usually 10 ms, so runs
+//! should take seconds. Peak memory is the kernel's high-water mark (`VmHWM`), which vanishes with the process. It is
+//! read every few milliseconds. The mark never falls, so only growth after the last reading is missed.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -19,10 +18,9 @@ use crate::Failure;
 
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Resources that a process used from its start to its end.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Used {
-    /// All threads.
+    /// CPU time of all threads.
     pub(super) user: Duration,
     pub(super) system: Duration,
     pub(super) rss_bytes_max: u64,
@@ -34,7 +32,7 @@ impl Used {
     }
 }
 
-/// Lets this thread, and what it starts from now on, run on one CPU; all that it may, for `None`.
+/// Limits this thread, and programs that it starts, to one CPU. `None`: all allowed CPUs.
 pub(crate) fn pin(cpu: Option<usize>, allowed: &CpuSet) -> Result<(), Failure> {
     let set = match cpu {
         None => *allowed,
@@ -47,23 +45,23 @@ pub(crate) fn pin(cpu: Option<usize>, allowed: &CpuSet) -> Result<(), Failure> {
     sched_setaffinity(None, &set).map_err(|error| format!("cannot choose CPUs: {error}"))
 }
 
-/// Where a program runs, and how it may end.
+/// CPU of a program, and its accepted exit codes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place<'a> {
-    /// The one CPU that it has.
+    /// CPU to run on, if limited to one.
     pub(crate) cpu: Option<usize>,
     pub(crate) allowed: &'a CpuSet,
-    /// The exit codes that are no failure.
+    /// Exit codes that are not failures.
     pub(crate) codes: &'a [i32],
 }
 
 impl Place<'_> {
-    /// Runs `command` with its output in `log` and its errors beside it, and tells what it printed.
+    /// Runs `command` with its output in `log` and its errors in a file beside it. Returns its usage and output.
     pub(crate) fn run(&self, command: Command, log: &Path) -> Result<(Used, String), Failure> {
         self.run_watched(command, log, &mut |_| ())
     }
 
-    /// The same; `look` is called with the process's number every few milliseconds.
+    /// Runs `command` and calls `look` with its process id every few milliseconds.
     pub(super) fn run_watched(
         &self,
         mut command: Command,
@@ -75,7 +73,7 @@ impl Place<'_> {
         let file = File::create(log).map_err(|error| cannot("write a log", &error))?;
         let error_log = log.with_extension("err");
         let errors = File::create(&error_log).map_err(|error| cannot("write a log", &error))?;
-        // The program inherits the CPU; who watches it must not take its time.
+        // The program inherits the CPU. Its observer must run elsewhere.
         pin(self.cpu, self.allowed)?;
         let started = command.stdin(Stdio::null()).stdout(file).stderr(errors).spawn();
         pin(None, self.allowed)?;
@@ -100,7 +98,7 @@ impl Place<'_> {
     }
 }
 
-/// Waits for the end without reaping.
+/// Waits for the end without reaping the process.
 fn watch(child: &Child, look: &mut dyn FnMut(u32)) -> Result<Used, Failure> {
     let pid = Pid::from_child(child);
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
@@ -109,7 +107,8 @@ fn watch(child: &Child, look: &mut dyn FnMut(u32)) -> Result<Used, Failure> {
         let ended =
             waitid(WaitId::Pid(pid), options).map_err(|error| format!("waitid: {error}"))?;
         if ended.is_some() {
-            let (user, system) = cpu_of(child.id()).ok_or("cannot read what a process used")?;
+            let (user, system) =
+                cpu_of(child.id()).ok_or("cannot read the CPU time of a process")?;
             return Ok(Used { user, system, rss_bytes_max });
         }
         rss_bytes_max = rss_bytes_max.max(memory(child.id(), "VmHWM:").unwrap_or(0));
@@ -118,7 +117,7 @@ fn watch(child: &Child, look: &mut dyn FnMut(u32)) -> Result<Used, Failure> {
     }
 }
 
-/// A line of `/proc/PID/status` in bytes: `VmHWM:` the most memory so far, `VmRSS:` that of now.
+/// Returns a value of `/proc/PID/status` in bytes: `VmHWM:` for the peak memory, `VmRSS:` for the current.
 pub(super) fn memory(pid: u32, line: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|text| text.strip_prefix(line))?;
@@ -126,7 +125,7 @@ pub(super) fn memory(pid: u32, line: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// `proc_pid_stat(5)`, fields 14 to 17: own and waited-for children's time, user and system.
+/// Returns user and system time, own and of waited-for children: `proc_pid_stat(5)`, fields 14 to 17.
 pub(super) fn cpu_of(pid: u32) -> Option<(Duration, Duration)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let after_name = &stat[stat.rfind(')')? + 1..]; // begins with field 3
@@ -140,8 +139,8 @@ pub(super) fn cpu_of(pid: u32) -> Option<(Duration, Duration)> {
     Some((time(user + user_waited), time(system + system_waited)))
 }
 
-/// Returns the CPU time of the whole machine since its start: `proc_stat(5)`, all but idle,
-/// waiting for disks, and what a hypervisor took.
+/// Returns the busy CPU time of the whole machine since its start, without idle time, disk waits, and time taken by a
+/// hypervisor: `proc_stat(5)`.
 pub(super) fn machine_cpu() -> Option<Duration> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     let first = stat.lines().next()?.strip_prefix("cpu ")?;
@@ -166,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_works_is_seen_to_have_used_cpu_and_memory() {
+    fn measures_cpu_and_memory_of_a_busy_process() {
         let dir = tempfile::tempdir().expect("a folder");
         let mut shell = Command::new("sh");
         shell.args([
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_fails_is_told_with_its_last_words() {
+    fn error_of_a_failed_process_has_its_last_output() {
         let dir = tempfile::tempdir().expect("a folder");
         let mut shell = Command::new("sh");
         shell.args(["-c", "echo no such luck; exit 3"]);

@@ -1,6 +1,6 @@
-//! Medians, ranges and the table of a comparison.
+//! Computes medians and ranges, and writes tables.
 
-/// A number of observations as tables show them: the median, the least and the most.
+/// Summary of several observations: median, minimum and maximum.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
@@ -9,7 +9,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Of at least one observation.
+    /// Summarizes one or more observations.
     pub(crate) fn measure(observed: impl IntoIterator<Item = f64>) -> Self {
         let mut sorted: Vec<f64> = observed.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
@@ -21,14 +21,14 @@ impl Spread {
         Self { median, min: sorted[0], max: sorted[sorted.len() - 1] }
     }
 
-    /// `12.3 (11.9–13.0)`.
+    /// Formats as `12.3 (11.9–13.0)`.
     pub(crate) fn text(self, decimals: usize) -> String {
         let Self { median, min, max } = self;
         format!("{median:.decimals$} ({min:.decimals$}–{max:.decimals$})")
     }
 }
 
-/// A Markdown table.
+/// Returns a Markdown table.
 pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let mut lines = vec![format!("| {} |", head.join(" | "))];
     lines.push(format!("|{}|", vec![" --- "; head.len()].join("|")));
@@ -36,7 +36,7 @@ pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     lines.join("\n")
 }
 
-/// Puts `section` between a document's marks, or at its end when it has none.
+/// Replaces the section between a document's markers, or appends it if there are none.
 pub(super) fn replace_section(document: &str, name: &str, section: &str) -> String {
     let (begin, end) = (format!("<!-- {name}: begin -->"), format!("<!-- {name}: end -->"));
     let whole = format!("{begin}\n\n{}\n\n{end}", section.trim());
@@ -48,7 +48,6 @@ pub(super) fn replace_section(document: &str, name: &str, section: &str) -> Stri
     }
 }
 
-/// Converts bytes to MiB.
 pub(super) fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }

@@ -1,14 +1,12 @@
-//! `cargo xtask peers vault`: vault-benchmark or benchmark-openbao against `bakeoff vault-benchmark`.
+//! Runs `cargo xtask peers vault`: compares vault-benchmark or benchmark-openbao with `bakeoff vault-benchmark`.
 //!
-//! Compares the cost of the generator: CPU time, user and system, of the whole process
-//! from start to end, for one request; and then, by the server's audit log, what each test type
-//! asks the server for (`traffic`). The original is a program of the user's: no package registry
-//! has it. What comes out is printed and written nowhere.
+//! Compares the cost of the generator: user and system CPU time of the whole process per request. Then compares the
+//! requests of each test type in the server's audit log (`traffic`). The user supplies the original program, because
+//! no package registry has it. The results are only printed.
 //!
-//! The server keeps all in memory (`-dev`). Where there are two CPUs, it has one and the generator
-//! another. Each round runs both tools, and each round begins with the other one. A run counts when
-//! the server's own counter has the requests that the tool says it made. Ratios are taken within a
-//! round.
+//! The server keeps all data in memory (`-dev`). With two CPUs, it has one and the generator the other. Each round
+//! runs both tools in alternating order. A run counts if the server's counter agrees with the tool's number of
+//! requests. Ratios are taken within a round.
 //!
 //! Not here: the server (`server`), the audit log (`traffic`).
 
@@ -27,24 +25,24 @@ use super::summary::{Spread, table};
 use super::{output_of, when_and_where};
 use crate::Failure;
 
-/// bakeoff may use this share of the original's CPU time per request.
+/// Largest accepted CPU time per request, relative to the original.
 const CPU_RATIO_MAX: f64 = 0.4;
 const WORKERS: u32 = 16;
-/// Tests that both tools measure, without an audit device.
+/// Test types that both tools measure, without an audit device.
 const MEASURED: [&str; 2] = ["kvv2_read", "kvv1_write"];
-/// Written while a test is set up: few, so that it is the load that is measured.
+/// Secrets written during set-up. Few, so that the load dominates the measurement.
 const SECRETS: u64 = 100;
-/// Allows for requests besides the load: mounts, looks, clean-up.
+/// Accepted number of requests outside of the load: mounts, checks, clean-up.
 const BESIDE: u64 = 100;
 
 struct Options {
     original: PathBuf,
     server: Option<PathBuf>,
-    /// bakeoff, built already.
+    /// Existing build of bakeoff to use.
     program: Option<PathBuf>,
     rounds: usize,
     seconds: u32,
-    /// Nothing is pinned to a CPU: for a machine that has other things to do.
+    /// True to pin nothing to a CPU, for a machine with other work.
     shared: bool,
     cpu: bool,
     traffic: bool,
@@ -57,10 +55,10 @@ impl Options {
         let (mut only, mut shared) = (None, false);
         let mut words = words.iter();
         while let Some(&word) = words.next() {
-            let mut value = || words.next().ok_or(format!("`{word}` takes a value"));
+            let mut value = || words.next().ok_or(format!("`{word}` needs a value"));
             let number = |text: &str| {
                 let number = text.parse().ok().filter(|number| *number > 0);
-                number.ok_or(format!("`{word}` takes a number from 1 on"))
+                number.ok_or(format!("`{word}` needs a number of at least 1"))
             };
             match word {
                 "--original" => original = Some(PathBuf::from(value()?)),
@@ -70,14 +68,14 @@ impl Options {
                 "--seconds" => seconds = number(value()?)?,
                 "--only" => only = Some(*value()?),
                 "--shared" => shared = true,
-                _ => return Err(format!("`peers vault` does not know `{word}`")),
+                _ => return Err(format!("unknown option `{word}` of `peers vault`")),
             }
         }
         if !matches!(only, None | Some("cpu" | "traffic")) {
-            return Err("`--only` is `cpu` or `traffic`".into());
+            return Err("`--only` must be `cpu` or `traffic`".into());
         }
         let original =
-            original.ok_or("`--original PATH` names vault-benchmark or benchmark-openbao")?;
+            original.ok_or("give vault-benchmark or benchmark-openbao with `--original PATH`")?;
         let wants = |what| only.is_none_or(|only| only == what);
         let (cpu, traffic) = (wants("cpu"), wants("traffic"));
         Ok(Self { original, server, program, rounds, seconds, shared, cpu, traffic })
@@ -90,12 +88,11 @@ enum Tool {
     Ours,
 }
 
-/// One run of one tool.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     used: Used,
     requests: u64,
-    /// Of all requests, from 0 to 1.
+    /// Share of successful requests, 0 to 1.
     success: f64,
     per_second: f64,
 }
@@ -106,14 +103,14 @@ impl Run {
     }
 }
 
-/// Everything a run needs.
+/// Programs and settings for all runs.
 struct Stand {
     original: PathBuf,
     bakeoff: PathBuf,
     server: PathBuf,
     scratch: tempfile::TempDir,
     allowed: CpuSet,
-    /// The server's CPU and the generator's, where there are two.
+    /// CPUs of the server and the generator; `None` on a machine with one CPU.
     cpus: Option<(usize, usize)>,
 }
 
@@ -145,7 +142,7 @@ pub(crate) fn compare(words: &[&str]) -> Result<(), Failure> {
 }
 
 impl Stand {
-    /// When, on what, with which versions.
+    /// Describes date, machine and versions.
     fn machine(&self) -> Result<String, Failure> {
         let place = when_and_where(&self.allowed)?;
         let first = |text: String| text.lines().next().unwrap_or_default().to_owned();
@@ -163,7 +160,7 @@ impl Stand {
         self.original.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Measures; tells what missed its bound.
+    /// Measures the CPU time. Returns the missed bounds.
     fn compare_cpu(&self, options: &Options) -> Result<Vec<Failure>, Failure> {
         let mut missed = Vec::new();
         let name = self.original_name();
@@ -198,7 +195,7 @@ impl Stand {
         Ok(missed)
     }
 
-    /// One run against a server of its own.
+    /// Runs a tool against a new server.
     fn run(&self, tool: Tool, kind: &str, seconds: u32) -> Result<Run, Failure> {
         measure::pin(self.cpus.map(|(server, _)| server), &self.allowed)?;
         let server = Server::start(&self.server);
@@ -224,7 +221,7 @@ impl Stand {
         Ok(run)
     }
 
-    /// A tool with a file, to be run against a server. The token is in its environment.
+    /// Returns the command of a tool with a file and a server. The token goes into its environment.
     fn command(&self, tool: Tool, server: &Server, file: &Path) -> Command {
         let mut command = match tool {
             Tool::Theirs => Command::new(&self.original),
@@ -242,30 +239,30 @@ impl Stand {
     }
 }
 
-/// Reads the report that both print as JSON.
+/// Parses the JSON report, which has the same format in both tools.
 fn read(output: &str, kind: &str, used: Used) -> Result<Run, Failure> {
     let report: Value = serde_json::from_str(output.trim())
-        .map_err(|error| format!("the report is no JSON: {error}\n  {output}"))?;
+        .map_err(|error| format!("the report is not JSON: {error}\n  {output}"))?;
     let metrics = &report["metrics"][kind];
     let figure = |name: &str| metrics[name].as_f64();
     let run = metrics["requests"].as_u64().filter(|requests| *requests > 0).and_then(|requests| {
         Some(Run { used, requests, success: figure("success")?, per_second: figure("rate")? })
     });
-    run.ok_or_else(|| format!("the report does not tell of `{kind}`:\n  {output}"))
+    run.ok_or_else(|| format!("the report has no figures of `{kind}`:\n  {output}"))
 }
 
-/// Holds what a tool says against what the server counted.
+/// Compares a tool's count with the server's.
 fn honest(tool: Tool, requests: u64, counted: u64) -> Result<(), Failure> {
     let most = requests + SECRETS + BESIDE + u64::from(WORKERS);
     if (requests..=most).contains(&counted) {
         return Ok(());
     }
-    Err(format!("{tool:?} says {requests} requests, the server counted {counted}"))
+    Err(format!("{tool:?} reported {requests} requests, but the server counted {counted}"))
 }
 
 fn say(kind: &str, round: usize, name: &str, run: &Run) {
     println!(
-        "{kind} {}: {name}: {:.1} us of CPU a request, {:.0}/s, success {:.2} %, {} MiB",
+        "{kind} {}: {name}: {:.1} us of CPU per request, {:.0}/s, success {:.2} %, {} MiB",
         round + 1,
         run.cpu_us(),
         run.per_second,
@@ -274,7 +271,7 @@ fn say(kind: &str, round: usize, name: &str, run: &Run) {
     );
 }
 
-/// CPU per request, ours over theirs, within each round.
+/// Returns the ratio of CPU per request, ours to theirs, within each round.
 fn ratio(theirs: &[Run], ours: &[Run]) -> Spread {
     Spread::measure(theirs.iter().zip(ours).map(|(theirs, ours)| ours.cpu_us() / theirs.cpu_us()))
 }
@@ -309,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_original_is_needed_and_what_is_unknown_is_refused() {
+    fn original_is_required_and_unknown_options_are_refused() {
         assert!(Options::read(&[]).is_err());
         assert!(Options::read(&["--original", "x", "--rounds", "0"]).is_err());
         assert!(Options::read(&["--original", "x", "--only", "all"]).is_err());
@@ -319,14 +316,14 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_the_server_did_not_count_is_refused() {
+    fn count_that_differs_from_the_servers_is_refused() {
         assert_eq!(honest(Tool::Ours, 5000, 5110), Ok(()));
         assert!(honest(Tool::Ours, 5000, 4999).is_err());
         assert!(honest(Tool::Ours, 5000, 5300).is_err());
     }
 
     #[test]
-    fn a_report_is_read_and_a_ratio_taken_within_rounds() {
+    fn reads_reports_and_takes_ratios_within_rounds() {
         let report = r#"{"metrics":{"k":{"requests":4,"success":0.5,"rate":2.5}}}"#;
         let used = |us| Used { user: Duration::from_micros(us), ..Used::default() };
         let run = |us| read(report, "k", used(us)).expect("a report");

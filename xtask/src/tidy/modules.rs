@@ -1,18 +1,17 @@
-//! Finds modules of a crate that need each other, directly or by way of others.
+//! Finds modules of a crate that depend on each other in a cycle.
 //!
-//! A reader can understand modules one by one only if the arrows between them point one way. Tests may reach
-//! anywhere, so they are left out.
+//! Readers can understand modules one by one only if their dependencies point one way. Tests may use any module, so
+//! they are left out.
 //!
-//! Not here: arrows between crates, which Cargo keeps free of cycles.
+//! Not here: dependencies between crates, which Cargo keeps free of cycles.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{is_test, program};
 
-/// The top-level modules of a crate that each module names.
+/// Top-level modules of a crate that each module uses.
 type Arrows<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
-/// Returns a complaint for each crate with modules in a cycle.
 pub(super) fn complaints(files: &[(String, String)]) -> Vec<String> {
     let mut crates: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
     for (path, text) in files {
@@ -23,12 +22,12 @@ pub(super) fn complaints(files: &[(String, String)]) -> Vec<String> {
     }
     let cycle = |(krate, files): (&str, Vec<(&str, &str)>)| {
         let cycle = cycle(&arrows(&files))?;
-        Some(format!("modules of `{krate}` need each other: {}", cycle.join(" -> ")))
+        Some(format!("modules of `{krate}` form a cycle: {}", cycle.join(" -> ")))
     };
     crates.into_iter().filter_map(cycle).collect()
 }
 
-/// Returns the module that a file belongs to; `None` for the root of the crate.
+/// Returns the module of a file, or `None` for the root of the crate.
 fn module(inside: &str) -> Option<&str> {
     let first =
         inside.split_once('/').map_or_else(|| inside.strip_suffix(".rs"), |(first, _)| Some(first));
@@ -50,7 +49,7 @@ fn arrows<'a>(files: &[(&'a str, &'a str)]) -> Arrows<'a> {
     arrows
 }
 
-/// Returns the beginnings of the paths of modules that a file declares for tests alone.
+/// Returns path prefixes of the modules that a file declares only for tests.
 fn test_files(inside: &str, text: &str) -> Vec<String> {
     let folder = inside.strip_suffix("mod.rs").map_or_else(
         || inside.strip_suffix(".rs").map(|module| format!("{module}/")).unwrap_or_default(),
@@ -65,7 +64,7 @@ fn test_files(inside: &str, text: &str) -> Vec<String> {
     declared.flat_map(|name| [format!("{folder}{name}.rs"), format!("{folder}{name}/")]).collect()
 }
 
-/// Returns the modules that a file's code names after `crate::`, in braces too.
+/// Returns the modules that a file's code names after `crate::`, including in braces.
 fn named(text: &str) -> BTreeSet<String> {
     let is_code = |line: &&str| !line.trim_start().starts_with("//");
     let code = text.lines().filter(is_code).collect::<Vec<_>>().join(" ");
@@ -80,7 +79,7 @@ fn named(text: &str) -> BTreeSet<String> {
     after.map(|path| first(path.trim_start())).collect()
 }
 
-/// Returns modules of which each needs the next, and the last the first; `None` if there are no such.
+/// Returns the modules of a cycle in order, or `None` if there is none.
 fn cycle<'a>(arrows: &Arrows<'a>) -> Option<Vec<&'a str>> {
     let mut done = BTreeSet::new();
     arrows.keys().find_map(|start| follow(start, arrows, &mut Vec::new(), &mut done))
@@ -118,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_that_need_each_other_are_named() {
+    fn cycle_of_modules_is_reported() {
         let cases: &[(&[(&str, &str)], &str)] = &[
             (&[("a.rs", "use crate::b::B;\n"), ("b/mod.rs", "use crate::a;\n")], "a -> b -> a"),
             (
@@ -147,7 +146,7 @@ mod tests {
             ),
         ];
         for (files, cycle) in cases {
-            let wanted = format!("modules of `crates/c` need each other: {cycle}");
+            let wanted = format!("modules of `crates/c` form a cycle: {cycle}");
             assert_eq!(
                 complaints_of(files),
                 if cycle.is_empty() { vec![] } else { vec![wanted] },

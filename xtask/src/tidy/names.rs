@@ -1,7 +1,7 @@
-//! Rules of names and words: shared type names, names of tests and functions, kinds outside their folder.
+//! Checks names and words: shared type names, names of tests and functions, and kinds named outside of their folder.
 //!
-//! A rule that the tree does not meet yet has a ceiling: what there is may become less, never more.
-//! Whoever brings it down lowers the number here.
+//! A rule that the tree does not meet yet has a ceiling, which may only go down. A commit that fixes violations lowers
+//! the number here.
 //!
 //! Not here: layers and headers (`tidy`).
 
@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use super::{is_test, program};
 
-/// The public types that share a name, in how many files at most, and why. Types of wire formats do not count: they are
-/// named with their module.
+/// Public types that share a name: the most files, and the reason. Types of wire formats do not count, because code
+/// names them with their module.
 const SHARED_TYPES: &[(&str, usize, &str)] = &[
     ("Component", 2, "of a system that is started, and its syncs in a record"),
     ("Failure", 2, "of an operation, and of an installation"),
@@ -25,10 +25,10 @@ const SHARED_TYPES: &[(&str, usize, &str)] = &[
     ("System", 2, "one that a study names, and what every kind has to do"),
 ];
 
-/// Where wire formats are.
+/// Folder of the wire formats.
 const WIRE: &str = "crates/bakeoff-wire/src/";
 
-/// Words of the dialect that was, and how often each may still be part of an identifier.
+/// Words that the style guide replaces, and the most identifiers that may still contain them.
 const WORDS: &[(&str, usize)] = &[
     ("climb", 0),
     ("gist", 0),
@@ -43,11 +43,11 @@ const WORDS: &[(&str, usize)] = &[
     ("punctual", 0),
     ("rung", 0),
     ("rungs", 0),
-    ("slip", 2), // in quotes within quotes: the name of before in a condition
+    ("slip", 2), // in nested quotes: a former name in a condition
     ("unready", 0),
 ];
 
-/// Parts of the tree where a kind of system is not named.
+/// Parts of the tree that must not name a kind of system.
 const NO_KINDS: &[&str] = &[
     "crates/bakeoff/src/",
     "crates/bakeoff-core/src/",
@@ -58,13 +58,13 @@ const NO_KINDS: &[&str] = &[
     "crates/bakeoff-systems/src/",
 ];
 
-/// Where the folder of each kind is.
+/// Folder with one folder per kind.
 const SYSTEMS: &str = "crates/bakeoff-systems/src/";
 
-/// Kinds whose names are words of other matters, too.
+/// Kinds whose names are also ordinary words.
 const COMMON_WORDS: &[&str] = &["http", "process"];
 
-/// Files that name kinds outside of their folder, and why.
+/// Files that may name kinds outside of their folder, with the reason.
 const NAMES_KINDS: &[(&str, &str)] = &[
     (
         "crates/bakeoff/src/commands/manifests/resources.rs",
@@ -76,14 +76,14 @@ const NAMES_KINDS: &[(&str, &str)] = &[
     ("crates/bakeoff-core/src/study/shipped.rs", "the name of a study"),
 ];
 
-/// Everything that is not as it should be.
+/// Returns all violations.
 pub(super) fn complaints(files: &[(String, String)]) -> Vec<String> {
     let sources: Vec<_> = files.iter().filter(|(path, _)| path.ends_with(".rs")).collect();
     let mut found = shared_types(&sources, SHARED_TYPES);
     let whats = sources.iter().flat_map(|(path, text)| what(path, text)).collect();
-    found.extend(ceiling("a doc comment begins with a verb, not with \"What\"", 0, whats));
+    found.extend(ceiling("start a doc comment with a verb, not with \"What\"", 0, whats));
     let odd = sources.iter().flat_map(|(path, text)| odd_tests(path, text)).collect();
-    found.extend(ceiling("a test is named by behaviour, not `what_…` or `that_…`", 0, odd));
+    found.extend(ceiling("name a test by behaviour, not `what_…` or `that_…`", 0, odd));
     found.extend(sources.iter().flat_map(|(path, text)| functions_of(path, text)));
     for (word, most) in WORDS {
         let spoken = sources.iter().flat_map(|(path, text)| speaks(path, text, word)).collect();
@@ -95,15 +95,15 @@ pub(super) fn complaints(files: &[(String, String)]) -> Vec<String> {
     found
 }
 
-/// Complains when more was found than there may be: of the rule, with the last of what was found.
+/// Returns a complaint with the last violations if there are more than `most`.
 fn ceiling(rule: &str, most: usize, found: Vec<String>) -> Option<String> {
     (found.len() > most).then(|| {
         let last = found.iter().rev().take(5).cloned().collect::<Vec<_>>().join(", ");
-        format!("{rule}: {} times, and {most} at most; look at {last}", found.len())
+        format!("{rule}: found {} times, at most {most} allowed; see {last}", found.len())
     })
 }
 
-/// Public types of the same name in several files, beyond those that `allowed` lists.
+/// Returns complaints about public types with the same name in several files, beyond those in `allowed`.
 fn shared_types(sources: &[&(String, String)], allowed: &[(&str, usize, &str)]) -> Vec<String> {
     let mut types: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (path, text) in sources.iter().filter(|(path, _)| path.starts_with("crates/")) {
@@ -138,7 +138,7 @@ fn shared_types(sources: &[&(String, String)], allowed: &[(&str, usize, &str)]) 
     found
 }
 
-/// Doc comments that begin with "What".
+/// Returns doc comments that start with "What".
 fn what(path: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut before = "";
@@ -151,7 +151,7 @@ fn what(path: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// Tests, and functions, that are called `what_…` or `that_…`.
+/// Returns tests and other functions named `what_…` or `that_…`.
 fn odd_tests(path: &str, text: &str) -> Vec<String> {
     let lines = (1..).zip(text.lines().map(str::trim_start));
     let odd =
@@ -159,16 +159,15 @@ fn odd_tests(path: &str, text: &str) -> Vec<String> {
     odd.map(|(number, _)| format!("{path}:{number}")).collect()
 }
 
-/// Functions that are called `of`.
+/// Returns functions named `of`.
 fn functions_of(path: &str, text: &str) -> Vec<String> {
     let lines = (1..).zip(text.lines().map(code));
     let declares = |code: &str| code.contains("fn of(") || code.contains("fn of<");
     let of = lines.filter(|(_, line)| line.split('"').step_by(2).any(declares));
-    of.map(|(number, _)| format!("{path}:{number} calls a function `of`: name what it returns"))
-        .collect()
+    of.map(|(number, _)| format!("{path}:{number} has a function `of`: name its result")).collect()
 }
 
-/// Identifiers that a word is part of, texts and comments not counted.
+/// Returns identifiers that contain a word, ignoring texts and comments.
 fn speaks(path: &str, text: &str, word: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -179,7 +178,7 @@ fn speaks(path: &str, text: &str, word: &str) -> Vec<String> {
     found
 }
 
-/// The words of all identifiers of a piece of code, in small letters.
+/// Returns the words of all identifiers in a piece of code, in lower case.
 fn identifier_words(code: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
@@ -197,12 +196,12 @@ fn identifier_words(code: &str) -> Vec<String> {
     words
 }
 
-/// A line without its comment.
+/// Returns a line without its comment.
 fn code(line: &str) -> &str {
     line.split("//").next().unwrap_or_default()
 }
 
-/// The kinds of system: one for each folder.
+/// Returns the kinds of system, one per folder.
 fn kinds(files: &[(String, String)]) -> Vec<String> {
     let below = files.iter().filter_map(|(path, _)| path.strip_prefix(SYSTEMS));
     let folders = below.filter_map(|path| Some(path.split_once('/')?.0.replace('_', "-")));
@@ -213,12 +212,12 @@ fn kinds(files: &[(String, String)]) -> Vec<String> {
     kinds
 }
 
-/// Returns whether a file is in the folder of a kind.
+/// Returns true if a file is in the folder of a kind.
 fn is_in_folder(path: &str) -> bool {
     path.strip_prefix(SYSTEMS).is_some_and(|inside| inside.contains('/'))
 }
 
-/// Texts that are the name of a kind, outside of the folders of the kinds.
+/// Returns texts that name a kind outside of the folders of kinds.
 fn names_kinds(path: &str, text: &str, kinds: &[String]) -> Vec<String> {
     let applies = NO_KINDS.iter().any(|part| path.starts_with(part))
         && !is_in_folder(path)
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_public_type_of_a_name_is_found() {
+    fn second_public_type_of_a_name_is_reported() {
         let one = file("crates/a/src/lib.rs", "pub struct Plan;\npub(super) struct Own;\n");
         let two = file("crates/b/src/lib.rs", "pub enum Plan<T> {}\nstruct Own;\n");
         let both = [&one, &two];
@@ -261,33 +260,33 @@ mod tests {
     }
 
     #[test]
-    fn a_doc_comment_that_begins_with_what_is_found() {
+    fn doc_comment_that_starts_with_what_is_reported() {
         let text = "/// What it is.\nfn a() {}\n/// Returns it.\n/// What else.\nfn b() {}\n";
         assert_eq!(what("a.rs", text), ["a.rs:1"]);
     }
 
     #[test]
-    fn a_test_without_a_behaviour_in_its_name_is_found() {
+    fn test_without_a_behaviour_in_its_name_is_reported() {
         let text =
             "#[test]\nfn what_is_lost() {}\n    fn that_which_is() {}\nfn loses_nothing() {}\n";
         assert_eq!(odd_tests("a.rs", text), ["a.rs:2", "a.rs:3"]);
     }
 
     #[test]
-    fn a_function_called_of_is_found() {
+    fn function_called_of_is_reported() {
         let text = "pub fn of(x: u32) {}\nfn of<T>() {}\nfn often() {}\n// fn of()\n";
         assert_eq!(functions_of("a.rs", text).len(), 2);
     }
 
     #[test]
-    fn a_word_of_the_dialect_is_found_in_identifiers_alone() {
+    fn dialect_words_are_found_only_in_identifiers() {
         let text = "let zork_count = Zork::new(\"zork\"); // zork\nlet wzork = zorks;\nTheZORK;\n";
         assert_eq!(speaks("a.rs", text, "zork"), ["a.rs:1", "a.rs:1", "a.rs:3"]);
         assert_eq!(speaks("a.rs", text, "zorks"), ["a.rs:2"]);
     }
 
     #[test]
-    fn a_kind_that_is_matched_outside_of_its_folder_is_found() {
+    fn kind_named_outside_of_its_folder_is_reported() {
         let kinds = kinds(&[file("crates/bakeoff-systems/src/gcs_emulator/mod.rs", "")]);
         assert_eq!(kinds, ["gcs-emulator"]);
         let text =
@@ -299,9 +298,11 @@ mod tests {
     }
 
     #[test]
-    fn a_ceiling_is_kept_and_never_exceeded() {
+    fn exceeded_ceiling_is_reported() {
         let found = || vec!["a.rs:1".to_owned(), "b.rs:2".to_owned()];
         assert_eq!(ceiling("a rule", 2, found()), None);
-        assert!(ceiling("a rule", 1, found()).unwrap().contains("2 times, and 1 at most"));
+        assert!(
+            ceiling("a rule", 1, found()).unwrap().contains("found 2 times, at most 1 allowed")
+        );
     }
 }

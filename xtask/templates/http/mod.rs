@@ -1,6 +1,6 @@
 //! Runs Newcomer and opens sessions to its key-value store over HTTP/1.1.
 //!
-//! FILL IN: what it syncs before it acknowledges a write, which defaults matter, and why we leave them alone.
+//! FILL IN: what it syncs before it acknowledges a write, which defaults matter, and why they stay.
 //!
 //! Not here: the wire format (`bakeoff_wire::http1`), timing (`bakeoff_engine`).
 
@@ -19,10 +19,9 @@ use super::declaration::{Clients, Declaration, GuaranteeRules, Origin};
 use super::http_session::{HttpSession, Mapping, ask};
 use super::{Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, SystemError};
 
-/// The system for the registry.
+/// Registry entry.
 pub(crate) const SYSTEM: &dyn System = &Newcomer;
 
-/// Newcomer.
 #[derive(Debug)]
 pub(crate) struct Newcomer;
 
@@ -32,7 +31,7 @@ impl System for Newcomer {
             guarantees: GuaranteeRules { guarantees, freshness },
             clients: Clients { http: true, alpn: &[b"http/1.1"], ..Clients::default() },
             ..Declaration::new(
-                // FILL IN: the reads and options that it has, its limits.
+                // FILL IN: its reads, options and limits.
                 Kind {
                     operations: Operation::KEY_VALUE,
                     reads: &[ReadConsistency::Default],
@@ -53,7 +52,7 @@ impl System for Newcomer {
         for (name, seat) in asked.seated() {
             let port = ports.take_for(seat)?;
             let dir = asked.dir.join(&name);
-            // FILL IN: how it is configured. What it writes is below `dir`; it listens at its seat alone.
+            // FILL IN: its configuration. It writes only below `dir`, and listens only at its seat.
             let data = dir.join("data");
             let config = format!("listen = {}\ndata = {}\n", seat.at(port), data.display());
             nodes.push(NodeSpec {
@@ -73,14 +72,14 @@ impl System for Newcomer {
                 ..NodeSpec::default()
             });
         }
-        // FILL IN: a `setting` with its reason for each default that is not left alone.
+        // FILL IN: a `setting` with its reason for each changed default.
         Ok(Description { nodes, ..Description::default() })
     }
 
     fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
         let mut version = None;
         for node in nodes {
-            // FILL IN: what only a node answers that can serve, which of the nodes leads, and its version.
+            // FILL IN: a request that only a serving node answers, its leader, and its version.
             let (status, body) = ask(node, "GET", "/status")?;
             if status != 200 {
                 return Err(format!("`{}` answered {status}: {}", node.name, body.trim()).into());
@@ -91,7 +90,7 @@ impl System for Newcomer {
     }
 
     fn clear(&self, node: &Access) -> Result<(), SystemError> {
-        // FILL IN: how every key below `bakeoff/` is removed, and nothing else.
+        // FILL IN: a request that removes every key below `bakeoff/` and nothing else.
         match ask(node, "DELETE", &format!("/keys/{KEY_PREFIX}"))? {
             (200 | 404, _) => Ok(()),
             (status, body) => {
@@ -105,9 +104,9 @@ impl System for Newcomer {
     }
 }
 
-/// Says what it guarantees under these options.
+/// Returns the guarantees under these options.
 fn guarantees(_: &study::System) -> Guarantees {
-    // FILL IN: from its documentation, and its source where it answers earlier than it says.
+    // FILL IN: from its documentation, and from its source if it acknowledges earlier than documented.
     Guarantees {
         replication: "none: one node has the data".into(),
         acknowledged: "after it is synced to disk".into(),
@@ -117,12 +116,12 @@ fn guarantees(_: &study::System) -> Guarantees {
     }
 }
 
-/// Says what reads return.
+/// Returns the freshness of reads.
 fn freshness(_: &study::System, _: ReadConsistency) -> Freshness {
     Freshness::Linearizable
 }
 
-/// Its key-value API.
+/// Mapping of operations onto its key-value API.
 #[derive(Debug, Clone, Copy)]
 struct KvApi;
 
@@ -138,12 +137,12 @@ impl Mapping for KvApi {
         };
         out.extend_from_slice(method.as_bytes());
         out.extend_from_slice(b" /keys/");
-        out.extend_from_slice(request.key); // of our own making: nothing in it needs escaping
+        out.extend_from_slice(request.key); // bakeoff's keys need no escaping
         out.extend_from_slice(question.as_bytes());
     }
 
     fn read(&self, operation: Operation, status: u16, body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
-        // FILL IN: what is certainly a success. All else is a failure.
+        // FILL IN: the certain successes. Everything else is a failure.
         match (operation, status) {
             (Operation::Get, 200) => on(Answer::Value(body)),
             (Operation::Get | Operation::List, 404) => on(Answer::Missing),

@@ -1,12 +1,12 @@
 //! Runs Newcomer and opens sessions to it.
 //!
-//! FILL IN: what it syncs before it acknowledges a write, which defaults matter, and why we leave them alone.
+//! FILL IN: what it syncs before it acknowledges a write, which defaults matter, and why they stay.
 //!
 //! Not here: the wire format (`bakeoff_wire::newcomer`), timing (`bakeoff_engine`).
 
 pub(crate) mod recipe;
 mod session;
-#[allow(unreachable_pub, reason = "it is of bakeoff-wire, once it is a system's")]
+#[allow(unreachable_pub, reason = "it moves to bakeoff-wire once a system uses it")]
 mod wire;
 
 use bakeoff_core::measurement::Measurement;
@@ -24,10 +24,9 @@ use super::declaration::{Declaration, GuaranteeRules, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
 use super::{Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, SystemError};
 
-/// The system for the registry.
+/// Registry entry.
 pub(crate) const SYSTEM: &dyn System = &Newcomer;
 
-/// Newcomer.
 #[derive(Debug)]
 pub(crate) struct Newcomer;
 
@@ -36,7 +35,7 @@ impl System for Newcomer {
         Declaration {
             guarantees: GuaranteeRules { guarantees, freshness },
             ..Declaration::new(
-                // FILL IN: the reads and options that it has, its limits.
+                // FILL IN: its reads, options and limits.
                 Kind {
                     operations: Operation::KEY_VALUE,
                     reads: &[ReadConsistency::Default],
@@ -57,7 +56,7 @@ impl System for Newcomer {
         for (name, seat) in asked.seated() {
             let port = ports.take_for(seat)?;
             let dir = asked.dir.join(&name);
-            // FILL IN: how it is configured. What it writes is below `dir`; it listens at its seat alone.
+            // FILL IN: its configuration. It writes only below `dir`, and listens only at its seat.
             let data = dir.join("data");
             let config = format!("listen = {}\ndata = {}\n", seat.at(port), data.display());
             nodes.push(NodeSpec {
@@ -77,14 +76,14 @@ impl System for Newcomer {
                 ..NodeSpec::default()
             });
         }
-        // FILL IN: a `setting` with its reason for each default that is not left alone.
+        // FILL IN: a `setting` with its reason for each changed default.
         Ok(Description { nodes, ..Description::default() })
     }
 
     fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
         let mut version = None;
         for node in nodes {
-            // FILL IN: what only a node answers that can serve, which of the nodes leads, and its version.
+            // FILL IN: a request that only a serving node answers, its leader, and its version.
             version = version.or(Some(ask(node, &[b"VERSION"])?));
         }
         Ok(ClusterStatus { leader: (nodes.len() == 1).then_some(0), version })
@@ -100,9 +99,9 @@ impl System for Newcomer {
     }
 }
 
-/// Says what it guarantees under these options.
+/// Returns the guarantees under these options.
 fn guarantees(_: &study::System) -> Guarantees {
-    // FILL IN: from its documentation, and its source where it answers earlier than it says.
+    // FILL IN: from its documentation, and from its source if it acknowledges earlier than documented.
     Guarantees {
         replication: "none: one node has the data".into(),
         acknowledged: "after it is synced to disk".into(),
@@ -112,12 +111,12 @@ fn guarantees(_: &study::System) -> Guarantees {
     }
 }
 
-/// Says what reads return.
+/// Returns the freshness of reads.
 fn freshness(_: &study::System, _: ReadConsistency) -> Freshness {
     Freshness::Linearizable
 }
 
-/// Asks one thing outside of a load; returns the answer as text.
+/// Sends one request outside of a load. Returns the answer as text.
 fn ask(node: &Access, words: &[&[u8]]) -> Result<String, SystemError> {
     struct Question {
         session: Session,

@@ -1,6 +1,6 @@
-//! Key-value operations as requests of Newcomer.
+//! Maps key-value operations onto requests of Newcomer.
 //!
-//! FILL IN: which request is which operation, and what is only an operation together.
+//! FILL IN: the requests of each operation, and those that need several.
 
 use std::collections::VecDeque;
 
@@ -12,17 +12,17 @@ use bakeoff_wire::ProtocolError;
 
 use super::wire::{self, Reply};
 
-/// One connection.
+/// One connection to a server.
 #[derive(Default)]
 pub(crate) struct NewcomerSession {
     session: wire::Session,
-    /// Operations under way, oldest first: replies come in order.
+    /// Operations in flight, oldest first. Replies come in order.
     pending: VecDeque<(Tag, Operation)>,
 }
 
 impl Session for NewcomerSession {
     fn open(&mut self, _: &mut Vec<u8>) {
-        // FILL IN: what a client says first, if anything.
+        // FILL IN: the first bytes of a client, if any.
     }
 
     fn is_open(&self) -> bool {
@@ -68,7 +68,7 @@ impl KvSession for NewcomerSession {
                     on(tag, Answer::Failed(ErrorKind::Status, what));
                 }
                 _ => {
-                    let what = "an answer of another kind than was asked for".to_owned();
+                    let what = "an answer of an unexpected kind".to_owned();
                     on(tag, Answer::Failed(ErrorKind::Protocol, what));
                 }
             }
@@ -81,11 +81,11 @@ mod tests {
     use super::*;
     use crate::replay::{self, request};
 
-    /// FILL IN: everything that a session asks, with errors, binary and 20,000 bytes; then the answers. Take
-    /// `transcript.bin` by `BAKEOFF_RECORD=1 cargo test -p bakeoff-systems newcomer::`.
+    /// FILL IN: every request of a session, with errors, binary values and 20,000 bytes; then the answers. Record
+    /// `transcript.bin` with `BAKEOFF_RECORD=1 cargo test -p bakeoff-systems newcomer::`.
     #[test]
     #[ignore = "there is no transcript yet"]
-    fn transcript_is_understood_however_it_is_cut() {
+    fn transcript_is_understood_at_every_split() {
         let requests = [
             request(Operation::Put, b"bakeoff/a", b"one"),
             request(Operation::Get, b"bakeoff/a", b""),

@@ -1,39 +1,38 @@
-//! A client session with Newcomer: FILL IN: its protocol in two sentences, and where it is described.
+//! A client session with Newcomer. FILL IN: its protocol in two sentences, and its specification.
 //!
-//! Not here: which request means "put" (`bakeoff_systems::newcomer`).
+//! Not here: the request of a "put" (`bakeoff_systems::newcomer`).
 
 use bakeoff_wire::in_order::{InOrder, ReadReply};
 use bakeoff_wire::{Busy, ProtocolError};
 
-/// The longest line that is taken.
+/// Longest accepted line, in bytes.
 const LINE_MAX: usize = 64 << 10;
-/// The largest value that is taken, in bytes.
+/// Largest accepted value, in bytes.
 const VALUE_MAX: usize = 64 << 20;
-/// Requests in flight at once at most.
+/// Most requests in flight.
 const IN_FLIGHT_MAX: usize = 10_000;
 
-/// The answer of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply<'a> {
-    /// It was done.
+    /// The request succeeded.
     Done,
     /// A value.
     Value(&'a [u8]),
-    /// Names, with spaces between them.
+    /// Names, separated by spaces.
     Names(&'a [u8]),
-    /// There is no such key.
+    /// The key does not exist.
     Missing,
     /// An error, in the server's words.
     Error(&'a [u8]),
 }
 
-/// One session on one connection.
+/// A session on one connection.
 #[derive(Debug, Default)]
 pub struct Session {
     replies: InOrder,
 }
 
-/// Reads its replies.
+/// Parser of the replies.
 struct Replies;
 
 impl ReadReply for Replies {
@@ -46,10 +45,10 @@ impl ReadReply for Replies {
 }
 
 impl Session {
-    /// Writes a request: words, and a value where it has one.
+    /// Writes a request: words, and a value if it has one.
     ///
     /// # Errors
-    /// [`Busy`] when too many are in flight; nothing is written then.
+    /// [`Busy`] when too many requests are in flight. Nothing is written then.
     pub fn request(
         &mut self,
         words: &[&[u8]],
@@ -57,7 +56,7 @@ impl Session {
         out: &mut Vec<u8>,
     ) -> Result<(), Busy> {
         self.replies.begin(IN_FLIGHT_MAX)?;
-        // FILL IN: how a request is written.
+        // FILL IN: the format of a request.
         out.extend_from_slice(&words.join(&b' '));
         if let Some(value) = value {
             out.extend_from_slice(format!(" {}\r\n", value.len()).as_bytes());
@@ -67,11 +66,10 @@ impl Session {
         Ok(())
     }
 
-    /// Takes everything received and calls `on` with each answer, in the order of the requests.
+    /// Processes received bytes and calls `on` with each answer, in the order of the requests.
     ///
     /// # Errors
-    /// When the server breaks the protocol. The connection can then not be used any more, and all
-    /// further calls fail.
+    /// When the server violates the protocol. The connection is then unusable, and all later calls fail.
     pub fn receive(
         &mut self,
         input: &[u8],
@@ -81,9 +79,9 @@ impl Session {
     }
 }
 
-/// Reads the reply that begins here; returns its length too, or `None` while it is not whole.
+/// Parses the reply at the start of `bytes`. Also returns its length, or `None` while it is incomplete.
 fn read(bytes: &[u8]) -> Result<Option<(Reply<'_>, usize)>, ProtocolError> {
-    // FILL IN: how a reply is written. Every length has a limit.
+    // FILL IN: the format of a reply. Every length has a limit.
     let head = bytes.get(..LINE_MAX.min(bytes.len())).unwrap_or_default();
     let Some(end) = head.windows(2).position(|two| two == b"\r\n") else {
         return if bytes.len() < LINE_MAX { Ok(None) } else { Err("too long a line".into()) };
@@ -105,7 +103,7 @@ fn read(bytes: &[u8]) -> Result<Option<(Reply<'_>, usize)>, ProtocolError> {
             let value = value.strip_suffix(b"\r\n").ok_or("a value without its end")?;
             return Ok(Some((Reply::Value(value), length + size + 2)));
         }
-        other => return Err(format!("`{}`, which is no reply", other.escape_ascii()).into()),
+        other => return Err(format!("`{}` is not a reply", other.escape_ascii()).into()),
     };
     Ok(Some((reply, length)))
 }
@@ -114,7 +112,7 @@ fn read(bytes: &[u8]) -> Result<Option<(Reply<'_>, usize)>, ProtocolError> {
 mod tests {
     use super::*;
 
-    /// Returns all that is said to a session that has asked twice.
+    /// Returns the replies of a session that has sent two requests.
     fn heard(pieces: &[&[u8]]) -> Result<Vec<String>, String> {
         let (mut session, mut out, mut seen) = (Session::default(), Vec::new(), Vec::new());
         session.request(&[b"GET", b"a"], None, &mut out).unwrap();
@@ -147,7 +145,7 @@ mod tests {
     #[test]
     fn refuses_bytes_that_break_the_protocol() {
         for (bytes, expected) in [
-            (&b"MAYBE\r\n"[..], "newcomer: `MAYBE`, which is no reply"),
+            (&b"MAYBE\r\n"[..], "newcomer: `MAYBE` is not a reply"),
             (b"VALUE -1\r\n", "newcomer: a value of `-1`"),
             (b"VALUE 1\r\nabc", "newcomer: a value without its end"),
             (b"OK\r\nOK\r\nOK\r\n", "newcomer: a reply, but nothing was asked"),

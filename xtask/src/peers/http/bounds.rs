@@ -1,6 +1,6 @@
-//! Bounds on bakeoff's cost beside the other tools.
+//! Checks bakeoff's cost against bounds relative to the other tools.
 //!
-//! A bound whose figures are missing is not kept.
+//! A bound without figures counts as missed.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use super::super::summary::mib;
 use super::tools::Tool;
 use super::{Case, OPEN_RATE, Results, Run};
 
-/// A ratio is held by its median over the rounds. Requests per second are the server's where it is
-/// the slower side, so that two equal tools differ by chance alone: below this they differ.
+/// Smallest accepted ratio of requests per second. If the server is the slower side, equal tools differ by chance by
+/// up to this much.
 const RATE_RATIO_MIN: f64 = 0.97;
 const SCHEDULE_LAG_P99_US_MAX: f64 = 100.0;
 const RATE_OFF_MAX: f64 = 0.001;
 const MIB_MANY_MAX: f64 = 120.0;
 
-/// A bound and what was seen.
+/// Result of one bound.
 #[derive(Debug, PartialEq)]
 pub(super) struct Finding {
     pub(super) bound: String,
@@ -32,7 +32,7 @@ impl Finding {
         }
     }
 
-    /// Returns the complaint, if there is one.
+    /// Returns a complaint unless the bound is kept.
     pub(super) fn complaint(&self) -> Option<String> {
         let what = match self.kept {
             Some(true) => return None,
@@ -43,7 +43,7 @@ impl Finding {
     }
 }
 
-/// How a ratio is held.
+/// Type of a bound on a ratio.
 #[derive(Clone, Copy)]
 enum Held {
     Most(f64),
@@ -51,7 +51,7 @@ enum Held {
     Least(f64),
 }
 
-/// All bounds of the cases that were run.
+/// Checks all bounds of the cases that were run.
 pub(super) fn check(all: &BTreeMap<Case, Results>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (&case, results) in all {
@@ -82,7 +82,7 @@ pub(super) fn check(all: &BTreeMap<Case, Results>) -> Vec<Finding> {
     findings
 }
 
-/// Returns which of ours is held: `bakeoff load`, and `bakeoff wrk` where that does not take part.
+/// Returns the tool that the bounds apply to: `bakeoff load`, or `bakeoff wrk` if `load` does not take part.
 pub(super) fn subject(results: &Results) -> Tool {
     if results.runs.contains_key(&Tool::Load) { Tool::Load } else { Tool::OurWrk }
 }
@@ -142,7 +142,7 @@ fn memory(results: &Results) -> Finding {
     Finding {
         bound: format!("10000: memory below {MIB_MANY_MAX} MiB"),
         seen: used.map_or("no run".into(), |used| format!("{} MiB", used.text(1))),
-        // Memory is held by its most: a bound on memory is a bound for all runs.
+        // Use the maximum, because a bound on memory applies to every run.
         kept: used.map(|used| used.max < MIB_MANY_MAX),
     }
 }
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn more_cpu_than_the_bound_is_a_miss_and_a_missing_tool_is_not_kept() {
+    fn excess_cpu_misses_the_bound_and_a_missing_tool_does_not_keep_it() {
         let both = |ours| results(&[(Tool::OurWrk, run(ours, None)), (Tool::Wrk, run(100, None))]);
         assert_eq!(kept(Case::Script, both(90)), [Some(true)]);
         assert_eq!(kept(Case::Script, both(91)), [Some(false)]);

@@ -1,4 +1,4 @@
-//! The section of `docs/performance.md` that a comparison writes.
+//! Writes the section of `docs/performance.md` for a comparison.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ fn title(case: Case) -> &'static str {
     }
 }
 
-/// When, on what, with which versions.
+/// Describes date, machine and versions.
 pub(super) fn machine(stand: &Stand) -> Result<String, Failure> {
     let place = when_and_where(&stand.allowed)?;
     let bakeoff = output_of(&stand.bakeoff.to_string_lossy(), &["--version"])?;
@@ -73,17 +73,17 @@ fn conditions(stand: &Stand, options: &Options, all: &BTreeMap<Case, Results>) -
     let others = match (shares.first(), shares.last()) {
         (Some(least), Some(most)) if *most >= 1.0 => format!(
             " Other processes took {least:.0} % to {most:.0} % of the machine's CPU time meanwhile, \
-             which disturbs all of them."
+             which disturbs all tools."
         ),
         _ => String::new(),
     };
     let realtime = if stand.before.is_empty() {
         ""
     } else {
-        " NGINX and the generators had a real-time priority, so that nothing else took their CPUs."
+        " NGINX and the generators had a real-time priority, so that no other process took their CPUs."
     };
     format!(
-        "{} rounds, {} s a run; figures are medians (least–most).{realtime}{others}",
+        "{} rounds, {} s per run; figures are medians (least–most).{realtime}{others}",
         options.rounds, options.seconds
     )
 }

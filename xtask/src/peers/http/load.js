@@ -1,4 +1,4 @@
-// What k6 runs beside the others: one GET again and again, and its own counts as one line of JSON.
+// Runs in k6: repeats one GET, and prints k6's own counts as one line of JSON.
 import http from "k6/http";
 
 export const options = {
@@ -16,7 +16,7 @@ export default function () {
 export function handleSummary(data) {
   const requests = data.metrics.http_reqs.values;
   const failed = data.metrics.http_req_failed.values;
-  // Of this rate, the passes are the requests that failed.
+  // The passes of this rate are the failed requests.
   const said = { requests: requests.count, per_second: requests.rate, errors: failed.passes };
   return { stdout: `${JSON.stringify(said)}\n` };
 }

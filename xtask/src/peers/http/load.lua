@@ -1,5 +1,5 @@
--- What wrk and bakeoff both run: each request has a random path and a JSON body built for it, and
--- each response's status and one of its headers are looked at.
+-- Runs in both wrk and bakeoff. Each request has a random path and a JSON body built for it, and each
+-- response's status and one of its headers are checked.
 
 local fields = { ["Content-Type"] = "application/json" }
 local odd = 0

@@ -1,9 +1,9 @@
-//! One NGINX that answers everything with six bytes, and its own count of what it answered.
+//! Runs an NGINX that answers everything with six bytes, and reads its counters.
 //!
-//! One worker on one CPU, connections kept for ever, nothing logged, all its files in a folder of
-//! its own. It speaks HTTP/1.1 plain and over TLS, and HTTP/2 without TLS, each on a port of its
-//! own, so that no tool negotiates anything. TLS is 1.3 with one cipher for all: otherwise Go's
-//! programs would choose a cheaper one than wrk's OpenSSL does.
+//! It has one worker on one CPU, keeps connections open for ever, logs nothing, and keeps its files in a temporary
+//! folder. It serves HTTP/1.1 plain and over TLS, and HTTP/2 without TLS, each on a separate port, so that no tool
+//! negotiates a protocol. TLS is 1.3 with one cipher for all. Otherwise Go's programs would choose a cheaper one than
+//! wrk's OpenSSL.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ const READY_WITHIN: Duration = Duration::from_secs(10);
 const STOPPED_WITHIN: Duration = Duration::from_secs(5);
 const BODY: &str = "hello.";
 
-/// A running one. It ends when this is dropped.
+/// A running NGINX, stopped when dropped.
 pub(crate) struct Nginx {
     child: Child,
     worker: u32,
@@ -34,8 +34,8 @@ pub(crate) struct Nginx {
 }
 
 impl Nginx {
-    /// Starts one on the CPU that this thread is pinned to, for up to `connections` at once.
-    /// `before` are the words of a program that becomes NGINX.
+    /// Starts NGINX on the CPU that this thread is pinned to, for up to `connections` at once. `before` is a prefix
+    /// for its command.
     pub(crate) fn start(
         program: &Program,
         before: &[&str],
@@ -72,22 +72,20 @@ impl Nginx {
                 }
                 Err(error) if Instant::now() > until => {
                     let output = fs::read_to_string(&log).unwrap_or_default();
-                    return Err(format!(
-                        "NGINX is not ready: {error}\n  it said: {}",
-                        output.trim()
-                    ));
+                    return Err(format!("NGINX is not ready: {error}\n  log: {}", output.trim()));
                 }
                 Err(_) => thread::sleep(Duration::from_millis(20)),
             }
         }
     }
 
-    /// Returns how many requests this NGINX has begun to handle, by its own count; that for the count too.
+    /// Returns NGINX's count of requests, including this one.
     pub(super) fn requests(&self) -> Result<u64, Failure> {
-        requests(&get(self.status, "/")?).ok_or_else(|| "NGINX does not tell its requests".into())
+        requests(&get(self.status, "/")?)
+            .ok_or_else(|| "NGINX reports no number of requests".into())
     }
 
-    /// Returns the CPU time of its worker since its start.
+    /// Returns the CPU time of the worker since its start.
     pub(super) fn cpu(&self) -> Duration {
         measure::cpu_of(self.worker).map_or(Duration::ZERO, |(user, system)| user + system)
     }
@@ -102,7 +100,7 @@ impl Nginx {
 }
 
 impl Drop for Nginx {
-    /// A killed master would leave its worker, so it is asked to end first.
+    /// Stops the master with a signal first: killing it would leave its worker.
     fn drop(&mut self) {
         kill_process(Pid::from_child(&self.child), Signal::TERM).ok();
         let until = Instant::now() + STOPPED_WITHIN;
@@ -117,7 +115,7 @@ impl Drop for Nginx {
     }
 }
 
-/// The third number of the line under `server accepts handled requests`.
+/// Returns the third number of the line below `server accepts handled requests`.
 fn requests(answer: &str) -> Option<u64> {
     let mut lines = answer.lines();
     lines.find(|line| line.starts_with("server accepts handled requests"))?;
@@ -126,7 +124,7 @@ fn requests(answer: &str) -> Option<u64> {
 
 fn config_text(dir: &str, connections: u64, listen: [SocketAddr; 4]) -> String {
     let [plain, tls, http2, status] = listen;
-    // NGINX closes waiting connections when less than a sixteenth is free.
+    // NGINX closes idle connections when less than a sixteenth of the slots is free.
     let slots = connections + connections / 8 + 64;
     // Each connection needs a file, and so do listeners and logs.
     let files = slots + 64;
@@ -147,7 +145,7 @@ fn config_text(dir: &str, connections: u64, listen: [SocketAddr; 4]) -> String {
     )
 }
 
-/// A certificate for loopback that nobody needs to trust.
+/// Writes a certificate for loopback. Clients do not verify it.
 fn certificate(dir: &Path) -> Result<(), Failure> {
     let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
     let made = rcgen::generate_simple_self_signed(names)

@@ -1,9 +1,9 @@
-//! `cargo xtask peers http --soak`: `bakeoff load` at full speed for ten minutes, its memory flat.
+//! Runs `cargo xtask peers http --soak`: `bakeoff load` at full speed for ten minutes, checking that its memory stays
+//! flat.
 //!
-//! Memory is looked at a hundred times a second and its most in each minute is kept. The first
-//! minute may grow: buffers and histograms find their size in it. After that no minute's most may
-//! be above the second's by more than a share that is less than what one leaked byte a request
-//! would add.
+//! Samples memory a hundred times a second, and keeps the maximum of each minute. Memory may grow in the first minute,
+//! while buffers and histograms reach their size. No later maximum may exceed the second minute's by more than a bound
+//! below one leaked byte per request.
 
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ pub(super) fn run(stand: &Stand, length: Duration, dry: bool) -> Result<(), Fail
     let mut look = |pid: u32| {
         let minute = (began.elapsed().as_secs() / 60) as usize;
         let rss = measure::memory(pid, "VmRSS:").unwrap_or(0);
-        // The end may be a moment past the last minute.
+        // The end may be slightly past the last minute.
         if minute as u64 * 60 < length.as_secs() {
             if minutes.len() <= minute {
                 if let Some(last) = minutes.last() {
@@ -47,7 +47,7 @@ pub(super) fn run(stand: &Stand, length: Duration, dry: bool) -> Result<(), Fail
     honest(tool, &reported, nginx.requests()? - before - 1, CONNECTIONS)?;
 
     let minutes: Vec<f64> = minutes.into_iter().map(mib).collect();
-    let growth = growth(&minutes).ok_or("memory was not seen for two minutes")?;
+    let growth = growth(&minutes).ok_or("the run was shorter than two minutes")?;
     let rows: Vec<Vec<String>> = (1..)
         .zip(&minutes)
         .map(|(minute, most): (u32, _)| vec![minute.to_string(), format!("{most:.1}")])
@@ -73,7 +73,7 @@ pub(super) fn run(stand: &Stand, length: Duration, dry: bool) -> Result<(), Fail
     if kept { Ok(()) } else { Err(format!("memory grew by {growth:.1} MiB")) }
 }
 
-/// Returns how far the most of any later minute is above that of the second.
+/// Returns the growth from the second minute's maximum to the largest later one.
 fn growth(minutes: &[f64]) -> Option<f64> {
     let second = minutes.get(1)?;
     let most = minutes[1..].iter().copied().fold(*second, f64::max);

@@ -1,8 +1,8 @@
-//! The tools: where each comes from, how it is told what to do, and how what it says is read.
+//! Defines the tools: the source of each, its command line, and how its output is read.
 //!
-//! All are told the same: so many connections, one request at a time on each, as fast as they can,
-//! for so many seconds. Each has one CPU; Go's programs fit their threads to it by themselves, wrk
-//! and h2load and bakeoff are told to have one.
+//! All tools get the same task: a number of connections, one request at a time on each, as fast as possible, for a
+//! number of seconds. Each has one CPU. Go programs adapt their threads to it; wrk, h2load and bakeoff are configured
+//! with one thread.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -72,14 +72,14 @@ impl Tool {
         matches!(self, Self::Load | Self::Precise | Self::OurWrk)
     }
 
-    /// Exit codes that are no failure. `bakeoff load` says with 1 that it does not stand behind its
-    /// figures, as it must when it was the slower side of a load at full speed.
+    /// Accepted exit codes. `bakeoff load` returns 1 if its figures are not valid, for example because it was slower
+    /// than the server at full speed.
     pub(super) fn codes(self) -> &'static [i32] {
         if matches!(self, Self::Load | Self::Precise) { &[0, 1] } else { &[0] }
     }
 }
 
-/// The programs of the tools; of those that cannot be had, why.
+/// Returns the programs of the tools, or the reason why one is not available.
 pub(super) fn fetch(
     debian: &Debian,
     bakeoff: &Path,
@@ -93,7 +93,7 @@ pub(super) fn fetch(
         if knows { Ok(program) } else { Err(format!("this bakeoff has no `{name}`")) }
     };
     let had = |tool: Tool| match tool {
-        _ if without.iter().any(|name| name == tool.name()) => Err("left out as asked".into()),
+        _ if without.iter().any(|name| name == tool.name()) => Err("left out as requested".into()),
         Tool::Baseline => Ok(Program::at(baseline.to_owned(), env!("CARGO_PKG_VERSION"))),
         Tool::Load | Tool::Precise => ours("load"),
         Tool::OurWrk => ours("wrk"),
@@ -114,30 +114,29 @@ pub(super) fn fetch(
     Tool::ALL.into_iter().map(|tool| (tool, had(tool))).collect()
 }
 
-/// A tool's task.
 #[derive(Debug, Clone)]
 pub(super) struct Job {
     pub(super) url: String,
     pub(super) connections: u32,
     pub(super) seconds: u32,
     pub(super) http2: bool,
-    /// Of an open load.
+    /// Rate of an open load.
     pub(super) rate: Option<u32>,
     /// A Lua script.
     pub(super) script: Option<PathBuf>,
 }
 
-/// A tool's own figures.
+/// Figures that a tool reports.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ToolFigures {
     pub(super) requests: u64,
     pub(super) errors: u64,
     pub(super) per_second: f64,
-    /// How late requests of an open load were sent: p50, p99, most, in µs.
+    /// Schedule lag of an open load in µs: p50, p99, maximum.
     pub(super) schedule_lag: Option<[f64; 3]>,
 }
 
-/// The words that make `tool` do `job`, the program first. Files that it needs are put in `dir`.
+/// Returns the command with which `tool` does `job`. Writes the files that it needs into `dir`.
 pub(super) fn command(
     tool: Tool,
     program: &Program,
@@ -219,7 +218,7 @@ fn vegeta_results(dir: &Path) -> PathBuf {
     dir.join("vegeta.results")
 }
 
-/// Reads what the tool printed, or what vegeta left in `dir`.
+/// Reads a tool's output, or the file that vegeta wrote into `dir`.
 pub(super) fn read(
     tool: Tool,
     program: &Program,
@@ -242,7 +241,7 @@ pub(super) fn read(
     };
     reported.ok_or_else(|| {
         let begin: Vec<&str> = output.lines().take(20).collect();
-        format!("{} does not say what it did:\n  {}", tool.name(), begin.join("\n  "))
+        format!("the output of {} has no figures:\n  {}", tool.name(), begin.join("\n  "))
     })
 }
 
@@ -295,8 +294,8 @@ fn read_json(tool: Tool, output: &str) -> Option<ToolFigures> {
     })
 }
 
-/// `  90145 requests in 3.00s, 13.15MB read`, `Requests/sec:  30029.11`, and lines about errors that
-/// are there only when there were some.
+/// Reads `  90145 requests in 3.00s, 13.15MB read`, `Requests/sec:  30029.11`, and the lines about errors, which are
+/// there only if errors occurred.
 fn read_wrk(output: &str) -> Option<ToolFigures> {
     let lines = || output.lines().map(str::trim);
     let requests = lines().find_map(|line| line.split_once(" requests in ")?.0.parse().ok())?;
@@ -311,8 +310,8 @@ fn read_wrk(output: &str) -> Option<ToolFigures> {
     Some(ToolFigures { requests, errors, per_second, schedule_lag: None })
 }
 
-/// `finished in 1.00s, 43389.00 req/s, 6.33MB/s` and `requests: 43389 total, 43393 started, 43389
-/// done, 43389 succeeded, 0 failed, 0 errored, 0 timeout`.
+/// Reads `finished in 1.00s, 43389.00 req/s, 6.33MB/s` and `requests: 43389 total, 43393 started, 43389 done, 43389
+/// succeeded, 0 failed, 0 errored, 0 timeout`.
 fn read_h2load(output: &str) -> Option<ToolFigures> {
     let line = |begin: &str| output.lines().find_map(|line| line.strip_prefix(begin));
     let per_second = line("finished in ")?.split(", ").nth(1)?.strip_suffix(" req/s")?;
@@ -334,12 +333,12 @@ fn read_h2load(output: &str) -> Option<ToolFigures> {
     })
 }
 
-/// `[200] 18116 responses` for each status; `Error distribution:` with `[1] …` for each error.
+/// Reads `[200] 18116 responses` for each status, and `Error distribution:` with `[1] …` for each error.
 fn read_hey(output: &str) -> Option<ToolFigures> {
     let lines = || output.lines().map(str::trim);
     let per_second =
         lines().find_map(|line| line.strip_prefix("Requests/sec:")?.trim().parse().ok())?;
-    // `[CODE] N responses`, or `[N] what went wrong`; a tab between.
+    // `[CODE] N responses`, or `[N] ERROR`, separated by a tab.
     let bracket = |line: &str| -> Option<(u64, String)> {
         let (number, rest) = line.strip_prefix('[')?.split_once(']')?;
         Some((number.parse().ok()?, rest.trim().to_owned()))

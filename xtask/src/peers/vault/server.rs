@@ -1,6 +1,6 @@
-//! A Vault or OpenBao that keeps everything in memory, unsealed from the start (`-dev`).
+//! Runs a Vault or OpenBao that keeps everything in memory and starts unsealed (`-dev`).
 //!
-//! Not here: what is asked of it (`super`, `traffic`).
+//! Not here: the requests (`super`, `traffic`).
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -13,14 +13,14 @@ use std::time::{Duration, Instant};
 use crate::Failure;
 use crate::peers::free_port;
 
-/// The token of a server that is gone in a minute.
+/// Root token of the temporary server.
 pub(super) const TOKEN: &str = "root";
 const READY_WITHIN: Duration = Duration::from_secs(30);
-/// Variables that would point a program elsewhere.
+/// Variables that would point a program to another server.
 const VARIABLES: [&str; 7] =
     ["ADDR", "TOKEN", "NAMESPACE", "CACERT", "CLIENT_CERT", "CLIENT_KEY", "SKIP_VERIFY"];
 
-/// Takes from a program's environment what would send it to another server.
+/// Removes variables from a command that would point it to another server.
 pub(super) fn without_variables(command: &mut Command) {
     for prefix in ["VAULT", "BAO"] {
         for name in VARIABLES {
@@ -29,7 +29,7 @@ pub(super) fn without_variables(command: &mut Command) {
     }
 }
 
-/// A running server. It ends when this is dropped.
+/// A running server, stopped when dropped.
 pub(super) struct Server {
     child: Child,
     address: SocketAddr,
@@ -37,14 +37,14 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts one without an audit device.
+    /// Starts a server without an audit device.
     pub(super) fn start(program: &Path) -> Result<Self, Failure> {
         Self::start_with(program, "")
     }
 
-    /// Starts one that writes every request as it came to [`Self::audit_log`].
+    /// Starts a server that writes every request unmasked to [`Self::audit_log`].
     pub(super) fn start_audited(program: &Path) -> Result<Self, Failure> {
-        // OpenBao takes audit devices from its configuration only, Vault over its API only.
+        // OpenBao accepts audit devices only in its configuration, Vault only through its API.
         let version = Command::new(program).arg("version").output();
         let version = version.map_err(|error| format!("cannot run the server: {error}"))?;
         let of_openbao = version.stdout.starts_with(b"OpenBao");
@@ -94,7 +94,7 @@ impl Server {
             .map_err(|error| cannot("run a program", error))?;
         let mut server = Self { child, address, folder };
         let until = Instant::now() + READY_WITHIN;
-        // The token is made last.
+        // The server creates the token last.
         let ready = |server: &Self| {
             let asked = server.ask("GET", "auth/token/lookup-self", "");
             asked.is_ok_and(|answer| answer.contains(" 200 "))
@@ -104,14 +104,14 @@ impl Server {
             if ended || Instant::now() > until {
                 let printed = fs::read_to_string(&log).unwrap_or_default();
                 let last = printed.lines().last().unwrap_or_default();
-                return Err(format!("the server did not start; it said: {last}"));
+                return Err(format!("the server did not start; log: {last}"));
             }
             thread::sleep(Duration::from_millis(50));
         }
         Ok(server)
     }
 
-    /// `http://127.0.0.1:8200`
+    /// Returns the URL: `http://127.0.0.1:8200`.
     pub(super) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -120,7 +120,7 @@ impl Server {
         self.folder.path().join("audit.log")
     }
 
-    /// Returns how many requests it has handled, by its own count.
+    /// Returns the server's own count of handled requests.
     pub(super) fn handled(&self) -> Result<u64, Failure> {
         let metrics = self.ask("GET", "sys/metrics?format=prometheus", "")?;
         let counts = metrics.lines().filter_map(|line| {
@@ -129,7 +129,7 @@ impl Server {
         });
         let counts: Vec<f64> = counts.collect();
         if counts.is_empty() {
-            return Err("the server does not tell its number of requests".into());
+            return Err("the server reports no number of requests".into());
         }
         Ok(counts.iter().sum::<f64>() as u64)
     }

@@ -1,10 +1,8 @@
-//! Compares each test type's requests, as the server's audit log has them: the original's
-//! requests against ours.
+//! Compares the requests of each test type between the original and bakeoff, using the server's audit log.
 //!
-//! Both run a short load of the same file. Compared are kinds of requests: operation, path,
-//! namespace and body, with what is made up at random taken out. How often a kind comes is not
-//! compared. What the server does not audit (`sys/seal-status`) is not seen. The services that some
-//! types need are not there: their engines are configured and asked without them.
+//! Both tools run a short load of the same file. Requests are compared by operation, path, namespace and body, with
+//! random parts masked. Their counts are not compared. Requests that the server does not audit (`sys/seal-status`) are
+//! missing. The services that some types need are not running: their engines are configured and used without them.
 //!
 //! Not here: the server (`server`).
 
@@ -18,7 +16,7 @@ use super::server::Server;
 use super::{Stand, Tool};
 use crate::Failure;
 
-/// A type with what stands in its `config`.
+/// Test types with their `config`.
 const TYPES: &[(&str, &str)] = &[
     ("acl_policy_list", "policies = 3"),
     ("acl_policy_read", "policies = 3\npaths = 2"),
@@ -80,12 +78,11 @@ const REDIS_STATIC: &str = "db_connection {\nhost = \"127.0.0.1\"\nport = 1\nuse
                             \"w\"\nverify_connection = false\n}\nrole {\nusername = \"u\"\n\
                             rotation_period = \"5m\"\n}";
 
-/// Differences that are on purpose: the type, a part of the kind of request, and why. They stand in
-/// `docs/vault-benchmark.md`.
+/// Intended differences: the type, a part of the request, and the reason. `docs/vault-benchmark.md` lists them.
 const ON_PURPOSE: &[(&str, &str, &str)] = &[
-    ("kvv2_read", "only ours: read UUID/config", "asked until it is ready, not waited for 2 s"),
-    ("kvv2_write", "only ours: read UUID/config", "asked until it is ready, not waited for 2 s"),
-    ("mount", "only ours: delete sys/mounts/UUID/kv-v2-UUID", "the clean-up leaves nothing"),
+    ("kvv2_read", "only ours: read UUID/config", "polls until it is ready instead of waiting 2 s"),
+    ("kvv2_write", "only ours: read UUID/config", "polls until it is ready instead of waiting 2 s"),
+    ("mount", "only ours: delete sys/mounts/UUID/kv-v2-UUID", "the clean-up removes everything"),
     (
         "namespace",
         "only ours: read sys/namespaces/benchmark-UUID",
@@ -94,7 +91,7 @@ const ON_PURPOSE: &[(&str, &str, &str)] = &[
     (
         "pki_sign",
         "only ours: update UUID-root/intermediate/generate/internal",
-        "the server makes the request that is signed, not the client",
+        "the server creates the signed request instead of the client",
     ),
     ("redis_static_secret", "only ours: create UUID/static-roles/", REDIS_IS_STATIC),
     ("redis_static_secret", "only ours: read UUID/static-creds/", REDIS_IS_STATIC),
@@ -102,9 +99,9 @@ const ON_PURPOSE: &[(&str, &str, &str)] = &[
     ("redis_static_secret", "only theirs: read UUID/creds/", REDIS_IS_STATIC),
 ];
 
-const REDIS_IS_STATIC: &str = "a static role is what the type is called";
+const REDIS_IS_STATIC: &str = "the type's name stands for a static role";
 
-/// The fields of bodies whose values are made up at random by one tool or both.
+/// Body fields with random values in one tool or both.
 const RANDOM: [&str; 12] = [
     "certificate",
     "ciphertext",
@@ -120,9 +117,9 @@ const RANDOM: [&str; 12] = [
     "signature",
 ];
 
-/// Compares all types; tells which differ.
+/// Compares all types. Returns those that differ.
 pub(super) fn compare(stand: &Stand) -> Result<Vec<Failure>, Failure> {
-    println!("What reaches the server, type by type:\n");
+    println!("Requests to the server, by type:\n");
     let mut missed = Vec::new();
     let (mut same, mut on_purpose) = (0, 0);
     for (kind, config) in TYPES {
@@ -130,7 +127,7 @@ pub(super) fn compare(stand: &Stand) -> Result<Vec<Failure>, Failure> {
         let (theirs, ours) = match (theirs, ours) {
             (Ok(Seen::Kinds(theirs)), Ok(Seen::Kinds(ours))) => (theirs, ours),
             (Ok(Seen::Nothing), _) | (_, Ok(Seen::Nothing)) => {
-                println!("- {kind}: only one of them has it");
+                println!("- {kind}: only one tool has it");
                 continue;
             }
             (Err(why), _) | (_, Err(why)) => {
@@ -153,7 +150,7 @@ pub(super) fn compare(stand: &Stand) -> Result<Vec<Failure>, Failure> {
             }
             _ => {
                 println!("- {kind}: DIFFERS");
-                missed.push(format!("`{kind}` asks the server for something else"));
+                missed.push(format!("the requests of `{kind}` differ"));
             }
         }
         for (what, why) in differences {
@@ -174,7 +171,7 @@ enum Seen {
     Kinds(BTreeSet<String>),
 }
 
-/// Runs one tool and takes what it asked for from the audit log.
+/// Runs one tool. Returns its requests from the audit log.
 fn seen(stand: &Stand, tool: Tool, kind: &str, config: &str) -> Result<Seen, Failure> {
     let cannot = |what: &str, error: std::io::Error| format!("cannot {what}: {error}");
     let file = stand.scratch.path().join("test.hcl");
@@ -183,12 +180,12 @@ fn seen(stand: &Stand, tool: Tool, kind: &str, config: &str) -> Result<Seen, Fai
          100\nconfig {{\n{config}\n}}\n}}\n"
     );
     fs::write(&file, text).map_err(|error| cannot("write a test", error))?;
-    // One of its own: OpenBao 2.5.1 does not outlive the original's clean-up of namespaces.
+    // A separate server, because OpenBao 2.5.1 does not survive the original's clean-up of namespaces.
     let server = Server::start_audited(&stand.server)?;
     let audit = || fs::read_to_string(server.audit_log());
     let before = audit().map_err(|error| cannot("read the audit log", error))?.len();
     let mut command = stand.command(tool, &server, &file);
-    // Where a service is missing all requests fail, which either calls what it likes.
+    // If a service is missing, all requests fail, and either tool may report that in its own way.
     let output =
         command.stdin(Stdio::null()).output().map_err(|error| cannot("run a tool", error))?;
     let printed = String::from_utf8_lossy(&output.stderr);
@@ -203,20 +200,20 @@ fn seen(stand: &Stand, tool: Tool, kind: &str, config: &str) -> Result<Seen, Fai
     if log.is_empty() && !output.status.success() {
         return Err(format!("{tool:?} failed with `{kind}`: {}", printed.trim()));
     }
-    // Some bodies name the server, which has another port each time.
+    // Some bodies hold the server's address, whose port varies.
     let log = log.replace(&server.url(), "http://SERVER");
     Ok(Seen::Kinds(kinds(&log)?))
 }
 
-/// The kinds of requests of an audit log.
+/// Returns the distinct requests of an audit log.
 fn kinds(log: &str) -> Result<BTreeSet<String>, Failure> {
     let mut kinds = BTreeSet::new();
     for line in log.lines() {
         let entry: Value = serde_json::from_str(line)
-            .map_err(|error| format!("a line of the audit log is no JSON: {error}"))?;
+            .map_err(|error| format!("a line of the audit log is not JSON: {error}"))?;
         let request = &entry["request"];
         let path = request["path"].as_str().unwrap_or_default();
-        // Both look at the server in ways of their own.
+        // Both tools check the server in different ways.
         if entry["type"] != "request" || path.starts_with("sys/internal/") {
             continue;
         }
@@ -228,7 +225,7 @@ fn kinds(log: &str) -> Result<BTreeSet<String>, Failure> {
     Ok(kinds)
 }
 
-/// A value without what is empty and what is random; `None` for nothing.
+/// Removes empty and random parts from a value. Returns `None` if nothing is left.
 fn normal(name: &str, value: &Value) -> Option<Value> {
     match value {
         Value::Object(fields) => {
@@ -251,7 +248,7 @@ fn normal(name: &str, value: &Value) -> Option<Value> {
     }
 }
 
-/// A text with names for what is random in it: `UUID`, and `N` after `secret-` and `policy-`.
+/// Replaces random parts of a text by names: `UUID`, and `N` after `secret-` and `policy-`.
 fn named(text: &str) -> String {
     const UUID: [usize; 5] = [8, 4, 4, 4, 12];
     let is_uuid = |part: &str| {
@@ -284,7 +281,7 @@ fn named(text: &str) -> String {
     out
 }
 
-/// Returns the requests that only one of them makes, and why, if it is on purpose.
+/// Returns the requests that only one tool sends, with the reason if the difference is intended.
 fn differences(
     kind: &str,
     theirs: &BTreeSet<String>,
