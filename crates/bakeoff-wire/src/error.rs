@@ -1,25 +1,25 @@
-//! The one error a wire session reports: the peer broke the protocol.
+//! Defines the error of a wire session: the peer broke the protocol.
 //!
-//! A status that the peer reports in good order (an HTTP 404, a gRPC status, a ZooKeeper
-//! error code) is an outcome, never one of these.
+//! A status that the peer reports (an HTTP 404, a gRPC status, a ZooKeeper error code) is an outcome, not a protocol
+//! error.
 //!
-//! Not here: errors of sockets and TLS, which belong to whoever owns them.
+//! Not here: errors of sockets and TLS, which belong to the owner of the connection.
 
-/// A breach of the protocol by the peer, in words; the connection cannot be used any more.
+/// Describes how the peer broke the protocol. The connection is unusable afterwards.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct ProtocolError {
-    /// Lower case, no full stop, ready to stand after a colon.
+    /// Lower case and without a full stop, to follow a colon.
     pub what: String,
 }
 
 impl ProtocolError {
-    /// An error that says `what` the peer did.
+    /// Creates an error; `what` describes the peer's fault.
     pub fn new(what: impl Into<String>) -> Self {
         Self { what: what.into() }
     }
 
-    /// Returns the error with the name of the protocol before it.
+    /// Returns the error prefixed with the protocol's name.
     pub(crate) fn within(self, protocol: &str) -> Self {
         Self::new(format!("{protocol}: {}", self.what))
     }
@@ -37,7 +37,7 @@ impl From<&str> for ProtocolError {
     }
 }
 
-/// The connection cannot take another request now: ask again after more has been received.
+/// Reports that the connection cannot accept another request now. Retry after more bytes have been received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no more requests can be in flight on this connection")]
 pub struct Busy;

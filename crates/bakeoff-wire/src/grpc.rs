@@ -1,9 +1,9 @@
-//! Unary and server-streaming gRPC calls over one HTTP/2 connection.
+//! Implements unary and server-streaming gRPC calls over one HTTP/2 connection.
 //!
 //! Source: <https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>.
 //!
-//! Not here: calls whose client streams, too, compression (none is offered, so a compressed answer is an error),
-//! deadlines (whoever owns the clock cancels), retries, and the messages themselves (`protobuf`).
+//! Not here: client streaming, compression (none is offered, so a compressed answer is an error), deadlines (the
+//! owner of the clock cancels), retries, the messages themselves (`protobuf`).
 
 mod stream;
 
@@ -14,73 +14,73 @@ use self::stream::Incoming;
 use crate::http2::{self, Connection, Event, GoAway, Headers, HeadersId, Response, StreamId};
 use crate::{Busy, ProtocolError};
 
-/// Status codes of gRPC, <https://github.com/grpc/grpc/blob/master/doc/statuscodes.md>.
+/// Names status codes of gRPC, <https://github.com/grpc/grpc/blob/master/doc/statuscodes.md>.
 pub mod code {
     /// Success; never in a [`Status`](super::Status).
     pub const OK: u32 = 0;
-    /// Given up by the caller, or reset as if it were.
+    /// The caller cancelled the call, or the stream was reset with CANCEL.
     pub const CANCELLED: u32 = 1;
-    /// Something else, or no status at all.
+    /// Unknown error, or no status at all.
     pub const UNKNOWN: u32 = 2;
-    /// The request makes no sense.
+    /// The request is invalid.
     pub const INVALID_ARGUMENT: u32 = 3;
-    /// Too late.
+    /// The deadline expired.
     pub const DEADLINE_EXCEEDED: u32 = 4;
-    /// Not there.
+    /// The requested entity does not exist.
     pub const NOT_FOUND: u32 = 5;
-    /// There already.
+    /// The entity already exists.
     pub const ALREADY_EXISTS: u32 = 6;
-    /// Not allowed.
+    /// The caller has no permission.
     pub const PERMISSION_DENIED: u32 = 7;
-    /// A quota or a limit is exhausted.
+    /// A quota or another resource is exhausted.
     pub const RESOURCE_EXHAUSTED: u32 = 8;
-    /// The system is not in a state for this.
+    /// The system is not in the required state.
     pub const FAILED_PRECONDITION: u32 = 9;
-    /// Lost against another one.
+    /// The operation was aborted, for instance by a conflict.
     pub const ABORTED: u32 = 10;
-    /// Outside of what is valid.
+    /// A value is outside of the valid range.
     pub const OUT_OF_RANGE: u32 = 11;
-    /// No such method.
+    /// The method does not exist.
     pub const UNIMPLEMENTED: u32 = 12;
-    /// The server or the transport is broken.
+    /// The server or the transport had an internal error.
     pub const INTERNAL: u32 = 13;
-    /// Not now; trying again may help.
+    /// The service is unavailable; a retry may help.
     pub const UNAVAILABLE: u32 = 14;
     /// Data is lost.
     pub const DATA_LOSS: u32 = 15;
-    /// No valid credentials.
+    /// Valid credentials are missing.
     pub const UNAUTHENTICATED: u32 = 16;
 }
 
-/// A method prepared by [`Client::method`], valid for that client.
+/// Identifies a method of [`Client::method`], valid for that client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MethodId(HeadersId);
 
-/// One call in flight.
+/// Identifies a call in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallId(StreamId);
 
 impl CallId {
-    /// A small number that no other call in flight of the client has: an index into a table of
+    /// Returns a small number that is unique among the client's calls in flight: an index into a table of
     /// [`Client::slots`] elements.
     pub fn slot(self, slots: usize) -> usize {
         self.0.slot(slots)
     }
 
-    /// The stream's number in the protocol, which never comes again.
+    /// Returns the stream number in the protocol. Numbers are never reused.
     pub fn number(self) -> u32 {
         self.0.number()
     }
 }
 
-/// The failure of a call.
+/// Describes the failure of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status<'a> {
     /// One of [`code`], never [`code::OK`].
     pub code: u32,
-    /// The server's words, percent-decoded; or ours, when the server gave no status.
+    /// Message of the server, percent-decoded, or our own if the server sent no status.
     pub message: Cow<'a, str>,
-    /// True if the server has certainly not processed the call (RFC 9113 section 8.7).
+    /// True if the server certainly did not process the call (RFC 9113 section 8.7).
     pub is_unprocessed: bool,
 }
 
@@ -90,21 +90,21 @@ impl fmt::Display for Status<'_> {
     }
 }
 
-/// The message that answers a unary call, or why there is none.
+/// Answer to a unary call: its message, or the failure.
 pub type Answered<'a> = Result<&'a [u8], Status<'a>>;
 
-/// Part of the answer to a call.
+/// Holds a part of the answer to a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallReply<'a> {
-    /// A unary call is over.
+    /// A unary call has ended.
     Answer(Answered<'a>),
-    /// A message of a streaming call, which goes on.
+    /// Message of a streaming call, which continues.
     Message(&'a [u8]),
-    /// A streaming call is over: the server has said all, or why it will not.
+    /// A streaming call has ended, with success or a failure.
     Ended(Result<(), Status<'a>>),
 }
 
-/// One connection for calls.
+/// Makes calls over one connection.
 #[derive(Debug)]
 pub struct Client {
     connection: Connection,
@@ -117,13 +117,13 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client with the limits of [`http2::Settings`]'s default. `authority` is host and port,
-    /// `metadata` goes with each call (names in lower case).
+    /// Creates a client with the default limits of [`http2::Settings`]. `authority` is host and port. `metadata` is
+    /// sent with each call; its names must be in lower case.
     pub fn new(authority: &str, scheme_is_tls: bool, metadata: &[(&str, &str)]) -> Self {
         Self::with_settings(authority, scheme_is_tls, metadata, http2::Settings::default())
     }
 
-    /// Like [`Client::new`], with other limits.
+    /// Creates a client with other limits.
     pub fn with_settings(
         authority: &str,
         scheme_is_tls: bool,
@@ -140,12 +140,12 @@ impl Client {
         }
     }
 
-    /// Writes what a client says first. Calls may follow without waiting for an answer.
+    /// Writes the connection preface. Calls may follow without waiting for an answer.
     pub fn open(&mut self, out: &mut Vec<u8>) {
         self.connection.open(out);
     }
 
-    /// Prepares calls of the method at `path`, for instance `/etcdserverpb.KV/Put`.
+    /// Prepares calls of the method at `path`, such as `/etcdserverpb.KV/Put`.
     pub fn method(&mut self, path: &str) -> MethodId {
         let mut headers = vec![
             (":method", "POST"),
@@ -165,17 +165,17 @@ impl Client {
         self.connection.capacity()
     }
 
-    /// Returns true if the server has said how many calls it takes at once.
+    /// Returns true once the server has announced its limit on concurrent calls.
     pub fn is_settled(&self) -> bool {
         self.connection.is_settled()
     }
 
-    /// Returns how many calls are in flight.
+    /// Returns the number of calls in flight.
     pub fn in_flight(&self) -> usize {
         self.connection.in_flight()
     }
 
-    /// Returns how many different values [`CallId::slot`] has.
+    /// Returns the number of different values of [`CallId::slot`].
     pub fn slots(&self) -> usize {
         self.connection.slots()
     }
@@ -183,30 +183,30 @@ impl Client {
     /// Writes a call.
     ///
     /// # Errors
-    /// [`Busy`] when [`Client::capacity`] is 0; nothing is written then.
+    /// Returns [`Busy`] if [`Client::capacity`] is 0; nothing is written then.
     ///
     /// # Panics
-    /// When `method` is not of this client, or `message` has 4 GiB or more.
+    /// Panics if `method` belongs to another client, or `message` has 4 GiB or more.
     pub fn call(
         &mut self,
         method: MethodId,
         message: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<CallId, Busy> {
-        // One byte says that it is not compressed, four how long it is.
+        // The prefix is a zero byte for "not compressed" and four bytes for the length.
         let length = u32::try_from(message.len()).expect("a message below 4 GiB");
         let [a, b, c, d] = length.to_be_bytes();
         self.connection.request(method.0, &[&[0, a, b, c, d], message], out).map(CallId)
     }
 
-    /// Writes a call that the server answers with as many messages as it likes, until it ends or is
-    /// given up. They come with [`Client::receive_replies`].
+    /// Writes a call whose answer is a stream of messages, until the server ends it or [`Client::cancel`] is called.
+    /// Read them with [`Client::receive_replies`].
     ///
     /// # Errors
-    /// [`Busy`] when [`Client::capacity`] is 0; nothing is written then.
+    /// Returns [`Busy`] if [`Client::capacity`] is 0; nothing is written then.
     ///
     /// # Panics
-    /// When `method` is not of this client, or `message` has 4 GiB or more.
+    /// Panics if `method` belongs to another client, or `message` has 4 GiB or more.
     pub fn call_streaming(
         &mut self,
         method: MethodId,
@@ -219,32 +219,32 @@ impl Client {
         Ok(call)
     }
 
-    /// Gives a call up, for instance after a timeout. Nothing will be reported for it.
+    /// Cancels a call, for instance after a timeout. Nothing more is reported for it.
     pub fn cancel(&mut self, call: CallId, out: &mut Vec<u8>) {
         self.streaming.retain(|incoming| incoming.stream != call.0);
         self.connection.cancel(call.0, out);
     }
 
-    /// Asks the peer for a sign of life; [`Client::pings_answered`] counts the answers.
+    /// Sends a PING; [`Client::pings_answered`] counts the answers.
     pub fn ping(&mut self, out: &mut Vec<u8>) {
         self.connection.ping(out);
     }
 
-    /// Returns how many answers to [`Client::ping`] have come.
+    /// Returns the number of answers to [`Client::ping`].
     pub fn pings_answered(&self) -> u64 {
         self.connection.pings_answered()
     }
 
-    /// The peer's GOAWAY, if it sent one: it takes no further calls.
+    /// Returns the peer's GOAWAY, if it sent one: it accepts no further calls.
     pub fn going_away(&self) -> Option<&GoAway> {
         self.connection.going_away()
     }
 
-    /// Takes everything received, calls `on` for every unary call that ends with its answer or why
-    /// there is none, and writes what the protocol wants answered. What streaming calls bring is dropped.
+    /// Consumes all of `input`, calls `on` for every unary call that ends, and writes protocol answers. Replies to
+    /// streaming calls are dropped.
     ///
     /// # Errors
-    /// When the peer breaks the protocol. The connection can then not be used any more.
+    /// Fails if the peer breaks the protocol. The connection is then unusable.
     pub fn receive(
         &mut self,
         input: &[u8],
@@ -258,10 +258,11 @@ impl Client {
         })
     }
 
-    /// Like [`Client::receive`], and calls `on` for messages and ends of streaming calls, too.
+    /// Consumes all of `input` like [`Client::receive`], and also calls `on` for messages and ends of streaming
+    /// calls.
     ///
     /// # Errors
-    /// When the peer breaks the protocol. The connection can then not be used any more.
+    /// Fails if the peer breaks the protocol. The connection is then unusable.
     pub fn receive_replies(
         &mut self,
         input: &[u8],
@@ -274,7 +275,7 @@ impl Client {
             let place = streaming.iter().position(|incoming| incoming.stream == stream);
             let result = match event {
                 Event::Piece { status, content, stop } => {
-                    // The body of another status is words for people, and no message.
+                    // With another HTTP status the body is text, not a message.
                     if let Some(place) = place.filter(|_| status == 200)
                         && let Err(what) = streaming[place]
                             .take(content, &mut |message| on(call, CallReply::Message(message)))
@@ -309,9 +310,9 @@ fn failed(code: u32, message: &str) -> Status<'_> {
     Status { code, message: Cow::Borrowed(message), is_unprocessed: false }
 }
 
-/// The status that the server ended a call with.
+/// Returns the status with which the server ended a call.
 fn ended<'a>(response: &Response<'a>) -> Result<(), Status<'a>> {
-    // An answer that ended with its headers has its status there.
+    // An answer without trailers has its status in the headers.
     let last = if response.trailers.is_empty() { response.headers } else { response.trailers };
     let Some(code) = last.get(b"grpc-status").filter(|_| response.status == 200) else {
         return Err(without_status(response.status));
@@ -339,17 +340,17 @@ fn answer<'a>(response: &Response<'a>) -> Answered<'a> {
 fn status<'a>(code: &[u8], fields: Headers<'a>) -> Status<'a> {
     let code = std::str::from_utf8(code).ok().and_then(|text| text.parse().ok());
     match code {
-        // Success is written in one way only.
+        // Success has only one valid encoding.
         Some(code) if code != code::OK => Status {
             code,
             message: percent_decoded(fields.get(b"grpc-message").unwrap_or_default()),
             is_unprocessed: false,
         },
-        _ => failed(code::UNKNOWN, "a grpc-status that is no code"),
+        _ => failed(code::UNKNOWN, "a grpc-status that is not a code"),
     }
 }
 
-/// <https://github.com/grpc/grpc/blob/master/doc/http-grpc-status-mapping.md>
+/// Maps an HTTP status: <https://github.com/grpc/grpc/blob/master/doc/http-grpc-status-mapping.md>
 fn without_status(http_status: u16) -> Status<'static> {
     let code = match http_status {
         400 => code::INTERNAL,
@@ -363,7 +364,7 @@ fn without_status(http_status: u16) -> Status<'static> {
     Status { code, message, is_unprocessed: false }
 }
 
-/// The mapping of RST_STREAM's codes in PROTOCOL-HTTP2.md, section Errors.
+/// Maps codes of RST_STREAM by PROTOCOL-HTTP2.md, section Errors.
 fn reset(http2_code: u32) -> Status<'static> {
     let code = match http2_code {
         http2::code::REFUSED_STREAM => code::UNAVAILABLE,
@@ -376,7 +377,7 @@ fn reset(http2_code: u32) -> Status<'static> {
     Status { code, message, is_unprocessed: http2_code == http2::code::REFUSED_STREAM }
 }
 
-/// Decodes %XX; what is not valid stays as it is, as PROTOCOL-HTTP2.md asks.
+/// Decodes %XX. Invalid sequences stay unchanged, as PROTOCOL-HTTP2.md requires.
 fn percent_decoded(text: &[u8]) -> Cow<'_, str> {
     if !text.contains(&b'%') {
         return String::from_utf8_lossy(text);

@@ -1,27 +1,26 @@
-//! HPACK, the header compression of HTTP/2 (RFC 7541).
+//! Implements HPACK, the header compression of HTTP/2 (RFC 7541).
 //!
-//! The encoder serves requests that repeat: a field goes into the dynamic table the first time
-//! it is sent and is one byte afterwards. It never evicts, so what was prepared stays prepared;
-//! a field that no longer fits is sent as a literal. Literals are sent without Huffman coding:
-//! they are sent once, and the processor's time is what is scarce.
+//! The encoder is made for repeated requests. A field enters the dynamic table when it is first sent and takes one
+//! byte afterwards. The encoder never evicts, so prepared blocks stay valid; a field that no longer fits is sent as a
+//! literal. Literals are sent without Huffman coding, because they are sent only once and CPU time is scarce.
 //!
-//! The decoder copies fields into a [`HeaderBlock`] that its owner reuses, so that decoding
-//! allocates nothing once its buffers have grown.
+//! The decoder copies fields into a reusable [`HeaderBlock`], so decoding allocates nothing once the buffers have
+//! grown.
 //!
-//! Not here: frames (`http2`), and the meaning of any header.
+//! Not here: frames (`http2`), the meaning of headers.
 
 use std::collections::VecDeque;
 
 use crate::ProtocolError;
 use crate::hpack_tables::{CODES, EMITS, FAILS, MAY_END, STATIC, STEPS};
 
-/// The dynamic table's size until a peer says otherwise, in bytes (RFC 9113 section 6.5.2).
+/// Default size of the dynamic table in bytes (RFC 9113 section 6.5.2).
 pub const DEFAULT_TABLE_SIZE: usize = 4096;
 
-/// The cost of an entry beyond its name and value, in bytes (RFC 7541 section 4.1).
+/// Size of an entry beyond its name and value, in bytes (RFC 7541 section 4.1).
 const ENTRY_OVERHEAD: usize = 32;
 
-/// Decoded header fields, in order, in one reusable buffer.
+/// Stores decoded header fields, in order, in one reusable buffer.
 #[derive(Debug, Clone, Default)]
 pub struct HeaderBlock {
     bytes: Vec<u8>,
@@ -36,18 +35,18 @@ struct Field {
 }
 
 impl HeaderBlock {
-    /// An empty block.
+    /// Creates an empty block.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Forgets the fields and keeps the memory.
+    /// Removes all fields but keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.fields.clear();
     }
 
-    /// The fields, to look at.
+    /// Returns a view of the fields.
     pub fn view(&self) -> Headers<'_> {
         Headers { block: self }
     }
@@ -59,10 +58,10 @@ impl HeaderBlock {
         self.close(start, name.len());
     }
 
-    /// Makes a field of what was appended since `start`, the first `name` bytes being its name.
+    /// Adds a field from the bytes appended since `start`; the first `name` bytes are its name.
     fn close(&mut self, start: usize, name: usize) {
         let value = self.bytes.len() - start - name;
-        // The list limit keeps every figure far below 4 GiB.
+        // The list limit keeps all values far below 4 GiB.
         self.fields.push(Field { start: start as u32, name: name as u32, value: value as u32 });
     }
 
@@ -71,19 +70,19 @@ impl HeaderBlock {
     }
 }
 
-/// Header fields of a response or its trailers.
+/// Gives access to the header fields of a response or its trailers.
 #[derive(Debug, Clone, Copy)]
 pub struct Headers<'a> {
     block: &'a HeaderBlock,
 }
 
 impl<'a> Headers<'a> {
-    /// The first value of the field `name`, which must be in lower case as HTTP/2 sends it.
+    /// Returns the first value of the field `name`, which must be in lower case as in HTTP/2.
     pub fn get(&self, name: &[u8]) -> Option<&'a [u8]> {
         self.iter().find(|(its, _)| *its == name).map(|(_, value)| value)
     }
 
-    /// Names and values in the order received.
+    /// Returns names and values in the order received.
     pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
         let block = self.block;
         block.fields.iter().map(move |field| {
@@ -97,30 +96,29 @@ impl<'a> Headers<'a> {
         })
     }
 
-    /// Returns how many fields there are.
+    /// Returns the number of fields.
     pub fn len(&self) -> usize {
         self.block.fields.len()
     }
 
-    /// Returns whether there are none.
+    /// Returns true if there are no fields.
     pub fn is_empty(&self) -> bool {
         self.block.fields.is_empty()
     }
 }
 
-/// Turns received header blocks into fields.
+/// Decodes received header blocks.
 #[derive(Debug)]
 pub struct Decoder {
     table: Table,
-    /// The table size that we allow the peer's encoder; it may choose less.
+    /// Table size that the peer's encoder may use; it may choose less.
     allowed: usize,
     list_limit: usize,
 }
 
 impl Decoder {
-    /// A decoder that lets its peer use a dynamic table of `table_size` bytes and refuses a
-    /// header list larger than `list_limit` bytes, counted as in RFC 9113 section 6.5.2 (each
-    /// field costs its name, its value and 32).
+    /// Creates a decoder. The peer may use a dynamic table of `table_size` bytes. A header list above `list_limit`
+    /// bytes is rejected, counted as in RFC 9113 section 6.5.2: name, value and 32 per field.
     pub fn new(table_size: usize, list_limit: usize) -> Self {
         Self {
             table: Table::new(table_size),
@@ -129,11 +127,11 @@ impl Decoder {
         }
     }
 
-    /// Appends the fields of one whole header block to `into`.
+    /// Appends the fields of one complete header block to `into`.
     ///
     /// # Errors
-    /// When the block breaks RFC 7541 or the list limit. The dynamic tables of both sides then
-    /// differ, so the connection is lost.
+    /// Fails if the block violates RFC 7541 or exceeds the list limit. The tables of both sides then differ, so the
+    /// connection is unusable.
     pub fn decode(&mut self, block: &[u8], into: &mut HeaderBlock) -> Result<(), ProtocolError> {
         self.decode_fields(block, into).map_err(|what| ProtocolError::new(format!("hpack: {what}")))
     }
@@ -143,12 +141,12 @@ impl Decoder {
         let mut seen_field = false;
         while let Some(&first) = rest.first() {
             if first & 0x80 != 0 {
-                // An indexed field, RFC 7541 section 6.1.
+                // Indexed field, RFC 7541 section 6.1.
                 let index = integer(&mut rest, 7)?;
                 let (name, value) = self.table.entry(index)?;
                 into.push(name, value);
             } else if first & 0xe0 == 0x20 {
-                // A table size update, section 6.3; only at the beginning, section 4.2.
+                // Table size update, section 6.3; only allowed at the beginning, section 4.2.
                 if seen_field {
                     return Err("a table size update after a field");
                 }
@@ -159,7 +157,7 @@ impl Decoder {
                 self.table.resize(size);
                 continue;
             } else {
-                // A literal: with indexing (section 6.2.1), without (6.2.2) or never (6.2.3).
+                // Literal with indexing (section 6.2.1), without (6.2.2), or never indexed (6.2.3).
                 let indexing = first & 0x40 != 0;
                 let index = integer(&mut rest, if indexing { 6 } else { 4 })?;
                 let start = into.bytes.len();
@@ -185,13 +183,13 @@ impl Decoder {
     }
 }
 
-/// The dynamic table: entries lie one after another in one buffer that is compacted now and then.
+/// Stores the dynamic table: entries follow each other in one buffer that is compacted from time to time.
 #[derive(Debug)]
 struct Table {
     bytes: Vec<u8>,
-    /// Newest last. `start` counts from the first byte ever inserted.
+    /// Entries, newest last. `start` counts from the first byte ever inserted.
     entries: VecDeque<TableEntry>,
-    /// The count that `bytes[0]` has.
+    /// Value of that count for `bytes[0]`.
     base: u64,
     size: usize,
     limit: usize,
@@ -215,7 +213,7 @@ impl Table {
         Self { bytes: Vec::new(), entries: VecDeque::new(), base: 0, size: 0, limit }
     }
 
-    /// Name and value at an index of the protocol: 1 to 61 are static, then newest first.
+    /// Returns name and value at a protocol index: 1 to 61 are static, then newest first.
     fn entry(&self, index: u32) -> Result<(&[u8], &[u8]), &'static str> {
         let index = (index as usize).checked_sub(1).ok_or("index 0")?;
         if let Some(&entry) = STATIC.get(index) {
@@ -239,7 +237,7 @@ impl Table {
         self.evict(0);
     }
 
-    /// Evicts the oldest entries until `room` more bytes fit, or all are gone.
+    /// Evicts the oldest entries until `room` more bytes fit or the table is empty.
     fn evict(&mut self, room: usize) {
         while self.size + room > self.limit {
             let Some(oldest) = self.entries.pop_front() else { break };
@@ -247,8 +245,8 @@ impl Table {
         }
     }
 
-    /// Inserts a field given as name and value in one slice. One that is too large empties
-    /// the table, which is no error (RFC 7541 section 4.4).
+    /// Inserts a field, given as name and value in one slice. A field larger than the table empties it, which is
+    /// allowed (RFC 7541 section 4.4).
     fn insert(&mut self, field: &[u8], name: usize) {
         let entry = TableEntry {
             start: self.base + self.bytes.len() as u64,
@@ -270,8 +268,8 @@ impl Table {
     }
 }
 
-/// An integer with a prefix of `bits` bits, RFC 7541 section 5.1; at most 2^28 here, since
-/// nothing larger could be meant.
+/// Parses an integer with a prefix of `bits` bits (RFC 7541 section 5.1), at most 2^28: larger ones are never valid
+/// here.
 fn integer(rest: &mut &[u8], bits: u32) -> Result<u32, &'static str> {
     let (&first, mut bytes) = rest.split_first().ok_or("a truncated integer")?;
     let mask = (1u32 << bits) - 1;
@@ -295,7 +293,7 @@ fn integer(rest: &mut &[u8], bits: u32) -> Result<u32, &'static str> {
     Ok(value)
 }
 
-/// Appends a string literal, RFC 7541 section 5.2, to `into`.
+/// Appends a string literal (RFC 7541 section 5.2) to `into`.
 fn string(rest: &mut &[u8], into: &mut Vec<u8>) -> Result<(), &'static str> {
     let huffman = rest.first().ok_or("a truncated string")? & 0x80 != 0;
     let length = integer(rest, 7)? as usize;
@@ -330,7 +328,7 @@ fn huffman_decode(text: &[u8], into: &mut Vec<u8>) -> Result<(), &'static str> {
 
 /// Appends the Huffman code of `text`, padded with one-bits (RFC 7541 section 5.2).
 ///
-/// The [`Encoder`] does not use it; a test of what a peer may send does.
+/// Only tests use it; the [`Encoder`] does not.
 pub fn huffman_encode(text: &[u8], into: &mut Vec<u8>) {
     let mut bits = 0u64;
     let mut count = 0u32;
@@ -348,23 +346,22 @@ pub fn huffman_encode(text: &[u8], into: &mut Vec<u8>) {
     }
 }
 
-/// Turns fields into header blocks.
+/// Encodes fields into header blocks.
 #[derive(Debug)]
 pub struct Encoder {
-    /// Oldest first.
+    /// Entries, oldest first.
     entries: Vec<(Vec<u8>, Vec<u8>)>,
     size: usize,
     limit: usize,
-    /// The largest table size that we use, whatever the peer allows.
+    /// Maximum table size that we use, even if the peer allows more.
     wanted: usize,
-    /// The next block must announce that the table was emptied and has a new limit.
+    /// True if the next block must announce that the table was emptied and has a new limit.
     resized: bool,
     version: u64,
 }
 
 impl Encoder {
-    /// An encoder that uses a dynamic table of at most `table_size` bytes. Until the peer says
-    /// otherwise that must not be above [`DEFAULT_TABLE_SIZE`], and is cut to it.
+    /// Creates an encoder with a dynamic table of up to `table_size` bytes, capped at [`DEFAULT_TABLE_SIZE`].
     pub fn new(table_size: usize) -> Self {
         let wanted = table_size.min(DEFAULT_TABLE_SIZE);
         Self {
@@ -372,19 +369,19 @@ impl Encoder {
             size: 0,
             limit: wanted,
             wanted,
-            // A limit other than the protocol's default has to be announced.
+            // A limit other than the protocol's default must be announced.
             resized: wanted != DEFAULT_TABLE_SIZE,
             version: 0,
         }
     }
 
-    /// Changes whenever blocks encoded earlier stop being valid.
+    /// Returns a number that changes whenever earlier blocks become invalid.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// Obeys the peer's SETTINGS_HEADER_TABLE_SIZE, in bytes. A table that must change begins
-    /// anew and the next block says so.
+    /// Applies the peer's SETTINGS_HEADER_TABLE_SIZE in bytes. If the limit changes, the table is emptied and the
+    /// next block announces it.
     pub fn peer_allows(&mut self, table_size: usize) {
         let limit = table_size.min(self.wanted);
         if limit != self.limit {
@@ -396,12 +393,12 @@ impl Encoder {
         }
     }
 
-    /// Begins a block: announces a changed table, if there is something to announce.
+    /// Begins a block, and announces a changed table.
     pub fn begin(&mut self, out: &mut Vec<u8>) {
         if self.resized {
             self.resized = false;
             self.version += 1;
-            // RFC 7541 section 4.2: the smallest size passed through, then the final one.
+            // RFC 7541 section 4.2: the smallest intermediate size, then the final one.
             put_integer(out, 0x20, 5, 0);
             if self.limit > 0 {
                 put_integer(out, 0x20, 5, self.limit as u32);
@@ -409,8 +406,8 @@ impl Encoder {
         }
     }
 
-    /// Appends a field that will come again: an index if the table has it, else a literal that
-    /// puts it into the table, or a plain literal if the table is full.
+    /// Appends a field that will be repeated: an index if the table has it, otherwise a literal that enters the
+    /// table, or a plain literal if the table is full.
     pub fn encode(&mut self, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
         let known = STATIC.iter().position(|field| *field == (name, value)).map(|at| at + 1);
         let index = known.or_else(|| {
@@ -430,14 +427,14 @@ impl Encoder {
         self.version += 1;
     }
 
-    /// Appends a field that will not come again, without touching the table.
+    /// Appends a field that will not be repeated, without changing the table.
     pub fn encode_once(&self, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
         literal(out, 0x00, 4, name, value);
     }
 }
 
 fn literal(out: &mut Vec<u8>, pattern: u8, bits: u32, name: &[u8], value: &[u8]) {
-    // Only static names are referred to: their indices never move.
+    // Only static names are referenced, because their indices never change.
     match STATIC.iter().position(|(its, _)| *its == name) {
         Some(at) => put_integer(out, pattern, bits, at as u32 + 1),
         None => {

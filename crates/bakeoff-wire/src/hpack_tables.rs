@@ -1,12 +1,11 @@
-//! The two tables of RFC 7541: header fields known in advance, and the Huffman code.
+//! Contains the two tables of RFC 7541: the static header fields and the Huffman code.
 //!
-//! They are facts of the protocol and never change. The state machine that decodes
-//! Huffman text four bits at a time is worked out by the compiler from the code, so
-//! that there is one list to check against the RFC and not two.
+//! The protocol fixes both. The compiler derives the state machine that decodes Huffman text four bits at a time from
+//! the code. So only one list must be checked against the RFC.
 //!
-//! Not here: the dynamic table, and everything that acts (`hpack`).
+//! Not here: the dynamic table, encoding and decoding (`hpack`).
 
-/// The static table, RFC 7541 appendix A. Index 1 of the protocol is element 0.
+/// Static table, RFC 7541 appendix A. Index 1 of the protocol is element 0.
 pub(crate) static STATIC: [(&[u8], &[u8]); 61] = [
     (b":authority", b""),
     (b":method", b"GET"),
@@ -71,7 +70,7 @@ pub(crate) static STATIC: [(&[u8], &[u8]); 61] = [
     (b"www-authenticate", b""),
 ];
 
-/// The Huffman code, RFC 7541 appendix B: the code of each octet, right-aligned, and its length in bits.
+/// Huffman code, RFC 7541 appendix B: the code of each octet, right-aligned, and its length in bits.
 pub(crate) static CODES: [(u32, u8); 256] = CODE_TABLE;
 
 #[rustfmt::skip]
@@ -121,32 +120,32 @@ const CODE_TABLE: [(u32, u8); 256] = [
     (0x7ffffee, 27), (0x7ffffef, 27), (0x7fffff0, 27), (0x3ffffee, 26),
 ];
 
-/// The end-of-string symbol, 30 one-bits; it may only appear as padding of at most 7 bits.
+/// End-of-string symbol, 30 one-bits. It may only appear as padding of at most 7 bits.
 const END_OF_STRING: (u32, u8) = (0x3fff_ffff, 30);
 
-/// The step that four more bits lead to.
+/// Describes the transition for four more bits.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
-    /// The state afterwards.
+    /// Next state.
     pub(crate) next: u8,
-    /// The octet completed, if `EMITS` is set.
+    /// Completed octet, if `EMITS` is set.
     pub(crate) octet: u8,
     /// `EMITS`, `FAILS` or neither.
     pub(crate) what: u8,
 }
 
-/// An octet is complete. The shortest code has 5 bits, so four bits complete at most one.
+/// Flag: an octet is complete. The shortest code has 5 bits, so four bits complete at most one.
 pub(crate) const EMITS: u8 = 1;
-/// The end-of-string symbol stands in the text, which RFC 7541 section 5.2 forbids.
+/// Flag: the text contains the end-of-string symbol, which RFC 7541 section 5.2 forbids.
 pub(crate) const FAILS: u8 = 2;
 
-/// Steps by state and next four bits. State 0 is the beginning of a code.
+/// Transitions by state and next four bits. State 0 is the start of a code.
 pub(crate) static STEPS: [[Step; 16]; 256] = steps(&TREE);
 
-/// Whether a text may end in a state: at a code's end, or after at most 7 one-bits.
+/// True for states in which a text may end: at a code's end, or after at most 7 one-bits.
 pub(crate) static MAY_END: [bool; 256] = may_end(&TREE);
 
-/// A code tree with 257 leaves has 256 inner nodes. A child below `LEAF` is an inner node.
+/// Number of inner nodes. A code tree with 257 leaves has 256. A child below `LEAF` is an inner node.
 const LEAF: u16 = 256;
 type Tree = [[u16; 2]; 256];
 const TREE: Tree = tree();
@@ -165,7 +164,7 @@ const fn tree() -> Tree {
             if left == 0 {
                 tree[node][bit] = LEAF + symbol as u16;
             } else {
-                // The root is nobody's child, so 0 means that there is no child yet.
+                // The root is never a child, so 0 marks a missing child.
                 if tree[node][bit] == 0 {
                     tree[node][bit] = used;
                     used += 1;

@@ -1,16 +1,15 @@
-//! The client's side of one HTTP/1.1 connection (RFC 9112).
+//! Implements the client's side of one HTTP/1.1 connection (RFC 9112).
 //!
-//! A response that lies whole in the input, with its length stated, is handed out from where it
-//! lies: nothing is copied or allocated. Anything else is gathered in buffers that are kept. A head
-//! that is byte for byte the one before it means the same and is not parsed again: servers repeat
-//! themselves until their clock's next second. A message that breaks a rule and still has one meaning is
-//! read, and its [`Oddity`] is kept; where a client would have to guess, this one refuses.
+//! A response with a stated length that arrives in one piece is passed on without copying or allocation. Anything
+//! else is collected in reused buffers. A head that is byte for byte equal to the previous one is not parsed again:
+//! servers repeat themselves until their clock's next second. A message that breaks a rule but has only one possible
+//! meaning is accepted, and its [`Oddity`] is recorded. If the client would have to guess, it rejects the message.
 //!
-//! Requests go out one at a time, or as a batch that was rendered together (pipelining, section
-//! 9.3.2), which is for users who ask for it: many servers and proxies answer it badly.
+//! Requests are sent one at a time, or as a batch rendered together (pipelining, section 9.3.2). Pipelining is
+//! optional, because many servers and proxies handle it badly.
 //!
-//! Not here: trailers (read and dropped), protocol upgrades, transfer codings other than chunked,
-//! content codings (a body is what was sent).
+//! Not here: trailers (read and dropped), protocol upgrades, transfer codings other than chunked, content codings
+//! (bodies are not decoded).
 
 mod chunks;
 mod head;
@@ -23,21 +22,21 @@ use self::head::{Framing, Head, end_of_head, not_http, parse};
 pub use self::oddity::{Oddities, Oddity};
 use crate::{Busy, ProtocolError};
 
-/// Buffers above this many bytes are given back after the response.
+/// Largest buffer to keep after a response, in bytes.
 const KEPT_BUFFER: usize = 1 << 20;
-/// Heads above this many bytes are an [`Oddity`]: many clients refuse them.
+/// Size in bytes above which a head is an [`Oddity`], because many clients reject it.
 const USUAL_HEAD: usize = 64 << 10;
-/// Bytes of an unexpected answer that an error quotes.
+/// Maximum bytes of an unexpected answer that an error quotes.
 const QUOTED: usize = 120;
 
-/// Limits on the peer's heads and bodies.
+/// Limits the size of the peer's heads and bodies.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Bytes of status line and header fields; also of trailers and of chunk extensions.
+    /// Maximum bytes of status line and header fields; also of trailers, and of a chunk extension.
     pub max_head: usize,
-    /// Bytes of a body.
+    /// Maximum bytes of a body.
     pub max_body: usize,
-    /// Bytes of a body that are kept. Those beyond are counted and dropped.
+    /// Bytes of a body that are kept. Later bytes are counted and dropped.
     pub kept_body: usize,
 }
 
@@ -47,60 +46,59 @@ impl Default for Limits {
     }
 }
 
-/// A request. Nothing in it is checked: it is sent as it is.
+/// Describes a request. It is sent unchecked.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Request<'a> {
-    /// The method, in capitals.
+    /// Method in capitals.
     pub method: &'a str,
-    /// The request target (RFC 9112 section 3.2), as a rule a path.
+    /// Request target (RFC 9112 section 3.2), normally a path.
     pub target: &'a str,
-    /// The fields, `host` among them.
+    /// Header fields, including `host`.
     pub headers: &'a [(&'a str, &'a str)],
-    /// The body. Unless `headers` have a `content-length` one is added when there is a body or
-    /// the method is POST, PUT or PATCH.
+    /// Body. If `headers` have no `content-length`, one is added for a body, and for POST, PUT and PATCH.
     pub body: &'a [u8],
-    /// Asks the server whether it wants the body (`Expect: 100-continue`, RFC 9110 section
-    /// 10.1.1), which is sent when it says so, or never. Only for requests with a body.
+    /// True to send the body only after the server agrees (`Expect: 100-continue`, RFC 9110 section 10.1.1). Only for
+    /// requests with a body.
     pub expect_continue: bool,
 }
 
-/// A complete response.
+/// Holds a complete response.
 #[derive(Debug, Clone, Copy)]
 pub struct Response<'a> {
-    /// The final status, 200 to 999.
+    /// Final status, 200 to 999.
     pub status: u16,
-    /// The header fields.
+    /// Header fields.
     pub headers: Headers<'a>,
-    /// The body, without its transfer coding, as far as it is [kept](Limits::kept_body).
+    /// Body without its transfer coding, as far as it is [kept](Limits::kept_body).
     pub body: &'a [u8],
-    /// Bytes of the whole body.
+    /// Length of the whole body in bytes.
     pub length: usize,
-    /// Deviations from the protocol that were met since the last response.
+    /// Deviations from the protocol since the last response.
     pub oddities: Oddities,
-    /// Whether another request can be sent on this connection.
+    /// True if the connection accepts another request.
     pub keep_alive: bool,
 }
 
-/// Header fields of a response; taken apart when they are asked for.
+/// Holds the header fields of a response; parses them on access.
 #[derive(Debug, Clone, Copy)]
 pub struct Headers<'a> {
-    /// A whole head that was found to be one, status line included: equal ones say the same.
+    /// Whole valid head, including the status line. Equal heads mean the same.
     pub head: &'a [u8],
 }
 
 impl<'a> Headers<'a> {
-    /// The first value of the field `name`, in capitals or not, without blanks around it.
+    /// Returns the first value of the field `name`, ignoring case, without surrounding blanks.
     pub fn get(&self, name: &str) -> Option<&'a [u8]> {
         self.iter().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    /// Names and values in the order received.
+    /// Returns names and values in the order received.
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> + use<'a> {
         self.head.split(|byte| *byte == b'\n').skip(1).filter_map(|line| {
             let colon = line.iter().position(|byte| *byte == b':')?;
             let (name, value) = line.split_at_checked(colon)?;
             let name = match name.first() {
-                // The rest of a folded field.
+                // Skip the continuation of a folded field.
                 Some(b' ' | b'\t') => return None,
                 _ => name.trim_ascii_end(),
             };
@@ -109,45 +107,45 @@ impl<'a> Headers<'a> {
     }
 }
 
-/// One connection.
+/// Holds the state of one connection.
 #[derive(Debug)]
 pub struct Connection {
     limits: Limits,
     phase: Phase,
-    /// Responses that are due after the one being received.
+    /// Responses due after the current one.
     more: u32,
-    /// The request was HEAD: what a response says of its body is not followed by one.
+    /// True for HEAD: the response has no body, despite its headers.
     is_head: bool,
-    /// A body kept until the server says that it wants it.
+    /// Body that waits for the server's consent.
     held: Vec<u8>,
     holding: bool,
-    /// The head of the response, as far as it has arrived, unless it was dealt with in place.
+    /// Head of the response, as far as it has arrived, unless it was parsed in place.
     head: Vec<u8>,
     body: Vec<u8>,
-    /// Bytes of the body so far, dropped ones included.
+    /// Bytes of the body so far, including dropped ones.
     length: usize,
     oddities: Oddities,
-    /// The last head that was dealt with in place, and what it said; empty when there is none.
+    /// Last head parsed in place; empty if there is none.
     known_text: Vec<u8>,
     known: Head,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// No request is open.
+    /// No request is in flight.
     Idle,
     Head,
-    /// So many bytes of the body are missing.
+    /// Number of missing bytes of the body.
     Length(usize),
     Chunked(Chunk),
     UntilClose,
-    /// The peer will close, or was told to, or broke the protocol.
+    /// The peer closes, was told to close, or broke the protocol.
     Over,
     Failed,
 }
 
 impl Connection {
-    /// A connection on which nothing has been asked.
+    /// Creates a connection that has sent no request.
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -170,12 +168,12 @@ impl Connection {
         }
     }
 
-    /// Returns whether a request can be sent now.
+    /// Returns true if a request can be sent now.
     pub fn is_ready(&self) -> bool {
         self.phase == Phase::Idle
     }
 
-    /// Returns whether the connection can no longer be used, now or after waiting.
+    /// Returns true if the connection is unusable for good.
     pub fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Over | Phase::Failed)
     }
@@ -183,7 +181,7 @@ impl Connection {
     /// Writes a request.
     ///
     /// # Errors
-    /// [`Busy`] unless [`Connection::is_ready`]; nothing is written then.
+    /// Returns [`Busy`] unless [`Connection::is_ready`]; nothing is written then.
     pub fn request(&mut self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Busy> {
         self.begin(request.method == "HEAD")?;
         for part in [request.method, " ", request.target, " HTTP/1.1\r\n"] {
@@ -198,7 +196,7 @@ impl Connection {
         }
         let has_body = !request.body.is_empty();
         if !has_length && (has_body || matches!(request.method, "POST" | "PUT" | "PATCH")) {
-            // Writing into a vector cannot fail.
+            // Writing to a vector cannot fail.
             let _ = write!(out, "content-length: {}\r\n", request.body.len());
         }
         self.holding = request.expect_continue && has_body;
@@ -213,11 +211,10 @@ impl Connection {
         Ok(())
     }
 
-    /// Writes a request that was rendered before. Whether its method is HEAD decides whether a
-    /// body is expected.
+    /// Writes a rendered request. `method_is_head` decides whether a body is expected.
     ///
     /// # Errors
-    /// [`Busy`] unless [`Connection::is_ready`]; nothing is written then.
+    /// Returns [`Busy`] unless [`Connection::is_ready`]; nothing is written then.
     pub fn send_raw(
         &mut self,
         method_is_head: bool,
@@ -229,12 +226,11 @@ impl Connection {
         Ok(())
     }
 
-    /// Says that `count` requests, one after another, are being written to the peer by the caller:
-    /// so many responses are due. With several of them none may be answered by closing, and all or
-    /// none must be HEAD, which decides whether bodies are expected.
+    /// Expects `count` responses to requests that the caller writes to the peer itself. If `count` exceeds 1, no
+    /// response may end with the connection's close, and all or none of the requests must be HEAD.
     ///
     /// # Errors
-    /// [`Busy`] unless [`Connection::is_ready`], and for a `count` of 0.
+    /// Returns [`Busy`] unless [`Connection::is_ready`], and for a `count` of 0.
     pub fn expect(&mut self, methods_are_head: bool, count: u32) -> Result<(), Busy> {
         let more = count.checked_sub(1).ok_or(Busy)?;
         self.begin(methods_are_head)?;
@@ -247,7 +243,7 @@ impl Connection {
             return Err(Busy);
         }
         if self.is_head != is_head {
-            self.known_text.clear(); // what a head means for the body depends on the method
+            self.known_text.clear(); // the method decides what a head means for the body
         }
         self.phase = Phase::Head;
         self.more = 0;
@@ -257,20 +253,20 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends a body held by `expect_continue` without waiting any longer. RFC 9110 section
-    /// 10.1.1 wants a client not to wait forever for servers that never say 100.
+    /// Sends a body held by `expect_continue` without further waiting. RFC 9110 section 10.1.1 forbids waiting
+    /// forever for servers that never send 100.
     pub fn send_held_body(&mut self, out: &mut Vec<u8>) {
         if std::mem::take(&mut self.holding) {
             out.extend_from_slice(&self.held);
         }
     }
 
-    /// Takes everything received and calls `on` when the response is complete; writes a body that
-    /// was held and is wanted now.
+    /// Consumes all of `input` and calls `on` with a complete response. Writes a held body that the server now
+    /// accepts.
     ///
     /// # Errors
-    /// When the peer breaks the protocol, exceeds a limit, or sends what was not asked for. The
-    /// connection can then not be used any more, and all further calls fail.
+    /// Fails if the peer breaks the protocol, exceeds a limit, or sends an unrequested response. The connection is
+    /// then unusable, and all further calls fail.
     pub fn receive(
         &mut self,
         input: &[u8],
@@ -280,11 +276,10 @@ impl Connection {
         self.receive_all(input, out, on).map_err(|error| self.fail(error))
     }
 
-    /// To be called when the peer has closed the connection (at the end of its side of it):
-    /// completes a body that lasts until then.
+    /// Handles the peer's close of its sending side, which completes a body without a length.
     ///
     /// # Errors
-    /// When a response was due or is incomplete; the message says how much was missing.
+    /// Fails if a response is missing or incomplete. The message states the missing bytes.
     pub fn closed(&mut self, on: &mut dyn FnMut(Response<'_>)) -> Result<(), ProtocolError> {
         let what = match self.phase {
             Phase::Idle | Phase::Over => {
@@ -346,7 +341,7 @@ impl Connection {
                     self.gather(rest);
                     rest = &[];
                 }
-                Phase::Idle => rest = self.without_line_breaks(rest).map_err(unasked)?,
+                Phase::Idle => rest = self.without_line_breaks(rest).map_err(unrequested_bytes)?,
                 Phase::Over | Phase::Failed => {
                     return Err(ProtocolError::new(format!(
                         "{} bytes after the last response",
@@ -358,8 +353,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes a head, or what there is of one, and if possible the body after it. Returns what
-    /// comes after.
+    /// Consumes a head or a part of it, and the body if possible. Returns the remaining bytes.
     fn receive_head<'i>(
         &mut self,
         input: &'i [u8],
@@ -409,7 +403,7 @@ impl Connection {
                 return Ok(rest);
             }
         }
-        // Not whole yet, or no good: which of the two is known when its end is there.
+        // The head is incomplete or invalid. Its end will show which.
         let before = self.head.len();
         let room = self.limits.max_head.saturating_sub(before).saturating_add(1);
         let taken = input.get(..room).unwrap_or(input);
@@ -449,17 +443,17 @@ impl Connection {
         Ok(())
     }
 
-    /// A response before the final one (RFC 9110 section 15.2): 100 lets a held body go.
+    /// Handles an interim response (RFC 9110 section 15.2). Status 100 releases a held body.
     fn interim(&mut self, head: &Head, out: &mut Vec<u8>) -> Result<(), ProtocolError> {
         match head.status {
             100 => self.send_held_body(out),
-            101 => return Err(ProtocolError::new("a switch of protocols that nobody asked for")),
+            101 => return Err(ProtocolError::new("an unrequested switch of protocols")),
             _ => {}
         }
         Ok(())
     }
 
-    /// Takes the oddities of a response that is complete.
+    /// Returns and resets the oddities of a complete response.
     #[inline]
     fn take_oddities(&mut self, head: &Head) -> Oddities {
         let mut oddities = std::mem::take(&mut self.oddities);
@@ -467,8 +461,8 @@ impl Connection {
         oddities
     }
 
-    /// Skips line breaks between two responses, which some servers send after a body. `Err`: what follows is no line
-    /// break, or there is none.
+    /// Skips line breaks between two responses, which some servers send after a body. Returns `Err` if there are none
+    /// or other bytes follow.
     #[cold]
     fn without_line_breaks<'i>(&mut self, input: &'i [u8]) -> Result<&'i [u8], &'i [u8]> {
         let breaks = input.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
@@ -479,14 +473,14 @@ impl Connection {
         if rest.is_empty() { Ok(rest) } else { Err(rest) }
     }
 
-    /// Takes a piece of the body, and keeps it as far as there is room.
+    /// Counts a piece of the body, and keeps it as far as the limit allows.
     fn gather(&mut self, piece: &[u8]) {
         self.length += piece.len();
         let room = self.limits.kept_body.saturating_sub(self.body.len());
         self.body.extend_from_slice(piece.get(..room).unwrap_or(piece));
     }
 
-    /// The head is in `self.head`; the body begins.
+    /// Begins the body after the head in `self.head`.
     fn begin_body(
         &mut self,
         head: &Head,
@@ -511,9 +505,9 @@ impl Connection {
         Ok(())
     }
 
-    /// The response is complete; says whether the connection goes on.
+    /// Ends the response. Returns true if the connection continues.
     fn end(&mut self, head: &Head) -> bool {
-        // A body that was announced and never sent leaves the peer waiting for it.
+        // The peer would wait for an announced body that was never sent.
         let keep_alive = head.keep_alive && !self.holding;
         self.phase = match (keep_alive, self.more) {
             (false, _) => Phase::Over,
@@ -524,7 +518,7 @@ impl Connection {
         keep_alive
     }
 
-    /// Hands out a response that was gathered.
+    /// Passes on a collected response.
     fn deliver(&mut self, on: &mut dyn FnMut(Response<'_>)) -> Result<(), ProtocolError> {
         let buffer = std::mem::take(&mut self.head);
         let (_, head) = parse(&buffer, self.is_head)?;
@@ -542,17 +536,17 @@ impl Connection {
     }
 }
 
-/// Describes bytes that came while no request was open. A server that turns a connection away says so there.
+/// Describes bytes that arrived without a request. A server that refuses a connection sends its reason there.
 #[cold]
-fn unasked(bytes: &[u8]) -> ProtocolError {
+fn unrequested_bytes(bytes: &[u8]) -> ProtocolError {
     if bytes.starts_with(b"HTTP/1.") {
         let line = bytes.split(|byte| *byte == b'\r' || *byte == b'\n').next().unwrap_or(bytes);
         let line = line.get(..QUOTED).unwrap_or(line).escape_ascii();
-        return ProtocolError::new(format!("an answer that nobody asked for: `{line}`"));
+        return ProtocolError::new(format!("an answer without a request: `{line}`"));
     }
     let count = bytes.len();
     ProtocolError::new(format!(
-        "{count} bytes after the body: it is longer than its Content-Length, or they answer no request"
+        "{count} bytes after the body: it is longer than its Content-Length, or they belong to no request"
     ))
 }
 

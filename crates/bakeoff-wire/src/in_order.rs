@@ -1,40 +1,40 @@
-//! Replies that come in the order of their requests, for protocols that number neither.
+//! Matches replies to requests by order, for protocols that number neither.
 //!
 //! Not here: the bytes of a request or a reply (each protocol's module).
 
 use crate::{Busy, ProtocolError};
 
-/// Memory for a reply in pieces is given back above this size, in bytes.
+/// Largest partial-reply buffer to keep, in bytes.
 const KEPT_MAX: usize = 64 << 10;
 
-/// Reads the replies of a protocol.
+/// Parses the replies of a protocol.
 pub trait ReadReply: 'static {
-    /// A reply, which may borrow from what was received.
+    /// Parsed reply, which may borrow from the input.
     type Reply<'a>;
-    /// The protocol's name, which begins every error.
+    /// Protocol name that prefixes every error.
     const PROTOCOL: &'static str;
 
-    /// Returns the reply at the beginning of `bytes`, and its length in bytes; `None` until it is whole.
+    /// Returns the reply at the start of `bytes` and its length in bytes; `None` if it is incomplete.
     ///
     /// # Errors
-    /// When the server breaks the protocol.
+    /// Fails if the server breaks the protocol.
     fn read<'a>(
         &mut self,
         bytes: &'a [u8],
     ) -> Result<Option<(Self::Reply<'a>, usize)>, ProtocolError>;
 }
 
-/// The requests in flight of a connection, and the reply that is not whole yet.
+/// Counts a connection's requests in flight and holds the incomplete reply.
 #[derive(Debug, Default)]
 pub struct InOrder {
     in_flight: usize,
-    /// The beginning of a reply whose end has not arrived.
+    /// Start of an incomplete reply.
     partial: Vec<u8>,
     failed: bool,
 }
 
 impl InOrder {
-    /// Returns how many more requests can be sent now, of `max` in flight.
+    /// Returns how many more requests can be sent now, with at most `max` in flight.
     pub fn capacity(&self, max: usize) -> usize {
         if self.failed { 0 } else { max.saturating_sub(self.in_flight) }
     }
@@ -42,7 +42,7 @@ impl InOrder {
     /// Counts a request that is about to be written.
     ///
     /// # Errors
-    /// [`Busy`] when [`Self::capacity`] is 0.
+    /// Returns [`Busy`] if [`Self::capacity`] is 0.
     pub fn begin(&mut self, max: usize) -> Result<(), Busy> {
         if self.capacity(max) == 0 {
             return Err(Busy);
@@ -51,11 +51,10 @@ impl InOrder {
         Ok(())
     }
 
-    /// Takes everything received and calls `on` with each reply, in the order of the requests.
+    /// Consumes all of `input` and calls `on` with each reply, in the order of the requests.
     ///
     /// # Errors
-    /// When the server breaks the protocol. The connection can then not be used any more, and all
-    /// further calls fail.
+    /// Fails if the server breaks the protocol. The connection is then unusable, and all further calls fail.
     pub fn receive<P: ReadReply>(
         &mut self,
         protocol: &mut P,
@@ -92,7 +91,7 @@ impl InOrder {
         Ok(())
     }
 
-    /// Hands out the replies that are whole; returns how many bytes they have.
+    /// Passes on all complete replies and returns their length in bytes.
     fn whole_replies<P: ReadReply>(
         &mut self,
         protocol: &mut P,
@@ -103,7 +102,7 @@ impl InOrder {
         while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
             let Some((reply, length)) = protocol.read(rest)? else { break };
             let left = self.in_flight.checked_sub(1);
-            self.in_flight = left.ok_or("a reply, but nothing was asked")?;
+            self.in_flight = left.ok_or("a reply without a request")?;
             on(reply);
             taken += length;
         }

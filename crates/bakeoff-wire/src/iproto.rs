@@ -1,14 +1,14 @@
-//! A client session with Tarantool: IPROTO, its binary protocol.
+//! Implements a client session with Tarantool over IPROTO, its binary protocol.
 //!
-//! The server greets first, with a salt; whoever has a name proves by it to know the password.
-//! From then on each request carries a number, and so does its answer: many can be in flight, and
-//! they are answered in any order. Nothing is set aside for what a length only claims.
+//! The server sends a greeting with a salt. A named user proves knowledge of the password with it. Then each request
+//! carries a number, and so does its answer. Many can be in flight, and answers come in any order. No memory is
+//! reserved for a claimed length.
 //!
-//! Sources: "Binary protocol" in Tarantool's documentation, and `iproto_constants.h` and
-//! `scramble.h` in <https://github.com/tarantool/tarantool> for the numbers and the proof.
+//! Sources: "Binary protocol" in Tarantool's documentation, and `iproto_constants.h` and `scramble.h` in
+//! <https://github.com/tarantool/tarantool> for the numbers and the proof.
 //!
-//! Not here: streams, transactions, prepared statements and SQL, replication, `update` and
-//! `upsert`, TLS, and what a space or a function is for.
+//! Not here: streams, transactions, prepared statements and SQL, replication, `update` and `upsert`, TLS, the purpose
+//! of a space or a function.
 
 mod error;
 mod packet;
@@ -22,11 +22,11 @@ use self::packet::{framed, put_list, put_number, put_text};
 use crate::msgpack::{self, Array, Map, Value};
 use crate::{Busy, ProtocolError};
 
-/// The server's greeting is two lines of 64 bytes each.
+/// Size of the server's greeting: two lines of 64 bytes.
 pub const GREETING_SIZE: usize = 128;
-/// The salt that a proof is made with (`SCRAMBLE_SIZE`).
+/// Size of the salt for the proof (`SCRAMBLE_SIZE`).
 const SALT_SIZE: usize = 20;
-/// The longest text of an error that is kept.
+/// Maximum kept length of an error text, in bytes.
 const MESSAGE_MAX: usize = 1024;
 
 // Types of requests, `enum iproto_type`.
@@ -39,12 +39,12 @@ const EVAL: u64 = 0x08;
 const CALL: u64 = 0x0a;
 const PING: u64 = 0x40;
 
-// Types of answers: done, something sent before the answer, and from here on errors.
+// Types of answers: success, chunk before the answer, first error code.
 const OK: u64 = 0x00;
 const CHUNK: u64 = 0x80;
 const ERROR: u64 = 0x8000;
 
-// Keys of headers and bodies, `enum iproto_key`. All are below 128, and so one byte each.
+// Keys of headers and bodies, `enum iproto_key`. All are below 128, so each takes one byte.
 const KEY_TYPE: u64 = 0x00;
 const KEY_SYNC: u64 = 0x01;
 const KEY_SPACE: u64 = 0x10;
@@ -60,12 +60,12 @@ const KEY_EXPRESSION: u64 = 0x27;
 const KEY_DATA: u64 = 0x30;
 const KEY_ERROR: u64 = 0x31;
 
-/// The limits of a session.
+/// Sets the limits of a session.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Requests in flight at once at most, those given up and not yet answered among them.
+    /// Maximum requests in flight, including abandoned ones without an answer.
     pub max_in_flight: usize,
-    /// The largest answer taken, in bytes.
+    /// Maximum size of an answer in bytes.
     pub max_packet: usize,
 }
 
@@ -75,100 +75,98 @@ impl Default for Limits {
     }
 }
 
-/// A request to Tarantool. Spaces and indexes go by their numbers; keys and tuples are lists of
-/// values.
+/// Describes a request to Tarantool. Spaces and indexes are numbers; keys and tuples are lists of values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Request<'a> {
-    /// Asks for a sign of life; answered by nothing.
+    /// Pings the server; answered without data.
     Ping,
-    /// Calls a function that is stored; answered by what it returns.
+    /// Calls a stored function; answered by its results.
     Call {
-        /// Its name.
+        /// Name of the function.
         function: &'a str,
-        /// Its arguments.
+        /// Arguments of the call.
         arguments: &'a [Value<'a>],
     },
-    /// Has Lua executed; answered by what it returns.
+    /// Executes Lua code; answered by its results.
     Eval {
-        /// The Lua.
+        /// Lua source code.
         expression: &'a str,
-        /// The values of its `...`.
+        /// Values of its `...`.
         arguments: &'a [Value<'a>],
     },
-    /// Asks for tuples; answered by them.
+    /// Reads tuples.
     Select {
-        /// Of which space.
+        /// Number of the space.
         space: u32,
-        /// By which index.
+        /// Number of the index.
         index: u32,
-        /// Which of them, seen from the key.
+        /// Range of tuples, relative to the key.
         iterator: IteratorType,
-        /// How many to leave out.
+        /// Number of tuples to skip.
         offset: u32,
-        /// How many at most.
+        /// Maximum number of tuples.
         limit: u32,
-        /// The key.
+        /// Key at which the range starts.
         key: &'a [Value<'a>],
     },
-    /// Stores a tuple whose key is not there yet; answered by the tuple, or
-    /// [`ErrorCode::TUPLE_FOUND`].
+    /// Stores a new tuple; answered by the tuple, or [`ErrorCode::TUPLE_FOUND`] if its key exists.
     Insert {
-        /// In which space.
+        /// Number of the space.
         space: u32,
-        /// The tuple.
+        /// Tuple to store.
         tuple: &'a [Value<'a>],
     },
-    /// Stores a tuple in place of one with its key, if there is one; answered by the tuple.
+    /// Stores a tuple, replacing one with the same key; answered by the tuple.
     Replace {
-        /// In which space.
+        /// Number of the space.
         space: u32,
-        /// The tuple.
+        /// Tuple to store.
         tuple: &'a [Value<'a>],
     },
     /// Removes a tuple; answered by it, or by nothing if there was none.
     Delete {
-        /// Of which space.
+        /// Number of the space.
         space: u32,
-        /// By which index.
+        /// Number of the index.
         index: u32,
-        /// Its key.
+        /// Key of the tuple.
         key: &'a [Value<'a>],
     },
 }
 
-/// Which tuples a `select` is for, seen from its key (`enum iterator_type`).
+/// Selects the tuples of a `select`, relative to its key (`enum iterator_type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IteratorType {
-    /// Those with the key.
+    /// Tuples with the key.
     Equal = 0,
-    /// All, in order.
+    /// All tuples, in order.
     All = 2,
-    /// Those before the key, backwards.
+    /// Tuples before the key, backwards.
     Less = 3,
-    /// The key's and those before, backwards.
+    /// The key's tuples and earlier ones, backwards.
     LessOrEqual = 4,
-    /// The key's and those after.
+    /// The key's tuples and later ones.
     GreaterOrEqual = 5,
-    /// Those after the key.
+    /// Tuples after the key.
     Greater = 6,
 }
 
-/// Which request of a session is meant.
+/// Identifies a request of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SyncId(u64);
 
 impl SyncId {
-    /// The number in the protocol.
+    /// Returns the number in the protocol.
     pub fn number(self) -> u64 {
         self.0
     }
 
-    /// A place that no other request in flight has, below [`Limits::max_in_flight`].
+    /// Returns a place that is unique among the requests in flight, below [`Limits::max_in_flight`].
     pub fn place(self) -> usize {
         (self.0 & u64::from(u32::MAX)) as usize
     }
 
-    /// The number of the `serial`-th request that has a place.
+    /// Returns the number of the `serial`-th request, which occupies `place`.
     fn new(serial: u32, place: usize) -> Self {
         Self(u64::from(serial) << 32 | place as u64)
     }
@@ -178,56 +176,55 @@ impl SyncId {
     }
 }
 
-/// A message of a server.
+/// Holds a message of the server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event<'a> {
-    /// It let us in: requests can be sent.
+    /// Authentication succeeded; requests can be sent.
     Ready {
-        /// Its version: `2.6.0`.
+        /// Server version, such as `2.6.0`.
         version: &'a str,
     },
-    /// It did not let us in. The connection is over.
+    /// Authentication failed. The connection is unusable.
     Refused(ServerError),
-    /// The answer to a request.
+    /// Answer to a request.
     Answer {
-        /// Which request.
+        /// Request that it answers.
         sync: SyncId,
-        /// Its answer: a list of tuples, or of a function's results.
+        /// List of tuples, or of a function's results.
         result: Result<Array<'a>, ServerError>,
     },
 }
 
-/// The user of a session.
+/// Identifies the user of a session.
 #[derive(Clone)]
 struct User {
     name: String,
     password: String,
 }
 
-/// One session on one connection. It has no `Debug`, for it knows a password.
+/// Holds one session on one connection. It has no `Debug` because it holds a password.
 pub struct Session {
     limits: Limits,
     user: Option<User>,
     state: State,
     version: String,
-    /// The content of each place: requests in flight, and places that are free.
+    /// Requests in flight and free places.
     places: Vec<Place>,
-    /// The places that are free.
     free: Vec<usize>,
-    /// How many requests were sent.
+    /// Number of requests sent, wrapping.
     serial: u32,
-    /// The beginning of an answer whose end has not arrived.
+    /// Start of an incomplete answer.
     partial: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// No greeting yet.
+    /// The greeting has not arrived yet.
     Waiting,
-    /// The proof is out.
+    /// The proof is sent.
     Proving,
     Ready,
-    /// It was refused.
+    /// Authentication failed.
     Over,
     /// The server broke the protocol.
     Failed,
@@ -237,22 +234,22 @@ enum State {
 enum Place {
     Free,
     InFlight(u32),
-    /// Nobody waits for the answer any more.
+    /// Abandoned: the caller no longer waits for the answer.
     GivenUp(u32),
 }
 
 impl Session {
-    /// A session of whoever is nobody: the user `guest`, who has no password.
+    /// Creates a session of the user `guest`, which has no password.
     pub fn guest() -> Self {
         Self::with_limits(None, Limits::default())
     }
 
-    /// A session of a user.
+    /// Creates a session of a user.
     pub fn new(user: &str, password: &str) -> Self {
         Self::with_limits(Some((user, password)), Limits::default())
     }
 
-    /// A session of a user with a password, or of the guest, with other limits.
+    /// Creates a session of a user, or of the guest, with other limits.
     pub fn with_limits(user: Option<(&str, &str)>, limits: Limits) -> Self {
         let user = user
             .map(|(name, password)| User { name: name.to_owned(), password: password.to_owned() });
@@ -276,7 +273,7 @@ impl Session {
         }
     }
 
-    /// Returns how many requests are in flight, those given up and not yet answered among them.
+    /// Returns the number of requests in flight, including abandoned ones without an answer.
     pub fn in_flight(&self) -> usize {
         self.places.len() - self.free.len()
     }
@@ -284,7 +281,7 @@ impl Session {
     /// Writes a request.
     ///
     /// # Errors
-    /// [`Busy`] when [`Session::capacity`] is 0; nothing is written then.
+    /// Returns [`Busy`] if [`Session::capacity`] is 0; nothing is written then.
     pub fn request(&mut self, request: Request<'_>, out: &mut Vec<u8>) -> Result<SyncId, Busy> {
         if self.capacity() == 0 {
             return Err(Busy);
@@ -333,7 +330,7 @@ impl Session {
         Ok(sync)
     }
 
-    /// Gives a request up: its answer, should it come, is not told of. It stays in flight until then.
+    /// Abandons a request. Its answer is not reported, but it stays in flight until the answer arrives.
     pub fn give_up(&mut self, sync: SyncId) {
         if let Some(place) = self.places.get_mut(sync.place())
             && *place == Place::InFlight(sync.serial())
@@ -343,7 +340,7 @@ impl Session {
     }
 
     fn next_sync(&mut self) -> SyncId {
-        // Serial numbers wrap; an answer would have to be that late to be taken for another.
+        // Serial numbers wrap. Only an answer that is 2^32 requests late could be mistaken for another.
         self.serial = self.serial.wrapping_add(1);
         let place = self.free.pop().unwrap_or_else(|| {
             self.places.push(Place::Free);
@@ -355,12 +352,10 @@ impl Session {
         SyncId::new(self.serial, place)
     }
 
-    /// Takes everything received, writes what has to be answered (the proof, after the greeting),
-    /// and calls `on` for all that the server says.
+    /// Consumes all of `input`, writes the proof after the greeting, and calls `on` with each event.
     ///
     /// # Errors
-    /// When the server breaks the protocol. The connection can then not be used any more, and all
-    /// further calls fail.
+    /// Fails if the server breaks the protocol. The connection is then unusable, and all further calls fail.
     pub fn receive(
         &mut self,
         input: &[u8],
@@ -383,7 +378,7 @@ impl Session {
         out: &mut Vec<u8>,
         on: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), ProtocolError> {
-        // What has begun is put together first; what is whole is read where it lies.
+        // A started packet is completed first. Complete packets are read in place.
         while !self.partial.is_empty() && !input.is_empty() {
             let mut partial = std::mem::take(&mut self.partial);
             let wanted = self.wanted(&partial)?.unwrap_or(partial.len() + 1);
@@ -410,7 +405,7 @@ impl Session {
         Ok(())
     }
 
-    /// Returns how long the first packet is, its length among it; `None` when it cannot be told yet.
+    /// Returns the length of the first packet, including its length field; `None` if it is not known yet.
     fn wanted(&self, input: &[u8]) -> Result<Option<usize>, ProtocolError> {
         if self.state == State::Waiting {
             return Ok(Some(GREETING_SIZE));
@@ -419,14 +414,14 @@ impl Session {
         if !matches!(first, 0x00..=0x7f | 0xcc..=0xcf) {
             return Err(ProtocolError::new("a packet that does not begin with its length"));
         }
-        // What is no whole number yet becomes one.
+        // An incomplete number means that more bytes are needed.
         let Ok((Value::Unsigned(length), rest)) = msgpack::read(input) else { return Ok(None) };
         let length = usize::try_from(length).ok().filter(|&it| it <= self.limits.max_packet);
-        let length = length.ok_or("a packet of more bytes than are taken")?;
+        let length = length.ok_or("a packet larger than the limit")?;
         Ok(Some(input.len() - rest.len() + length))
     }
 
-    /// Takes one whole packet, or the greeting.
+    /// Handles one complete packet, or the greeting.
     fn packet(
         &mut self,
         packet: &[u8],
@@ -454,7 +449,7 @@ impl Session {
                         rest.len()
                     )));
                 }
-                _ => return Err(ProtocolError::new("a body that is no map")),
+                _ => return Err(ProtocolError::new("a body that is not a map")),
             },
         };
         let place = self.places.get(sync.place()).copied().unwrap_or(Place::Free);
@@ -463,7 +458,7 @@ impl Session {
             Place::GivenUp(serial) if serial == sync.serial() => false,
             _ => {
                 return Err(ProtocolError::new(format!(
-                    "an answer to {}, which was not asked",
+                    "an answer to {}, which is not in flight",
                     sync.number()
                 )));
             }
@@ -490,7 +485,7 @@ impl Session {
         }
     }
 
-    /// Takes the greeting: `Tarantool 2.6.0 (Binary) UUID`, and the salt in Base64.
+    /// Handles the greeting: `Tarantool 2.6.0 (Binary) UUID`, and the salt in Base64.
     fn greeted(
         &mut self,
         greeting: &[u8],
@@ -502,7 +497,7 @@ impl Session {
         let mut words = line(first).unwrap_or_default().split(' ');
         let (name, version, protocol) = (words.next(), words.next(), words.next());
         let (Some("Tarantool"), Some(version), Some("(Binary)")) = (name, version, protocol) else {
-            return Err(ProtocolError::new("no greeting of its binary protocol"));
+            return Err(ProtocolError::new("not a greeting of the binary protocol"));
         };
         version.clone_into(&mut self.version);
         let Some(user) = self.user.clone() else {
@@ -537,7 +532,7 @@ impl Session {
     }
 }
 
-/// Proves knowledge of a password without showing it: `chap-sha1`.
+/// Computes the `chap-sha1` proof of a password.
 fn proof(password: &str, salt: &[u8; SALT_SIZE]) -> [u8; SALT_SIZE] {
     let once = Sha1::digest(password);
     let twice = Sha1::digest(once);
@@ -549,7 +544,7 @@ fn proof(password: &str, salt: &[u8; SALT_SIZE]) -> [u8; SALT_SIZE] {
     proof
 }
 
-/// Returns the value under a key of the protocol.
+/// Returns the value of a protocol key.
 fn entry<'a>(map: &Map<'a>, key: u64) -> Option<Value<'a>> {
     map.clone().find_map(|(name, value)| (name == Value::Unsigned(key)).then_some(value))
 }
@@ -558,12 +553,12 @@ fn number(map: &Map<'_>, key: u64) -> Option<u64> {
     entry(map, key)?.unsigned()
 }
 
-/// The answer in a body; a ping's has none.
+/// Returns the answer in a body; a ping's has none.
 fn data<'a>(body: &Map<'a>) -> Result<Array<'a>, ProtocolError> {
     match entry(body, KEY_DATA) {
         None => Ok(Array::default()),
         Some(Value::Array(data)) => Ok(data),
-        Some(_) => Err(ProtocolError::new("an answer that is no list")),
+        Some(_) => Err(ProtocolError::new("an answer that is not a list")),
     }
 }
 

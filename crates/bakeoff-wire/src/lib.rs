@@ -1,16 +1,15 @@
-//! Wire protocols as values: bytes in, bytes out.
+//! Implements wire protocols as values: bytes in, bytes out.
 //!
-//! Each file turns requests into bytes and received bytes into outcomes. Nothing here opens a
-//! socket, reads a clock, knows a system, or trusts its peer: any input yields events or a
-//! [`ProtocolError`], never a panic, and every buffer has a limit. So each protocol can be tested
-//! from a transcript, fuzzed, and run under TLS unchanged.
+//! Each file turns requests into bytes and received bytes into outcomes. Nothing here opens a socket, reads a clock,
+//! knows a system or trusts its peer. Any input yields events or a [`ProtocolError`], never a panic, and every buffer
+//! has a limit. So each protocol can be tested from a transcript, fuzzed, and run under TLS unchanged.
 //!
 //! ```
 //! use bakeoff_wire::grpc::Client;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut client = Client::new("127.0.0.1:2379", false, &[]);
-//! let mut out = Vec::new(); // to be sent, then cleared, by whoever owns the socket
+//! let mut out = Vec::new(); // the owner of the socket sends and clears it
 //! client.open(&mut out);
 //! let put = client.method("/etcdserverpb.KV/Put");
 //! let asked = client.call(put, b"\x0a\x01k\x12\x01v", &mut out)?;
@@ -23,8 +22,8 @@
 //! # }
 //! ```
 //!
-//! Not here: sockets, TLS, time and schedules (`bakeoff::engine`); which request means "put"
-//! for which product (`bakeoff_systems`).
+//! Not here: sockets, TLS, time and schedules (`bakeoff::engine`); the request that means "put" for a product
+//! (`bakeoff_systems`).
 
 mod error;
 pub mod grpc;

@@ -1,94 +1,94 @@
-//! A client session with memcached: the meta commands of its text protocol.
+//! Implements a client session with memcached: the meta commands of its text protocol.
 //!
-//! A request is a line; `ms` (set) has the value and a line break after it. Each request has one reply, in the order
-//! of the requests. Neither side greets. A value is not escaped, so only its length separates it from the next
-//! reply: a reply that breaks the form ends the session.
+//! A request is a line; `ms` (set) is followed by the value and a line break. Each request has one reply, in the
+//! order of the requests. There is no handshake. A value is not escaped, so only its length separates it from the
+//! next reply. A malformed reply therefore ends the session.
 //!
 //! Source: `doc/protocol.txt` of memcached 1.6, which has these commands since 1.6.0.
 //!
-//! Not here: the binary protocol, which is deprecated; quiet commands, which have no reply; which command means "put"
-//! (`bakeoff_systems::memcached`).
+//! Not here: the binary protocol, which is deprecated; quiet commands, which have no reply; the command that means
+//! "put" (`bakeoff_systems::memcached`).
 
 use crate::in_order::{InOrder, ReadReply};
 use crate::{Busy, ProtocolError};
 
-/// The longest key, in bytes. A server reads the value after a longer key as commands.
+/// Maximum key length in bytes. After a longer key a server reads the value as commands.
 pub const KEY_MAX: usize = 250;
-/// The longest line that is taken, in bytes.
+/// Maximum length of a received line in bytes.
 const LINE_MAX: usize = 2 << 10;
-/// The largest value that is taken, in bytes. A server's largest item is 1 GiB, and 1 MiB by default.
+/// Maximum size of a received value in bytes. Servers allow items of up to 1 GiB, by default 1 MiB.
 const VALUE_MAX: usize = 64 << 20;
-/// The largest list of statistics that is taken, in bytes.
+/// Maximum size of received statistics in bytes.
 const STATS_MAX: usize = 256 << 10;
-/// Requests in flight at once at most.
+/// Maximum requests in flight.
 const IN_FLIGHT_MAX: usize = 10_000;
 
-/// A request.
+/// Describes a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request<'a> {
-    /// The value of a key; with its version too if asked for.
+    /// Reads a key's value, and its version if requested.
     Get {
-        /// The key.
+        /// Key, at most [`KEY_MAX`] bytes.
         key: &'a [u8],
-        /// Asks for the version.
+        /// True to read the version, too.
         versioned: bool,
     },
     /// Stores a value.
     Set {
-        /// The key.
+        /// Key, at most [`KEY_MAX`] bytes.
         key: &'a [u8],
-        /// The value.
+        /// Value of any bytes.
         value: &'a [u8],
-        /// When the value is stored.
+        /// Condition for the write.
         when: When,
     },
     /// Deletes a key.
     Delete(&'a [u8]),
-    /// The server's version.
+    /// Reads the server's version.
     Version,
-    /// Statistics: the general ones, or those of a group such as `settings`.
+    /// Reads statistics: the general ones, or those of a group such as `settings`.
     Stats(&'a str),
     /// Removes every key.
     FlushAll,
 }
 
-/// Condition under which a value is stored.
+/// Sets the condition under which a value is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
-    /// Always.
+    /// No condition.
     Always,
-    /// If there is no such key.
+    /// Only if the key does not exist.
     Absent,
-    /// If the key has this version.
+    /// Only if the key has this version.
     Version(u64),
 }
 
-/// A server's reply.
+/// Holds a server's reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply<'a> {
-    /// Done: `HD`, `OK`.
+    /// Success: `HD`, `OK`.
     Done,
-    /// A value, with its version if that was asked for.
+    /// Value, and its version if requested.
     Value(&'a [u8], Option<u64>),
-    /// No such key: `EN`, `NF`.
+    /// The key does not exist: `EN`, `NF`.
     Missing,
-    /// The condition of a `ms` does not hold: `NS`, `EX`.
+    /// The condition of an `ms` does not hold: `NS`, `EX`.
     NotStored,
-    /// The server's version.
+    /// Version of the server.
     Version(&'a [u8]),
     /// Lines of `STAT name value`.
     Stats(&'a [u8]),
-    /// An error, in the server's words.
+    /// Error in the server's words.
     Error(&'a [u8]),
 }
 
-/// One session on one connection.
+/// Holds one session on one connection.
 #[derive(Debug, Default)]
 pub struct Session {
     replies: InOrder,
 }
 
-/// Reads replies of the meta commands.
+/// Parses replies of the meta commands.
 struct Meta;
 
 impl ReadReply for Meta {
@@ -106,17 +106,18 @@ impl Session {
         self.replies.capacity(IN_FLIGHT_MAX)
     }
 
-    /// Writes a request. A key that the protocol cannot carry is cut to none, which the server refuses with an error.
+    /// Writes a request. A key that the protocol cannot carry is replaced by none, which the server rejects with an
+    /// error.
     ///
     /// # Errors
-    /// [`Busy`] when [`Session::capacity`] is 0; nothing is written then.
+    /// Returns [`Busy`] if [`Session::capacity`] is 0; nothing is written then.
     pub fn request(&mut self, request: Request<'_>, out: &mut Vec<u8>) -> Result<(), Busy> {
         self.replies.begin(IN_FLIGHT_MAX)?;
         match request {
             Request::Get { key, versioned } => {
                 line(&[b"mg", carried(key), if versioned { b"v c" } else { b"v" }], out);
             }
-            // Without a key the server does not expect a value, and would take it for commands.
+            // Without a key the server expects no value and would read it as commands.
             Request::Set { key, .. } if carried(key).is_empty() => line(&[b"ms"], out),
             Request::Set { key, value, when } => {
                 let condition = match when {
@@ -138,11 +139,10 @@ impl Session {
         Ok(())
     }
 
-    /// Takes everything received and calls `on` with each reply, in the order of the requests.
+    /// Consumes all of `input` and calls `on` with each reply, in the order of the requests.
     ///
     /// # Errors
-    /// When the server breaks the protocol. The connection can then not be used any more, and all
-    /// further calls fail.
+    /// Fails if the server breaks the protocol. The connection is then unusable, and all further calls fail.
     pub fn receive(
         &mut self,
         input: &[u8],
@@ -152,7 +152,7 @@ impl Session {
     }
 }
 
-/// Returns a key that a line can carry, else an empty one.
+/// Returns the key if a line can carry it, else an empty one.
 fn carried(key: &[u8]) -> &[u8] {
     let fits = key.len() <= KEY_MAX && key.iter().all(u8::is_ascii_graphic);
     if fits { key } else { b"" }
@@ -168,7 +168,7 @@ fn line(words: &[&[u8]], out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Reads the reply that begins here, with its length in bytes; `None` until it is whole.
+/// Parses the reply at the start of `bytes`. Returns it with its length in bytes; `None` if it is incomplete.
 fn read(bytes: &[u8]) -> Result<Option<(Reply<'_>, usize)>, ProtocolError> {
     let Some((line, length)) = first_line(bytes)? else { return Ok(None) };
     let mut words = line.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
@@ -190,12 +190,12 @@ fn read(bytes: &[u8]) -> Result<Option<(Reply<'_>, usize)>, ProtocolError> {
             return Ok(Some((Reply::Value(value, version), end)));
         }
         b"STAT" | b"END" => return stats(bytes),
-        _ => return Err(format!("`{}`, which is no reply", line.escape_ascii()).into()),
+        _ => return Err(format!("unknown reply `{}`", line.escape_ascii()).into()),
     };
     Ok(Some((reply, length)))
 }
 
-/// Returns the first line without its end, and its length with it; `None` until it is whole.
+/// Returns the first line without its end, and its length including it; `None` if it is incomplete.
 fn first_line(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, ProtocolError> {
     let head = bytes.get(..LINE_MAX).unwrap_or(bytes);
     let Some(end) = head.iter().position(|&byte| byte == b'\n') else {
@@ -207,7 +207,7 @@ fn first_line(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, ProtocolError> {
     Ok(Some((line, end + 1)))
 }
 
-/// Reads lines of statistics up to `END`.
+/// Parses statistics up to `END`.
 fn stats(bytes: &[u8]) -> Result<Option<(Reply<'_>, usize)>, ProtocolError> {
     let mut taken = 0;
     while let Some((line, length)) = first_line(bytes.get(taken..).unwrap_or_default())? {
@@ -238,8 +238,8 @@ mod tests {
         out.escape_ascii().to_string()
     }
 
-    /// Returns the replies to a session that has asked twice.
-    fn heard(pieces: &[&[u8]]) -> Result<Vec<String>, String> {
+    /// Returns the replies to a session that has sent two requests.
+    fn events_of(pieces: &[&[u8]]) -> Result<Vec<String>, String> {
         let (mut session, mut out, mut seen) = (Session::default(), Vec::new(), Vec::new());
         session.request(Request::Get { key: b"a", versioned: true }, &mut out).unwrap();
         session.request(Request::Stats(""), &mut out).unwrap();
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn value_after_a_key_that_no_line_carries_is_never_sent() {
+    fn value_of_an_invalid_key_is_never_sent() {
         let long = [b'k'; KEY_MAX + 1];
         for key in [&long[..], b"a b", b"a\r\nflush_all", b"", b"\x80"] {
             let set = Request::Set { key, value: b"flush_all", when: When::Always };
@@ -279,17 +279,17 @@ mod tests {
     #[test]
     fn reads_replies_whole_and_in_pieces() {
         let bytes = b"VA 4 c7 s4\r\n\r\n\x00\xff\r\nSTAT a 1\r\nSTAT b 2\r\nEND\r\n";
-        let whole = heard(&[bytes]).unwrap();
+        let whole = events_of(&[bytes]).unwrap();
         assert_eq!(whole.len(), 2, "{whole:?}");
         assert!(whole[0].ends_with("Some(7))") && whole[1].starts_with("Stats"), "{whole:?}");
-        assert_eq!(heard(&bytes.chunks(1).collect::<Vec<_>>()).unwrap(), whole);
+        assert_eq!(events_of(&bytes.chunks(1).collect::<Vec<_>>()).unwrap(), whole);
     }
 
     #[test]
     fn refuses_bytes_that_break_the_protocol() {
         for (bytes, expected) in [
-            (&b"MAYBE\r\n"[..], "`MAYBE`, which is no reply"),
-            (b"\r\n", "``, which is no reply"),
+            (&b"MAYBE\r\n"[..], "unknown reply `MAYBE`"),
+            (b"\r\n", "unknown reply ``"),
             (b"HD\n", "a line that ends in a line feed alone"),
             (b"VA -1\r\n", "a value of `-1`"),
             (b"VA +1\r\n", "a value of `+1`"),
@@ -297,11 +297,11 @@ mod tests {
             (b"VA 67108865\r\n", "a value of `67108865`"),
             (b"VA 1\r\nabc", "a value without its end"),
             (b"STAT a 1\r\nHD\r\n", "statistics without their end"),
-            (b"HD\r\nHD\r\nHD\r\n", "a reply, but nothing was asked"),
+            (b"HD\r\nHD\r\nHD\r\n", "a reply without a request"),
             (&[b'x'; LINE_MAX], "a line without its end"),
             (&b"STAT a 1\r\n".repeat(STATS_MAX / 10 + 1), "statistics without their end"),
         ] {
-            assert_eq!(heard(&[bytes]).unwrap_err(), format!("memcached: {expected}"));
+            assert_eq!(events_of(&[bytes]).unwrap_err(), format!("memcached: {expected}"));
         }
     }
 }

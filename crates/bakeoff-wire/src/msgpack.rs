@@ -1,46 +1,45 @@
-//! MessagePack: values in, bytes out, and back.
+//! Implements MessagePack encoding and decoding.
 //!
-//! "MessagePack specification" (<https://github.com/msgpack/msgpack/blob/master/spec.md>). What is
-//! read lies where it was received: nothing is copied and nothing is set aside for what a length
-//! only claims. Lists and maps are known to be whole, and no deeper than [`DEPTH_MAX`], before
-//! anybody goes through them.
+//! Source: "MessagePack specification" (<https://github.com/msgpack/msgpack/blob/master/spec.md>). Values borrow from
+//! the input. Nothing is copied, and no memory is reserved for a claimed length. Lists and maps are checked before
+//! use: complete, and nested at most [`DEPTH_MAX`] deep.
 //!
-//! Not here: what the values mean (`iproto`), and what extensions hold.
+//! Not here: the meaning of values (`iproto`), the content of extensions.
 
 use std::fmt;
 
 use rmp::{Marker, encode};
 
-/// How many lists and maps may stand in each other.
+/// Maximum nesting depth of lists and maps.
 pub const DEPTH_MAX: u32 = 32;
 
-/// A value.
+/// Holds a decoded value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value<'a> {
-    /// Nothing.
+    /// Null value.
     Nil,
-    /// Yes or no.
+    /// Boolean value.
     Bool(bool),
-    /// A whole number, not negative.
+    /// Non-negative integer.
     Unsigned(u64),
-    /// A negative whole number; one that is not is written and read as [`Value::Unsigned`].
+    /// Negative integer. Non-negative ones are written and read as [`Value::Unsigned`].
     Signed(i64),
-    /// Another number.
+    /// Floating-point number.
     Float(f64),
-    /// Text, which nobody has looked at whether it is UTF-8.
+    /// Text that was not checked to be UTF-8.
     Text(&'a [u8]),
-    /// Bytes.
+    /// Binary data.
     Bytes(&'a [u8]),
-    /// A list.
+    /// List of values.
     Array(Array<'a>),
     /// Keys and their values.
     Map(Map<'a>),
-    /// Something of the type given, for those who know it.
+    /// Extension of an application-defined type.
     Extension(i8, &'a [u8]),
 }
 
 impl<'a> Value<'a> {
-    /// Returns the content of a text or bytes.
+    /// Returns the content of text or binary data.
     pub fn bytes(&self) -> Option<&'a [u8]> {
         match *self {
             Self::Text(bytes) | Self::Bytes(bytes) => Some(bytes),
@@ -48,7 +47,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A whole number that is not negative.
+    /// Returns a non-negative integer.
     pub fn unsigned(&self) -> Option<u64> {
         match *self {
             Self::Unsigned(number) => Some(number),
@@ -57,7 +56,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// The values of a list, in its order.
+/// Iterates over the values of a list, in order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Array<'a> {
     rest: &'a [u8],
@@ -81,7 +80,7 @@ impl<'a> Iterator for Array<'a> {
 
 impl ExactSizeIterator for Array<'_> {}
 
-/// The entries of a map, in its order. A key may be there twice.
+/// Iterates over the entries of a map, in order. Keys may repeat.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Map<'a> {
     rest: &'a [u8],
@@ -106,14 +105,14 @@ impl<'a> Iterator for Map<'a> {
 
 impl ExactSizeIterator for Map<'_> {}
 
-/// Why bytes are no value.
+/// Explains why bytes are not a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Malformed {
-    /// They end before the value does.
+    /// The bytes end before the value does.
     Truncated,
     /// No value begins with this byte.
     Reserved,
-    /// More than [`DEPTH_MAX`] lists and maps stand in each other.
+    /// Lists and maps are nested more than [`DEPTH_MAX`] deep.
     TooDeep,
 }
 
@@ -127,10 +126,10 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// Reads the first value, and returns what follows it.
+/// Decodes the first value. Also returns the remaining bytes.
 ///
 /// # Errors
-/// When the bytes do not begin with a whole value.
+/// Fails if the bytes do not start with a complete value.
 pub fn read(input: &[u8]) -> Result<(Value<'_>, &[u8]), Malformed> {
     let (head, rest) = head(input)?;
     Ok(match head {
@@ -146,7 +145,7 @@ pub fn read(input: &[u8]) -> Result<(Value<'_>, &[u8]), Malformed> {
     })
 }
 
-/// The beginning of a value: all of it, unless it holds others.
+/// Holds the start of a value: all of it, unless it contains others.
 enum Head<'a> {
     Value(Value<'a>),
     Array(u32),
@@ -188,7 +187,7 @@ fn head(input: &[u8]) -> Result<(Head<'_>, &[u8]), Malformed> {
         Marker::Ext32 => unsigned(rest, 4).and_then(|(length, rest)| extension(rest, length))?,
         Marker::FixArray(count) => return Ok((Head::Array(count.into()), rest)),
         Marker::FixMap(count) => return Ok((Head::Map(count.into()), rest)),
-        // Counts are of at most four bytes.
+        // Counts have at most four bytes.
         Marker::Array16 => return unsigned(rest, 2).map(|(n, rest)| (Head::Array(n as u32), rest)),
         Marker::Array32 => return unsigned(rest, 4).map(|(n, rest)| (Head::Array(n as u32), rest)),
         Marker::Map16 => return unsigned(rest, 2).map(|(n, rest)| (Head::Map(n as u32), rest)),
@@ -202,9 +201,9 @@ fn whole_number(number: i64) -> Value<'static> {
     u64::try_from(number).map_or(Value::Signed(number), Value::Unsigned)
 }
 
-/// Splits off so many values, which may hold others.
+/// Splits off `count` values, which may be nested.
 fn whole(input: &[u8], count: u64) -> Result<(&[u8], &[u8]), Malformed> {
-    // How many values are still due at each depth; the first list or map is one already.
+    // Values still missing at each depth. The first list or map counts as one level.
     let mut due = [0_u64; DEPTH_MAX as usize];
     due[0] = count;
     let (mut depth, mut rest) = (0, input);
@@ -229,25 +228,24 @@ fn whole(input: &[u8], count: u64) -> Result<(&[u8], &[u8]), Malformed> {
     }
 }
 
-/// A value and what follows it.
+/// Decoded value and the remaining bytes.
 type Read<'a> = Result<(Value<'a>, &'a [u8]), Malformed>;
 
-/// Reads a number of `width` bytes, made a value from its bits.
+/// Decodes a number of `width` bytes; `make` converts its bits.
 fn number<'a>(input: &'a [u8], width: usize, make: fn(u64) -> Value<'static>) -> Read<'a> {
     unsigned(input, width).map(|(bits, rest)| (make(bits), rest))
 }
 
-/// Reads `length` bytes.
 fn bytes<'a>(input: &'a [u8], length: u64, make: fn(&'a [u8]) -> Value<'a>) -> Read<'a> {
     split(input, length).map(|(bytes, rest)| (make(bytes), rest))
 }
 
-/// Reads a length of `width` bytes, and as many bytes.
+/// Decodes a length of `width` bytes, and that many bytes.
 fn counted<'a>(input: &'a [u8], width: usize, make: fn(&'a [u8]) -> Value<'a>) -> Read<'a> {
     unsigned(input, width).and_then(|(length, rest)| bytes(rest, length, make))
 }
 
-/// Reads an extension's type, and `length` bytes.
+/// Decodes an extension's type, and `length` bytes.
 fn extension(input: &[u8], length: u64) -> Read<'_> {
     let (&kind, rest) = input.split_first().ok_or(Malformed::Truncated)?;
     let (bytes, rest) = split(rest, length)?;
@@ -259,13 +257,13 @@ fn split(input: &[u8], length: u64) -> Result<(&[u8], &[u8]), Malformed> {
     input.split_at_checked(length).ok_or(Malformed::Truncated)
 }
 
-/// Reads a big-endian number of 1, 2, 4 or 8 bytes.
+/// Decodes a big-endian number of 1, 2, 4 or 8 bytes.
 fn unsigned(input: &[u8], width: usize) -> Result<(u64, &[u8]), Malformed> {
     let (bytes, rest) = input.split_at_checked(width).ok_or(Malformed::Truncated)?;
     Ok((bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)), rest))
 }
 
-/// Appends a value, as short as it can be written.
+/// Appends a value in its shortest encoding.
 pub fn put(value: &Value<'_>, out: &mut Vec<u8>) {
     match value {
         Value::Nil => written(encode::write_nil(out)),
@@ -290,7 +288,7 @@ pub fn put(value: &Value<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a whole number that is not negative.
+/// Appends a non-negative integer.
 pub fn put_unsigned(number: u64, out: &mut Vec<u8>) {
     written(encode::write_uint(out, number));
 }
@@ -301,28 +299,28 @@ pub fn put_text(text: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(text);
 }
 
-/// Appends bytes.
+/// Appends binary data.
 pub fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     written(encode::write_bin_len(out, length(bytes)));
     out.extend_from_slice(bytes);
 }
 
-/// Begins a list; so many values have to follow.
+/// Begins a list; `count` values must follow.
 pub fn put_array(count: u32, out: &mut Vec<u8>) {
     written(encode::write_array_len(out, count));
 }
 
-/// Begins a map; so many keys, each with a value, have to follow.
+/// Begins a map; `count` pairs of key and value must follow.
 pub fn put_map(count: u32, out: &mut Vec<u8>) {
     written(encode::write_map_len(out, count));
 }
 
-/// Returns a length as MessagePack has it; 4 GiB or more cannot be written, and is cut.
+/// Returns a length in MessagePack's 32 bits. Lengths of 4 GiB or more cannot be encoded and wrap.
 fn length(bytes: &[u8]) -> u32 {
     bytes.len() as u32
 }
 
-/// Memory takes whatever is written.
+/// Unwraps a write to memory, which cannot fail.
 fn written<T, E: fmt::Debug>(result: Result<T, E>) {
     result.expect("memory takes all bytes");
 }
@@ -349,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_the_specification_is_read() {
+    fn every_format_of_the_specification_is_read() {
         use Value::{Bool, Bytes, Extension, Float, Nil, Signed, Text, Unsigned};
         check("c0", Ok(Nil));
         check("c2", Ok(Bool(false)));
@@ -383,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_and_maps_are_gone_through_without_a_copy() {
+    fn lists_and_maps_are_iterated_without_a_copy() {
         for hex in ["92 01 92 02 a1 61", "dc 0002 01 92 02 a1 61", "dd 00000002 01 92 02 a1 61"] {
             let input = bytes(hex);
             let (Value::Array(mut list), b"") = read(&input).unwrap() else { panic!("{hex}") };
@@ -401,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_bytes_that_are_no_value() {
+    fn rejects_malformed_values() {
         check("", Err(Malformed::Truncated));
         check("c1", Err(Malformed::Reserved));
         check("92 01", Err(Malformed::Truncated));
@@ -410,7 +408,7 @@ mod tests {
         check("cd ff", Err(Malformed::Truncated));
         check("a3 6162", Err(Malformed::Truncated));
         check("d4 01", Err(Malformed::Truncated));
-        // Lengths that are claimed cost nothing.
+        // Claimed lengths reserve no memory.
         check("dd ffffffff", Err(Malformed::Truncated));
         check("df ffffffff 01", Err(Malformed::Truncated));
         check("c6 ffffffff", Err(Malformed::Truncated));
@@ -424,7 +422,7 @@ mod tests {
         assert_eq!(read(&nested(1_000_000)), Err(Malformed::TooDeep));
     }
 
-    /// A value to write, which owns what it holds.
+    /// Generates a value that owns its content.
     #[derive(Debug, Clone)]
     enum Owned {
         Plain(i128),
@@ -505,7 +503,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn written_values_are_read_again(value in owned()) {
+        fn written_values_are_read_back(value in owned()) {
             let mut out = Vec::new();
             written(&value, &mut out);
             let (seen, rest) = read(&out).unwrap();

@@ -1,25 +1,25 @@
-//! A client session with NATS: its text protocol, with headers.
+//! Implements a client session with NATS: its text protocol, with headers.
 //!
-//! The server greets with `INFO`; the client says who it is (`CONNECT`), subscribes and publishes. A request
-//! is a message with a subject to reply to, and its answer a message to a subject that the client listens
-//! to. Answers can come in any order.
+//! The server greets with `INFO`. The client identifies itself (`CONNECT`), subscribes and publishes. A request is a
+//! message with a reply subject, and its answer is a message to a subject that the client is subscribed to. Answers
+//! can come in any order.
 //!
 //! Source: <https://docs.nats.io/reference/reference-protocols/nats-protocol>; headers: ADR-4 of
 //! <https://github.com/nats-io/nats-architecture-and-design>.
 //!
-//! Not here: what the JSON in `INFO` and in answers says, which subject means "put"
-//! (`bakeoff_systems::nats`), TLS, which begins after `INFO`, authentication by signed nonces.
+//! Not here: the JSON in `INFO` and in answers, the subject that means "put" (`bakeoff_systems::nats`), TLS, which
+//! begins after `INFO`, authentication by signed nonces.
 
 use crate::ProtocolError;
 
-/// The longest line that is taken. `INFO` is the longest: it names all servers of a cluster.
+/// Maximum length of a received line. `INFO` is the longest, because it names all servers of a cluster.
 const LINE_MAX: usize = 64 << 10;
 
-/// The limits of a session.
+/// Sets the limits of a session.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// The largest message taken, headers and payload, in bytes. A server's default is 1 MiB, and at most
-    /// 64 MiB can be configured.
+    /// Maximum size of a message in bytes, headers and payload. A server's default is 1 MiB; it can be configured up
+    /// to 64 MiB.
     pub max_message: usize,
 }
 
@@ -29,51 +29,51 @@ impl Default for Limits {
     }
 }
 
-/// Something that a server said.
+/// Holds one message of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// The server's description, as JSON: sent first, and again when something of it changes.
+    /// Description of the server as JSON. Comes first, and again after each change.
     Info(&'a [u8]),
-    /// A message to a subject that was subscribed to.
+    /// Message on a subscribed subject.
     Message(Message<'a>),
-    /// A `PING` was answered, and so was all before it.
+    /// Answer to a `PING`. The server has processed everything sent before it.
     Pong,
-    /// The server complains. It closes the connection after most complaints.
+    /// Error in the server's words. It closes the connection after most errors.
     Error(&'a [u8]),
 }
 
-/// A message.
+/// Holds a message on a subscribed subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// Where it was published.
+    /// Subject to which it was published.
     pub subject: &'a [u8],
-    /// By which subscription it came: the number that [`Session::subscribe`] was given.
+    /// Number of the subscription, as given to [`Session::subscribe`].
     pub subscription: u64,
-    /// Where to reply; empty where no reply is asked for.
+    /// Subject for the reply; empty if none is expected.
     pub reply: &'a [u8],
-    /// Its headers.
+    /// Headers, possibly with a status.
     pub headers: Headers<'a>,
-    /// Its text.
+    /// Body of any bytes.
     pub payload: &'a [u8],
 }
 
-/// The headers of a message, and the status that a server's own messages have.
+/// Gives access to the headers of a message, and to the status of a server's own messages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Headers<'a>(&'a [u8]);
 
 impl<'a> Headers<'a> {
-    /// Returns the status: 503 where nobody listens to the subject of a request. `None` for most messages.
+    /// Returns the status, such as 503 if a request's subject has no subscriber. `None` for most messages.
     pub fn status(self) -> Option<u16> {
         let code = self.first_line().get(..3)?;
         std::str::from_utf8(code).ok()?.parse().ok()
     }
 
-    /// Returns what the status is in words; empty where the server has none.
+    /// Returns the text of the status; empty if there is none.
     pub fn description(self) -> &'a [u8] {
         self.first_line().get(3..).unwrap_or_default().trim_ascii()
     }
 
-    /// Returns the value of the first header of this name. Names are told apart by their case.
+    /// Returns the value of the first header of this name. Names are case-sensitive.
     pub fn get(self, name: &str) -> Option<&'a [u8]> {
         self.lines().skip(1).find_map(|line| {
             let value = line.strip_prefix(name.as_bytes())?.strip_prefix(b":")?;
@@ -85,40 +85,40 @@ impl<'a> Headers<'a> {
         self.0.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii)
     }
 
-    /// Returns the first line after the protocol's name: the status, if there is one.
+    /// Returns the rest of the first line: the status, if there is one.
     fn first_line(self) -> &'a [u8] {
         let first = self.lines().next().unwrap_or_default();
         first.strip_prefix(HEADERS.as_bytes()).unwrap_or_default().trim_ascii()
     }
 }
 
-/// The first line of headers.
+/// First line of headers.
 const HEADERS: &str = "NATS/1.0";
 
-/// One session on one connection.
+/// Holds one session on one connection.
 #[derive(Debug, Default)]
 pub struct Session {
     limits: Limits,
-    /// The beginning of what has not wholly arrived.
+    /// Start of an incomplete message.
     partial: Vec<u8>,
-    /// How many bytes there have to be before it is worth a look.
+    /// Number of bytes needed before parsing continues.
     wanted: usize,
     greeted: bool,
     failed: bool,
 }
 
 impl Session {
-    /// Makes a session with these limits.
+    /// Creates a session with these limits.
     pub fn with_limits(limits: Limits) -> Self {
         Self { limits, ..Self::default() }
     }
 
-    /// Writes who the client is, as JSON. To be said once, after the first [`Event::Info`].
+    /// Writes the client's options, as JSON. Call it once, after the first [`Event::Info`].
     pub fn connect(&self, options: &str, out: &mut Vec<u8>) {
         line(out, b"CONNECT ", &[options.as_bytes()]);
     }
 
-    /// Writes a subscription to a subject, which may have wildcards, under a number of the client's choice.
+    /// Writes a subscription to a subject, which may have wildcards. The caller chooses `number`.
     pub fn subscribe(&self, subject: &[u8], number: u64, out: &mut Vec<u8>) {
         line(out, b"SUB ", &[subject, b" ", number.to_string().as_bytes()]);
     }
@@ -128,7 +128,7 @@ impl Session {
         line(out, b"UNSUB ", &[number.to_string().as_bytes()]);
     }
 
-    /// Writes a message. `reply` is where to answer, or empty.
+    /// Writes a message. `reply` is the subject for the answer, or empty.
     pub fn publish(&self, subject: &[u8], reply: &[u8], payload: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(b"PUB ");
         self.address(subject, reply, out);
@@ -138,7 +138,7 @@ impl Session {
         out.extend_from_slice(b"\r\n");
     }
 
-    /// Writes a message with headers: names and values, which must not hold line ends.
+    /// Writes a message with headers. Names and values must not contain line breaks.
     pub fn publish_with_headers(
         &self,
         subject: &[u8],
@@ -147,7 +147,7 @@ impl Session {
         payload: &[u8],
         out: &mut Vec<u8>,
     ) {
-        // The first line and its end, the last line's end, and of each header a colon, a space and its end.
+        // The first line and its end, the last line's end, and for each header a colon, a space and a line end.
         let length = |(name, value): &(&str, &str)| name.len() + value.len() + 4;
         let length = HEADERS.len() + 4 + headers.iter().map(length).sum::<usize>();
         out.extend_from_slice(b"HPUB ");
@@ -178,11 +178,10 @@ impl Session {
         line(out, b"PING", &[]);
     }
 
-    /// Takes everything received, calls `on` with each event and writes what the server wants answered.
+    /// Consumes all of `input`, calls `on` with each event, and writes answers to the server's pings.
     ///
     /// # Errors
-    /// When the server breaks the protocol. The connection can then not be used any more, and all
-    /// further calls fail.
+    /// Fails if the server breaks the protocol. The connection is then unusable, and all further calls fail.
     pub fn receive(
         &mut self,
         input: &[u8],
@@ -222,7 +221,7 @@ impl Session {
         Ok(())
     }
 
-    /// Hands out the events that are whole; returns how many bytes they have.
+    /// Passes on all complete events and returns their length in bytes.
     fn whole_events(
         &mut self,
         bytes: &[u8],
@@ -236,7 +235,7 @@ impl Session {
             let (word, arguments) = split_word(replied);
             if !self.greeted && !is(word, "INFO") {
                 return Err(ProtocolError::new(format!(
-                    "`{}` where `INFO` was due",
+                    "`{}` instead of `INFO`",
                     word.escape_ascii()
                 )));
             }
@@ -268,7 +267,7 @@ impl Session {
                 () if is(word, "-ERR") => on(Event::Error(unquoted(arguments))),
                 () => {
                     return Err(ProtocolError::new(format!(
-                        "`{}`, which is no word of it",
+                        "unknown message `{}`",
                         word.escape_ascii()
                     )));
                 }
@@ -279,12 +278,12 @@ impl Session {
     }
 }
 
-/// The line before a message.
+/// Holds the fields of the line before a message.
 struct Head<'a> {
     subject: &'a [u8],
     subscription: u64,
     reply: &'a [u8],
-    /// The bytes of the headers, and of all.
+    /// Number of bytes of the headers, and of headers and payload.
     headers: usize,
     total: usize,
 }
@@ -323,7 +322,7 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// The message whose headers and payload `body` begins with.
+    /// Returns the message whose headers and payload start `body`.
     fn message(&self, body: &'a [u8]) -> Message<'a> {
         Message {
             subject: self.subject,
@@ -335,7 +334,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Takes a line apart: what it says, and its length with its end. `None` while it is not whole.
+/// Returns the first line without its end, and its length including it; `None` if it is incomplete.
 fn first_line(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, ProtocolError> {
     let head = bytes.get(..LINE_MAX.min(bytes.len())).unwrap_or_default();
     match head.iter().position(|&byte| byte == b'\n') {
@@ -394,8 +393,8 @@ mod tests {
 
     const INFO: &[u8] = b"INFO {}\r\n";
 
-    /// Returns all that is said to a session after the greeting, and what it answers.
-    fn heard(bytes: &[u8]) -> Result<(Vec<String>, Vec<u8>), String> {
+    /// Returns the events of a session after the greeting, and what it sends.
+    fn events_of(bytes: &[u8]) -> Result<(Vec<String>, Vec<u8>), String> {
         let mut session = Session::with_limits(Limits { max_message: 1000 });
         let (mut out, mut seen) = (Vec::new(), Vec::new());
         session.receive(INFO, &mut out, &mut |_| {}).unwrap();
@@ -434,8 +433,8 @@ mod tests {
     }
 
     #[test]
-    fn answers_a_ping_and_takes_words_in_any_case() {
-        let (seen, out) = heard(b"PING\r\n+OK\r\npong\r\n-ERR 'Slow Consumer'\r\n").unwrap();
+    fn answers_a_ping_and_ignores_case() {
+        let (seen, out) = events_of(b"PING\r\n+OK\r\npong\r\n-ERR 'Slow Consumer'\r\n").unwrap();
         assert_eq!(out, b"PONG\r\n");
         assert_eq!(seen, ["Pong", &format!("{:?}", Event::Error(b"Slow Consumer"))]);
     }
@@ -444,7 +443,7 @@ mod tests {
     fn refuses_bytes_that_break_the_protocol() {
         let cases: [(&[u8], &str); 11] = [
             (b"PONG\n", "a line that ends in a line feed alone"),
-            (b"PUB a 1\r\n", "`PUB`, which is no word of it"),
+            (b"PUB a 1\r\n", "unknown message `PUB`"),
             (b"MSG a 1\r\n", "a message headed `a 1`"),
             (b"MSG a one 1\r\n", "a message headed `a one 1`"),
             (b"MSG a 1 +1\r\n", "a message headed `a 1 +1`"),
@@ -456,14 +455,14 @@ mod tests {
             (b"MSG a 1 600\r\nabc", ""),
         ];
         for (bytes, expected) in cases {
-            match heard(bytes) {
+            match events_of(bytes) {
                 Err(what) => assert_eq!(what, format!("nats: {expected}")),
                 Ok(_) => assert_eq!(expected, "", "{}", bytes.escape_ascii()),
             }
         }
-        assert!(heard(&[b'x'; LINE_MAX]).is_err());
+        assert!(events_of(&[b'x'; LINE_MAX]).is_err());
         let mut session = Session::default();
         let first = session.receive(b"PING\r\n", &mut Vec::new(), &mut |_| {});
-        assert_eq!(first.unwrap_err().what, "nats: `PING` where `INFO` was due");
+        assert_eq!(first.unwrap_err().what, "nats: `PING` instead of `INFO`");
     }
 }

@@ -1,11 +1,11 @@
-//! PostgreSQL's protocol, version 3, as far as asking a few questions takes: start a session,
-//! prove to know the password by SCRAM-SHA-256, send SQL text, read rows.
+//! Implements a client session with PostgreSQL, protocol version 3, for a few queries: start a session, authenticate
+//! by SCRAM-SHA-256, send SQL text, read rows.
 //!
-//! "Frontend/Backend Protocol" in PostgreSQL's documentation. A message is one byte for its type,
-//! a length of four bytes that counts itself, and the rest.
+//! Source: "Frontend/Backend Protocol" in PostgreSQL's documentation. A message is a type byte, a four-byte length
+//! that includes itself, and the body.
 //!
-//! The messages are our own because `postgres-protocol` draws the nonce of SCRAM itself: a session
-//! could not be replayed from a transcript, which every session here has to be.
+//! The messages are our own code because `postgres-protocol` draws the SCRAM nonce itself. Such a session could not
+//! be replayed from a transcript.
 //!
 //! Not here: TLS, prepared statements, COPY, other ways to authenticate.
 
@@ -14,14 +14,14 @@ use std::fmt;
 use crate::ProtocolError;
 use crate::scram::Scram;
 
-/// Version 3.0.
+/// Protocol version 3.0.
 const PROTOCOL: u32 = 3 << 16;
-/// The one mechanism spoken.
+/// Only supported authentication mechanism.
 const MECHANISM: &str = "SCRAM-SHA-256";
-/// The longest message that is taken.
+/// Maximum size of a received message in bytes.
 const MESSAGE_MAX: usize = 16 << 20;
 
-/// One connection.
+/// Holds one session on one connection.
 pub struct Session {
     user: String,
     database: String,
@@ -32,38 +32,38 @@ pub struct Session {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The server has not yet let us in.
+    /// The server has not authenticated us yet.
     Starting,
-    /// SCRAM's first message is out.
+    /// SCRAM's first message is sent.
     Proving,
-    /// SCRAM's last message is out.
+    /// SCRAM's last message is sent.
     Proved,
-    /// The server has proved itself too.
+    /// The server has proved its identity.
     Verified,
-    /// It let us in and sets up its side.
+    /// Authentication succeeded; the server is setting up the session.
     Admitted,
-    /// A question may be asked.
+    /// A query may be sent.
     Idle,
-    /// A question is under way.
+    /// A query is running.
     Busy,
-    /// The peer broke the protocol.
+    /// The server broke the protocol.
     Broken,
 }
 
-/// A message of the server.
+/// Holds a message of the server.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// The session has begun, or a question is answered: another may be asked.
+    /// The session is ready for a query: it has begun, or the last query is complete.
     Ready,
-    /// A setting of the server's side: `server_version`, `15.14`.
+    /// Server setting, such as `server_version` and `15.14`.
     Parameter(&'a str, &'a str),
-    /// A row of an answer.
+    /// Row of a result.
     Row(Row<'a>),
-    /// It did not do what it was asked; before `Ready` that ends the session.
+    /// The query failed. Before `Ready` this ends the session.
     Failed(ServerError),
 }
 
-/// The columns of a row, each text or, for NULL, `None`.
+/// Iterates over the columns of a row; `None` stands for NULL.
 #[derive(Debug, Clone)]
 pub struct Row<'a> {
     rest: &'a [u8],
@@ -76,7 +76,7 @@ impl<'a> Iterator for Row<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
         let (length, rest) = self.rest.split_first_chunk::<4>()?;
-        // The length was seen to fit, and is negative for NULL alone.
+        // The length was checked to fit, and only NULL is negative.
         let Ok(length) = usize::try_from(i32::from_be_bytes(*length)) else {
             self.rest = rest;
             return Some(None);
@@ -87,12 +87,12 @@ impl<'a> Iterator for Row<'a> {
     }
 }
 
-/// An error that the server reports.
+/// Holds an error that the server reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerError {
-    /// Its five characters (`28P01`: wrong password).
+    /// Five-character SQLSTATE (`28P01`: wrong password).
     pub code: String,
-    /// In words.
+    /// Description in the server's words.
     pub message: String,
 }
 
@@ -103,19 +103,19 @@ impl fmt::Display for ServerError {
 }
 
 impl Session {
-    /// `nonce`: printable ASCII without commas, a new one for each session.
+    /// Creates a session. `nonce` is printable ASCII without commas and must be new for each session.
     pub fn new(user: &str, password: &str, database: &str, nonce: &str) -> Self {
         Self {
             user: user.to_owned(),
             database: database.to_owned(),
-            // The name in SCRAM's messages is not looked at: the first message has it.
+            // The server ignores the name in SCRAM's messages; the startup message has it.
             scram: Scram::new("", password, nonce),
             state: State::Starting,
             input: Vec::new(),
         }
     }
 
-    /// Appends what begins the session.
+    /// Appends the startup message.
     pub fn open(&mut self, out: &mut Vec<u8>) {
         let begin = out.len();
         out.extend_from_slice(&[0; 4]);
@@ -128,7 +128,7 @@ impl Session {
         set_length(out, begin);
     }
 
-    /// Appends SQL to be executed, one statement or several; `false` while another is under way.
+    /// Appends SQL with one or more statements. Returns false while another query is running.
     pub fn query(&mut self, sql: &str, out: &mut Vec<u8>) -> bool {
         if self.state != State::Idle {
             return false;
@@ -138,7 +138,7 @@ impl Session {
         true
     }
 
-    /// Takes what was received, appends what to answer, and yields what was said.
+    /// Consumes all of `input`, appends responses, and calls `on` with each event.
     pub fn receive(
         &mut self,
         input: &[u8],
@@ -146,7 +146,7 @@ impl Session {
         on: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), ProtocolError> {
         if self.state == State::Broken {
-            return Err(ProtocolError::new("it broke the protocol before"));
+            return Err(ProtocolError::new("received after an error"));
         }
         let mut all = std::mem::take(&mut self.input);
         all.extend_from_slice(input);
@@ -165,7 +165,7 @@ impl Session {
         Ok(())
     }
 
-    /// Takes one message; `false` when there is no whole one.
+    /// Handles one message. Returns false if it is incomplete.
     fn take_one(
         &mut self,
         rest: &mut &[u8],
@@ -200,14 +200,14 @@ impl Session {
                 on(Event::Failed(server_error(body)));
                 Ok(())
             }
-            // Notices may come at any time; so may changed settings.
+            // Notices and changed settings may come at any time.
             (b'N', _) => Ok(()),
             (b'S', _) => {
                 let (name, value) = two_texts(body).ok_or_else(|| malformed("setting"))?;
                 on(Event::Parameter(name, value));
                 Ok(())
             }
-            // The key to cancel by.
+            // Ignore the key for cancelling queries.
             (b'K', State::Admitted) => Ok(()),
             (b'Z', State::Admitted | State::Busy) => {
                 self.state = State::Idle;
@@ -218,7 +218,7 @@ impl Session {
                 on(Event::Row(row(body).ok_or_else(|| malformed("row"))?));
                 Ok(())
             }
-            // Columns' names, the end of a statement, an empty one.
+            // Ignore column names, the end of a statement, and an empty statement.
             (b'T' | b'C' | b'I', State::Busy) => Ok(()),
             _ => Err(ProtocolError::new(format!(
                 "message `{}` is out of place",
@@ -231,7 +231,7 @@ impl Session {
         let (request, rest) = body.split_first_chunk().ok_or_else(|| malformed("request"))?;
         let text = |bytes| std::str::from_utf8(bytes).map_err(|_| malformed("request"));
         match (u32::from_be_bytes(*request), self.state) {
-            // Let in without proof, where it trusts us, or after it.
+            // Admitted after the proof, or without one if the server trusts us.
             (0, State::Starting | State::Verified) => self.state = State::Admitted,
             (10, State::Starting) => {
                 let mut offered = rest.split(|&byte| byte == 0);
@@ -257,7 +257,7 @@ impl Session {
             }
             (other, _) => {
                 return Err(ProtocolError::new(format!(
-                    "it asks for authentication of kind {other}, which is not spoken here"
+                    "it requires authentication of kind {other}, which bakeoff does not support"
                 )));
             }
         }
@@ -266,7 +266,7 @@ impl Session {
 }
 
 fn malformed(what: &str) -> ProtocolError {
-    ProtocolError::new(format!("a {what} that cannot be read"))
+    ProtocolError::new(format!("a malformed {what}"))
 }
 
 fn message(out: &mut Vec<u8>, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
@@ -282,7 +282,7 @@ fn set_length(out: &mut [u8], begin: usize) {
     out[begin..begin + 4].copy_from_slice(&length.to_be_bytes());
 }
 
-/// Text up to its first NUL, which ends it on the wire.
+/// Appends text up to its first NUL, and the terminating NUL.
 fn put_text(out: &mut Vec<u8>, text: &str) {
     let text = text.split('\0').next().unwrap_or_default();
     out.extend_from_slice(text.as_bytes());
@@ -294,14 +294,14 @@ fn two_texts(body: &[u8]) -> Option<(&str, &str)> {
     Some((name, value))
 }
 
-/// A row whose columns are known to be all there.
+/// Returns a row after checking that all its columns are complete.
 fn row(body: &[u8]) -> Option<Row<'_>> {
     let (count, rest) = body.split_first_chunk()?;
     let row = Row { rest, left: u16::from_be_bytes(*count) };
     (row.clone().count() == usize::from(row.left)).then_some(row)
 }
 
-/// Fields, each a byte and a text; `C` is the code, `M` the message.
+/// Parses error fields, each a byte and a text; `C` is the code, `M` the message.
 fn server_error(body: &[u8]) -> ServerError {
     let mut error = ServerError { code: String::new(), message: String::new() };
     for field in body.split(|&byte| byte == 0) {
@@ -335,7 +335,7 @@ mod tests {
         out
     }
 
-    /// A session that the server let in without a password.
+    /// Returns a session that the server admitted without a password.
     fn admitted() -> Session {
         let mut session = Session::new("u", "p", "d", "nonce");
         let mut out = Vec::new();
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_come_with_their_nulls_whole_or_in_pieces() {
+    fn rows_are_read_whole_or_in_pieces_with_nulls() {
         let answer = [
             server(b'T', b"\0\0"),
             server(b'D', b"\0\x02\0\0\0\x01a\xff\xff\xff\xff"),
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_the_server_is_an_outcome_with_its_code() {
+    fn server_error_is_an_outcome_with_a_code() {
         let mut session = admitted();
         session.query("nonsense", &mut Vec::new());
         let body = b"SERROR\0C42601\0Msyntax error at or near \"nonsense\"\0\0";
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn unexpected_or_unreadable_message_ends_the_session() {
+    fn unexpected_or_malformed_message_ends_the_session() {
         let breaks = |bytes: &[u8], why: &str| {
             let mut session = admitted();
             session.query("SELECT 1", &mut Vec::new());
@@ -412,7 +412,7 @@ mod tests {
         };
         begins(&server(b'R', &[0, 0, 0, 5, 1, 2, 3, 4]), "kind 5");
         begins(&server(b'R', b"\0\0\0\x0aPLAIN\0\0"), "does not offer");
-        // To be let in half-way through would be to trust a server that did not prove itself.
+        // Accepting admission in the middle would trust a server that did not prove itself.
         let mut session = Session::new("u", "p", "d", "n");
         assert!(reply(&mut session, &server(b'R', b"\0\0\0\x0aSCRAM-SHA-256\0\0")).1.is_ok());
         assert!(reply(&mut session, &server(b'R', &[0; 4])).1.is_err());

@@ -1,31 +1,31 @@
-//! Metrics in Prometheus' text format, version 0.0.4: one sample after another.
+//! Parses metrics in Prometheus' text format, version 0.0.4, sample by sample.
 //!
-//! Nothing is copied: a sample borrows its line. A line that is neither a comment nor a sample is an
-//! error, so that a page of something else is not taken for metrics without any figure.
+//! Nothing is copied: a sample borrows its line. A line that is neither a comment nor a sample is an error, so an
+//! unrelated page does not pass as empty metrics.
 //!
-//! Not here: which metrics mean what, and how long a text may be, which is for whoever receives it.
+//! Not here: the meaning of metrics, and the limit on a text's length, which the receiver sets.
 
 use crate::ProtocolError;
 
-/// The media type of this format, for the header `accept`.
+/// Media type of this format, for the header `accept`.
 pub const MEDIA_TYPE: &str = "text/plain;version=0.0.4";
 
-/// How many bytes of a line an error shows.
+/// Maximum bytes of a line that an error quotes.
 const SHOWN: usize = 40;
 
-/// One sample of a metric.
+/// Holds one sample of a metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample<'a> {
-    /// The metric's name: `process_cpu_seconds_total`.
+    /// Metric name, such as `process_cpu_seconds_total`.
     pub name: &'a str,
-    /// Its labels as they stand between the braces.
+    /// Labels as written between the braces.
     labels: &'a str,
-    /// Its value, which may be infinite or no number.
+    /// Value; may be infinite or NaN.
     pub value: f64,
 }
 
 impl<'a> Sample<'a> {
-    /// Returns the value of a label; escapes stand as they are written.
+    /// Returns the value of a label; escapes are left as written.
     pub fn label(&self, name: &str) -> Option<&'a str> {
         let mut rest = self.labels;
         while let Some((known, value, after)) = label(rest) {
@@ -38,23 +38,23 @@ impl<'a> Sample<'a> {
     }
 }
 
-/// Reads a text, line by line.
+/// Parses a text line by line.
 ///
 /// # Errors
-/// An item is an error where its line is no sample; the lines after it can still be read.
+/// An item is an error if its line is not a sample. Later lines are still parsed.
 pub fn samples(text: &[u8]) -> impl Iterator<Item = Result<Sample<'_>, ProtocolError>> {
     let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).enumerate();
-    let told = lines.filter(|(_, line)| line.first().is_some_and(|byte| *byte != b'#'));
-    told.map(|(place, line)| {
+    let relevant = lines.filter(|(_, line)| line.first().is_some_and(|byte| *byte != b'#'));
+    relevant.map(|(place, line)| {
         let read = str::from_utf8(line).ok().and_then(sample);
         read.ok_or_else(|| {
             let shown = line.get(..SHOWN).unwrap_or(line).escape_ascii();
-            ProtocolError::new(format!("line {} is no sample of a metric: `{shown}`", place + 1))
+            ProtocolError::new(format!("line {} is not a sample of a metric: `{shown}`", place + 1))
         })
     })
 }
 
-/// Reads `name{label="value"} 1.5 1700000000000`.
+/// Parses `name{label="value"} 1.5 1700000000000`.
 fn sample(line: &str) -> Option<Sample<'_>> {
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     let end = line.find(|c| !is_of_name(c))?;
@@ -69,12 +69,12 @@ fn sample(line: &str) -> Option<Sample<'_>> {
     };
     let mut words = rest.split_ascii_whitespace();
     let value = words.next()?.parse().ok()?;
-    // A timestamp, which is not needed; behind it nothing but what newer versions tell of an example.
+    // Skip a timestamp. Only exemplars of newer versions may follow it.
     let is_time = |word: &str| word == "#" || word.parse::<f64>().is_ok();
     words.next().is_none_or(is_time).then_some(Sample { name, labels, value })
 }
 
-/// Splits what stands behind an opening brace into labels and what follows the closing one.
+/// Splits the text after an opening brace into the labels and the text after the closing brace.
 fn labels(inside: &str) -> Option<(&str, &str)> {
     let mut rest = inside.trim_start();
     loop {
@@ -91,7 +91,7 @@ fn labels(inside: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// Reads `name="value"`; returns what follows it too.
+/// Parses `name="value"`. Returns name, value and the remaining text.
 fn label(text: &str) -> Option<(&str, &str, &str)> {
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let text = text.trim_start();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn other_lines_are_told_with_their_numbers() {
+    fn other_lines_are_reported_with_their_numbers() {
         for wrong in [
             "<html>",
             "up",
@@ -150,8 +150,8 @@ mod tests {
             "up 1 now",
             "{\"cpu\": 1}",
         ] {
-            let told = read(&format!("# x\n{wrong}\n")).unwrap_err().to_string();
-            assert!(told.starts_with("line 2 is no sample of a metric: `"), "{wrong}: {told}");
+            let error = read(&format!("# x\n{wrong}\n")).unwrap_err().to_string();
+            assert!(error.starts_with("line 2 is not a sample of a metric: `"), "{wrong}: {error}");
         }
         let all: Vec<_> = samples(b"\xff 1\nup 1").collect();
         assert!(all[0].is_err() && all[1].is_ok());
@@ -166,7 +166,7 @@ mod tests {
         }
 
         #[test]
-        fn labels_are_found_whatever_they_hold(value in "[^\"\\\\\n\r]{0,20}") {
+        fn labels_are_found_with_any_value(value in "[^\"\\\\\n\r]{0,20}") {
             let text = format!("m{{a=\"{value}\",b=\"{value}\"}} 2");
             let all = read(&text).unwrap();
             prop_assert_eq!((all[0].label("a"), all[0].label("b")), (Some(&*value), Some(&*value)));

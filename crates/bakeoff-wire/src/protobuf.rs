@@ -1,29 +1,29 @@
-//! The protobuf wire format, as much of it as hand-written messages need.
+//! Implements the protobuf wire format as far as hand-written messages need it.
 //!
-//! Messages are written straight into a buffer: a nested message needs its length first, which
-//! the `*_len` functions give without writing anything. Messages are read as a sequence of fields
-//! and the reader picks those it knows, so nothing is generated and nothing allocated.
+//! Messages are written directly into a buffer. A nested message needs its length first, which the `*_len` functions
+//! compute. Messages are read as a sequence of fields, and the reader picks those it knows. So nothing is generated
+//! or allocated.
 //!
 //! Source: <https://protobuf.dev/programming-guides/encoding/>.
 //!
-//! Not here: any schema, groups (long deprecated), zigzag integers, packed fields (a packed field
-//! is [`Value::Bytes`], which [`varint`] takes apart).
+//! Not here: schemas, groups (long deprecated), zigzag integers, packed fields (a packed field is [`Value::Bytes`],
+//! which [`varint`] can split).
 
 use crate::ProtocolError;
 
-/// Bytes that `value` takes as a varint: 1 to 10.
+/// Returns the bytes that `value` takes as a varint: 1 to 10.
 pub const fn varint_len(value: u64) -> usize {
     let bits = 64 - (value | 1).leading_zeros() as usize;
     bits.div_ceil(7)
 }
 
-/// Bytes that a varint field takes, tag included. A field that holds its default, 0, is absent
-/// in proto3 and takes none.
+/// Returns the bytes of a varint field, including the tag. A field with the default, 0, is absent in proto3 and takes
+/// none.
 pub const fn uint_len(field: u32, value: u64) -> usize {
     if value == 0 { 0 } else { varint_len((field as u64) << 3) + varint_len(value) }
 }
 
-/// Bytes that a length-delimited field with `length` bytes of content takes, tag included.
+/// Returns the bytes of a length-delimited field with `length` bytes of content, including the tag.
 pub const fn bytes_len(field: u32, length: usize) -> usize {
     varint_len((field as u64) << 3) + varint_len(length as u64) + length
 }
@@ -38,8 +38,8 @@ pub fn put_varint(out: &mut Vec<u8>, value: u64) {
     out.push(rest as u8);
 }
 
-/// Appends a varint field; also for `int64` (cast to `u64`), `bool` and enums. 0 writes nothing,
-/// as proto3 has it.
+/// Appends a varint field; also for `int64` (cast to `u64`), `bool` and enums. Writes nothing for 0, as proto3
+/// specifies.
 pub fn put_uint(out: &mut Vec<u8>, field: u32, value: u64) {
     if value != 0 {
         put_varint(out, u64::from(field) << 3);
@@ -53,16 +53,16 @@ pub fn put_bytes(out: &mut Vec<u8>, field: u32, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// Begins a nested message: exactly `length` bytes of its fields must be appended next.
+/// Begins a nested message. The caller must append exactly `length` bytes of its fields next.
 pub fn put_message_header(out: &mut Vec<u8>, field: u32, length: usize) {
     put_varint(out, u64::from(field) << 3 | 2);
     put_varint(out, length as u64);
 }
 
-/// The content of a field.
+/// Holds the content of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value<'a> {
-    /// Wire type 0: integers (an `int64` is cast back with `as i64`), `bool`, enums.
+    /// Wire type 0: integers (cast an `int64` back with `as i64`), `bool`, enums.
     Varint(u64),
     /// Wire type 1, little-endian.
     Fixed64(u64),
@@ -73,21 +73,21 @@ pub enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// The integer, or 0 if this is no varint.
+    /// Returns the integer, or 0 for another wire type.
     pub fn as_uint(self) -> u64 {
         if let Value::Varint(value) = self { value } else { 0 }
     }
 
-    /// The bytes, or none if this is not length-delimited.
+    /// Returns the bytes, or an empty slice for another wire type.
     pub fn as_bytes(self) -> &'a [u8] {
         if let Value::Bytes(bytes) = self { bytes } else { &[] }
     }
 }
 
-/// Takes a varint off the front of `rest`.
+/// Splits a varint off the front of `rest`.
 ///
 /// # Errors
-/// When it is truncated or longer than 64 bits.
+/// Fails if it is truncated or longer than 64 bits.
 pub fn varint(rest: &mut &[u8]) -> Result<u64, ProtocolError> {
     let mut value = 0u64;
     for (at, &byte) in rest.iter().enumerate().take(10) {
@@ -107,15 +107,14 @@ pub fn varint(rest: &mut &[u8]) -> Result<u64, ProtocolError> {
     }))
 }
 
-/// The fields of one message in the order they were written: number and content. After an error
-/// it ends.
+/// Iterates over the fields of one message in order: number and content. Ends after an error.
 #[derive(Debug, Clone)]
 pub struct Fields<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Fields<'a> {
-    /// The fields of `message`.
+    /// Starts at the first field of `message`.
     pub fn new(message: &'a [u8]) -> Self {
         Self { rest: message }
     }
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_messages_are_errors() {
+    fn malformed_messages_are_errors() {
         check(&[0x08], Err("protobuf: a truncated varint"));
         check(&[0x08, 0x80], Err("protobuf: a truncated varint"));
         check(&[0xff; 11], Err("protobuf: a varint of more than 64 bits"));
@@ -206,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_negative_int64_takes_ten_bytes() {
+    fn negative_int64_takes_ten_bytes() {
         assert_eq!(varint_len(-1i64 as u64), 10);
         let mut out = Vec::new();
         put_uint(&mut out, 1, -1i64 as u64);
@@ -215,7 +214,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn written_messages_are_read_and_have_the_length_foretold(
+        fn written_messages_are_read_back_and_have_the_computed_length(
             field in 1u32..1 << 29, value in 1u64.., bytes: Vec<u8>,
         ) {
             let mut out = Vec::new();

@@ -1,27 +1,27 @@
-//! A client session with Redis: RESP, version 2.
+//! Implements a client session with Redis: RESP, version 2.
 //!
-//! Commands are arrays of binary strings, and are answered in the order in which they were sent, so
-//! many can be in flight on one connection. Neither side greets.
+//! Commands are arrays of binary strings. Replies come in the order of the commands, so many can be in flight on one
+//! connection. There is no handshake.
 //!
 //! Source: <https://redis.io/docs/latest/develop/reference/protocol-spec/>.
 //!
-//! Not here: version 3 and its pushed messages (never asked for with `HELLO`), subscriptions,
-//! and which command means "put" or signs in (`bakeoff_systems::redis`).
+//! Not here: version 3 and its pushed messages (`HELLO` is never sent), subscriptions, the commands for "put" and for
+//! signing in (`bakeoff_systems::redis`).
 
 use crate::in_order::{InOrder, ReadReply};
 use crate::{Busy, ProtocolError};
 
-/// The longest line that is taken: a number, a status or an error.
+/// Maximum length of a received line: a number, a status or an error.
 const LINE_MAX: usize = 64 << 10;
-/// The deepest that arrays may stand in each other.
+/// Maximum nesting depth of arrays.
 const DEPTH_MAX: usize = 8;
 
-/// The limits of a session.
+/// Sets the limits of a session.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Commands in flight at once at most.
+    /// Maximum commands in flight.
     pub max_in_flight: usize,
-    /// The largest reply taken, in bytes. The largest value of a server is 512 MiB by default.
+    /// Maximum size of a reply in bytes. A server's values have up to 512 MiB by default.
     pub max_reply: usize,
 }
 
@@ -31,24 +31,24 @@ impl Default for Limits {
     }
 }
 
-/// A server's answer.
+/// Holds a server's reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply<'a> {
-    /// A status: `OK`.
+    /// Status, such as `OK`.
     Status(&'a [u8]),
-    /// An error, its kind first: `WRONGTYPE Operation against …`.
+    /// Error, starting with its kind: `WRONGTYPE Operation against …`.
     Error(&'a [u8]),
-    /// A number.
+    /// Signed 64-bit number.
     Integer(i64),
-    /// A string of any bytes.
+    /// String of any bytes.
     Bulk(&'a [u8]),
-    /// Nothing: no such key, or a time that passed.
+    /// Null: the key does not exist, or a wait timed out.
     Nil,
-    /// Several replies.
+    /// List of replies.
     Array(Array<'a>),
 }
 
-/// The replies of an array.
+/// Iterates over the replies of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Array<'a> {
     rest: &'a [u8],
@@ -72,7 +72,7 @@ impl<'a> Iterator for Array<'a> {
 
 impl ExactSizeIterator for Array<'_> {}
 
-/// One session on one connection.
+/// Holds one session on one connection.
 #[derive(Debug)]
 pub struct Session {
     max_in_flight: usize,
@@ -87,7 +87,7 @@ impl Default for Session {
 }
 
 impl Session {
-    /// Makes a session with these limits.
+    /// Creates a session with these limits.
     pub fn with_limits(limits: Limits) -> Self {
         let Limits { max_in_flight, max_reply } = limits;
         let scan = Scan { max: max_reply, at: 0, open: Vec::new() };
@@ -102,7 +102,7 @@ impl Session {
     /// Writes a command: its name and its arguments.
     ///
     /// # Errors
-    /// [`Busy`] when [`Session::capacity`] is 0; nothing is written then.
+    /// Returns [`Busy`] if [`Session::capacity`] is 0; nothing is written then.
     pub fn request(&mut self, words: &[&[u8]], out: &mut Vec<u8>) -> Result<(), Busy> {
         self.replies.begin(self.max_in_flight)?;
         put_number(b'*', words.len(), out);
@@ -114,11 +114,10 @@ impl Session {
         Ok(())
     }
 
-    /// Takes everything received and calls `on` with each answer, in the order of the commands.
+    /// Consumes all of `input` and calls `on` with each reply, in the order of the commands.
     ///
     /// # Errors
-    /// When the server breaks the protocol. The connection can then not be used any more, and all
-    /// further calls fail.
+    /// Fails if the server breaks the protocol. The connection is then unusable, and all further calls fail.
     pub fn receive(
         &mut self,
         input: &[u8],
@@ -128,13 +127,13 @@ impl Session {
     }
 }
 
-/// How far a reply has been looked through: what was seen once is not looked at again.
+/// Tracks how far an incomplete reply was scanned, so that no byte is scanned twice.
 #[derive(Debug)]
 struct Scan {
-    /// The largest reply taken, in bytes.
+    /// Maximum size of a reply in bytes.
     max: usize,
     at: usize,
-    /// How many replies are still to come of each array that is open, the innermost last.
+    /// Replies still missing in each open array, the innermost last.
     open: Vec<usize>,
 }
 
@@ -145,13 +144,13 @@ impl ReadReply for Scan {
     fn read<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Reply<'a>, usize)>, ProtocolError> {
         let Some(length) = self.end(bytes)? else { return Ok(None) };
         let whole = bytes.get(..length).and_then(read);
-        let (reply, _) = whole.ok_or("a reply that cannot be read")?;
+        let (reply, _) = whole.ok_or("a malformed reply")?;
         Ok(Some((reply, length)))
     }
 }
 
 impl Scan {
-    /// Returns where the reply at the beginning of `bytes` ends, once it is whole.
+    /// Returns the end of the reply at the start of `bytes`; `None` if it is incomplete.
     fn end(&mut self, bytes: &[u8]) -> Result<Option<usize>, ProtocolError> {
         let max = self.max;
         loop {
@@ -176,7 +175,7 @@ impl Scan {
                 }
                 b'*' => {
                     if let Some(count) = size(line)?.filter(|&count| count > 0) {
-                        // Each has four bytes at the least.
+                        // Each reply has at least four bytes.
                         if count > max / 4 || self.open.len() == DEPTH_MAX {
                             return Err(ProtocolError::new(format!(
                                 "an array of {count}, {} deep",
@@ -213,10 +212,10 @@ impl Scan {
     }
 }
 
-/// A line: its kind, what it says, and its length with its end.
+/// Kind, content and full length of a line.
 type Line<'a> = (u8, &'a [u8], usize);
 
-/// Takes a line apart: `None` while it is not whole.
+/// Splits a line; `None` if it is incomplete.
 fn line(bytes: &[u8]) -> Result<Option<Line<'_>>, ProtocolError> {
     let Some((&kind, rest)) = bytes.split_first() else { return Ok(None) };
     let head = rest.get(..LINE_MAX.min(rest.len())).unwrap_or_default();
@@ -234,10 +233,10 @@ fn line(bytes: &[u8]) -> Result<Option<Line<'_>>, ProtocolError> {
 
 fn number(text: &[u8]) -> Result<i64, ProtocolError> {
     let parsed = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
-    parsed.ok_or_else(|| format!("`{}` where a number was due", text.escape_ascii()).into())
+    parsed.ok_or_else(|| format!("`{}` instead of a number", text.escape_ascii()).into())
 }
 
-/// The length of a string or an array; `None` for -1, which stands for nothing.
+/// Parses the length of a string or an array; `None` for -1, which stands for null.
 fn size(text: &[u8]) -> Result<Option<usize>, ProtocolError> {
     match number(text)? {
         -1 => Ok(None),
@@ -245,7 +244,7 @@ fn size(text: &[u8]) -> Result<Option<usize>, ProtocolError> {
     }
 }
 
-/// Reads a reply that [`Scan`] has found to be whole; returns what follows it too.
+/// Parses a reply that [`Scan`] has found complete. Also returns the remaining bytes.
 fn read(bytes: &[u8]) -> Option<(Reply<'_>, &[u8])> {
     let (kind, line, length) = line(bytes).ok()??;
     let rest = bytes.get(length..)?;
@@ -294,8 +293,8 @@ fn put_number(kind: u8, number: usize, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    /// All that is said to a session that has asked twice.
-    fn heard(bytes: &[u8]) -> Result<Vec<String>, String> {
+    /// Returns the replies to a session that has sent two commands.
+    fn events_of(bytes: &[u8]) -> Result<Vec<String>, String> {
         let mut session = Session::with_limits(Limits { max_in_flight: 2, max_reply: 1000 });
         let mut out = Vec::new();
         session.request(&[b"GET", b"a"], &mut out).unwrap();
@@ -319,32 +318,32 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_reply() {
+    fn rejects_malformed_replies() {
         let cases: [(&[u8], &str); 10] = [
             (b"+OK\n", "a line that ends in a line feed alone"),
             (b"!OK\r\n", "a reply that begins with 0x21"),
-            (b":one\r\n", "`one` where a number was due"),
+            (b":one\r\n", "`one` instead of a number"),
             (b"$-2\r\n", "a length of -2"),
             (b"$2000\r\n", "a string of 2000 bytes"),
             (b"$1\r\nab\r\n", "a string without its end"),
             (b"*2000000\r\n", "an array of 2000000, 0 deep"),
             (b"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n", "an array of 1, 8 deep"),
-            (b"+1\r\n+2\r\n+3\r\n", "a reply, but nothing was asked"),
+            (b"+1\r\n+2\r\n+3\r\n", "a reply without a request"),
             (b"*2\r\n$600\r\n", ""),
         ];
         for (bytes, expected) in cases {
-            match heard(bytes) {
+            match events_of(bytes) {
                 Err(what) => assert_eq!(what, format!("resp: {expected}")),
                 Ok(_) => assert_eq!(expected, "", "{}", bytes.escape_ascii()),
             }
         }
-        assert!(heard(&[&b"+"[..], &[b'x'; LINE_MAX]].concat()).is_err());
+        assert!(events_of(&[&b"+"[..], &[b'x'; LINE_MAX]].concat()).is_err());
     }
 
     #[test]
-    fn large_replies_are_refused_though_each_part_is_small() {
+    fn large_reply_of_small_parts_is_rejected() {
         let part = [&b"$300\r\n"[..], &[b'x'; 300], b"\r\n"].concat();
-        assert!(heard(&[&b"*3\r\n"[..], &part, &part].concat()).is_ok());
-        assert!(heard(&[&b"*4\r\n"[..], &part, &part, &part, &part].concat()).is_err());
+        assert!(events_of(&[&b"*3\r\n"[..], &part, &part].concat()).is_ok());
+        assert!(events_of(&[&b"*4\r\n"[..], &part, &part, &part, &part].concat()).is_err());
     }
 }

@@ -1,8 +1,8 @@
-//! The client's side of SCRAM-SHA-256 without channel binding (RFC 5802, RFC 7677): who shows that
-//! it knows a password, and learns that the server knows it too, without sending it.
+//! Implements the client's side of SCRAM-SHA-256 without channel binding (RFC 5802, RFC 7677). Both sides prove
+//! knowledge of the password without sending it.
 //!
-//! Not here: how messages travel (`postgres`), and SASLprep: a password is taken byte for byte, which
-//! is the same for printable ASCII.
+//! Not here: the transport of the messages (`postgres`), and SASLprep. Passwords are taken byte for byte, which is
+//! equivalent for printable ASCII.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,37 +10,37 @@ use sha2::{Digest as _, Sha256};
 
 use crate::ProtocolError;
 
-/// The most rounds that a server may ask for; PostgreSQL asks for 4096.
+/// Maximum rounds that a server may request; PostgreSQL requests 4096.
 const ITERATIONS_MAX: u32 = 1 << 20;
-/// "No channel binding" and no other identity (`gs2-header`).
+/// The `gs2-header`: no channel binding and no other identity.
 const HEADER: &str = "n,,";
 
 type Hash = [u8; 32];
 
-/// One exchange.
+/// Runs one exchange.
 pub(crate) struct Scram {
     first_bare: String,
     nonce: String,
     password: String,
-    /// The signature that the server must answer last.
+    /// Signature that the server's last message must contain.
     expected: Option<Hash>,
 }
 
 impl Scram {
-    /// `nonce`: printable ASCII without commas, never used before.
+    /// Starts an exchange. `nonce` is printable ASCII without commas and must never be reused.
     pub(crate) fn new(user: &str, password: &str, nonce: &str) -> Self {
         let first_bare = format!("n={user},r={nonce}");
         Self { first_bare, nonce: nonce.into(), password: password.into(), expected: None }
     }
 
-    /// `client-first-message`.
+    /// Returns the `client-first-message`.
     pub(crate) fn first(&self) -> String {
         format!("{HEADER}{}", self.first_bare)
     }
 
-    /// `client-final-message`, for the server's first.
+    /// Returns the `client-final-message` for the server's first message.
     pub(crate) fn answer(&mut self, server_first: &str) -> Result<String, ProtocolError> {
-        let wrong = || ProtocolError::new("its first SCRAM message cannot be read");
+        let wrong = || ProtocolError::new("its first SCRAM message is malformed");
         let mut parts = server_first.split(',');
         let mut part = |name: &str| parts.next()?.strip_prefix(name);
         let nonce = part("r=").ok_or_else(wrong)?;
@@ -50,7 +50,7 @@ impl Scram {
             return Err(ProtocolError::new("its SCRAM nonce does not continue ours"));
         }
         if !(1..=ITERATIONS_MAX).contains(&iterations) {
-            return Err(ProtocolError::new(format!("it asks for {iterations} SCRAM rounds")));
+            return Err(ProtocolError::new(format!("it requires {iterations} SCRAM rounds")));
         }
         let salted = salted_password(self.password.as_bytes(), &salt, iterations);
         let bare = format!("c={},r={nonce}", STANDARD.encode(HEADER));
@@ -63,19 +63,19 @@ impl Scram {
         Ok(format!("{bare},p={}", STANDARD.encode(proof)))
     }
 
-    /// Returns whether `server-final-message` proves that the server knows the password.
+    /// Checks that the `server-final-message` proves knowledge of the password.
     pub(crate) fn verify(&self, server_final: &str) -> Result<(), ProtocolError> {
         let shown = server_final.strip_prefix("v=").and_then(|v| STANDARD.decode(v).ok());
         match (&self.expected, shown) {
             (Some(expected), Some(shown)) if shown == expected => Ok(()),
-            _ => Err(ProtocolError::new("it does not know the password itself")),
+            _ => Err(ProtocolError::new("it failed to prove that it knows the password")),
         }
     }
 }
 
-/// PBKDF2 with HMAC-SHA-256, one block (`Hi`, RFC 5802 section 2.2).
+/// Computes PBKDF2 with HMAC-SHA-256, one block (`Hi`, RFC 5802 section 2.2).
 fn salted_password(password: &[u8], salt: &[u8], iterations: u32) -> Hash {
-    // A longer key than a block would be hashed first; so it is the same key.
+    // HMAC hashes keys longer than a block first. Doing it here once gives the same key.
     let key: Hash;
     let password = if password.len() > BLOCK {
         key = Sha256::digest(password).into();
@@ -92,14 +92,14 @@ fn salted_password(password: &[u8], salt: &[u8], iterations: u32) -> Hash {
     all
 }
 
-/// Bytes that SHA-256 takes at a time.
+/// Block size of SHA-256 in bytes.
 const BLOCK: usize = 64;
 
 fn hmac(key: &Hash, parts: &[&[u8]]) -> Hash {
     keyed(key, parts)
 }
 
-/// HMAC-SHA-256 (RFC 2104) of the parts put together; `key` is at most a block long.
+/// Computes HMAC-SHA-256 (RFC 2104) of the concatenated parts; `key` is at most one block long.
 fn keyed(key: &[u8], parts: &[&[u8]]) -> Hash {
     let pad = |with: u8| {
         let mut block = [with; BLOCK];
@@ -124,7 +124,7 @@ mod tests {
                                 s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
 
     #[test]
-    fn the_exchange_of_rfc_7677_comes_out() {
+    fn exchange_matches_the_example_of_rfc_7677() {
         let mut scram = Scram::new("user", "pencil", NONCE);
         assert_eq!(scram.first(), "n,,n=user,r=rOprNGfwEbeRWgbNEkqO");
         assert_eq!(
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_does_not_play_by_the_rules_is_not_answered() {
+    fn server_that_breaks_the_rules_gets_no_answer() {
         let fails = |first: &str| {
             assert!(Scram::new("", "pencil", NONCE).answer(first).is_err(), "{first}");
         };
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_password_is_the_key_that_rfc_2104_makes_of_it() {
+    fn long_password_is_hashed_as_in_rfc_2104() {
         let long = "p".repeat(65);
         let hash: Hash = Sha256::digest(&long).into();
         assert_eq!(

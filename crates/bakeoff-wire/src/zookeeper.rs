@@ -1,14 +1,13 @@
-//! A client session with ZooKeeper: its own protocol, in the encoding called jute.
+//! Implements a client session with ZooKeeper: its own protocol, in the encoding called jute.
 //!
-//! Requests are numbered and answered in order, so many can be in flight and what the oldest one
-//! was says how to read the next reply.
+//! Requests are numbered and answered in order, so many can be in flight. The oldest request in flight decides how
+//! the next reply is parsed.
 //!
-//! Sources: `zookeeper.jute` in <https://github.com/apache/zookeeper> for the records, and
-//! `ZooDefs.OpCode`, `KeeperException.Code` and `ClientCnxn` there for the numbers.
+//! Sources: `zookeeper.jute` in <https://github.com/apache/zookeeper> for the records, and `ZooDefs.OpCode`,
+//! `KeeperException.Code` and `ClientCnxn` there for the numbers.
 //!
-//! Not here: watches (none is set, and notifications are skipped), access control beyond
-//! "anyone may do anything", transactions, choosing a server, and the clock that
-//! says when a ping is due (a third of the timeout after the last request).
+//! Not here: watches (none is set, and notifications are skipped), access control beyond "anyone may do anything",
+//! transactions, the choice of a server, and the clock for pings (due a third of the timeout after the last request).
 
 mod error;
 mod jute;
@@ -21,7 +20,7 @@ pub use error::ErrorCode;
 pub use jute::{Children, Stat};
 use jute::{Reader, framed, put_buffer, put_int, put_long};
 
-/// Passwords of sessions have this many bytes.
+/// Length of a session's password in bytes.
 const PASSWORD: usize = 16;
 
 // Operation numbers, `ZooDefs.OpCode`.
@@ -41,27 +40,27 @@ const NOTIFICATION_XID: i32 = -1;
 const PING_XID: i32 = -2;
 const AUTH_XID: i32 = -4;
 
-/// A list of one entry that allows all (31) to `world:anyone`.
+/// Access list with one entry that allows everything (31) to `world:anyone`.
 const OPEN_ACL: &[u8] = b"\0\0\0\x01\0\0\0\x1f\0\0\0\x05world\0\0\0\x06anyone";
 
-/// A session to go on with on another connection.
+/// Identifies a session to resume on another connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resumption {
-    /// The session's number.
+    /// Number of the session.
     pub session_id: i64,
-    /// The proof that it is ours.
+    /// Password that the server assigned to the session.
     pub password: [u8; PASSWORD],
-    /// The last change seen: a server that has not seen it refuses the session.
+    /// Last transaction seen. A server that has not seen it refuses the session.
     pub last_zxid: i64,
 }
 
-/// The limits of a session.
+/// Sets the limits of a session.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Requests in flight at once at most. The server's own `globalOutstandingLimit` for
-    /// all its sessions together is 1000 by default.
+    /// Maximum requests in flight. The server's `globalOutstandingLimit` for all its sessions together is 1000 by
+    /// default.
     pub max_in_flight: usize,
-    /// The largest reply taken, in bytes.
+    /// Maximum size of a reply in bytes.
     pub max_frame: usize,
 }
 
@@ -71,62 +70,60 @@ impl Default for Limits {
     }
 }
 
-/// A request to ZooKeeper. Paths are absolute. A version is the one the node must have, for
-/// which `None` means any. A path or data of 2 GiB or more is answered by nobody.
+/// Describes a request to ZooKeeper. Paths are absolute. `version` is the node's required version; `None` accepts
+/// any. The server never answers a path or data of 2 GiB or more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request<'a> {
-    /// Creates a node that anyone may do anything with; answered by [`Reply::Created`].
+    /// Creates a node with an open access list; answered by [`Reply::Created`].
     Create {
-        /// Where.
+        /// Path of the new node.
         path: &'a str,
-        /// Its content.
+        /// Content of the node.
         data: &'a [u8],
-        /// How long it lives and whether it is numbered.
+        /// Lifetime and numbering of the node.
         mode: CreateMode,
     },
     /// Deletes a node; answered by [`Reply::Deleted`].
     Delete {
-        /// Which.
+        /// Path of the node.
         path: &'a str,
-        /// The version it must have.
+        /// Required version.
         version: Option<i32>,
     },
-    /// Asks for what is known about a node; answered by [`Reply::Stat`], or
-    /// [`ErrorCode::NO_NODE`].
+    /// Reads a node's metadata; answered by [`Reply::Stat`], or [`ErrorCode::NO_NODE`].
     Exists {
-        /// Which.
+        /// Path of the node.
         path: &'a str,
     },
-    /// Asks for the content of a node; answered by [`Reply::Data`].
+    /// Reads a node's content; answered by [`Reply::Data`].
     GetData {
-        /// Which.
+        /// Path of the node.
         path: &'a str,
     },
-    /// Replaces the content of a node; answered by [`Reply::Stat`].
+    /// Replaces a node's content; answered by [`Reply::Stat`].
     SetData {
-        /// Which.
+        /// Path of the node.
         path: &'a str,
-        /// The new content.
+        /// New content.
         data: &'a [u8],
-        /// The version it must have.
+        /// Required version.
         version: Option<i32>,
     },
-    /// Asks for the names of a node's children; answered by [`Reply::Children`].
+    /// Lists the names of a node's children; answered by [`Reply::Children`].
     GetChildren {
-        /// Which.
+        /// Path of the node.
         path: &'a str,
     },
-    /// Lets the server catch up with the leader, so that reads after it are current; answered
-    /// by [`Reply::Synced`].
+    /// Makes the server catch up with the leader, so that later reads are current; answered by [`Reply::Synced`].
     Sync {
         /// Any path; servers catch up as a whole.
         path: &'a str,
     },
-    /// Ends the session; answered by [`Reply::Closed`]. Nothing can be asked after it.
+    /// Ends the session; answered by [`Reply::Closed`]. No request is possible afterwards.
     Close,
 }
 
-/// The lifetime of a node (`CreateMode`).
+/// Selects the lifetime of a node (`CreateMode`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CreateMode {
     /// Until deleted.
@@ -139,59 +136,59 @@ pub enum CreateMode {
     EphemeralSequential,
 }
 
-/// The number of a request: 1 and up, in the order asked.
+/// Numbers a request: from 1, in the order of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Xid(i32);
 
 impl Xid {
-    /// The number in the protocol.
+    /// Returns the number in the protocol.
     pub fn number(self) -> i32 {
         self.0
     }
 }
 
-/// A message of a server.
+/// Holds a message of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event<'a> {
     /// The session exists and requests can be sent.
     Connected {
-        /// Its number.
+        /// Number of the session.
         session_id: i64,
-        /// The timeout that the server granted, in milliseconds.
+        /// Timeout that the server granted, in milliseconds.
         timeout_ms: u32,
     },
-    /// The session to be resumed is gone, and its ephemeral nodes with it. The connection is over.
+    /// The resumed session has expired, and its ephemeral nodes are gone. The connection is unusable.
     Expired,
-    /// The answer to the oldest open request.
+    /// Answer to the oldest request in flight.
     Reply {
-        /// Which request.
+        /// Request that it answers.
         xid: Xid,
-        /// The server's last change when it answered, or of the change made.
+        /// Server's last transaction at the time of the answer, or the transaction of the change.
         zxid: i64,
-        /// Its answer.
+        /// Reply, or the error code.
         result: Result<Reply<'a>, ErrorCode>,
     },
-    /// The answer to a ping.
+    /// Answer to a ping.
     Pong,
 }
 
-/// A successful answer.
+/// Holds a successful answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply<'a> {
-    /// The path created, with its number if sequential.
+    /// Path of the new node, with its number if sequential.
     Created(&'a str),
     /// The node is deleted.
     Deleted,
-    /// The node's metadata.
+    /// Metadata of the node.
     Stat(Stat),
-    /// The node's content.
+    /// Content of the node.
     Data {
-        /// The content.
+        /// Bytes of the content.
         data: &'a [u8],
-        /// The node's metadata.
+        /// Metadata of the node.
         stat: Stat,
     },
-    /// The names of children, without the path, in no order.
+    /// Names of the children, without the path, unordered.
     Children(Children<'a>),
     /// The server has caught up.
     Synced,
@@ -199,7 +196,7 @@ pub enum Reply<'a> {
     Closed,
 }
 
-/// One session on one connection.
+/// Holds one session on one connection.
 #[derive(Debug)]
 pub struct Session {
     limits: Limits,
@@ -208,15 +205,15 @@ pub struct Session {
     resumption: Option<Resumption>,
     last_zxid: i64,
     state: State,
-    /// The operations in flight, oldest first; that one has the number `oldest`.
+    /// Operations in flight, oldest first. The first one has the number `oldest`.
     in_flight: VecDeque<i32>,
     oldest: Xid,
     next: Xid,
-    /// The beginning of a reply whose end has not arrived.
+    /// Start of an incomplete reply.
     partial: Vec<u8>,
 }
 
-/// A client's proof of who it is: `AuthPacket`. It has a `Debug` of its own, which does not tell the secret.
+/// Holds a client's credentials (`AuthPacket`). Its own `Debug` hides the secret.
 struct Identity {
     scheme: String,
     secret: Vec<u8>,
@@ -230,28 +227,28 @@ impl fmt::Debug for Identity {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// No answer to the ConnectRequest yet.
+    /// The answer to the ConnectRequest has not arrived yet.
     Connecting,
     Connected,
-    /// Closing or expired: nothing more can be asked.
+    /// Closing or expired: no request is possible.
     Over,
     /// The server broke the protocol.
     Failed,
 }
 
 impl Session {
-    /// A new session that the server may end after `timeout_ms` without a sign of life. The
-    /// server grants what it likes, by default 2 to 20 of its ticks.
+    /// Creates a session that the server may end after `timeout_ms` without a message. The server limits the timeout,
+    /// by default to between 2 and 20 of its ticks.
     pub fn new(timeout_ms: u32) -> Self {
         Self::with_limits(timeout_ms, None, Limits::default())
     }
 
-    /// A session resumed from another connection.
+    /// Resumes a session from another connection.
     pub fn resume(timeout_ms: u32, resumption: Resumption) -> Self {
         Self::with_limits(timeout_ms, Some(resumption), Limits::default())
     }
 
-    /// A session new or resumed, with other limits.
+    /// Creates or resumes a session with other limits.
     pub fn with_limits(timeout_ms: u32, resumption: Option<Resumption>, limits: Limits) -> Self {
         Self {
             limits,
@@ -267,13 +264,13 @@ impl Session {
         }
     }
 
-    /// Shows who the client is when it opens: `digest` and `user:password`. A server that refuses it breaks the
-    /// session off; with scheme `digest` none does, and another user is only refused what it asks for.
+    /// Sets the credentials to send on opening, such as `digest` and `user:password`. A server that rejects them ends
+    /// the session. Scheme `digest` is never rejected; an unknown user only lacks permissions.
     pub fn authenticate(&mut self, scheme: &str, secret: &[u8]) {
         self.identity = Some(Identity { scheme: scheme.to_owned(), secret: secret.to_vec() });
     }
 
-    /// Writes the ConnectRequest, and who the client is where that is shown.
+    /// Writes the ConnectRequest, and the credentials if there are any.
     pub fn open(&mut self, out: &mut Vec<u8>) {
         let (session_id, password) =
             self.resumption.map_or((0, [0; PASSWORD]), |r| (r.session_id, r.password));
@@ -283,13 +280,13 @@ impl Session {
             put_int(out, i32::try_from(self.timeout_ms).unwrap_or(i32::MAX));
             put_long(out, session_id);
             put_buffer(out, &password);
-            out.push(0); // a read-only server will not do
+            out.push(0); // refuse a read-only server
         });
         if let Some(Identity { scheme, secret }) = &self.identity {
             framed(out, |out| {
                 put_int(out, AUTH_XID);
                 put_int(out, AUTH);
-                put_int(out, 0); // its type, which servers do not look at
+                put_int(out, 0); // its type, which servers ignore
                 put_buffer(out, scheme.as_bytes());
                 put_buffer(out, secret);
             });
@@ -304,12 +301,12 @@ impl Session {
         }
     }
 
-    /// Returns how many requests are in flight.
+    /// Returns the number of requests in flight.
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// Returns what resumes this session on another connection, once connected.
+    /// Returns the data to resume this session on another connection, once connected.
     pub fn resumption(&self) -> Option<Resumption> {
         self.resumption.map(|resumption| Resumption { last_zxid: self.last_zxid, ..resumption })
     }
@@ -317,7 +314,7 @@ impl Session {
     /// Writes a request.
     ///
     /// # Errors
-    /// [`Busy`] when [`Session::capacity`] is 0; nothing is written then.
+    /// Returns [`Busy`] if [`Session::capacity`] is 0; nothing is written then.
     pub fn request(&mut self, request: Request<'_>, out: &mut Vec<u8>) -> Result<Xid, Busy> {
         if self.capacity() == 0 {
             return Err(Busy);
@@ -370,8 +367,7 @@ impl Session {
         Ok(xid)
     }
 
-    /// Writes a sign of life, answered by [`Event::Pong`]. Before the session is connected it
-    /// writes nothing.
+    /// Writes a ping, answered by [`Event::Pong`]. Writes nothing before the session is connected.
     pub fn ping(&mut self, out: &mut Vec<u8>) {
         if self.state == State::Connected {
             framed(out, |out| {
@@ -381,12 +377,11 @@ impl Session {
         }
     }
 
-    /// Takes everything received and calls `on` for all that it says. Nothing is ever written;
-    /// there is a place for it because all sessions have one.
+    /// Consumes all of `input` and calls `on` with each event. Never writes to the output, which all sessions have.
     ///
     /// # Errors
-    /// When the server breaks the protocol. The connection can then not be used any more, and
-    /// all further calls fail; the session may still be resumed on another.
+    /// Fails if the server breaks the protocol. The connection is then unusable, and all further calls fail. The
+    /// session may still be resumed on another connection.
     pub fn receive(
         &mut self,
         input: &[u8],
@@ -472,13 +467,10 @@ impl Session {
         }
         let xid = self.oldest;
         let Some(&operation) = self.in_flight.front() else {
-            return Err(ProtocolError::new(format!("a reply to {number}, but nothing was asked")));
+            return Err(ProtocolError::new(format!("a reply to {number} without a request")));
         };
         if number != xid.0 {
-            return Err(ProtocolError::new(format!(
-                "a reply to {number} where one to {} was due",
-                xid.0
-            )));
+            return Err(ProtocolError::new(format!("a reply to {number} instead of {}", xid.0)));
         }
         let result = if error == 0 {
             let reply = reader.reply(operation)?;
@@ -501,9 +493,9 @@ impl Session {
         let timeout_ms = reader.int()?;
         let session_id = reader.long()?;
         let password = reader.buffer()?;
-        // Servers before 3.4 do not say whether they are read-only.
+        // Servers before 3.4 do not report whether they are read-only.
         if !reader.0.is_empty() && reader.bool()? {
-            return Err(ProtocolError::new("a read-only server, which was not asked for"));
+            return Err(ProtocolError::new("a read-only server, which was not requested"));
         }
         reader.end()?;
         let timeout_ms = u32::try_from(timeout_ms).unwrap_or(0);
@@ -520,12 +512,12 @@ impl Session {
     }
 }
 
-/// The number after `xid`. Negative ones have meanings of their own, so it begins again at 1.
+/// Returns the number after `xid`. Negative numbers are reserved, so it wraps to 1.
 fn after(xid: Xid) -> Xid {
     Xid(xid.0.checked_add(1).unwrap_or(1))
 }
 
-/// Appends input to `partial` until that has `wanted` bytes; says whether it has.
+/// Appends input to `partial` until it has `wanted` bytes. Returns true once it has.
 fn fill(partial: &mut Vec<u8>, wanted: usize, input: &mut &[u8]) -> bool {
     let missing = wanted.saturating_sub(partial.len());
     let (taken, rest) = input.split_at(missing.min(input.len()));

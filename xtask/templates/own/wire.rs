@@ -148,7 +148,7 @@ mod tests {
             (&b"MAYBE\r\n"[..], "newcomer: `MAYBE` is not a reply"),
             (b"VALUE -1\r\n", "newcomer: a value of `-1`"),
             (b"VALUE 1\r\nabc", "newcomer: a value without its end"),
-            (b"OK\r\nOK\r\nOK\r\n", "newcomer: a reply, but nothing was asked"),
+            (b"OK\r\nOK\r\nOK\r\n", "newcomer: a reply without a request"),
         ] {
             assert_eq!(heard(&[bytes]).unwrap_err(), expected);
         }

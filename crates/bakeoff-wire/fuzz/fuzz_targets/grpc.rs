@@ -1,5 +1,5 @@
-//! Feeds the decoder a gRPC server's answers to the calls of the transcripts, whole and in pieces; then the same as
-//! answers to calls every other of which is a streaming one.
+//! Feeds the decoder a gRPC server's answers to the calls of the transcripts, whole and in pieces. A second pass
+//! makes every other call a streaming one.
 #![no_main]
 
 #[path = "../../tests/transcripts/asked.rs"]
@@ -27,10 +27,10 @@ fn outcome<'a>(streaming: bool, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<
     for piece in pieces {
         let result = client.receive_replies(piece, &mut out, &mut |call, reply| {
             if let CallReply::Answer(Err(status)) | CallReply::Ended(Err(status)) = &reply {
-                // A server may say what it likes, but success is no failure.
+                // A server may send any status, but success is not a failure.
                 assert!(status.code != 0, "a failure with the code of success");
             }
-            // What is over says nothing more.
+            // A finished call reports nothing more.
             assert_eq!(streams.contains(&call), !matches!(reply, CallReply::Answer(_)));
             if matches!(reply, CallReply::Ended(_)) {
                 streams.retain(|stream| *stream != call);

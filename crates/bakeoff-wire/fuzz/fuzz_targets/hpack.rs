@@ -1,5 +1,5 @@
-//! Header blocks one after another with one table, each of a length that its first byte says; and
-//! what was decoded is encoded and decoded again.
+//! Decodes consecutive header blocks with one table; the first byte of each sets its length. Then encodes and decodes
+//! the fields again.
 #![no_main]
 
 use bakeoff_wire::hpack::{Decoder, Encoder, HeaderBlock};

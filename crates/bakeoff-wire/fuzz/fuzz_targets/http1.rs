@@ -1,4 +1,4 @@
-//! An HTTP/1.1 response, whole and in pieces, to GET or (if its length is odd) to HEAD.
+//! Feeds the decoder an HTTP/1.1 response, whole and in pieces, to GET or (if its length is odd) to HEAD.
 #![no_main]
 
 mod cuts;

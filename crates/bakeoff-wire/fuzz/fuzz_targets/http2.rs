@@ -1,5 +1,5 @@
-//! Feeds the decoder an HTTP/2 server's answers to four requests, two of them with bodies larger than its windows,
-//! whole and in pieces: the events and all that is answered must be the same.
+//! Feeds the decoder an HTTP/2 server's answers to four requests, whole and in pieces. Two requests have bodies
+//! larger than its windows. Events and answers must be the same.
 #![no_main]
 
 mod cuts;

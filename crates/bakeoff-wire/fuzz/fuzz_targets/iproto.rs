@@ -1,5 +1,5 @@
 //! Feeds the decoder a Tarantool server's answers to the requests of the transcripts, whole and in pieces, and any
-//! bytes to the reader of MessagePack. The requests are sent when the greeting and one more packet are there.
+//! bytes to the MessagePack decoder. The requests are sent after the greeting and one more packet.
 #![no_main]
 
 #[path = "../../tests/transcripts/asked.rs"]
@@ -44,7 +44,7 @@ fn outcome<'a>(first: &[u8], pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Str
     (seen, true)
 }
 
-/// Goes through all of a value: what was taken for one has to be whole.
+/// Visits all parts of a value, which must be complete.
 fn walk(value: msgpack::Value<'_>) {
     match value {
         msgpack::Value::Array(values) => {

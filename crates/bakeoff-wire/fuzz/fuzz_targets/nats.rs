@@ -6,7 +6,7 @@ mod cuts;
 use bakeoff_wire::nats::{Event, Session};
 use libfuzzer_sys::fuzz_target;
 
-/// Returns all events, whether the session goes on, and what it answers.
+/// Returns all events, whether the session continues, and its answers.
 fn outcome<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, bool, Vec<u8>) {
     let mut session = Session::default();
     let mut out = Vec::new();

@@ -1,5 +1,5 @@
-//! Feeds the decoder a PostgreSQL server's answers to the questions of the transcripts, whole and in pieces. The
-//! nonce is the transcripts', so that what the server proves in them holds.
+//! Feeds the decoder a PostgreSQL server's answers to the queries of the transcripts, whole and in pieces. The nonce
+//! is the transcripts', so that the server's proof is valid.
 #![no_main]
 
 #[path = "../../tests/transcripts/asked.rs"]
@@ -10,7 +10,7 @@ mod cuts;
 use bakeoff_wire::postgres::Event;
 use libfuzzer_sys::fuzz_target;
 
-/// Answers, requests, and whether the protocol was kept.
+/// Returns the answers, the requests, and whether the protocol was kept.
 fn outcome<'a, P: Iterator<Item = &'a [u8]>>(
     input: &'a [u8],
     cut: impl Fn(&'a [u8]) -> P,
@@ -31,7 +31,7 @@ fn outcome<'a, P: Iterator<Item = &'a [u8]>>(
             if taken.is_err() {
                 assert!(session.receive(b"", &mut out, &mut |_| {}).is_err());
                 assert!(!session.query("SELECT 1", &mut out));
-                // Where it ended, the pieces before may have been answered already.
+                // The pieces before the error may have been answered already.
                 return (seen, out, false);
             }
         }

@@ -1,4 +1,4 @@
-//! Feeds the reader of metrics texts.
+//! Feeds any bytes to the parser of metrics.
 #![no_main]
 
 use bakeoff_wire::prometheus::samples;

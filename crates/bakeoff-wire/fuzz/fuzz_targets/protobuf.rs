@@ -1,4 +1,4 @@
-//! A message, and the messages in it; what can be read and is written again must read the same.
+//! Reads a message and its nested messages. Fields that are written again must read the same.
 #![no_main]
 
 use bakeoff_wire::protobuf::{Fields, Value, bytes_len, put_bytes, put_uint, uint_len};

@@ -9,7 +9,7 @@ mod cuts;
 use bakeoff_wire::resp::{Reply, Session};
 use libfuzzer_sys::fuzz_target;
 
-/// Goes through all that an array holds: what was found to be whole can be read.
+/// Visits all parts of an array, which must be readable.
 fn walk(reply: &Reply<'_>) {
     if let Reply::Array(replies) = reply {
         assert_eq!(replies.len(), replies.clone().count());
@@ -38,7 +38,7 @@ fn outcome<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, bool) {
 }
 
 fuzz_target!(|input: &[u8]| {
-    // An array shows the bytes after it too, which are other ones in pieces: only how it ends is compared.
+    // An array's text includes the bytes after it, which differ between pieces, so only the end is compared.
     let (whole, cut) = (outcome([input].into_iter()), outcome(cuts::cuts(input)));
     assert_eq!((whole.0.len(), whole.1), (cut.0.len(), cut.1));
 });

@@ -1,5 +1,5 @@
 //! Feeds the decoder a ZooKeeper server's answers to the requests of the transcripts, whole and in pieces. The
-//! requests are sent when the first 41 bytes, as a rule the reply to the connection, are there.
+//! requests are sent after the first 41 bytes, normally the reply to the connection request.
 #![no_main]
 
 #[path = "../../tests/transcripts/asked.rs"]

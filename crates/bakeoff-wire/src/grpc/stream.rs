@@ -1,23 +1,23 @@
-//! Cuts the body of a streaming call's response into messages.
+//! Splits the body of a streaming call's response into messages.
 //!
-//! A message follows a byte that says whether it is compressed, and its length in four. Where
-//! frames end says nothing: one may hold several messages, and one message may take several.
+//! A message follows a prefix: a byte for compression and four for its length. Frame boundaries are irrelevant. A
+//! frame may hold several messages, and a message may span several frames.
 //!
-//! Not here: frames and their windows (`http2`), how a call ends (`super`).
+//! Not here: frames and their windows (`http2`), the end of a call (`super`).
 
 use crate::http2::StreamId;
 
-/// The size of what stands before a message.
+/// Size of a message's prefix in bytes.
 const PREFIX: usize = 5;
-/// Buffers above this many bytes are given back when their message is complete.
+/// Largest buffer to keep after its message is complete, in bytes.
 const KEPT_BUFFER: usize = 64 * 1024;
 
-/// The messages of one call.
+/// Collects the messages of one call.
 #[derive(Debug)]
 pub(super) struct Incoming {
     pub(super) stream: StreamId,
     message_max: usize,
-    /// The beginning of a message, with its prefix, whose end has not arrived.
+    /// Start of an incomplete message, with its prefix.
     partial: Vec<u8>,
 }
 
@@ -26,22 +26,22 @@ impl Incoming {
         Self { stream, message_max, partial: Vec::new() }
     }
 
-    /// Returns whether the last message is complete.
+    /// Returns true if the last message is complete.
     pub(super) fn is_between_messages(&self) -> bool {
         self.partial.is_empty()
     }
 
-    /// Returns how many bytes wait for the end of their message.
+    /// Returns the bytes of the incomplete message.
     #[cfg(test)]
     pub(super) fn held(&self) -> usize {
         self.partial.len()
     }
 
-    /// Takes a piece of the body and hands out the messages that it completes: from where they lie,
-    /// if they came in one piece.
+    /// Consumes a piece of the body and passes on the messages that it completes. A message within one piece is not
+    /// copied.
     ///
     /// # Errors
-    /// Says what is wrong with a message. Nothing can be made of what follows then.
+    /// Describes a malformed message. The rest of the stream is then unusable.
     pub(super) fn take(
         &mut self,
         mut piece: &[u8],
@@ -70,7 +70,8 @@ impl Incoming {
         Ok(())
     }
 
-    /// Returns the length of the message at the beginning of some bytes, prefix included, once they say it.
+    /// Returns the length of the message at the start of some bytes, including its prefix; `None` if it is not known
+    /// yet.
     fn whole(&self, bytes: &[u8]) -> Result<Option<usize>, &'static str> {
         let Some(&[compressed, a, b, c, d]) = bytes.first_chunk::<PREFIX>() else {
             return Ok(None);

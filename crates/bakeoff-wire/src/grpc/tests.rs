@@ -1,4 +1,4 @@
-//! Tests of [`super`]: calls of a scripted server; what real servers sent is replayed in `tests/`.
+//! Tests [`super`] against a scripted server. The replays of real servers are in `tests/`.
 
 use super::*;
 use crate::hpack::Encoder;
@@ -19,7 +19,7 @@ fn block(fields: Fields<'_>) -> Vec<u8> {
     block
 }
 
-/// Answers one call with headers, a body and trailers, those two only if there are trailers.
+/// Answers one call with headers, a body and trailers. Without trailers it sends only the headers.
 fn check(
     headers: Fields<'_>,
     body: &[u8],
@@ -55,13 +55,13 @@ const OK: Fields<'_> = &[(":status", "200"), ("content-type", "application/grpc"
 const DONE: Fields<'_> = &[("grpc-status", "0"), ("grpc-message", "")];
 
 #[test]
-fn a_message_with_status_0_is_a_success() {
+fn message_with_status_0_is_a_success() {
     check(OK, b"\0\0\0\0\x05hello", DONE, Ok(b"hello"));
     check(OK, b"\0\0\0\0\0", DONE, Ok(b""));
 }
 
 #[test]
-fn a_status_may_stand_in_the_trailers_or_alone() {
+fn status_is_read_from_trailers_or_headers() {
     let fields: Fields<'_> = &[("grpc-status", "5"), ("grpc-message", "no%20such%E2%82%AC %zz%")];
     check(OK, b"", fields, Err((5, "no such\u{20ac} %zz%")));
     let fields: Fields<'_> = &[(":status", "200"), ("grpc-status", "14")];
@@ -69,7 +69,7 @@ fn a_status_may_stand_in_the_trailers_or_alone() {
 }
 
 #[test]
-fn an_http_status_without_a_grpc_status_is_mapped() {
+fn http_status_without_grpc_status_is_mapped() {
     for (status, code) in [("503", 14), ("404", 12), ("401", 16), ("200", 2), ("418", 2)] {
         let text = format!("HTTP status {status} and no grpc-status");
         check(&[(":status", status)], b"", &[], Err((code, &text)));
@@ -77,7 +77,7 @@ fn an_http_status_without_a_grpc_status_is_mapped() {
 }
 
 #[test]
-fn a_call_is_written_as_grpc_has_it() {
+fn call_is_encoded_as_grpc_specifies() {
     let mut client = Client::new("localhost:1", false, &[("token", "secret")]);
     let mut out = Vec::new();
     let method = client.method("/service/Method");
@@ -101,7 +101,7 @@ fn a_call_is_written_as_grpc_has_it() {
 }
 
 #[test]
-fn a_reset_call_has_the_status_of_its_cause() {
+fn reset_call_gets_the_status_of_its_cause() {
     for (http2_code, code) in [(7, 14), (8, 1), (11, 8), (12, 7), (2, 13)] {
         let mut client = Client::new("localhost", true, &[]);
         let mut out = Vec::new();
@@ -117,7 +117,7 @@ fn a_reset_call_has_the_status_of_its_cause() {
 }
 
 #[test]
-fn a_broken_success_is_an_error() {
+fn malformed_success_is_an_error() {
     check(OK, b"", DONE, Err((13, "success without a message")));
     check(OK, b"\0\0\0", DONE, Err((13, "success without a message")));
     let whole = Err((13, "not exactly one whole message"));
@@ -125,11 +125,11 @@ fn a_broken_success_is_an_error() {
     check(OK, b"\0\0\0\0\x01a\0\0\0\0\0", DONE, whole);
     let compressed = Err((13, "a compressed message, which was not offered"));
     check(OK, b"\x01\0\0\0\x01a", DONE, compressed);
-    check(OK, b"", &[("grpc-status", "00")], Err((2, "a grpc-status that is no code")));
-    check(OK, b"", &[("grpc-status", "x")], Err((2, "a grpc-status that is no code")));
+    check(OK, b"", &[("grpc-status", "00")], Err((2, "a grpc-status that is not a code")));
+    check(OK, b"", &[("grpc-status", "x")], Err((2, "a grpc-status that is not a code")));
 }
 
-/// Says what a streaming call and a unary call beside it brought.
+/// Returns the events of a streaming call and a unary call beside it.
 fn replies(client: &mut Client, peer: &[u8], out: &mut Vec<u8>) -> Vec<String> {
     let mut seen = Vec::new();
     client
@@ -151,7 +151,7 @@ fn replies(client: &mut Client, peer: &[u8], out: &mut Vec<u8>) -> Vec<String> {
     seen
 }
 
-/// A client with a streaming call, 1, and a unary call, 3. Messages may have 100 bytes.
+/// Returns a client with a streaming call, 1, and a unary call, 3. Messages may have 100 bytes.
 fn with_a_stream(out: &mut Vec<u8>) -> (Client, CallId) {
     let settings = http2::Settings { max_body: 100, ..http2::Settings::default() };
     let mut client = Client::with_settings("localhost", false, &[], settings);
@@ -162,7 +162,7 @@ fn with_a_stream(out: &mut Vec<u8>) -> (Client, CallId) {
     (client, stream)
 }
 
-/// Has the streaming call answered with some frames of DATA, and then the peer say `after`.
+/// Answers the streaming call with DATA frames, then lets the peer send `after`.
 fn check_stream(pieces: &[&[u8]], after: impl Fn(&mut Vec<u8>), expected: &[&str]) {
     let mut peer = Vec::new();
     frame(&mut peer, 4, 0, 0, &[]);
@@ -177,14 +177,14 @@ fn check_stream(pieces: &[&[u8]], after: impl Fn(&mut Vec<u8>), expected: &[&str
         let seen: Vec<String> =
             peer.chunks(size).flat_map(|some| replies(&mut client, some, &mut out)).collect();
         assert_eq!(seen, expected, "in pieces of {size}");
-        // What is over is forgotten, and what is not goes on.
+        // Finished streams are forgotten, others continue.
         let over = expected.iter().any(|reply| reply.starts_with("1 ended"));
         assert_eq!(client.streaming.is_empty(), over);
     }
 }
 
 #[test]
-fn messages_of_a_stream_come_one_by_one_however_they_are_framed() {
+fn messages_of_a_stream_are_split_for_any_framing() {
     let nothing = |_: &mut Vec<u8>| {};
     check_stream(&[b"\0\0\0\0\x02ab"], nothing, &["1 message ab"]);
     let three = &["1 message ab", "1 message ", "1 message c"];
@@ -194,7 +194,7 @@ fn messages_of_a_stream_come_one_by_one_however_they_are_framed() {
 }
 
 #[test]
-fn stream_leaves_unary_calls_as_they_are() {
+fn stream_does_not_affect_unary_calls() {
     let other = |peer: &mut Vec<u8>| {
         frame(peer, 1, 4, 3, &block(OK));
         frame(peer, 0, 0, 3, b"\0\0\0\0\x05hello");
@@ -220,7 +220,7 @@ fn stream_ends_with_its_status() {
 }
 
 #[test]
-fn broken_message_ends_its_stream_and_no_other() {
+fn malformed_message_ends_only_its_stream() {
     let after = |peer: &mut Vec<u8>| {
         frame(peer, 0, 0, 1, b"\0\0\0\0\x01a");
         frame(peer, 1, 5, 1, &block(DONE));
@@ -242,7 +242,7 @@ fn broken_message_ends_its_stream_and_no_other() {
 }
 
 #[test]
-fn body_of_another_http_status_is_no_message() {
+fn body_of_an_http_error_is_not_a_message() {
     let mut out = Vec::new();
     let (mut client, _) = with_a_stream(&mut out);
     let mut peer = Vec::new();
@@ -254,7 +254,7 @@ fn body_of_another_http_status_is_no_message() {
 }
 
 #[test]
-fn long_stream_has_its_windows_replenished() {
+fn windows_of_a_long_stream_are_replenished() {
     let mut out = Vec::new();
     let (mut client, stream) = with_a_stream(&mut out);
     let mut peer = Vec::new();
@@ -265,7 +265,7 @@ fn long_stream_has_its_windows_replenished() {
     let mut peer = Vec::new();
     frame(&mut peer, 0, 0, 1, &[&[0, 0, 0, 0, 100][..], &[b'x'; 100]].concat());
     let mut updates = 0;
-    // Over six times the first window of 65,535 bytes.
+    // More than six times the first window of 65,535 bytes.
     for _ in 0..4000 {
         assert_eq!(replies(&mut client, &peer, &mut out).len(), 1);
         updates += out.windows(9).filter(|some| *some == b"\0\0\x04\x08\0\0\0\0\x01").count();
@@ -279,7 +279,7 @@ fn long_stream_has_its_windows_replenished() {
 proptest! {
     #[test]
     fn any_split_of_any_stream_gives_the_same_replies(
-        // Mostly short messages that are not compressed; some lengths are lies.
+        // Mostly short uncompressed messages, some with wrong lengths.
         messages in proptest::collection::vec(
             (0u8..20, 0u8..4, proptest::collection::vec(any::<u8>(), 0..120)), 0..12),
         frame_size in 1usize..80,

@@ -1,4 +1,4 @@
-//! Tests of [`super`]: rules one by one; what real servers sent is replayed in `tests/`.
+//! Tests the rules of [`super`] one by one. The replays of real servers are in `tests/`.
 
 use super::*;
 use proptest::prelude::*;
@@ -30,7 +30,7 @@ fn check_refused(block: &str, expected: &str) {
 }
 
 #[test]
-fn the_requests_of_rfc_7541_appendix_c_4_are_decoded() {
+fn requests_of_rfc_7541_appendix_c_4_are_decoded() {
     let mut decoder = Decoder::new(4096, 1000);
     let first = [
         (":method", "GET"),
@@ -56,7 +56,7 @@ fn the_requests_of_rfc_7541_appendix_c_4_are_decoded() {
 }
 
 #[test]
-fn the_responses_of_rfc_7541_appendix_c_6_evict() {
+fn responses_of_rfc_7541_appendix_c_6_evict() {
     let mut decoder = Decoder::new(256, 1000);
     let date = "Mon, 21 Oct 2013 20:13:21 GMT";
     let location = "https://www.example.com";
@@ -88,7 +88,7 @@ fn the_responses_of_rfc_7541_appendix_c_6_evict() {
 }
 
 #[test]
-fn broken_blocks_are_refused() {
+fn malformed_blocks_are_rejected() {
     check_refused("80", "index 0");
     check_refused("be", "an index beyond the table");
     check_refused("7f", "a truncated integer");
@@ -102,7 +102,7 @@ fn broken_blocks_are_refused() {
 }
 
 #[test]
-fn a_header_list_above_the_limit_is_refused() {
+fn header_list_above_the_limit_is_rejected() {
     let mut block = Vec::new();
     literal(&mut block, 0x40, 6, b"a", &[b'x'; 400]);
     block.extend([0xbe; 2]);
@@ -111,7 +111,7 @@ fn a_header_list_above_the_limit_is_refused() {
 }
 
 #[test]
-fn a_repeated_field_costs_one_byte() {
+fn repeated_field_costs_one_byte() {
     let mut encoder = Encoder::new(4096);
     let mut first = Vec::new();
     encoder.encode(b"te", b"trailers", &mut first);
@@ -122,7 +122,7 @@ fn a_repeated_field_costs_one_byte() {
 }
 
 #[test]
-fn a_field_that_does_not_fit_is_sent_as_a_literal_each_time() {
+fn field_that_does_not_fit_is_always_a_literal() {
     let mut encoder = Encoder::new(100);
     let mut decoder = Decoder::new(4096, 1000);
     for _ in 0..3 {
@@ -135,7 +135,7 @@ fn a_field_that_does_not_fit_is_sent_as_a_literal_each_time() {
 }
 
 #[test]
-fn a_smaller_table_is_announced_once_and_starts_empty() {
+fn smaller_table_is_announced_once_and_starts_empty() {
     let mut encoder = Encoder::new(4096);
     let mut decoder = Decoder::new(4096, 1000);
     let mut lengths = Vec::new();
@@ -154,7 +154,7 @@ fn a_smaller_table_is_announced_once_and_starts_empty() {
 
 proptest! {
     #[test]
-    fn the_table_holds_the_newest_fields_that_fit(
+    fn table_holds_the_newest_fields_that_fit(
         values in proptest::collection::vec("[a-z]{0,40}", 1..60), limit in 40usize..300,
     ) {
         let mut decoder = Decoder::new(limit, 100_000);

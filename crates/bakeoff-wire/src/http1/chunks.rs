@@ -1,22 +1,22 @@
-//! A body in chunks (RFC 9112 section 7.1).
+//! Parses a body in chunks (RFC 9112 section 7.1).
 
 use super::Connection;
 use crate::ProtocolError;
 
-/// The place in a chunked body (RFC 9112 section 7.1).
+/// Tracks the position in a chunked body (RFC 9112 section 7.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Chunk {
-    /// In the size, after so many digits.
+    /// Within the size, after `digits` digits.
     Size {
         digits: u8,
         size: usize,
     },
-    /// After the size, in an extension: so many bytes of it so far.
+    /// Within an extension, after `length` bytes of it.
     Extension {
         size: usize,
         length: usize,
     },
-    /// After the CR of the size's line.
+    /// After the CR of the size line.
     SizeEnd {
         size: usize,
     },
@@ -25,22 +25,22 @@ pub(super) enum Chunk {
     },
     DataCr,
     DataLf,
-    /// At the beginning of a trailer's line, or within one; so many bytes of trailers so far.
+    /// At the start of a trailer line, after `length` bytes of trailers.
     TrailerStart {
         length: usize,
     },
     Trailer {
         length: usize,
     },
-    /// After the CR of the empty line that ends it all.
+    /// After the CR of the final empty line.
     End,
 }
 
 pub(super) const CHUNK_START: Chunk = Chunk::Size { digits: 0, size: 0 };
 
 impl Connection {
-    /// Takes as much of a chunked body as there is. Returns where it stands then, `None` when at
-    /// its end, and what comes after.
+    /// Consumes a part of a chunked body. Returns the new position, `None` at the end of the body, and the remaining
+    /// bytes.
     pub(super) fn receive_chunks<'i>(
         &mut self,
         mut chunk: Chunk,
@@ -65,7 +65,7 @@ impl Connection {
                     if digits >= 12 {
                         return Err(ProtocolError::new("a chunk size of more than 12 digits"));
                     }
-                    // Twelve digits have 48 bits.
+                    // Twelve hexadecimal digits fit in 48 bits.
                     let size = (size << 4) | digit;
                     Chunk::Size { digits: digits + 1, size }
                 }
@@ -79,7 +79,7 @@ impl Connection {
                     Chunk::Extension { size, length: 1 }
                 }
                 (Chunk::Size { .. }, _) => {
-                    return Err(ProtocolError::new("a chunk size that is no number"));
+                    return Err(ProtocolError::new("a chunk size that is not a number"));
                 }
                 (Chunk::Extension { .. }, b'\n') => {
                     return Err(ProtocolError::new("a line feed in a chunk extension"));

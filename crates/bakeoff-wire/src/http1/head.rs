@@ -1,4 +1,4 @@
-//! The head of a response: its status, the framing of its body, and whether the connection goes on.
+//! Parses the head of a response: status, framing of the body, keep-alive.
 //!
 //! Not here: bodies and chunks (`http1`).
 
@@ -7,12 +7,12 @@ use std::mem::MaybeUninit;
 use super::oddity::{Oddities, Oddity};
 use crate::ProtocolError;
 
-/// Fields that most responses have at most; room for so many is on the stack.
+/// Number of fields that fit on the stack, which is enough for most responses.
 pub(super) const USUAL_FIELDS: usize = 96;
-/// Fields that a response may have. A head of 1 MiB has no room for many more.
+/// Maximum number of fields. A head of 1 MiB has room for hardly more.
 const MAX_FIELDS: usize = 100_000;
 
-/// The fields of a head that matter here.
+/// Holds the relevant fields of a head.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Head {
     pub(super) status: u16,
@@ -28,16 +28,16 @@ pub(super) enum Framing {
     UntilClose,
 }
 
-/// The head's length, and the head or why it makes no sense.
+/// Length of the head, and the head or the reason why it is invalid.
 pub(super) type Parsed = (usize, Result<Head, ProtocolError>);
 
-/// Reads a whole head at the beginning of `input`.
+/// Parses a complete head at the start of `input`.
 ///
 /// # Errors
-/// When it is not whole or not a head.
+/// Fails if it is incomplete or not a head.
 #[inline]
 pub(super) fn parse(input: &[u8], is_head: bool) -> Result<Parsed, ProtocolError> {
-    // The parser itself would skip blank lines in front.
+    // The parser itself would skip leading blank lines.
     if !input.starts_with(b"HTTP/1.") {
         return Err(not_http(input));
     }
@@ -50,7 +50,7 @@ pub(super) fn parse(input: &[u8], is_head: bool) -> Result<Parsed, ProtocolError
     }
 }
 
-/// Reads a head as a parser is set up; `None` if it is not whole.
+/// Parses a head with this parser configuration; `None` if it is incomplete.
 #[inline]
 fn parse_as<'b>(
     config: &httparse::ParserConfig,
@@ -66,7 +66,7 @@ fn parse_as<'b>(
     Ok(Some((length, head)))
 }
 
-/// Reads a head that breaks the rules in a way that leaves no doubt.
+/// Parses a head that breaks the rules but is unambiguous.
 #[cold]
 fn parse_tolerantly(
     input: &[u8],
@@ -102,19 +102,19 @@ fn parse_tolerantly(
     malformed(error)
 }
 
-/// Describes bytes that are no HTTP/1 response.
+/// Describes bytes that are not an HTTP/1 response.
 #[cold]
 pub(super) fn not_http(input: &[u8]) -> ProtocolError {
     match input {
-        // A record of the kind alert (RFC 8446 section 5.1).
+        // Record of the type alert (RFC 8446 section 5.1).
         [0x15] | [0x15, 0x03, ..] => {
-            ProtocolError::new("what came is a TLS alert: this port may speak TLS, try https://")
+            ProtocolError::new("the answer is a TLS alert: this port may speak TLS, try https://")
         }
-        _ => ProtocolError::new("what came is not HTTP/1"),
+        _ => ProtocolError::new("the answer is not HTTP/1"),
     }
 }
 
-/// Returns where the body ends (RFC 9112 section 6.3), and whether the connection goes on (section 9.3).
+/// Determines the end of the body (RFC 9112 section 6.3) and keep-alive (section 9.3).
 fn read_head(
     status: u16,
     is_1_1: bool,
@@ -129,7 +129,7 @@ fn read_head(
     let mut keep_alive = is_1_1;
     let mut oddities = Oddities::default();
     for field in fields {
-        // By length first: most fields are none of these.
+        // Compare lengths first, because most fields match none of these.
         match field.name.len() {
             14 if field.name.eq_ignore_ascii_case("content-length") => {
                 let stated = content_length(field.value)?;
@@ -180,7 +180,7 @@ fn read_head(
     Ok(Head { status, framing, keep_alive, oddities })
 }
 
-/// Reads a length. A list of equal lengths is one of them (RFC 9110 section 8.6).
+/// Parses a length. A list of equal lengths counts as one (RFC 9110 section 8.6).
 fn content_length(value: &[u8]) -> Result<usize, ProtocolError> {
     let mut lengths = value.split(|byte| *byte == b',').map(|one| number(one.trim_ascii()));
     let first = lengths.next().unwrap_or(Ok(0))?;
@@ -195,20 +195,19 @@ fn content_length(value: &[u8]) -> Result<usize, ProtocolError> {
 fn number(value: &[u8]) -> Result<usize, ProtocolError> {
     let mut length = 0usize;
     if value.is_empty() || value.len() > 15 {
-        return Err(ProtocolError::new("a content-length that is no number"));
+        return Err(ProtocolError::new("a content-length that is not a number"));
     }
     for &byte in value {
         if !byte.is_ascii_digit() {
-            return Err(ProtocolError::new("a content-length that is no number"));
+            return Err(ProtocolError::new("a content-length that is not a number"));
         }
-        // Fifteen digits have less than 64 bits.
+        // Fifteen decimal digits fit in 64 bits.
         length = length * 10 + usize::from(byte - b'0');
     }
     Ok(length)
 }
 
-/// Returns where the empty line that ends a head ends, if `head` has it; the first `seen` bytes were
-/// searched before.
+/// Returns the end of the empty line that ends a head, if `head` has it. The first `seen` bytes were searched before.
 pub(super) fn end_of_head(head: &[u8], seen: usize) -> Option<usize> {
     let mut at = seen.saturating_sub(2);
     loop {

@@ -1,22 +1,22 @@
-//! Deviations from the protocol that leave no doubt about what a response means.
+//! Names deviations from the protocol that leave a response unambiguous.
 //!
-//! Browsers, curl and wrk read such responses, and so does this client. It remembers what it met, so that a report can
-//! mention it once.
+//! Browsers, curl and wrk accept such responses, and so does this client. It records them for one mention in the
+//! report.
 
 use std::ops::BitOrAssign;
 
-/// A deviation from the protocol.
+/// Names a deviation from the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Oddity {
     /// Several Content-Length fields with the same value.
     RepeatedLength,
-    /// Both a Content-Length and a Transfer-Encoding; the latter counts (RFC 9112 section 6.3).
+    /// Both Content-Length and Transfer-Encoding; the latter counts (RFC 9112 section 6.3).
     LengthBesideChunks,
     /// A Transfer-Encoding of `identity`, which RFC 7230 removed.
     IdentityCoding,
-    /// More header fields than most clients expect.
+    /// More than 96 header fields.
     ManyFields,
-    /// A field value that goes on in the next line (RFC 9112 section 5.2).
+    /// A field value that continues on the next line (RFC 9112 section 5.2).
     FoldedField,
     /// A blank between a field's name and its colon (RFC 9112 section 5.1).
     BlankBeforeColon,
@@ -27,7 +27,6 @@ pub enum Oddity {
 }
 
 impl Oddity {
-    /// All of them.
     const ALL: [Self; 8] = [
         Self::RepeatedLength,
         Self::LengthBesideChunks,
@@ -39,7 +38,7 @@ impl Oddity {
         Self::LineBreaksBetween,
     ];
 
-    /// Returns the deviation in words, to stand after "responses with".
+    /// Returns the deviation in words, to follow "responses with".
     pub fn text(self) -> &'static str {
         match self {
             Self::RepeatedLength => "the same Content-Length several times",
@@ -54,18 +53,18 @@ impl Oddity {
     }
 }
 
-/// A set of [`Oddity`].
+/// Holds a set of [`Oddity`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Oddities(u8);
 
 impl Oddities {
-    /// Returns true if there is none.
+    /// Returns true if the set is empty.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Returns its members.
+    /// Returns the members in order of declaration.
     pub fn iter(self) -> impl Iterator<Item = Oddity> {
         Oddity::ALL.into_iter().filter(move |&oddity| self.0 & bit(oddity) != 0)
     }

@@ -1,4 +1,4 @@
-//! Tests of [`super`]: rules one by one; what real servers sent is replayed in `tests/`.
+//! Tests the rules of [`super`] one by one. The replays of real servers are in `tests/`.
 
 use super::head::USUAL_FIELDS;
 use super::*;
@@ -11,7 +11,7 @@ fn describe(response: &Response<'_>) -> String {
     format!("{} `{body}`{}", response.status, if response.keep_alive { "" } else { " close" })
 }
 
-/// Feeds an answer in pieces of `size` bytes and closes; returns the responses and the outcome.
+/// Feeds an answer in pieces of `size` bytes and closes. Returns the responses and the outcome.
 fn outcome(is_head: bool, answer: &[u8], size: usize) -> (Vec<String>, Result<(), String>) {
     let mut connection = Connection::new(LIMITS);
     let mut out = Vec::new();
@@ -41,14 +41,14 @@ fn check(answer: &str, expected: Result<&str, &str>) {
 }
 
 #[test]
-fn a_body_has_the_length_stated() {
+fn body_has_the_stated_length() {
     check("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", Ok("200 `hello`"));
     check("HTTP/1.1 200 OK\r\ncontent-length:0\r\n\r\n", Ok("200 ``"));
     check("HTTP/1.1 404 \r\nA: b\r\nContent-Length:  2 \r\n\r\nno", Ok("404 `no`"));
 }
 
 #[test]
-fn a_truncated_body_is_an_error_that_says_how_much_is_missing() {
+fn truncated_body_is_an_error_with_the_missing_bytes() {
     check(
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel",
         Err("closed with 2 bytes of the body missing"),
@@ -58,7 +58,7 @@ fn a_truncated_body_is_an_error_that_says_how_much_is_missing() {
 }
 
 #[test]
-fn chunks_are_joined_and_extensions_and_trailers_dropped() {
+fn chunks_are_joined_without_extensions_and_trailers() {
     let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     let check = |rest: &str, expected| check(&format!("{head}{rest}"), expected);
     check("5\r\nhello\r\n0\r\n\r\n", Ok("200 `hello`"));
@@ -70,7 +70,7 @@ fn chunks_are_joined_and_extensions_and_trailers_dropped() {
 }
 
 #[test]
-fn a_truncated_chunk_is_an_error() {
+fn truncated_chunk_is_an_error() {
     let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     let check = |rest: &str, expected| check(&format!("{head}{rest}"), Err(expected));
     check("5\r\nhel", "closed with 2 bytes of a chunk missing");
@@ -80,12 +80,12 @@ fn a_truncated_chunk_is_an_error() {
 }
 
 #[test]
-fn a_broken_chunk_is_an_error() {
+fn malformed_chunk_is_an_error() {
     let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     let check = |rest: &str, expected| check(&format!("{head}{rest}"), Err(expected));
     check("\r\n", "a chunk without a size");
     check("g\r\n", "a chunk without a size");
-    check("5x\r\n", "a chunk size that is no number");
+    check("5x\r\n", "a chunk size that is not a number");
     check("-1\r\n", "a chunk without a size");
     check("0000000000005\r\n", "a chunk size of more than 12 digits");
     check("ffffffffffff\r\n", "a body of more than 100 bytes");
@@ -98,7 +98,7 @@ fn a_broken_chunk_is_an_error() {
 }
 
 #[test]
-fn some_responses_have_no_body_whatever_they_say() {
+fn some_responses_have_no_body_despite_their_headers() {
     let head = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
     check_as(true, head, Ok("200 ``"));
     check_as(true, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", Ok("200 ``"));
@@ -113,20 +113,17 @@ fn interim_responses_are_skipped() {
          HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
         Ok("200 `ok`"),
     );
-    check(
-        "HTTP/1.1 101 Switching Protocols\r\n\r\n",
-        Err("a switch of protocols that nobody asked for"),
-    );
+    check("HTTP/1.1 101 Switching Protocols\r\n\r\n", Err("an unrequested switch of protocols"));
 }
 
 #[test]
-fn a_body_without_a_length_lasts_until_the_end() {
+fn body_without_a_length_lasts_until_the_close() {
     check("HTTP/1.1 200 OK\r\n\r\nall of it", Ok("200 `all of it` close"));
     check("HTTP/1.0 200 OK\r\n\r\n", Ok("200 `` close"));
 }
 
 #[test]
-fn a_connection_goes_on_unless_it_is_said_to_end() {
+fn connection_continues_unless_told_to_close() {
     let length = "Content-Length: 0\r\n\r\n";
     check(&format!("HTTP/1.1 200 OK\r\nConnection: close\r\n{length}"), Ok("200 `` close"));
     check(&format!("HTTP/1.1 200 OK\r\nConnection: a, Close\r\n{length}"), Ok("200 `` close"));
@@ -135,7 +132,7 @@ fn a_connection_goes_on_unless_it_is_said_to_end() {
 }
 
 #[test]
-fn a_dubious_length_is_refused() {
+fn ambiguous_length_is_rejected() {
     let check = |fields: &str, expected| {
         check(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\nhello"), Err(expected));
     };
@@ -143,7 +140,7 @@ fn a_dubious_length_is_refused() {
     check("Content-Length: 5, 6", "two different lengths in content-length");
     for value in ["5,", "5, x", "+5", "-5", "0x5", "", "9999999999999999999999"] {
         let field = format!("Content-Length: {value}");
-        check(&field, "a content-length that is no number");
+        check(&field, "a content-length that is not a number");
     }
     check("Content-Length: 101", "a body of more than 100 bytes");
     check("Transfer-Encoding: gzip", "a transfer-encoding other than chunked");
@@ -152,12 +149,12 @@ fn a_dubious_length_is_refused() {
 
 #[test]
 fn refuses_bytes_that_are_not_http() {
-    check("SSH-2.0-OpenSSH\r\n", Err("what came is not HTTP/1"));
+    check("SSH-2.0-OpenSSH\r\n", Err("the answer is not HTTP/1"));
     check(
         "\x15\x03\x01\x00\x02",
-        Err("what came is a TLS alert: this port may speak TLS, try https://"),
+        Err("the answer is a TLS alert: this port may speak TLS, try https://"),
     );
-    check("HTTP/2 200\r\n\r\n", Err("what came is not HTTP/1"));
+    check("HTTP/2 200\r\n\r\n", Err("the answer is not HTTP/1"));
     check("HTTP/1.1 099 OK\r\n\r\n", Err("a status of 99"));
     let long = format!("HTTP/1.1 200 OK\r\nA: {}\r\n\r\n", "x".repeat(300));
     check(&long, Err("a head of more than 200 bytes"));
@@ -167,7 +164,7 @@ fn refuses_bytes_that_are_not_http() {
     }
 }
 
-/// Returns the oddities of a response, and the response, fed in pieces of any size.
+/// Returns the responses and their oddities, fed in pieces of any size.
 fn odd(count: u32, answer: &[u8], limits: &Limits) -> Vec<(String, Vec<Oddity>)> {
     let mut met: Vec<Vec<(String, Vec<Oddity>)>> = Vec::new();
     for size in [1, 7, answer.len()] {
@@ -187,7 +184,7 @@ fn odd(count: u32, answer: &[u8], limits: &Limits) -> Vec<(String, Vec<Oddity>)>
 }
 
 #[test]
-fn oddities_that_leave_no_doubt_are_read_and_remembered() {
+fn unambiguous_oddities_are_accepted_and_recorded() {
     let check = |fields: &str, body: &str, oddity| {
         let answer = format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n{body}");
         let limits = Limits { max_head: 200 << 10, ..LIMITS };
@@ -220,7 +217,7 @@ fn line_breaks_between_responses_are_skipped() {
 }
 
 #[test]
-fn body_that_nobody_looks_at_is_counted_and_dropped() {
+fn body_beyond_the_kept_bytes_is_counted_and_dropped() {
     let limits = Limits { max_body: usize::MAX, kept_body: 4, ..LIMITS };
     let chunks = "12c\r\n".to_owned() + &"x".repeat(300) + "\r\n0\r\n\r\n";
     let plain = "x".repeat(300);
@@ -244,14 +241,11 @@ fn body_that_nobody_looks_at_is_counted_and_dropped() {
 }
 
 #[test]
-fn answer_that_nobody_asked_for_is_quoted() {
+fn answer_without_a_request_is_quoted() {
     let mut connection = Connection::new(LIMITS);
     let refusal = b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\n\r\n";
     let error = connection.receive(refusal, &mut Vec::new(), &mut |_| {}).unwrap_err();
-    assert_eq!(
-        error.what,
-        "http1: an answer that nobody asked for: `HTTP/1.1 429 Too Many Requests`"
-    );
+    assert_eq!(error.what, "http1: an answer without a request: `HTTP/1.1 429 Too Many Requests`");
 }
 
 #[test]
@@ -259,7 +253,7 @@ fn bytes_between_responses_are_an_error() {
     let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokay";
     let (seen, result) = outcome(false, answer, 1000);
     assert_eq!(seen, ["200 `ok`"]);
-    assert_eq!(result, Err("http1: 2 bytes after the body: it is longer than its Content-Length, or they answer no request".into()));
+    assert_eq!(result, Err("http1: 2 bytes after the body: it is longer than its Content-Length, or they belong to no request".into()));
     let mut connection = Connection::new(LIMITS);
     assert!(connection.receive(b"x", &mut Vec::new(), &mut |_| {}).is_err());
     assert!(connection.is_over());
@@ -267,7 +261,7 @@ fn bytes_between_responses_are_an_error() {
 }
 
 #[test]
-fn one_request_follows_the_response_to_another() {
+fn next_request_waits_for_the_response() {
     let mut connection = Connection::new(LIMITS);
     let mut out = Vec::new();
     for _ in 0..3 {
@@ -293,7 +287,7 @@ fn check_request(request: &Request<'_>, expected: &str) {
 }
 
 #[test]
-fn a_request_is_written_with_the_length_of_its_body() {
+fn request_states_the_length_of_its_body() {
     let headers = &[("host", "h")];
     let request = Request { method: "GET", target: "/", headers, ..Request::default() };
     check_request(&request, "GET / HTTP/1.1\r\nhost: h\r\n\r\n");
@@ -307,7 +301,7 @@ fn a_request_is_written_with_the_length_of_its_body() {
 }
 
 #[test]
-fn a_held_body_is_sent_when_wanted() {
+fn held_body_is_sent_on_consent() {
     let request = Request {
         method: "PUT",
         target: "/",
@@ -331,7 +325,7 @@ fn a_held_body_is_sent_when_wanted() {
 }
 
 #[test]
-fn a_held_body_that_was_not_wanted_ends_the_connection() {
+fn refused_body_ends_the_connection() {
     let request =
         Request { method: "PUT", body: b"ab", expect_continue: true, ..Request::default() };
     let mut connection = Connection::new(LIMITS);
@@ -359,10 +353,10 @@ proptest! {
         let whole = outcome(is_head, answer.as_bytes(), 10_000);
         let (seen, result) = outcome(is_head, answer.as_bytes(), size);
         prop_assert_eq!(seen, whole.0);
-        // What is said of surplus bytes depends on how many came at once.
+        // The text about surplus bytes depends on how many arrived at once.
         let without_digits = |result: Result<(), String>| {
-            result.map_err(|what| match what.contains("asked for") {
-                true => "bytes after the body: it is longer than its Content-Length, or they answer no request".to_owned(),
+            result.map_err(|what| match what.contains("without a request") {
+                true => "bytes after the body: it is longer than its Content-Length, or they belong to no request".to_owned(),
                 false => what.replace(|c: char| c.is_ascii_digit(), "").replace("http:  bytes", "bytes"),
             })
         };
@@ -370,7 +364,7 @@ proptest! {
     }
 
     #[test]
-    fn a_body_in_any_chunks_is_the_body(
+    fn body_is_the_same_in_any_chunks(
         chunks in proptest::collection::vec("[a-z]{1,9}", 0..9), size in 1usize..50,
     ) {
         let coded: Vec<_> =
@@ -382,7 +376,8 @@ proptest! {
     }
 }
 
-/// Sends `count` requests as one and feeds `answers` in pieces of `size`; returns the responses.
+/// Sends `count` requests as one batch and feeds `answers` in pieces of `size`. Returns the responses and the
+/// outcome.
 fn pipelined(count: u32, answers: &[u8], size: usize) -> (Vec<String>, Result<bool, String>) {
     let mut connection = Connection::new(LIMITS);
     connection.expect(false, count).unwrap();
@@ -396,7 +391,7 @@ fn pipelined(count: u32, answers: &[u8], size: usize) -> (Vec<String>, Result<bo
 }
 
 #[test]
-fn a_batch_is_over_with_its_last_response() {
+fn batch_ends_with_its_last_response() {
     let one = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
     let other = "HTTP/1.1 404 No\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n0\r\n\r\n";
     let all = [one, one, other, one].concat();
@@ -410,7 +405,7 @@ fn a_batch_is_over_with_its_last_response() {
 }
 
 #[test]
-fn answers_due_after_a_close_never_come() {
+fn no_answers_are_expected_after_a_close() {
     let all =
         "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\n";
     let (seen, result) = pipelined(2, all.as_bytes(), all.len());
@@ -419,7 +414,7 @@ fn answers_due_after_a_close_never_come() {
 }
 
 #[test]
-fn a_head_seen_before_is_told_from_one_that_begins_like_it() {
+fn known_head_is_not_mistaken_for_a_longer_one() {
     let mut connection = Connection::new(LIMITS);
     let mut seen = Vec::new();
     for answer in [
@@ -435,7 +430,7 @@ fn a_head_seen_before_is_told_from_one_that_begins_like_it() {
         };
         connection.receive(answer.as_bytes(), &mut Vec::new(), &mut on).unwrap();
     }
-    // To HEAD the same head has no body after it.
+    // For HEAD, the same head has no body.
     connection.expect(true, 1).unwrap();
     let head = b"HTTP/1.1 500 OK\r\nContent-Length: 1\r\n\r\n";
     connection.receive(head, &mut Vec::new(), &mut |r| seen.push(describe(&r))).unwrap();

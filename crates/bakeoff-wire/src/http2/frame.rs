@@ -1,4 +1,4 @@
-//! Frames (RFC 9113 sections 4 and 6): their numbers, taken apart, written.
+//! Defines frames (RFC 9113 sections 4 and 6): their numbers, parsing and writing.
 
 use crate::ProtocolError;
 
@@ -21,16 +21,16 @@ pub(super) const END_HEADERS: u8 = 0x4;
 pub(super) const PADDED: u8 = 0x8;
 pub(super) const WITH_PRIORITY: u8 = 0x20;
 
-/// Frames begin with length, type, flags and stream: 9 bytes (section 4.1).
+/// Size of a frame header: length, type, flags and stream (section 4.1).
 pub(super) const FRAME_HEADER: usize = 9;
-/// Windows begin at 65,535 bytes (section 6.9.2).
+/// Initial window size in bytes (section 6.9.2).
 pub(super) const FIRST_WINDOW: u32 = 65_535;
-/// Windows, increments and stream numbers end here (sections 6.9.1 and 5.1.1).
+/// Maximum of windows, increments and stream numbers (sections 6.9.1 and 5.1.1).
 pub(super) const MAX_31_BIT: u32 = (1 << 31) - 1;
-/// The least and the first SETTINGS_MAX_FRAME_SIZE (section 6.5.2).
+/// Minimum and initial SETTINGS_MAX_FRAME_SIZE (section 6.5.2).
 pub(super) const LEAST_FRAME_SIZE: u32 = 16_384;
 
-/// A part of the input.
+/// Locates a part of the input.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Span {
     pub(super) start: usize,
@@ -51,14 +51,14 @@ impl Span {
     }
 }
 
-/// A whole frame.
+/// Holds a complete frame.
 #[derive(Clone, Copy)]
 pub(super) struct Frame<'a> {
     pub(super) kind: u8,
     pub(super) flags: u8,
     pub(super) stream: u32,
     pub(super) payload: &'a [u8],
-    /// Where the payload begins in the input.
+    /// Offset of the payload in the input.
     pub(super) start: usize,
 }
 
@@ -86,7 +86,7 @@ impl<'a> Frame<'a> {
         Ok(u32::from_be_bytes(bytes))
     }
 
-    /// Returns where the payload without padding lies in the input (section 6.1).
+    /// Locates the payload without padding in the input (section 6.1).
     pub(super) fn unpadded(&self) -> Result<Span, ProtocolError> {
         let (start, end) = (self.start, self.start + self.payload.len());
         if self.flags & PADDED == 0 {
@@ -101,12 +101,14 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// The payload's length, at the beginning of a frame.
+/// Returns the payload length from the start of a frame.
 pub(super) fn frame_length(header: &[u8]) -> Result<usize, ProtocolError> {
-    // A server that knows no version of ours may answer with a page and nothing before it.
+    // A server that does not know our version may answer with a bare text page.
     let is_text = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
     if header.starts_with(b"HTTP/1.") || (header.len() >= 9 && header.iter().all(is_text)) {
-        return Err(ProtocolError::new("http2: the server speaks HTTP/1 there, leave HTTP/2 out"));
+        return Err(ProtocolError::new(
+            "http2: the server speaks HTTP/1 on this port, leave HTTP/2 out",
+        ));
     }
     let length = match header {
         &[a, b, c, ..] => u32::from_be_bytes([0, a, b, c]),
@@ -118,7 +120,7 @@ pub(super) fn frame_length(header: &[u8]) -> Result<usize, ProtocolError> {
     Ok(length as usize)
 }
 
-/// Appends input to `partial` until that has `wanted` bytes; says whether it has.
+/// Appends input to `partial` until it has `wanted` bytes. Returns true once it has.
 pub(super) fn fill(partial: &mut Vec<u8>, wanted: usize, input: &[u8], at: &mut usize) -> bool {
     let rest = input.get(*at..).unwrap_or_default();
     let missing = wanted.saturating_sub(partial.len());

@@ -1,4 +1,4 @@
-//! Frames from the peer: each changes a stream or the connection, and may end a request.
+//! Handles frames from the peer. Each changes a stream or the connection, and may end a request.
 
 use std::ops::ControlFlow;
 
@@ -7,41 +7,40 @@ use super::{Connection, Event, GoAway, Response, StreamId, code};
 use crate::ProtocolError;
 use crate::hpack::{HeaderBlock, Headers};
 
-/// Bytes of answers to PING and SETTINGS that may wait to be sent.
+/// Maximum bytes of unsent answers to PING and SETTINGS.
 const ANSWERS_WAITING_MAX: usize = 1 << 20;
-/// Debug data of a GOAWAY that is kept, in bytes.
+/// Maximum kept debug data of a GOAWAY, in bytes.
 const DEBUG_KEPT: usize = 256;
 
-/// Holds the input that frames lie in, the bytes to send, and the receiver of events.
+/// Holds the current input, the bytes to send, and the receiver of events.
 struct Exchange<'a> {
     input: &'a [u8],
     out: &'a mut Vec<u8>,
     on: &'a mut dyn FnMut(StreamId, Event<'_>),
 }
 
-/// A HEADERS frame, as far as the rest of its header block needs it.
+/// Remembers a HEADERS frame until its header block is complete.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BlockStart {
     stream: u32,
-    /// True if the stream has nothing after this block.
+    /// True if the stream ends with this block.
     ends_stream: bool,
 }
 
 impl Connection {
-    /// Has the body of a request's response handed out in pieces, as [`Event::Piece`]. The limit of
-    /// bodies does not hold for it. Does nothing for a request that is over.
+    /// Passes on the response's body in pieces, as [`Event::Piece`], without the limit on bodies. Does nothing for a
+    /// request that has ended.
     pub fn in_pieces(&mut self, stream: StreamId) {
         if let Some(at) = self.place(stream.0) {
             self.streams[at].in_pieces = true;
         }
     }
 
-    /// Takes everything received, calls `on` for every request that ends, and writes what the
-    /// protocol wants answered, and bodies that flow control now lets go.
+    /// Consumes all of `input`, calls `on` for every request that ends, and writes protocol answers and bodies that
+    /// flow control now allows.
     ///
     /// # Errors
-    /// When the peer breaks the protocol. The connection can then not be used any more, and all
-    /// further calls fail.
+    /// Fails if the peer breaks the protocol. The connection is then unusable, and all further calls fail.
     pub fn receive(
         &mut self,
         input: &[u8],
@@ -73,7 +72,7 @@ impl Connection {
                 if fill(&mut partial, whole, input, &mut at) {
                     let exchange = &mut Exchange { input: &partial, out: &mut *out, on: &mut *on };
                     self.frame(Frame::new(&partial), exchange)?;
-                    // Bodies in `partial` do not stay there.
+                    // Bodies must not stay in `partial`.
                     self.spill(&partial);
                     partial.clear();
                 }
@@ -99,7 +98,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Copies bodies out of an input that is about to go away.
+    /// Copies bodies out of an input that is about to be dropped.
     fn spill(&mut self, input: &[u8]) {
         while let Some(id) = self.borrowers.pop() {
             if let Some(at) = self.place(id) {
@@ -141,10 +140,10 @@ impl Connection {
             PING => self.pinged(frame, exchange.out),
             GOAWAY => self.goaway(frame, exchange.on),
             WINDOW_UPDATE => self.window_update(frame, exchange.out),
-            PUSH_PROMISE => Err(ProtocolError::new("http2: a push though pushes are off")),
-            CONTINUATION => Err(ProtocolError::new("http2: a CONTINUATION of nothing")),
+            PUSH_PROMISE => Err(ProtocolError::new("http2: a push although pushes are disabled")),
+            CONTINUATION => Err(ProtocolError::new("http2: a CONTINUATION without a header block")),
             PRIORITY => Ok(()),
-            // Unknown frames are extensions and to be ignored (section 5.5).
+            // Unknown frames are extensions and must be ignored (section 5.5).
             _ => Ok(()),
         }
     }
@@ -166,8 +165,8 @@ impl Connection {
     }
 
     fn data(&mut self, frame: Frame<'_>, exchange: &mut Exchange<'_>) -> Result<(), ProtocolError> {
-        // Padding counts in flow control, and so does what comes for streams that are over
-        // (section 6.9). The additions cannot overflow: a frame has less than 2^24 bytes.
+        // Flow control counts padding, and frames for streams that have ended (section 6.9). The additions cannot
+        // overflow: a frame has less than 2^24 bytes.
         let length = frame.payload.len() as u32;
         self.received += length;
         if self.received > self.receive_window {
@@ -205,7 +204,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Hands out a part of a body, or keeps it. Breaks if the receiver gave the request up.
+    /// Passes on a piece of a body, or keeps it. Breaks if the receiver cancelled the request.
     fn body(&mut self, at: usize, content: Span, exchange: &mut Exchange<'_>) -> ControlFlow<()> {
         let (stream, kept) = (&mut self.streams[at], self.settings.kept_body);
         let (id, bytes) = (stream.id, content.bytes(exchange.input));
@@ -272,7 +271,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes a whole header block: an interim response's, the final response's, or trailers.
+    /// Handles a complete header block: of an interim response, of the final response, or trailers.
     fn header_block(
         &mut self,
         start: BlockStart,
@@ -280,7 +279,7 @@ impl Connection {
         exchange: &mut Exchange<'_>,
     ) -> Result<(), ProtocolError> {
         match self.place(start.stream) {
-            // The stream is over, but the table must stay in step (section 4.3).
+            // The stream has ended, but the table must stay in sync (section 4.3).
             None => self.decoder.decode(block, &mut HeaderBlock::new()),
             Some(at) if self.streams[at].status == 0 => {
                 self.response_headers(at, start, block, exchange)
@@ -300,7 +299,7 @@ impl Connection {
         self.decoder.decode(block, &mut stream.headers)?;
         match status(stream.headers.view()) {
             None => self.malformed(at, "no valid status", exchange),
-            // Interim responses are not for us (section 8.1).
+            // Interim responses are ignored (section 8.1).
             Some(..200) if start.ends_stream => {
                 self.malformed(at, "an interim response at the end", exchange)
             }
@@ -334,7 +333,7 @@ impl Connection {
         self.finish(at, exchange)
     }
 
-    /// Ends a stream that the peer has ended in good order.
+    /// Ends a stream that the peer has completed.
     fn finish(&mut self, at: usize, exchange: &mut Exchange<'_>) -> Result<(), ProtocolError> {
         let stream = &self.streams[at];
         let body: &[u8] = match stream.borrowed.is_empty() {
@@ -360,14 +359,14 @@ impl Connection {
         let id = stream.id;
         (exchange.on)(StreamId(id), Event::Response(response));
         if stream.unsent_at < stream.unsent.len() {
-            // Answered before it was asked in full: the rest is not wanted (section 8.1).
+            // The peer answered before it had the whole request, and does not need the rest (section 8.1).
             put_rst_stream(exchange.out, id, code::CANCEL);
         }
         self.end(at);
         Ok(())
     }
 
-    /// Resets a stream whose response is no good. That is no error of the connection.
+    /// Resets a stream with a malformed response. The connection continues.
     fn malformed(
         &mut self,
         at: usize,
@@ -381,10 +380,10 @@ impl Connection {
         Ok(())
     }
 
-    /// Counts an answer that the peer is due, of so many bytes besides its header.
+    /// Counts an answer to the peer with `bytes` of payload.
     ///
     /// # Errors
-    /// A peer that asks for more and more and takes nothing (section 10.5, `CVE-2019-9512` and `-9515`).
+    /// Fails for a peer that keeps requesting answers but reads none (section 10.5, `CVE-2019-9512` and `-9515`).
     fn answer(&mut self, bytes: usize) -> Result<(), ProtocolError> {
         self.answers_waiting += FRAME_HEADER + bytes;
         if self.answers_waiting > ANSWERS_WAITING_MAX {
@@ -462,7 +461,7 @@ impl Connection {
     }
 }
 
-/// Returns the status of a response; `None` if it is no number from 100 to 999.
+/// Returns the status of a response; `None` if it is not a number from 100 to 999.
 fn status(headers: Headers<'_>) -> Option<u16> {
     match headers.get(b":status")? {
         [a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9'] => {

@@ -1,4 +1,4 @@
-//! Requests on their way out: prepared headers, bodies as far as the windows let go.
+//! Sends requests: prepared headers, and bodies as far as the windows allow.
 
 use super::frame::*;
 use super::{Connection, HeadersId, StreamId};
@@ -9,13 +9,13 @@ use crate::{Busy, ProtocolError};
 pub(super) struct Prepared {
     fields: Vec<(Vec<u8>, Vec<u8>)>,
     is_head: bool,
-    /// The rendered block, good as long as the encoder has this version.
+    /// Rendered block, valid while the encoder has this version.
     block: Vec<u8>,
     version: Option<u64>,
 }
 
 impl Prepared {
-    /// Renders the block anew and keeps it if the encoder's table knew all of it already.
+    /// Renders the block again, and keeps it if all its fields were already in the encoder's table.
     fn render(&mut self, encoder: &mut Encoder, more: &[(&[u8], &[u8])], block: &mut Vec<u8>) {
         block.clear();
         encoder.begin(block);
@@ -43,9 +43,8 @@ impl Prepared {
 }
 
 impl Connection {
-    /// Prepares headers for many requests. Pseudo-headers (`:method`, `:scheme`, `:path`,
-    /// `:authority`) come first and names are in lower case, as RFC 9113 section 8.2 wants;
-    /// neither is checked.
+    /// Prepares headers for many requests. Pseudo-headers (`:method`, `:scheme`, `:path`, `:authority`) must come
+    /// first and names must be in lower case (RFC 9113 section 8.2); neither is checked.
     pub fn prepare(&mut self, headers: &[(&str, &str)]) -> HeadersId {
         let fields = headers.iter().map(|(n, v)| (n.as_bytes().into(), v.as_bytes().into()));
         self.prepared.push(Prepared {
@@ -57,14 +56,14 @@ impl Connection {
         HeadersId(self.prepared.len() as u32 - 1)
     }
 
-    /// Writes a request with prepared headers and `body`, the concatenation of its slices. What
-    /// flow control does not let go at once is kept and follows in [`Connection::receive`].
+    /// Writes a request with prepared headers and a `body`, the concatenation of its slices. Bytes that flow control
+    /// blocks are kept and follow in [`Connection::receive`].
     ///
     /// # Errors
-    /// [`Busy`] when [`Connection::capacity`] is 0; nothing is written then.
+    /// Returns [`Busy`] if [`Connection::capacity`] is 0; nothing is written then.
     ///
     /// # Panics
-    /// When `headers` are not of this connection.
+    /// Panics if `headers` belong to another connection.
     pub fn request(
         &mut self,
         headers: HeadersId,
@@ -74,15 +73,15 @@ impl Connection {
         self.request_with(headers, &[], body, out)
     }
 
-    /// Like [`Connection::request`], with further header fields that differ from request to
-    /// request and so are kept out of the compression table: pseudo-headers among them (a
-    /// `:path`, say) go before the prepared fields and others after.
+    /// Writes a request like [`Connection::request`], with additional header fields that change with each request.
+    /// They are not put into the compression table. Pseudo-headers such as `:path` go before the prepared fields,
+    /// others after.
     ///
     /// # Errors
-    /// [`Busy`] when [`Connection::capacity`] is 0; nothing is written then.
+    /// Returns [`Busy`] if [`Connection::capacity`] is 0; nothing is written then.
     ///
     /// # Panics
-    /// When `headers` are not of this connection.
+    /// Panics if `headers` belong to another connection.
     pub fn request_with(
         &mut self,
         headers: HeadersId,
@@ -94,7 +93,7 @@ impl Connection {
             return Err(Busy);
         }
         let mask = self.streams.len() - 1;
-        // Fewer streams are active than there are places, so one is free.
+        // There are more places than active streams, so one is free.
         while self.streams[(self.next_id >> 1) as usize & mask].id != 0 {
             self.next_id += 2;
         }
@@ -145,7 +144,7 @@ impl Connection {
         Ok(StreamId(id))
     }
 
-    /// A new first window changes the windows of open streams, even below zero (section 6.9.2).
+    /// Applies a new initial window to open streams, whose windows may become negative (section 6.9.2).
     pub(super) fn change_windows(&mut self, change: i64) -> Result<(), ProtocolError> {
         for stream in self.streams.iter_mut().filter(|stream| stream.id != 0) {
             let stopped = stream.send_window <= 0 && stream.unsent_at < stream.unsent.len();
@@ -190,7 +189,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what the connection's window held back, oldest first.
+    /// Sends bodies that the connection's window blocked, oldest first.
     pub(super) fn send_blocked(&mut self, out: &mut Vec<u8>) {
         for _ in 0..self.blocked.len() {
             if self.send_window <= 0 {
@@ -203,15 +202,15 @@ impl Connection {
         }
     }
 
-    /// Sends of a body what the windows let go. If the connection's window ends first the stream
-    /// waits in `blocked`; if its own does, for an update of that.
+    /// Sends as much of a body as the windows allow. If the connection's window is used up, the stream waits in
+    /// `blocked`; otherwise it waits for its own window update.
     fn send_unsent(&mut self, at: usize, out: &mut Vec<u8>) {
         let stream = &mut self.streams[at];
         while let Some(rest) = stream.unsent.get(stream.unsent_at..).filter(|r| !r.is_empty()) {
             let window = stream.send_window.min(self.send_window);
             if window <= 0 {
                 if stream.send_window > 0 {
-                    // In front: it was the oldest, and others keep their order.
+                    // It was the oldest, so it returns to the front.
                     self.blocked.push_front(stream.id);
                 }
                 return;

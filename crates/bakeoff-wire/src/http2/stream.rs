@@ -1,44 +1,44 @@
-//! One stream's state: what is left to send, what has come.
+//! Holds the state of one stream: unsent request and received response.
 
 use super::frame::Span;
 use crate::hpack::HeaderBlock;
 
-/// Buffers above this many bytes are given back when their stream ends.
+/// Largest buffer to keep after its stream ends, in bytes.
 const KEPT_BUFFER: usize = 64 * 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct Stream {
-    /// 0 when free.
+    /// Stream number; 0 for a free place.
     pub(super) id: u32,
     pub(super) is_head: bool,
-    /// The body is handed out as it comes.
+    /// True if the body is passed on in pieces.
     pub(super) in_pieces: bool,
     pub(super) send_window: i64,
-    /// The request's body as far as it could not be sent at once, and what of it has been sent.
+    /// Request body that could not be sent at once, and how much of it has been sent.
     pub(super) unsent: Vec<u8>,
     pub(super) unsent_at: usize,
 
-    /// 0 until the final header block.
+    /// Final status; 0 until its header block.
     pub(super) status: u16,
     pub(super) headers: HeaderBlock,
     pub(super) trailers: HeaderBlock,
     pub(super) body: Vec<u8>,
-    /// Bytes of the body so far, dropped ones included.
+    /// Bytes of the body so far, including dropped ones.
     pub(super) length: usize,
-    /// The body lies here in the input instead; empty if it does not.
+    /// Location of the body in the current input; empty if it is not there.
     pub(super) borrowed: Span,
     /// Bytes of DATA since the stream's window was last replenished.
     pub(super) received: u32,
 }
 
 impl Stream {
-    /// Keeps a body that lies in `input`, which is about to go away. `kept`: bytes of a body that are kept at most.
+    /// Copies a borrowed body out of `input`, which is about to be dropped. `kept`: maximum bytes of a body to keep.
     pub(super) fn spill(&mut self, input: &[u8], kept: usize) {
         let borrowed = std::mem::take(&mut self.borrowed);
         self.keep(borrowed.bytes(input), kept);
     }
 
-    /// Keeps a piece of the body as far as there is room.
+    /// Keeps a piece of the body as far as the limit allows.
     pub(super) fn keep(&mut self, piece: &[u8], kept: usize) {
         let room = kept.saturating_sub(self.body.len());
         self.body.extend_from_slice(piece.get(..room).unwrap_or(piece));

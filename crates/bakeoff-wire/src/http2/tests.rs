@@ -1,18 +1,18 @@
-//! Tests of [`super`]: rules one by one; what real servers sent is replayed in `tests/`.
+//! Tests the rules of [`super`] one by one. The replays of real servers are in `tests/`.
 
 use super::*;
 use crate::Busy;
 use crate::hpack::HeaderBlock;
 use proptest::prelude::*;
 
-/// The server's side of a connection.
+/// Builds the server's side of a connection.
 #[derive(Default)]
 struct Peer {
     bytes: Vec<u8>,
 }
 
 impl Peer {
-    /// One that has sent SETTINGS with the given numbers and values.
+    /// Starts with SETTINGS of these identifiers and values.
     fn new(settings: &[(u16, u32)]) -> Self {
         Self::default().settings(settings)
     }
@@ -81,7 +81,7 @@ fn receive(
     Ok(events)
 }
 
-/// A connection that has opened three streams.
+/// Returns a connection that has opened three streams.
 fn with_three_requests() -> Connection {
     let mut connection = Connection::new(Settings { max_body: 1000, ..Settings::default() });
     let mut out = Vec::new();
@@ -115,7 +115,7 @@ fn check_refused(peer: Peer, expected: &str) {
     assert!(receive(&mut connection, &[], &mut Vec::new()).is_err());
 }
 
-/// The frames in what we wrote: type, flags, stream, payload.
+/// Returns the frames that the client wrote: type, flags, stream, payload.
 fn frames(out: &[u8]) -> Vec<(u8, u8, u32, Vec<u8>)> {
     frames_up_to(out, LEAST_FRAME_SIZE as usize)
 }
@@ -137,7 +137,7 @@ fn frames_up_to(mut out: &[u8], size: usize) -> Vec<(u8, u8, u32, Vec<u8>)> {
 const OK: &[(&str, &str)] = &[(":status", "200")];
 
 #[test]
-fn a_response_is_reported_whole_however_it_is_framed() {
+fn response_is_reported_whole_for_any_framing() {
     check(Peer::new(&[]).headers(1, END_STREAM, OK), &["1: 200 ``"]);
     check(Peer::new(&[]).headers(1, 0, OK).frame(DATA, END_STREAM, 1, b"body"), &["1: 200 `body`"]);
     check(
@@ -153,7 +153,7 @@ fn a_response_is_reported_whole_however_it_is_framed() {
 }
 
 #[test]
-fn a_header_block_may_be_continued() {
+fn header_block_can_be_continued() {
     let block = block(&[(":status", "200"), ("a", "b")]);
     check(
         Peer::new(&[])
@@ -189,7 +189,7 @@ fn unknown_frames_and_late_frames_are_ignored() {
 }
 
 #[test]
-fn a_reset_ends_one_stream_only() {
+fn reset_ends_only_its_stream() {
     check(
         Peer::new(&[]).frame(RST_STREAM, 0, 3, &[0, 0, 0, 7]).headers(1, END_STREAM, OK),
         &["3: reset 7", "1: 200 ``"],
@@ -197,7 +197,7 @@ fn a_reset_ends_one_stream_only() {
 }
 
 #[test]
-fn a_malformed_response_ends_one_stream_only() {
+fn malformed_response_ends_only_its_stream() {
     let first = Peer::new(&[]).headers(1, 0, OK);
     check(first.headers(1, 0, OK), &["1: malformed: trailers that do not end the stream"]);
     let first = Peer::new(&[]).headers(1, 0, OK);
@@ -220,7 +220,7 @@ fn a_malformed_response_ends_one_stream_only() {
 }
 
 #[test]
-fn after_a_goaway_unprocessed_requests_are_refused_and_no_more_taken() {
+fn goaway_refuses_unprocessed_and_further_requests() {
     let goaway = [0, 0, 0, 1, 0, 0, 0, 0];
     check(
         Peer::new(&[]).frame(GOAWAY, 0, 0, &goaway).headers(1, END_STREAM, OK),
@@ -234,22 +234,22 @@ fn after_a_goaway_unprocessed_requests_are_refused_and_no_more_taken() {
 }
 
 #[test]
-fn a_peer_that_breaks_the_protocol_is_refused() {
+fn peer_that_breaks_the_protocol_is_rejected() {
     let new = || Peer::new(&[]);
     check_refused(Peer::default().headers(1, 0, OK), "the peer did not begin with SETTINGS");
     check_refused(
         Peer { bytes: b"HTTP/1.1 400 Bad Request\r\n".to_vec() },
-        "the server speaks HTTP/1 there, leave HTTP/2 out",
+        "the server speaks HTTP/1 on this port, leave HTTP/2 out",
     );
     check_refused(
         Peer { bytes: b"<!DOCTYPE HTML>\n<html>".to_vec() },
-        "the server speaks HTTP/1 there, leave HTTP/2 out",
+        "the server speaks HTTP/1 on this port, leave HTTP/2 out",
     );
     check_refused(new().frame(DATA, 0, 0, b""), "a frame for stream 0, never opened");
     check_refused(new().headers(2, 0, OK), "a frame for stream 2, never opened");
     check_refused(new().headers(7, 0, OK), "a frame for stream 7, never opened");
-    check_refused(new().frame(PUSH_PROMISE, 0, 1, b""), "a push though pushes are off");
-    check_refused(new().frame(CONTINUATION, 0, 1, b""), "a CONTINUATION of nothing");
+    check_refused(new().frame(PUSH_PROMISE, 0, 1, b""), "a push although pushes are disabled");
+    check_refused(new().frame(CONTINUATION, 0, 1, b""), "a CONTINUATION without a header block");
     check_refused(
         new().frame(HEADERS, 0, 1, b"").frame(DATA, 0, 1, b""),
         "a header block was interrupted",
@@ -273,10 +273,10 @@ fn a_peer_that_breaks_the_protocol_is_refused() {
 }
 
 #[test]
-fn a_peer_may_not_exceed_the_windows() {
+fn peer_must_not_exceed_the_windows() {
     let mut peer = Peer::new(&[]).headers(1, 0, OK);
     for _ in 0..5 {
-        // Of a stream that is over by then: only the connection's window counts.
+        // This stream has ended by then, so only the connection's window counts.
         peer = peer.frame(DATA, 0, 1, &[0; 16_000]);
     }
     let mut connection = Connection::new(Settings { connection_window: 0, ..Settings::default() });
@@ -290,7 +290,7 @@ fn a_peer_may_not_exceed_the_windows() {
 }
 
 #[test]
-fn a_long_body_has_its_stream_replenished() {
+fn stream_window_of_a_long_body_is_replenished() {
     let mut connection = Connection::new(Settings { max_body: 100_000, ..Settings::default() });
     let mut out = Vec::new();
     let get = connection.prepare(&[(":method", "GET")]);
@@ -308,7 +308,7 @@ fn a_long_body_has_its_stream_replenished() {
 }
 
 #[test]
-fn body_in_pieces_is_handed_out_as_it_comes_and_has_no_limit() {
+fn body_in_pieces_is_passed_on_without_a_limit() {
     let mut connection = Connection::new(Settings { max_body: 10, ..Settings::default() });
     let mut out = Vec::new();
     let get = connection.prepare(&[(":method", "GET"), (":path", "/")]);
@@ -329,7 +329,7 @@ fn body_in_pieces_is_handed_out_as_it_comes_and_has_no_limit() {
 }
 
 #[test]
-fn body_in_pieces_is_stopped_between_two_pieces() {
+fn body_in_pieces_can_be_stopped() {
     let mut connection = with_three_requests();
     connection.in_pieces(StreamId(3));
     let peer = Peer::new(&[])
@@ -360,7 +360,7 @@ fn long_headers_are_continued() {
 }
 
 #[test]
-fn an_answer_before_the_whole_request_ends_it() {
+fn early_answer_ends_the_request() {
     let mut connection = Connection::new(Settings::default());
     let mut out = Vec::new();
     let post = connection.prepare(&[(":method", "POST")]);
@@ -374,7 +374,7 @@ fn an_answer_before_the_whole_request_ends_it() {
 }
 
 #[test]
-fn nothing_is_reported_of_a_cancelled_request() {
+fn cancelled_request_is_not_reported() {
     let mut connection = with_three_requests();
     let mut out = Vec::new();
     connection.cancel(StreamId(3), &mut out);
@@ -387,7 +387,7 @@ fn nothing_is_reported_of_a_cancelled_request() {
 }
 
 #[test]
-fn headers_of_a_cancelled_request_still_count_for_the_table() {
+fn headers_of_a_cancelled_request_update_the_table() {
     let mut connection = with_three_requests();
     let mut out = Vec::new();
     connection.cancel(StreamId(3), &mut out);
@@ -404,7 +404,7 @@ fn headers_of_a_cancelled_request_still_count_for_the_table() {
 }
 
 #[test]
-fn the_peers_sizes_of_table_and_frame_are_obeyed() {
+fn table_and_frame_size_of_the_peer_are_obeyed() {
     let mut connection = Connection::new(Settings::default());
     let mut out = Vec::new();
     receive(&mut connection, &Peer::new(&[(1, 0), (5, 20_000)]).bytes, &mut out).unwrap();
@@ -432,11 +432,11 @@ fn pings_are_answered_and_settings_acknowledged() {
 }
 
 #[test]
-fn a_peer_that_floods_and_reads_nothing_is_refused() {
+fn flooding_peer_that_reads_nothing_is_rejected() {
     for (kind, payload) in [(PING, &[0; 8][..]), (SETTINGS, &[])] {
         let mut connection = with_three_requests();
         let flood = (0..1000).fold(Peer::new(&[]), |peer, _| peer.frame(kind, 0, 0, payload)).bytes;
-        // A peer that reads its answers may ask as often as it likes.
+        // A peer that reads its answers may request any number of them.
         for _ in 0..200 {
             receive(&mut connection, &flood, &mut Vec::new()).unwrap();
         }
@@ -454,7 +454,7 @@ fn a_peer_that_floods_and_reads_nothing_is_refused() {
 }
 
 #[test]
-fn a_repeated_request_has_a_header_block_of_one_byte_a_field() {
+fn repeated_request_needs_one_byte_per_header_field() {
     let mut connection = Connection::new(Settings::default());
     let headers = [(":method", "POST"), (":path", "/a/b"), ("te", "trailers"), ("x", "y")];
     let post = connection.prepare(&headers);
@@ -468,7 +468,7 @@ fn a_repeated_request_has_a_header_block_of_one_byte_a_field() {
 }
 
 #[test]
-fn a_body_waits_for_both_windows() {
+fn body_waits_for_both_windows() {
     let mut connection = Connection::new(Settings::default());
     let mut out = Vec::new();
     receive(&mut connection, &Peer::new(&[(4, 10)]).bytes, &mut out).unwrap();
@@ -487,7 +487,7 @@ fn a_body_waits_for_both_windows() {
 }
 
 #[test]
-fn requests_held_back_by_the_window_go_in_order() {
+fn blocked_requests_are_sent_in_order() {
     let mut connection = Connection::new(Settings::default());
     let mut out = Vec::new();
     receive(&mut connection, &Peer::new(&[(4, 1 << 20)]).bytes, &mut out).unwrap();
@@ -528,7 +528,7 @@ fn small_bodies_use_up_the_connection_window_too() {
 }
 
 #[test]
-fn capacity_follows_the_peer_and_places_are_found_beside_a_long_stream() {
+fn capacity_follows_the_peer_beside_a_long_stream() {
     let settings = Settings { max_streams: 4, ..Settings::default() };
     let mut connection = Connection::new(settings);
     let get = connection.prepare(&[(":method", "GET")]);
@@ -548,7 +548,7 @@ fn capacity_follows_the_peer_and_places_are_found_beside_a_long_stream() {
 }
 
 #[test]
-fn fields_of_one_request_only_are_ordered_around_the_prepared_ones() {
+fn additional_fields_are_ordered_around_the_prepared_ones() {
     let mut connection = Connection::new(Settings::default());
     let get = connection.prepare(&[(":method", "GET"), ("a", "b")]);
     let mut decoder = Decoder::new(4096, 1000);

@@ -1,15 +1,15 @@
-//! Errors that Tarantool answers with.
+//! Defines the errors that Tarantool reports.
 //!
 //! Not here: violations of the protocol (`ProtocolError`).
 
 use std::fmt;
 
-/// Why a request failed.
+/// Explains why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerError {
-    /// The kind of failure.
+    /// Class of the failure.
     pub code: ErrorCode,
-    /// In the server's words.
+    /// Description in the server's words.
     pub message: String,
 }
 
@@ -19,31 +19,31 @@ impl fmt::Display for ServerError {
     }
 }
 
-/// A kind of failure (`errcode.h`).
+/// Identifies the class of a failure (`errcode.h`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ErrorCode(pub u32);
 
 impl ErrorCode {
-    /// No memory is left for tuples.
+    /// The server has no memory left for tuples.
     pub const MEMORY_ISSUE: Self = Self(2);
-    /// There is a tuple with this key.
+    /// A tuple with this key already exists.
     pub const TUPLE_FOUND: Self = Self(3);
-    /// It may only be read from.
+    /// The server is read-only.
     pub const READONLY: Self = Self(7);
-    /// The Lua of a function failed.
+    /// The Lua code of a function failed.
     pub const PROC_LUA: Self = Self(32);
-    /// There is no such function.
+    /// The function does not exist.
     pub const NO_SUCH_PROC: Self = Self(33);
-    /// There is no such space.
+    /// The space does not exist.
     pub const NO_SUCH_SPACE: Self = Self(36);
-    /// The user may not do this.
+    /// The user has no permission.
     pub const ACCESS_DENIED: Self = Self(42);
-    /// There is no such user.
+    /// The user does not exist.
     pub const NO_SUCH_USER: Self = Self(45);
     /// The password is wrong.
     pub const PASSWORD_MISMATCH: Self = Self(47);
 
-    /// The code's name in Tarantool's documentation, if it is known here.
+    /// Returns the code's name in Tarantool's documentation, if known.
     pub fn name(self) -> Option<&'static str> {
         Some(match self {
             Self::MEMORY_ISSUE => "ER_MEMORY_ISSUE",

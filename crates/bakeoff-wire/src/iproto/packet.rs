@@ -1,11 +1,11 @@
 //! Writes packets and the entries of their bodies.
 //!
-//! Not here: what each request holds (`iproto`).
+//! Not here: the content of each request (`iproto`).
 
 use super::{KEY_SYNC, KEY_TYPE, SyncId};
 use crate::msgpack::{self, Value};
 
-/// Writes a packet: its length in five bytes, its header, and the body that `write` writes.
+/// Writes a packet: its length in five bytes, its header, and the body from `write`.
 pub(super) fn framed(kind: u64, sync: SyncId, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let begin = out.len();
     out.extend_from_slice(&[0xce, 0, 0, 0, 0]);

@@ -1,4 +1,4 @@
-//! Tests of [`super`]: rules one by one; what real servers sent is replayed in `tests/`.
+//! Tests the rules of [`super`] one by one. The replays of real servers are in `tests/`.
 
 use super::*;
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ fn bytes(hex: &str) -> Vec<u8> {
     digits.chunks(2).map(|digits| digits[0] << 4 | digits[1]).collect()
 }
 
-/// Packets, each given as hexadecimal text without its length.
+/// Returns packets, each given as hexadecimal text without its length.
 fn packets(packets: &[&str]) -> Vec<u8> {
     let mut out = Vec::new();
     for packet in packets {
@@ -20,7 +20,7 @@ fn packets(packets: &[&str]) -> Vec<u8> {
     out
 }
 
-/// The salt in it is 0, 1, 2, ….
+/// Returns a greeting with the salt 0, 1, 2, ….
 fn greeting() -> Vec<u8> {
     let version = "Tarantool 2.6.0 (Binary) 6a8a3e4c-0000-4000-8000-000000000000";
     let salt = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
@@ -48,7 +48,7 @@ fn ready() -> Session {
     session
 }
 
-/// A session with pings in flight, whose numbers are 2^32, 2 × 2^32 + 1 and 3 × 2^32 + 2.
+/// Returns a session with pings in flight. Their numbers are 2^32, 2 × 2^32 + 1 and 3 × 2^32 + 2.
 fn with_pings() -> Session {
     let mut session = ready();
     for place in 0..3 {
@@ -72,7 +72,7 @@ fn check(answers: &[&str], expected: Result<&[&str], &str>) {
 }
 
 #[test]
-fn a_password_is_proved_with_the_salt_of_the_greeting_and_never_sent() {
+fn password_is_proved_with_the_salt_and_never_sent() {
     let mut session = Session::new("bench", "pencil");
     let mut out = Vec::new();
     assert_eq!(session.request(Request::Ping, &mut out), Err(Busy));
@@ -90,17 +90,17 @@ fn a_password_is_proved_with_the_salt_of_the_greeting_and_never_sent() {
 }
 
 #[test]
-fn refused_user_can_ask_nothing() {
+fn refused_user_cannot_send_requests() {
     let mut session = Session::new("bench", "crayon");
     receive(&mut session, &greeting()).unwrap();
     let answers = packets(&[&format!("82 00 cd 802f {FIRST} 81 31 a2 6e6f")]);
-    let says = ["refused: no (ER_PASSWORD_MISMATCH, 47)"];
-    assert_eq!(receive(&mut session, &answers).unwrap(), says);
+    let expects = ["refused: no (ER_PASSWORD_MISMATCH, 47)"];
+    assert_eq!(receive(&mut session, &answers).unwrap(), expects);
     assert_eq!(session.request(Request::Ping, &mut Vec::new()), Err(Busy));
 }
 
 #[test]
-fn refuses_bytes_that_are_no_greeting() {
+fn rejects_malformed_greetings() {
     let greets = |greeting: &[u8], user: Option<(&str, &str)>, expected: &str| {
         let mut session = Session::with_limits(user, Limits::default());
         let error = receive(&mut session, greeting).unwrap_err();
@@ -108,14 +108,14 @@ fn refuses_bytes_that_are_no_greeting() {
     };
     let not_binary = String::from_utf8(greeting()).unwrap().replace("(Binary)", "(Lua console)");
     let not_binary = &not_binary.as_bytes()[..GREETING_SIZE];
-    greets(not_binary, None, "no greeting of its binary protocol");
-    greets(&[b'x'; GREETING_SIZE], None, "no greeting of its binary protocol");
+    greets(not_binary, None, "not a greeting of the binary protocol");
+    greets(&[b'x'; GREETING_SIZE], None, "not a greeting of the binary protocol");
     let mut unsalted = greeting();
     unsalted[64..].fill(b' ');
     greets(&unsalted, Some(("a", "b")), "a greeting without a salt");
     unsalted[64..68].copy_from_slice(b"AAEC");
     greets(&unsalted, Some(("a", "b")), "a greeting without a salt");
-    // The guest needs none.
+    // The guest needs no salt.
     let mut session = Session::guest();
     assert_eq!(receive(&mut session, &unsalted).unwrap(), ["ready 2.6.0"]);
 }
@@ -131,7 +131,7 @@ fn check_request(request: Request<'_>, kind: &str, body: &str) {
 }
 
 #[test]
-fn requests_are_written_as_the_server_reads_them() {
+fn requests_are_encoded_as_the_server_expects() {
     let arguments = &[Value::Unsigned(7), Value::Nil];
     let key = &[Value::Text(b"a")];
     let tuple = &[Value::Text(b"a"), Value::Bytes(b"b")];
@@ -157,7 +157,7 @@ fn requests_are_written_as_the_server_reads_them() {
 }
 
 #[test]
-fn answers_come_in_any_order_and_the_schema_is_not_looked_at() {
+fn answers_come_in_any_order_and_the_schema_version_is_ignored() {
     check(
         &[
             &format!("83 00 ce 00000000 {THIRD} 05 ce 0000004e 81 30 91 92 a161 01"),
@@ -170,7 +170,7 @@ fn answers_come_in_any_order_and_the_schema_is_not_looked_at() {
             "8589934593 no (ER_TUPLE_FOUND, 3)",
         ]),
     );
-    // A ping's answer may have no body at all.
+    // A ping's answer may have no body.
     check(&[&format!("82 00 00 {FIRST}")], Ok(&["4294967296 []"]));
 }
 
@@ -181,24 +181,24 @@ fn skips_packets_before_the_answer() {
 }
 
 #[test]
-fn an_answer_to_what_was_not_asked_is_an_error() {
+fn answer_without_a_request_is_an_error() {
     let first = format!("82 00 00 {FIRST} 80");
-    let unasked = "an answer to 4294967296, which was not asked";
-    check(&[&first, &first], Err(unasked));
-    check(&["82 00 00 01 00 80"], Err("an answer to 0, which was not asked"));
-    let unasked = "an answer to 18446744073709551615, which was not asked";
-    check(&["82 00 00 01 cf ffffffffffffffff 80"], Err(unasked));
+    let unrequested = "an answer to 4294967296, which is not in flight";
+    check(&[&first, &first], Err(unrequested));
+    check(&["82 00 00 01 00 80"], Err("an answer to 0, which is not in flight"));
+    let unrequested = "an answer to 18446744073709551615, which is not in flight";
+    check(&["82 00 00 01 cf ffffffffffffffff 80"], Err(unrequested));
 }
 
 #[test]
-fn broken_answers_are_errors() {
+fn malformed_answers_are_errors() {
     check(&["01"], Err("a packet without a header"));
     check(&[""], Err("a truncated value"));
     check(&[&format!("81 {FIRST}")], Err("a header without a type"));
     check(&["81 00 00"], Err("a header without a number"));
-    check(&[&format!("82 00 00 {FIRST} 91 01")], Err("a body that is no map"));
+    check(&[&format!("82 00 00 {FIRST} 91 01")], Err("a body that is not a map"));
     check(&[&format!("82 00 00 {FIRST} 80 80")], Err("a packet that is 1 bytes too long"));
-    check(&[&format!("82 00 00 {FIRST} 81 30 01")], Err("an answer that is no list"));
+    check(&[&format!("82 00 00 {FIRST} 81 30 01")], Err("an answer that is not a list"));
     check(&[&format!("82 00 00 {FIRST} 81 30 dd ffffffff")], Err("a truncated value"));
     check(&[&format!("82 00 40 {FIRST} 80")], Err("a packet of type 64"));
     check(&[&format!("82 00 00 {FIRST} c1")], Err("a byte that begins no value"));
@@ -211,19 +211,19 @@ fn broken_answers_are_errors() {
         assert_eq!(session.request(Request::Ping, &mut Vec::new()), Err(Busy));
     };
     starts(b"\xa1", "a packet that does not begin with its length");
-    starts(b"\xce\x7f\xff\xff\xff", "a packet of more bytes than are taken");
-    starts(b"\xcf\xff\xff\xff\xff\xff\xff\xff\xff", "a packet of more bytes than are taken");
+    starts(b"\xce\x7f\xff\xff\xff", "a packet larger than the limit");
+    starts(b"\xcf\xff\xff\xff\xff\xff\xff\xff\xff", "a packet larger than the limit");
 }
 
 #[test]
-fn an_error_is_told_with_its_code_and_not_without_end() {
-    let says = |error: &str, expected: &str| {
+fn error_has_its_code_and_a_limited_text() {
+    let expects = |error: &str, expected: &str| {
         let answer = packets(&[&format!("82 00 {error} {FIRST} 81 31 a2 6e6f")]);
         assert_eq!(receive(&mut with_pings(), &answer).unwrap(), [expected]);
     };
-    says("cd 802a", "4294967296 no (ER_ACCESS_DENIED, 42)");
-    says("cd 8000", "4294967296 no (tarantool error 0)");
-    says("cf ffffffffffffffff", "4294967296 no (tarantool error 4294967295)");
+    expects("cd 802a", "4294967296 no (ER_ACCESS_DENIED, 42)");
+    expects("cd 8000", "4294967296 no (tarantool error 0)");
+    expects("cf ffffffffffffffff", "4294967296 no (tarantool error 4294967295)");
     let long = format!("82 00 cd 8020 {FIRST} 81 31 da 0bb8 {}", "c3a4".repeat(1500));
     let mut kept = 0;
     let on = &mut |event: Event<'_>| {
@@ -246,12 +246,12 @@ fn abandoned_request_keeps_its_place_until_answered() {
     session.give_up(first);
     assert_eq!(ask(&mut session), Err(Busy));
     assert_eq!(session.in_flight(), 2);
-    // Its answer is nobody's, and then its place is another's.
+    // Its answer is dropped, and then its place is free again.
     let answer = packets(&[&format!("82 00 00 {FIRST} 80")]);
     assert_eq!(receive(&mut session, &answer).unwrap(), [""; 0]);
     let third = ask(&mut session).unwrap();
     assert_eq!((third.place(), third.number() >> 32), (first.place(), 3));
-    session.give_up(first); // which is long over
+    session.give_up(first); // already answered
     let answer = packets(&["82 00 00 01 cf 0000000300000000 80"]);
     assert_eq!(receive(&mut session, &answer).unwrap(), ["12884901888 []"]);
 }
@@ -273,7 +273,7 @@ proptest! {
                 msgpack::put_unsigned(value, &mut packet);
             }
             if rest.len() % 2 == 0 {
-                // A body that can be read.
+                // A valid body.
                 msgpack::put_map(1, &mut packet);
                 msgpack::put_unsigned(KEY_DATA, &mut packet);
                 msgpack::put_array(1, &mut packet);

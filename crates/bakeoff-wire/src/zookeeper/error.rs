@@ -1,58 +1,58 @@
-//! Error codes of replies.
+//! Names the error codes of replies.
 
 use std::fmt;
 
-/// Why a request failed (`KeeperException.Code`).
+/// Identifies why a request failed (`KeeperException.Code`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ErrorCode(pub i32);
 
 impl ErrorCode {
-    /// The server failed.
+    /// The server had an internal error.
     pub const SYSTEM_ERROR: Self = Self(-1);
-    /// The server contradicts itself.
+    /// The server is in an inconsistent state.
     pub const RUNTIME_INCONSISTENCY: Self = Self(-2);
-    /// The server lost its data.
+    /// The server's data is inconsistent.
     pub const DATA_INCONSISTENCY: Self = Self(-3);
-    /// The connection is lost, and it is unknown whether the request was done.
+    /// The connection is lost; the request may have been processed.
     pub const CONNECTION_LOSS: Self = Self(-4);
-    /// The request could not be read.
+    /// The server could not parse the request.
     pub const MARSHALLING_ERROR: Self = Self(-5);
-    /// No such operation.
+    /// The operation does not exist.
     pub const UNIMPLEMENTED: Self = Self(-6);
     /// The server took too long.
     pub const OPERATION_TIMEOUT: Self = Self(-7);
-    /// The request makes no sense.
+    /// The arguments are invalid.
     pub const BAD_ARGUMENTS: Self = Self(-8);
-    /// The server had no room for another request.
+    /// The server limits requests and refused this one.
     pub const THROTTLED_OP: Self = Self(-127);
     /// A quota is exceeded.
     pub const QUOTA_EXCEEDED: Self = Self(-125);
-    /// The request was not done within the time the server allows.
+    /// The request exceeded the server's time limit.
     pub const REQUEST_TIMEOUT: Self = Self(-122);
-    /// The node is not there.
+    /// The node does not exist.
     pub const NO_NODE: Self = Self(-101);
-    /// Not allowed.
+    /// The client has no permission.
     pub const NO_AUTH: Self = Self(-102);
     /// The node has another version.
     pub const BAD_VERSION: Self = Self(-103);
-    /// Ephemeral nodes have no children.
+    /// Ephemeral nodes cannot have children.
     pub const NO_CHILDREN_FOR_EPHEMERALS: Self = Self(-108);
-    /// The node is there already.
+    /// The node already exists.
     pub const NODE_EXISTS: Self = Self(-110);
     /// The node has children.
     pub const NOT_EMPTY: Self = Self(-111);
-    /// The session is gone.
+    /// The session has expired.
     pub const SESSION_EXPIRED: Self = Self(-112);
-    /// An access list makes no sense.
+    /// The access list is invalid.
     pub const INVALID_ACL: Self = Self(-114);
     /// Authentication failed.
     pub const AUTH_FAILED: Self = Self(-115);
     /// The session has moved to another server.
     pub const SESSION_MOVED: Self = Self(-118);
-    /// The server may only be read from.
+    /// The server is read-only.
     pub const NOT_READ_ONLY: Self = Self(-119);
 
-    /// The code's name in ZooKeeper's documentation, if it is known here.
+    /// Returns the code's name in ZooKeeper's documentation, if known.
     pub fn name(self) -> Option<&'static str> {
         Some(match self {
             Self::SYSTEM_ERROR => "SystemError",

@@ -1,35 +1,35 @@
-//! Jute, ZooKeeper's encoding: big-endian numbers, and lengths before what is long.
+//! Implements Jute, ZooKeeper's encoding: big-endian numbers and length-prefixed values.
 
 use crate::ProtocolError;
 
-/// The metadata of a node (`org.apache.zookeeper.data.Stat`).
+/// Holds the metadata of a node (`org.apache.zookeeper.data.Stat`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stat {
-    /// The change that created it.
+    /// Transaction that created it.
     pub czxid: i64,
-    /// The change that last set its content.
+    /// Transaction that last set its content.
     pub mzxid: i64,
-    /// When it was created, in milliseconds since 1970.
+    /// Creation time in milliseconds since 1970.
     pub ctime_ms: i64,
-    /// When its content was last set, in milliseconds since 1970.
+    /// Time of the last change of its content, in milliseconds since 1970.
     pub mtime_ms: i64,
-    /// How often its content was set.
+    /// Number of changes of its content.
     pub version: i32,
-    /// How often its children changed.
+    /// Number of changes of its children.
     pub cversion: i32,
-    /// How often its access list changed.
+    /// Number of changes of its access list.
     pub aversion: i32,
-    /// The session it lives with, or 0.
+    /// Session that owns an ephemeral node, otherwise 0.
     pub ephemeral_owner: i64,
-    /// The size of its content in bytes.
+    /// Size of its content in bytes.
     pub data_length: i32,
-    /// How many children it has.
+    /// Number of its children.
     pub num_children: i32,
-    /// The change that last added or removed a child.
+    /// Transaction that last added or removed a child.
     pub pzxid: i64,
 }
 
-/// Names of children.
+/// Iterates over the names of children.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Children<'a> {
     rest: Reader<'a>,
@@ -74,7 +74,7 @@ pub(super) fn put_buffer(out: &mut Vec<u8>, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// Reads jute: big-endian numbers, and lengths before what is long.
+/// Decodes jute values from the front of a slice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
@@ -97,7 +97,7 @@ impl<'a> Reader<'a> {
         self.array().map(|[byte]| byte != 0)
     }
 
-    /// A length of -1 stands for null, which is read as empty.
+    /// Reads a buffer. A length of -1 stands for null, which is read as empty.
     pub(super) fn buffer(&mut self) -> Result<&'a [u8], ProtocolError> {
         let length = match self.int()? {
             -1 => 0,
@@ -128,7 +128,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Checks all names now, so that going through them cannot fail.
+    /// Checks all names now, so that iterating cannot fail.
     pub(super) fn children(&mut self) -> Result<Children<'a>, ProtocolError> {
         let left = usize::try_from(self.int()?.max(0)).unwrap_or(0);
         let children = Children { rest: self.clone(), left };

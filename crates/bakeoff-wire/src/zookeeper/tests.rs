@@ -1,9 +1,9 @@
-//! Tests of [`super`]: rules one by one; what real servers sent is replayed in `tests/`.
+//! Tests the rules of [`super`] one by one. The replays of real servers are in `tests/`.
 
 use super::*;
 use proptest::prelude::*;
 
-/// Frames, each given as hexadecimal text.
+/// Returns frames, each given as hexadecimal text.
 fn frames(frames: &[&str]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for frame in frames {
@@ -34,7 +34,7 @@ fn receive(session: &mut Session, input: &[u8]) -> Result<Vec<String>, ProtocolE
     Ok(events)
 }
 
-/// A connected session that has asked for a creation, children, a deletion and its end.
+/// Returns a connected session that has requested a creation, children, a deletion and its end.
 fn with_requests() -> Session {
     let mut session = Session::new(10_000);
     receive(&mut session, &frames(&[CONNECTED])).unwrap();
@@ -61,7 +61,7 @@ fn check(replies: &[&str], expected: Result<&[&str], &str>) {
 }
 
 #[test]
-fn a_session_begins_with_what_the_server_granted() {
+fn session_starts_with_the_granted_timeout() {
     let mut session = Session::new(30_000);
     let mut out = Vec::new();
     session.open(&mut out);
@@ -82,10 +82,10 @@ fn check_request(request: Request<'_>, expected: &str) {
 }
 
 #[test]
-fn requests_are_written_as_the_server_reads_them() {
+fn requests_are_encoded_as_the_server_expects() {
     let (path, data) = ("/a", &b"b"[..]);
     let acl = "00000001 0000001f 00000005 776f726c64 00000006 616e796f6e65";
-    // The flags of `CreateMode`: 1 is ephemeral, 2 is sequential.
+    // Flags of `CreateMode`: 1 is ephemeral, 2 is sequential.
     for (mode, flags) in [
         (CreateMode::Persistent, 0),
         (CreateMode::Ephemeral, 1),
@@ -108,7 +108,7 @@ fn requests_are_written_as_the_server_reads_them() {
 }
 
 #[test]
-fn a_session_is_resumed_with_the_last_change_it_saw() {
+fn session_resumes_with_its_last_transaction() {
     let mut session = with_requests();
     let replies =
         ["00000001 0000000000000009 00000000 00000002 2f61", "00000002 ffffffffffffffff ffffff9b"];
@@ -122,7 +122,7 @@ fn a_session_is_resumed_with_the_last_change_it_saw() {
 }
 
 #[test]
-fn a_timeout_of_0_means_that_the_session_is_gone() {
+fn timeout_of_0_means_an_expired_session() {
     let gone = "00000000 00000000 0000000000000000 00000010 \
                 00000000000000000000000000000000 00";
     let mut session =
@@ -133,7 +133,7 @@ fn a_timeout_of_0_means_that_the_session_is_gone() {
 }
 
 #[test]
-fn replies_are_read_as_what_was_asked() {
+fn replies_are_decoded_by_their_request() {
     check(
         &[
             "00000001 0000000000000005 00000000 00000002 2f61",
@@ -148,16 +148,16 @@ fn replies_are_read_as_what_was_asked() {
 }
 
 #[test]
-fn replies_out_of_order_or_unasked_are_errors() {
-    check(&["00000002 0000000000000005 00000000"], Err("a reply to 2 where one to 1 was due"));
+fn replies_out_of_order_or_without_request_are_errors() {
+    check(&["00000002 0000000000000005 00000000"], Err("a reply to 2 instead of 1"));
     let error = "0000000000000005 ffffff9b";
     let all: Vec<_> = (1..6).map(|xid| format!("{xid:08x} {error}")).collect();
     let all: Vec<_> = all.iter().map(String::as_str).collect();
-    check(&all, Err("a reply to 5, but nothing was asked"));
+    check(&all, Err("a reply to 5 without a request"));
 }
 
 #[test]
-fn broken_replies_are_errors() {
+fn malformed_replies_are_errors() {
     check(&["00000001 0000000000000005"], Err("a truncated reply"));
     check(&["00000001 0000000000000005 00000000 00000002 2f"], Err("a truncated reply"));
     check(&["00000001 0000000000000005 00000000 fffffff0"], Err("a negative length"));
@@ -176,7 +176,7 @@ fn broken_replies_are_errors() {
 }
 
 #[test]
-fn a_list_that_claims_more_names_than_it_has_is_an_error() {
+fn list_shorter_than_its_count_is_an_error() {
     check(
         &[
             "00000001 0000000000000005 ffffff92",
@@ -187,7 +187,7 @@ fn a_list_that_claims_more_names_than_it_has_is_an_error() {
 }
 
 #[test]
-fn numbers_begin_again_before_they_turn_negative() {
+fn request_numbers_wrap_before_they_become_negative() {
     let mut session = with_requests();
     session.next = Xid(i32::MAX);
     session.oldest = Xid(i32::MAX);
@@ -201,7 +201,7 @@ fn numbers_begin_again_before_they_turn_negative() {
 }
 
 #[test]
-fn no_more_than_the_limit_is_in_flight() {
+fn requests_in_flight_are_limited() {
     let limits = Limits { max_in_flight: 2, ..Limits::default() };
     let mut session = Session::with_limits(1000, None, limits);
     receive(&mut session, &frames(&[CONNECTED])).unwrap();

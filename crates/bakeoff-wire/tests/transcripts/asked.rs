@@ -1,6 +1,6 @@
-//! Requests to real servers when the transcripts were taken, in order.
+//! Lists the requests that were sent to real servers for the transcripts, in order.
 //!
-//! Not here: what they answered (`../../transcripts`) and what is made of it (`main.rs`).
+//! Not here: the answers (`../../transcripts`) and their expected decoding (`main.rs`).
 
 use bakeoff_wire::iproto::{self, IteratorType};
 use bakeoff_wire::msgpack::Value;
@@ -14,7 +14,7 @@ const TXN: &str = "/etcdserverpb.KV/Txn";
 const DELETE_RANGE: &str = "/etcdserverpb.KV/DeleteRange";
 const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 
-/// Calls of etcd: method and message.
+/// Returns calls of etcd: method and message.
 pub(crate) fn etcd() -> Vec<(&'static str, Vec<u8>)> {
     let put_large = message(&[(1, b"/bakeoff/large"), (2, &[b'x'; 20_000])]);
     let mut put_again = message(&[(1, b"/bakeoff/a"), (2, b"two")]);
@@ -54,7 +54,7 @@ fn message(fields: &[(u32, &[u8])]) -> Vec<u8> {
     message
 }
 
-/// Requests of one ZooKeeper session; `None` is a ping.
+/// Returns the requests of one ZooKeeper session; `None` is a ping.
 pub(crate) fn zookeeper() -> Vec<Option<Request<'static>>> {
     let create = |path, data, mode| Some(Request::Create { path, data, mode });
     let set = |version| Some(Request::SetData { path: "/bakeoff", data: b"two", version });
@@ -82,8 +82,7 @@ pub(crate) fn zookeeper() -> Vec<Option<Request<'static>>> {
     ]
 }
 
-/// Requests of HTTP/1.1 servers, each on a connection of its own: the transcript's name, and the
-/// request without `host`.
+/// Requests to HTTP/1.1 servers, each on its own connection: the transcript's name, and the request without `host`.
 pub(crate) const HTTP1: &[(&str, &str)] = &[
     ("nginx-1.22.1-file", "GET /a.txt HTTP/1.1\r\n"),
     ("nginx-1.22.1-head", "HEAD /a.txt HTTP/1.1\r\n"),
@@ -106,7 +105,7 @@ pub(crate) const HTTP1: &[(&str, &str)] = &[
     ("go-net-http-bad-request", "POST /v3/kv/range HTTP/1.1\r\ncontent-length: 0\r\n"),
 ];
 
-/// Requests of an HTTP/2 server on one connection: method, path and body.
+/// Requests to an HTTP/2 server on one connection: method, path and body.
 pub(crate) const HTTP2: &[(&str, &str, &[u8])] = &[
     ("GET", "/a.txt", b""),
     ("HEAD", "/a.txt", b""),
@@ -119,12 +118,12 @@ pub(crate) const HTTP2: &[(&str, &str, &[u8])] = &[
     ("GET", "/a.txt", b""),
 ];
 
-/// A session of PostgreSQL. A nonce that is always the same makes its proofs the same too.
+/// Returns a session of PostgreSQL. The fixed nonce makes its proofs reproducible.
 pub(crate) fn postgres() -> postgres::Session {
     postgres::Session::new("bench", "pencil", "postgres", "rOprNGfwEbeRWgbNEkqO")
 }
 
-/// Questions to PostgreSQL, each after the answer to the one before it.
+/// Queries to PostgreSQL, each sent after the answer to the previous one.
 pub(crate) const POSTGRES: &[&str] = &[
     "SELECT 1 AS one, NULL AS nothing, '' AS empty; SELECT generate_series(1, 3)",
     "",
@@ -136,8 +135,7 @@ pub(crate) const POSTGRES: &[&str] = &[
     "SELECT 1 WHERE false",
 ];
 
-/// The bytes up to each place where a server waits for a question (`ReadyForQuery`), and what
-/// is left.
+/// Splits the bytes after each `ReadyForQuery`, where a server waits for a query.
 pub(crate) fn postgres_turns(mut reply: &[u8]) -> Vec<&[u8]> {
     let mut turns = Vec::new();
     let mut at = 0;
@@ -157,12 +155,12 @@ pub(crate) fn postgres_turns(mut reply: &[u8]) -> Vec<&[u8]> {
     turns
 }
 
-/// A session of Tarantool, before its greeting.
+/// Returns a session of Tarantool, before its greeting.
 pub(crate) fn iproto() -> iproto::Session {
     iproto::Session::new("bench", "pencil")
 }
 
-/// Tarantool's bytes before anything can be asked: its greeting and the answer to the proof.
+/// Returns the length of Tarantool's bytes before requests are possible: its greeting and the answer to the proof.
 pub(crate) fn iproto_begins(reply: &[u8]) -> usize {
     let length = reply.get(iproto::GREETING_SIZE + 1..).and_then(|rest| rest.first_chunk());
     let answer = length.map_or(usize::MAX, |length| u32::from_be_bytes(*length) as usize);
@@ -176,7 +174,7 @@ const ONE_A: &[Value<'static>] = &[Value::Unsigned(1), Value::Text(b"a")];
 const ONE_B: &[Value<'static>] = &[Value::Unsigned(1), Value::Bytes(b"b")];
 const TWO_C: &[Value<'static>] = &[Value::Unsigned(2), Value::Text(b"c")];
 
-/// Requests of Tarantool, all sent at once. The first is answered last.
+/// Returns requests to Tarantool, all sent at once. The first is answered last.
 pub(crate) fn iproto_asks() -> Vec<iproto::Request<'static>> {
     use iproto::Request::{Call, Delete, Eval, Insert, Ping, Replace, Select};
     let (space, index) = (512, 0);
@@ -205,7 +203,7 @@ pub(crate) fn iproto_asks() -> Vec<iproto::Request<'static>> {
     ]
 }
 
-/// Commands of Redis, all sent at once.
+/// Commands to Redis, all sent at once.
 pub(crate) const RESP: &[&[&[u8]]] = &[
     &[b"PING"],
     &[b"SET", b"bakeoff/a", b"one"],
@@ -236,7 +234,7 @@ pub(crate) const RESP: &[&[&[u8]]] = &[
     &[b"QUIT"],
 ];
 
-/// Commands of a Redis that demands a user, all sent at once.
+/// Commands to a Redis that requires a user, all sent at once.
 pub(crate) const RESP_SIGNED_IN: &[&[&[u8]]] = &[
     &[b"GET", b"bakeoff/a"],
     &[b"AUTH", b"bench", b"pen"],
@@ -247,15 +245,14 @@ pub(crate) const RESP_SIGNED_IN: &[&[&[u8]]] = &[
     &[b"DEL", b"bakeoff/a"],
 ];
 
-/// A message to NATS: where to, with which headers, and what it says. The answer goes to `inbox.` and its
-/// number.
+/// Subject, headers and payload of a message to NATS. The reply subject is `inbox.` and its number.
 type Published = (&'static str, &'static [(&'static str, &'static str)], Vec<u8>);
 
-/// Who a client of NATS is.
+/// Options with which the NATS client connects.
 pub(crate) const NATS_CONNECT: &str = r#"{"verbose":true,"pedantic":false,"headers":true,"no_responders":true,"lang":"bakeoff","version":"1","protocol":1}"#;
 
-/// Messages to NATS, after `NATS_CONNECT`, a subscription to `inbox.>` under the number 7, one
-/// to `a..b`, and a `PING`.
+/// Returns messages to NATS. They follow `NATS_CONNECT`, a subscription to `inbox.>` under the number 7, one to
+/// `a..b`, and a `PING`.
 pub(crate) fn nats() -> Vec<Published> {
     let bucket = r#"{"name":"KV_bakeoff","subjects":["$KV.bakeoff.>"],"max_msgs_per_subject":1,"discard":"new","allow_rollup_hdrs":true,"deny_delete":true,"allow_direct":true,"storage":"file","num_replicas":1}"#;
     let list = r#"{"stream_name":"KV_bakeoff","config":{"name":"list","deliver_policy":"last_per_subject","ack_policy":"none","filter_subject":"$KV.bakeoff.d.>","headers_only":true,"mem_storage":true}}"#;

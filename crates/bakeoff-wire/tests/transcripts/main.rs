@@ -1,9 +1,9 @@
-//! Tests that transcripts of real servers are read alike however they are cut up.
+//! Replays transcripts of real servers, cut in every way, and expects the same events.
 //!
-//! A transcript holds all bytes that a server sent on one connection; `asked.rs` holds what it was
-//! asked. Expectations were read off the servers' own tools and documentation.
+//! A transcript holds all bytes that a server sent on one connection; `asked.rs` holds the requests. The expectations
+//! come from the servers' own tools and documentation.
 //!
-//! Not here: what no real server sends (the tests beside the code, and `fuzz`).
+//! Not here: input that no real server sends (the tests beside the code, and `fuzz`).
 
 mod asked;
 
@@ -17,7 +17,7 @@ fn transcript(name: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Cuts at the given places, wherever they are in range.
+/// Cuts at the given places, modulo the length.
 fn pieces<'a>(bytes: &'a [u8], cuts: &[usize]) -> Vec<&'a [u8]> {
     let mut cuts: Vec<_> = cuts.iter().map(|cut| cut % bytes.len()).collect();
     cuts.extend([0, bytes.len()]);
@@ -55,7 +55,7 @@ fn key_value(message: &[u8]) -> String {
     format!(" {key}={value} (version {version})")
 }
 
-/// Messages of etcd's KV service have key-values in field 2; of other fields the numbers are told.
+/// Describes a message of etcd's KV service: its key-values are in field 2; of other fields the numbers are listed.
 fn etcd_answer(method: &str, message: &[u8]) -> String {
     let mut text = String::new();
     for field in Fields::new(message) {
@@ -125,12 +125,12 @@ fn check_etcd(name: &str, version: &str) {
 }
 
 #[test]
-fn etcd_3_4_is_understood() {
+fn etcd_3_4_session_is_decoded() {
     check_etcd("etcd-3.4.23", "3.4.23");
 }
 
 #[test]
-fn etcd_3_6_is_understood() {
+fn etcd_3_6_session_is_decoded() {
     check_etcd("etcd-3.6.16", "3.6.16");
 }
 
@@ -159,12 +159,12 @@ fn zookeeper_event(event: Event<'_>) -> String {
     }
 }
 
-/// Sends all requests as soon as the session is connected and replays the answers.
+/// Sends all requests once the session is connected and replays the answers.
 fn replay_zookeeper(mut session: Session, pieces: &[&[u8]]) -> Vec<String> {
     let mut out = Vec::new();
     session.open(&mut out);
     let mut seen = Vec::new();
-    // The reply to the connection comes first, and nothing can be asked before it.
+    // The reply to the connection request comes first, and no request is possible before it.
     let bytes = pieces.concat();
     let (connected, _) = bytes.split_at(41);
     session.receive(connected, &mut out, &mut |event| seen.push(zookeeper_event(event))).unwrap();
@@ -187,7 +187,7 @@ fn replay_zookeeper(mut session: Session, pieces: &[&[u8]]) -> Vec<String> {
 }
 
 #[test]
-fn a_zookeeper_session_is_understood() {
+fn zookeeper_session_is_decoded() {
     let expected = [
         "connected for 10000 ms",
         "1 Created(\"/bakeoff\")",
@@ -215,7 +215,7 @@ fn a_zookeeper_session_is_understood() {
 }
 
 #[test]
-fn a_zookeeper_session_is_resumed_or_gone() {
+fn zookeeper_session_is_resumed_or_expired() {
     let resumption = Resumption { session_id: 1, password: [0; 16], last_zxid: 0 };
     let cases = [
         ("zookeeper-3.9.3-resumed", "connected for 1000 ms"),
@@ -259,7 +259,7 @@ fn replay_http1(request: &str, pieces: &[&[u8]]) -> Vec<String> {
 }
 
 #[test]
-fn http_1_servers_are_understood() {
+fn http_1_servers_are_decoded() {
     let expected = [
         "200 text/plain: hello from a file",
         "200 text/plain: ",
@@ -316,7 +316,7 @@ fn replay_http2(pieces: &[&[u8]]) -> Vec<String> {
 }
 
 #[test]
-fn an_http_2_server_is_understood() {
+fn http_2_server_is_decoded() {
     let expected = [
         "1 200 text/plain 18",
         "3 200 text/plain 0",
@@ -340,7 +340,7 @@ fn every_transcript_is_replayed() {
         .filter_map(|name| name.strip_suffix(".bin").map(str::to_owned))
         .collect();
     names.sort_unstable();
-    // A file that is named is replayed: `check` is how it is named, and a name that is no file fails.
+    // `check` names every replayed file, and an unknown name fails.
     let tests = include_str!("main.rs");
     let http1 = |name: &str| asked::HTTP1.iter().any(|(one, _)| name == format!("http1-{one}"));
     let named = |name: &String| tests.contains(&format!("\"{name}\"")) || http1(name);
@@ -348,7 +348,7 @@ fn every_transcript_is_replayed() {
     assert!(names.is_empty(), "no test replays {names:?}");
 }
 
-/// Asks one question after another, each when the server waits for one.
+/// Sends one query after another, each when the server waits for one.
 fn replay_postgres(pieces: &[&[u8]]) -> Vec<String> {
     let bytes = pieces.concat();
     let mut cuts: Vec<usize> = Vec::new();
@@ -417,17 +417,17 @@ const POSTGRES_SAYS: [&str; 20] = [
 ];
 
 #[test]
-fn postgresql_lets_in_who_knows_the_password_and_answers() {
+fn postgresql_session_with_a_password_is_decoded() {
     check("postgresql-15.18-session", replay_postgres, &POSTGRES_SAYS);
 }
 
 #[test]
-fn postgresql_lets_in_whom_it_trusts() {
+fn postgresql_session_without_a_password_is_decoded() {
     check("postgresql-15.18-trusted", replay_postgres, &POSTGRES_SAYS);
 }
 
 #[test]
-fn postgresql_says_that_a_password_is_wrong() {
+fn postgresql_reports_a_wrong_password() {
     let says = ["password authentication failed for user \"bench\" (28P01)"];
     check("postgresql-15.18-refused", replay_postgres, &says);
 }
@@ -456,7 +456,7 @@ fn iproto_values(values: msgpack::Array<'_>) -> String {
     format!("[{}]", values.map(iproto_value).collect::<Vec<_>>().join(", "))
 }
 
-/// Asks everything as soon as it may; answers are told by their requests, in the order they came.
+/// Sends all requests as soon as possible. Answers are named by their requests, in the order of arrival.
 fn replay_iproto(pieces: &[&[u8]]) -> Vec<String> {
     let mut session = asked::iproto();
     let mut out = Vec::new();
@@ -466,7 +466,7 @@ fn replay_iproto(pieces: &[&[u8]]) -> Vec<String> {
     let begins = asked::iproto_begins(&bytes);
     let mut at = 0;
     for piece in pieces {
-        // What can be asked once the beginning is there is asked before the rest is looked at.
+        // Send possible requests before reading the rest.
         let (before, after) = piece.split_at(begins.saturating_sub(at).min(piece.len()));
         at += piece.len();
         for piece in [before, after] {
@@ -494,7 +494,7 @@ fn replay_iproto(pieces: &[&[u8]]) -> Vec<String> {
 }
 
 #[test]
-fn a_tarantool_session_is_understood_in_the_order_in_which_it_is_answered() {
+fn tarantool_session_is_decoded_in_the_order_of_answers() {
     let expected = [
         "ready 2.6.0",
         "1 []",
@@ -521,7 +521,7 @@ fn a_tarantool_session_is_understood_in_the_order_in_which_it_is_answered() {
 }
 
 #[test]
-fn tarantool_says_that_a_password_is_wrong() {
+fn tarantool_reports_a_wrong_password() {
     let says = ["refused: Incorrect password supplied for user 'bench' (ER_PASSWORD_MISMATCH, 47)"];
     check("tarantool-2.6.0-refused", replay_iproto, &says);
 }
@@ -544,7 +544,7 @@ fn resp_reply(reply: resp::Reply<'_>) -> String {
     }
 }
 
-/// Asks everything at once.
+/// Sends all commands at once.
 fn replay_resp(asked: &[&[&[u8]]], pieces: &[&[u8]]) -> Vec<String> {
     let mut session = resp::Session::default();
     let mut out = Vec::new();
@@ -559,7 +559,7 @@ fn replay_resp(asked: &[&[&[u8]]], pieces: &[&[u8]]) -> Vec<String> {
 }
 
 #[test]
-fn a_redis_session_is_understood() {
+fn redis_session_is_decoded() {
     let expected = [
         "PONG",
         "OK",
@@ -593,7 +593,7 @@ fn a_redis_session_is_understood() {
 }
 
 #[test]
-fn redis_says_who_may_do_what() {
+fn redis_reports_missing_permissions() {
     let expected = [
         "error: NOAUTH Authentication required.",
         "error: WRONGPASS invalid username-password pair or user is disabled.",
@@ -607,7 +607,7 @@ fn redis_says_who_may_do_what() {
     check("redis-7.0.15-signed-in", replay, &expected);
 }
 
-/// Returns the events; answers name where what they answer was sent.
+/// Returns the events. Answers name the subject of their request.
 fn replay_nats(pieces: &[&[u8]]) -> Vec<String> {
     let mut session = nats::Session::default();
     let (mut out, mut sent) = (Vec::new(), Vec::new());
@@ -656,7 +656,7 @@ fn replay_nats(pieces: &[&[u8]]) -> Vec<String> {
 }
 
 #[test]
-fn a_nats_session_is_understood() {
+fn nats_session_is_decoded() {
     let ack = |seq: u32| format!(r#"{{\"stream\":\"KV_bakeoff\", \"seq\":{seq}}}"#);
     let expected = [
         "info of 260 bytes",
@@ -688,7 +688,7 @@ fn a_nats_session_is_understood() {
 }
 
 #[test]
-fn nats_says_that_a_token_is_wrong() {
+fn nats_reports_a_wrong_token() {
     let replay = |pieces: &[&[u8]]| {
         let (mut session, mut seen) = (nats::Session::default(), Vec::new());
         for piece in pieces {

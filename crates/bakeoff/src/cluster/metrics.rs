@@ -396,7 +396,7 @@ mod tests {
             &format!("process_cpu_seconds_total 1\n{twice}"),
             "`process_resident_memory_bytes` is 2",
         );
-        check("<html>", "line 1 is no sample of a metric: `<html>`");
+        check("<html>", "line 1 is not a sample of a metric: `<html>`");
         check(&OF_A_MACHINE.replace("MemAvailable", "MemFree"), "neither");
     }
 
@@ -465,7 +465,7 @@ mod tests {
         let bodies = vec![with_cpu("1"), "<html>".to_owned(), with_cpu("3")];
         let told = sampled(server(bodies), 3);
         assert_eq!(told.samples.unwrap().series.columns[&Column::Cpu], [1.0, 3.0]);
-        assert_eq!(told.failure.unwrap(), "line 1 is no sample of a metric: `<html>`");
+        assert_eq!(told.failure.unwrap(), "line 1 is not a sample of a metric: `<html>`");
     }
 
     #[test]

@@ -215,7 +215,7 @@ fn surplus_bytes_after_a_body_show_beside_errors_of_none() {
     let ran = Ran::run(&mut command);
     assert!(ran.stdout.contains("Connections lost or refused: "), "{}", ran.stdout);
     assert!(
-        ran.stdout.contains("an answer that nobody asked for: `HTTP/1.1 200 OK`"),
+        ran.stdout.contains("an answer without a request: `HTTP/1.1 200 OK`"),
         "{}",
         ran.stdout
     );

@@ -136,7 +136,7 @@ fn metrics_that_cannot_be_read_leave_the_trial_valid_and_its_figures_unknown() {
     let told = [
         "could not be read: answered 404",
         "no answer in time",
-        "is no sample of a metric: `hello`",
+        "is not a sample of a metric: `hello`",
     ];
     for part in told {
         assert!(why.contains(part), "{part} in: {why}");
