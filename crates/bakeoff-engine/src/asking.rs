@@ -1,8 +1,7 @@
-//! Asks a server one thing after another outside of a load: blocking, over HTTP/1.1.
+//! Sends blocking HTTP/1.1 requests outside of the load.
 //!
-//! Set-up before a load, probes beside it and clean-up after it go through here, over TLS as the
-//! load's clients speak it (the same [`Target`]) and with methods of a server's own, such as LIST. A general
-//! client would take neither.
+//! Set-up, probes and clean-up use it. It shares the load clients' TLS configuration ([`Target`]) and supports
+//! methods such as LIST. General HTTP clients lack both.
 //!
 //! Not here: the measured loop (crate root), protocols other than HTTP, downloads (`bakeoff-install`).
 
@@ -22,24 +21,24 @@ use rustls::{ClientConfig, ClientConnection, ProtocolVersion, SignatureScheme};
 use crate::routes;
 use crate::transport::{Target, TlsTarget};
 
-/// How often whoever asks is asked whether to go on.
+/// Interval between cancellation checks.
 pub const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// How long a server that asked for a certificate may take to refuse the one that it got, or none.
+/// Time that a server has to refuse a client certificate after the handshake.
 const REFUSES_WITHIN: Duration = Duration::from_secs(1);
 
-/// A server's answer.
+/// Holds a server's answer.
 #[derive(Debug)]
 pub struct HttpReply {
-    /// The final status.
+    /// Final status, never 1xx.
     pub status: u16,
-    /// The value of its Location field.
+    /// Value of the `Location` field.
     pub location: Option<String>,
-    /// The body, without its transfer coding.
+    /// Body without its transfer coding.
     pub body: Vec<u8>,
 }
 
-/// A connection to a server, kept from one request to the next.
+/// Keeps one connection to a server across requests.
 pub struct BlockingConnection {
     socket: TcpStream,
     tls: Option<ClientConnection>,
@@ -50,7 +49,7 @@ trait Stream: Read + Write {}
 impl<T: Read + Write> Stream for T {}
 
 impl BlockingConnection {
-    /// Connects, which may take so long.
+    /// Connects, waiting up to `within`.
     pub fn connect(target: &Target, within: Duration) -> io::Result<Self> {
         let socket = routes::connect(target.address, within)?;
         socket.set_nodelay(true)?;
@@ -60,19 +59,18 @@ impl BlockingConnection {
         Ok(Self { socket, tls, connection: Connection::new(Limits::default()) })
     }
 
-    /// Takes bodies of so many bytes at most. For a connection on which nothing has been asked yet.
+    /// Limits response bodies to `max_body` bytes. Call it before the first request.
     pub fn with_body_max(mut self, max_body: usize) -> Self {
         self.connection = Connection::new(Limits { max_body, ..Limits::default() });
         self
     }
 
-    /// Returns whether another request can be sent.
+    /// Returns true if the connection accepts another request.
     pub fn is_usable(&self) -> bool {
         self.connection.is_ready()
     }
 
-    /// Makes a request and waits for its answer for as long as `go_on` says so, which is asked every
-    /// [`LOOK_EVERY`].
+    /// Sends a request and waits for its answer. Calls `go_on` every [`LOOK_EVERY`]; an error from it ends the wait.
     pub fn ask(
         &mut self,
         request: &Request<'_>,
@@ -81,7 +79,7 @@ impl BlockingConnection {
         self.exchange(|connection, out| connection.request(request, out), go_on)
     }
 
-    /// The same for a whole message.
+    /// Sends a complete message and waits for its answer, as [`Self::ask`] does.
     pub fn ask_raw(
         &mut self,
         message: &[u8],
@@ -142,7 +140,7 @@ impl BlockingConnection {
                     if self.connection.is_ready() || self.connection.is_over() {
                         break;
                     }
-                    // A server that sends a little now and then leaves no pause.
+                    // A server that keeps sending small pieces never causes a read timeout.
                     go_on()?;
                 }
                 Err(error) if is_pause(&error) => go_on()?,
@@ -153,7 +151,7 @@ impl BlockingConnection {
     }
 }
 
-/// Returns whether nothing has happened yet.
+/// Returns true if the error only means that nothing has arrived yet.
 fn is_pause(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -165,16 +163,16 @@ fn client(tls: &TlsTarget) -> io::Result<ClientConnection> {
     ClientConnection::new(tls.config.clone(), tls.name.clone()).map_err(io::Error::other)
 }
 
-/// A client's certificate, and whether the server asked for one.
+/// Provides the client's certificate and remembers if the server requested it.
 #[derive(Debug)]
-struct Asked {
+struct CertificateRequest {
     own: Arc<dyn ResolvesClientCert>,
-    was: AtomicBool,
+    seen: AtomicBool,
 }
 
-impl ResolvesClientCert for Asked {
+impl ResolvesClientCert for CertificateRequest {
     fn resolve(&self, issuers: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        self.was.store(true, Ordering::Relaxed);
+        self.seen.store(true, Ordering::Relaxed);
         self.own.resolve(issuers, schemes)
     }
 
@@ -187,14 +185,13 @@ impl ResolvesClientCert for Asked {
     }
 }
 
-/// Does TLS's handshake once on a connection, each step of which may take so long. Returns what both sides
-/// agreed on.
+/// Runs a TLS handshake on a connection; each read or write may take up to `within`. Returns the TLS session.
 ///
-/// In TLS 1.3 a client has finished before the server looks at its certificate (RFC 8446 section 2), so a server
-/// that asked for one is given a second to turn this client away.
+/// In TLS 1.3 a client finishes before the server checks its certificate (RFC 8446 section 2). A server that
+/// requested one therefore gets a second to refuse it.
 ///
 /// # Errors
-/// Those of the connection, and [`rustls::Error`] where the two do not agree.
+/// Returns errors of the connection, and [`rustls::Error`] if the handshake fails.
 pub fn shake_hands(
     socket: &mut TcpStream,
     tls: &TlsTarget,
@@ -203,25 +200,25 @@ pub fn shake_hands(
     socket.set_read_timeout(Some(within))?;
     socket.set_write_timeout(Some(within))?;
     let own = Arc::clone(&tls.config.client_auth_cert_resolver);
-    let asked = Arc::new(Asked { own, was: AtomicBool::new(false) });
+    let request = Arc::new(CertificateRequest { own, seen: AtomicBool::new(false) });
     let mut config = ClientConfig::clone(&tls.config);
-    config.client_auth_cert_resolver = asked.clone();
+    config.client_auth_cert_resolver = request.clone();
     let mut connection =
         ClientConnection::new(Arc::new(config), tls.name.clone()).map_err(io::Error::other)?;
     while connection.is_handshaking() {
         connection.complete_io(socket)?;
     }
     let is_over = connection.protocol_version() != Some(ProtocolVersion::TLSv1_3);
-    if !is_over && asked.was.load(Ordering::Relaxed) {
-        hear_refusal(socket, &mut connection)?;
+    if !is_over && request.seen.load(Ordering::Relaxed) {
+        wait_for_refusal(socket, &mut connection)?;
         socket.set_read_timeout(Some(within))?;
     }
     Ok(connection)
 }
 
-/// Waits for the first thing that a server says after the handshake, which may come in pieces: most send tickets to
-/// those whom they take.
-fn hear_refusal(socket: &mut TcpStream, connection: &mut ClientConnection) -> io::Result<()> {
+/// Waits for the server's first message after the handshake, which may come in pieces. Most servers send session
+/// tickets to clients they accept.
+fn wait_for_refusal(socket: &mut TcpStream, connection: &mut ClientConnection) -> io::Result<()> {
     let until = clock::now() + REFUSES_WITHIN;
     loop {
         let state = connection.process_new_packets().map_err(io::Error::other)?;
@@ -254,7 +251,7 @@ mod tests {
     use super::*;
     use crate::tls::{Authority, LOOPBACK};
 
-    /// A server that answers each of these requests on its first connection, and then hangs up.
+    /// Starts a server that answers these requests on its first connection and then hangs up.
     fn server(answers: &'static [&'static str]) -> Target {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -265,7 +262,7 @@ mod tests {
                 assert!(count > 0);
                 socket.write_all(answer.as_bytes()).unwrap();
             }
-            let _ = socket.read(&mut [0; 4096]).unwrap(); // the request that gets no answer
+            let _ = socket.read(&mut [0; 4096]).unwrap(); // the request without an answer
         });
         Target { address, tls: None }
     }
@@ -278,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_kept_until_the_server_hangs_up() {
+    fn connection_is_kept_until_the_server_hangs_up() {
         let target = server(&[
             "HTTP/1.1 307 Elsewhere\r\nLocation: /x\r\nContent-Length: 2\r\n\r\nno",
             "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nyes",
@@ -291,7 +288,7 @@ mod tests {
         assert!(ask(&mut line).is_err(), "nothing came");
     }
 
-    /// A server over TLS 1.3 that wants a certificate, and says what it says after the handshake in pieces.
+    /// Starts a TLS 1.3 server that requires a certificate and sends its refusal in pieces.
     fn server_with_verifier(authority: &Authority) -> Target {
         let identity = authority.server(LOOPBACK).unwrap();
         let certificate = CertificateDer::from_pem_slice(identity.cert_pem.as_bytes()).unwrap();
@@ -337,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn refusal_after_the_handshake_is_heard_in_pieces() {
+    fn refusal_after_the_handshake_is_found_in_pieces() {
         let target = server_with_verifier(&Authority::new().unwrap());
         let mut socket = TcpStream::connect(target.address).unwrap();
         let shaken = shake_hands(&mut socket, &target.tls.unwrap(), Duration::from_secs(5));
@@ -346,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_may_give_up_while_nothing_comes() {
+    fn caller_can_cancel_while_no_answer_comes() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let target = Target { address: listener.local_addr().unwrap(), tls: None };
         let mut line = BlockingConnection::connect(&target, Duration::from_secs(5)).unwrap();

@@ -1,26 +1,25 @@
-//! Latencies that are recorded many at once.
+//! Records latencies in batches.
 //!
-//! Between two operations a worker touches more memory than a core's cache holds, the kernel's most of all. So each
-//! latency would fetch its place in a histogram of 280 KB from afar, and the loop would wait for it. A batch fetches
-//! its places while it goes on, and many of them are the same.
+//! Between two operations a worker touches more memory than a core's cache holds, most of it in the kernel. Recording
+//! one latency would therefore fetch a line of a 280 KB histogram from main memory and stall the loop. A batch
+//! overlaps these fetches and often hits the same lines.
 
 use std::time::Duration;
 
 use bakeoff_core::histogram::Latencies;
 
-/// How many latencies wait at most: 4 KB of them, which take some microseconds to record.
+/// Maximum latencies that wait: 4 KB, recorded in a few microseconds.
 const BATCH: usize = 512;
 
-/// A distribution of latencies, of which the last wait to be recorded.
+/// Collects latencies; the latest wait to be recorded.
 #[derive(Default)]
 pub(super) struct Batched {
     recorded: Latencies,
-    /// In nanoseconds.
+    /// Waiting latencies, in nanoseconds.
     waiting: Vec<u64>,
 }
 
 impl Batched {
-    /// Records one latency.
     #[inline]
     pub(super) fn record(&mut self, latency: Duration) {
         self.waiting.push(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
@@ -29,13 +28,12 @@ impl Batched {
         }
     }
 
-    /// Returns all that were recorded.
     pub(super) fn all(&mut self) -> &Latencies {
         self.record_waiting();
         &self.recorded
     }
 
-    /// Forgets everything; keeps the memory.
+    /// Removes all latencies but keeps the memory.
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
         self.recorded.clear();
@@ -52,11 +50,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn batches_hold_what_was_recorded_one_by_one() {
+    fn batches_match_latencies_recorded_one_by_one() {
         let (mut batched, mut one_by_one) = (Batched::default(), Latencies::default());
         for count in [1, BATCH - 1, BATCH, BATCH + 1, 3 * BATCH] {
             for nth in 0..count as u64 {
-                // Some lie beyond the hour that histograms tell apart.
+                // Some exceed the histogram's maximum of one hour.
                 let latency = Duration::from_secs(nth * nth);
                 batched.record(latency);
                 one_by_one.record(latency);

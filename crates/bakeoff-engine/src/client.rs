@@ -1,6 +1,6 @@
-//! A client of a load: one connection at a time, and the operations that it has under way.
+//! Holds one client of a load: its connection and its operations in flight.
 //!
-//! Not here: what happens to it (`worker`).
+//! Not here: the loop that drives it (`worker`).
 
 use std::time::{Duration, Instant};
 
@@ -10,106 +10,101 @@ use smallvec::SmallVec;
 use super::transport::Link;
 use super::work::{Pendings, Session as _, Tag, Work};
 
-/// How long a client waits before it tries to connect again, at first.
+/// Initial reconnect backoff. It doubles after each failure, up to [`BACKOFF_MAX`].
 pub(super) const BACKOFF_MIN: Duration = Duration::from_millis(10);
-/// How long it waits at most: each failure doubles the wait.
+/// Longest reconnect backoff.
 pub(super) const BACKOFF_MAX: Duration = Duration::from_secs(1);
 
-/// Failures without a success in the window that make a client unserved: one or two may be chance.
+/// Failures without any success that make a client unserved. One or two may be chance.
 const UNSERVED_FROM: u64 = 3;
-/// One failure is enough if the operation waited for this share of the window.
+/// Share of the window that an operation must have waited for a single failure to be enough.
 const UNSERVED_WAIT: f64 = 0.5;
 
-/// One place for an operation under way.
+/// Holds one operation of a client.
 pub(super) enum Slot {
     Free {
         since: Instant,
     },
-    /// Another connection of the client has its turn.
     Elsewhere,
-    /// An operation waits for its connection.
+    /// The operation waits for its connection.
     Waiting(Waiting),
     Busy(Flight),
 }
 
-/// An operation that goes out as soon as the client's connection takes it.
+/// Describes an operation that is sent as soon as the client's connection accepts it.
 #[derive(Clone, Copy)]
 pub(super) struct Waiting {
     pub(super) due: Instant,
-    /// When its connection was begun, or when it was first sent.
+    /// Time when its connection was started, or when it was first sent.
     pub(super) sent: Instant,
-    /// Its number, if it has one: it was sent before, or its number led it here.
+    /// Operation number, if already drawn: it was sent before, or its number picked this connection.
     pub(super) again: Option<u64>,
-    /// How often it was sent.
+    /// Number of times it was sent.
     pub(super) tries: u8,
 }
 
-/// An operation under way.
+/// Describes an operation in flight.
 #[derive(Clone, Copy)]
 pub(super) struct Flight {
     /// Index of its operation in the outline of the work.
     pub(super) operation: usize,
-    /// How often it was sent.
+    /// Number of times it was sent.
     pub(super) tries: u8,
-    /// Its number among those of the load.
+    /// Number within the load.
     pub(super) ticket: u64,
     pub(super) due: Instant,
-    /// When it was first sent.
+    /// Time when it was first sent.
     pub(super) sent: Instant,
 }
 
-/// One client: its connection, and what it has under way. Most have one operation at a time, which lies with them:
-/// each piece of memory elsewhere is one more to fetch for each operation.
+/// Holds one client. Most clients have one operation at a time, which is stored inline: memory behind a pointer costs
+/// another fetch per operation.
 pub(super) struct Client<W: Work> {
     pub(super) number: u32,
     pub(super) node: usize,
-    /// Which of its worker's lanes it sends for in an open load.
+    /// Index of the worker's lane that it sends for in an open load.
     pub(super) lane: usize,
     pub(super) connection: Connection<W::Session>,
     pub(super) slots: SmallVec<[Slot; 1]>,
     /// The work's state of each busy slot.
     pub(super) pendings: SmallVec<[Option<W::Pending>; 1]>,
-    /// Whether it stands in the queue of clients that wait for something to become due.
+    /// True if the client is queued until something is due.
     pub(super) idle: bool,
-    /// When the connection was lost, until there is a new one.
+    /// Time when the connection was lost; `None` once there is a new one.
     pub(super) lost_at: Option<Instant>,
     pub(super) backoff: Duration,
-    /// How often the server has turned it away since it was last served.
+    /// Refusals by the server since the client was last served.
     pub(super) turned_away: u32,
-    /// Whether its last attempt to connect was turned down, and not just unanswered.
+    /// True if the last connection attempt was refused, not merely unanswered.
     pub(super) refused: bool,
     pub(super) last_sent: Instant,
-    /// Whether an operation was answered on its connection.
+    /// True if its connection has answered an operation.
     pub(super) has_answered: bool,
-    /// When bytes last came on its connection.
-    pub(super) heard_at: Instant,
-    /// Outcomes of its operations since measuring began.
+    /// Time when bytes last arrived on its connection.
+    pub(super) received_at: Instant,
     pub(super) seen: Seen,
-    /// Bytes received on its connection since an answer was complete.
+    /// Bytes received on its connection since the last complete answer.
     pub(super) held: usize,
 }
 
-/// Outcomes of a client's operations since measuring began.
+/// Holds the outcomes of a client's operations since measuring began.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Seen {
-    /// True if one succeeded within the window.
     pub(super) success_in_window: bool,
-    /// True if one succeeded within the window or after it.
+    /// True if an operation succeeded within the window or after it.
     pub(super) success: bool,
-    /// Operations that failed.
     failures: u64,
-    /// The longest that a failed operation had waited.
+    /// Longest time that a failed operation had waited.
     failed_after: Duration,
 }
 
 impl Seen {
-    /// Counts an operation that failed after it had waited this long.
     pub(super) fn count_failure(&mut self, waited: Duration) {
         self.failures += 1;
         self.failed_after = self.failed_after.max(waited);
     }
 
-    /// Adds the outcomes on another connection of the client.
+    /// Adds the outcomes of another connection of the client.
     pub(super) fn and(self, other: Self) -> Self {
         Self {
             success_in_window: self.success_in_window || other.success_in_window,
@@ -119,22 +114,19 @@ impl Seen {
         }
     }
 
-    /// Returns true if the client had an operation.
     pub(super) fn had_work(&self) -> bool {
         self.success || self.failures > 0
     }
 
-    /// Returns true if the client had only failures in a window of this length, and too many or too long ones to be
-    /// chance.
+    /// Returns true if the client had only failures, too many or too slow to be chance in a window of this length.
     pub(super) fn is_unserved(&self, window: Duration) -> bool {
         let long = self.failed_after.as_secs_f64() >= UNSERVED_WAIT * window.as_secs_f64();
         !self.success && (self.failures >= UNSERVED_FROM || (self.failures > 0 && long))
     }
 }
 
-/// How far a client's connection has come.
 pub(super) enum Connection<S: ?Sized> {
-    /// There is none on purpose: each operation has one of its own.
+    /// Closed on purpose: each operation opens its own.
     Resting,
     Down {
         retry_at: Instant,
@@ -168,7 +160,7 @@ impl<P> Pendings<P> for SmallVec<[Option<P>; 1]> {
 }
 
 impl<W: Work> Client<W> {
-    /// A client that is to connect at once.
+    /// Creates a client that connects at once.
     pub(super) fn new(number: u32, node: usize, lane: usize, in_flight: u32, now: Instant) -> Self {
         Self {
             number,
@@ -184,46 +176,44 @@ impl<W: Work> Client<W> {
             refused: false,
             last_sent: now,
             has_answered: false,
-            heard_at: now,
+            received_at: now,
             seen: Seen::default(),
             held: 0,
         }
     }
 
-    /// Returns whether operations can be sent.
     pub(super) fn is_up(&self) -> bool {
         matches!(self.connection, Connection::Up { .. })
     }
 
-    /// Returns whether operations can be sent, or could as soon as a connection is begun.
+    /// Returns true if operations can be sent now, or once their own connection is open.
     pub(super) fn is_connected(&self) -> bool {
         matches!(self.connection, Connection::Up { .. } | Connection::Resting)
     }
 
-    /// Returns the kind of failure of an operation that waited for its connection.
+    /// Returns the error kind of an operation that waited for its connection.
     pub(super) fn unconnected(&self) -> ErrorKind {
         if self.refused { ErrorKind::Refused } else { ErrorKind::Timeout }
     }
 
-    /// Notes that bytes came on its connection. Returns the pause since the bytes before them, if nothing was sent
-    /// between.
+    /// Records that bytes arrived. Returns the time since the previous bytes if nothing was sent in between.
     #[inline]
-    pub(super) fn hear(&mut self, now: Instant) -> Option<Duration> {
-        let before = std::mem::replace(&mut self.heard_at, now);
+    pub(super) fn note_received(&mut self, now: Instant) -> Option<Duration> {
+        let before = std::mem::replace(&mut self.received_at, now);
         (before > self.last_sent).then(|| now.saturating_duration_since(before))
     }
 
-    /// Returns whether nothing is under way on its connection.
+    /// Returns true if no operation is in flight on its connection.
     pub(super) fn is_idle(&self) -> bool {
         !self.slots.iter().any(|slot| matches!(slot, Slot::Busy(_)))
     }
 
-    /// Returns whether nothing is under way, and nothing waits for a connection.
+    /// Returns true if no operation is in flight or waits for a connection.
     pub(super) fn is_quiet(&self) -> bool {
         self.slots.iter().all(|slot| matches!(slot, Slot::Free { .. } | Slot::Elsewhere))
     }
 
-    /// The link and its session, once the peer has accepted.
+    /// Returns the link and its session once the peer has accepted.
     pub(super) fn link(&mut self) -> Option<(&mut Link, &mut W::Session)> {
         match &mut self.connection {
             Connection::Greeting { link, session, .. } | Connection::Up { link, session } => {
@@ -233,7 +223,7 @@ impl<W: Work> Client<W> {
         }
     }
 
-    /// The peer has accepted: say what a new connection says first.
+    /// Starts the protocol's handshake after the peer has accepted.
     pub(super) fn begin_handshake(&mut self) {
         let retry_at = self.last_sent;
         let down = Connection::Down { retry_at };

@@ -1,8 +1,8 @@
-//! Adds up what the workers measure, second by second, while they go on.
+//! Adds up the workers' measurements, second by second, while they run.
 //!
-//! Workers record into a slice of their own and hand it over when a second is past; the collector
-//! merges, encodes and gives the memory back. So nothing is locked in the loop, memory does not
-//! grow with the number of operations, and progress can be shown while the load runs.
+//! Each worker records into its own slice and hands it over each second. The collector merges and encodes it, and
+//! returns the memory. So the loop takes no locks, memory does not grow with the number of operations, and progress
+//! can be shown during the load.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -23,31 +23,31 @@ use super::batched::Batched;
 use super::transport::Agreed;
 use super::{Seconds, Window};
 
-/// One worker's measurements of one second.
+/// Holds one worker's measurements of one second.
 pub(super) struct Slice {
     pub(super) worker: usize,
     pub(super) second: u32,
     pub(super) operations: Vec<OperationFigures>,
-    /// By operation: times of those that were sent when they were due, as all of a closed load are.
-    /// Both of the operation's distributions have them, and the loop records them once.
+    /// Times of operations that were sent when due, by operation; all operations of a closed load are. They belong to
+    /// both distributions of the operation, so the loop records them once.
     pub(super) on_time: Vec<Batched>,
-    /// By node; none where nodes are not told apart.
+    /// Figures by node; empty if nodes are not reported separately.
     pub(super) targets: Vec<TargetFigures>,
-    /// By node; none where staleness is not judged.
+    /// Staleness by node; empty if it is not judged.
     pub(super) staleness: Vec<Staleness>,
-    /// From when to when nothing succeeded though something was due.
+    /// Intervals without success although operations were due.
     pub(super) silences: Vec<Span>,
     pub(super) handshakes: Handshakes,
-    /// Addresses that names have got.
+    /// Addresses that names changed to.
     pub(super) addresses: Vec<UsedAddress>,
     pub(super) schedule_lag: Latencies,
-    /// When operations were sent, in nanoseconds since measuring began, as long as that is sampled.
+    /// Sampled send times, in nanoseconds since measuring began.
     pub(super) sent: Vec<u64>,
     pub(super) timer_lag: Latencies,
     pub(super) receive_lag: Batched,
-    /// How many answers were the first of their batch, and waited behind none.
+    /// Answers read first in their batch. Each counts as zero receive lag.
     pub(super) prompt: u64,
-    /// From when to when the worker stood still.
+    /// Intervals in which the worker stalled.
     pub(super) stalls: Vec<Span>,
     pub(super) connection_errors: Errors,
     pub(super) disconnected: Duration,
@@ -66,7 +66,7 @@ pub(super) struct Slice {
     pub(super) keys_exhausted: bool,
 }
 
-/// From when to when.
+/// Interval from start to end.
 pub(super) type Span = (Instant, Instant);
 
 impl Slice {
@@ -105,7 +105,7 @@ impl Slice {
         }
     }
 
-    /// Forgets everything; keeps the memory.
+    /// Clears all figures but keeps the memory.
     pub(super) fn clear(&mut self) {
         self.operations.iter_mut().for_each(OperationFigures::clear);
         self.on_time.iter_mut().for_each(Batched::clear);
@@ -134,7 +134,7 @@ impl Slice {
         self.keys_exhausted = false;
     }
 
-    /// A connection has come to speak TLS.
+    /// Counts a TLS handshake.
     pub(super) fn count_handshake(&mut self, agreed: Agreed) {
         match agreed {
             Agreed::Anew => self.handshakes.full += 1,
@@ -143,19 +143,19 @@ impl Slice {
     }
 }
 
-/// A worker's messages.
+/// Messages from a worker to the collector.
 pub(super) enum Message {
     /// All clients are connected.
     Connected,
-    /// A client could not be connected; the worker has ended.
+    /// A client could not connect; the worker has ended.
     NotConnected,
-    /// A second is past.
+    /// A second is over.
     Slice(Box<Slice>),
-    /// The worker has ended; its last slice came before. `busy`: which share of a CPU it used.
+    /// The worker has ended and sent its last slice. `busy` is its share of a CPU.
     Ended { worker: usize, busy: f64 },
 }
 
-/// How a load is going, each second.
+/// Reports the progress of a load, each second.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Live {
     /// Seconds measured so far.
@@ -164,32 +164,32 @@ pub struct Live {
     pub verified: u64,
     /// Failures in the last second.
     pub errors: u64,
-    /// Median of the response time in the last second, of all operations.
+    /// Median response time of all operations in the last second.
     pub p50: Percentile,
-    /// 99th percentile of the response time in the last second, likewise.
+    /// 99th percentile of the response time of all operations in the last second.
     pub p99: Percentile,
-    /// The slowest response in the last second.
+    /// Slowest response in the last second.
     pub max: Percentile,
-    /// Which share of the CPUs that its threads could use the generator used since the last second.
+    /// Generator's CPU use since the last report, as a share of the CPUs that its threads could use.
     pub busy: f64,
 }
 
-/// Adds slices up.
+/// Adds up slices.
 pub(super) struct Collector {
     names: Vec<String>,
-    /// Merged slices of seconds that not all workers have passed.
+    /// Merged slices of seconds that some workers have not finished.
     open: BTreeMap<u32, Vec<OperationFigures>>,
-    /// The first second that was not told yet.
+    /// First second that was not reported yet.
     next: u32,
-    /// The last second that each worker has handed over; `None` once it has ended.
+    /// Last second that each worker has handed over; `None` once it has ended.
     passed: Vec<Option<u32>>,
     recycle: Vec<Sender<Box<Slice>>>,
     total: Vec<OperationFigures>,
-    /// Of each worker.
+    /// Silences by worker.
     silences: Vec<Vec<Span>>,
-    /// Of each worker.
+    /// Send times by worker.
     sent: Vec<Vec<u64>>,
-    /// Of each worker.
+    /// Stalls by worker.
     stalls: Vec<Vec<Span>>,
     last_end: Option<Instant>,
     measurement: Measurement,
@@ -220,7 +220,7 @@ impl Collector {
         }
     }
 
-    /// Takes a slice; returns the seconds that became complete by it.
+    /// Merges a slice; returns the seconds that it completes.
     pub(super) fn take(&mut self, mut slice: Box<Slice>) -> Vec<Live> {
         let Slice { worker, second, .. } = *slice;
         let merged = self
@@ -271,12 +271,12 @@ impl Collector {
         measurement.keys_exhausted |= slice.keys_exhausted;
         self.last_end = self.last_end.max(slice.last_end);
         self.passed[worker] = self.passed[worker].map(|_| second + 1);
-        slice.clear(); // here, where nobody waits for it
+        slice.clear(); // outside of the workers' loop
         self.recycle[worker].send(slice).ok();
         self.close_seconds()
     }
 
-    /// Notes that a worker has ended; returns the seconds that became complete by it.
+    /// Marks a worker as ended; returns the seconds that this completes.
     pub(super) fn ended(&mut self, worker: usize, busy: f64) -> Vec<Live> {
         self.passed[worker] = None;
         let busiest = &mut self.measurement.generator_busiest;
@@ -284,7 +284,6 @@ impl Collector {
         self.close_seconds()
     }
 
-    /// Returns whether all workers have ended.
     pub(super) fn is_done(&self) -> bool {
         self.passed.iter().all(Option::is_none)
     }
@@ -297,7 +296,7 @@ impl Collector {
                 break;
             }
             let (second, merged) = entry.remove_entry();
-            // A worker with nothing to do may sleep over a second: that one was empty.
+            // An idle worker may sleep through a whole second, which is then empty.
             lives.extend((self.next..second).map(|empty| self.close_second(empty, &[])));
             lives.push(self.close_second(second, &merged));
             self.next = self.next.max(second + 1);
@@ -345,11 +344,11 @@ impl Collector {
             p50: response.percentile(0.5),
             p99: response.percentile(0.99),
             max: response.max(),
-            busy: 0.0, // known to whoever reads the clock
+            busy: 0.0, // the caller fills it in
         }
     }
 
-    /// The whole, once all workers have ended. `shortest`: the time that the load takes at least.
+    /// Returns the measurement once all workers have ended. `shortest` is the minimum duration of the load.
     pub(super) fn finish(mut self, window: &Window, shortest: Duration) -> Measurement {
         let last_end = self.last_end.unwrap_or(window.measure);
         let end =
@@ -361,14 +360,14 @@ impl Collector {
         self.measurement.sent = first_sent(&self.sent);
         self.measurement.stalls = stalls(&self.stalls, window.measure);
         self.measurement.operations = self.names.into_iter().zip(self.total).collect();
-        // Which silences are stalls follows from the operations.
+        // The operations decide which silences count as stalls.
         self.measurement.keep_silences(silences(&self.silences, window.measure, end));
         self.measurement
     }
 }
 
-/// Returns the moments that all workers sampled, in order: each stopped at another one, and beyond the
-/// first to stop some are missing.
+/// Returns the send times that all workers sampled, in order. Each worker stops sampling at its own time, so later
+/// times would be incomplete.
 fn first_sent(of_workers: &[Vec<u64>]) -> Vec<u64> {
     let until = of_workers.iter().map(|sent| sent.last().copied().unwrap_or(0)).min().unwrap_or(0);
     let all = of_workers.iter().flatten().copied();
@@ -378,23 +377,23 @@ fn first_sent(of_workers: &[Vec<u64>]) -> Vec<u64> {
     sent
 }
 
-/// When workers stood still; all of it lies within the window.
+/// Returns the workers' stalls, all within the window.
 fn stalls(of_workers: &[Vec<Span>], measure: Instant) -> Vec<GeneratorStall> {
     let of_worker = |(thread, spans): (u32, &Vec<Span>)| {
-        let told = |&(from, to): &Span| GeneratorStall {
+        let converted = |&(from, to): &Span| GeneratorStall {
             thread,
             from: (from - measure).as_secs_f64(),
             seconds: (to - from).as_secs_f64(),
         };
-        spans.iter().map(told).collect::<Vec<_>>()
+        spans.iter().map(converted).collect::<Vec<_>>()
     };
     let mut stalls = (0..).zip(of_workers).flat_map(of_worker).collect();
     longest_stalls(&mut stalls);
     stalls
 }
 
-/// Returns when the silence began in which all workers ended; `None` where one of them did not, or had a success
-/// after the window.
+/// Returns the start of the silence in which all workers ended. Returns `None` if a worker did not end in silence or
+/// succeeded after the window.
 fn silent_from(of_workers: &[Vec<Span>], measure: Instant, end: Instant) -> Option<f64> {
     let last =
         |spans: &Vec<Span>| spans.last().filter(|&&(_, to)| to == end).map(|&(from, _)| from);
@@ -404,7 +403,7 @@ fn silent_from(of_workers: &[Vec<Span>], measure: Instant, end: Instant) -> Opti
     Some(from.saturating_duration_since(measure).as_secs_f64())
 }
 
-/// Returns how long all failures had waited; `None` where there was none.
+/// Returns the times of all failures; `None` if there are none.
 fn packed_failures(of: &OperationFigures) -> Option<PackedLatencies> {
     if of.failed.is_empty() && of.unanswered.is_empty() {
         return None;
@@ -414,18 +413,19 @@ fn packed_failures(of: &OperationFigures) -> Option<PackedLatencies> {
     Some(failed.pack())
 }
 
-/// When all workers were silent, within the window.
+/// Returns the intervals in the window in which all workers were silent.
 fn silences(of_workers: &[Vec<Span>], measure: Instant, end: Instant) -> Vec<Silence> {
     let window = vec![(measure, end)];
     let common = of_workers.iter().fold(window, |common, spans| overlaps(&common, spans));
-    let told = |(from, to): Span| Silence {
+    let converted = |(from, to): Span| Silence {
         from: (from - measure).as_secs_f64(),
         seconds: (to - from).as_secs_f64(),
     };
-    common.into_iter().map(told).collect()
+    common.into_iter().map(converted).collect()
 }
 
-/// The parts that are in both and no shorter than [`SILENCE_RECORDED_MIN`]; each list in order of time.
+/// Returns the common parts of two lists of intervals that are at least [`SILENCE_RECORDED_MIN`] long. Each list is
+/// in order of time.
 fn overlaps(ours: &[Span], theirs: &[Span]) -> Vec<Span> {
     let mut found = Vec::new();
     let (mut i, mut j) = (0, 0);
@@ -449,14 +449,14 @@ mod tests {
     use crate::clock;
 
     #[test]
-    fn only_moments_that_all_workers_sampled_are_kept() {
+    fn only_times_sampled_by_all_workers_are_kept() {
         assert_eq!(first_sent(&[vec![1, 5, 9], vec![2, 3, 6, 7]]), [1, 2, 3, 5, 6, 7]);
         assert_eq!(first_sent(&[vec![1, 5, 9], Vec::new()]), [0; 0]);
         assert_eq!(first_sent(&[(0..5000).collect()]).len(), SENT_MAX);
     }
 
     #[test]
-    fn only_when_all_workers_are_silent_nothing_succeeds() {
+    fn silence_needs_all_workers_to_be_silent() {
         let measure = clock::now();
         let at = |milliseconds: u64| measure + Duration::from_millis(milliseconds);
         let spans = |of: &[(u64, u64)]| -> Vec<Span> {
@@ -466,7 +466,7 @@ mod tests {
         let second = spans(&[(600, 2600), (3000, 3400), (4900, 5600), (6000, 6005), (7000, 8000)]);
         let found = silences(&[first.clone(), second], measure, at(7600));
         let found: Vec<(f64, f64)> = found.iter().map(|one| (one.from, one.seconds)).collect();
-        // 6000 to 6005 is too short; the last is cut by the window's end.
+        // The interval 6000 to 6005 is too short. The window's end cuts the last one.
         let expected = [(0.6, 0.4), (2.0, 0.6), (3.0, 0.4), (5.0, 0.6), (7.0, 0.6)];
         assert_eq!(found.len(), expected.len(), "{found:?}");
         for (found, expected) in found.iter().zip(expected) {

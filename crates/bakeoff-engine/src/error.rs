@@ -1,6 +1,6 @@
-//! Why a load could not be set up or driven.
+//! Explains why a load could not be set up or run.
 //!
-//! Not here: why an operation failed (`work::Failure`), what else can go wrong (the binary).
+//! Not here: failures of operations (`work::Failure`), other errors of the program (the binary).
 
 use std::fmt;
 
@@ -8,22 +8,22 @@ use bakeoff_core::study::Diagnostics;
 
 use crate::EngineError;
 
-/// Why a load could not be set up or driven.
+/// Explains why a load could not be set up or run.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// A file of input that is wrong, with every place. Each diagnostic begins with `error: `.
+    /// Diagnostics of an input file. Each begins with `error: `.
     #[error("{0}")]
     Diagnostics(Diagnostics),
-    /// Bad input: what is wrong, and what to try.
+    /// Invalid input: the problem, and an optional hint.
     #[error(fmt = input)]
     Input(String, Option<String>),
-    /// Nobody answers there.
+    /// A server does not answer.
     #[error("error: {0}")]
     Unreachable(String),
-    /// The machine refused something.
+    /// This machine refused a resource.
     #[error("error: {0}")]
     Machine(String),
-    /// The user has had enough.
+    /// The user interrupted the load.
     #[error("interrupted")]
     Interrupted,
 }
@@ -36,21 +36,21 @@ fn input(what: &str, hint: &Option<String>, to: &mut fmt::Formatter<'_>) -> fmt:
 }
 
 impl LoadError {
-    /// Bad input with a hint.
+    /// Creates an input error with a hint.
     pub fn input(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Input(what.into(), Some(hint.into()))
     }
 
-    /// Returns what went wrong, without `error: ` and without a hint.
+    /// Returns the problem, without `error: ` and the hint.
     pub fn what(&self) -> String {
         match self {
-            Self::Diagnostics(diagnostics) => diagnostics.to_string(), // each says `error: ` itself
+            Self::Diagnostics(diagnostics) => diagnostics.to_string(), // each has its own `error: `
             Self::Input(what, _) | Self::Unreachable(what) | Self::Machine(what) => what.clone(),
             Self::Interrupted => "interrupted".to_owned(),
         }
     }
 
-    /// Returns bakeoff's exit code for it.
+    /// Returns the exit code of bakeoff for this error.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Diagnostics(_) | Self::Input(..) => 2,

@@ -1,10 +1,10 @@
-//! Drives a load: connects the clients, starts them all at one moment, adds up what they measure.
+//! Drives a load: connects the clients, starts them together and adds up their measurements.
 //!
-//! Threads and `epoll`, no async runtime: what happens between an operation's due time and its
-//! bytes on the wire is all here and can be read in one sitting.
+//! Uses threads and `epoll`, no async runtime. Everything between an operation's due time and its bytes on the wire
+//! is here, and can be read in one sitting.
 //!
-//! Not here: what an operation is and whether its answer is right (`work`'s implementors), how a
-//! load is asked for (`bakeoff_core::study`).
+//! Not here: operations and the verification of answers (implementors of `work::Work`), the configuration of a load
+//! (`bakeoff_core::study`).
 
 pub mod asking;
 mod batched;
@@ -55,66 +55,66 @@ use together::Together;
 use work::{Outline, Work};
 use worker::{Lane, Outlet, Part, Shared, Worker};
 
-/// How long after the last client has connected the load begins.
+/// Delay from the last client's connection to the start of the load.
 const START_DELAY: Duration = Duration::from_millis(5);
 
-/// Which connections operations use.
+/// Chooses between kept connections and one per operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Connections {
-    /// Each client keeps one; all are there before the load begins.
+    /// Each client keeps one connection. All are open before the load begins.
     Kept,
-    /// Each operation begins with one of its own, which its times include.
+    /// Each operation opens its own connection. Response and service time include that.
     OneEach,
 }
 
-/// The fate of a second's distributions once it is past.
+/// Chooses whether the measurement keeps the histograms of each past second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seconds {
-    /// They are in the measurement, packed: some kilobytes for each.
+    /// Keeps them in the measurement, packed to a few kilobytes a second.
     Kept,
-    /// A few figures of them are told to `progress`; memory stays the same however long the load.
+    /// Passes a few figures to `progress` and drops the rest. Memory use does not grow with the load's duration.
     Told,
 }
 
-/// One stage of a load, ready to be driven.
+/// Configures one stage of a load.
 #[derive(Debug, Clone)]
 pub struct Drive {
-    /// Clients, each with one connection where connections are kept.
+    /// Number of clients. Each has one connection with [`Connections::Kept`].
     pub clients: u32,
-    /// Operations that a client has under way at most; 1 with [`Connections::OneEach`].
+    /// Maximum operations in flight per client; 1 with [`Connections::OneEach`].
     pub in_flight: u32,
-    /// Which connections operations use.
+    /// Kept connections, or one per operation.
     pub connections: Connections,
-    /// When operations are due; `None` for a closed load.
+    /// Rate and spacing of an open load; `None` for a closed load.
     pub arrivals: Option<(RateProfile, Spacing)>,
-    /// How long before an operation of an open load is due a thread begins to wait for it without
-    /// sleeping. Zero leaves it to the kernel's timer.
+    /// Time before an operation of an open load is due from which a thread waits without sleeping. Zero leaves the
+    /// wait to the kernel's timer.
     pub spin: Duration,
-    /// How long to load before measuring.
+    /// Warm-up time before measuring begins.
     pub warmup: Duration,
-    /// When measuring ends.
+    /// Duration or number of operations after which measuring ends.
     pub stop: Stop,
-    /// After how long an operation has failed.
+    /// Time after which an unanswered operation counts as failed.
     pub timeout: Duration,
-    /// The fate of each second's distributions.
+    /// Whether the measurement keeps the histograms of each second.
     pub seconds: Seconds,
-    /// Worker threads; no more than there are clients are used.
+    /// Maximum number of worker threads. The engine never starts more threads than clients.
     pub threads: u32,
-    /// Seeds the arrivals.
+    /// Seed of the arrival times.
     pub seed: u64,
-    /// The number of the load's first operation: a later stage goes on where one ended.
+    /// Number of the first operation. A later stage continues the count of the previous one.
     pub first_ticket: u64,
-    /// Told when measuring begins and ends.
+    /// Receives the start and end of measuring.
     pub moments: Option<MomentSender>,
-    /// The generator's part of the load: clients, arrivals and operations are those of the whole, and each generator
-    /// has as many threads as this one.
+    /// This generator's share of the load. Clients, arrivals and operations are those of the whole load. Every
+    /// generator has as many threads as this one.
     pub share: LoadShare,
-    /// How many operations of a closed load that ends by a count fall to this generator; all when `None`.
+    /// This generator's operations, for a closed load that ends by a count; `None` means all of them.
     pub own_operations: Option<u64>,
 }
 
 impl Drive {
-    /// A closed load of `count` operations, each begun once: a fill, an audit.
+    /// Returns a closed load that starts each of `count` operations once, for a fill or an audit.
     pub fn once(count: u64, clients_max: u32, threads: u32, timeout: Duration) -> Self {
         Self {
             clients: u64::from(clients_max).min(count) as u32,
@@ -136,59 +136,58 @@ impl Drive {
     }
 }
 
-/// Why a load could not be driven.
+/// Explains why a load could not run.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// A node could not be connected to before the load began.
+    /// The engine could not connect to a node before the load began.
     #[error("could not connect a client to `{address}`: {what}")]
     Unreachable {
-        /// The node.
+        /// Address of the node.
         address: Address,
-        /// The observation.
+        /// Reason in words.
         what: String,
     },
-    /// A server that was sent plain text says that it speaks TLS.
+    /// A server answered plain text by saying that it speaks TLS.
     #[error("`{address}` refuses plain text: {what}")]
     SpeaksTls {
-        /// The node.
+        /// Address of the node.
         address: Address,
-        /// Its answer, in words.
+        /// The server's answer, in words.
         what: String,
     },
-    /// There are fewer clients than generators.
+    /// The load has fewer clients than generators.
     #[error("there are fewer clients than generators")]
     NoClients,
-    /// This machine has no port left to connect from: the reason, with a hint.
+    /// This machine has no free local port. Holds the reason and a hint.
     #[error("{0}")]
     NoPorts(String),
-    /// Answers that are to be looked at as a whole need more memory than there is for them.
+    /// Incomplete answers that are verified as a whole need more memory than the limit, 2 GiB.
     #[error(
         "answers that are verified as a whole hold more than {} of the generator's memory: use fewer clients, or \
          do not verify them",
         ByteCount(HELD_MAX as u64)
     )]
     HoldsTooMuch,
-    /// The user asked for the end before the load began.
+    /// The user interrupted the load before it began.
     #[error("interrupted before the load began")]
     Interrupted,
-    /// The machine refused a socket, a thread or a timer.
+    /// The kernel refused a socket, a thread or a timer.
     #[error("the load generator failed: {0}")]
     Io(#[from] io::Error),
 }
 
-/// The moments of a load.
+/// Holds the start of the load and the measured interval.
 #[derive(Debug, Clone, Copy)]
 pub struct Window {
-    /// When the first operations are due.
+    /// Due time of the first operations.
     start: Instant,
-    /// When measuring begins.
     measure: Instant,
-    /// When no more operations are sent, for a load that stops by time.
+    /// Time after which no operation is sent; `None` if the load ends by a count.
     end: Option<Instant>,
 }
 
 impl Window {
-    /// Returns the moments of a load that begins at `start`.
+    /// Returns the window of a load that begins at `start`.
     pub fn new(start: Instant, warmup: Duration, stop: Stop) -> Self {
         let measure = start + warmup;
         let end = match stop {
@@ -198,7 +197,7 @@ impl Window {
         Self { start, measure, end }
     }
 
-    /// Returns when measuring begins, and when it ends if that is known.
+    /// Returns the start of measuring, and its end if the load stops by time.
     pub fn measured(&self) -> (Instant, Option<Instant>) {
         (self.measure, self.end)
     }
@@ -207,7 +206,7 @@ impl Window {
         at.saturating_duration_since(self.measure).as_secs() as u32
     }
 
-    /// Returns whether a second, counted since measuring began, begins before the load's end.
+    /// Returns true if this second, counted from the start of measuring, begins before the load ends.
     fn begins(&self, second: u32) -> bool {
         let begin = self.measure + Duration::from_secs(second.into());
         self.end.is_none_or(|end| begin < end)
@@ -217,12 +216,12 @@ impl Window {
         at.saturating_duration_since(self.measure).as_secs_f64()
     }
 
-    /// Returns whether a moment lies in the measured window.
+    /// Returns true if `at` lies in the measured window.
     fn holds(&self, at: Instant) -> bool {
         at >= self.measure && self.end.is_none_or(|end| at <= end)
     }
 
-    /// Returns how much of the time between two moments lies in the measured window.
+    /// Returns how much of `from..to` lies in the measured window.
     fn overlap(&self, from: Instant, to: Instant) -> Duration {
         let from = from.max(self.measure);
         let to = self.end.map_or(to, |end| to.min(end));
@@ -230,11 +229,13 @@ impl Window {
     }
 }
 
-/// Drives one stage of a load, which begins at the moment at which all loads of `together` do. Clients connect to
-/// `peers` in turn, and so do the operations of an open load go to them; `works` makes each worker's work;
-/// `progress` is called each second. Returns what was measured and the number of the first operation not begun.
+/// Drives one stage of a load. All loads of `together` begin at the same time.
 ///
-/// The loop is compiled for each kind of work. Other crates ask for a load through `works`, so that it is compiled here.
+/// Clients connect to `peers` in turn, and an open load deals its operations to them in turn. `works` makes each
+/// worker's work. `progress` is called each second. Returns the measurement and the number of the first operation
+/// that was not started.
+///
+/// The loop is compiled for each kind of work. Other crates call it through `works`, so it is compiled in this crate.
 fn drive<W: Work>(
     peers: &[Peer],
     drive: &Drive,
@@ -291,7 +292,7 @@ fn drive<W: Work>(
         let staleness = if outline.judges_age { aged(peers) } else { Vec::new() };
         let collector = Collector::new(
             outline.operations,
-            told_apart(peers),
+            figures_by_node(peers),
             staleness,
             recycle,
             drive.seconds,
@@ -313,14 +314,14 @@ fn drive<W: Work>(
     })
 }
 
-/// A thread of this generator: its number among the threads of all, its lanes, and how many operations each lane has.
+/// Holds one thread of this generator: its number among all threads, its lanes and the number of operations per lane.
 struct Thread {
     number: u32,
     lanes: Vec<lanes::Lane>,
     counts: Vec<u64>,
 }
 
-/// Returns the threads of this generator, of those that the whole load was dealt to: generators take them in turn.
+/// Returns this generator's threads. Generators take the threads of the whole load in turn.
 fn own_threads(drive: &Drive, dealt: Vec<Vec<lanes::Lane>>) -> Vec<Thread> {
     let mut counts = count_by_lane(drive, &dealt).into_iter();
     let numbered = (0..).zip(dealt).map(|(number, lanes)| {
@@ -330,15 +331,16 @@ fn own_threads(drive: &Drive, dealt: Vec<Vec<lanes::Lane>>) -> Vec<Thread> {
     numbered.filter(|thread| drive.share.has(thread.number.into())).collect()
 }
 
-/// A place for what each node answers. There is none where it would say nothing more than the whole.
-fn told_apart(peers: &[Peer]) -> Vec<TargetFigures> {
+/// Creates one set of counters per node. Returns an empty list for a single node, whose counters would repeat the
+/// total, and for more than [`TARGETS_MAX`] nodes.
+fn figures_by_node(peers: &[Peer]) -> Vec<TargetFigures> {
     let of =
         |peer: &Peer| TargetFigures { node: peer.address.to_string(), ..TargetFigures::default() };
     let several = (2..=TARGETS_MAX).contains(&peers.len());
     if several { peers.iter().map(of).collect() } else { Vec::new() }
 }
 
-/// A place for the staleness of each node; one for all where they are too many.
+/// Creates one staleness record per node, or one for all nodes if there are more than [`TARGETS_MAX`].
 fn aged(peers: &[Peer]) -> Vec<Staleness> {
     let of = |node: String| Staleness { node, ..Staleness::default() };
     match peers.len() {
@@ -347,7 +349,7 @@ fn aged(peers: &[Peer]) -> Vec<Staleness> {
     }
 }
 
-/// Whose each peer is: the first of those that are the same server.
+/// Returns for each peer the index of the first peer that is the same server.
 fn places(peers: &[Peer]) -> Vec<usize> {
     let server =
         |peer: &Peer| (peer.address.to_string(), peer.tls.as_ref().map(|tls| tls.name.clone()));
@@ -356,8 +358,8 @@ fn places(peers: &[Peer]) -> Vec<usize> {
     peers.iter().enumerate().map(place).collect()
 }
 
-/// Returns how many measured operations each lane of an open load has that ends by a count, thread by thread:
-/// the load ends with the last that is due, whoever sends it.
+/// Returns the measured operations of each lane, thread by thread, for an open load that ends by a count. The load
+/// ends with the last due operation, no matter which thread sends it.
 fn count_by_lane(drive: &Drive, dealt: &[Vec<lanes::Lane>]) -> Vec<u64> {
     let (Some((pace, spacing)), Stop::Operations(count)) = (&drive.arrivals, drive.stop) else {
         return Vec::new();
@@ -366,8 +368,8 @@ fn count_by_lane(drive: &Drive, dealt: &[Vec<lanes::Lane>]) -> Vec<u64> {
     counted(pace, *spacing, &turns, drive.seed, drive.warmup, count)
 }
 
-/// Returns the shortest time that an evenly spaced load ending by a count takes: its last operation has its share of
-/// the time, until the next would have been due. Zero for other loads.
+/// Returns the shortest duration of an evenly spaced load that ends by a count. It includes the gap after the last
+/// operation. Zero for other loads.
 fn shortest(drive: &Drive) -> Duration {
     match (&drive.arrivals, drive.stop) {
         (Some((pace, Spacing::Constant)), Stop::Operations(count)) => {
@@ -377,10 +379,10 @@ fn shortest(drive: &Drive) -> Duration {
     }
 }
 
-/// The most bytes of incomplete answers that all clients hold together: each may be sent a body of up to 1 GiB.
+/// Maximum bytes of incomplete answers that all clients hold together. One answer's body may have up to 1 GiB.
 const HELD_MAX: usize = if cfg!(test) { 8 << 20 } else { 2 << 30 };
 
-/// The part of a stage that falls to one worker.
+/// Returns one worker's part of a stage.
 fn part(drive: &Drive, dealt: &[lanes::Lane], outline: &Outline, share: LoadShare) -> Part {
     let turns = outline.turns.clone().filter(|_| drive.arrivals.is_none());
     let of_lane = |(place, lane): (usize, &lanes::Lane)| {
@@ -409,7 +411,7 @@ fn part(drive: &Drive, dealt: &[lanes::Lane], outline: &Outline, share: LoadShar
         spin: drive.spin,
         timeout: drive.timeout,
         held_max: HELD_MAX / share.of as usize,
-        // Under a pace that changes gaps have no one distribution.
+        // If the rate changes, the gaps do not share one distribution.
         sample_sent: match drive.arrivals {
             Some((RateProfile::Constant { .. }, Spacing::Poisson)) => SENT_MAX,
             _ => 0,
@@ -421,7 +423,7 @@ fn part(drive: &Drive, dealt: &[lanes::Lane], outline: &Outline, share: LoadShar
     }
 }
 
-/// A worker's lanes, each with its own of `counts` where there are any; none for a closed load.
+/// Returns a worker's lanes, each with its count from `counts` if the load ends by a count. Empty for a closed load.
 fn open_lanes(
     drive: &Drive,
     dealt: Vec<lanes::Lane>,
@@ -447,11 +449,11 @@ fn work_on<W: Work>(
     to_collector.send(Message::Connected).ok();
     match started.recv() {
         Ok(window) => worker.run(window),
-        Err(_) => Ok(()), // another worker could not connect and tells why
+        Err(_) => Ok(()), // another worker failed to connect and reports why
     }
 }
 
-/// Waits for all workers to connect, starts them, and adds up until they have ended. `None` when a
+/// Waits until all workers are connected, starts them, and adds up their results until they end. Returns `None` if a
 /// worker failed to connect.
 fn collect(
     drive: &Drive,
@@ -493,10 +495,10 @@ fn collect(
         let could = (now.0 - seen.0).as_secs_f64() * starts.len() as f64;
         let busy = (now.1.saturating_sub(seen.1)).as_secs_f64() / could.max(f64::MIN_POSITIVE);
         seen = now;
-        // What ends after the window is waited for, and is no second of the load.
-        let told =
+        // Operations that end after the window are awaited, but that time is not a second of the load.
+        let reported =
             complete.into_iter().filter(|live| live.errors > 0 || window.begins(live.second));
-        told.for_each(|live| progress(&Live { busy, ..live }));
+        reported.for_each(|live| progress(&Live { busy, ..live }));
     }
     drive.moments.iter().for_each(|moments| moments.ended(&window));
     let mut measurement = collector.finish(&window, shortest(drive));

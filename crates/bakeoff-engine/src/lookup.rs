@@ -1,10 +1,10 @@
-//! Looks names up again after connections to their addresses failed, as a service may have moved.
+//! Resolves names again after a connection fails, because a service may have moved.
 //!
-//! An address that the name still has stays in use: its outage is to be seen. Clients of one that the name has lost go
-//! to another that accepts a connection. A lookup may take seconds and has a thread of its own; workers pick up its
-//! result when they look after their connections.
+//! An address that the name still has stays in use, so its outage remains visible. Clients of an address that the
+//! name has lost move to another one that accepts a connection. A lookup may take seconds, so it runs in its own
+//! thread. Workers pick up the result when they check their connections.
 //!
-//! Not here: the first lookup, after which addresses that accept no connection are left out (`works::http`, the binary).
+//! Not here: the first lookup, which leaves out addresses that accept no connection (`works::http`, the binary).
 
 use std::collections::HashMap;
 use std::io;
@@ -19,34 +19,34 @@ use bakeoff_core::measurement::UsedAddress;
 
 use crate::peer::{Address, Name, Peer};
 
-/// Time between two lookups of one name, at least.
+/// Shortest interval between two lookups of one name.
 const EVERY: Duration = Duration::from_secs(1);
-/// How long a new address may take to accept a connection.
+/// Time that a new address has to accept a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(1);
 
-/// Returns a name's addresses.
+/// Resolves a name to its addresses.
 type LookUp = Box<dyn Fn(&Name) -> io::Result<Vec<SocketAddr>> + Send + Sync>;
 
-/// The addresses of a load's nodes, as they are now.
+/// Holds the current address of each node.
 #[derive(Clone)]
 pub(crate) struct Lookups(Arc<State>);
 
 struct State {
     look_up: LookUp,
-    /// How often addresses have changed.
+    /// Number of address changes so far.
     changes: AtomicU64,
     current: Mutex<Current>,
 }
 
 struct Current {
-    /// By node.
+    /// Current addresses, by node.
     addresses: Vec<Address>,
-    /// When each name was last looked up; `None` while that is under way.
+    /// Time of each name's last lookup; `None` while one is running.
     looked_up: HashMap<Arc<Name>, Option<Instant>>,
 }
 
 impl Lookups {
-    /// Begins with the addresses of the peers, by node.
+    /// Starts with the peers' addresses, by node.
     pub(crate) fn new(peers: &[Peer]) -> Self {
         let addresses = peers.iter().map(|peer| peer.address.clone()).collect();
         Self::by(addresses, Box::new(Name::look_up))
@@ -57,13 +57,12 @@ impl Lookups {
         Self(Arc::new(State { look_up, changes: AtomicU64::new(0), current }))
     }
 
-    /// Returns a worker's copy.
     pub(crate) fn copy(&self) -> Addresses {
         let nodes = self.0.current().addresses.clone();
         Addresses { lookups: self.clone(), seen: 0, nodes }
     }
 
-    /// Begins to look a name up, unless that is under way or was less than [`EVERY`] ago.
+    /// Starts a lookup of a name, unless one is running or ended less than [`EVERY`] ago.
     fn begin(&self, name: &Arc<Name>, now: Instant) {
         let mut current = self.0.current();
         let last = current.looked_up.get(name);
@@ -88,7 +87,7 @@ impl State {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks a name up, and replaces the addresses that it has lost.
+    /// Resolves a name, and replaces addresses that it no longer has.
     fn look_up(&self, name: &Arc<Name>) {
         let Ok(listed) = (self.look_up)(name) else { return };
         let is_lost = |address: &Address| match address {
@@ -113,29 +112,26 @@ impl State {
     }
 }
 
-/// A worker's copy of the addresses.
 pub(crate) struct Addresses {
     lookups: Lookups,
-    /// The number of changes that are in it.
+    /// Number of changes that this copy includes.
     seen: u64,
-    /// By node.
     nodes: Vec<Address>,
 }
 
 impl Addresses {
-    /// Returns a node's address.
     pub(crate) fn at(&self, node: usize) -> &Address {
         &self.nodes[node]
     }
 
-    /// Notes that a connection to a node failed: its name may lead elsewhere by now.
+    /// Starts a lookup of the node's name after a connection to it failed.
     pub(crate) fn failed(&self, node: usize, now: Instant) {
         if let Address::Named(_, name) = &self.nodes[node] {
             self.lookups.begin(name, now);
         }
     }
 
-    /// Takes over what lookups have changed. Returns the nodes that have another address.
+    /// Applies address changes. Returns the nodes whose address changed.
     pub(crate) fn refresh(&mut self) -> Vec<usize> {
         let changes = self.lookups.0.changes.load(Ordering::Acquire);
         if changes == self.seen {
@@ -149,8 +145,8 @@ impl Addresses {
     }
 }
 
-/// Returns an address as a measurement names it. `since`: when clients began to connect there, in seconds since
-/// measuring began, if it took the place of another.
+/// Converts an address for the measurement. `since` is the time from the start of measuring, in seconds, at which it
+/// replaced another address.
 pub(crate) fn used(address: &Address, since: Option<f64>) -> UsedAddress {
     UsedAddress { address: address.to_string(), name: address.name(), since }
 }
@@ -161,18 +157,18 @@ mod tests {
 
     use super::*;
 
-    /// A name whose addresses a test changes, and how often it was looked up.
+    /// Serves a name whose addresses a test changes, and counts its lookups.
     struct Listed(Arc<Mutex<(Vec<SocketAddr>, u32)>>);
 
     impl Listed {
-        /// Starts to use these addresses of the name.
+        /// Starts with these addresses.
         fn lookups(addresses: &[SocketAddr]) -> (Self, Lookups) {
             let listed = Arc::new(Mutex::new((addresses.to_vec(), 0)));
-            let asked = listed.clone();
+            let answers = listed.clone();
             let look_up = move |_: &Name| {
-                let mut asked = asked.lock().unwrap();
-                asked.1 += 1;
-                Ok(asked.0.clone())
+                let mut answers = answers.lock().unwrap();
+                answers.1 += 1;
+                Ok(answers.0.clone())
             };
             let used = addresses.iter().map(|&at| Address::of_host("api.test", at)).collect();
             (Self(listed), Lookups::by(used, Box::new(look_up)))
@@ -191,7 +187,6 @@ mod tests {
         addresses.nodes.iter().map(ToString::to_string).collect()
     }
 
-    /// Waits until no lookup is under way.
     fn settle(lookups: &Lookups) {
         while lookups.0.current().looked_up.values().any(Option::is_none) {
             thread::sleep(Duration::from_millis(1));
@@ -199,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_follow_a_name_and_stay_where_it_still_leads() {
+    fn clients_follow_a_name_and_keep_addresses_that_it_still_has() {
         let first = TcpListener::bind("127.0.0.1:0").unwrap();
         let stays = first.local_addr().unwrap();
         let at = |host: u8| SocketAddr::from(([127, 9, 9, host], stays.port()));
@@ -208,11 +203,11 @@ mod tests {
         let (listed, lookups) = Listed::lookups(&[stays, gone, gone]);
         let mut addresses = lookups.copy();
         let now = clock::now();
-        // It is there no more, and the name has it still.
+        // The address is down, but the name still has it.
         addresses.failed(1, now);
         settle(&lookups);
         assert_eq!(addresses.refresh(), [0; 0]);
-        // Nobody listens at the first of its new addresses.
+        // The first of the new addresses accepts no connection.
         listed.set(&[at(4), stays, new, newer]);
         addresses.failed(1, clock::now());
         settle(&lookups);
@@ -222,7 +217,7 @@ mod tests {
         assert_eq!((listed.count(), addresses.refresh()), (2, vec![1, 2]));
         assert_eq!(shown(&addresses), [stays, new, newer].map(|at| at.to_string()));
         assert_eq!(addresses.refresh(), [0; 0]);
-        // An address that was lost leads to one that is used already, if there is no other.
+        // A lost address falls back to one already in use if there is no other.
         listed.set(&[stays]);
         addresses.failed(2, clock::now() + EVERY);
         settle(&lookups);
@@ -230,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_stay_and_names_without_any_change_nothing() {
+    fn fixed_addresses_and_empty_lookups_change_nothing() {
         let gone: SocketAddr = "127.9.9.9:1".parse().unwrap();
         let (listed, lookups) = Listed::lookups(&[gone]);
         let tcp = Lookups::by(vec![Address::Tcp(gone)], Box::new(|_| panic!("it has no name")));

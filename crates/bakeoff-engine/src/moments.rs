@@ -1,9 +1,9 @@
-//! Tells when the measured window begins and ends, so that whoever samples can look at these moments.
+//! Publishes the start and end of the measured window to samplers.
 //!
-//! Usage is divided by the operations done. Both must be of the same time, and the engine
-//! alone knows when connecting and warming up are over.
+//! Resource usage is divided by completed operations, so both must cover the same time. Only the engine knows when
+//! connecting and warming up are over.
 //!
-//! Not here: who looks (`host::observe`).
+//! Not here: the sampling (`host::observe`).
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
@@ -13,7 +13,7 @@ use bakeoff_clock::Moment;
 
 use super::{Window, clock};
 
-/// Tells somebody the moments of one stage of a load.
+/// Publishes the start and end of one stage's measured window.
 #[derive(Debug, Clone)]
 pub struct MomentSender {
     tell: Sender<Moment>,
@@ -21,18 +21,18 @@ pub struct MomentSender {
 }
 
 impl MomentSender {
-    /// Tells `tell`, which may have stopped listening.
+    /// Sends to `tell`, whose receiver may be gone.
     pub fn new(tell: Sender<Moment>) -> Self {
         Self { tell, begin: Arc::default() }
     }
 
-    /// Returns when measuring began; `None` where it never did.
+    /// Returns the start of measuring; `None` if it has not begun.
     pub fn begin(&self) -> Option<Instant> {
         self.begin.get().copied()
     }
 
-    /// Told when all clients are connected, by the engine or by whoever has generators elsewhere drive the load. Of two
-    /// halves that begin together the first to tell is heard.
+    /// Publishes the start of measuring. The engine calls this once all clients are connected; for remote generators
+    /// the coordinator does. If two halves of a load begin together, only the first call counts.
     pub fn begins(&self, window: &Window) {
         if self.begin.set(window.measure).is_err() {
             return;
@@ -43,7 +43,7 @@ impl MomentSender {
         }
     }
 
-    /// Told by the engine when all workers have ended.
+    /// Publishes the end of measuring once all workers have ended.
     pub(super) fn ended(&self, window: &Window) {
         if window.end.is_none() {
             self.tell.send(Moment::End(clock::now())).ok();

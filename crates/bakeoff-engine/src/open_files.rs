@@ -1,21 +1,21 @@
-//! This process's limits: sockets for its clients, CPUs for its threads.
+//! Reports this process's limits: sockets for clients, CPUs for threads.
 //!
-//! Not here: the machine as a record describes it (the binary).
+//! Not here: the machine description in a record (the binary).
 
 use bakeoff_core::units::{count_text, plural};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::LoadError;
 
-/// Open files of a generator besides connections: polls, timers, logs, pipes and the like.
+/// Open files of a generator other than connections, such as polls, timers, logs and pipes.
 pub const OTHER_FILES: u64 = 50;
 
-/// Returns how many CPUs this process may run on.
+/// Returns the number of CPUs this process may run on.
 pub fn cpus() -> u32 {
     std::thread::available_parallelism().map_or(1, |count| count.get() as u32)
 }
 
-/// Raises the limit on open files as far as the system lets us, and returns it.
+/// Raises the limit on open files to the hard limit and returns it.
 fn raise() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
@@ -24,10 +24,10 @@ fn raise() -> u64 {
     now.unwrap_or(u64::MAX)
 }
 
-/// Raises the limit on open files and returns it.
+/// Raises the limit on open files for `clients` connections and returns the new limit.
 ///
 /// # Errors
-/// When so many clients cannot have a socket each.
+/// Fails if the limit is too low for one socket per client.
 pub fn raise_for(clients: u32) -> Result<u64, LoadError> {
     let allowed = raise();
     let needed = u64::from(clients) + OTHER_FILES;

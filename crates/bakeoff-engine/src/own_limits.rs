@@ -1,6 +1,6 @@
-//! Limits that the generator meets during a load: its cgroup's CPU time, this machine's ephemeral ports.
+//! Reports limits that the generator hits during a load: CPU time of its cgroup, ephemeral ports of this machine.
 //!
-//! Not here: limits that are known before a load (`open_files`), applying limits to servers (`bakeoff-host`).
+//! Not here: limits that are known before a load (`open_files`), limits on servers (`bakeoff-host`).
 
 use std::fs;
 use std::io;
@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-/// How long this process was held back so far, because a cgroup that it is in had used up its CPU time.
+/// Returns how long this process's cgroups have throttled it so far; zero without a limit.
 ///
-/// A limit of a group above ours holds us back, too: the longest time counts. Zero if there is no limit.
+/// A limit on a parent cgroup throttles us too, so the longest time of them counts.
 pub(crate) fn throttled() -> Duration {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let places = groups.lines().filter_map(place_of);
     places.map(|(root, group)| longest(&root, &group)).max().unwrap_or_default()
 }
 
-/// Returns the root of a hierarchy that limits CPU time, and our group's path in it (cgroups(7)).
+/// Returns the root of a cgroup hierarchy that limits CPU time, and the path of our group in it (cgroups(7)).
 fn place_of(line: &str) -> Option<(PathBuf, String)> {
     let (_, rest) = line.split_once(':')?;
     let (controllers, group) = rest.split_once(':')?;
@@ -39,7 +39,7 @@ fn longest(root: &Path, group: &str) -> Duration {
     groups.filter_map(read).filter_map(|stat| throttled_in(&stat)).max().unwrap_or_default()
 }
 
-/// Reads `cpu.stat`: microseconds in version 2, nanoseconds in version 1.
+/// Parses `cpu.stat`: microseconds in version 2, nanoseconds in version 1.
 fn throttled_in(stat: &str) -> Option<Duration> {
     let field = |name: &str| {
         let value = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -50,7 +50,7 @@ fn throttled_in(stat: &str) -> Option<Duration> {
         .or_else(|| field("throttled_time").map(Duration::from_nanos))
 }
 
-/// Returns the reason if connecting failed because this machine has no ephemeral port left.
+/// Returns the reason with a hint if connecting failed because this machine has no free ephemeral port.
 pub fn ports_exhausted(error: &io::Error) -> Option<String> {
     if error.raw_os_error() != Some(Errno::ADDRNOTAVAIL.raw_os_error()) {
         return None;
@@ -66,7 +66,7 @@ pub fn ports_exhausted(error: &io::Error) -> Option<String> {
     ))
 }
 
-/// Reads the number of connections in TIME_WAIT from `/proc/net/sockstat`.
+/// Parses the number of connections in TIME_WAIT from `/proc/net/sockstat`.
 fn closing_in(sockets: &str) -> Option<u64> {
     let tcp = sockets.lines().find_map(|line| line.strip_prefix("TCP:"))?;
     let mut words = tcp.split_whitespace().skip_while(|word| *word != "tw");
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn exhausted_ports_are_told_from_a_server_that_refuses() {
+    fn exhausted_ports_are_not_mistaken_for_a_refusing_server() {
         let none = io::Error::from_raw_os_error(Errno::ADDRNOTAVAIL.raw_os_error());
         let text = ports_exhausted(&none).unwrap();
         assert!(text.contains("ip_local_port_range` is 3") || text.contains(" to "), "{text}");

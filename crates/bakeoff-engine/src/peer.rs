@@ -1,6 +1,6 @@
-//! Peers of a load's clients: where each listens, and how it is spoken to.
+//! Describes the servers that clients connect to: address and TLS.
 //!
-//! Not here: connections (`transport`), names that lead elsewhere during a load (`lookup`).
+//! Not here: connections (`transport`), names that move during a load (`lookup`).
 
 use std::fmt;
 use std::io;
@@ -14,17 +14,17 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 
 use crate::transport::{Target, TlsTarget};
 
-/// The server's end of a client's connections.
+/// Describes the server end of a client's connections.
 #[derive(Debug, Clone)]
 pub struct Peer {
-    /// Where it listens.
+    /// Address on which it listens.
     pub address: Address,
-    /// The name to verify and whom to trust, if it is spoken to over TLS.
+    /// Name to verify and trusted authorities, for TLS.
     pub tls: Option<TlsTarget>,
 }
 
 impl Peer {
-    /// Returns a node as clients of a load connect to it. `authority`: its host and port as requests name them.
+    /// Returns the peer for a node. `authority` is its host and port as requests name them.
     pub fn new(target: &Target, authority: &str) -> Self {
         let (host, end) = match authority.strip_prefix('[') {
             Some(rest) => (rest, ']'),
@@ -35,18 +35,18 @@ impl Peer {
     }
 }
 
-/// Where a server listens.
+/// Locates a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
-    /// A TCP address that stays.
+    /// Fixed TCP address.
     Tcp(SocketAddr),
-    /// A TCP address of a name, which is looked up again after a connection failed.
+    /// TCP address that a name resolved to. The name is resolved again after a connection fails.
     Named(SocketAddr, Arc<Name>),
-    /// The path of a Unix domain socket.
+    /// Path of a Unix domain socket.
     Unix(Arc<Path>),
 }
 
-/// A host's name and a port.
+/// Holds a host name and a port.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Name {
     host: String,
@@ -60,7 +60,7 @@ impl fmt::Display for Name {
 }
 
 impl Address {
-    /// Returns one address of a host, which is a name or, without brackets, an address itself.
+    /// Returns an address of `host`, which is a name, or an IP address without brackets.
     pub fn of_host(host: &str, at: SocketAddr) -> Self {
         match host.parse::<IpAddr>() {
             Ok(_) => Self::Tcp(at),
@@ -76,7 +76,7 @@ impl Address {
         Self::Unix(path.into())
     }
 
-    /// Returns the name that it is an address of, as `example.org:80`.
+    /// Returns the name behind the address, as `example.org:80`; `None` if it has none.
     pub fn name(&self) -> Option<String> {
         match self {
             Self::Named(_, name) => Some(name.to_string()),
@@ -84,10 +84,7 @@ impl Address {
         }
     }
 
-    /// Connects, which may take so long.
-    ///
-    /// # Errors
-    /// Those of connecting.
+    /// Connects, waiting up to `within`.
     pub(crate) fn connect(&self, within: Duration) -> io::Result<TcpStream> {
         match self {
             Self::Tcp(at) | Self::Named(at, _) => TcpStream::connect_timeout(at, within),
@@ -95,10 +92,10 @@ impl Address {
         }
     }
 
-    /// Begins to connect, without waiting.
+    /// Starts to connect without waiting.
     ///
     /// # Errors
-    /// Those that are seen at once. `WouldBlock` if a Unix socket has too many connections that wait to be accepted.
+    /// Returns immediate errors. `WouldBlock` means that a Unix socket's accept queue is full.
     pub(crate) fn begin_to_connect(&self) -> io::Result<mio::net::TcpStream> {
         match self {
             Self::Tcp(at) | Self::Named(at, _) => mio::net::TcpStream::connect(*at),
@@ -117,19 +114,16 @@ impl fmt::Display for Address {
 }
 
 impl Name {
-    /// Returns its addresses, each once. This may take seconds.
-    ///
-    /// # Errors
-    /// When the name has none, or nobody who knows it answers.
+    /// Resolves the name. Returns each address once. This may take seconds.
     pub(crate) fn look_up(&self) -> io::Result<Vec<SocketAddr>> {
         look_up(&self.host, self.port)
     }
 }
 
-/// Returns the addresses of a host, each once. This may take seconds.
+/// Resolves a host. Returns each address once. This may take seconds.
 ///
 /// # Errors
-/// When it has none, or nobody who knows it answers.
+/// Fails if the name has no address or no name server answers.
 pub fn look_up(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     let mut found: Vec<SocketAddr> = Vec::new();
     for address in (host, port).to_socket_addrs()? {
@@ -143,18 +137,18 @@ pub fn look_up(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     }
 }
 
-/// Connects to a Unix domain socket. `within`: how long that may take; without, it takes no time, and the socket is one
-/// that never blocks.
+/// Connects to a Unix domain socket, waiting up to `within`. With `None` it does not wait, and the socket is
+/// non-blocking.
 ///
-/// The standard library's TCP stream reads, writes and waits on any stream socket by the same system calls. So one type
-/// serves both; only `TCP_NODELAY` and the addresses of a stream are TCP's own.
+/// The standard library's TCP stream uses the same system calls on any stream socket, so one type serves both. Only
+/// `TCP_NODELAY` and the stream's addresses are specific to TCP.
 fn connect_unix(path: &Path, within: Option<Duration>) -> io::Result<TcpStream> {
     let flags = match within {
         Some(_) => SocketFlags::CLOEXEC,
         None => SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
     };
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    // The time that a write may take is that of connecting, too (unix(7)).
+    // The send timeout also limits connecting (unix(7)).
     set_socket_timeout(&socket, Timeout::Send, within)?;
     connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(TcpStream::from(socket))
@@ -167,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_hosts_that_are_names_can_be_looked_up_again() {
+    fn only_host_names_are_resolved_again() {
         let at: SocketAddr = "127.0.0.1:80".parse().unwrap();
         let of = |authority| Peer::new(&Target { address: at, tls: None }, authority).address;
         for authority in ["127.0.0.1:80", "127.0.0.1", "[::1]:80", "[::1]"] {
@@ -181,14 +175,14 @@ mod tests {
     }
 
     #[test]
-    fn unix_socket_with_too_many_waiting_is_tried_again_and_not_waited_for() {
+    fn full_unix_socket_is_retried_without_blocking() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s");
         let address = Address::unix(path.clone());
         let missing = address.begin_to_connect().unwrap_err();
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);
         let listener = UnixListener::bind(&path).unwrap();
-        // Nobody accepts: one after the other waits, until no more may.
+        // No one accepts, so connections queue until the queue is full.
         let mut waiting = Vec::new();
         let full = loop {
             match address.begin_to_connect() {

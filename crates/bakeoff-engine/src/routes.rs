@@ -1,35 +1,35 @@
-//! Connects to servers outside of a load, by the way that leads to their machine.
+//! Opens connections to servers outside of a load, over the network or a tunnel.
 //!
-//! Whoever sets up, asks and judges servers connects through here. As a rule the way is the network. Where that leads
-//! nowhere, because servers are on a network of their own, a [`Route`] makes the connection. It may end at another
-//! address than the one asked for: names in TLS and in `Host` stay those of the [`Target`](crate::transport::Target).
+//! Set-up, probes and checks connect through here. Normally that is a plain network connection. If servers are on an
+//! unreachable network, a [`Route`] makes the connection. It may end at another address than the requested one. Names
+//! in TLS and in `Host` stay those of the [`Target`](crate::transport::Target).
 //!
-//! The measured loop does not connect through here, so that no load can take another way than the network.
+//! The measured loop does not use this module, so a load always goes over the network.
 //!
-//! Not here: what makes a connection elsewhere (the binary's `machines`).
+//! Not here: the implementations of routes (the binary's `machines`).
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-/// Makes connections to a machine that the network does not lead to.
+/// Makes connections to a machine that the network does not reach.
 pub trait Route: Send + Sync {
-    /// Connects to an address of that machine, which may take so long.
+    /// Connects to an address of that machine, waiting up to `within`.
     ///
     /// # Errors
-    /// Those that connecting there had.
+    /// Returns errors of the connection.
     fn connect(&self, to: SocketAddr, within: Duration) -> io::Result<TcpStream>;
 }
 
-/// The routes that are open. A process has one network, and so one table.
+/// Open routes. A process has one network, and so one table.
 static OPEN: RwLock<Vec<(IpAddr, Arc<dyn Route>)>> = RwLock::new(Vec::new());
 
-/// A route that is open for as long as this is kept.
+/// Keeps a route open until dropped.
 #[must_use = "it closes when it is dropped"]
 pub struct OpenRoute(IpAddr);
 
-/// Opens a route to a machine's address.
+/// Opens a route for all connections to `address`.
 pub fn open(address: IpAddr, route: Arc<dyn Route>) -> OpenRoute {
     OPEN.write().unwrap_or_else(PoisonError::into_inner).push((address, route));
     OpenRoute(address)
@@ -44,15 +44,15 @@ impl Drop for OpenRoute {
     }
 }
 
-/// Connects to a server, which may take so long.
+/// Connects to a server, waiting up to `within`.
 ///
 /// # Errors
-/// Those of connecting.
+/// Returns errors of the connection.
 pub fn connect(to: SocketAddr, within: Duration) -> io::Result<TcpStream> {
     let open = OPEN.read().unwrap_or_else(PoisonError::into_inner);
     let route = open.iter().find(|(address, _)| *address == to.ip());
     let route = route.map(|(_, route)| Arc::clone(route));
-    drop(open); // others connect meanwhile
+    drop(open); // do not block other connections
     match route {
         Some(route) => route.connect(to, within),
         None => TcpStream::connect_timeout(&to, within),
@@ -65,7 +65,7 @@ mod tests {
 
     use super::*;
 
-    /// Leads to this port, whatever was asked for.
+    /// Connects to this address for every request.
     struct To(SocketAddr);
 
     impl Route for To {
@@ -75,10 +75,10 @@ mod tests {
     }
 
     #[test]
-    fn a_route_leads_to_its_address_alone_and_for_as_long_as_it_is_kept() {
+    fn route_applies_only_to_its_address_and_until_dropped() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();
-        // Port 1 is nobody's.
+        // No one listens on port 1.
         let [routed, other]: [SocketAddr; 2] =
             ["127.9.8.7:1", "127.9.8.6:1"].map(|text| text.parse().unwrap());
         let reaches = |to| connect(to, Duration::from_secs(1)).is_ok();

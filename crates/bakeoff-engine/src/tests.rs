@@ -1,7 +1,6 @@
-//! Open loads against several servers, one of which hangs or goes away.
+//! Tests open loads against several servers, one of which hangs or goes away.
 //!
-//! Bounds hold however slow the machine is: what is due at a server that hangs cannot be answered
-//! before it goes on.
+//! The bounds hold on machines of any speed: operations due at a hanging server cannot be answered before it resumes.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -16,7 +15,7 @@ use bakeoff_core::study::Stop;
 use super::{Connections, Drive, Seconds};
 use crate::works::http::{ExpectBody, Plan, Request, Url};
 
-/// A server that answers every request, unless it hangs or is gone.
+/// Answers every request, unless it hangs or is gone.
 struct Server {
     address: SocketAddr,
     hangs: Arc<AtomicBool>,
@@ -37,7 +36,7 @@ impl Server {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 if gone.load(Ordering::Relaxed) {
-                    return; // and nobody listens any more
+                    return; // and stops listening
                 }
                 let stream = stream.unwrap();
                 open.lock().unwrap().push(stream.try_clone().unwrap());
@@ -48,10 +47,10 @@ impl Server {
         server
     }
 
-    /// From now on nobody can connect, and nobody is connected.
+    /// Closes all connections and refuses new ones.
     fn go(&self) {
         self.gone.store(true, Ordering::Relaxed);
-        TcpStream::connect(self.address).ok(); // the last that it accepts
+        TcpStream::connect(self.address).ok(); // wakes the accept loop one last time
         while TcpStream::connect(self.address).is_ok() {}
         for stream in self.open.lock().unwrap().drain(..) {
             stream.shutdown(Shutdown::Both).ok();
@@ -112,7 +111,7 @@ fn drive(load: &Drive, happens: impl FnOnce(&Server) + Send) -> Measurement {
 
 const HANGS: Duration = Duration::from_millis(1500);
 
-/// Returns how many operations took so long or failed.
+/// Returns the number of operations that took at least `least` or failed.
 fn felt(measured: &Measurement, least: Duration) -> u64 {
     let total = measured.total();
     let all = total.answered_and_unanswered();
@@ -128,7 +127,7 @@ fn hang(server: &Server) {
 }
 
 #[test]
-fn a_node_that_hangs_is_felt_by_all_that_is_due_at_it_whatever_the_threads() {
+fn hanging_node_delays_all_its_due_operations_for_any_number_of_threads() {
     let loads = [1, 2, 3, 8].map(|threads| (threads, Spacing::Constant));
     std::thread::scope(|scope| {
         for (threads, spacing) in loads.into_iter().chain([(2, Spacing::Poisson)]) {
@@ -136,19 +135,19 @@ fn a_node_that_hangs_is_felt_by_all_that_is_due_at_it_whatever_the_threads() {
                 let measured = drive(&open_load(threads, spacing), hang);
                 let least = Duration::from_millis(100);
                 let seen = felt(&measured, least);
-                // A third of what is due while it hangs; the last of it waits for less than that.
+                // A third of the operations due while it hangs; the last of them wait for less than `least`.
                 let due = RATE / 3.0 * (HANGS - least).as_secs_f64();
-                let told = format!("{seen} of {due} with {threads} threads, {spacing:?}");
+                let context = format!("{seen} of {due} with {threads} threads, {spacing:?}");
                 // Four standard deviations of Poisson arrivals.
                 let chance = if spacing == Spacing::Poisson { 4.0 * due.sqrt() } else { 5.0 };
-                assert!(seen as f64 >= due - chance, "{told}");
+                assert!(seen as f64 >= due - chance, "{context}");
             });
         }
     });
 }
 
 #[test]
-fn operations_that_hang_since_the_warm_up_count_in_a_closed_load() {
+fn operations_hanging_since_the_warm_up_count_in_a_closed_load() {
     let closed = Drive {
         warmup: Duration::from_millis(300),
         stop: Stop::After(Duration::from_secs(1)),
@@ -161,7 +160,7 @@ fn operations_that_hang_since_the_warm_up_count_in_a_closed_load() {
         std::thread::sleep(Duration::from_secs(5));
         server.hangs.store(false, Ordering::Relaxed);
     });
-    // Each client asks all three servers in turn, and waits for the one that hangs.
+    // Each client sends to all three servers in turn, and waits for the hanging one.
     assert_eq!(measured.errors_of(ErrorKind::Timeout), 6);
     assert_eq!((measured.unserved_clients, measured.clients_with_work), (6, 6));
     assert_eq!((measured.targets[2].verified, measured.targets[2].errors), (0, 6));
@@ -171,7 +170,7 @@ fn operations_that_hang_since_the_warm_up_count_in_a_closed_load() {
     assert!(why.starts_with("6 of 6 clients had only failures"), "{why}");
 }
 
-/// A server that takes this long for each answer.
+/// Starts a server that takes `takes` for each answer.
 fn slow(takes: Duration) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -191,7 +190,7 @@ fn slow(takes: Duration) -> SocketAddr {
     address
 }
 
-/// Returns how often a quick server and a slow one were asked by this closed load, with these weights.
+/// Returns how many requests a fast server and a slow one got from this closed load, with these weights.
 fn asked(load: &Drive, weights: [u32; 2]) -> [u64; 2] {
     let servers = [slow(Duration::ZERO), slow(Duration::from_millis(5))];
     let request = |(address, weight): (SocketAddr, u32)| {
@@ -208,7 +207,7 @@ fn asked(load: &Drive, weights: [u32; 2]) -> [u64; 2] {
 }
 
 #[test]
-fn weights_hold_by_request_however_slow_a_server_is() {
+fn weights_apply_per_request_however_slow_a_server_is() {
     let counted = |count| Drive {
         clients: 7,
         stop: Stop::Operations(count),
@@ -224,13 +223,13 @@ fn weights_hold_by_request_however_slow_a_server_is() {
         ..counted(1)
     };
     let [quick, slow] = asked(&timed, [1, 2]);
-    // Operations are cut off at both ends of the window: at most one of each client.
+    // Operations are cut off at both ends of the window: at most one per client and end.
     assert!(slow > 50 && (2 * quick).abs_diff(slow) <= 4 * 7, "{quick} and {slow}");
 }
 
 #[test]
 fn server_that_refuses_keeps_its_share_of_a_closed_load() {
-    // It listens when it is looked for, and no longer when it is loaded. No other test takes a port of its address.
+    // It accepts the first connection, but refuses those of the load. No other test uses a port of its address.
     let gone = TcpListener::bind("127.84.1.9:0").unwrap();
     let addresses = [slow(Duration::from_millis(1)), gone.local_addr().unwrap()];
     let requests =
@@ -247,7 +246,7 @@ fn server_that_refuses_keeps_its_share_of_a_closed_load() {
     let measured = ready.drive(&load, &AtomicBool::new(false), &mut |_| {}).unwrap().measurement;
     assert_eq!(measured.operations[&name].verified, 20);
     assert_eq!(measured.errors_of(ErrorKind::Refused), 20);
-    // The third of three whose connections are kept.
+    // The third of three servers with kept connections.
     let kept = Drive {
         clients: 6,
         stop: Stop::After(Duration::from_secs(2)),
@@ -258,13 +257,13 @@ fn server_that_refuses_keeps_its_share_of_a_closed_load() {
         server.go();
     });
     let asked = |place: usize| measured.targets[place].verified + measured.targets[place].errors;
-    let told = format!("{:?}", [0, 1, 2].map(asked));
-    assert!(measured.targets[2].errors >= 6 && measured.targets[0].errors == 0, "{told}");
-    assert!(asked(0).abs_diff(asked(2)) <= 6 && asked(1).abs_diff(asked(2)) <= 6, "{told}");
+    let context = format!("{:?}", [0, 1, 2].map(asked));
+    assert!(measured.targets[2].errors >= 6 && measured.targets[0].errors == 0, "{context}");
+    assert!(asked(0).abs_diff(asked(2)) <= 6 && asked(1).abs_diff(asked(2)) <= 6, "{context}");
 }
 
 #[test]
-fn a_node_that_goes_away_yields_its_share_of_refusals() {
+fn node_that_goes_away_causes_its_share_of_refusals() {
     let timeout = Duration::from_millis(300);
     let load = |threads| Drive { timeout, ..open_load(threads, Spacing::Constant) };
     std::thread::scope(|scope| {
@@ -277,33 +276,33 @@ fn a_node_that_goes_away_yields_its_share_of_refusals() {
                 let failed = measured.errors_of(ErrorKind::Refused)
                     + measured.errors_of(ErrorKind::Dropped)
                     + measured.errors_of(ErrorKind::Reset);
-                let told = format!("{failed} with {threads} threads");
-                // A third of what is due in the 2.3 s that are left, unless the load began late.
-                assert!(failed >= 500, "{told}");
-                assert!(measured.errors_of(ErrorKind::Refused) >= 400, "{told}");
+                let context = format!("{failed} with {threads} threads");
+                // A third of the operations due in the remaining 2.3 s, unless the load began late.
+                assert!(failed >= 500, "{context}");
+                assert!(measured.errors_of(ErrorKind::Refused) >= 400, "{context}");
                 let [first, second, third] = &measured.targets[..] else { panic!("three nodes") };
-                assert!(first.errors + second.errors < third.errors / 10, "{told}");
+                assert!(first.errors + second.errors < third.errors / 10, "{context}");
             });
         }
     });
 }
 
 #[test]
-fn a_poisson_load_that_ends_by_a_count_ends_with_the_last_that_is_due() {
+fn poisson_load_with_a_count_ends_with_its_last_due_operation() {
     let count = 600;
     let load =
         |threads| Drive { stop: Stop::Operations(count), ..open_load(threads, Spacing::Poisson) };
     for threads in [1, 8] {
         let measured = drive(&load(threads), |_| {});
         assert_eq!(measured.verified() + measured.error_count(), count, "{threads} threads");
-        // Beside other tests a client may not have been free, and then the sample ends there.
+        // Other tests may delay the clients, and the sample ends with the first delay.
         let sent = &measured.sent;
         assert!(sent.is_sorted() && sent.len() as u64 <= count, "{sent:?}");
     }
 }
 
 #[test]
-fn moments_are_sampled_of_poisson_loads_alone() {
+fn send_times_are_sampled_only_for_poisson_loads() {
     let [poisson, constant] = std::thread::scope(|scope| {
         [Spacing::Poisson, Spacing::Constant]
             .map(|spacing| scope.spawn(move || drive(&open_load(2, spacing), |_| {})))
@@ -338,12 +337,12 @@ fn endless_answers_do_not_fill_the_memory() {
         ..Drive::once(16, 8, 2, Duration::from_secs(20))
     };
     let mut request = Request::get(url);
-    // Nobody looks at the bodies: they are dropped as they come, and time runs out.
+    // Bodies that are not checked are dropped on arrival, so the timeout ends the load.
     let short = Drive { timeout: Duration::from_millis(300), ..load.clone() };
     let ready = plan(vec![request.clone()]).ready(true).unwrap();
     let measured = ready.drive(&short, &AtomicBool::new(false), &mut |_| {}).unwrap().measurement;
     assert_eq!((measured.verified(), measured.errors_of(ErrorKind::Timeout)), (0, 16));
-    // A text is looked for in them: they would have to be held.
+    // Searching the bodies for a text requires holding them.
     request.expect.body = Some(ExpectBody::Contains(b"y".to_vec()));
     let ready = plan(vec![request]).ready(true).unwrap();
     let error = ready.drive(&load, &AtomicBool::new(false), &mut |_| {}).unwrap_err();
@@ -357,7 +356,7 @@ fn answer_that_comes_in_two_reads_has_one_receive_lag() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = Url::parse(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
     std::thread::spawn(move || {
-        // Whoever looks whether there is anybody, and the client.
+        // The first connection is the check for a running server, the second the client's.
         for stream in listener.incoming().take(2) {
             let mut stream = stream.unwrap();
             let mut request = [0; 4096];

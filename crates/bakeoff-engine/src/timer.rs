@@ -1,4 +1,4 @@
-//! Waking up when the next operation is due, finer than `epoll_wait`'s milliseconds.
+//! Wakes a thread at an operation's due time, more precisely than `epoll_wait`'s milliseconds.
 
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -12,13 +12,13 @@ use rustix::time::{
     timerfd_settime,
 };
 
-/// A timer that makes its token ready.
+/// Makes its token ready when it expires.
 pub struct Timer {
     file: OwnedFd,
 }
 
 impl Timer {
-    /// A timer that is not set.
+    /// Creates a timer that is not set.
     pub fn new(registry: &Registry, token: Token) -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let file = timerfd_create(TimerfdClockId::Monotonic, flags)?;
@@ -26,9 +26,9 @@ impl Timer {
         Ok(Self { file })
     }
 
-    /// Makes the token ready after `wait`, once. Setting it again replaces what was set.
+    /// Makes the token ready once, after `wait`. Replaces an earlier setting.
     pub fn set(&self, wait: Duration) -> io::Result<()> {
-        // A timer of zero would be switched off: the shortest wait is a nanosecond.
+        // A value of zero would disarm the timer, so the shortest wait is 1 ns.
         let wait = wait.max(Duration::from_nanos(1));
         let value = Timespec {
             tv_sec: wait.as_secs().min(i64::MAX as u64) as i64,

@@ -1,45 +1,46 @@
-//! Several loads that begin at one moment.
+//! Starts several loads at one moment.
 //!
-//! Each waits until the clients of all are connected; the last to come sets the moment. One that
-//! cannot connect its clients says so, and then none begins.
+//! Each load waits until the clients of all loads are connected; the last one sets the start time. If one load cannot
+//! connect its clients, none begins.
 //!
-//! Not here: driving them (`engine`), what they are (the binary's `trial::split_load`).
+//! Not here: driving the loads (`engine`), choosing them (the binary's `trial::split_load`).
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::{START_DELAY, clock};
 
-/// The wait that they share.
+/// Synchronizes the start of several loads.
 pub struct Together {
     state: Mutex<State>,
     changed: Condvar,
-    /// Says when, once all are ready; a moment from then where nobody else has to be asked.
+    /// Chooses the start time once all are ready. Without a gate they start [`START_DELAY`] later.
     gate: Option<StartGate>,
 }
 
-/// Waits for whoever else has to be ready, and says when all begin; `None`: not at all.
+/// Blocks until all generators are connected and returns the common start time. `None` cancels the load.
 pub type StartGate = Box<dyn Fn() -> Option<Instant> + Send + Sync>;
 
 enum State {
-    /// So many are not ready yet.
+    /// Number of loads that are not ready yet.
     Waiting(usize),
     At(Instant),
     Failed,
 }
 
 impl Together {
-    /// For so many loads.
+    /// Waits for `loads` loads.
     pub fn new(loads: usize) -> Self {
         Self { state: Mutex::new(State::Waiting(loads)), changed: Condvar::new(), gate: None }
     }
 
-    /// For so many loads, which begin when `gate` says.
+    /// Waits for `loads` loads, which begin at the time that `gate` returns.
     pub fn gated(loads: usize, gate: StartGate) -> Self {
         Self { gate: Some(gate), ..Self::new(loads) }
     }
 
-    /// Waits for the others, for one is ready, and returns the moment. `None`: one of them will never be ready.
+    /// Marks one load as ready, waits for the others and returns the start time. Returns `None` if one of them failed
+    /// to connect.
     pub fn start(&self) -> Option<Instant> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let State::Waiting(left) = &mut *state {
@@ -61,7 +62,7 @@ impl Together {
         }
     }
 
-    /// One will never be ready; of no effect once they have begun.
+    /// Cancels the start because one load failed to connect. No effect after the start.
     pub fn fail(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*state, State::Waiting(_)) {
@@ -76,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_begin_at_one_moment_or_none_does() {
+    fn loads_start_together_or_not_at_all() {
         let together = Together::new(2);
         let starts = std::thread::scope(|scope| {
             let other = scope.spawn(|| together.start());

@@ -1,10 +1,9 @@
-//! A connection's bytes, plain or under TLS: connect, flush, read.
+//! Moves a connection's bytes, plain or under TLS: connect, flush, read.
 //!
-//! Plain bytes go to the kernel by `rustix` instead of the standard library: the C library's `send` and
-//! `recv` are points where a thread may be cancelled, which they announce and take back at each
-//! call, and that costs as much as reading the clock.
+//! Plain bytes go to the kernel by `rustix`, not the standard library. The C library's `send` and `recv` are thread
+//! cancellation points. Entering and leaving those costs as much per call as reading the clock.
 //!
-//! Not here: what the bytes mean, and when to connect again.
+//! Not here: the meaning of the bytes, reconnecting.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::SocketAddr;
@@ -18,73 +17,72 @@ use rustls::{ClientConfig, ClientConnection, HandshakeKind};
 
 use super::peer::Address;
 
-/// A node as it is asked outside of a load.
+/// Addresses a node for requests outside of a load.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// The node's address.
+    /// Socket address of the node.
     pub address: SocketAddr,
-    /// The name to verify and whom to trust, when the node is spoken to over TLS.
+    /// Name to verify and trusted authorities, for TLS.
     pub tls: Option<TlsTarget>,
 }
 
-/// How a node is spoken to over TLS.
+/// Configures TLS to a node.
 #[derive(Debug, Clone)]
 pub struct TlsTarget {
-    /// The name that its certificate must have.
+    /// Name that the certificate must have.
     pub name: ServerName<'static>,
-    /// Whom to trust, and which protocols to offer.
+    /// Trusted authorities and offered protocols.
     pub config: Arc<ClientConfig>,
-    /// When it begins.
+    /// Point of the connection at which TLS begins.
     pub begins: TlsBegins,
 }
 
 impl TlsTarget {
-    /// Speaks TLS from the first byte on.
+    /// Configures TLS from the first byte.
     pub fn new(name: ServerName<'static>, config: Arc<ClientConfig>) -> Self {
         Self { name, config, begins: TlsBegins::AtOnce }
     }
 }
 
-/// When two sides begin to speak TLS.
+/// Selects the point of a connection at which TLS begins.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum TlsBegins {
     /// With the first byte.
     #[default]
     AtOnce,
-    /// Once the server has greeted in plain text, as NATS does.
+    /// After the server's plain-text greeting, as in NATS.
     AfterGreeting,
 }
 
-/// A connection, or one on its way.
+/// Holds one connection, possibly still connecting.
 pub struct Link {
-    /// The connection; of a Unix domain socket, too (`peer`).
+    /// TCP connection, or one over a Unix domain socket (`peer`).
     pub stream: TcpStream,
     is_tcp: bool,
     tls: Option<Box<ClientConnection>>,
-    /// TLS that begins once the server has greeted.
+    /// TLS that begins after the server's greeting.
     later: Option<Box<ClientConnection>>,
-    /// Bytes that the session wants sent.
+    /// Bytes that the session wants to send.
     pub out: Vec<u8>,
     sent: usize,
-    /// Bytes of it that were handed on since somebody took this count; under TLS before encryption.
+    /// Bytes passed on since this count was last taken; under TLS before encryption.
     pub handed_on: u64,
-    /// How TLS was agreed on, from the moment on at which it was until somebody takes it.
+    /// Kind of TLS handshake, from its completion until the value is taken.
     pub agreed: Option<Agreed>,
-    /// Whether TLS is to be agreed on yet.
     to_agree: bool,
 }
 
-/// How two sides came to speak TLS.
+/// Distinguishes full and resumed TLS handshakes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Agreed {
-    /// By a full handshake.
+    /// Full handshake.
     Anew,
-    /// By taking up the session of an earlier connection.
+    /// Resumed session of an earlier connection.
     Resumed,
 }
 
 impl Link {
-    /// Begins to connect.
+    /// Starts to connect.
     pub fn connect(address: &Address, tls: Option<&TlsTarget>) -> io::Result<Self> {
         let to_agree = tls.is_some();
         let (mut at_once, mut later) = (None, None);
@@ -106,13 +104,13 @@ impl Link {
         })
     }
 
-    /// Returns whether the connection came about; an error says why it did not.
+    /// Returns true if the connection is established. The error says why it failed.
     pub fn is_connected(&self) -> io::Result<bool> {
         if let Some(error) = self.stream.take_error()? {
             return Err(error);
         }
         if !self.is_tcp {
-            return Ok(true); // it was at once
+            return Ok(true); // Unix sockets connect at once
         }
         match self.stream.peer_addr() {
             Ok(_) => {
@@ -124,7 +122,7 @@ impl Link {
         }
     }
 
-    /// Has the next bytes written into `spare`, unless the connection has memory already.
+    /// Lends `spare` to the connection, unless it already has memory.
     #[inline]
     pub fn borrow_memory(&mut self, spare: &mut Vec<u8>) {
         if self.out.capacity() == 0 {
@@ -132,8 +130,8 @@ impl Link {
         }
     }
 
-    /// Gives the memory back once all is sent: that of the connection that sent last is in the CPU's cache, and
-    /// thousands of connections need none of their own.
+    /// Returns the memory once everything is sent. The memory of the last sender is in the CPU's cache, and thousands
+    /// of connections need none of their own.
     #[inline]
     pub fn return_memory(&mut self, spare: &mut Vec<u8>) {
         if self.out.is_empty() && self.out.capacity() > 0 {
@@ -141,12 +139,12 @@ impl Link {
         }
     }
 
-    /// Returns whether there may be anything to send.
+    /// Returns true if there may be bytes to send.
     pub fn wants_flush(&self) -> bool {
         !self.out.is_empty() || self.tls.is_some()
     }
 
-    /// Sends as much as the socket takes now.
+    /// Sends as much as the socket accepts now.
     #[inline]
     pub fn flush(&mut self) -> io::Result<()> {
         if self.tls.is_some() {
@@ -165,7 +163,7 @@ impl Link {
         Ok(())
     }
 
-    /// Counts what was handed on, to the socket or to TLS, and forgets it.
+    /// Counts the bytes passed to the socket or to TLS, and clears them.
     fn note_handed_on(&mut self) {
         self.handed_on += self.out.len() as u64;
         self.out.clear();
@@ -176,7 +174,7 @@ impl Link {
     fn flush_tls(&mut self) -> io::Result<()> {
         while let Some(tls) = &mut self.tls {
             if self.sent < self.out.len() {
-                // It may take less: until the socket has taken what TLS holds, it holds no more.
+                // It may accept less: its buffer is limited until the socket drains it.
                 self.sent += tls.writer().write(&self.out[self.sent..])?;
             }
             if !tls.wants_write() {
@@ -195,7 +193,7 @@ impl Link {
         Ok(())
     }
 
-    /// Reads what is there: `None` when there is nothing now, 0 when the peer has ended.
+    /// Reads available bytes: `None` if there are none now, 0 after the peer has closed.
     #[inline]
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         if self.tls.is_some() {
@@ -221,13 +219,13 @@ impl Link {
                         Ok(_) => {
                             let processed = tls.process_new_packets();
                             if let Err(error) = processed {
-                                self.flush().ok(); // tell the peer why, if it can be told
+                                self.flush().ok(); // send the alert if possible
                                 return Err(io::Error::new(io::ErrorKind::InvalidData, error));
                             }
                             if self.to_agree {
                                 self.note_agreement();
                             }
-                            self.flush().ok(); // what was read counts first; the next flush fails again
+                            self.flush().ok(); // bytes already read count first; the next flush fails again
                             continue;
                         }
                         Err(error) => Err(error),
@@ -244,17 +242,17 @@ impl Link {
         }
     }
 
-    /// Returns whether there is nothing to agree on, or TLS was agreed on.
+    /// Returns true for plain TCP, and for TLS once the handshake is complete.
     pub fn is_agreed(&self) -> bool {
         !self.to_agree
     }
 
-    /// Returns whether TLS is to begin once the server has greeted.
+    /// Returns true if TLS begins after the server's greeting, which has not come yet.
     pub fn awaits_greeting(&self) -> bool {
         self.later.is_some()
     }
 
-    /// Begins TLS. Nothing more is sent or read in plain text.
+    /// Starts TLS. Nothing more is sent or read in plain text.
     pub fn begin_tls(&mut self) {
         self.tls = self.later.take();
     }
@@ -270,8 +268,8 @@ impl Link {
         }
     }
 
-    /// Returns whether a read that filled less than its buffer has emptied the socket. Under TLS records
-    /// may wait inside, so only the socket's own word counts.
+    /// Returns true if a read that filled less than its buffer has emptied the socket. Under TLS, records may wait
+    /// inside, so only the socket's `WouldBlock` counts.
     pub fn short_read_is_last(&self) -> bool {
         self.tls.is_none()
     }

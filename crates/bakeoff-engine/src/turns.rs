@@ -1,22 +1,21 @@
-//! Deals the operations of a closed load to several servers by their numbers.
+//! Deals the operations of a closed load to several servers by operation number.
 //!
-//! Each client has a connection to each server, and its next operation goes wherever its number leads. If clients
-//! stayed with one server each, those of a quick server would send more, whatever the weights say.
+//! Each client is connected to every server, and the operation's number picks the server. If each client stayed with
+//! one server, clients of a fast server would send more, regardless of the weights.
 //!
-//! Not here: open loads, whose due times are dealt to nodes (`bakeoff_core::lanes`), who sends an operation
-//! (`worker::turning`).
+//! Not here: open loads, whose due times are dealt to nodes (`bakeoff_core::lanes`), sending (`worker::turning`).
 
-/// The servers that each client of a closed load asks in turn.
+/// Maps the operations of a closed load to servers.
 pub(crate) struct Turns {
-    /// The server of each operation, by its number, over and over.
+    /// Server of each operation, by its number; the list repeats.
     order: Vec<usize>,
-    /// The nodes of each server.
+    /// Nodes of each server.
     nodes: Vec<Vec<usize>>,
 }
 
 impl Turns {
-    /// Deals operations to servers in this order; `server_of` names the server of each node. `None` for a single server,
-    /// which has every operation.
+    /// Deals operations to servers in this order. `server_of` names the server of each node. Returns `None` for a
+    /// single server, which gets every operation.
     pub(crate) fn new(order: Vec<usize>, server_of: &[usize]) -> Option<Self> {
         let servers = order.iter().max()? + 1;
         let nodes = |server| {
@@ -26,17 +25,15 @@ impl Turns {
         (servers > 1).then(|| Self { order, nodes: (0..servers).map(nodes).collect() })
     }
 
-    /// Returns the number of servers.
     pub(crate) fn servers(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Returns the server of the operation with this number.
     pub(crate) fn server(&self, ticket: u64) -> usize {
         self.order[(ticket % self.order.len() as u64) as usize]
     }
 
-    /// Returns the node of a server that a client connects to: clients are spread over a server's addresses.
+    /// Returns the node of `server` that `client` connects to. Clients are spread over a server's addresses.
     pub(crate) fn node(&self, client: u32, server: usize) -> usize {
         let nodes = &self.nodes[server];
         nodes[client as usize % nodes.len()]
@@ -48,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operations_lead_to_servers_by_their_numbers_and_clients_to_all_addresses() {
+    fn operation_number_picks_the_server_and_clients_spread_over_its_addresses() {
         assert!(Turns::new(vec![0, 0], &[0, 0]).is_none(), "one server has them all");
         // The second server has two addresses.
         let turns = Turns::new(vec![0, 0, 1, 0], &[0, 1, 0, 1]).unwrap();

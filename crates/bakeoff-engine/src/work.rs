@@ -1,8 +1,7 @@
-//! The loop's two traits: the work that a worker does and the sessions it does it on.
+//! Defines the loop's two traits: a worker's work, and the sessions it uses.
 //!
-//! The loop knows due times, sockets and histograms; it does not know what an operation is. Work
-//! does, and judges the answers, so that a key-value load, a plain HTTP load and an audit share
-//! every line of the loop.
+//! The loop knows due times, sockets and histograms, but not what an operation is. Work makes operations and judges
+//! the answers. So key-value loads, plain HTTP loads and audits share every line of the loop.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,71 +13,71 @@ use bakeoff_wire::ProtocolError;
 
 use crate::turns::Turns;
 
-/// Which of a client's operations under way; below the load's `in_flight`.
+/// Index of an operation in flight within its client, below the load's `in_flight`.
 pub type Tag = u32;
 
-/// One connection's conversation. It never sees a socket.
+/// Handles the protocol of one connection, without a socket.
 pub trait Session {
-    /// Appends what a new connection says first.
+    /// Appends the first bytes of a new connection.
     fn open(&mut self, out: &mut Vec<u8>);
 
-    /// Returns whether operations may be sent: greetings are done.
+    /// Returns true if operations may be sent, which is after the protocol's handshake.
     fn is_open(&self) -> bool;
 
-    /// Returns whether TLS may begin, for a protocol whose server greets in plain text before it does.
+    /// Returns true if TLS may begin, for protocols whose server sends plain text first.
     fn begins_tls(&self) -> bool {
         false
     }
 
-    /// Returns whether the peer has announced that it takes nothing more on this connection.
+    /// Returns true if the peer has announced that it accepts no more operations on this connection.
     fn is_ending(&self) -> bool {
         false
     }
 
-    /// Gives up an operation that had no answer in time. `false`: the connection cannot be used
-    /// any more, because a late answer could not be told from the next one.
+    /// Gives up an operation that timed out. Returns false if the connection is unusable, because a late answer could
+    /// be mistaken for the next one.
     fn abandon(&mut self, tag: Tag, out: &mut Vec<u8>) -> bool {
         let _ = (tag, out);
         false
     }
 
-    /// Appends what a client says before it hangs up for good.
+    /// Appends the protocol's goodbye before the client closes the connection.
     fn close(&mut self, out: &mut Vec<u8>) {
         let _ = out;
     }
 
-    /// Returns how long a connection may be silent before [`Self::keep_alive`] is due.
+    /// Returns the idle time after which [`Self::keep_alive`] is due; `None` if the protocol needs none.
     fn keep_alive_every(&self) -> Option<Duration> {
         None
     }
 
-    /// Appends what keeps a silent connection alive.
+    /// Appends a message that keeps an idle connection open.
     fn keep_alive(&mut self, out: &mut Vec<u8>) {
         let _ = out;
     }
 
-    /// Returns true if it drops bodies as they come, so that an incomplete answer holds no memory.
+    /// Returns true if the session discards bodies as they arrive, so an incomplete answer holds no memory.
     fn drops_bodies(&self) -> bool {
         false
     }
 }
 
-/// The fate of an operation whose kept connection the server closed before any byte of an answer came.
+/// Decides about an operation whose kept connection the server closed before any byte of the answer.
 ///
-/// Servers close connections that were idle for a while, or that have served many requests. A request may be on its
-/// way at that moment (RFC 9112 section 9.5).
+/// Servers close idle connections, or close them after many requests. A request may be in transit at that moment (RFC
+/// 9112 section 9.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdleClose {
-    /// The protocol knows no such closing: the connection broke.
+    /// Treated as a broken connection: the protocol has no idle close.
     Broken,
-    /// It failed. Doing it twice might change something.
+    /// Counted as failed, because a repeat might change something.
     Failed,
-    /// It is sent again on the next connection.
+    /// Sent again on the next connection.
     Reissued,
 }
 
 impl IdleClose {
-    /// Returns what becomes of a request with this method: idempotent ones are sent again (RFC 9110 section 9.2.2).
+    /// Returns the rule for a request method: idempotent ones are sent again (RFC 9110 section 9.2.2).
     pub fn of_method(method: &str) -> Self {
         match method {
             "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE" => Self::Reissued,
@@ -87,124 +86,118 @@ impl IdleClose {
     }
 }
 
-/// An operation that was sent.
 pub(crate) struct Issued<P> {
-    /// Which of [`Outline::operations`].
+    /// Index into [`Outline::operations`].
     pub(crate) operation: usize,
     /// State that the work keeps until the answer.
     pub(crate) pending: P,
 }
 
-/// Why nothing was sent.
+/// Explains why no operation was sent.
 pub enum NotIssued {
-    /// The session takes no more at the moment.
+    /// The session accepts no more at the moment.
     Busy,
-    /// There is nothing more to do, ever.
+    /// No operations are left.
     Exhausted,
-    /// The whole load is to end, on every worker. The work keeps why.
+    /// The whole load must end, on every worker. The work keeps the reason.
     Abort,
 }
 
-/// The moments of an operation that has ended.
+/// Holds the times of an operation that has ended.
 #[derive(Debug, Clone, Copy)]
 pub struct OperationTiming {
-    /// When it was due.
+    /// Scheduled time.
     pub due: Instant,
-    /// When it was sent, or a connection for it was begun.
+    /// Time when it was sent, or when its own connection was started.
     pub sent: Instant,
-    /// When its end was seen.
+    /// Time when its end was observed.
     pub done: Instant,
 }
 
-/// An operation that ended with an answer.
 pub(crate) struct Done {
-    /// The operation that was answered.
     pub(crate) tag: Tag,
-    /// The answer.
     pub(crate) result: Result<Success, Failure>,
 }
 
-/// A verified success.
+/// Describes a verified success.
 #[derive(Default)]
 pub struct Success {
-    /// How old what was read is, where it is allowed to be old.
+    /// Staleness of the value, if stale reads are allowed.
     pub seen: Seen,
-    /// Whether a read of a key found a value; `None` for all that reads no single key.
+    /// Whether a read found a value; `None` for operations that do not read a single key.
     pub hit: Option<bool>,
 }
 
 impl Success {
-    /// The same, of a read of a key that found a value or found none.
+    /// Adds the result of reading one key: `hit` if it found a value.
     pub fn of_read(self, hit: bool) -> Self {
         Self { hit: Some(hit), ..self }
     }
 }
 
-/// An answer that is no success.
+/// Describes an answer that is not a success.
 pub struct Failure {
-    /// The kind of failure.
+    /// Class that the failure is counted under.
     pub kind: ErrorKind,
-    /// The observation, in words.
+    /// Observation in words.
     pub what: String,
-    /// How old what was read is, where it was not allowed to be.
+    /// Staleness of the value, if stale reads are not allowed.
     pub seen: Seen,
-    /// True if the server has certainly not processed the operation.
+    /// True if the server certainly did not process the operation.
     pub is_unprocessed: bool,
     /// True if the server answered plain text by saying that it speaks TLS.
     pub refuses_plain_text: bool,
 }
 
 impl Failure {
-    /// Makes a failure of a kind, with what was seen in words.
+    /// Creates a failure; `what` is the observation in words.
     pub fn new(kind: ErrorKind, what: String) -> Self {
         let seen = Seen::default();
         Self { kind, what, seen, is_unprocessed: false, refuses_plain_text: false }
     }
 
-    /// Makes a failure of an operation that the server has certainly not processed.
+    /// Creates a failure of an operation that the server certainly did not process.
     pub fn unprocessed(what: String) -> Self {
         Self { is_unprocessed: true, ..Self::new(ErrorKind::Reset, what) }
     }
 }
 
-/// Operations in flight of each client, by tag.
+/// Gives access to a client's operations in flight, by tag.
 pub(crate) trait Pendings<P> {
-    /// Returns the operation sent with this tag; `None` when nothing is in flight there.
+    /// Removes and returns the operation with this tag; `None` if none is in flight.
     fn take(&mut self, tag: Tag) -> Option<P>;
 
-    /// Keeps an operation that was taken and goes on with another request, under the same tag.
+    /// Puts back an operation that continues with another request under the same tag.
     fn put_back(&mut self, tag: Tag, pending: P);
 }
 
-/// Facts about work that the loop needs before the load begins.
+/// Describes the work to the loop before the load begins.
 #[derive(Default)]
 pub(crate) struct Outline {
-    /// Names of its operations; tables have one row each.
+    /// Operation names; tables have one row each.
     pub(crate) operations: Vec<String>,
-    /// True if reads report how old their values are.
+    /// True if reads report the staleness of their values.
     pub(crate) judges_age: bool,
-    /// True if a load may begin though the server turns some of its clients away. They count as unserved.
+    /// True if the load may begin although the server refuses some clients. Those count as unserved.
     pub(crate) begins_short: bool,
-    /// Servers that each client of a closed load asks in turn, if they are several.
+    /// Rotation of a closed load over several servers; `None` for one server.
     pub(crate) turns: Option<Arc<Turns>>,
 }
 
-/// A worker thread's work: makes operations and judges their answers.
+/// Makes the operations of one worker thread and judges their answers.
 ///
-/// [`Tickets`] says which operations are its own, [`Course`] follows the time of the load.
+/// [`Tickets`] decides which operations are its own. [`Course`] follows the time of the load.
 pub(crate) trait Work: Tickets + Course + Send {
-    /// One client connection.
+    /// Session of one client connection.
     type Session: Session + Send + ?Sized;
-    /// State of an operation in flight.
     type Pending: Send;
 
-    /// Returns what the loop needs to know before the load begins.
     fn outline(&self) -> Outline;
 
-    /// Makes a session for a fresh connection of `client` to node `node`.
+    /// Creates the session for a new connection of `client` to `node`.
     fn session(&mut self, client: u32, node: usize) -> Box<Self::Session>;
 
-    /// Makes the next operation and appends its bytes. `ticket` counts all operations of the load.
+    /// Makes the next operation and appends its bytes. `ticket` numbers the operations of the whole load.
     fn issue(
         &mut self,
         session: &mut Self::Session,
@@ -214,7 +207,7 @@ pub(crate) trait Work: Tickets + Course + Send {
         out: &mut Vec<u8>,
     ) -> Result<Issued<Self::Pending>, NotIssued>;
 
-    /// Takes bytes from the connection, all of them, and judges the answers they complete.
+    /// Consumes all of `input` and judges the answers that it completes.
     fn receive(
         &mut self,
         session: &mut Self::Session,
@@ -224,7 +217,7 @@ pub(crate) trait Work: Tickets + Course + Send {
         done: &mut Vec<Done>,
     ) -> Result<(), ProtocolError>;
 
-    /// Takes note that the peer closed the connection; some protocols end an answer that way.
+    /// Handles the peer's close. Some protocols end an answer that way.
     fn receive_end(
         &mut self,
         session: &mut Self::Session,
@@ -232,7 +225,7 @@ pub(crate) trait Work: Tickets + Course + Send {
         done: &mut Vec<Done>,
     ) -> Result<(), ProtocolError>;
 
-    /// Returns what becomes of an operation whose kept connection the server closed before it answered.
+    /// Decides what to do with an operation whose kept connection the server closed before it answered.
     fn after_idle_close(&self, session: &Self::Session, pending: &Self::Pending) -> IdleClose;
 
     /// Takes back an operation that ended without an answer.
@@ -241,39 +234,38 @@ pub(crate) trait Work: Tickets + Course + Send {
     }
 }
 
-/// Says by their numbers which operations are this generator's, and what they are.
+/// Decides by operation number which operations belong to this generator.
 pub(crate) trait Tickets {
-    /// Returns whether the operation of a number is this generator's to make. Another one makes it otherwise.
+    /// Returns true if this generator makes the operation with this number.
     fn owns(&mut self, ticket: u64) -> bool;
 
-    /// Returns which operation `ticket` would have been at `node`, for one that is counted and never sent. `None`:
-    /// no operations are left.
+    /// Returns which operation `ticket` would have been at `node`, for one that is counted but never sent. Returns
+    /// `None` if no operations are left.
     fn skip(&mut self, node: usize, ticket: u64) -> Option<usize>;
 }
 
-/// Follows the time of a load. Keyed work needs none of it.
+/// Follows the time of a load. Keyed work ignores it.
 pub(crate) trait Course {
-    /// Begins the load: operations are due from `start` on and measured from `measure` on.
+    /// Begins the load: operations are due from `start` and measured from `measure`.
     fn begin(&mut self, start: Instant, measure: Instant) {
         let _ = (start, measure);
     }
 
-    /// Returns how long `client`, of a closed load, rests before its next operation.
+    /// Returns the pause of `client`, of a closed load, before its next operation.
     fn pause(&mut self, client: u32, now: Instant) -> Duration {
         let _ = (client, now);
         Duration::ZERO
     }
 
-    /// Takes the moments of an answered operation, in the order of what [`Work::receive`] put into `done`.
+    /// Receives the times of each answered operation, in the order in which [`Work::receive`] pushed them to `done`.
     fn answered(&mut self, moments: &OperationTiming) {
         let _ = moments;
     }
 
-    /// Takes the time, every few milliseconds once the load has begun.
+    /// Runs every few milliseconds once the load has begun.
     fn tick(&mut self, now: Instant) {
         let _ = now;
     }
 
-    /// Ends the worker's load.
     fn ended(&mut self) {}
 }

@@ -1,13 +1,12 @@
-//! The measured loop: one thread, its clients' connections, one `epoll`.
+//! Runs the measured loop: one thread, its clients' connections, one `epoll`.
 //!
-//! There is one loop for every kind of load. Closed and open, timed and counted differ only in the
-//! schedule and the stop that are passed in; plain and TLS only in the link; protocols only in the
-//! session. Where a moment matters the clock is read there and the reading handed on.
+//! Every kind of load uses this loop. The schedule and the stop make it closed or open, timed or counted. The link
+//! makes it plain or TLS. The session speaks the protocol. The loop reads the clock at each relevant moment and
+//! passes the reading on.
 //!
-//! Not here: connecting before the load begins (`greeting`), connections that come and go (`connecting`), what is due at
-//! each node in an open load (`lanes`), when the next operation is due and whether there is one (`pacing`), how late the
-//! loop itself is (`lateness`) and what CPU time it takes (`effort`), counting what came of operations (`recorder`),
-//! the load's end (`ending`), adding up what workers measured (`collector`), what an operation is (`work`).
+//! Not here: connecting before the load (`greeting`), lost connections (`connecting`), one node's due operations in
+//! an open load (`lanes`), scheduling (`pacing`), the loop's lateness (`lateness`) and CPU time (`effort`), counting
+//! outcomes (`recorder`), the load's end (`ending`), adding up workers (`collector`), operations (`work`).
 
 mod connecting;
 mod due;
@@ -38,7 +37,7 @@ use super::peer::Peer;
 use super::tls::refusal;
 use super::turns::Turns;
 use super::work::{Done, Failure, NotIssued, OperationTiming, Session as _, Tag, Work};
-use super::{Connections, EngineError, Window, aged, clock, told_apart};
+use super::{Connections, EngineError, Window, aged, clock, figures_by_node};
 use effort::Effort;
 use held::Held;
 pub(super) use lanes::Lane;
@@ -47,56 +46,51 @@ use pacing::Pacing;
 pub(super) use recorder::Outlet;
 use recorder::{Failed, Recorder};
 
-/// How often timeouts and reconnections are looked after at least; a short timeout four times in its course.
+/// Longest interval between scans for timeouts and reconnections. A short timeout is scanned four times as it runs.
 const SCAN_EVERY: Duration = Duration::from_millis(10);
-/// And how often at most: `epoll_wait` counts in milliseconds.
+/// Shortest interval between timeout scans: `epoll_wait` counts in milliseconds.
 const SCAN_MIN: Duration = Duration::from_millis(1);
 const READ_BUFFER_SIZE: usize = 64 << 10;
-/// How often an operation is sent that the server does not process.
+/// Maximum number of times an operation is sent that the server does not process.
 const TRIES_MAX: u8 = 8;
 const TIMER: Token = Token(usize::MAX);
 
-/// State that all workers of a load share.
 pub(super) struct Shared<'a> {
-    /// Counts operations, to tell keys apart.
+    /// Number of the next operation, which makes keys distinct.
     pub(super) tickets: AtomicU64,
-    /// Counts measured operations of a closed load that stops by count.
+    /// Measured operations begun, in a closed load that stops by count.
     pub(super) begun: AtomicU64,
-    /// A worker has asked for the end of the load.
+    /// True if a worker has ended the load.
     pub(super) aborted: AtomicBool,
-    /// The user has asked for the end.
+    /// True if the user has interrupted the load.
     pub(super) interrupted: &'a AtomicBool,
-    /// Where clients connect to, by node.
     pub(super) peers: &'a [Peer],
     pub(super) lookups: Lookups,
 }
 
-/// One worker's part of a load.
 pub(super) struct Part {
     pub(super) worker: usize,
     /// Number of different operations.
     pub(super) operations: usize,
     pub(super) judges_age: bool,
     pub(super) begins_short: bool,
-    /// Number, node and lane of each of its clients, once for each of a client's connections.
+    /// Number, node and lane of each client, once per connection of the client.
     pub(super) clients: Vec<(u32, usize, usize)>,
-    /// Connections of each client.
     pub(super) per_client: usize,
-    /// The servers that each client asks in turn, if they are several.
+    /// Rotation of a closed load over several servers; `None` for one server.
     pub(super) turns: Option<Arc<Turns>>,
     pub(super) in_flight: u32,
     pub(super) connections: Connections,
     pub(super) spin: Duration,
     pub(super) timeout: Duration,
-    /// How many moments at which operations are sent are sampled at most.
+    /// Maximum number of send times to sample.
     pub(super) sample_sent: usize,
-    /// How many measured operations all workers of a closed load begin.
+    /// Number of measured operations that all workers of a closed load begin together.
     pub(super) budget: Option<u64>,
-    /// The most bytes of incomplete answers that its clients may hold together.
+    /// Maximum bytes of incomplete answers that its clients hold together.
     pub(super) held_max: usize,
 }
 
-/// One thread's clients, and the loop that serves them.
 pub(super) struct Worker<'a, W: Work> {
     work: W,
     part: Part,
@@ -105,16 +99,15 @@ pub(super) struct Worker<'a, W: Work> {
     clients: Vec<Client<W>>,
     pacing: Pacing<'a>,
     recorder: Recorder,
-    /// Why the load cannot go on.
+    /// Reason why the load cannot go on.
     wants: Option<EngineError>,
-    /// Whether one side will not speak TLS with the other, which no further try changes.
+    /// True if the TLS handshake failed for good, so that a retry would not help.
     refused_tls: bool,
-    /// Whether an operation has succeeded.
     has_succeeded: bool,
-    /// Whether the load has begun: clients that connect before that wait for it.
+    /// True once the load has begun. Clients that connect earlier wait for it.
     begun_load: bool,
     buffer: Vec<u8>,
-    /// Where the next bytes to send are written, by any of the clients.
+    /// Buffer for the next bytes to send, shared by the clients.
     spare: Vec<u8>,
     done: Vec<Done>,
     held: Held,
@@ -134,7 +127,7 @@ impl<'a, W: Work> Worker<'a, W> {
             .clients
             .iter()
             .map(|&(number, node, lane)| Client::new(number, node, lane, part.in_flight, now));
-        let targets = told_apart(shared.peers).len();
+        let targets = figures_by_node(shared.peers).len();
         let aged = if part.judges_age { aged(shared.peers).len() } else { 0 };
         let slice = Box::new(Slice::new(part.worker, part.operations, targets, aged));
         Ok(Self {
@@ -156,7 +149,7 @@ impl<'a, W: Work> Worker<'a, W> {
         })
     }
 
-    /// Works until the load is over and nothing is under way.
+    /// Runs until the load is over and no operation is in flight.
     pub(super) fn run(mut self, window: Window) -> Result<(), EngineError> {
         self.wait_for_start(window);
         let mut effort = Effort::begin();
@@ -187,7 +180,6 @@ impl<'a, W: Work> Worker<'a, W> {
         ended
     }
 
-    /// Prepares the load and sleeps until it begins.
     fn wait_for_start(&mut self, window: Window) {
         self.recorder.begin(window, !self.pacing.is_open());
         (0..self.pacing.lanes.len())
@@ -199,12 +191,12 @@ impl<'a, W: Work> Worker<'a, W> {
         self.begun_load = true;
     }
 
-    /// Gives each client its first operation, as far as one is due.
+    /// Gives each client its first operation if one is due.
     fn begin_operations(&mut self) {
         for index in 0..self.clients.len() {
             let now = clock::now();
             if !self.pacing.is_open() && self.begins_turns(index) {
-                // A closed client is due when its turn to begin has come.
+                // A closed client's first operation is due when the loop reaches it.
                 (0..self.part.in_flight as usize).for_each(|tag| self.free(index, tag, now));
             }
             self.refill(index, now);
@@ -212,7 +204,7 @@ impl<'a, W: Work> Worker<'a, W> {
         }
     }
 
-    /// Waits for the next event, due operation or scan, and serves all that has come. Returns the time after that.
+    /// Waits for the next event, due operation or scan, and serves all events. Returns the time after that.
     #[inline]
     fn wait_and_serve(
         &mut self,
@@ -224,7 +216,7 @@ impl<'a, W: Work> Worker<'a, W> {
         let spins = self.pacing.set_timer(now)?;
         let wait = if spins { Duration::ZERO } else { scan_every };
         self.poll.poll(events, Some(wait)).or_else(ignore_interrupt)?;
-        // A closed load that waits for answers alone has no moment to be late at.
+        // A closed load that only waits for answers has no timer to be late for.
         if self.pacing.is_open() || self.pacing.attention.wake_at.is_some() {
             let woke = clock::now();
             self.pacing.note_wake(woke, &mut self.recorder);
@@ -247,10 +239,10 @@ impl<'a, W: Work> Worker<'a, W> {
         Ok(now)
     }
 
-    /// Looks after what no event reports: lost connections, timeouts, the end of a second, an aborted load.
+    /// Handles conditions without events: lost connections, timeouts, the end of a second, an aborted load.
     fn scan(&mut self, now: Instant) {
-        self.look_after_connections(now);
-        self.look_after_timeouts(now);
+        self.check_connections(now);
+        self.check_timeouts(now);
         self.recorder.roll_over(now);
         self.work.tick(now);
         self.pacing.exhausted |= self.shared.aborted.load(Ordering::Relaxed);
@@ -283,8 +275,8 @@ impl<'a, W: Work> Worker<'a, W> {
         }
     }
 
-    /// Reads what is there. `ended`: the peer's end is among it, and no event will tell so again.
-    /// Returns when the last of it was there.
+    /// Reads until the socket is empty and returns the time of the last read. `ended`: the peer has closed; no
+    /// further event reports it.
     fn read(&mut self, index: usize, ended: bool) -> Option<Instant> {
         let (mut read_from, mut read_at, mut is_noted) = (None, None, false);
         loop {
@@ -328,16 +320,16 @@ impl<'a, W: Work> Worker<'a, W> {
                 let Recorder { window, slice, .. } = &mut self.recorder;
                 self.pacing.attention.note_answer(read_from, window.measure, slice);
             }
-            // A read that did not fill the buffer has emptied the socket; what comes later is a new
-            // event, and the peer's end is asked for once more only if it was announced.
+            // A read that did not fill the buffer has emptied the socket, and later bytes cause a new event. If the
+            // peer's close was announced, read until it shows.
             let last = count < self.buffer.len() && link.short_read_is_last() && !ended;
-            // An operation's own connection ends with it, whatever the peer thinks.
+            // An operation's own connection ends with the operation.
             let ending = session.is_ending() || self.part.connections == Connections::OneEach;
             let kept = if session.drops_bodies() { 0 } else { count };
             let client = &mut self.clients[index];
             client.has_answered |= !self.done.is_empty();
             if count > 0
-                && let Some(pause) = client.hear(now)
+                && let Some(pause) = client.note_received(now)
                 && !self.done.is_empty()
             {
                 self.recorder.count_paused_end(pause, now);
@@ -347,7 +339,7 @@ impl<'a, W: Work> Worker<'a, W> {
             }
             self.record_done(index, now);
             if let Err(error) = received {
-                // A server that dies in the middle of an answer breaks no protocol.
+                // A server that dies in the middle of an answer does not violate the protocol.
                 let kind = if count == 0 { ErrorKind::Reset } else { ErrorKind::Protocol };
                 self.lose(index, kind, error.to_string());
                 return read_at;
@@ -366,7 +358,6 @@ impl<'a, W: Work> Worker<'a, W> {
         }
     }
 
-    /// Records the operations that have just ended on this client.
     fn record_done(&mut self, index: usize, now: Instant) {
         if self.done.len() <= 1 {
             if let Some(done) = self.done.pop() {
@@ -431,21 +422,21 @@ impl<'a, W: Work> Worker<'a, W> {
         }
     }
 
-    /// Ends the load for all workers, for a reason that no further operation changes.
+    /// Ends the load on all workers, for a reason that no further operation changes.
     #[cold]
     fn give_up(&mut self, why: EngineError) {
         self.shared.aborted.store(true, Ordering::Relaxed);
         self.wants = Some(why);
     }
 
-    /// Notes that an operation of a client failed, if it is part of the measurement.
+    /// Counts a client's failed operation, if it is part of the measurement.
     fn note_failure(&mut self, index: usize, due: Instant, now: Instant) {
         if self.recorder.measures(due, now) {
             self.clients[index].seen.count_failure(now.saturating_duration_since(due));
         }
     }
 
-    /// A slot has become free: a closed load's next operation on it is due at once, or after a rest.
+    /// Frees a slot. In a closed load its next operation is due at once, or after a rest.
     fn free(&mut self, index: usize, tag: usize, now: Instant) {
         let client = &mut self.clients[index];
         let mut since = now;
@@ -459,7 +450,7 @@ impl<'a, W: Work> Worker<'a, W> {
         client.slots[tag] = Slot::Free { since };
     }
 
-    /// Gives every free slot of a client that is up an operation, as far as any is due.
+    /// Fills the free slots of a connected client with due operations.
     fn refill(&mut self, index: usize, now: Instant) {
         let client = &self.clients[index];
         let (rests, is_up) = (matches!(client.connection, Connection::Resting), client.is_up());
@@ -498,7 +489,7 @@ impl<'a, W: Work> Worker<'a, W> {
         }
     }
 
-    /// Sends a client's operations that waited for its connection. `false`: it takes no more now.
+    /// Sends operations that waited for the client's connection. Returns false if the connection accepts no more now.
     #[inline]
     fn send_waiting(&mut self, index: usize) -> bool {
         for tag in 0..self.clients[index].slots.len() {
@@ -511,8 +502,8 @@ impl<'a, W: Work> Worker<'a, W> {
         true
     }
 
-    /// Begins an operation that is due: sends it, or notes that it waits for its own connection.
-    /// `false`: there is none to begin.
+    /// Starts a due operation: sends it, or makes it wait for its own connection. Returns false if there is none to
+    /// start.
     fn begin(
         &mut self,
         index: usize,
@@ -525,7 +516,7 @@ impl<'a, W: Work> Worker<'a, W> {
         let left = !measured
             || match lane {
                 Some(lane) => self.pacing.has_left(lane),
-                // A number that was drawn and not used is there still.
+                // A number that was drawn but not used is still available.
                 None => self.pacing.spare_ticket.is_some() || self.pacing.draw_on_budget(),
             };
         if !left {
@@ -551,7 +542,7 @@ impl<'a, W: Work> Worker<'a, W> {
         true
     }
 
-    /// Sends an operation. `false`: none was sent.
+    /// Sends an operation. Returns false if it was not sent.
     fn send(&mut self, index: usize, tag: Tag, waiting: Waiting) -> bool {
         let Waiting { due, sent, again, tries } = waiting;
         let ticket = again.unwrap_or_else(|| self.pacing.take_ticket(&mut self.work));

@@ -1,14 +1,12 @@
-//! Certificates for servers that are started here: an authority of one cluster's own, made as the
-//! cluster is, and gone with it.
+//! Issues certificates for servers that bakeoff starts. Each cluster has its own short-lived authority.
 //!
-//! ECDSA on P-256, which is what servers of today are mostly given: a handshake costs a server
-//! little, and every client can verify it. Names are those under which a node can be asked for: its address, and
-//! those of loopback.
+//! Keys are ECDSA on P-256, the usual choice today: a handshake costs a server little, and every client can verify
+//! it. Certificates name the node's address and the loopback names.
 //!
-//! The authority's key is never written anywhere. A server's key is, in its node's directory; the
-//! file is to be `FileMode::Private`.
+//! The authority's key is never written to disk. A server's key is, in its node's directory; create that file with
+//! `FileMode::Private`.
 //!
-//! Not here: whom a client trusts that a study or a user names (`tls`).
+//! Not here: the authorities that a study or a user trusts (`tls`).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,7 +21,7 @@ use rustls::{ClientConfig, RootCertStore};
 use super::builder;
 use crate::LoadError;
 
-/// The names of a node on loopback.
+/// Names of a node on loopback.
 pub const LOOPBACK: &[&str] = &["127.0.0.1", "::1", "localhost"];
 
 /// Signs the certificates of one cluster's servers.
@@ -32,20 +30,20 @@ pub struct Authority {
     certificate: rcgen::Certificate,
 }
 
-/// An authority's certificate as PEM, for `Memory`: whom a client has to trust that is not ours.
+/// Holds an authority's certificate as PEM, in `Memory`, for clients other than bakeoff's own.
 pub struct CaPem(pub String);
 
-/// A server's certificate and its key.
+/// Holds a server's certificate and its key.
 #[derive(Clone)]
 pub struct Identity {
-    /// The server's certificate; who trusts the authority needs no other.
+    /// Certificate as PEM. Clients that trust the authority need no other.
     pub cert_pem: String,
-    /// Its key, PKCS #8. A secret: its file must be `FileMode::Private`.
+    /// Key as PKCS #8. A secret: its file must be `FileMode::Private`.
     pub key_pem: String,
 }
 
 impl Authority {
-    /// An authority with a new key.
+    /// Creates an authority with a new key.
     pub fn new() -> Result<Self, LoadError> {
         let made = KeyPair::generate().and_then(|key| {
             let mut params = CertificateParams::new(Vec::new())?;
@@ -58,9 +56,8 @@ impl Authority {
         made.map_err(unmade)
     }
 
-    /// A certificate for a server that is asked for under these names or addresses, at least one:
-    /// [`LOOPBACK`] as a rule. It is good for a client's side too, as nodes are each other's
-    /// clients.
+    /// Issues a certificate for a server that clients reach under these names or addresses; at least one, normally
+    /// [`LOOPBACK`]. It is also valid for clients, because nodes are clients of each other.
     pub fn server(&self, names: &[&str]) -> Result<Identity, LoadError> {
         let made = KeyPair::generate().and_then(|key| {
             let names = names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
@@ -77,15 +74,15 @@ impl Authority {
         made.map_err(unmade)
     }
 
-    /// A certificate for a server that listens at an address: for that, and for the names of a node on loopback.
+    /// Issues a certificate for a server at this address, which also names loopback.
     pub fn server_at(&self, address: IpAddr) -> Result<Identity, LoadError> {
         let address = address.to_string();
         let own = Some(&*address).filter(|own| !LOOPBACK.contains(own));
         self.server(&LOOPBACK.iter().copied().chain(own).collect::<Vec<_>>())
     }
 
-    /// A certificate for a workload of a mesh, which is known by a URI:
-    /// `spiffe://cluster.local/ns/default/sa/gateway`. It is good for both sides.
+    /// Issues a certificate for a workload of a service mesh, identified by a URI such as
+    /// `spiffe://cluster.local/ns/default/sa/gateway`. It is valid for servers and clients.
     pub fn workload(&self, uri: &str) -> Result<Identity, LoadError> {
         let made = rcgen::string::Ia5String::try_from(uri).and_then(|uri| {
             let key = KeyPair::generate()?;
@@ -95,7 +92,7 @@ impl Authority {
             params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
             params.extended_key_usages =
                 vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-            // A certificate without a subject has to mark its names as critical; this has a subject.
+            // Without a subject the certificate would have to mark its names as critical.
             params.distinguished_name.push(DnType::CommonName, "a workload of bakeoff's");
             let certificate = params.signed_by(&key, &self.issuer)?;
             Ok(Identity { cert_pem: certificate.pem(), key_pem: key.serialize_pem() })
@@ -103,13 +100,12 @@ impl Authority {
         made.map_err(unmade)
     }
 
-    /// The authority's own certificate, for servers and tools that verify each other.
+    /// Returns the authority's own certificate as PEM, for servers and tools that verify each other.
     pub fn ca_pem(&self) -> String {
         self.certificate.pem()
     }
 
-    /// The client's side for servers of this authority, which trusts nobody else, offering the
-    /// protocols `alpn`.
+    /// Returns a client configuration that trusts only this authority and offers the protocols `alpn`.
     pub fn client_config(&self, alpn: &[&[u8]]) -> Result<Arc<ClientConfig>, LoadError> {
         let mut roots = RootCertStore::empty();
         roots
@@ -133,7 +129,7 @@ mod tests {
 
     use super::*;
 
-    /// Shakes hands in memory: the protocol agreed on, or why there was no agreement.
+    /// Runs a handshake in memory. Returns the negotiated protocol, or the error.
     fn shake(
         identity: &Identity,
         trusting: &Authority,
@@ -167,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_trusted_under_its_names_by_those_who_trust_its_authority() {
+    fn server_is_trusted_under_its_names_with_its_authority() {
         let authority = Authority::new().unwrap();
         let identity = authority.server(LOOPBACK).unwrap();
         for name in LOOPBACK {
@@ -184,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_trusted_at_its_own_address_and_at_no_other() {
+    fn server_is_trusted_only_at_its_own_address() {
         let authority = Authority::new().unwrap();
         for own in ["127.0.0.2", "192.0.2.7", "2001:db8::7"] {
             let identity = authority.server_at(own.parse().unwrap()).unwrap();
@@ -197,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn each_server_has_a_key_of_its_own_and_the_authority_shows_none() {
+    fn each_server_has_its_own_key_and_the_authority_exposes_none() {
         let authority = Authority::new().unwrap();
         let (one, other) =
             (authority.server(LOOPBACK).unwrap(), authority.server(LOOPBACK).unwrap());

@@ -1,8 +1,8 @@
-//! Whom a TLS client trusts, and what it shows of itself.
+//! Configures TLS clients: trusted authorities and client certificates.
 //!
-//! rustls with ring. A study's clusters have private authorities, so with no `ca` given it trusts
-//! nobody unless it says `insecure`. A URL or a service that is loaded may be anybody's: there the
-//! machine's own authorities are trusted.
+//! Uses rustls with ring. A study's clusters have private authorities, so without `ca` no server is trusted unless
+//! the study says `insecure`. A URL or a loaded service may be public, so there the machine's own authorities are
+//! trusted.
 //!
 //! Not here: certificates for servers that are started (`authority`).
 
@@ -30,35 +30,35 @@ use crate::LoadError;
 
 pub use authority::{Authority, CaPem, Identity, LOOPBACK};
 
-/// Whom to trust where nobody is named.
+/// Selects the default authorities, used if the options name none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trust {
     /// No authority: a server is refused unless the study says `insecure`.
     Nobody,
-    /// The authorities that this machine trusts.
+    /// Authorities that this machine trusts.
     Machine,
 }
 
-/// A PEM file, or its text where the file is another machine's or none.
+/// Locates PEM data: a file, or text that came from another machine or has no file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pem {
-    /// The file.
+    /// Path of the file.
     File(PathBuf),
-    /// The text.
+    /// Text of the file.
     Text(PemText),
 }
 
-/// The text of a PEM file. It may be a private key: it goes to other machines over an agent's pipe and nowhere else.
+/// Holds the text of a PEM file. It may be a private key, so it travels only through an agent's pipe.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PemText {
-    /// Names it in errors.
+    /// Name in errors.
     pub name: String,
-    /// The text.
+    /// PEM text.
     pub text: String,
 }
 
-/// Shows the name alone.
+/// Shows only the name.
 impl fmt::Debug for PemText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
@@ -73,7 +73,7 @@ impl Pem {
         }
     }
 
-    /// Returns the file, where it is one.
+    /// Returns the file's path; `None` for text.
     pub fn file(&self) -> Option<&Path> {
         match self {
             Self::File(path) => Some(path),
@@ -81,10 +81,10 @@ impl Pem {
         }
     }
 
-    /// Returns its text, for another machine.
+    /// Returns the text, to send to another machine.
     ///
     /// # Errors
-    /// When the file cannot be read as text.
+    /// Fails if the file cannot be read as text.
     pub fn read(&self) -> Result<PemText, LoadError> {
         let name = self.name().into_owned();
         match self {
@@ -124,34 +124,35 @@ impl Pem {
     }
 }
 
-/// Whom a client trusts, and what it shows of itself.
+/// Selects trusted authorities and the client's certificate.
 #[derive(Debug, Clone, Default)]
 pub struct TlsOptions {
-    /// Authorities to trust.
+    /// Trusted authorities; `None` means the defaults.
     pub ca: Option<Pem>,
-    /// The client's certificate and its key.
+    /// Client certificate and its key.
     pub cert: Option<(Pem, Pem)>,
-    /// Trust anybody.
+    /// True to accept any certificate.
     pub insecure: bool,
 }
 
-/// The same without files, as it goes to other machines. Without authorities a machine trusts whom it would.
+/// Holds [`TlsOptions`] with texts in place of files, to send to other machines. Without authorities the receiving
+/// machine uses its defaults.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TlsTexts {
     ca: Option<PemText>,
-    /// The certificate, and its key.
+    /// Certificate and its key.
     cert: Option<(PemText, PemText)>,
     insecure: bool,
 }
 
 impl TlsTexts {
-    /// Trusts the authorities of this PEM text alone.
+    /// Trusts only the authorities of this PEM text.
     pub fn trusting(pem: &str) -> Self {
         let ca = PemText { name: "the authority".to_owned(), text: pem.to_owned() };
         Self { ca: Some(ca), cert: None, insecure: false }
     }
 
-    /// Returns the options that these are the texts of.
+    /// Converts the texts back to options.
     pub fn options(self) -> TlsOptions {
         let Self { ca, cert, insecure } = self;
         let cert = cert.map(|(cert, key)| (Pem::Text(cert), Pem::Text(key)));
@@ -174,7 +175,7 @@ impl TlsOptions {
     /// Reads the files.
     ///
     /// # Errors
-    /// When one cannot be read as text.
+    /// Fails if a file cannot be read as text.
     pub fn read(&self) -> Result<TlsTexts, LoadError> {
         let cert = match &self.cert {
             Some((cert, key)) => Some((cert.read()?, key.read()?)),
@@ -184,10 +185,11 @@ impl TlsOptions {
         Ok(TlsTexts { ca, cert, insecure: self.insecure })
     }
 
-    /// The client's side of TLS, offering the protocols `alpn`. `otherwise`: whom to trust where no authority is named.
+    /// Builds a client configuration that offers the protocols `alpn`. `otherwise` applies if the options name no
+    /// authority.
     ///
     /// # Errors
-    /// When a file cannot be used, or nobody is to be trusted.
+    /// Fails if a file is unusable, or if no authority is trusted.
     pub fn client_config(
         &self,
         otherwise: Trust,
@@ -208,7 +210,7 @@ impl TlsOptions {
                     added.map_err(|error| ca.unusable(&refusal::text(&error)))?;
                 }
             } else if otherwise == Trust::Machine {
-                // Machines have certificates among theirs that cannot be used; those are left out.
+                // Skips certificates that cannot be parsed, which some machines have.
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
                 if roots.is_empty() {
                     return Err(LoadError::input(
@@ -220,7 +222,7 @@ impl TlsOptions {
             if roots.is_empty() {
                 return Err(LoadError::input(
                     "an endpoint over TLS needs to know whom to trust",
-                    "give `tls: {ca: FILE}`, or `tls: {insecure: true}` to trust anybody",
+                    "give `tls: {ca: FILE}`, or `tls: {insecure: true}` to accept any certificate",
                 ));
             }
             let paths =
@@ -243,10 +245,7 @@ impl TlsOptions {
     }
 }
 
-/// The client's side of TLS as a study asks for it, offering the protocols `alpn`.
-///
-/// # Errors
-/// Those of [`TlsOptions::client_config`].
+/// Builds the client configuration of a study's `tls`, offering the protocols `alpn`.
 pub fn client_config(
     tls: Option<&Tls>,
     otherwise: Trust,
@@ -255,24 +254,24 @@ pub fn client_config(
     tls.map(TlsOptions::from).unwrap_or_default().client_config(otherwise, alpn)
 }
 
-/// Of how many servers sessions are remembered: rustls's default.
+/// Number of servers whose sessions are remembered, which is rustls's default.
 const SESSIONS_MAX: usize = 256;
 
-/// The same side, each of whose connections is a first visit.
+/// Returns a copy without session resumption.
 pub fn without_resumption(config: &ClientConfig) -> Arc<ClientConfig> {
     let mut config = config.clone();
     config.resumption = Resumption::disabled();
     Arc::new(config)
 }
 
-/// The same side, which takes up sessions that it had itself and no others.
+/// Returns a copy with its own session cache.
 pub fn with_sessions_of_its_own(config: &ClientConfig) -> Arc<ClientConfig> {
     let mut config = config.clone();
     config.resumption = Resumption::in_memory_sessions(SESSIONS_MAX);
     Arc::new(config)
 }
 
-/// Settings that all clients have in common.
+/// Starts a configuration with the settings common to all clients.
 fn builder() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, LoadError> {
     ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()

@@ -1,14 +1,14 @@
-//! Words for why two sides did not come to speak TLS, and what to try.
+//! Puts TLS failures into words, with a hint.
 //!
-//! `load`, `wrk`, `hey`, `vault-benchmark` and studies share them. Only the way to give a file differs.
+//! `load`, `wrk`, `hey`, `vault-benchmark` and studies share them. Only the way to name a file differs.
 //!
-//! Not here: when a refusal is final (the callers).
+//! Not here: deciding that a refusal is final (the callers).
 
 use std::io;
 
 use rustls::{AlertDescription, CertificateError, Error, OtherError};
 
-/// How the user names files of TLS.
+/// Selects how hints name TLS files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wording {
     /// By options: `--ca FILE`.
@@ -17,12 +17,12 @@ pub enum Wording {
     Study,
 }
 
-/// Returns the TLS error in an I/O error, if there is one.
+/// Returns the TLS error inside an I/O error, if there is one.
 pub fn of_io(error: &io::Error) -> Option<&Error> {
     error.get_ref().and_then(|inner| inner.downcast_ref())
 }
 
-/// Returns an I/O error in words, those for errors of TLS being ours.
+/// Returns the text of an I/O error, with our own words for TLS errors.
 pub fn io_text(error: &io::Error) -> String {
     match of_io(error) {
         Some(refused) => text(refused),
@@ -33,7 +33,7 @@ pub fn io_text(error: &io::Error) -> String {
     }
 }
 
-/// Returns a TLS error in words.
+/// Returns the text of a TLS error.
 pub fn text(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(fault) => certificate_text(fault),
@@ -41,15 +41,15 @@ pub fn text(error: &Error) -> String {
             format!("the server refused the handshake: {}", alert_text(*alert))
         }
         Error::InvalidMessage(_) | Error::InappropriateMessage { .. } => {
-            "what came is not TLS".to_owned()
+            "the server's answer is not TLS".to_owned()
         }
         Error::PeerIncompatible(_) => {
-            "the server speaks no version or cipher of TLS that bakeoff has (TLS 1.2 and 1.3)"
+            "the server supports no TLS version or cipher that bakeoff does (TLS 1.2 and 1.3)"
                 .to_owned()
         }
-        Error::InconsistentKeys(_) => "the key is not that of the certificate".to_owned(),
+        Error::InconsistentKeys(_) => "the key does not belong to the certificate".to_owned(),
         Error::NoApplicationProtocol => {
-            "the server offers none of the protocols asked for".to_owned()
+            "the server offers none of the requested protocols".to_owned()
         }
         other => other.to_string(),
     }
@@ -66,7 +66,7 @@ fn certificate_text(fault: &CertificateError) -> String {
             format!("its certificate is for {}, not for `{}`", names(presented), expected.to_str())
         }
         Fault::NotValidForName => "its certificate is for another name".to_owned(),
-        Fault::UnknownIssuer => "its certificate is signed by nobody who is trusted".to_owned(),
+        Fault::UnknownIssuer => "no trusted authority signed its certificate".to_owned(),
         Fault::BadSignature => "its certificate's signature is wrong".to_owned(),
         Fault::InvalidPurpose | Fault::InvalidPurposeContext { .. } => {
             "its certificate is not for servers".to_owned()
@@ -76,7 +76,7 @@ fn certificate_text(fault: &CertificateError) -> String {
             "its certificate is its own authority (CA:TRUE) and is not among the trusted ones"
                 .to_owned()
         }
-        Fault::Other(other) if says(other, "UnsupportedCertVersion") => {
+        Fault::Other(other) if is_named(other, "UnsupportedCertVersion") => {
             "its certificate is of X.509 version 1, and is not among the trusted ones".to_owned()
         }
         _ => "its certificate is not acceptable".to_owned(),
@@ -84,11 +84,11 @@ fn certificate_text(fault: &CertificateError) -> String {
 }
 
 fn is_own_authority(other: &OtherError) -> bool {
-    says(other, "CaUsedAsEndEntity")
+    is_named(other, "CaUsedAsEndEntity")
 }
 
-/// Returns true if an error of path validation has this name. rustls hands it on as text alone.
-fn says(other: &OtherError, name: &str) -> bool {
+/// Returns true if a path validation error has this name. rustls exposes it only as text.
+fn is_named(other: &OtherError, name: &str) -> bool {
     format!("{other:?}").contains(name)
 }
 
@@ -108,62 +108,62 @@ fn names(presented: &[String]) -> String {
 
 fn alert_text(alert: AlertDescription) -> &'static str {
     match alert {
-        AlertDescription::CertificateRequired => "it demands a certificate",
-        AlertDescription::BadCertificate => "it does not accept the certificate, or got none",
-        AlertDescription::UnknownCA => "it does not trust who signed the certificate",
+        AlertDescription::CertificateRequired => "it requires a client certificate",
+        AlertDescription::BadCertificate => "it rejects the client certificate, or got none",
+        AlertDescription::UnknownCA => "it does not trust the issuer of the client certificate",
         AlertDescription::CertificateExpired => "the certificate has expired",
-        AlertDescription::NoApplicationProtocol => "it speaks none of the protocols offered",
-        AlertDescription::HandshakeFailure => "it found nothing in common",
-        AlertDescription::ProtocolVersion => "it speaks no version of TLS that was offered",
+        AlertDescription::NoApplicationProtocol => "it supports none of the offered protocols",
+        AlertDescription::HandshakeFailure => "it found no common parameters",
+        AlertDescription::ProtocolVersion => "it supports none of the offered TLS versions",
         AlertDescription::UnrecognisedName => "it does not know the name",
         AlertDescription::AccessDenied => "access denied",
-        AlertDescription::InternalError => "an error of its own",
-        _ => "it gave no reason that is known here",
+        AlertDescription::InternalError => "it had an internal error",
+        _ => "it gave an unknown reason",
     }
 }
 
-/// Returns what to try after a TLS error; `None` stands for an error of another kind.
+/// Returns a hint for a TLS error; `None` stands for any other error.
 pub fn hint(error: Option<&Error>, wording: Wording) -> &'static str {
     use CertificateError as Fault;
     let by = |options, study| if wording == Wording::Options { options } else { study };
     match error {
         Some(Error::InvalidCertificate(fault)) => match fault {
             Fault::Expired | Fault::ExpiredContext { .. } => by(
-                "renew it, look at this machine's clock, or use `--insecure`",
-                "renew it, or look at this machine's clock",
+                "renew it, check this machine's clock, or use `--insecure`",
+                "renew it, or check this machine's clock",
             ),
-            Fault::NotValidYet | Fault::NotValidYetContext { .. } => "look at this machine's clock",
+            Fault::NotValidYet | Fault::NotValidYetContext { .. } => "check this machine's clock",
             Fault::NotValidForName | Fault::NotValidForNameContext { .. } => by(
-                "write the URL with a name that it has, or use `--insecure`",
-                "write the endpoint with a name that it has",
+                "use a URL with one of its names, or use `--insecure`",
+                "use an endpoint with one of its names",
             ),
             Fault::Other(_) => by(
-                "give this very certificate as `--ca FILE`, or use `--insecure`",
-                "give this very certificate as `ca` in the study's `tls`, or say `insecure: true`",
+                "pass this certificate as `--ca FILE`, or use `--insecure`",
+                "set this certificate as `ca` in the study's `tls`, or set `insecure: true`",
             ),
             _ => by(
                 "`--ca FILE` trusts an authority or a single certificate, `--insecure` any",
-                "give the authority that signed it as `ca` in the study's `tls`, or say `insecure: true`",
+                "set the authority that signed it as `ca` in the study's `tls`, or set `insecure: true`",
             ),
         },
         Some(Error::AlertReceived(alert)) => match alert {
-            // Servers written in Go say so of a certificate that is missing.
+            // Go servers send this alert if the certificate is missing.
             AlertDescription::CertificateRequired | AlertDescription::BadCertificate => by(
-                "show it one: `--cert FILE` and `--key FILE`",
-                "show it one: `cert` and `key` in the study's `tls`",
+                "send one: `--cert FILE` and `--key FILE`",
+                "send one: `cert` and `key` in the study's `tls`",
             ),
             AlertDescription::UnknownCA => {
-                by("look at the certificate of `--cert`", "look at the `cert` of the study's `tls`")
+                by("check the certificate of `--cert`", "check the `cert` of the study's `tls`")
             }
             AlertDescription::NoApplicationProtocol => {
-                by("leave HTTP/2 out, or look at the port", "look at the endpoint's port")
+                by("leave HTTP/2 out, or check the port", "check the endpoint's port")
             }
-            _ => "the server's own log tells why",
+            _ => "see the server's log for the reason",
         },
         Some(Error::InvalidMessage(_) | Error::InappropriateMessage { .. }) => by(
             "it may not speak TLS on this port: try `http://`",
-            "it does not speak TLS there: write the endpoint with `http://`, or look at its port",
+            "it does not speak TLS there: write the endpoint with `http://`, or check its port",
         ),
-        _ => "look at it with `openssl s_client -connect HOST:PORT`",
+        _ => "inspect it with `openssl s_client -connect HOST:PORT`",
     }
 }

@@ -1,10 +1,11 @@
-//! Verifies the certificates of servers, as home-made clusters need it.
+//! Verifies the certificates of servers, including home-made ones.
 //!
 //! `openssl req -x509` makes a certificate that is its own authority, and some tools still make X.509 version 1. Path
-//! validation (RFC 5280 section 6) takes neither for a server's. Who gives such a certificate as `ca` trusts this very
-//! server: then its name and its dates are checked, and the handshake proves that it has the key.
+//! validation (RFC 5280 section 6) accepts neither for a server. If such a certificate is given as `ca`, the user
+//! trusts this very server. Its name and dates are then checked, and the handshake proves that the server has the
+//! key.
 //!
-//! Not here: which certificates are trusted (`tls`), the words for what was refused (`refusal`).
+//! Not here: the choice of trusted certificates (`tls`), the words for refusals (`refusal`).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -20,17 +21,15 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-/// Trusts what authorities have signed, and the given certificates themselves.
+/// Trusts certificates signed by the authorities, and the given certificates themselves.
 #[derive(Debug)]
 pub(super) struct Verifier {
-    /// Certificates that are trusted as they are.
     given: Vec<CertificateDer<'static>>,
     paths: Arc<WebPkiServerVerifier>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl Verifier {
-    /// Trusts `given` themselves, and all that `paths` trusts.
     pub(super) fn new(
         given: Vec<CertificateDer<'static>>,
         paths: Arc<WebPkiServerVerifier>,
@@ -93,8 +92,8 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// Trusts any certificate, as `insecure: true` asks for. Signatures prove nothing then and are not looked at: the
-/// certificate may be none that can be read.
+/// Trusts any certificate, as `insecure: true` requests. Signatures prove nothing then and are not checked. The
+/// certificate may even be unreadable.
 #[derive(Debug)]
 pub(super) struct AnyCertificate(pub(super) Vec<SignatureScheme>);
 
@@ -150,8 +149,8 @@ fn check_dates(certificate: &X509Certificate<'_>, now: UnixTime) -> Result<(), E
     Ok(())
 }
 
-/// Checks a name against the alternative names of a certificate, and against its common name if it has none: version 1
-/// has no place for others.
+/// Checks a name against a certificate's alternative names, or against its common name if it has none: version 1 has
+/// no alternative names.
 fn check_name(certificate: &X509Certificate<'_>, name: &ServerName<'_>) -> Result<(), Error> {
     let names = certificate.subject_alternative_name().ok().flatten();
     let matches = match names {
@@ -173,7 +172,7 @@ fn check_name(certificate: &X509Certificate<'_>, name: &ServerName<'_>) -> Resul
     if matches { Ok(()) } else { Err(CertificateError::NotValidForName.into()) }
 }
 
-/// Returns true if a name is the one presented, whose first label may be `*` (RFC 6125 section 6.4.3).
+/// Returns true if `name` matches the presented name, whose first label may be `*` (RFC 6125 section 6.4.3).
 fn is_dns(presented: &str, name: &str) -> bool {
     let name = name.trim_end_matches('.');
     match presented.strip_prefix("*.") {
@@ -182,7 +181,7 @@ fn is_dns(presented: &str, name: &str) -> bool {
     }
 }
 
-/// Verifies a signature of TLS 1.2 by the key of a certificate, of whatever version that is.
+/// Verifies a TLS 1.2 signature by the key of a certificate of any X.509 version.
 fn verify_by_key(
     message: &[u8],
     certificate: &CertificateDer<'_>,
@@ -209,11 +208,11 @@ mod tests {
     use super::*;
     use crate::tls::{Pem, PemText, TlsOptions, Trust, refusal};
 
-    /// Self-signed, X.509 version 1, for `localhost`, with its key:
-    /// `openssl req -new -subj /CN=localhost …; openssl x509 -req -signkey …`.
+    /// Key and self-signed X.509 version 1 certificate for `localhost`: `openssl req -new -subj /CN=localhost …;
+    /// openssl x509 -req -signkey …`.
     const VERSION_1: &str = include_str!("testing/version-1.pem");
 
-    /// Returns a certificate as `openssl req -x509` makes it, with its key: its own authority, for `localhost`.
+    /// Returns a key and a certificate as `openssl req -x509` makes it: its own authority, for `localhost`.
     fn own_authority(years: std::ops::Range<i32>) -> String {
         let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -232,7 +231,7 @@ mod tests {
         }
     }
 
-    /// Shakes hands in memory with the server of a certificate and its key.
+    /// Runs a TLS handshake in memory with a server that has this certificate and key.
     fn shake(
         server: &str,
         options: &TlsOptions,
@@ -268,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn certificate_that_is_given_itself_is_trusted_for_its_name_and_time() {
+    fn given_certificate_is_trusted_for_its_name_and_dates() {
         let own = own_authority(2020..2200);
         for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
             for server in [own.as_str(), VERSION_1] {
@@ -287,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn certificate_that_is_not_given_is_refused_in_our_own_words() {
+    fn unknown_certificate_is_refused_with_our_own_message() {
         let (own, other) = (own_authority(2020..2200), own_authority(2020..2200));
         let version = &rustls::version::TLS13;
         for server in [own.as_str(), VERSION_1] {
@@ -298,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wildcard_stands_for_one_label() {
+    fn wildcard_matches_one_label() {
         assert!(is_dns("a.example", "A.example"));
         assert!(is_dns("*.example", "a.example."));
         assert!(!is_dns("*.example", "a.b.example"));

@@ -1,6 +1,6 @@
-//! Connections of a worker's clients: how they come about, are lost and had again.
+//! Opens, loses and reopens the connections of a worker's clients.
 //!
-//! Not here: what goes over them (`worker`), the bytes (`transport`).
+//! Not here: operations (`worker`), bytes (`transport`).
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -22,10 +22,10 @@ use super::Worker;
 use super::greeting::silence;
 use super::recorder::Failed;
 
-/// How long a connection that is kept may take to come about, TLS included: a server may have many to greet.
+/// Time limit for opening a kept connection, including TLS. A server may have many handshakes to do.
 const CONNECT_WITHIN: Duration = Duration::from_secs(20);
 
-/// A connection that is gone or never came about, and the reason.
+/// Describes a connection that was lost or never opened, and why.
 struct Lost<S: ?Sized> {
     connection: Connection<S>,
     kind: ErrorKind,
@@ -33,7 +33,7 @@ struct Lost<S: ?Sized> {
 }
 
 impl<W: Work> Worker<'_, W> {
-    /// Returns whether the peer has accepted; says what a new connection says first as soon as it has.
+    /// Returns true if the peer has accepted, and starts the handshake the first time.
     pub(super) fn has_connected(&mut self, index: usize) -> bool {
         let client = &mut self.clients[index];
         if let Connection::Connecting { link, .. } = &client.connection {
@@ -49,8 +49,8 @@ impl<W: Work> Worker<'_, W> {
         true
     }
 
-    /// Lets operations begin on a connection whose greetings are done, those of TLS among them: a
-    /// handshake is no part of the first operation of a connection that is kept.
+    /// Lets operations begin once the handshakes of TLS and the protocol are done. On a kept connection they are not
+    /// part of the first operation.
     pub(super) fn come_up_if_open(&mut self, index: usize) {
         if let Connection::Greeting { link, session, .. } = &self.clients[index].connection
             && session.is_open()
@@ -75,7 +75,7 @@ impl<W: Work> Worker<'_, W> {
         }
     }
 
-    pub(super) fn look_after_connections(&mut self, now: Instant) {
+    pub(super) fn check_connections(&mut self, now: Instant) {
         self.follow_names(now);
         for index in 0..self.clients.len() {
             if self.passes_on() && !self.clients[index].is_up() {
@@ -84,7 +84,7 @@ impl<W: Work> Worker<'_, W> {
             let client = &mut self.clients[index];
             match &mut client.connection {
                 Connection::Down { retry_at } if *retry_at <= now => self.begin_to_connect(index),
-                // One whose connection could not be had is ready for another operation.
+                // A client whose connection failed is ready for another operation.
                 Connection::Resting if !client.idle => self.refill(index, now),
                 Connection::Connecting { deadline, .. } if *deadline <= now => {
                     self.lose(index, ErrorKind::Timeout, "no connection in time".into());
@@ -107,7 +107,7 @@ impl<W: Work> Worker<'_, W> {
         }
     }
 
-    /// Has clients connect to the addresses that names have got since they were last looked at.
+    /// Reconnects clients whose node has got a new address.
     fn follow_names(&mut self, now: Instant) {
         let moved = self.recorder.addresses.refresh();
         for &node in &moved {
@@ -143,7 +143,7 @@ impl<W: Work> Worker<'_, W> {
         });
         match link {
             Ok(link) => {
-                // What an operation of its own connection waits for is limited as a whole.
+                // An operation's timeout covers its own connection.
                 let within = match self.part.connections {
                     Connections::Kept => self.part.timeout.max(CONNECT_WITHIN),
                     Connections::OneEach => self.part.timeout,
@@ -165,8 +165,8 @@ impl<W: Work> Worker<'_, W> {
         }
     }
 
-    /// Returns true if a client's operation may go on waiting for its own connection, which the server's Unix socket has
-    /// no room for yet. TCP has the kernel wait for that.
+    /// Returns true if an operation may keep waiting for its own connection because the server's Unix socket is full.
+    /// For TCP the kernel does that waiting.
     fn may_wait(&self, index: usize) -> bool {
         let timeout = self.part.timeout;
         let is_in_time = |slot: &Slot| matches!(slot, Slot::Waiting(waiting) if clock::now() < waiting.sent + timeout);
@@ -174,7 +174,7 @@ impl<W: Work> Worker<'_, W> {
             && self.clients[index].slots.iter().any(is_in_time)
     }
 
-    pub(super) fn look_after_timeouts(&mut self, now: Instant) {
+    pub(super) fn check_timeouts(&mut self, now: Instant) {
         self.refuse_due(now);
         let timeout = self.part.timeout;
         for index in 0..self.clients.len() {
@@ -183,14 +183,14 @@ impl<W: Work> Worker<'_, W> {
                     Slot::Busy(flight) if now > flight.sent + timeout => {
                         self.time_out(index, tag, now);
                     }
-                    // A connection that is begun for one operation has a limit of its own.
+                    // An operation's own connection has its own time limit.
                     Slot::Waiting(waiting)
                         if (waiting.tries > 0 || self.passes_on())
                             && now > waiting.sent + timeout =>
                     {
                         self.time_out_waiting(index, tag, now);
                     }
-                    // A closed client that has no connection has an operation due all the same.
+                    // A closed client without a connection still has a due operation.
                     Slot::Free { since }
                         if !self.pacing.is_open()
                             && now > *since + timeout
@@ -231,7 +231,7 @@ impl<W: Work> Worker<'_, W> {
         }
     }
 
-    /// Counts an operation that was to be sent, or sent again, and that its connection did not take in time.
+    /// Counts an operation that its connection did not accept in time, at the first try or a later one.
     fn time_out_waiting(&mut self, index: usize, tag: usize, now: Instant) {
         let client = &mut self.clients[index];
         let slot = std::mem::replace(&mut client.slots[tag], Slot::Free { since: now });
@@ -241,11 +241,11 @@ impl<W: Work> Worker<'_, W> {
         let timeout = self.part.timeout;
         self.count_waiting_lost(waiting, node, kind, now, &|| match waiting.tries {
             0 => format!("no connection for {}", latency_text(timeout)),
-            _ => "the server did not take the operation again in time".to_owned(),
+            _ => "the server did not accept the repeated operation in time".to_owned(),
         });
     }
 
-    /// Counts an operation that waited for a connection in vain.
+    /// Counts an operation that never got a connection.
     fn count_waiting_lost(
         &mut self,
         waiting: Waiting,
@@ -264,7 +264,7 @@ impl<W: Work> Worker<'_, W> {
         }
     }
 
-    /// Counts an operation that was not answered in time, or later than that.
+    /// Counts an operation that was answered too late or not at all.
     pub(super) fn count_timeout(
         &mut self,
         index: usize,
@@ -295,7 +295,7 @@ impl<W: Work> Worker<'_, W> {
         });
     }
 
-    /// Counts an operation that was due since `since` and waited for its client's connection until now.
+    /// Counts an operation that was due at `since` and has waited for its client's connection until now.
     fn count_unconnected(
         &mut self,
         index: usize,
@@ -314,8 +314,8 @@ impl<W: Work> Worker<'_, W> {
         }
     }
 
-    /// Counts what clients of a closed load had due when it ended, and could not send for want of a
-    /// connection: a server that is gone fails them. One that is just being had again is none of these.
+    /// Counts due operations of a closed load that could not be sent before the end because their server is gone.
+    /// Excludes clients that are just reconnecting.
     pub(super) fn count_waiting(&mut self, end: Instant) {
         if self.pacing.is_open() || self.pacing.exhausted {
             return;
@@ -339,7 +339,7 @@ impl<W: Work> Worker<'_, W> {
         }
     }
 
-    /// The peer takes nothing more. It may have answered before it was asked in full, as servers do that refuse a body.
+    /// Handles a peer that accepts no more bytes. It may already have answered, as servers do that refuse a body.
     #[cold]
     pub(super) fn lose_unless_answered(&mut self, index: usize, error: &io::Error) {
         self.read(index, true);
@@ -348,7 +348,8 @@ impl<W: Work> Worker<'_, W> {
         }
     }
 
-    /// The peer has ended a connection. That breaks nothing if it had served it and nothing was under way.
+    /// Handles a connection that the peer has closed. This is no failure if it had answered and no operation was in
+    /// flight.
     pub(super) fn end_connection(&mut self, index: usize, why: String) {
         let client = &self.clients[index];
         if client.is_up() && client.has_answered && client.is_idle() {
@@ -359,14 +360,14 @@ impl<W: Work> Worker<'_, W> {
         }
     }
 
-    /// The connection is gone, or never came about: what was under way has failed or is sent again; connect again,
-    /// soon at first and then ever later.
+    /// Handles a connection that is gone or never opened. Operations in flight fail or are sent again. The client
+    /// reconnects, with exponential backoff if it was turned away.
     pub(super) fn lose(&mut self, index: usize, kind: ErrorKind, why: String) {
         let now = clock::now();
         let client = &mut self.clients[index];
         self.held.release(&mut client.held);
         let was_up = client.is_up();
-        // A server that accepts and then hangs up is to be left alone for a while, too.
+        // Back off also from a server that accepts and then hangs up.
         let turned_away = !was_up || (!client.has_answered && client.is_idle());
         client.refused = turned_away && kind != ErrorKind::Timeout;
         let retry_at = if turned_away { now + client.backoff } else { now };
@@ -407,8 +408,8 @@ impl<W: Work> Worker<'_, W> {
         }
     }
 
-    /// Counts the operation of a client whose connection was lost, or has it sent again. Returns true if it is sent
-    /// again because the server closed the connection while it was idle.
+    /// Counts the operation of a client whose connection was lost, or schedules it to be sent again. Returns true if
+    /// it is sent again because the server closed an idle connection.
     fn lose_slot(
         &mut self,
         index: usize,
@@ -426,7 +427,7 @@ impl<W: Work> Worker<'_, W> {
         match slot {
             Slot::Free { since } => client.slots[tag] = Slot::Free { since },
             Slot::Elsewhere => client.slots[tag] = Slot::Elsewhere,
-            // It goes on waiting, as what is due to a client without a connection does.
+            // It keeps waiting, as any due operation of a client without a connection does.
             Slot::Waiting(waiting) if waiting.tries > 0 && !is_over => {
                 self.clients[index].slots[tag] = Slot::Waiting(waiting);
             }
@@ -440,10 +441,10 @@ impl<W: Work> Worker<'_, W> {
                 });
             }
             Slot::Busy(flight) => {
-                let unheard = client.has_answered && client.heard_at <= flight.sent;
+                let unanswered = client.has_answered && client.received_at <= flight.sent;
                 let close = match (connection, &pending) {
                     (Connection::Up { session, .. }, Some(pending))
-                        if unheard && kind == ErrorKind::Reset =>
+                        if unanswered && kind == ErrorKind::Reset =>
                     {
                         self.work.after_idle_close(session, pending)
                     }
@@ -470,7 +471,7 @@ impl<W: Work> Worker<'_, W> {
         false
     }
 
-    /// Has an operation that the server has not processed sent again, as soon as a connection takes it.
+    /// Schedules an operation that the server did not process to be sent again once a connection accepts it.
     pub(super) fn reissue(&mut self, index: usize, tag: usize, flight: Flight, now: Instant) {
         let Flight { due, sent, ticket, tries, .. } = flight;
         let again = Waiting { due, sent, again: Some(ticket), tries };
@@ -478,8 +479,7 @@ impl<W: Work> Worker<'_, W> {
         self.recorder.slice.reissued += u64::from(self.recorder.measures(due, now));
     }
 
-    /// The connection has done its work, or the peer ended it between two operations: nothing failed, connect
-    /// again at once, or with the next operation.
+    /// Replaces a connection that ended without a failure, at once or with the next operation.
     pub(super) fn reconnect(&mut self, index: usize) {
         self.held.release(&mut self.clients[index].held);
         let waits = !self.clients[index].is_quiet();
@@ -489,7 +489,7 @@ impl<W: Work> Worker<'_, W> {
                 let connection = std::mem::replace(&mut client.connection, Connection::Resting);
                 if let Connection::Up { mut link, mut session } = connection {
                     session.close(&mut link.out);
-                    link.flush().ok(); // a peer that is gone needs no farewell
+                    link.flush().ok(); // the peer may be gone already
                     self.recorder.slice.bytes_sent += link.handed_on;
                 }
                 if waits {

@@ -1,6 +1,6 @@
-//! Sends what is due in an open load, or after a rest, and accounts for what nobody could send.
+//! Sends due operations of open loads and of rested clients, and counts those that could not be sent.
 //!
-//! Not here: when an operation is due (`pacing`, `lanes`).
+//! Not here: due times (`pacing`, `lanes`).
 
 use std::cmp::Reverse;
 use std::time::Instant;
@@ -14,12 +14,13 @@ use super::super::work::Work;
 use super::Worker;
 use super::recorder::Failed;
 
-/// More dropped operations than this are counted by [`DROPPED_PARTS`] of the time they were due in.
+/// Number of dropped operations above which they are counted by [`DROPPED_PARTS`] slices of the time they were due
+/// in.
 const DROPPED_ONE_BY_ONE: u64 = 100_000;
 const DROPPED_PARTS: u32 = 10_000;
 
 impl<W: Work> Worker<'_, W> {
-    /// Sends what has become due to clients that were waiting for it.
+    /// Sends due operations to idle clients.
     pub(super) fn serve_due(&mut self) {
         let mut now = clock::now();
         while let Some((lane, due)) = self.pacing.first_due() {
@@ -37,7 +38,7 @@ impl<W: Work> Worker<'_, W> {
         }
     }
 
-    /// Fails operations that were due for as long as the timeout while no client of their node had a connection.
+    /// Fails operations that waited for the full timeout while no client of their node had a connection.
     pub(super) fn refuse_due(&mut self, now: Instant) {
         let timeout = self.part.timeout;
         for place in 0..self.pacing.lanes.len() {
@@ -71,9 +72,8 @@ impl<W: Work> Worker<'_, W> {
         }
     }
 
-    /// Counts operations that were due and never sent: each waited until now. A load far beyond what a
-    /// system can do leaves more of it than can be gone through one by one; then equal parts of the
-    /// time that was left stand for the operations that were due in them.
+    /// Counts operations that were due but never sent; each waited until now. A very large backlog is not counted one
+    /// by one. Equal slices of the remaining time then stand for the operations due in them.
     pub(super) fn count_dropped(&mut self, end: Instant, now: Instant) {
         for place in 0..self.pacing.lanes.len() {
             self.count_dropped_of(place, end, now);
@@ -114,8 +114,8 @@ impl<W: Work> Worker<'_, W> {
         }
     }
 
-    /// Notes when an operation went out. Once one had to wait for a free client, the gaps are the
-    /// system's doing, and no more are sampled.
+    /// Samples the time at which an operation was sent. Stops once an operation waits for a free client, because then
+    /// the system causes the gaps.
     pub(super) fn sample_sent(&mut self, lane: usize, now: Instant) {
         if self.pacing.lanes[lane].starved {
             self.part.sample_sent = 0;
@@ -126,7 +126,7 @@ impl<W: Work> Worker<'_, W> {
         self.part.sample_sent -= 1;
     }
 
-    /// Goes on with clients of a closed load that have rested.
+    /// Resumes clients of a closed load whose rest is over.
     pub(super) fn wake_resting(&mut self) {
         while let Some(&Reverse((until, index))) = self.pacing.resting.peek() {
             let now = clock::now();

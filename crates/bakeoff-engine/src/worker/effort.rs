@@ -1,16 +1,15 @@
-//! The CPU time of a worker.
+//! Measures a worker's CPU time.
 
 use std::time::{Duration, Instant};
 
 use super::super::clock;
 
-/// The CPU time that a worker used while its load ran.
+/// Tracks the CPU time that a worker uses during its load.
 pub(super) struct Effort {
     began: Instant,
     cpu_before: Duration,
-    /// Time spent waiting without sleeping.
     pub(super) spun: Duration,
-    /// The share of a CPU; known once the load is over.
+    /// Share of a CPU; known once the load is over.
     pub(super) busy: Option<f64>,
 }
 

@@ -1,6 +1,6 @@
-//! Ends a worker's load: when it is over, and what is then counted.
+//! Ends a worker's load and counts what is left.
 //!
-//! Not here: operations that were due and never sent (`due`), clients without a connection (`connecting`).
+//! Not here: due operations that were never sent (`due`), clients without a connection (`connecting`).
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -12,12 +12,12 @@ use super::super::clock;
 use super::super::work::{Session as _, Work};
 use super::Worker;
 
-/// Time for operations under way to end after the user has asked for the end.
+/// Time that operations in flight have to finish after an interrupt.
 const INTERRUPT_GRACE: Duration = Duration::from_secs(1);
 
 impl<W: Work> Worker<'_, W> {
-    /// Returns whether an operation that was due at `due` may still be sent. One of an open load that only
-    /// the timer's slack has brought past the end may; one that waited for a free client may not.
+    /// Returns true if an operation that was due at `due` may still be sent. In an open load the timer's slack may
+    /// carry it past the end; a wait for a free client may not.
     #[inline]
     pub(super) fn may_begin(&self, lane: Option<usize>, due: Instant, now: Instant) -> bool {
         let only_just_late = lane.is_some_and(|lane| !self.pacing.lanes[lane].starved);
@@ -32,8 +32,8 @@ impl<W: Work> Worker<'_, W> {
         self.pacing.exhausted || self.recorder.window.end.is_some_and(|end| now >= end)
     }
 
-    /// Returns true if the load is over and nothing is under way, or if it cannot go on. `interrupted_at`: when the
-    /// user was first seen to have asked for the end.
+    /// Returns true if the load is over and no operation is in flight, or if it cannot go on. `interrupted_at` keeps
+    /// the time at which the interrupt was first seen.
     pub(super) fn has_ended(&mut self, now: Instant, interrupted_at: &mut Option<Instant>) -> bool {
         if self.shared.interrupted.load(Ordering::Relaxed) {
             self.pacing.exhausted = true;
@@ -45,7 +45,7 @@ impl<W: Work> Worker<'_, W> {
         is_quiet || self.wants.is_some()
     }
 
-    /// Counts what the load left behind, takes leave of the servers, and hands the last slice over.
+    /// Counts the rest of the load, closes the connections, and hands over the last slice.
     pub(super) fn finish(mut self, interrupted: bool, busy: f64) {
         let interrupted = interrupted || self.shared.aborted.load(Ordering::Relaxed);
         let now = clock::now();
@@ -59,7 +59,7 @@ impl<W: Work> Worker<'_, W> {
         for client in &mut self.clients {
             if let Connection::Up { link, session } = &mut client.connection {
                 session.close(&mut link.out);
-                link.flush().ok(); // a peer that is gone needs no farewell
+                link.flush().ok(); // the peer may be gone already
             }
             for pending in client.pendings.iter_mut().filter_map(Option::take) {
                 self.work.give_up(pending, WriteOutcome::Unknown);

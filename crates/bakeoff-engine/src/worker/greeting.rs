@@ -1,6 +1,6 @@
 //! Connects a worker's clients before the load begins.
 //!
-//! Not here: connections that are lost and had again during the load (`connecting`).
+//! Not here: connections lost and reopened during the load (`connecting`).
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,15 +13,16 @@ use super::super::work::Work;
 use super::super::{Connections, EngineError, clock};
 use super::{SCAN_EVERY, Worker, ignore_interrupt};
 
-/// How long clients go on connecting before the load begins without any of them coming up.
+/// Time without any client connecting after which the load is given up.
 const CONNECT_WITHIN: Duration = Duration::from_secs(20);
-/// How often each client without a connection was turned away before a load begins with the others alone.
+/// Number of refusals of each unconnected client after which a load begins with the other clients.
 const TURNED_AWAY_MIN: u32 = 4;
-/// How often each was before a load is given up that has none: some two seconds of tries.
+/// Number of refusals of each client after which a load without any connection is given up, about two seconds of
+/// tries.
 const TURNED_AWAY_MAX: u32 = 9;
 
 impl<W: Work> Worker<'_, W> {
-    /// Connects all clients that keep a connection. An error names the node that could not be had.
+    /// Connects all clients that keep a connection. The error names the unreachable node.
     pub(in super::super) fn connect(&mut self) -> Result<(), EngineError> {
         if self.part.connections == Connections::OneEach {
             for client in &mut self.clients {
@@ -34,7 +35,7 @@ impl<W: Work> Worker<'_, W> {
         let mut events = Events::with_capacity(1024);
         loop {
             let now = clock::now();
-            self.look_after_connections(now);
+            self.check_connections(now);
             let waiting = self.clients.iter().find(|client| !client.is_up());
             let Some(waiting) = waiting else { return Ok(()) };
             if self.shared.interrupted.load(Ordering::Relaxed) {
@@ -42,7 +43,7 @@ impl<W: Work> Worker<'_, W> {
             }
             let up = self.clients.iter().filter(|client| client.is_up()).count();
             if up > most_up {
-                // A server whose handshakes take long is given its time.
+                // Restart the time limit for a server with slow handshakes.
                 (most_up, give_up_at) = (up, now + CONNECT_WITHIN);
             }
             if let Some(wants) = self.wants.take() {
@@ -73,17 +74,19 @@ impl<W: Work> Worker<'_, W> {
         EngineError::Unreachable { address, what: what.to_owned() }
     }
 
-    /// Returns true if all clients that are not connected were turned away so often.
+    /// Returns true if all unconnected clients were turned away at least `times` times.
     fn are_turned_away(&self, times: u32) -> bool {
         let mut down = self.clients.iter().filter(|client| !client.is_up());
         down.all(|client| client.turned_away >= times)
     }
 }
 
-/// Says what a server that took a connection did not send in time.
+/// Describes which handshake a server did not complete in time after it accepted.
 pub(super) fn silence(link: &Link) -> &'static str {
     match link.is_agreed() {
-        true => "it took the connection and did not greet in time",
-        false => "it took the connection and did not shake hands in time: does the port speak TLS?",
+        true => "it accepted the connection but sent no greeting in time",
+        false => {
+            "it accepted the connection but did not complete the TLS handshake in time: does the port speak TLS?"
+        }
     }
 }

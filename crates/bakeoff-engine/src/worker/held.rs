@@ -1,6 +1,7 @@
-//! The bytes of incomplete answers that a worker's clients hold, which a peer could otherwise let grow without end.
+//! Limits the bytes of incomplete answers that a worker's clients hold. Otherwise a peer could make them grow without
+//! end.
 
-/// A worker's share of what all clients may hold.
+/// Counts held bytes against the worker's share of the limit.
 pub(super) struct Held {
     bytes: usize,
     most: usize,
@@ -11,8 +12,8 @@ impl Held {
         Self { bytes: 0, most }
     }
 
-    /// Counts bytes that a client received: nothing is held once they complete an answer. Returns false if there is no
-    /// room for them.
+    /// Counts bytes that a client received. Complete answers release the client's bytes. Returns false if the limit
+    /// is exceeded.
     #[inline]
     pub(super) fn count(&mut self, client: &mut usize, received: usize, completes: bool) -> bool {
         if completes {
@@ -24,7 +25,7 @@ impl Held {
         self.bytes <= self.most
     }
 
-    /// Forgets what a client held: its answer is complete, or its connection gone.
+    /// Releases a client's bytes after its answer is complete or its connection is gone.
     #[inline]
     pub(super) fn release(&mut self, client: &mut usize) {
         self.bytes -= std::mem::take(client);

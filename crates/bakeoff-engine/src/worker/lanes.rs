@@ -1,33 +1,33 @@
-//! Holds what a worker of an open load has to send to one node.
+//! Holds the operations that a worker of an open load sends to one node.
 //!
-//! Each lane is one node's part of what the worker sends, with clients of its own. What is due at a
-//! node that hangs waits for that node's clients, and holds up no other's.
+//! Each lane has its own clients. If a node hangs, its operations wait for its own clients and do not delay those of
+//! other nodes.
 //!
-//! Not here: which operations and clients a lane has (`bakeoff_core::lanes`), who sends what is due (`due`).
+//! Not here: dealing operations and clients to lanes (`bakeoff_core::lanes`), sending (`due`).
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use bakeoff_core::schedule::OpenSchedule;
 
-/// Operations that one worker sends to one node in an open load.
+/// Schedules the operations of one worker for one node in an open load.
 pub(crate) struct Lane {
-    /// The node; one of its places where it has several.
+    /// Index of the node; if it has several addresses, of one of them.
     pub(super) node: usize,
     pub(super) schedule: OpenSchedule,
-    /// How many measured operations are left to be begun; `None` in a load that ends by time.
+    /// Measured operations left to begin; `None` in a load that ends by time.
     pub(super) left: Option<u64>,
-    /// When the next operation is due; `None` when none is to come.
+    /// Due time of the next operation; `None` if there are no more.
     pub(super) next_due: Option<Instant>,
-    /// Clients with a free slot and nothing due.
+    /// Clients with a free slot while nothing is due.
     pub(super) idle: VecDeque<usize>,
-    /// Whether an operation is due that no client is free for.
+    /// True if an operation is due and no client is free.
     pub(super) starved: bool,
-    /// From when to when the worker was late while something fell due, as far as that has not begun.
+    /// Intervals in which the worker was late while operations fell due, as long as some of those have not begun.
     held_up: VecDeque<(Instant, Instant)>,
 }
 
-/// So many times are kept in which operations were held up that still wait for a client.
+/// Maximum number of kept intervals in `held_up`.
 const HELD_UP_MAX: usize = 4096;
 
 impl Lane {
@@ -43,7 +43,7 @@ impl Lane {
         }
     }
 
-    /// The worker was late: whatever fell due meanwhile was held up by it.
+    /// Records that the worker was late, which delayed the operations due in this interval.
     pub(super) fn hold_up(&mut self, from: Instant, to: Instant) {
         if self.held_up.len() == HELD_UP_MAX {
             self.held_up.pop_front();
@@ -53,8 +53,8 @@ impl Lane {
         }
     }
 
-    /// Returns how late an operation went out by the worker's own doing; `None` where it waited for a client
-    /// alone. Operations are asked for in the order in which they are due.
+    /// Returns how late the worker itself made an operation; `None` if it only waited for a client. Call it in order
+    /// of due times.
     #[inline]
     pub(super) fn schedule_lag(&mut self, due: Instant, now: Instant) -> Option<Duration> {
         if !self.starved {
@@ -67,15 +67,15 @@ impl Lane {
         (from <= due).then(|| to - due)
     }
 
-    /// A client is free and nothing is due.
+    /// Records that a client is free and nothing is due.
     pub(super) fn wait(&mut self) {
         self.starved = false;
         self.held_up.clear();
     }
 
-    /// Goes on to the operation that is due next, from the beginning of the load.
+    /// Moves to the next due operation. `start` is the start of the load.
     pub(super) fn advance(&mut self, start: Instant) {
-        // A pace that has come down to zero is never due again.
+        // A rate that has dropped to zero makes nothing due again.
         self.next_due = start.checked_add(self.schedule.next_due());
     }
 }

@@ -1,10 +1,9 @@
-//! How late the worker itself was: at its timers, at answers that were ready, at all.
+//! Measures the worker's own lateness: at timers, at ready answers, and stalls.
 //!
-//! A generator that stands still delays what is due and what is answered, and without this nothing
-//! would tell it from a server that does. All of it comes from readings of the clock that the loop
-//! takes anyway.
+//! A stalled generator delays operations and answers just as a slow server does. These figures tell the two apart.
+//! They use clock readings that the loop takes anyway.
 //!
-//! Not here: what follows from it (`bakeoff_core::check`).
+//! Not here: the verdict (`bakeoff_core::check`).
 
 use std::time::{Duration, Instant};
 
@@ -14,18 +13,18 @@ use super::super::collector::Slice;
 use super::SCAN_EVERY;
 use super::recorder::Recorder;
 
-/// So late a wake-up holds operations up that fall due meanwhile.
+/// Shortest lateness of a wake-up that counts as delaying operations.
 const LATE_MIN: Duration = Duration::from_millis(1);
-/// `epoll_wait` counts in milliseconds, and rounds up.
+/// Rounding of `epoll_wait`, which counts in milliseconds and rounds up.
 const ROUNDING: Duration = Duration::from_millis(1);
 
-/// A worker's schedule lag.
+/// Tracks when the worker should have run, and when it did.
 pub(super) struct Attention {
-    /// When the loop last came to its end, and went to sleep.
+    /// Time at which the loop last finished a pass and went to sleep.
     since: Instant,
-    /// When it asked to be woken, where that was still to come.
+    /// Requested wake-up time, if it was still in the future.
     pub(super) wake_at: Option<Instant>,
-    /// When the first bytes of those that are ready were read.
+    /// Time of the first read of the current batch.
     batch_began: Option<Instant>,
 }
 
@@ -34,13 +33,13 @@ impl Attention {
         Self { since: now, wake_at: None, batch_began: None }
     }
 
-    /// Something has been read.
     #[inline]
     pub(super) fn note_read(&mut self, now: Instant) {
         self.batch_began.get_or_insert(now);
     }
 
-    /// Notes how long an answer waited behind others that were ready: the bytes that completed it were read from `read` on.
+    /// Records how long an answer waited behind others that were ready. `read` is the time of the read that completed
+    /// it.
     #[inline]
     pub(super) fn note_answer(&mut self, read: Instant, measure: Instant, slice: &mut Slice) {
         match self.batch_began {
@@ -50,14 +49,13 @@ impl Attention {
         }
     }
 
-    /// When the loop had to go on at the latest, had nobody held it up.
+    /// Returns the latest time at which an undisturbed loop would have run again.
     fn latest(&self) -> Instant {
         let scan_at = self.since + SCAN_EVERY;
         self.wake_at.map_or(scan_at, |at| at.min(scan_at))
     }
 
-    /// Notes how late the worker is at its timer. Returns since when it has been, where what fell due
-    /// meanwhile was held up.
+    /// Records the timer's lateness. Returns its start if operations were delayed.
     #[inline]
     pub(super) fn note_wake(&self, now: Instant, recorder: &mut Recorder) -> Option<Instant> {
         if let Some(at) = self.wake_at
@@ -71,7 +69,7 @@ impl Attention {
         (now.saturating_duration_since(from) >= LATE_MIN).then_some(from)
     }
 
-    /// The loop has come to its end: notes whether it stood still since it last did.
+    /// Ends a pass of the loop, and records a stall if it took too long.
     #[inline]
     pub(super) fn note_end_of_loop(&mut self, now: Instant, recorder: &mut Recorder) {
         if now.saturating_duration_since(self.since) >= STALL_MIN {
@@ -85,7 +83,7 @@ impl Attention {
     #[cold]
     fn note_stall(&self, now: Instant, recorder: &mut Recorder) {
         let latest = self.latest();
-        // Something to read may have woken it before.
+        // A readable socket may have woken it earlier.
         let from = self.batch_began.map_or(latest, |began| began.min(latest));
         let from = from.max(recorder.window.measure);
         let to = recorder.window.end.map_or(now, |end| now.min(end));

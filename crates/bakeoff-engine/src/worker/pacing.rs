@@ -1,7 +1,7 @@
-//! Says when a worker's next operation is due, and whether there is one: lanes, rests, the budget, the timer.
+//! Decides when a worker's next operation is due and if there is one: lanes, rests, budget, timer.
 //!
-//! Not here: who sends it (`worker`, `due`), one node's part of an open load (`lanes`), how late the
-//! worker was (`lateness`).
+//! Not here: sending (`worker`, `due`), one node's part of an open load (`lanes`), the worker's lateness
+//! (`lateness`).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,7 +18,7 @@ use super::lateness::Attention;
 use super::recorder::Recorder;
 use super::{Part, SCAN_EVERY, Shared, TIMER};
 
-/// Says when a worker's operations are due.
+/// Schedules a worker's operations.
 pub(super) struct Pacing<'a> {
     shared: &'a Shared<'a>,
     budget: Option<u64>,
@@ -26,14 +26,13 @@ pub(super) struct Pacing<'a> {
     timer: Timer,
     /// Due operations of each node; empty for a closed load.
     pub(super) lanes: Vec<Lane>,
-    /// Clients of a closed load that rest, and until when.
+    /// Resting clients of a closed load, by the time their rest ends.
     pub(super) resting: BinaryHeap<Reverse<(Instant, usize)>>,
-    /// The time that the timer was last set to.
     timer_set_for: Option<Instant>,
     pub(super) attention: Attention,
-    /// Whether no further operation begins, whatever the time.
+    /// True if no further operation begins.
     pub(super) exhausted: bool,
-    /// A number that was drawn and not used.
+    /// An operation number that was drawn but not used.
     pub(super) spare_ticket: Option<u64>,
 }
 
@@ -59,7 +58,7 @@ impl<'a> Pacing<'a> {
         })
     }
 
-    /// Takes a measured operation from what is left of a closed load. `false`: nothing is.
+    /// Takes one measured operation from the budget of a closed load. Returns false if it is used up.
     #[inline]
     pub(super) fn draw_on_budget(&mut self) -> bool {
         let Some(budget) = self.budget else { return true };
@@ -68,7 +67,7 @@ impl<'a> Pacing<'a> {
         drawn
     }
 
-    /// Takes the next number whose operation is this generator's; the others' owners take theirs.
+    /// Draws the next number that belongs to this generator.
     #[inline]
     pub(super) fn take_ticket(&mut self, work: &mut impl Tickets) -> u64 {
         if let Some(spare) = self.spare_ticket.take() {
@@ -82,7 +81,7 @@ impl<'a> Pacing<'a> {
         }
     }
 
-    /// Sets the timer for what is due next. Whether that is so soon that sleeping is not wanted.
+    /// Sets the timer for the next due operation. Returns true if that is too soon to sleep.
     #[inline]
     pub(super) fn set_timer(&mut self, now: Instant) -> io::Result<bool> {
         let next_rested = self.resting.peek().map(|Reverse((until, _))| *until);
@@ -90,13 +89,13 @@ impl<'a> Pacing<'a> {
         let Some(due) = next_due.or(next_rested) else {
             return Ok(false);
         };
-        // What is past is not waited for any more.
+        // A past time needs no wake-up.
         self.attention.wake_at = (due > now).then_some(due);
         let wait = due.saturating_duration_since(now);
         if wait <= self.spin && !self.spin.is_zero() {
             return Ok(true);
         }
-        // Setting a timer costs more than most of what is done here, so it is done once for each time.
+        // Setting a timer costs more than most of the loop, so each time is set only once.
         if wait < SCAN_EVERY && self.timer_set_for != Some(due) {
             self.timer.set(wait.saturating_sub(self.spin))?;
             self.timer_set_for = Some(due);
@@ -104,14 +103,14 @@ impl<'a> Pacing<'a> {
         Ok(false)
     }
 
-    /// Returns whether the load is open: operations are due whether or not a client is free.
+    /// Returns true for an open load, whose operations are due even if no client is free.
     #[inline]
     pub(super) fn is_open(&self) -> bool {
         !self.lanes.is_empty()
     }
 
-    /// The lane whose next operation is due first, and when; of those that somebody may be free for.
-    /// A worker has one lane for each node: few.
+    /// Returns the lane with the earliest due operation and that time. Skips starved lanes. A worker has only one
+    /// lane per node, so a scan is cheap.
     #[inline]
     pub(super) fn first_due(&self) -> Option<(usize, Instant)> {
         let waiting = self.lanes.iter().enumerate().filter(|(_, lane)| !lane.starved);
@@ -119,7 +118,7 @@ impl<'a> Pacing<'a> {
         dues.min_by_key(|&(_, due)| due)
     }
 
-    /// The operation that was due next at a lane has begun: goes on to the one after it.
+    /// Moves a lane to its next operation after the due one has begun.
     #[inline]
     pub(super) fn advance(&mut self, lane: usize, measured: bool, start: Instant) {
         let lane = &mut self.lanes[lane];
@@ -132,7 +131,7 @@ impl<'a> Pacing<'a> {
         }
     }
 
-    /// Returns whether a lane has a measured operation left; where not, it is over.
+    /// Returns true if a lane has measured operations left; ends the lane otherwise.
     #[inline]
     pub(super) fn has_left(&mut self, lane: usize) -> bool {
         let lane = &mut self.lanes[lane];
@@ -144,12 +143,12 @@ impl<'a> Pacing<'a> {
         true
     }
 
-    /// When all lanes are over, so is the load.
+    /// Ends the load once all lanes have ended.
     fn note_end(&mut self) {
         self.exhausted |= self.lanes.iter().all(|lane| lane.next_due.is_none());
     }
 
-    /// Notes how late a worker that is awake is at its timer, and what was held up by that.
+    /// Records the lateness of a wake-up and marks operations that it delayed.
     #[inline]
     pub(super) fn note_wake(&mut self, now: Instant, recorder: &mut Recorder) {
         if let Some(from) = self.attention.note_wake(now, recorder) {

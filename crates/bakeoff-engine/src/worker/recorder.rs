@@ -1,9 +1,9 @@
-//! A worker's records: operations that succeeded and failed, by the second they ended in.
+//! Records a worker's successes and failures, by the second in which they ended.
 //!
-//! A worker has a slice of its own and hands it over each second, so nothing is locked. Whatever takes
-//! the time is given the reading of the clock that the loop has.
+//! Each worker has its own slice and hands it over each second, so the loop takes no locks. Methods that need the
+//! time get the loop's clock reading.
 //!
-//! Not here: adding slices up (`collector`), how late the worker was (`lateness`).
+//! Not here: adding slices up (`collector`), the worker's lateness (`lateness`).
 
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
@@ -17,16 +17,15 @@ use super::super::collector::{Message, Slice};
 use super::super::lookup::Addresses;
 use super::super::work::Success;
 
-/// After this many silences the shortest one that is recorded doubles, so that memory stays bounded.
+/// Number of silences after which the minimum recorded duration doubles. Keeps memory bounded.
 const SILENCES_EACH: u32 = 10_000;
 
-/// Where a worker's slices go, and where those come back that were read.
+/// Connects a worker to the collector: full slices go out, read ones come back.
 pub(crate) struct Outlet {
     pub(crate) to_collector: Sender<Message>,
     pub(crate) recycled: Receiver<Box<Slice>>,
 }
 
-/// An operation that failed.
 #[derive(Clone, Copy)]
 pub(super) struct Failed {
     pub(super) operation: usize,
@@ -35,31 +34,29 @@ pub(super) struct Failed {
     pub(super) kind: ErrorKind,
 }
 
-/// Records what a worker's clients saw.
 pub(super) struct Recorder {
     worker: usize,
-    /// Where clients connect to now.
     pub(super) addresses: Addresses,
     pub(super) window: Window,
-    /// True if operations in flight across the window's start count once they fail: in a closed load they keep
-    /// their clients from every later operation.
+    /// True for a closed load. Operations in flight across the window's start then count if they fail, because they
+    /// block all later operations of their client.
     keeps_in_flight: bool,
-    /// When the second that is being recorded ends.
+    /// End of the second that is being recorded.
     second_ends: Instant,
-    /// When an operation last succeeded; at first, when the load began.
+    /// Time of the last success; initially the start of the load.
     last_success: Instant,
-    /// The earliest that one was due which has failed since then.
+    /// Earliest due time of an operation that failed since the last success.
     failing_since: Option<Instant>,
-    /// The shortest silence that is recorded.
+    /// Minimum duration of a recorded silence.
     silence_min: Duration,
-    /// Silences recorded since it last doubled.
+    /// Number of silences since the minimum last doubled.
     silences: u32,
     pub(super) slice: Box<Slice>,
     outlet: Outlet,
 }
 
 impl Recorder {
-    /// Records into `slice` from now on; nothing is measured yet.
+    /// Records into `slice`. Nothing is measured before [`Self::begin`].
     pub(super) fn new(
         worker: usize,
         addresses: Addresses,
@@ -82,8 +79,8 @@ impl Recorder {
         }
     }
 
-    /// Begins to measure. The connections that the load begins with are its own, and so are their addresses; all else
-    /// that came before is not. `closed`: the load is a closed one.
+    /// Starts measuring. Keeps the handshakes and addresses of the initial connections and drops all other earlier
+    /// figures. `closed` marks a closed load.
     pub(super) fn begin(&mut self, window: Window, closed: bool) {
         self.keeps_in_flight = closed;
         let handshakes = self.slice.handshakes;
@@ -95,19 +92,19 @@ impl Recorder {
         self.last_success = window.start;
     }
 
-    /// Tells the silence that the load ended in, if it did.
+    /// Records the silence in which the load ended, if there is one.
     pub(super) fn end(&mut self, end: Instant, begins_more: bool) {
         if let Some(since) = self.failing_since {
             self.end_silence(since, end, begins_more);
         }
     }
 
-    /// Tells that the worker has ended, and which share of a CPU it used.
+    /// Reports the worker's end and its share of a CPU to the collector.
     pub(super) fn finish(self, busy: f64) {
         self.outlet.to_collector.send(Message::Ended { worker: self.worker, busy }).ok();
     }
 
-    /// Counts how old a read was, where that is judged.
+    /// Counts the staleness of a read, if it is judged.
     #[inline]
     pub(super) fn count_age(&mut self, node: usize, seen: Seen) {
         let place = node.min(self.slice.staleness.len().saturating_sub(1));
@@ -116,7 +113,7 @@ impl Recorder {
         }
     }
 
-    /// Counts an answer whose last bytes came at `now`, after a pause.
+    /// Counts an answer whose last bytes arrived at `now`, after a pause.
     pub(super) fn count_paused_end(&mut self, pause: Duration, now: Instant) {
         if self.window.holds(now) {
             self.slice.paused_ends.count(pause);
@@ -125,14 +122,14 @@ impl Recorder {
 
     /// Returns true if an operation that was due at `due` and failed at `now` is part of the measurement.
     ///
-    /// An open load has its due operations in the window, whatever became of earlier ones. A client of a closed
-    /// load that waits for an answer since the warm-up has none: its operation counts with its age.
+    /// An open load has due operations in the window even while earlier ones hang. A closed client that waits for an
+    /// answer since the warm-up has none, so that operation counts.
     pub(super) fn measures(&self, due: Instant, now: Instant) -> bool {
         due >= self.window.measure || (self.keeps_in_flight && now >= self.window.measure)
     }
 
-    /// Counts an operation that has succeeded at `now`. `begins_more`: whether the load goes on. Returns true if that
-    /// was within the window.
+    /// Counts an operation that succeeded at `now`. `begins_more`: the load still sends operations. Returns true if
+    /// `now` is within the window.
     #[inline]
     pub(super) fn count_success(
         &mut self,
@@ -176,8 +173,8 @@ impl Recorder {
         in_window
     }
 
-    /// An operation that was due at `due` has succeeded, or those that failed are the last: notes how
-    /// long nothing had. Once no more operations are begun, the slowest of the last is no silence.
+    /// Records the time without success up to now. Once no more operations begin, the slowest of the last ones is not
+    /// a silence.
     #[inline]
     fn end_silence(&mut self, due: Instant, now: Instant, begins_more: bool) {
         let due = self.failing_since.take().map_or(due, |since| since.min(due));
@@ -198,7 +195,7 @@ impl Recorder {
         }
     }
 
-    /// Counts an operation that has failed at `now`, if it is part of the measurement.
+    /// Counts an operation that failed at `now`, if it is part of the measurement.
     pub(super) fn count_failure(
         &mut self,
         failed: Failed,
@@ -221,7 +218,7 @@ impl Recorder {
         let figures = &mut self.slice.operations[operation];
         let waited = now.saturating_duration_since(due);
         match kind {
-            // These ended by waiting: they are as slow as they had waited, and more.
+            // These failures ended by waiting, so their time is a lower bound.
             ErrorKind::Timeout | ErrorKind::Refused | ErrorKind::Dropped => {
                 figures.unanswered.record(waited);
             }
@@ -236,7 +233,7 @@ impl Recorder {
         });
     }
 
-    /// Counts a failure that was sent at `sent` and ended with something the server did at `now`.
+    /// Counts a failure that was sent at `sent` and that a reaction of the server ended at `now`.
     pub(super) fn count_failed_answer(
         &mut self,
         failed: Failed,
@@ -252,7 +249,7 @@ impl Recorder {
         }
     }
 
-    /// Hands the figures of past seconds over when a new one has begun.
+    /// Hands over the figures of past seconds once a new second has begun.
     #[inline]
     pub(super) fn roll_over(&mut self, now: Instant) {
         if now < self.second_ends {

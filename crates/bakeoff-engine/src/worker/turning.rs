@@ -1,9 +1,9 @@
-//! Clients of a closed load that ask several servers: each operation goes to the connection that its number leads to.
+//! Sends operations of a closed load to several servers: the operation's number picks the connection.
 //!
-//! A client's connections stand side by side among the worker's clients, one for each server. One of them has the
-//! client's turn in each slot, and the others' slots are [`Slot::Elsewhere`].
+//! A client's connections, one per server, are adjacent among the worker's clients. For each slot one of them has the
+//! client's turn; on the others it is [`Slot::Elsewhere`].
 //!
-//! Not here: which number leads where (`turns`).
+//! Not here: which number picks which server (`turns`).
 
 use std::time::{Duration, Instant};
 
@@ -13,17 +13,16 @@ use super::super::work::{Tag, Work};
 use super::Worker;
 
 impl<W: Work> Worker<'_, W> {
-    /// Returns true if a client's turns begin at this connection.
+    /// Returns true if this is the client's first connection, on which its turns begin.
     pub(super) fn begins_turns(&self, index: usize) -> bool {
         index.is_multiple_of(self.part.per_client)
     }
 
-    /// Returns true if a connection that is down may pass an operation on to another of the same client.
+    /// Returns true if a connection that is down may pass an operation to another one of the same client.
     pub(super) fn passes_on(&self) -> bool {
         self.part.per_client > 1
     }
 
-    /// Gives each client its turns as the load begins.
     pub(super) fn begin_clients(&mut self, start: Instant) {
         for index in 0..self.clients.len() {
             let begins = self.begins_turns(index);
@@ -35,7 +34,7 @@ impl<W: Work> Worker<'_, W> {
         }
     }
 
-    /// Begins an operation on the connection that its number leads to; one that is down sends it once it is up.
+    /// Starts an operation on the connection that its number picks. A connection that is down sends it once it is up.
     pub(super) fn take_turn(&mut self, index: usize, tag: Tag, waiting: Waiting) {
         let ticket = self.pacing.take_ticket(&mut self.work);
         let Some(turns) = &self.part.turns else { return };
@@ -58,7 +57,7 @@ impl<W: Work> Worker<'_, W> {
         }
     }
 
-    /// Counts clients by what came of their operations, wherever these went.
+    /// Counts served and unserved clients, combining each client's connections.
     pub(super) fn count_clients(&mut self, window: Duration) {
         let slice = &mut self.recorder.slice;
         for client in self.clients.chunks(self.part.per_client) {

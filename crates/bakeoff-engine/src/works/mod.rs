@@ -1,4 +1,4 @@
-//! The engine's two works: operations on keys, and requests over HTTP.
+//! Implements the two kinds of work: operations on keys, and HTTP requests.
 
 pub mod http;
 pub mod keyed;

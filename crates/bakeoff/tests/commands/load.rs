@@ -516,8 +516,8 @@ fn framing_headers_are_refused_and_bodies_come_from_files() {
     let canary = Canary::start("");
     let url = canary.url("/kv/key");
     for (header, what) in [
-        ("Content-Length: 3", "`Content-Length` follows from the body"),
-        ("transfer-encoding: chunked", "`transfer-encoding` follows from the body"),
+        ("Content-Length: 3", "bakeoff writes `Content-Length` itself, from the body"),
+        ("transfer-encoding: chunked", "bakeoff writes `transfer-encoding` itself, from the body"),
     ] {
         let ran = load(&[&url, "-n", "1", "-H", header]);
         assert_eq!(ran.code, Some(2), "{}", ran.stderr);

@@ -16,9 +16,7 @@ fn tls_trusts_whom_it_is_told_to_and_says_at_once_when_it_does_not() {
     let url = format!("https://{address}/");
     let asked = |flags: &[&str]| load(&[&[url.as_str(), "-n", "20", "-c", "2"], flags].concat());
     let hint = "hint: `--ca FILE` trusts an authority or a single certificate, `--insecure` any";
-    asked(&[])
-        .ends_with(4)
-        .complains(&["its certificate is signed by nobody who is trusted", hint]);
+    asked(&[]).ends_with(4).complains(&["no trusted authority signed its certificate", hint]);
     for trust in [&["--ca", ca.to_str().unwrap()][..], &["--insecure"]] {
         let (result, _) = result(&[&[url.as_str(), "-n", "20", "-c", "2"], trust].concat());
         assert_eq!(result["statuses"], json!({"200": 20}), "{trust:?}");
@@ -44,7 +42,7 @@ fn server_that_demands_a_certificate_is_loaded_with_one_only() {
     let loaded: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(loaded["statuses"], json!({"200": 20}), "{loaded:#}");
     assert_eq!(shown.load(Ordering::Relaxed), 3, "two clients and the look before");
-    let hint = "hint: show it one: `--cert FILE` and `--key FILE`";
+    let hint = "hint: send one: `--cert FILE` and `--key FILE`";
     load(&words).ends_with(4).complains(&["could not agree on TLS", hint]);
     with(&others).ends_with(4).complains(&["could not agree on TLS"]);
     assert_eq!(shown.load(Ordering::Relaxed), 3);

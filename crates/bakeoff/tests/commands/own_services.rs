@@ -347,7 +347,7 @@ fn an_endpoint_over_tls_is_verified_and_loaded() {
     let output = [
         "system `web` cannot be loaded",
         &endpoint,
-        "its certificate is signed by nobody who is trusted",
+        "no trusted authority signed its certificate",
         "`ca`",
     ];
     refused(&trusting("other.pem"), 4, &output);
@@ -378,8 +378,8 @@ fn an_endpoint_without_a_ca_is_verified_by_the_machines_own_authorities() {
     let (_, ran) = trusting("other.pem");
     let output = [
         "system `web` cannot be loaded",
-        "its certificate is signed by nobody who is trusted",
-        "hint: give the authority that signed it as `ca` in the study's `tls`",
+        "no trusted authority signed its certificate",
+        "hint: set the authority that signed it as `ca` in the study's `tls`",
     ];
     ran.ends_with(4).complains(&output);
 }

@@ -316,7 +316,7 @@ fn final_answers_are_final(_: &Case) {
         4,
         &[
             "the server refused the handshake: ",
-            "hint: show it one: `cert` and `key` in the study's `tls`",
+            "hint: send one: `cert` and `key` in the study's `tls`",
         ],
     );
     refused(
@@ -326,7 +326,7 @@ fn final_answers_are_final(_: &Case) {
     );
     refused(&at("https", plain, &own), 4, &["write the endpoint with `http://`"]);
     let named = format!("mine: {{kind: etcd, endpoints: [\"https://localhost:{tls}\"]{own}}}");
-    refused(&named, 4, &["hint: write the endpoint with a name that it has"]);
+    refused(&named, 4, &["hint: use an endpoint with one of its names"]);
     let swapped = format!(", tls: {{ca: {ca}, cert: {cert}, key: {cert}}}");
     refused(&at("https", tls, &swapped), 2, &["server.pem` cannot be used for TLS"]);
     // Other products at the port.

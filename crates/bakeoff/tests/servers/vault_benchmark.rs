@@ -485,7 +485,7 @@ fn names_what_keeps_a_server_from_serving(program: &Path) {
             ca,
             4,
             &[
-                "its certificate is signed by nobody who is trusted",
+                "no trusted authority signed its certificate",
                 "signed by nobody who is trusted",
                 "-ca_pem_file",
             ],

@@ -1,4 +1,4 @@
-//! Answers of an HTTP load besides times: statuses, bytes, single results where they are wanted.
+//! Collects HTTP results other than times: statuses, bytes and, on request, single results.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,59 +8,58 @@ use bakeoff_wire::http1::Oddities;
 
 use crate::work::OperationTiming;
 
-/// How often the rate of a thread is sampled: as often as wrk does.
+/// Sampling interval of a thread's rate, the same as in wrk.
 const RATE_EVERY: Duration = Duration::from_millis(100);
 
-/// Answers of an HTTP load that no measurement has. Warm-up is left out.
+/// Holds results of an HTTP load that are not in its measurement, without the warm-up.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Answers {
-    /// Responses a second of one thread, in each tenth of a second of each thread.
+    /// Responses per second of one thread, one value per thread and tenth of a second.
     pub rates: Vec<f64>,
-    /// Single results, as far as they were asked for, in the order in which each thread saw them.
+    /// Single results up to the requested number, in the order in which each thread saw them.
     pub results: Vec<SingleResult>,
 }
 
-/// One response.
+/// Describes one response.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SingleResult {
-    /// When it was sent, or a connection for it begun, since the load began.
+    /// Time when it was sent, or its connection was started, since the load began.
     pub at: Duration,
-    /// From due to done.
+    /// Time from due to done.
     pub response: Duration,
-    /// From sent to done.
+    /// Time from sent to done.
     pub service: Duration,
     pub status: u16,
-    /// Bytes of its body.
+    /// Bytes of the body.
     pub body_bytes: u64,
 }
 
-/// All answers of an HTTP load.
+/// Adds up the answers of an HTTP load.
 #[derive(Default)]
 pub(super) struct AllAnswers {
     pub(super) counted: HttpAnswers,
-    /// Deviations from the protocol that were met and read over.
+    /// Tolerated deviations from the protocol.
     pub(super) oddities: Oddities,
     pub(super) answers: Answers,
 }
 
-/// One worker's part of [`AllAnswers`].
+/// Collects one worker's part of [`AllAnswers`].
 pub(super) struct Tally {
     answers: Arc<Mutex<AllAnswers>>,
     start: Option<Instant>,
     measure: Option<Instant>,
     measuring: bool,
-    /// Whether responses wait in `fresh` until they are timed: before measuring, and where single
-    /// results are wanted.
+    /// True if responses wait in `fresh` until they are timed: before measuring, and for single results.
     timing: bool,
-    /// How many single results are kept.
+    /// Maximum number of single results.
     capture: u64,
-    /// By status; small enough to be added to without looking.
+    /// Responses by status. The array avoids a lookup.
     statuses: Box<[u64; 1000]>,
     bytes_received: u64,
     body_bytes: u64,
     rates: Vec<f64>,
     results: Vec<SingleResult>,
-    /// Responses received and not timed yet.
+    /// Responses received but not yet timed.
     fresh: Vec<(u16, usize)>,
     timed: usize,
     since_sample: u64,
@@ -98,7 +97,7 @@ impl Tally {
         self.sampled_at = Some(start);
     }
 
-    /// So many bytes came; what was received before has been timed.
+    /// Counts received bytes. Earlier responses have been timed by now.
     #[inline]
     pub(super) fn received(&mut self, bytes: usize) {
         if self.timing {
@@ -110,13 +109,12 @@ impl Tally {
         }
     }
 
-    /// Remembers deviations from the protocol.
     #[inline]
     pub(super) fn met(&mut self, oddities: Oddities) {
         self.oddities |= oddities;
     }
 
-    /// A response is complete.
+    /// Counts a complete response.
     #[inline]
     pub(super) fn answer(&mut self, status: u16, body_bytes: usize) {
         if self.timing {
@@ -135,7 +133,7 @@ impl Tally {
         self.body_bytes += body_bytes as u64;
     }
 
-    /// The next of the responses that are complete was timed.
+    /// Records the times of the next complete response.
     #[inline]
     pub(super) fn answered(&mut self, moments: &OperationTiming) {
         if self.timing {
@@ -178,9 +176,9 @@ impl Tally {
     }
 
     pub(super) fn ended(&mut self) {
-        // A worker that panicked has left whole numbers behind.
+        // A worker that panicked still leaves consistent counts.
         let mut all = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        // A stream that was reset has no status and is counted as 0.
+        // Status 0 stands for a stream that was reset.
         for (status, &count) in (0..).zip(self.statuses.iter()).skip(1).filter(|(_, n)| **n > 0) {
             *all.counted.statuses.entry(status).or_default() += count;
         }

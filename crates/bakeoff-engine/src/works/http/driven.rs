@@ -1,7 +1,7 @@
-//! HTTP requests as the work of a load, over HTTP/1.1 or HTTP/2: the one `Work` for all of them.
+//! Implements `Work` for HTTP requests, over HTTP/1.1 or HTTP/2.
 //!
-//! Not here: where requests come from and what their answers must be (each [`Source`]), one connection's
-//! bookkeeping (`one`, `streams`).
+//! Not here: making requests and judging answers (each [`Source`]), the bookkeeping of one connection (`one`,
+//! `streams`).
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -21,14 +21,14 @@ use crate::work::{
 };
 use crate::{Connections, Drive};
 
-/// One connection of a client, to a node.
+/// Holds a client's connection to a node.
 pub(crate) struct HttpSession {
     node: usize,
     drops_bodies: bool,
     speaks: Speaks,
 }
 
-/// Boxed where it is large, so that a client of HTTP/1.1 takes no more memory than it has to.
+/// Selects the protocol. The large variant is boxed to keep clients of HTTP/1.1 small.
 enum Speaks {
     One(OneConnection),
     Two(Box<Streams>),
@@ -41,7 +41,7 @@ impl Session for HttpSession {
         }
     }
 
-    /// How many requests the server takes at once is known before the first is sent.
+    /// Waits for the server's limit on concurrent requests before the first request.
     fn is_open(&self) -> bool {
         match &self.speaks {
             Speaks::One(_) => true,
@@ -70,27 +70,26 @@ impl Session for HttpSession {
     }
 }
 
-/// Requests of a [`Source`], as work.
+/// Makes work from the requests of a [`Source`].
 pub(super) struct HttpWork {
     source: Box<dyn Source>,
-    /// Whether the source wants to know when its answers came.
+    /// True if the source needs the times of its answers.
     is_timed: bool,
     protocol: Protocol,
     keep_alive: bool,
     in_flight: u32,
     follow: Vec<u8>,
     tally: Tally,
-    /// The operations of answers that were received and not timed yet, where the source wants to know.
+    /// Operations of answers that were received but not yet timed, if the source needs times.
     fresh: Vec<usize>,
     timed: usize,
-    /// This generator's share of the requests, and how many of them in a row go to one generator.
+    /// This generator's share of the requests, and how many consecutive requests each generator takes.
     share: (LoadShare, u64),
     turns: Option<Arc<Turns>>,
 }
 
 impl HttpWork {
-    /// Makes one worker's work, whose answers are added to `answers` when it has ended; `capture` of them
-    /// are kept one by one.
+    /// Makes one worker's work. It adds its answers to `answers` at the end, and keeps `capture` of them one by one.
     pub(super) fn new(
         mut source: Box<dyn Source>,
         protocol: Protocol,
@@ -113,18 +112,17 @@ impl HttpWork {
         }
     }
 
-    /// Leaves all requests but a share's to other generators, which take `cycle` in a row each: a whole turn of a
-    /// load's requests, so that no generator asks some of them alone.
+    /// Restricts the work to a generator's share. Generators take `cycle` consecutive requests in turn, a full
+    /// rotation, so each generator sends every kind of request.
     pub(super) fn owned(self, share: LoadShare, cycle: u64) -> Self {
         Self { share: (share, cycle.max(1)), ..self }
     }
 
-    /// Has each client of a closed load ask these servers in turn.
+    /// Makes each client of a closed load send to these servers in turn.
     pub(super) fn turning(self, turns: Option<Arc<Turns>>) -> Self {
         Self { turns, ..self }
     }
 
-    /// The receiver of the connections' responses.
     #[inline]
     fn receiving(&mut self) -> Receiving<'_> {
         Receiving {
@@ -280,7 +278,7 @@ impl Work for HttpWork {
                         }
                         Err(failure) => (0, 0, Err(failure)),
                     };
-                    // What the server has not processed comes again.
+                    // An unprocessed request is sent again.
                     if result.as_ref().is_err_and(|failure| failure.is_unprocessed) {
                         pendings.take(tag);
                         done.push(Done { tag, result: result.map(|()| Success::default()) });

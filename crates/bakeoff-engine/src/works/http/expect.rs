@@ -1,4 +1,4 @@
-//! Conditions for a response to count as a success.
+//! Decides if a response counts as a success.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -12,40 +12,40 @@ use sha2::{Digest as _, Sha256};
 use super::source::Body;
 use crate::work::Failure;
 
-/// Conditions for a response to count as a success.
+/// Sets the conditions for a successful response.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Expect {
-    /// The statuses that are a success.
+    /// Accepted statuses.
     pub statuses: Statuses,
-    /// Condition on the body of a success; `None` allows any.
+    /// Condition on the body; `None` accepts any body.
     pub body: Option<ExpectBody>,
 }
 
-/// A condition on a body.
+/// Sets a condition on a body.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ExpectBody {
-    /// It holds these bytes somewhere.
+    /// The body contains these bytes.
     Contains(Vec<u8>),
-    /// It has this digest.
+    /// The body has this SHA-256 digest.
     Sha256([u8; 32]),
 }
 
-/// Error in what a user expects of a response.
+/// Explains why an expectation is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExpectError {
-    /// The text that a body must contain is empty.
-    #[error("an empty text is in every body")]
+    /// The text to search for is empty.
+    #[error("an empty text is part of every body")]
     EmptyText,
     /// A SHA-256 has this many digits instead of 64.
     #[error("a SHA-256 has 64 hexadecimal digits, not {0}")]
     DigestLength(usize),
-    /// A SHA-256 has something else than hexadecimal digits.
+    /// A SHA-256 has a character that is not a hexadecimal digit.
     #[error("a SHA-256 has hexadecimal digits only")]
     DigestDigits,
 }
 
 impl ExpectBody {
-    /// Reads `sha256:HEX`, or takes the text for a part of the body.
+    /// Parses `sha256:HEX`; any other text must be part of the body.
     pub fn parse(text: &str) -> Result<Self, ExpectError> {
         let Some(hex) = text.strip_prefix("sha256:") else {
             if text.is_empty() {
@@ -69,7 +69,7 @@ impl ExpectBody {
 }
 
 impl Expect {
-    /// Judges a response.
+    /// Judges a response. The error names the deviation.
     #[inline]
     pub fn judge(&self, status: u16, body: Body<'_>) -> Result<(), Failure> {
         if !self.statuses.has(status) {
@@ -94,10 +94,10 @@ fn unexpected(status: u16, body: &[u8]) -> Failure {
     Failure { refuses_plain_text, ..Failure::new(ErrorKind::Status, what) }
 }
 
-/// Follows the status of an answer to plain text at a port of TLS.
+/// Hint after the status of an answer to plain text on a TLS port.
 pub const PLAIN_TEXT_REFUSED: &str = " (this port speaks TLS: try `https://`, or `tls` in a study)";
 
-/// Returns whether an answer says that plain text was sent to a port of TLS, as NGINX, Go, Apache and Envoy do.
+/// Returns true if an answer says that plain text reached a TLS port, in the words of NGINX, Go, Apache or Envoy.
 pub fn refuses_plain_text(status: u16, body: &[u8]) -> bool {
     status == 400 && contains(&body[..body.len().min(1000)], b"HTTPS")
 }
@@ -129,13 +129,13 @@ fn contains(body: &[u8], part: &[u8]) -> bool {
     body.windows(part.len()).any(|window| window == part)
 }
 
-/// The beginning of a body, for an example of an error.
+/// Returns the beginning of a body, for an error example.
 fn beginning(body: &[u8]) -> String {
     const SHOWN: usize = 60;
     if body.is_empty() {
         return String::new();
     }
-    // Masked before it is cut, so that no half of a secret stays.
+    // Mask before truncating, so that no part of a secret remains.
     let searched = String::from_utf8_lossy(&body[..body.len().min(secrets::SEARCHED_MAX)]);
     let masked = match secrets::masked(&searched) {
         Cow::Owned(masked) => Some(masked),
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_is_judged_by_its_text_or_its_digest() {
+    fn body_is_judged_by_its_text_or_digest() {
         let of_abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         let judge = |expect: &str, body: &str| {
             let expect =
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_that_is_not_expected_is_a_failure_that_shows_what_came() {
+    fn unexpected_status_fails_and_shows_the_body() {
         let failure = Expect::default().judge(503, Body { bytes: b"no\n", length: 3 }).unwrap_err();
         assert_eq!((failure.kind, &*failure.what), (ErrorKind::Status, "status 503: `no\\n`"));
     }

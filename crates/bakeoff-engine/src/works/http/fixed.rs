@@ -1,4 +1,4 @@
-//! Requests that are always the same, in a fixed order.
+//! Sends requests that never change, in a fixed order.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,46 +14,48 @@ use super::source::{
 use super::url::Url;
 use crate::work::{Failure, IdleClose, NotIssued};
 
-/// Requests, and the order in which each server is asked for them.
+/// Holds requests, and the order in which each server gets them.
 pub(super) struct Requests {
     pub(super) all: Vec<Request>,
-    /// Their HTTP/1.1 messages, and whether they are HEAD requests.
+    /// HTTP/1.1 message of each request, and whether it is a HEAD request.
     pub(super) rendered: Vec<(Vec<u8>, bool)>,
-    /// Tells what becomes of each if the server closes the connection before it answers.
+    /// Rule for each request if the server closes the connection before it answers.
     pub(super) idle_closes: Vec<IdleClose>,
-    /// Places in `all`, over and over: by number those of a closed load, and all of a single server's.
+    /// Indices into `all`, repeated: the order of a closed load by operation number, and of any load on a single
+    /// server.
     pub(super) order: Vec<usize>,
-    /// The same for each server.
+    /// Order of each server's requests in an open load.
     pub(super) orders: Vec<Vec<usize>>,
-    /// The server of each node: clients are spread over nodes, and a server may be several.
+    /// Server of each node. Clients are spread over nodes, and a server may have several.
     pub(super) server_of: Vec<usize>,
     pub(super) keep_alive: bool,
     pub(super) follow_redirects: bool,
-    /// Whether a proxy is asked, which wants whole URLs.
+    /// True if requests go to a proxy, which needs absolute URLs.
     pub(super) by_proxy: bool,
     pub(super) pace: Option<ThinkTime>,
-    /// Values of their words.
+    /// Values of the requests' words.
     pub(super) rows: Arc<Table>,
 }
 
-/// A closed load's pause before a client's next request.
+/// Returns the pause of a closed load's client before its next request.
 pub type ThinkTime = Arc<dyn Fn(u32, Instant) -> Duration + Send + Sync>;
 
-/// Where a worker stands in the orders.
+/// Tracks a worker's position in the orders.
 pub(super) struct Order {
-    /// True if a request follows from its number: the same whatever the threads, and however quick the servers.
+    /// True if the operation's number alone picks the request, for any number of threads and any speed of the
+    /// servers.
     by_number: bool,
     next: Vec<usize>,
 }
 
 impl Order {
-    /// Begins the orders of a worker of an open or a closed load.
+    /// Starts the orders of a worker.
     pub(super) fn new(requests: &Requests, worker: u32, is_open: bool) -> Self {
         let servers = requests.orders.len();
         Self { by_number: !is_open || servers == 1, next: vec![worker as usize; servers] }
     }
 
-    /// The next request of a node.
+    /// Returns the index of the next request for a node.
     #[inline]
     pub(super) fn next(&mut self, requests: &Requests, node: usize, ticket: u64) -> usize {
         if self.by_number {
@@ -77,7 +79,7 @@ impl Requests {
         self.all.iter().map(|request| request.name.clone()).collect()
     }
 
-    /// Returns the header list of each request that a node's server is asked, over HTTP/2.
+    /// Returns the HTTP/2 header list of each request that goes to the node's server; `None` for the others.
     pub(super) fn header_lists(&self, node: usize) -> Vec<Option<HeaderList>> {
         let order = &self.orders[self.server_of[node]];
         let all = self.all.iter().enumerate();
@@ -85,19 +87,19 @@ impl Requests {
             .collect()
     }
 
-    /// Returns true if the body of a response is looked at.
+    /// Returns true if the body of a response is checked.
     pub(super) fn read_bodies(&self) -> bool {
         self.all.iter().any(|request| request.expect.body.is_some())
     }
 
-    /// Returns how long `client` of a closed load waits before its next request.
+    /// Returns the pause of `client`, of a closed load, before its next request.
     pub(super) fn pause(&self, client: u32, now: Instant) -> Duration {
         self.pace.as_ref().map_or(Duration::ZERO, |pace| pace(client, now))
     }
 }
 
-/// The order in which things with these weights are taken, so that each comes as evenly as it can:
-/// smooth weighted round robin, as NGINX deals requests to its upstreams.
+/// Returns an order in which items with these weights are spread as evenly as possible. Uses smooth weighted round
+/// robin, like NGINX for its upstreams.
 pub(super) fn deal(weights: &[u32]) -> Vec<usize> {
     let common = weights.iter().copied().fold(0, gcd).max(1);
     let weights: Vec<i64> = weights.iter().map(|weight| i64::from(weight / common)).collect();
@@ -118,7 +120,7 @@ fn gcd(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// [`Requests`] as a source.
+/// Serves [`Requests`] as a source.
 pub(super) struct Fixed {
     requests: Arc<Requests>,
     order: Order,
@@ -194,8 +196,7 @@ impl JudgeResponses for Fixed {
         let location = str::from_utf8(location).map_err(|_| RedirectError::NotUtf8)?;
         let mut request = self.requests.all[operation].clone();
         request.url.target = redirect(&request.url, location)?;
-        // RFC 9110 section 15.4: 307 and 308 keep method and body; the others become GET, as all
-        // clients do it.
+        // RFC 9110 section 15.4: 307 and 308 keep method and body. The others become GET, as in all clients.
         if !matches!(response.status, 307 | 308) && !request.is_head() {
             request.method = "GET".into();
             request.body.clear();
@@ -217,11 +218,11 @@ impl Source for Fixed {
     }
 }
 
-/// The target that a Location names, on the same server. Relative references are taken from the
-/// request's path (RFC 3986 section 5.2, without removing dots, which servers do).
+/// Returns the target of a `Location` on the same server. Relative references are resolved against the request's path
+/// (RFC 3986 section 5.2). Dots are left for the server to remove.
 fn redirect(from: &Url, location: &str) -> Result<String, RedirectError> {
     let location = location.split_once('#').map_or(location, |(before, _)| before);
-    // A reference without a scheme has that of the request (RFC 3986 section 4.2).
+    // A reference without a scheme takes the request's (RFC 3986 section 4.2).
     let with_scheme = location.starts_with("//").then(|| format!("{}:{location}", from.scheme()));
     let location = with_scheme.as_deref().unwrap_or(location);
     if location.contains("://") {
@@ -252,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn weights_are_dealt_as_evenly_as_they_can() {
+    fn weights_are_spread_evenly() {
         assert_eq!(deal(&[1]), [0]);
         assert_eq!(deal(&[7, 7]), [0, 1]);
         assert_eq!(deal(&[3, 1]), [0, 0, 1, 0]);
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_redirect_is_followed_on_its_own_server_only() {
+    fn redirect_is_followed_only_on_the_same_server() {
         let check = |location: &str, expected: Result<&str, &str>| {
             let from = Url::parse("http://a:1/b/c?d").unwrap();
             let target = redirect(&from, location);

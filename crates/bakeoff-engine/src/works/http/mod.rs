@@ -1,7 +1,7 @@
-//! HTTP load: requests from a source, over HTTP/1.1 or HTTP/2, driven by the engine.
+//! Drives HTTP loads, over HTTP/1.1 or HTTP/2.
 //!
-//! There is one `Work` for all of HTTP (`HttpWork`): studies, `bakeoff load`, wrk, hey and vault-benchmark
-//! differ in where their requests come from ([`Source`]) and in nothing else.
+//! All HTTP loads share one `Work` (`HttpWork`). Studies, `bakeoff load`, wrk, hey and vault-benchmark differ only in
+//! the [`Source`] of their requests.
 //!
 //! Not here: the loop (`engine`), the wire formats (`bakeoff_wire`), command lines and output.
 
@@ -55,60 +55,60 @@ use driven::HttpWork;
 use fixed::{Fixed, Order, Requests, deal};
 use worded::Worded;
 
-/// Bytes of a body that is looked at, over either version of HTTP.
+/// Maximum bytes of a body that is checked, over either version of HTTP.
 const BODY_MAX: usize = 1 << 30;
-/// Bytes that are kept of a body that nobody looks at, for the text of a failure.
+/// Bytes that are kept of a body that is not checked, for the text of a failure.
 const BODY_BEGINNING: usize = 16 << 10;
 
-/// Returns how many bytes of a body are taken and how many are kept at most.
+/// Returns the maximum accepted and kept bytes of a body.
 fn body_limits(reads_bodies: bool) -> (usize, usize) {
     if reads_bodies { (BODY_MAX, BODY_MAX) } else { (usize::MAX, BODY_BEGINNING) }
 }
 
-/// The version of HTTP to speak.
+/// Selects the version of HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Protocol {
     /// HTTP/1.1.
     One,
-    /// HTTP/2: by ALPN over TLS, with prior knowledge without.
+    /// HTTP/2: by ALPN over TLS, otherwise with prior knowledge.
     Two,
 }
 
-/// Requests, and how they are sent.
+/// Describes requests and how to send them.
 #[derive(Clone)]
 pub struct Plan {
-    /// At least one; weights say how often each is asked for.
+    /// At least one request; weights set how often each is sent.
     pub requests: Vec<Request>,
-    /// The version of HTTP.
+    /// Version of HTTP.
     pub protocol: Protocol,
-    /// Follow redirects, on the same server and over kept connections.
+    /// True to follow redirects, on the same server and over kept connections.
     pub follow_redirects: bool,
-    /// How TLS is to be done.
+    /// Trusted authorities and client certificate.
     pub tls: TlsOptions,
-    /// How many single results each thread keeps.
+    /// Number of single results that each thread keeps.
     pub capture: u64,
-    /// Returns what becomes of a request with this method if the server closes its connection before it answers.
+    /// Decides by method about requests whose connection the server closes before it answers.
     pub idle_close: fn(&str) -> IdleClose,
-    /// Holds clients of a closed load back.
+    /// Pause of clients of a closed load; `None` for no pause.
     pub pace: Option<ThinkTime>,
-    /// Where to connect to instead of the URLs' own servers: a proxy that takes whole URLs.
+    /// Proxy to connect to in place of the URLs' servers. It gets absolute URLs.
     pub proxy: Option<Url>,
-    /// Where to connect to instead of some servers, whose names stay.
+    /// Other addresses to connect to for some servers. Their names stay the same.
     pub detours: Vec<Detour>,
-    /// Values for the requests' words, a row for each request in turn.
+    /// Values for the requests' words, one row per request in turn.
     pub rows: Arc<Table>,
 }
 
-/// The results of a load.
+/// Holds the results of a load.
 #[derive(Debug)]
 pub struct HttpOutcome {
-    /// The measurement.
+    /// Times and failures.
     pub measurement: Measurement,
-    /// The answers besides times.
+    /// Answers other than times.
     pub answers: Answers,
 }
 
-/// A plan whose servers are known and have accepted a connection.
+/// Holds a plan whose servers have been resolved and accepted a connection.
 pub struct Ready {
     plan: Plan,
     requests: Arc<Requests>,
@@ -117,7 +117,7 @@ pub struct Ready {
 }
 
 impl Plan {
-    /// Returns a plan of these requests over HTTP/1.1, as a server on this machine is asked.
+    /// Creates a plan of these requests over HTTP/1.1 with default settings.
     pub fn new(requests: Vec<Request>) -> Self {
         Self {
             requests,
@@ -133,8 +133,7 @@ impl Plan {
         }
     }
 
-    /// Resolves names and sees that each server accepts a connection, so that what cannot work
-    /// fails at once and says why.
+    /// Resolves names and checks that each server accepts a connection. An unusable plan fails here with the reason.
     pub fn ready(self, keep_alive: bool) -> Result<Ready, LoadError> {
         let (servers, server_of_request) = self.servers();
         let any_tls = servers.iter().any(|(url, _)| url.tls);
@@ -150,7 +149,7 @@ impl Plan {
             deal(&weights).into_iter().map(|dealt| here[dealt]).collect()
         });
         let weights: Vec<u32> = servers.iter().map(|(_, weight)| *weight).collect();
-        // A server's clients are spread over its addresses.
+        // Spreads a server's clients over its addresses.
         let turns = located.iter().map(Vec::len).max().unwrap_or(1);
         let dealt = deal(&weights);
         let server_of: Vec<usize> = std::iter::repeat_n(dealt, turns).flatten().collect();
@@ -206,7 +205,7 @@ impl Plan {
         (servers, server_of_request)
     }
 
-    /// Returns how many connections these clients have at once: each client of a closed load has one to each server.
+    /// Returns the number of simultaneous connections. Each client of a closed load has one per server.
     pub fn connections(&self, clients: u32, is_open: bool) -> u32 {
         let each = if is_open { 1 } else { self.servers().0.len() as u32 };
         clients.saturating_mul(each)
@@ -224,7 +223,7 @@ impl Ready {
         self.drive_together(drive, None, interrupted, progress)
     }
 
-    /// The same, at the moment at which all loads of `together` begin.
+    /// Drives a load that begins at the same time as all loads of `together`.
     pub fn drive_together(
         &self,
         drive: &Drive,
@@ -273,7 +272,7 @@ impl Ready {
         Ok(driven.0)
     }
 
-    /// Refuses a load with so few clients that a server gets none of them.
+    /// Rejects a load with so few clients that a server gets none.
     fn expect_clients_at_all_servers(&self, clients: u32) -> Result<(), LoadError> {
         let server_of = &self.requests.server_of;
         let first_of = |server| server_of.iter().position(|&one| one == server).unwrap_or(0);
@@ -297,9 +296,10 @@ impl Ready {
     }
 }
 
-/// Drives a load whose requests are made on the way, at the moment at which all loads of `together` begin. Over
-/// HTTP/1.1 a batch has as many responses as the load has operations in flight. Returns the number of the first
-/// operation not begun, too.
+/// Drives a load whose sources make requests as it runs. All loads of `together` begin at the same time.
+///
+/// Over HTTP/1.1 a batch has as many responses as the load has operations in flight. Also returns the number of the
+/// first operation that was not started.
 pub fn drive_sources(
     protocol: Protocol,
     peers: &[Peer],
@@ -313,7 +313,7 @@ pub fn drive_sources(
     drive_works(peers, drive, together, work, interrupted, progress)
 }
 
-/// Drives work over HTTP. The loop is compiled here for all sources, with this crate's optimization.
+/// Drives work over HTTP. The loop is compiled in this crate for all sources, with this crate's optimization.
 fn drive_works(
     peers: &[Peer],
     drive: &Drive,

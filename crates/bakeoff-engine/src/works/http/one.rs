@@ -1,6 +1,6 @@
-//! One HTTP/1.1 connection of a load.
+//! Runs one HTTP/1.1 connection of a load.
 //!
-//! Not here: the wire format (`bakeoff_wire::http1`), what is asked on it (`source`).
+//! Not here: the wire format (`bakeoff_wire::http1`), the requests (`source`).
 
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_wire::http1::{Connection, Limits, Response};
@@ -10,22 +10,22 @@ use super::body_limits;
 use super::source::{Judged, RedirectError, Source};
 use crate::work::{Done, Failure, IdleClose, Issued, NotIssued, Pendings, Success, Tag};
 
-/// Redirects that are followed for one request: what Go's client and browsers settle on.
+/// Maximum redirects followed for one request, as in Go's client and browsers.
 const HOPS_MAX: u8 = 10;
-/// One connection, with the request or the pipelined requests that are under way on it.
+/// Holds one connection and its request or pipelined requests in flight.
 pub(super) struct OneConnection {
     pub(super) connection: Connection,
     operation: usize,
-    /// Of a batch that was appended as a whole: operations that the engine has still to begin.
+    /// Operations of an appended batch that the engine has not begun yet.
     unissued: u32,
-    /// The tag of the next response.
+    /// Tag of the next response.
     next_tag: Tag,
     hops: u8,
     pub(super) ending: bool,
 }
 
 impl OneConnection {
-    /// Makes a connection. `reads_bodies`: they are kept.
+    /// Creates a connection. `reads_bodies`: bodies are kept.
     pub(super) fn new(reads_bodies: bool) -> Self {
         let (max_body, kept_body) = body_limits(reads_bodies);
         Self {
@@ -38,7 +38,7 @@ impl OneConnection {
         }
     }
 
-    /// Appends the next request of a client, which is connected to `node`.
+    /// Appends the next request of a client that is connected to `node`.
     #[inline]
     pub(super) fn issue(
         &mut self,
@@ -67,7 +67,7 @@ impl OneConnection {
         Ok(Issued { operation: batch.operation, pending })
     }
 
-    /// The connection, and what takes its responses.
+    /// Returns the connection and the receiver of its responses.
     pub(super) fn delivery<'a, P>(
         &'a mut self,
         to: Receiving<'a>,
@@ -88,20 +88,20 @@ impl OneConnection {
     }
 }
 
-/// The receiver of the responses of all connections of a worker.
+/// Receives the responses of all connections of a worker.
 pub(super) struct Receiving<'a> {
     pub(super) source: &'a mut dyn Source,
     pub(super) keep_alive: bool,
-    /// The request that follows a redirect.
+    /// Next request of a redirect.
     pub(super) follow: &'a mut Vec<u8>,
     pub(super) tally: &'a mut Tally,
-    /// Whether the source wants to know when its answers came.
+    /// True if the source needs the times of its answers.
     pub(super) is_timed: bool,
-    /// The operations of the answers that are still to be timed, where the source wants to know.
+    /// Operations of answers that are not timed yet, if the source needs times.
     pub(super) fresh: &'a mut Vec<usize>,
 }
 
-/// Takes the responses of one connection, as they complete.
+/// Receives the responses of one connection.
 pub(super) struct Delivery<'a, P> {
     to: Receiving<'a>,
     pendings: &'a mut P,
@@ -110,7 +110,7 @@ pub(super) struct Delivery<'a, P> {
     next_tag: &'a mut Tag,
     hops: &'a mut u8,
     ending: &'a mut bool,
-    /// Whether a redirect is to be followed, and if so by a HEAD request.
+    /// Whether a redirect must be followed, and if so, by a HEAD request.
     pub(super) followed: Option<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! A request that is asked for again and again, and its bytes.
+//! Describes a repeated request, and renders its bytes.
 
 use bakeoff_core::template::{Table, Template};
 
@@ -6,34 +6,34 @@ use super::expect::Expect;
 use super::url::Url;
 use super::words::{Framing, Message, MessageBody, RequestWords, values};
 
-/// A request that is asked for again and again.
+/// Describes a request that is sent repeatedly.
 #[derive(Clone)]
 pub struct Request {
-    /// Its row in tables.
+    /// Name of its row in tables.
     pub name: String,
-    /// `GET`, ….
+    /// Method, such as `GET`.
     pub method: String,
-    /// Where it goes.
+    /// Target of the request.
     pub url: Url,
-    /// Names and values. May hold secrets: never to be printed.
+    /// Names and values. They may hold secrets: never print them.
     pub headers: Vec<(String, String)>,
-    /// Its body; empty for none.
+    /// Body; empty for none.
     pub body: Vec<u8>,
-    /// True if the body goes out in chunks over HTTP/1.1, without its length.
+    /// True to send the body in chunks over HTTP/1.1, without its length.
     pub chunked: bool,
-    /// How often it is asked for, compared with the others.
+    /// Relative frequency among the requests.
     pub weight: u32,
-    /// Conditions on its response.
+    /// Conditions for a successful response.
     pub expect: Expect,
-    /// The parts that differ from one request to the next; `None` where all are always the same.
+    /// Parts that change with each request; `None` if all are fixed.
     pub words: Option<Box<RequestWords>>,
 }
 
-/// Default headers, sent unless the user gives them.
+/// Default headers, sent unless the user sets them.
 const USER_AGENT: &str = concat!("bakeoff/", env!("CARGO_PKG_VERSION"));
 
 impl Request {
-    /// A request for `url` without body or headers of its own.
+    /// Creates a GET request for `url` without body or further headers.
     pub fn get(url: Url) -> Self {
         Self {
             name: url.shown(),
@@ -48,7 +48,7 @@ impl Request {
         }
     }
 
-    /// Returns whether its responses have no bodies, whatever their heads say.
+    /// Returns true if its responses have no bodies, which is the case for HEAD.
     pub fn is_head(&self) -> bool {
         self.method == "HEAD"
     }
@@ -57,13 +57,13 @@ impl Request {
         self.headers.iter().any(|(found, _)| found.eq_ignore_ascii_case(name))
     }
 
-    /// Appends its HTTP/1.1 message. `target`: where it goes, if a redirect has led elsewhere.
+    /// Appends its HTTP/1.1 message. `target` replaces the path after a redirect.
     pub fn write_http1(&self, target: Option<&str>, keep_alive: bool, out: &mut Vec<u8>) {
         let message = self.message(target, keep_alive);
         message.write(&values(0, 0, 0, &Table::default()), &mut Vec::new(), out);
     }
 
-    /// Returns its HTTP/1.1 message, whose words are to be written.
+    /// Returns its HTTP/1.1 message with words not yet rendered.
     pub(super) fn message(&self, target: Option<&str>, keep_alive: bool) -> Message {
         let words = self.words.as_deref();
         let mut start = Template::verbatim(format!("{} ", self.method));
@@ -109,13 +109,13 @@ impl Request {
         changing.unwrap_or_else(|| Template::verbatim(self.headers[place].1.clone()))
     }
 
-    /// Returns whether a header of its own is sent over HTTP/2.
+    /// Returns true if a user's header is sent over HTTP/2.
     pub(super) fn is_sent_in_http2(&self, name: &str) -> bool {
         is_allowed_in_http2(name) && !frames(name)
     }
 
-    /// Its HTTP/2 header list: pseudo-headers first, names in lower case, none that HTTP/2 forbids
-    /// (RFC 9113 sections 8.2.2 and 8.3), and nothing that has words.
+    /// Returns its HTTP/2 header list: pseudo-headers first, names in lower case (RFC 9113 sections 8.2.2 and 8.3).
+    /// Leaves out headers that HTTP/2 forbids and parts with words.
     pub fn http2_headers(&self) -> Vec<(String, String)> {
         let host = self.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));
         let authority = host.map_or(&self.url.authority, |(_, value)| value);
@@ -139,7 +139,7 @@ impl Request {
                 list.push((name.to_ascii_lowercase(), value.clone()));
             }
         }
-        // Frames tell the length of a body that differs.
+        // The frames carry the length of a changing body.
         if !self.body.is_empty() && words.is_none_or(|words| words.body.is_none()) {
             list.push(("content-length".into(), self.body.len().to_string()));
         }
@@ -147,61 +147,61 @@ impl Request {
     }
 }
 
-/// Returns whether a header says where a message ends, which follows from the body alone (RFC 9112 section 6).
+/// Returns true if a header frames the message. Those follow from the body (RFC 9112 section 6).
 fn frames(name: &str) -> bool {
     ["content-length", "transfer-encoding"].iter().any(|one| name.eq_ignore_ascii_case(one))
 }
 
-/// Returns whether a header may stand in an HTTP/2 request; those that may not are about the connection, or
-/// have another name there (RFC 9113 sections 8.2.2 and 8.3.1).
+/// Returns true if a header is allowed in an HTTP/2 request. Others belong to the connection or are renamed (RFC 9113
+/// sections 8.2.2 and 8.3.1).
 pub fn is_allowed_in_http2(name: &str) -> bool {
     const FORBIDDEN: [&str; 6] =
         ["host", "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
     !FORBIDDEN.iter().any(|one| name.eq_ignore_ascii_case(one))
 }
 
-/// Error in a header that a user gave. None of the texts shows its value.
+/// Explains why a user's header is invalid. No text shows its value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
-    /// There is no `:`.
+    /// The `:` is missing.
     #[error("a header is `Name: value`; there is no `:`")]
     NoColon,
-    /// This is no name of a header.
-    #[error("`{}` is no name of a header", .0.escape_debug())]
+    /// The name is not a valid header name.
+    #[error("`{}` is not a header name", .0.escape_debug())]
     Name(String),
-    /// The value of the header of this name holds a control character.
-    #[error("the value of `{0}` holds a control character")]
+    /// The value contains a control character.
+    #[error("the value of `{0}` contains a control character")]
     Value(String),
-    /// The header of this name says where a message ends.
-    #[error("`{0}` follows from the body, and is bakeoff's to write: leave it out")]
+    /// The header frames the message.
+    #[error("bakeoff writes `{0}` itself, from the body: leave it out")]
     Framing(String),
-    /// There are two of them, and a request has one (RFC 9112 section 3.2).
+    /// A second `Host`; a request has one (RFC 9112 section 3.2).
     #[error("`Host` is given twice, and a request has one")]
     SecondHost,
 }
 
-/// Error in a request's method.
+/// Explains why a method is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MethodError {
-    /// CONNECT makes a tunnel.
-    #[error("CONNECT makes a tunnel, which is no request to measure")]
+    /// CONNECT opens a tunnel.
+    #[error("CONNECT opens a tunnel, which cannot be measured as a request")]
     Connect,
-    /// This is no method.
-    #[error("`{}` is no method", .0.escape_debug())]
+    /// The text is not a method.
+    #[error("`{}` is not a method", .0.escape_debug())]
     NoMethod(String),
 }
 
-/// Refuses headers of one request that contradict each other.
+/// Rejects headers of one request that contradict each other.
 pub fn check_headers(headers: &[(String, String)]) -> Result<(), HeaderError> {
     let hosts = headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("host"));
     if hosts.count() > 1 { Err(HeaderError::SecondHost) } else { Ok(()) }
 }
 
-/// Reads `Name: value`, as it may stand in a message.
+/// Parses `Name: value` and checks that it is valid in a message.
 pub fn parse_header(text: &str) -> Result<(String, String), HeaderError> {
     let (name, value) = text.split_once(':').ok_or(HeaderError::NoColon)?;
     let (name, value) = (name.trim(), value.trim());
-    // RFC 9110 section 5.6.2: a token.
+    // A token by RFC 9110 section 5.6.2.
     let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     if name.is_empty() || !name.chars().all(is_token) {
         return Err(HeaderError::Name(name.to_owned()));
@@ -215,11 +215,11 @@ pub fn parse_header(text: &str) -> Result<(String, String), HeaderError> {
     Ok((name.into(), value.into()))
 }
 
-/// Methods of RFC 9110 section 9 and RFC 5789, which are meant in small letters too.
+/// Methods of RFC 9110 section 9 and RFC 5789, also recognized in lower case.
 pub const METHODS: [&str; 8] =
     ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"];
 
-/// Checks a method: a token, as RFC 9110 section 9.1 wants it. `head` is HEAD.
+/// Checks that a method is a token (RFC 9110 section 9.1). Turns `head` into HEAD.
 pub fn parse_method(text: &str) -> Result<String, MethodError> {
     let fine = !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
     let known = METHODS.into_iter().find(|known| known.eq_ignore_ascii_case(text));
@@ -251,7 +251,7 @@ mod tests {
         );
         let headers = ["HOST: x", "user-agent: y", "Connection: z"];
         request.headers = headers.iter().map(|h| parse_header(h).unwrap()).collect();
-        // Other tools let users write these; what they say would not be true.
+        // Other tools let users write these, but their values would be wrong.
         let more = [("host", "again"), ("content-length", "9"), ("Transfer-Encoding", "chunked")];
         request.headers.extend(more.map(|(name, value)| (name.to_owned(), value.to_owned())));
         request.method = "POST".into();
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_may_go_out_in_chunks() {
+    fn body_can_be_chunked() {
         let mut request = Request::get(Url::parse("http://a/").unwrap());
         (request.body, request.chunked) = (vec![b'x'; (16 << 10) + 2], true);
         let sent = text(&request, true);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_may_be_written_in_small_letters() {
+    fn known_methods_are_accepted_in_lower_case() {
         assert_eq!(parse_method("head"), Ok("HEAD".to_owned()));
         assert_eq!(
             parse_method("purge"),
@@ -286,14 +286,14 @@ mod tests {
     }
 
     #[test]
-    fn a_post_says_its_length_even_when_it_is_nothing() {
+    fn post_states_its_length_even_if_empty() {
         let mut request = Request::get(Url::parse("http://a/").unwrap());
         request.method = "POST".into();
         assert!(text(&request, false).ends_with("Content-Length: 0\r\nConnection: close\r\n\r\n"));
     }
 
     #[test]
-    fn http2_is_spared_what_it_forbids() {
+    fn http2_omits_forbidden_headers() {
         let mut request = Request::get(Url::parse("https://a/b?c").unwrap());
         request.headers = vec![
             ("Host".into(), "other".into()),
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_would_break_the_message_is_refused() {
+    fn header_that_would_break_the_message_is_rejected() {
         assert_eq!(parse_header("A:  b c "), Ok(("A".into(), "b c".into())));
         assert_eq!(parse_header("A:"), Ok(("A".into(), String::new())));
         for wrong in ["", "A", ": b", "A B: c", "A: b\r\nC: d", "Ä: b"] {

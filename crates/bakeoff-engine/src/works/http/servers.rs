@@ -1,4 +1,4 @@
-//! Which servers a load goes to: addresses that answer, and how they are spoken to over TLS.
+//! Resolves the servers of a load: addresses that accept connections, and their TLS configuration.
 
 use std::io;
 use std::net::TcpStream;
@@ -20,17 +20,14 @@ use crate::tls::refusal::{self, Wording};
 use crate::tls::{TlsOptions, Trust};
 use crate::transport::TlsTarget;
 
-/// How long a first connection may take.
+/// Time limit for the first connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
-/// HTTP/2's name in TLS's negotiation (RFC 9113 section 3.2).
+/// Name of HTTP/2 in ALPN (RFC 9113 section 3.2).
 const H2: &[u8] = b"h2";
 
 impl TlsOptions {
-    /// The client's side of TLS, with `protocol` as the one to agree on.
-    ///
-    /// # Errors
-    /// Those of [`TlsOptions::client_config`].
+    /// Returns a client configuration that negotiates `protocol`.
     pub fn config(&self, protocol: Protocol) -> Result<Arc<ClientConfig>, LoadError> {
         self.offering(match protocol {
             Protocol::One => &[b"http/1.1"],
@@ -38,19 +35,16 @@ impl TlsOptions {
         })
     }
 
-    /// The client's side of TLS, offering the protocols `alpn`, for a server that may be anybody's.
-    ///
-    /// # Errors
-    /// Those of [`TlsOptions::client_config`].
+    /// Returns a client configuration that offers the protocols `alpn` to any server.
     pub fn offering(&self, alpn: &[&[u8]]) -> Result<Arc<ClientConfig>, LoadError> {
         self.client_config(Trust::Machine, alpn)
     }
 }
 
-/// Returns where the server of a URL listens: all of its addresses that accept a connection.
+/// Returns all addresses of a URL's server that accept a connection.
 ///
 /// # Errors
-/// When none does, or the first that does will not speak as it is to be spoken to.
+/// Fails if no address accepts, or if the first that does refuses the protocol.
 pub fn locate(
     url: &Url,
     tls: Option<&Arc<ClientConfig>>,
@@ -92,7 +86,7 @@ pub fn locate(
     Ok(peers)
 }
 
-/// Returns the addresses of a host.
+/// Resolves a host.
 fn addresses(host: &str, port: u16, authority: &str) -> Result<Vec<Address>, LoadError> {
     let found = look_up(host, port).map_err(|error| {
         LoadError::Unreachable(format!(
@@ -102,24 +96,24 @@ fn addresses(host: &str, port: u16, authority: &str) -> Result<Vec<Address>, Loa
     Ok(found.into_iter().map(|at| Address::of_host(host, at)).collect())
 }
 
-/// A server that is connected to elsewhere than its URL says, as curl's `--connect-to` and `--unix-socket` do it.
+/// Redirects connections from a URL's server to another address, like curl's `--connect-to` and `--unix-socket`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Detour {
-    /// Host and port of the URL; `None` stands for any.
+    /// Host and port of the URL; `None` matches any.
     from: (Option<String>, Option<u16>),
     to: To,
 }
 
-/// Where connections go instead.
+/// Addresses the other end of a detour.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 enum To {
     Host(String, u16),
-    /// The path of a Unix domain socket.
+    /// Path of a Unix domain socket.
     Unix(PathBuf),
 }
 
 impl Detour {
-    /// Reads `HOST:PORT:ADDR:PORT`, where the first two may be empty and an address of IPv6 stands in brackets.
+    /// Parses `HOST:PORT:ADDR:PORT`. The first two may be empty, and write an IPv6 address in brackets.
     pub fn parse(text: &str) -> Option<Self> {
         let (host, rest) = host_of(text)?;
         let (port, rest) = rest.split_once(':')?;
@@ -131,7 +125,7 @@ impl Detour {
         Some(Self { from: (host, port), to })
     }
 
-    /// Has all connections go to a Unix domain socket.
+    /// Sends all connections to a Unix domain socket.
     pub fn to_unix_socket(path: PathBuf) -> Self {
         Self { from: (None, None), to: To::Unix(path) }
     }
@@ -143,7 +137,7 @@ impl Detour {
     }
 }
 
-/// Takes a host off the beginning of a text, and the colon after it.
+/// Splits a host and the following colon off the start of a text.
 fn host_of(text: &str) -> Option<(&str, &str)> {
     match text.strip_prefix('[') {
         Some(rest) => {
@@ -154,7 +148,7 @@ fn host_of(text: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// Sees that a server will speak TLS, and HTTP/2 where that is asked for.
+/// Checks that a server speaks TLS, and HTTP/2 if requested.
 fn check_protocol(socket: TcpStream, peer: &Peer, authority: &str) -> Result<(), LoadError> {
     let Some(tls) = &peer.tls else { return Ok(()) };
     let agreed = agreed_protocol(socket, tls).map_err(|error| no_tls(authority, &error))?;
@@ -167,8 +161,7 @@ fn check_protocol(socket: TcpStream, peer: &Peer, authority: &str) -> Result<(),
     Ok(())
 }
 
-/// Does TLS's handshake once, so that a certificate that nobody trusts is told before the load.
-/// Returns the protocol that was agreed on, if one was.
+/// Runs one TLS handshake, so an untrusted certificate fails before the load. Returns the negotiated protocol.
 fn agreed_protocol(mut socket: TcpStream, tls: &TlsTarget) -> io::Result<Option<Vec<u8>>> {
     let agreed = shake_hands(&mut socket, tls, CONNECT_WITHIN)?;
     Ok(agreed.alpn_protocol().map(<[u8]>::to_vec))
@@ -177,7 +170,7 @@ fn agreed_protocol(mut socket: TcpStream, tls: &TlsTarget) -> io::Result<Option<
 fn no_tls(authority: &str, error: &io::Error) -> LoadError {
     let (what, hint) = match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => (
-            format!("it said nothing for {CONNECT_WITHIN:?}"),
+            format!("it sent nothing for {CONNECT_WITHIN:?}"),
             "the server may be overloaded, or may not speak TLS on this port",
         ),
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => (
@@ -191,10 +184,10 @@ fn no_tls(authority: &str, error: &io::Error) -> LoadError {
     ))
 }
 
-/// Returns how a server of this name is spoken to over TLS.
+/// Returns the TLS configuration for a server of this name.
 pub fn tls_target(host: &str, config: &Arc<ClientConfig>) -> Result<TlsTarget, LoadError> {
     let name = ServerName::try_from(host.to_owned()).map_err(|_| {
-        LoadError::Input(format!("`{host}` is no name that a certificate could have"), None)
+        LoadError::Input(format!("`{host}` is not a valid name for a certificate"), None)
     })?;
     Ok(TlsTarget::new(name, config.clone()))
 }
@@ -204,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_are_led_elsewhere_by_host_and_port() {
+    fn detours_apply_by_host_and_port() {
         let url = |text| Url::parse(text).unwrap();
         let detour = Detour::parse("a.example:80:127.0.0.1:8080").unwrap();
         assert!(detour.is_for(&url("http://A.example/")) && !detour.is_for(&url("http://b/")));

@@ -1,7 +1,7 @@
-//! Where a load's requests come from, and where its answers go.
+//! Defines the source of a load's requests and the receiver of its answers.
 //!
-//! Fixed requests, a study's, those that a script makes and those of vault-benchmark's templates share all
-//! the rest: connections, redirects, counting (`driven`).
+//! Fixed requests, a study's, a script's and vault-benchmark's templates share all other code: connections,
+//! redirects, counting (`driven`).
 
 use std::time::{Duration, Instant};
 
@@ -12,54 +12,54 @@ use bakeoff_wire::http2;
 use super::url::UrlError;
 use crate::work::{Failure, IdleClose, NotIssued, OperationTiming};
 
-/// Reason why a redirect is not followed.
+/// Explains why a redirect is not followed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RedirectError {
-    /// This source follows none.
+    /// This source follows no redirects.
     #[error("redirects are not followed")]
     NotFollowed,
-    /// There were more than so many, one after the other.
+    /// More than this many redirects in a row.
     #[error("more than {0} redirects")]
     TooMany(u8),
-    /// The server closes the connection, and the request that follows would need it.
+    /// The server closes the connection that the next request would need.
     #[error("a redirect on a connection that ends")]
     ConnectionEnds,
-    /// Its Location is not UTF-8.
+    /// The `Location` is not UTF-8.
     #[error("a location that is not UTF-8")]
     NotUtf8,
-    /// Its Location is no URL.
-    #[error("a location that is no URL: {0}")]
+    /// The `Location` is not a URL.
+    #[error("a location that is not a URL: {0}")]
     NoUrl(#[source] UrlError),
-    /// It leads to another server: scheme and authority.
+    /// The redirect leads to another server, given as scheme and authority.
     #[error("a redirect to another server, `{0}`")]
     Elsewhere(String),
-    /// Its Location holds what a request cannot.
+    /// The `Location` contains characters that a request cannot.
     #[error("a location that cannot be sent")]
     Unsendable,
 }
 
-/// Requests that were appended: whole HTTP/1.1 messages.
+/// Describes appended requests, which are whole HTTP/1.1 messages.
 #[derive(Debug, Clone, Copy)]
 pub struct Batch {
-    /// Which of the load's operations.
+    /// Index of the load's operation.
     pub operation: usize,
-    /// How many responses are due: more than one for pipelined requests, never 0.
+    /// Number of responses due: more than one for pipelined requests, never 0.
     pub responses: u32,
-    /// Whether the responses have no bodies.
+    /// True if the responses have no bodies.
     pub is_head: bool,
-    /// Tells what becomes of them if the server closes the connection before it answers.
+    /// Rule for requests whose connection the server closes before it answers.
     pub idle_close: IdleClose,
 }
 
-/// Header fields of an HTTP/2 request, pseudo-headers first, names in lower case.
+/// Header fields of an HTTP/2 request: pseudo-headers first, names in lower case.
 pub type HeaderList = Vec<(String, String)>;
 
-/// Header fields that were written one after the other.
+/// Holds header fields in one buffer.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OwnFields<'a> {
     /// Names, each followed by its value.
     pub bytes: &'a [u8],
-    /// Where each name ends in `bytes`, and where its value does.
+    /// End of each name and end of its value in `bytes`.
     pub ends: &'a [(usize, usize)],
 }
 
@@ -74,37 +74,37 @@ impl<'a> OwnFields<'a> {
     }
 }
 
-/// Parts of an HTTP/2 request beyond its operation's header list.
+/// Holds the parts of an HTTP/2 request beyond its operation's header list.
 #[derive(Debug, Clone, Copy)]
 pub struct Stream<'a> {
-    /// Which of the load's operations.
+    /// Index of the load's operation.
     pub operation: usize,
-    /// Its path, where the operation's header list has none.
+    /// Path, if the operation's header list has none.
     pub path: Option<&'a [u8]>,
-    /// Header fields of its own.
+    /// Additional header fields.
     pub fields: OwnFields<'a>,
-    /// Its body; empty for none.
+    /// Body; empty for none.
     pub body: &'a [u8],
-    /// Tells what becomes of it if the server closes the connection before it answers.
+    /// Rule for the request if the server closes the connection before it answers.
     pub idle_close: IdleClose,
 }
 
-/// The body of a response.
+/// Holds the body of a response.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Body<'a> {
-    /// The body; only its beginning if the source [reads no bodies](JudgeResponses::reads_bodies).
+    /// Body; only its beginning if the source [reads no bodies](JudgeResponses::reads_bodies).
     pub bytes: &'a [u8],
-    /// Bytes of the whole body.
+    /// Length of the whole body in bytes.
     pub length: usize,
 }
 
-/// The verdict on a response.
+/// Holds the verdict on a response.
 pub enum Judged {
-    /// It is what was expected.
+    /// Expected response.
     Success,
-    /// It is not.
+    /// Unexpected response.
     Failure(Failure),
-    /// It says where to go, and is to be followed.
+    /// Redirect that must be followed.
     Redirect,
 }
 
@@ -132,31 +132,31 @@ pub(super) fn judge_response<S: JudgeResponses + ?Sized>(
     judged.into()
 }
 
-/// Says so of a body that is not what was expected, and is compressed.
+/// Adds a hint if an unexpected body is compressed.
 #[cold]
 fn compressed(mut failure: Failure, coding: Option<&[u8]>) -> Failure {
     if failure.kind == ErrorKind::WrongValue
         && let Some(coding) = coding.filter(|coding| !coding.eq_ignore_ascii_case(b"identity"))
     {
         let coding = coding.escape_ascii();
-        let hint = "`Accept-Encoding: identity` asks for it as it is";
+        let hint = "`Accept-Encoding: identity` requests it uncompressed";
         failure.what = format!("the body is compressed ({coding}): {hint}; {}", failure.what);
     }
     failure
 }
 
-/// Where one worker's requests come from, and where its responses go.
+/// Makes one worker's requests and judges the responses.
 pub trait Source: MakeRequests + JudgeResponses + Send {
-    /// Returns the names of its operations; tables have one row each.
+    /// Returns the operation names; tables have one row each.
     fn operations(&self) -> Vec<String>;
 
-    /// Returns how long `client` of a closed load waits before its next request.
+    /// Returns the pause of `client`, of a closed load, before its next request.
     fn pause(&mut self, client: u32, now: Instant) -> Duration {
         let _ = (client, now);
         Duration::ZERO
     }
 
-    /// Returns what takes the moments of its requests; `None` if it needs none.
+    /// Returns the receiver of request times; `None` if the source does not need them.
     fn timed(&mut self) -> Option<&mut dyn Timed> {
         None
     }
@@ -164,7 +164,7 @@ pub trait Source: MakeRequests + JudgeResponses + Send {
 
 /// Makes the requests of a [`Source`].
 pub trait MakeRequests {
-    /// Appends the next HTTP/1.1 request of `client`, which is connected to `node`, or several at once.
+    /// Appends the next HTTP/1.1 request of `client`, which is connected to `node`, or several pipelined ones.
     fn request(
         &mut self,
         client: u32,
@@ -173,15 +173,15 @@ pub trait MakeRequests {
         out: &mut Vec<u8>,
     ) -> Result<Batch, NotIssued>;
 
-    /// Returns the header list of each operation over HTTP/2, for connections to `node`; `None` for one that is
-    /// never asked there.
+    /// Returns the HTTP/2 header list of each operation for connections to `node`; `None` for an operation that is
+    /// never sent there.
     fn header_lists(&self, node: usize) -> Vec<Option<HeaderList>> {
         let _ = node;
         Vec::new()
     }
 
-    /// Makes the next HTTP/2 request of `client`, which is connected to `node`. Only called if there are
-    /// [header lists](Self::header_lists).
+    /// Makes the next HTTP/2 request of `client`, which is connected to `node`. Only called if there are [header
+    /// lists](Self::header_lists).
     fn stream(&mut self, client: u32, node: usize, ticket: u64) -> Result<Stream<'_>, NotIssued> {
         let _ = (client, node, ticket);
         Err(NotIssued::Abort)
@@ -196,19 +196,19 @@ pub trait MakeRequests {
 
 /// Judges the responses to the requests of a [`Source`].
 pub trait JudgeResponses {
-    /// Returns true if it looks at bodies beyond their beginning. Those of other sources are counted and dropped.
+    /// Returns true if it checks bodies beyond their beginning. Otherwise bodies are counted and dropped.
     fn reads_bodies(&self) -> bool;
 
     /// Judges status and body of a response.
     fn judge(&mut self, operation: usize, status: u16, body: Body<'_>) -> Result<(), Failure>;
 
-    /// Judges a whole HTTP/1.1 response, for a source that looks at more than status and body.
+    /// Judges a whole HTTP/1.1 response. Override it to check more than status and body.
     #[inline]
     fn response(&mut self, operation: usize, response: &Response<'_>) -> Judged {
         judge_response(self, operation, response)
     }
 
-    /// Judges a whole HTTP/2 response, for a source that looks at more than status and body.
+    /// Judges a whole HTTP/2 response. Override it to check more than status and body.
     #[inline]
     fn stream_response(
         &mut self,
@@ -220,8 +220,8 @@ pub trait JudgeResponses {
         judged.map_err(|failure| compressed(failure, response.headers.get(b"content-encoding")))
     }
 
-    /// Appends the request that follows a redirect. Only called if [`Self::response`] finds one.
-    /// Returns whether it is a HEAD request; an error says why the redirect cannot be followed.
+    /// Appends the next request of a redirect. Only called after [`Judged::Redirect`]. Returns true for a HEAD
+    /// request; the error says why the redirect is not followed.
     fn follow(
         &mut self,
         operation: usize,
@@ -233,12 +233,12 @@ pub trait JudgeResponses {
     }
 }
 
-/// Takes the moments of a [`Source`]'s requests.
+/// Receives the times of a [`Source`]'s requests.
 pub trait Timed {
-    /// Begins the load: requests are due from `start` on.
+    /// Begins the load: requests are due from `start`.
     fn begin(&mut self, start: Instant);
 
-    /// Takes the moments of an answered request of `operation`.
+    /// Receives the times of an answered request of `operation`.
     fn answered(&mut self, operation: usize, moments: &OperationTiming);
 
     /// Ends the worker's load.

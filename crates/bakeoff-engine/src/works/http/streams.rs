@@ -1,6 +1,6 @@
-//! One HTTP/2 connection of a load, and what each of its streams was asked.
+//! Runs one HTTP/2 connection of a load and tracks the request of each stream.
 //!
-//! Not here: the wire format (`bakeoff_wire::http2`), what is asked on it (`source`).
+//! Not here: the wire format (`bakeoff_wire::http2`), the requests (`source`).
 
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_wire::ProtocolError;
@@ -11,10 +11,9 @@ use super::body_limits;
 use super::source::{HeaderList, Stream};
 use crate::work::{Failure, NotIssued, Tag};
 
-/// A connection with the heads that were prepared for it.
+/// Holds a connection and its prepared request heads.
 pub(super) struct Streams {
     connection: Connection,
-    /// The head of each operation.
     heads: Vec<Option<HeadersId>>,
     /// Tag and operation of each stream, by [`StreamId::slot`].
     flights: Vec<Option<(StreamId, Tag, usize)>>,
@@ -22,11 +21,11 @@ pub(super) struct Streams {
     answered: bool,
 }
 
-/// The response to a request, or why there is none.
+/// Holds the response to a request, or the reason for its absence.
 type Became<'a> = Result<&'a Response<'a>, Failure>;
 
 impl Streams {
-    /// Makes a connection for so many requests under way, whose operations have these header lists.
+    /// Creates a connection for up to `in_flight` requests, whose operations have these header lists.
     pub(super) fn new(
         in_flight: u32,
         lists: &[Option<HeaderList>],
@@ -46,12 +45,10 @@ impl Streams {
         Self { connection, heads, flights, keep_alive, answered: false }
     }
 
-    /// Returns whether another request can be sent now.
     pub(super) fn is_free(&self) -> bool {
         self.connection.capacity() > 0 && !self.is_ending()
     }
 
-    /// Sends a request.
     pub(super) fn send(
         &mut self,
         tag: Tag,
@@ -72,7 +69,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Takes bytes from the connection and yields what became of requests, by tag and operation.
+    /// Consumes bytes from the connection and passes each result to `on`, by tag and operation.
     pub(super) fn receive(
         &mut self,
         input: &[u8],
@@ -87,8 +84,8 @@ impl Streams {
             let failure = |kind, what: String| Err(Failure::new(kind, what));
             let became = match &event {
                 Event::Response(response) => Ok(response),
-                Event::Piece { .. } => unreachable!("no response is asked for in pieces"),
-                // RFC 9113 sections 6.8 and 8.7: after a GOAWAY, too.
+                Event::Piece { .. } => unreachable!("no response is requested in pieces"),
+                // RFC 9113 sections 6.8 and 8.7: also after a GOAWAY.
                 Event::Reset { code: code::REFUSED_STREAM } => {
                     Err(Failure::unprocessed("the server refused the stream".to_owned()))
                 }
@@ -101,22 +98,22 @@ impl Streams {
         })
     }
 
-    /// Appends what a client says first.
+    /// Appends the client's connection preface.
     pub(super) fn open(&mut self, out: &mut Vec<u8>) {
         self.connection.open(out);
     }
 
-    /// Returns whether the server has said how many requests it takes at once.
+    /// Returns true once the server has announced its limit on concurrent requests.
     pub(super) fn is_settled(&self) -> bool {
         self.connection.is_settled()
     }
 
-    /// Returns whether no further request can be sent.
+    /// Returns true if no further request can be sent.
     pub(super) fn is_ending(&self) -> bool {
         self.connection.going_away().is_some() || (self.answered && !self.keep_alive)
     }
 
-    /// Gives a request up; the others go on.
+    /// Cancels one request; the others continue.
     pub(super) fn abandon(&mut self, tag: Tag, out: &mut Vec<u8>) -> bool {
         let under_way = self.flights.iter_mut().find(|f| f.is_some_and(|(_, of, _)| of == tag));
         if let Some((stream, _, _)) = under_way.and_then(Option::take) {

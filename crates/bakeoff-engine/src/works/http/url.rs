@@ -1,33 +1,33 @@
-//! URLs as load generators take them: what is typed is what is sent.
+//! Parses URLs without normalizing them.
 //!
-//! A library for URLs would normalize: decode and encode, remove dots, drop a default port. Here
-//! the target goes out as it was written, so that servers can be asked odd things on purpose; what
-//! could not be sent at all is refused.
+//! A URL library would decode and encode, remove dots, and drop a default port. Here the target is
+//! sent as written, so unusual requests are possible. Only text that cannot be sent at all is
+//! rejected.
 
 use serde::{Deserialize, Serialize};
 
-/// A URL, taken apart.
+/// Holds the parts of a URL.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Url {
-    /// `https`.
+    /// True for `https`.
     pub tls: bool,
-    /// A name or an address; of IPv6 without brackets.
+    /// Host name or address; IPv6 without brackets.
     pub host: String,
-    /// The port, the scheme's own where the text names none.
+    /// Port; the scheme's default if the text names none.
     pub port: u16,
-    /// Host and port as the Host field says them: the port is left out where the URL had none.
+    /// Host and port for the `Host` field. The port is omitted if the URL had none.
     pub authority: String,
     /// Path and query, at least `/`.
     pub target: String,
-    /// User and password, if the URL had them. Never to be printed.
+    /// User and password, if the URL had them. Never print them.
     pub user: Option<(String, String)>,
 }
 
-/// Error in a URL. None of the texts shows user or password.
+/// Explains why a URL is invalid. No text shows user or password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// White space or a control character, which has to be percent-encoded.
-    #[error("there is {0:?} in it; percent-encode it")]
+    /// White space or a control character, which must be percent-encoded.
+    #[error("it contains {0:?}; percent-encode it")]
     Unencoded(char),
     /// A scheme other than `http` and `https`.
     #[error("`{0}` is not a scheme that can be loaded: http, https")]
@@ -38,23 +38,22 @@ pub enum UrlError {
     /// No host.
     #[error("it has no host")]
     NoHost,
-    /// This text after the host does not begin a port.
-    #[error("`{0}` after the host is no port")]
+    /// Text after the host that is not a port.
+    #[error("`{0}` after the host is not a port")]
     AfterHost(String),
-    /// These digits are no port.
-    #[error("`{0}` is no port: 1 to 65535")]
+    /// Digits that are not a port.
+    #[error("`{0}` is not a port: 1 to 65535")]
     Port(String),
     /// A `%` in user or password without two hexadecimal digits.
     #[error("a `%` in its user or password without two digits after it")]
     Percent,
-    /// User or password are not UTF-8.
+    /// User or password that are not UTF-8.
     #[error("its user or password is not UTF-8")]
     NotUtf8,
 }
 
 impl Url {
-    /// Takes a URL apart. Without a scheme it is taken for `http`. An error is a sentence that
-    /// says what is wrong with it.
+    /// Parses a URL. The default scheme is `http`.
     pub fn parse(text: &str) -> Result<Self, UrlError> {
         if let Some(odd) = text.chars().find(|c| c.is_whitespace() || c.is_control()) {
             return Err(UrlError::Unencoded(odd));
@@ -104,18 +103,18 @@ impl Url {
         Ok(Self { tls, host: host.into(), port, authority: authority.into(), target, user })
     }
 
-    /// `http` or `https`.
+    /// Returns `http` or `https`.
     pub fn scheme(&self) -> &'static str {
         if self.tls { "https" } else { "http" }
     }
 
-    /// The URL without user and password.
+    /// Returns the URL without user and password.
     pub fn shown(&self) -> String {
         format!("{}://{}{}", self.scheme(), self.authority, self.target)
     }
 }
 
-/// Undoes percent-encoding.
+/// Decodes percent-encoding.
 fn decode(text: &str) -> Result<String, UrlError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_is_taken_apart_and_its_target_left_alone() {
+    fn url_is_parsed_and_its_target_kept_as_written() {
         check("http://a", Ok(("a", 80, "a", "/")));
         check("https://a:8443?q=1#f", Ok(("a", 8443, "a:8443", "/?q=1")));
         check("127.0.0.1:8080/x", Ok(("127.0.0.1", 8080, "127.0.0.1:8080", "/x")));
@@ -164,15 +163,15 @@ mod tests {
         check("", Err("it has no host"));
         check("http://:80/", Err("it has no host"));
         check("ftp://a/", Err("`ftp` is not a scheme that can be loaded: http, https"));
-        check("http://a:0/", Err("`0` is no port: 1 to 65535"));
-        check("http://a:x/", Err("`x` is no port: 1 to 65535"));
+        check("http://a:0/", Err("`0` is not a port: 1 to 65535"));
+        check("http://a:x/", Err("`x` is not a port: 1 to 65535"));
         check("http://[::1/", Err("a `[` without its `]`"));
-        check("http://a/b c", Err("there is ' ' in it; percent-encode it"));
+        check("http://a/b c", Err("it contains ' '; percent-encode it"));
     }
 
     proptest! {
         #[test]
-        fn no_text_makes_it_panic(text in "\\PC{0,40}") {
+        fn no_text_causes_a_panic(text in "\\PC{0,40}") {
             let _ = Url::parse(&text);
             let _ = Url::parse(&format!("http://{text}"));
         }

@@ -1,6 +1,6 @@
-//! Requests of which some have words, as a source.
+//! Serves requests that contain words as a source.
 //!
-//! Not here: the words themselves, and what is known of a message before it is sent (`words`).
+//! Not here: the words, and the fixed parts of a message (`words`).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,8 +18,8 @@ use super::words::{
 use crate::work::{Failure, NotIssued};
 
 impl Request {
-    /// Looks for words in path, query, headers and body; `columns` are those of a table. Those that stand for nothing
-    /// stay as they are and are returned. Bodies have braces of their own: only `{name:json}` is meant for a word there.
+    /// Parses words in path, query, headers and body; `columns` are those of a table. Unknown words stay as they are
+    /// and are returned. Bodies often contain braces, so there only `{name:json}` counts as an unknown word.
     pub fn read_words(&mut self, columns: &[String]) -> Vec<UnknownWord> {
         let mut unknown = Vec::new();
         let mut read = |text: &mut String, place: WordPlace| {
@@ -38,7 +38,7 @@ impl Request {
                 .collect(),
             body: None,
         };
-        // Bytes that are no text have no words.
+        // Bytes that are not text have no words.
         if let Ok(text) = str::from_utf8(&self.body) {
             let mut text = text.to_owned();
             words.body = read(&mut text, WordPlace::Body);
@@ -52,7 +52,7 @@ impl Request {
     }
 }
 
-/// Returns a template that has words; one that has none becomes the text itself.
+/// Returns a template that has words. For a template without words, updates the text and returns `None`.
 fn changing(template: Template, text: &mut String) -> Option<Template> {
     if let Some(plain) = template.plain() {
         plain.clone_into(text);
@@ -61,7 +61,7 @@ fn changing(template: Template, text: &mut String) -> Option<Template> {
     Some(template)
 }
 
-/// [`Requests`] of which some have words, as a source.
+/// Serves [`Requests`] with words as a source.
 pub(super) struct Worded {
     requests: Arc<Requests>,
     messages: Arc<[Message]>,
@@ -69,7 +69,7 @@ pub(super) struct Worded {
     seed: u64,
     body: Vec<u8>,
     path: Vec<u8>,
-    /// Headers of one request over HTTP/2, and where each name and value ends.
+    /// Headers of one HTTP/2 request, and the ends of each name and value.
     fields: Vec<u8>,
     field_ends: Vec<(usize, usize)>,
 }
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn words_differ_from_request_to_request_in_all_parts() {
+    fn words_change_with_each_request_in_all_parts() {
         let mut request =
             request("http://a/{sequence}?by={client}", "X-Id: n{sequence}", b"[{sequence}]");
         assert_eq!(request.read_words(&[]), []);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn braces_without_a_meaning_are_sent_as_they_were_written() {
+    fn unknown_braces_are_sent_as_written() {
         let body = b"{viewer{login}} {page:2} {usr:json}";
         let mut request = request("http://a/{id}/{{client}}", "X-Id: {who}", body);
         let unknown = request.read_words(&users().columns);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_a_row_are_escaped_as_their_place_needs_it() {
+    fn row_values_are_escaped_for_their_place() {
         let mut request =
             request("http://a/{user}", "X-Id: {user}", b"{\"user\": \"{user:json}\", {user}}");
         assert_eq!(request.read_words(&users().columns), []);
@@ -233,19 +233,19 @@ mod tests {
         let words = request.words.as_ref().unwrap();
         assert_eq!(words.check_headers(&request, &users()), Ok(()));
         let broken = Table { rows: vec![vec!["a\r\nb".to_owned()]], ..users() };
-        let told = words.check_headers(&request, &broken).unwrap_err();
-        assert!(told.contains("header `X-Id`"), "{told}");
+        let error = words.check_headers(&request, &broken).unwrap_err();
+        assert!(error.contains("header `X-Id`"), "{error}");
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_sent_unchanged() {
+    fn binary_bodies_are_sent_unchanged() {
         let mut request = request("http://a/", "X: y", b"\xff{client}");
         assert!(request.read_words(&[]).is_empty());
         assert_eq!((request.words.is_none(), &request.body[..]), (true, &b"\xff{client}"[..]));
     }
 
     #[test]
-    fn random_words_follow_from_the_seed_and_are_known_to_be_drawn() {
+    fn random_words_depend_on_the_seed() {
         let mut request = request("http://a/{random:4}", "X: {random:4}", b"");
         request.read_words(&[]);
         assert!(request.words.as_ref().is_some_and(|words| words.is_random()));
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn http2_is_given_what_differs_apart_from_what_does_not() {
+    fn http2_separates_changing_from_fixed_parts() {
         let mut request = request("http://a/{sequence}", "X-Id: n{client}", b"[{sequence}]");
         request.headers.push(parse_header("X-Fixed: same").unwrap());
         request.read_words(&[]);

@@ -1,9 +1,9 @@
-//! Requests whose words in braces differ from one to the next: `/users/{sequence}`.
+//! Renders requests whose words in braces change with each request, such as `/users/{sequence}`.
 //!
-//! Where no request has a word, `fixed` sends the same bytes again and again, and nothing here is used.
+//! If no request has a word, `fixed` sends the same bytes every time and this module is not used.
 //!
-//! Not here: what words there are (`bakeoff_core::template`), the source of such requests (`worded`), a study's
-//! requests (`bakeoff_systems`).
+//! Not here: the set of words (`bakeoff_core::template`), the source of such requests (`worded`), a study's requests
+//! (`bakeoff_systems`).
 
 use std::io::Write as _;
 
@@ -11,50 +11,50 @@ use bakeoff_core::template::{self, Table, Template, Word, WordValues};
 
 use super::request::Request;
 
-/// Tells the random words of a request's parts apart; those of HTTP/2's headers begin after them.
+/// Salts that make random words differ between a request's parts. HTTP/2 headers count up from the last one.
 pub(super) const TARGET_SALT: u64 = 0;
 const BODY_SALT: u64 = 1;
 pub(super) const HEADERS_SALT: u64 = 2;
 
-/// The parts of a request that have words; `None` for those that are always the same.
+/// Holds the parts of a request that have words; `None` for fixed parts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RequestWords {
     /// Path and query.
     pub(super) target: Option<Template>,
-    /// The value of each header, in the request's order.
+    /// Value of each header, in the request's order.
     pub(super) headers: Vec<Option<Template>>,
-    /// The body.
+    /// Template of the body.
     pub(super) body: Option<Template>,
 }
 
-/// A word that stands for nothing, and is sent as it was written.
+/// Names an unknown word, which is sent as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownWord {
-    /// With its braces.
+    /// Word with its braces.
     pub word: String,
-    /// The part of the request that holds it.
+    /// Part of the request that contains it.
     pub place: WordPlace,
 }
 
-/// A part of a request that may hold words.
+/// Names a part of a request that may contain words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WordPlace {
     /// Path and query.
     Url,
-    /// The header of this name.
+    /// Header of this name.
     Header(String),
-    /// The body.
+    /// Body of the request.
     Body,
 }
 
 impl RequestWords {
-    /// Returns whether a part draws characters at random.
+    /// Returns true if a part contains random characters.
     pub fn is_random(&self) -> bool {
         let all = self.target.iter().chain(self.headers.iter().flatten()).chain(&self.body);
         all.flat_map(Template::words).any(|word| matches!(word, Word::Random(_)))
     }
 
-    /// Refuses headers of `request` that take a value of the table which would end their line.
+    /// Rejects headers that would take a table value with a line break.
     ///
     /// # Errors
     /// Names the header, the row and the column.
@@ -66,41 +66,39 @@ impl RequestWords {
     }
 }
 
-/// The HTTP/1.1 message of a request, as far as it is known before it is sent.
+/// Holds the HTTP/1.1 message of a request as far as it is known before sending.
 pub(super) struct Message {
     /// Method and target.
     pub(super) start: Template,
-    /// From there to the last of the user's headers.
+    /// Rest of the head, up to the last user header.
     pub(super) head: Template,
-    /// How it says where its body ends.
     pub(super) framing: Framing,
-    /// The head's end.
+    /// End of the head.
     pub(super) tail: &'static str,
     pub(super) body: MessageBody,
 }
 
-/// How a message says where its body ends (RFC 9112 section 6).
+/// Selects how a message marks the end of its body (RFC 9112 section 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// There is none.
+    /// No body.
     NoBody,
-    /// By its length.
+    /// `Content-Length`.
     Length,
-    /// In chunks, the last of which is empty.
+    /// Chunked, ending with an empty chunk.
     Chunks,
 }
 
 /// Bytes of one chunk of a body.
 const CHUNK_SIZE: usize = 16 << 10;
 
-/// A message's body.
 pub(super) enum MessageBody {
     Fixed(Vec<u8>),
     Words(Template),
 }
 
 impl MessageBody {
-    /// Returns the body of one request, which is written into `room` where it has words.
+    /// Returns the body of one request, rendered into `room` if it has words.
     pub(super) fn bytes<'a>(&'a self, values: &WordValues<'_>, room: &'a mut Vec<u8>) -> &'a [u8] {
         match self {
             Self::Fixed(bytes) => bytes,
@@ -114,12 +112,12 @@ impl MessageBody {
 }
 
 impl Message {
-    /// Appends the message of one request; `room` is for its body.
+    /// Appends the message of one request; `room` is a buffer for its body.
     pub(super) fn write(&self, values: &WordValues<'_>, room: &mut Vec<u8>, out: &mut Vec<u8>) {
         self.start.write(values, TARGET_SALT, template::percent_encoded, out);
         self.head.write(values, HEADERS_SALT, template::verbatim, out);
         let body = self.body.bytes(values, room);
-        // Writing into a vector cannot fail.
+        // Writing to a vector cannot fail.
         let _ = match self.framing {
             Framing::NoBody => Ok(()),
             Framing::Length => write!(out, "Content-Length: {}\r\n", body.len()),
@@ -138,7 +136,7 @@ impl Message {
     }
 }
 
-/// Returns what the words of a request stand for.
+/// Returns the values of a request's words.
 pub(super) fn values(client: u32, sequence: u64, seed: u64, table: &Table) -> WordValues<'_> {
     WordValues { key: 0, sequence, client, seed, row: table.row(sequence) }
 }

@@ -1,13 +1,13 @@
-//! Operations of two requests: a key is read, and then written.
+//! Runs operations of two requests, a read and a write.
 //!
-//! A `read-modify-write` (YCSB's workload F) writes whatever came of its read; others may write in between. A
-//! `compare-and-set` writes only where nobody has, and otherwise reads again: the optimistic loop of clients that
-//! update in place. Both are one operation, with one response time and one timeout.
+//! A `read-modify-write` (YCSB's workload F) writes after its read, no matter what others wrote in between. A
+//! `compare-and-set` writes only if the key is unchanged and otherwise reads again, like clients with optimistic
+//! updates. Each is one operation with one response time and one timeout.
 //!
-//! Two acknowledged compare-and-sets that replaced the same write are a lost update, though each key then holds what
-//! was acknowledged last: so the writes that were replaced are remembered.
+//! If two acknowledged compare-and-sets replaced the same write, an update was lost, although the key holds the last
+//! acknowledged value. To detect that, replaced writes are remembered.
 //!
-//! Not here: what a read may find (`mod`), the requests themselves (each system's session).
+//! Not here: judging reads (`mod`), the requests (each system's session).
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -20,34 +20,34 @@ use bakeoff_core::workload::Stamp;
 use super::{Answer, Compare, KvSession, KvWork, Pending, Request};
 use crate::work::{Failure, Success, Tag};
 
-/// How often a `compare-and-set` is tried before it fails.
+/// Maximum tries of a `compare-and-set` before it fails.
 const TRIES_MAX: u32 = 100;
-/// How many replaced writes are remembered, of all keys together, and in how many places.
+/// Number of remembered replaced writes, over all keys, and of their lock shards.
 const REPLACED_MAX: usize = 1 << 16;
 const PLACES: usize = 256;
 
-/// How far an operation has come.
+/// Tracks the progress of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Halves {
     /// It has one request.
     One,
-    /// Its key is being read, for the so-many-th time.
+    /// Its key is being read, for the `tries`-th time.
     Reading { tries: u32 },
-    /// It is being written; `replaced` is the number of the write that was read, 0 where it is not known.
+    /// It is being written. `replaced` is the number of the write that was read, 0 if unknown.
     Writing { tries: u32, replaced: u32, hit: bool },
 }
 
-/// One request of an operation, as the session is asked for it.
+/// Describes one request of an operation to the session.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Half {
     operation: Operation,
     compare: Compare,
-    /// Whether a `put` most likely creates its key.
+    /// True if a `put` probably creates its key.
     creates: bool,
 }
 
 impl Half {
-    /// Returns the first request of an operation, which is the only one of most.
+    /// Returns the first request of an operation. Most operations have only this one.
     pub(super) fn first(operation: Operation, creates: bool) -> Self {
         let operation = match operation {
             Operation::ReadModifyWrite => Operation::Get,
@@ -56,7 +56,7 @@ impl Half {
         Self { operation, compare: Compare::Read, creates }
     }
 
-    /// Returns the write of an operation that has read its key, in place of this version if it compares.
+    /// Returns the write of an operation that has read its key. A compare-and-set replaces `version`.
     fn write(operation: Operation, version: u64, creates: bool) -> Self {
         match operation {
             Operation::CompareAndSet => {
@@ -73,7 +73,7 @@ impl Half {
         }
     }
 
-    /// Returns whether it reads a single key.
+    /// Returns true if it reads a single key.
     fn reads(self) -> bool {
         matches!(self.operation, Operation::Get | Operation::CompareAndSet) && !self.writes()
     }
@@ -87,22 +87,25 @@ impl Half {
     }
 }
 
-/// Consequence of an answer.
+/// Names the next step after an answer.
 #[allow(clippy::large_enum_variant, reason = "it is taken apart where it was made")]
 pub(super) enum Step {
     Done(Result<Success, Failure>),
     GoesOn(Pending, Half),
 }
 
-/// The failure of an operation whose second half found no connection.
+/// Returns the failure of an operation whose second request could not be sent.
 pub(super) fn closed() -> Failure {
-    Failure::new(ErrorKind::Reset, "the connection took no second half of the operation".to_owned())
+    Failure::new(
+        ErrorKind::Reset,
+        "the connection did not accept the operation's second request".to_owned(),
+    )
 }
 
-/// Writes, by the numbers of their keys and their own, oldest first.
+/// Lists writes by key number and write number, oldest first.
 type Writes = VecDeque<(u64, u32)>;
 
-/// The writes that were replaced by compare-and-sets lately.
+/// Remembers the writes that compare-and-sets replaced recently.
 pub(super) struct Replaced(Box<[Mutex<Writes>]>);
 
 impl Default for Replaced {
@@ -112,7 +115,7 @@ impl Default for Replaced {
 }
 
 impl Replaced {
-    /// Notes that a write of a key was replaced. `false`: it had been already.
+    /// Records that a write of a key was replaced. Returns false if it had been replaced before.
     fn note(&self, key: u64, sequence: u32) -> bool {
         let place = &self.0[(key % PLACES as u64) as usize];
         let mut replaced = place.lock().unwrap_or_else(PoisonError::into_inner);
@@ -128,7 +131,7 @@ impl Replaced {
 }
 
 impl KvWork {
-    /// Judges an answer, and finds out whether the operation has another request.
+    /// Judges an answer, and decides if the operation has another request.
     pub(super) fn step(&mut self, mut pending: Pending, answer: Answer<'_>) -> Step {
         match (pending.halves, answer) {
             (_, Answer::Unprocessed(what)) => {
@@ -144,11 +147,11 @@ impl KvWork {
             (Halves::Writing { tries, .. }, Answer::Conflict)
                 if pending.operation == Operation::CompareAndSet =>
             {
-                // The system says that it did not happen.
+                // The system reports that the write did not happen.
                 self.end_write(&pending, WriteOutcome::NotSent);
                 pending.sequence = 0;
                 if tries >= TRIES_MAX {
-                    let what = format!("{tries} tries met a write of somebody else each");
+                    let what = format!("gave up after {tries} conflicts with concurrent writes");
                     return Step::Done(Err(Failure::new(ErrorKind::Status, what)));
                 }
                 pending.halves = Halves::Reading { tries: tries + 1 };
@@ -170,13 +173,13 @@ impl KvWork {
             (Halves::Writing { .. }, _) => {
                 self.end_write(&pending, WriteOutcome::Unknown);
                 let name = pending.operation.name();
-                let what = format!("the answer is not one to a `{name}`");
+                let what = format!("unexpected answer to a `{name}`");
                 Step::Done(Err(Failure::new(ErrorKind::Protocol, what)))
             }
         }
     }
 
-    /// Goes on to the write, unless what was read is wrong.
+    /// Continues with the write, unless the read was wrong.
     fn after_read(&mut self, mut pending: Pending, tries: u32, answer: Answer<'_>) -> Step {
         let compares = pending.operation == Operation::CompareAndSet;
         let (version, value) = match answer {
@@ -184,7 +187,7 @@ impl KvWork {
             Answer::Value(value) if !compares => (0, Some(value)),
             Answer::Missing => (0, None),
             _ => {
-                let what = format!("the answer is not one to a `{}`", pending.operation.name());
+                let what = format!("unexpected answer to a `{}`", pending.operation.name());
                 return Step::Done(Err(Failure::new(ErrorKind::Protocol, what)));
             }
         };
@@ -202,7 +205,7 @@ impl KvWork {
             Ok(stamp) => stamp,
             Err(failure) => return Step::Done(Err(failure)),
         };
-        // Of a key without a history the numbers of writes are those of operations, which do not order them.
+        // If a key has no history, its writes are numbered by operation, which gives no order.
         let stamp = stamp.filter(|_| compares && self.keyed.ledger.history(pending.key).is_some());
         let replaced = stamp.map_or(0, |stamp| u32::try_from(stamp.sequence).unwrap_or(0));
         pending.halves = Halves::Writing { tries, replaced, hit };
@@ -226,7 +229,7 @@ impl KvWork {
         Err(closed())
     }
 
-    /// Writes one request of an operation. Returns false if the session takes no more at the moment.
+    /// Writes one request of an operation. Returns false if the session accepts no more at the moment.
     pub(super) fn request(
         &mut self,
         session: &mut dyn KvSession,
@@ -259,8 +262,8 @@ impl KvWork {
         session.request(tag, &request, out)
     }
 
-    /// Notes in the ledger the read or the write that a request begins. Other requests have no history: they would
-    /// share the one lock of key 0.
+    /// Records the start of a read or a write in the ledger. Other requests have no history, and would only contend
+    /// for the lock of key 0.
     fn note_begin(&self, pending: &mut Pending, half: Half) {
         let ledger = &self.keyed.ledger;
         if half.writes() {
@@ -277,8 +280,8 @@ impl KvWork {
 }
 
 impl Pending {
-    /// Returns the stamp of the value that it sends. A write without a number in its key's history has the
-    /// operation's.
+    /// Returns the stamp of the value to send. A write without a number in its key's history uses the operation's
+    /// number.
     fn stamp(&self) -> Stamp {
         let sequence = match self.sequence {
             0 => (self.ticket + 1) & ((1 << 48) - 1),

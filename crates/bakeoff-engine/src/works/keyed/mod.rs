@@ -1,10 +1,11 @@
-//! Keyed work: makes the operations of a workload and judges every answer.
+//! Makes the operations of a keyed workload and judges every answer.
 //!
-//! A `put` carries a value that proves itself; a `get` is verified byte for byte and against the
-//! ledger of what was acknowledged before it began. The same code fills a cluster before a trial
-//! and audits it after: only where the next key comes from differs. Operations of a secret store
-//! that store nothing under keys have them all the same: they say which user logs in, or which text
-//! is encrypted; what is decrypted is verified like what was stored.
+//! The value of a `put` carries a checksum and a stamp. A `get` is verified byte for byte, and against the ledger of
+//! writes acknowledged before it began. The same code fills a cluster before a trial and audits it afterwards; only
+//! the source of keys differs.
+//!
+//! Some operations of a secret store have no stored key. There the key selects the user that logs in or the text to
+//! encrypt. Decrypted text is verified like a stored value.
 //!
 //! Not here: bytes on the wire (each system's session), time and sockets (the engine).
 
@@ -40,74 +41,73 @@ use crate::work::{
 };
 use crate::{Drive, EngineError, Live};
 
-/// One operation, for a system's session to put into bytes.
+/// Describes one operation for a system's session.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// The operation.
+    /// Kind of operation.
     pub operation: Operation,
-    /// The key's number; a directory's for a `list`.
+    /// Number of the key; for a `list`, of the directory.
     pub number: u64,
-    /// The key; for a `list` the directory, which ends in `/`.
+    /// Name of the key; for a `list` the directory, which ends in `/`.
     pub key: &'a [u8],
-    /// The value to `put`, `watch`, `insert`, `encrypt` or `sign`; empty otherwise.
+    /// Value to `put`, `watch`, `insert`, `encrypt` or `sign`; empty otherwise.
     pub value: &'a [u8],
-    /// How fresh a `get` or `list` must be.
+    /// Required freshness of a `get` or `list`.
     pub reads: ReadConsistency,
-    /// Whether a `put` most likely creates its key: for protocols that tell create from update.
+    /// True if a `put` probably creates its key, for protocols that distinguish create from update.
     pub creates: bool,
-    /// Which half of a `compare-and-set` is asked for.
+    /// Requested half of a `compare-and-set`.
     pub compare: Compare,
-    /// How many keys a `scan` asks for at most.
+    /// Maximum number of keys of a `scan`.
     pub limit: u32,
 }
 
-/// The half of a `compare-and-set`.
+/// Selects the half of a `compare-and-set`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Compare {
-    /// The key's value and version.
+    /// Read the key's value and version.
     #[default]
     Read,
-    /// The new value, in place of this version alone; 0 stands for a key that is not there.
+    /// Write the new value if the key has this version; 0 stands for a missing key.
     Replace(u64),
 }
 
-/// A system's answer.
+/// Holds a system's answer.
 pub enum Answer<'a> {
-    /// A `put` or `delete` was acknowledged; the event of a `watch` was seen, too; any other operation than a read was done, with all
-    /// that its answer must hold.
+    /// Success of an operation that returns no data. For a `watch`, its event was seen, too.
     Done,
-    /// The value of a `get` or a `decrypt`.
+    /// Value of a `get` or a `decrypt`.
     Value(&'a [u8]),
-    /// The value of the first half of a `compare-and-set`, and its version, which is not 0.
+    /// Value read by a `compare-and-set`, and its version, never 0.
     Versioned(&'a [u8], u64),
-    /// The second half of a `compare-and-set` met another version, and changed nothing.
+    /// The write of a `compare-and-set` found another version and changed nothing.
     Conflict,
-    /// The keys and values of a `scan`, in their order.
+    /// Keys and values of a `scan`, in order.
     Pairs(&'a mut dyn Iterator<Item = (&'a [u8], &'a [u8])>),
-    /// There is no such key. A `delete` of it is done all the same.
+    /// The key does not exist. This is a success for a `delete`.
     Missing,
-    /// The names of a `list`, with or without their directory.
+    /// Names of a `list`, with or without their directory.
     Names(&'a mut dyn Iterator<Item = &'a [u8]>),
-    /// The system has certainly not processed it: it may be sent again.
+    /// The system certainly did not process it, so it may be sent again.
     Unprocessed(String),
-    /// The system could not, would not, or answered what it must not.
+    /// Failure, refusal or wrong answer.
     Failed(ErrorKind, String),
 }
 
-/// A session that speaks key-value operations.
+/// Speaks key-value operations over one connection.
 pub trait KvSession: Session + Send {
-    /// The connection is for one operation: says so to the peer, where the protocol has a way.
+    /// Marks the connection as used for one operation. Informs the peer if the protocol supports that.
     fn only_one(&mut self) {}
 
-    /// Returns true if servers close connections of this protocol between two operations, as those of HTTP do.
+    /// Returns true if servers may close connections between two operations, as in HTTP.
     fn may_close_idle(&self) -> bool {
         false
     }
 
-    /// Appends the bytes of an operation. `false`: the session takes no more at the moment.
+    /// Appends the bytes of an operation. Returns false if the session accepts no more at the moment.
     fn request(&mut self, tag: Tag, request: &Request<'_>, out: &mut Vec<u8>) -> bool;
 
-    /// Takes bytes from the connection and yields the answers they complete.
+    /// Consumes bytes from the connection and passes the answers that they complete to `on`.
     fn receive(
         &mut self,
         input: &[u8],
@@ -115,44 +115,45 @@ pub trait KvSession: Session + Send {
         on: &mut dyn FnMut(Tag, Answer<'_>),
     ) -> Result<(), ProtocolError>;
 
-    /// The peer closed the connection; some protocols end an answer that way.
+    /// Handles the peer's close. Some protocols end an answer that way.
     fn receive_end(&mut self, on: &mut dyn FnMut(Tag, Answer<'_>)) -> Result<(), ProtocolError> {
         let _ = on;
         Ok(())
     }
 }
 
-/// How reads are asked for and judged.
+/// Configures the freshness and the judgement of reads.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Reading {
-    /// How fresh reads must be.
+    /// Required freshness.
     pub reads: ReadConsistency,
-    /// Whether the system may answer such reads with something old.
+    /// True if the system may return old values for such reads.
     pub may_be_stale: bool,
-    /// Whether every key was written and none is deleted, so that a `list` must be complete.
+    /// True if every key was written and none is deleted, so a `list` must be complete.
     pub lists_are_complete: bool,
 }
 
-/// Makes a session for a client and a node.
+/// Creates the session for a client number and a node index.
 pub type Connect = Box<dyn FnMut(u32, usize) -> Box<dyn KvSession> + Send>;
 
-/// One worker's key-value work, over sessions that `connect` makes.
+/// Makes one worker's key-value work over the sessions of `connect`.
 pub struct KvWork {
     keyed: Arc<Keyed>,
     source: Source,
     reading: Reading,
     connect: Connect,
-    /// Numbers of this worker's clients among the generator's, for operations on a client's own key.
+    /// Numbers of this worker's clients within the generator, for operations on a client's own key.
     numbers: ClientNumbers,
     key: Vec<u8>,
     value: Vec<u8>,
-    /// Operations whose next request is to be written.
+    /// Operations whose next request must be written.
     goes_on: Vec<(Tag, Pending, Half)>,
 }
 
-/// Drives keyed work, at the moment at which all loads of `together` begin; `works` makes each worker's. Returns what was
-/// measured and the number of the first operation not begun. The loop is compiled here for all systems, with this
-/// crate's optimization.
+/// Drives keyed work. All loads of `together` begin at the same time. `works` makes each worker's work. Returns the
+/// measurement and the number of the first operation that was not started.
+///
+/// The loop is compiled in this crate for all systems, with this crate's optimization.
 pub fn drive(
     peers: &[Peer],
     drive: &Drive,
@@ -164,25 +165,24 @@ pub fn drive(
     crate::drive(peers, drive, together, works, interrupted, progress)
 }
 
-/// State of an operation until its answer.
+/// Holds the state of an operation until its answer.
 pub(crate) struct Pending {
     operation: Operation,
-    /// The key's number; a directory's for a `list`.
+    /// Number of the key; for a `list`, of the directory.
     key: u64,
-    /// The value that a read is judged by.
+    /// Ledger state that the read is judged by.
     began: ReadBegan,
-    /// A write's number in its key's history; 0 where that is not kept.
+    /// Number of the write in its key's history; 0 without a history.
     sequence: u32,
-    /// The client, which values name.
+    /// Client that the value names.
     client: u32,
-    /// Its number among those of the load.
+    /// Number within the load.
     ticket: u64,
     halves: Halves,
 }
 
 impl KvWork {
-    /// Makes the operations of one worker. `worker`: its share of the workers of all generators; `connect` makes a
-    /// session for a client and a node.
+    /// Makes the operations of one worker. `worker` is its share among the workers of all generators.
     pub fn new(
         keyed: Arc<Keyed>,
         source: Source,
@@ -226,7 +226,7 @@ impl Work for KvWork {
     }
 
     fn session(&mut self, client: u32, node: usize) -> Box<dyn KvSession> {
-        // Some loads connect anew for each operation: only those that watch are to pay for it.
+        // Some loads reconnect for each operation. Only those with watches should pay for numbering.
         if self.source.operations().contains(&Operation::Watch) {
             self.numbers.add(client);
         }
@@ -251,7 +251,8 @@ impl Work for KvWork {
             key /= space.per_directory().max(1);
         }
         if operation == Operation::Watch {
-            // A key that several clients watch has an event for each of them. A generator's clients keep to its keys.
+            // If several clients watched one key, each would get an event for every write. A generator's clients keep
+            // to its own keys.
             let share = self.keyed.share();
             let own_keys = share.count(space.count()).max(1);
             key = share.nth(self.numbers.number(client) % own_keys);
@@ -288,7 +289,7 @@ impl Work for KvWork {
                 }
             }
         });
-        // Few reads have any, and an empty drain is a call of its own in each.
+        // Few reads have any, and draining an empty list still costs a call.
         if !goes_on.is_empty() {
             for (tag, pending, half) in goes_on.drain(..) {
                 match self.go_on(session, tag, pending, half, out) {
@@ -333,18 +334,18 @@ impl Work for KvWork {
     }
 }
 
-/// Numbers the clients of one worker among those of its generator, in the order in which they first connect: from
-/// one worker to the next, so that no two of a generator have the same.
+/// Numbers the clients of one worker in the order of their first connection. Numbers interleave across workers, so
+/// they are unique within the generator.
 struct ClientNumbers {
-    /// The worker among those of its generator.
+    /// Index of the worker within its generator.
     worker: u64,
-    /// Workers of the generator.
+    /// Number of workers of the generator.
     workers: u64,
     known: HashMap<u32, u64>,
 }
 
 impl ClientNumbers {
-    /// Numbers clients of a worker, one of all, of which those in `generator` are its own.
+    /// Starts numbering. `worker` is this worker's share of all workers, `generator` the generator's share.
     fn new(worker: LoadShare, generator: LoadShare) -> Self {
         Self {
             worker: u64::from(worker.index / generator.of),
@@ -358,7 +359,7 @@ impl ClientNumbers {
         self.known.entry(client).or_insert(next);
     }
 
-    /// Returns a client's number; that of the first for one that never connected.
+    /// Returns a client's number; the first number for a client that never connected.
     fn number(&self, client: u32) -> u64 {
         self.known.get(&client).copied().unwrap_or(self.worker)
     }
@@ -386,7 +387,7 @@ impl KvWork {
                 Answer::Done,
             ) => {
                 let name = pending.operation.name();
-                failure(ErrorKind::Protocol, format!("the answer is not one to a `{name}`"))
+                failure(ErrorKind::Protocol, format!("unexpected answer to a `{name}`"))
             }
             (_, Answer::Done) => Ok(Success::default()),
             (Operation::Get, Answer::Missing) => {
@@ -399,17 +400,17 @@ impl KvWork {
             }
             (operation, _) => {
                 let name = operation.name();
-                failure(ErrorKind::Protocol, format!("the answer is not one to a `{name}`"))
+                failure(ErrorKind::Protocol, format!("unexpected answer to a `{name}`"))
             }
         };
-        // An error answer does not say that the write did not happen.
+        // The write may have happened despite an error answer.
         let outcome =
             if result.is_ok() { WriteOutcome::Acknowledged } else { WriteOutcome::Unknown };
         self.end_write(pending, outcome);
         result
     }
 
-    /// Tells the ledger how a write ended; a read ends nothing.
+    /// Records the outcome of a write in the ledger; does nothing for a read.
     fn end_write(&self, pending: &Pending, outcome: WriteOutcome) {
         if pending.operation.writes()
             && let Some(mut history) = self.keyed.ledger.history(pending.key)
@@ -443,7 +444,7 @@ impl KvWork {
         judge: impl FnOnce(&KeyHistory) -> Result<(), Violation>,
     ) -> Result<Success, Failure> {
         let Some(history) = self.keyed.ledger.history(pending.key) else {
-            // Of an untracked key nothing is known but its bytes.
+            // An untracked key is only verified by its bytes.
             return self.conclude(pending, Ok(Seen::Unjudged));
         };
         let judged = match judge(&history) {
@@ -484,12 +485,16 @@ impl KvWork {
                 Failure::new(ErrorKind::StaleValue, what)
             }
             Violation::Lost => {
-                let what =
-                    self.find(pending.key, true, "missing, though a write of it was acknowledged");
+                let what = self.find(
+                    pending.key,
+                    true,
+                    "missing, although a write of it was acknowledged",
+                );
                 Failure::new(ErrorKind::WrongValue, what)
             }
             Violation::FromTheFuture(seen) => {
-                let what = format!("write {seen} of the key was read and never begun");
+                let what =
+                    format!("the read returned write {seen} of the key, which was never begun");
                 let what = self.find(pending.key, false, &what);
                 Failure::new(ErrorKind::WrongValue, what)
             }
@@ -510,7 +515,8 @@ impl KvWork {
             let ours =
                 space.index_of(name).is_some_and(|key| key / space.per_directory() == directory);
             if !ours {
-                let what = format!("`{}` is no key of directory {directory}", name.escape_ascii());
+                let what =
+                    format!("`{}` is not a key of directory {directory}", name.escape_ascii());
                 return Err(Failure::new(ErrorKind::WrongValue, what));
             }
             found += 1;
@@ -518,18 +524,18 @@ impl KvWork {
         let incomplete =
             self.reading.lists_are_complete && !self.reading.may_be_stale && found < expected;
         if found > expected || incomplete {
-            let what = format!("{found} names listed where {expected} keys were written");
+            let what = format!("{found} names listed instead of {expected} written keys");
             return Err(Failure::new(ErrorKind::WrongValue, what));
         }
         let stale = found < expected && self.reading.lists_are_complete;
         Ok(Success { seen: if stale { Seen::Stale(None) } else { Seen::Unjudged }, hit: None })
     }
 
-    /// Describes what is wrong with a key, and notes it if this is an audit.
+    /// Describes a wrong key, and adds it to the findings of an audit.
     fn find(&self, key: u64, lost: bool, what: &str) -> String {
         let mut name = Vec::new();
         self.keyed.space.write_key(key, &mut name);
-        name.truncate(48); // what follows is filler
+        name.truncate(48); // the rest is filler
         let text = format!("key `{}`: {what}", name.escape_ascii());
         if let Source::Audit(_, findings) = &self.source {
             let mut findings = lock(findings);

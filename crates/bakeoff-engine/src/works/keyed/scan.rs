@@ -1,6 +1,4 @@
-//! Judges scans: keys and values from one key on.
-//!
-//! Not here: lists of names (`mod`).
+//! Judges scans: keys and values in order from a first key.
 
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::staleness::Seen;
@@ -9,8 +7,8 @@ use super::KvWork;
 use crate::work::{Failure, Success};
 
 impl KvWork {
-    /// Judges what a scan from key `first` on found: each value proves its key, keys ascend, and where none can be
-    /// missing none is.
+    /// Judges a scan from key `first`. Each value must belong to its key, keys must ascend, and no key may be missing
+    /// if all were written.
     pub(super) fn judge_pairs(
         &self,
         first: u64,
@@ -26,12 +24,10 @@ impl KvWork {
         for (name, value) in pairs {
             let Some(key) = space.index_of(name).filter(|&key| key >= least) else {
                 let name = name.escape_ascii();
-                return wrong(format!(
-                    "`{name}` does not belong where it stands in a scan from key {first} on"
-                ));
+                return wrong(format!("`{name}` is out of place in a scan from key {first}"));
             };
             if must_be_complete && key > least {
-                return wrong(format!("key {least} is missing in a scan from key {first} on"));
+                return wrong(format!("key {least} is missing in a scan from key {first}"));
             }
             if let Err(corruption) = self.keyed.values.verify(key, value) {
                 return wrong(self.find(key, false, &corruption.to_string()));
@@ -39,7 +35,7 @@ impl KvWork {
             (found, least) = (found + 1, key + 1);
         }
         if found > limit || must_be_complete && found < expected {
-            return wrong(format!("{found} keys were scanned where {expected} were written"));
+            return wrong(format!("{found} keys scanned instead of {expected} written ones"));
         }
         let incomplete = found < expected || least - first > found;
         let stale = complete && incomplete;

@@ -1,6 +1,6 @@
-//! State that all workers of a trial share: the names of keys, their values, what was written to them.
+//! Holds the state that all workers of a trial share: keys, values and the history of writes.
 //!
-//! Not here: what follows from one write and one read (`bakeoff_core::ledger`).
+//! Not here: judging one read or write (`bakeoff_core::ledger`).
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,48 +14,48 @@ use bakeoff_core::workload::{KeySpace, PROOF_SIZE, Values, mix64};
 use super::halves::Replaced;
 use crate::clock;
 
-/// The most keys whose history is kept: of larger key spaces an evenly spaced sample is.
+/// Maximum number of keys with a history. Larger key spaces keep an evenly spaced sample.
 const TRACKED_MAX: u64 = 1 << 18;
-/// How many moments are remembered where staleness is measured, all keys together: 16 MiB of them,
+/// Number of remembered times for staleness, over all keys: 16 MiB.
 const MOMENTS_ALL: u64 = 1 << 20;
-/// and how many of each key, at the least and at the most.
+/// Smallest and largest number of remembered times of one key.
 const MOMENTS_OF_A_KEY: std::ops::RangeInclusive<u64> = 16..=4096;
-/// How many writes of unknown outcome are remembered, all keys together: 16 MiB of them,
+/// Number of remembered writes of unknown outcome, over all keys: 16 MiB.
 const UNKNOWN_ALL: u64 = 1 << 22;
-/// and how many of each key, at the least and at the most.
+/// Smallest and largest number of remembered unknown writes of one key.
 const UNKNOWN_OF_A_KEY: std::ops::RangeInclusive<u64> = 64..=u16::MAX as u64;
 
-/// Whether the staleness of reads is measured.
+/// Switches the staleness measurement on or off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StalenessTracking {
-    /// It is measured.
+    /// Staleness is measured.
     Measured,
-    /// It is not, and costs nothing.
+    /// Staleness is not measured and costs nothing.
     NotMeasured,
 }
 
-/// The history of a key, in half a line of a CPU's cache: operations wait until they have it, and never for two lines.
+/// Holds a key's history in half a cache line. An operation waits for it, so it must not span two lines.
 #[repr(align(32))]
 struct Place(Mutex<KeyHistory>);
 
 const _: () = assert!(size_of::<Place>() == 32);
 
-/// The remembered writes: of all keys, or of every n-th.
+/// Remembers the writes of all keys, or of every `stride`-th key.
 pub struct Ledger {
     stride: u64,
     offset: u64,
     histories: Vec<Place>,
     pub(super) staleness: StalenessTracking,
-    /// The keys that are this generator's: of others' keys it knows nothing.
+    /// This generator's share of the keys. It does not see writes to the others.
     share: LoadShare,
-    /// The origin of its times.
+    /// Origin of its times.
     since: Instant,
-    /// The same by the coarse clock.
+    /// Origin by the coarse clock.
     since_coarse: Duration,
 }
 
 impl Ledger {
-    /// An empty ledger for `count` keys; `seed` chooses the sample where not all are kept.
+    /// Creates an empty ledger for `count` keys. `seed` selects the sample if not all keys are kept.
     pub fn new(count: u64, seed: u64, staleness: StalenessTracking) -> Self {
         let stride = count.div_ceil(TRACKED_MAX).max(1);
         let offset = mix64(seed) % stride;
@@ -75,13 +75,14 @@ impl Ledger {
         Self { stride, offset, histories, staleness, share, since, since_coarse }
     }
 
-    /// The time, as histories take it. To be read while the key's history is locked, so that what is
-    /// seen to come first has the earlier time.
+    /// Returns the time since the ledger began. Call it with the key's history locked, so that later events have
+    /// later times.
     pub(super) fn time(&self) -> Duration {
         clock::now() - self.since
     }
 
-    /// Milliseconds since the ledger began, in the kernel's coarse steps: the order of acknowledgements needs no more.
+    /// Returns milliseconds since the ledger began, by the kernel's coarse clock. That is precise enough to order
+    /// acknowledgements.
     #[inline]
     pub(super) fn time_ms(&self) -> u32 {
         let since = clock::coarse().saturating_sub(self.since_coarse);
@@ -97,7 +98,7 @@ impl Ledger {
         Some(history.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the keys that must hold what was acknowledged, in order of their numbers.
+    /// Returns the keys that must hold acknowledged writes, in order of key number.
     pub fn acknowledged(&self) -> Vec<AcknowledgedKey> {
         let acknowledged = |key| {
             let at_ms = self.history(key)?.last_acknowledged()?;
@@ -109,36 +110,36 @@ impl Ledger {
             .collect()
     }
 
-    /// Of these keys, how many would show whatever was lost of them.
+    /// Returns how many of `keys` would show every loss.
     pub fn claiming_fully(&self, keys: &[u64]) -> u64 {
         let fully = |key: u64| self.history(key).is_some_and(|history| history.claims_fully());
         keys.iter().filter(|&&key| fully(key)).count() as u64
     }
 
-    /// One in how many keys is remembered.
+    /// Returns `n` if every `n`-th key is remembered.
     pub fn stride(&self) -> u64 {
         self.stride
     }
 }
 
-/// State that all workers of a trial share: names, values, history.
+/// Holds the state that all workers of a trial share.
 pub struct Keyed {
-    /// The keys.
+    /// Names of the keys.
     pub space: KeySpace,
-    /// The values that prove themselves.
+    /// Generator and verifier of values.
     pub values: Values,
-    /// The values that each key may hold.
+    /// Expected values of each key.
     pub ledger: Ledger,
-    /// How many keys a `scan` asks for.
+    /// Number of keys of a `scan`.
     pub scan: u32,
     pub(super) replaced: Replaced,
 }
 
-/// How many keys a `scan` asks for where a study does not say.
+/// Default number of keys of a `scan`.
 const SCAN: u32 = 100;
 
 impl Keyed {
-    /// The keys of a workload, none of them written yet.
+    /// Starts with the keys of a workload, none of them written.
     pub fn new(workload: &Workload, seed: u64, staleness: StalenessTracking) -> Self {
         let sizes = workload.value_sizes().cloned();
         let sizes = sizes.unwrap_or(ValueSizes::Fixed(PROOF_SIZE as u64));
@@ -151,13 +152,13 @@ impl Keyed {
         }
     }
 
-    /// Returns the same for a generator that owns a share of the keys: no other writes or reads them.
+    /// Restricts it to a generator's share of the keys. No other generator uses those.
     pub fn owned(mut self, share: LoadShare) -> Self {
         self.ledger.share = share;
         self
     }
 
-    /// Returns the share of the keys that are this generator's.
+    /// Returns this generator's share of the keys.
     pub fn share(&self) -> LoadShare {
         self.ledger.share
     }

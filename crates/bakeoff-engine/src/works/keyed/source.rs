@@ -1,6 +1,6 @@
-//! Where the operations of keyed work come from: a mix, the keys to fill, the keys to audit.
+//! Chooses the operations of keyed work: from a mix, a fill, a removal or an audit.
 //!
-//! Not here: how an operation is drawn (`bakeoff_core::workload`).
+//! Not here: drawing from a mix (`bakeoff_core::workload`).
 
 use std::sync::{Arc, Mutex};
 
@@ -9,47 +9,48 @@ use bakeoff_core::study::{KeyOrder, Operation, Workload};
 use bakeoff_core::workload::Chooser;
 use serde::{Deserialize, Serialize};
 
-/// Where the next operation comes from.
+/// Chooses the next operation.
 pub enum Source {
-    /// A workload's mix.
+    /// Mix of a workload.
     Mix {
-        /// Chooses operation and key.
+        /// Draws operation and key.
         chooser: Box<Chooser>,
-        /// The mix's operations, in its order.
+        /// Operations of the mix, in its order.
         operations: Vec<Operation>,
-        /// Whether puts create their keys.
+        /// True if puts create their keys.
         creates: bool,
     },
-    /// Every key of the space, written once.
+    /// Writes every key once.
     Fill,
-    /// Every key of the space, deleted once.
+    /// Deletes every key once.
     Remove,
-    /// These keys, read once.
+    /// Reads these keys once.
     Audit(Arc<[u64]>, Arc<Mutex<Findings>>),
 }
 
-/// The result of an audit.
+/// Holds the result of an audit.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Findings {
-    /// Keys that were read.
+    /// Number of keys read.
     pub read: u64,
-    /// Acknowledged keys that were not there.
+    /// Acknowledged keys that were missing.
     pub lost: u64,
-    /// Keys that held something else.
+    /// Keys that held a wrong value.
     pub wrong: u64,
-    /// Of the wrong ones, how many held an older write: their update is lost.
+    /// Wrong keys that held an older write, so that an update was lost.
     pub older: u64,
-    /// The first of them, in words.
+    /// First few wrong or missing keys, in words.
     pub examples: Vec<String>,
 }
 
-/// Most operations that are looked at one by one to count those of a share: a second's work.
+/// Maximum operations that are checked one by one to count a share, about a second of work.
 const COUNTED_MAX: u64 = 20_000_000;
 
 pub(super) const FINDINGS_EXAMPLES_MAX: usize = 5;
 
 impl Source {
-    /// The source of operations under a workload, the same for each worker: their numbers decide what they are.
+    /// Chooses from a workload's mix. Every worker gets the same source, because the operation's number decides the
+    /// draw.
     pub fn mix(workload: &Workload, run_seed: u64, seed: u64) -> Self {
         Self::Mix {
             chooser: Box::new(Chooser::new(&workload.mix, &workload.keys, run_seed, seed)),
@@ -58,7 +59,7 @@ impl Source {
         }
     }
 
-    /// The operations that it chooses from.
+    /// Returns the operations it chooses from.
     pub fn operations(&self) -> &[Operation] {
         match self {
             Self::Mix { operations, .. } => operations,
@@ -68,12 +69,12 @@ impl Source {
         }
     }
 
-    /// The seed of what is drawn for each operation beyond its key.
+    /// Returns the seed of further draws for an operation, such as sizes.
     pub fn seed(&self) -> u64 {
         if let Self::Mix { chooser, .. } = self { chooser.seed() } else { 0 }
     }
 
-    /// Returns whether an operation's key is in a share of the keys. What is beyond the last is everybody's to meet.
+    /// Returns true if the operation's key is in this share. Beyond the last operation it is true for every share.
     pub fn owns(&mut self, ticket: u64, share: LoadShare) -> bool {
         match self {
             Self::Mix { chooser, .. } => {
@@ -83,7 +84,7 @@ impl Source {
         }
     }
 
-    /// Returns how many of `count` operations from `first` on have keys in a share; their parts add up.
+    /// Returns how many of `count` operations from `first` have keys in this share. The shares' counts add up.
     pub fn count_owned(&mut self, first: u64, count: u64, share: LoadShare) -> u64 {
         match count <= COUNTED_MAX {
             true => {
@@ -93,7 +94,7 @@ impl Source {
         }
     }
 
-    /// Chooses an operation by its place, and the number of its key; `None`: there is nothing more to do.
+    /// Returns the index of an operation and the number of its key; `None` if no operations are left.
     pub fn choose(&mut self, ticket: u64, count: u64, share: LoadShare) -> Option<(usize, u64)> {
         match self {
             Self::Mix { chooser, .. } => chooser.choose(ticket),

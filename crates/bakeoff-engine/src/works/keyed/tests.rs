@@ -1,4 +1,4 @@
-//! Operations of two requests, and scans, on a store in memory that can be told to forget its versions.
+//! Tests operations of two requests, and scans, on a store in memory that can forget versions.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::*;
 
-/// Keys with their values and versions.
+/// Stores keys with their values and versions.
 #[derive(Default)]
 struct Store {
     keys: BTreeMap<Vec<u8>, (Vec<u8>, u64)>,
@@ -17,7 +17,7 @@ struct Store {
     forgets_versions: bool,
 }
 
-/// A request, and the tag that its answer has.
+/// Remembers a request and the tag of its answer.
 struct Asked {
     tag: Tag,
     operation: Operation,
@@ -27,7 +27,7 @@ struct Asked {
     limit: usize,
 }
 
-/// A session that answers when bytes come, whichever.
+/// Answers all requests once any bytes arrive.
 struct MemorySession {
     store: Arc<Mutex<Store>>,
     asked: Vec<Asked>,
@@ -93,7 +93,7 @@ impl KvSession for MemorySession {
     }
 }
 
-/// Clients with one operation each, on one store.
+/// Runs clients with one operation each on one store.
 struct Desk {
     store: Arc<Mutex<Store>>,
     keyed: Arc<Keyed>,
@@ -104,12 +104,12 @@ struct Desk {
 }
 
 impl Desk {
-    /// Nine keys; all clients go to the first of them where the order is `Same`.
+    /// Creates nine keys. All clients use the first of them if the order is `Same`.
     fn new(operation: Operation, order: KeyOrder, clients: u32) -> Self {
         Self::of_shares(operation, order, clients, LoadShare::WHOLE, LoadShare::WHOLE)
     }
 
-    /// The same for one worker of all and one generator of all.
+    /// Creates one worker with these shares of the workers and of the generators.
     fn of_shares(
         operation: Operation,
         order: KeyOrder,
@@ -145,7 +145,6 @@ impl Desk {
         Self { store, keyed, work, sessions, pendings, next: 0 }
     }
 
-    /// Writes all keys, as a fill does.
     fn fill(&mut self) {
         let mut store = self.store.lock().unwrap();
         for key in 0..self.keyed.space.count() {
@@ -170,7 +169,7 @@ impl Desk {
         self.next += 1;
     }
 
-    /// Has a client receive what it asked for; says what ended by it.
+    /// Delivers a client's answers and returns the result of a completed operation.
     fn receive(&mut self, client: usize) -> Option<Result<Success, Failure>> {
         let mut done = Vec::new();
         let (session, pendings) = (&mut self.sessions[client], &mut self.pendings[client]);
@@ -200,9 +199,9 @@ fn acknowledged(desk: &Desk) -> Vec<u64> {
 }
 
 #[test]
-fn read_modify_write_is_one_operation_of_two_requests() {
+fn read_modify_write_is_one_operation_with_two_requests() {
     let mut desk = Desk::new(Operation::ReadModifyWrite, KeyOrder::Same, 1);
-    // There is nothing at first, then what was written.
+    // The key is missing at first, then holds the written value.
     for hit in [false, true] {
         desk.issue(0);
         assert!(desk.receive(0).is_none(), "it has only read");
@@ -215,12 +214,12 @@ fn read_modify_write_is_one_operation_of_two_requests() {
     failed(
         desk.receive(0),
         ErrorKind::WrongValue,
-        "missing, though a write of it was acknowledged",
+        "missing, although a write of it was acknowledged",
     );
 }
 
 #[test]
-fn compare_and_set_reads_again_where_another_client_was_first() {
+fn compare_and_set_reads_again_after_a_conflict() {
     let mut desk = Desk::new(Operation::CompareAndSet, KeyOrder::Same, 2);
     desk.issue(0);
     desk.issue(1);
@@ -233,7 +232,7 @@ fn compare_and_set_reads_again_where_another_client_was_first() {
 }
 
 #[test]
-fn compare_and_sets_that_replace_the_same_write_are_a_lost_update() {
+fn replacing_the_same_write_twice_is_a_lost_update() {
     let mut desk = Desk::new(Operation::CompareAndSet, KeyOrder::Same, 2);
     desk.fill();
     desk.store.lock().unwrap().forgets_versions = true;
@@ -245,10 +244,10 @@ fn compare_and_sets_that_replace_the_same_write_are_a_lost_update() {
 }
 
 #[test]
-fn scan_finds_missing_keys_and_values_of_others() {
+fn scan_finds_missing_keys_and_foreign_values() {
     let mut desk = Desk::new(Operation::Scan, KeyOrder::Sequential, 1);
     desk.fill();
-    // Nine scans of three keys, the last two of which meet the end.
+    // Runs nine scans of three keys. The last two reach the end of the key space.
     for _ in 0..9 {
         desk.issue(0);
         assert!(matches!(desk.receive(0), Some(Ok(_))));
@@ -268,11 +267,11 @@ fn scan_finds_missing_keys_and_values_of_others() {
     failed(desk.receive(0), ErrorKind::WrongValue, "not written to this key");
     desk.store.lock().unwrap().keys.remove(&second);
     desk.issue(0);
-    failed(desk.receive(0), ErrorKind::WrongValue, "key 1 is missing in a scan from key 1 on");
+    failed(desk.receive(0), ErrorKind::WrongValue, "key 1 is missing in a scan from key 1");
 }
 
 #[test]
-fn watch_writes_the_clients_own_key() {
+fn watch_writes_the_own_key_of_its_client() {
     let mut desk = Desk::new(Operation::Watch, KeyOrder::Same, 12);
     for client in 0..12 {
         desk.issue(client);
@@ -284,8 +283,8 @@ fn watch_writes_the_clients_own_key() {
 }
 
 #[test]
-fn watching_clients_of_a_generator_keep_to_its_keys() {
-    // Two generators of two workers each: workers take turns, and keys too.
+fn watching_clients_keep_to_the_keys_of_their_generator() {
+    // Two generators have two workers each. Workers take turns, and so do keys.
     let second = LoadShare { index: 1, of: 2 };
     let own_keys = |worker: u32| {
         let worker = LoadShare { index: worker, of: 4 };
@@ -303,7 +302,7 @@ fn watching_clients_of_a_generator_keep_to_its_keys() {
         assert_eq!(acknowledged(&desk), audited, "each write is remembered");
         keys
     };
-    // Keys 1, 3, 5 and 7 are the second generator's; its clients are numbered from one worker to the next.
+    // Keys 1, 3, 5 and 7 belong to the second generator. Client numbers interleave across its workers.
     assert_eq!(own_keys(1), [1, 1, 5], "clients 4, 0, 2 of four keys");
     assert_eq!(own_keys(3), [3, 3, 7], "clients 5, 1, 3");
 }

@@ -255,7 +255,7 @@ mod tests {
         check("http://a/\n", &[(1, "no method stands before the URL")]);
         check("2 http://a/\n", &[(1, "no method stands before the URL")]);
         check("0 GET http://a/\n", &[(1, "the weight `0`")]);
-        check("G(T http://a/\n", &[(1, "`G(T` is no method")]);
+        check("G(T http://a/\n", &[(1, "`G(T` is not a method")]);
         check("GET\n", &[(1, "no URL stands behind `GET`")]);
         check("GET http://a/ b\n", &[(1, "write a space in it as `%20`")]);
         check("GET http://a/\n\nX: 1\n@f\n", &[(3, "no request stands above"), (4, "no request")]);
@@ -263,8 +263,8 @@ mod tests {
         check("GET http://a/\nX-Token s3cret\n", &[(2, "it is no request and no header")]);
         check("GET http://a/\nX-Token=s3cret\n", &[(2, "it is no request and no header")]);
         check("GET http://a/\nHost: a\nhost: b\n", &[(3, "`Host` is given twice")]);
-        check("GET http://a/\nContent-Length: 3\n", &[(2, "`Content-Length` follows from")]);
-        check("GET http://a/\nBad Name: x\n", &[(2, "`Bad Name` is no name of a header")]);
+        check("GET http://a/\nContent-Length: 3\n", &[(2, "bakeoff writes `Content-Length`")]);
+        check("GET http://a/\nBad Name: x\n", &[(2, "`Bad Name` is not a header name")]);
     }
 
     #[test]
