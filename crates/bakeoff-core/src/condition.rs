@@ -1,12 +1,11 @@
-//! Conditions on the figures of a load: `p99 > 20ms`, `errors > 0.1%`, `throughput < 1000/s`.
+//! Parses and judges conditions on the figures of a load: `p99 > 20ms`, `errors > 0.1%`, `throughput < 1000/s`.
 //!
-//! One comparison of one figure with one limit; whoever wants several states several, so that a
-//! message can always name the one that spoke. A figure that does not exist (a percentile of
-//! nothing, or of too few operations) makes a condition neither true nor false, and
-//! [`ConditionResult::Unknown`] makes every caller say what follows from that. A figure that failures reach
-//! is known to be at least something: a limit below that is answered, one above it is not.
+//! A condition compares one figure with one limit. Several conditions are stated separately, so that a message can
+//! name the one that applied. If the figure does not exist (a percentile of nothing, or of too few operations), the
+//! condition is neither true nor false, and [`ConditionResult::Unknown`] makes every caller handle that. A figure
+//! that failures reach has a known lower bound. That decides a lower limit but not a higher one.
 //!
-//! Not here: what a condition is for (`--fail-if`, `--slo`), and the exit code.
+//! Not here: the use of a condition (`--fail-if`, `--slo`), and the exit code.
 
 use std::fmt;
 use std::ops::Range;
@@ -20,7 +19,7 @@ use crate::units::{self, Unreadable, count_text, figure_text, latency_text, rate
 const METRICS: &str = "the figures are p50, p99, p99.9 and so on, max, mean, each also as \
                        `service p99` or `schedule lag p99`; throughput; errors; longest-silence";
 
-/// One figure compared with one limit.
+/// Compares one figure with one limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
     text: String,
@@ -28,7 +27,6 @@ pub struct Condition {
     limit: Limit,
 }
 
-/// Which figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Metric {
     Latency(Which, Point),
@@ -37,7 +35,7 @@ enum Metric {
     LongestSilence,
 }
 
-/// Which of the latencies.
+/// Selects a latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Which {
     /// From due to done.
@@ -48,10 +46,10 @@ enum Which {
     ScheduleLag,
 }
 
-/// Where in a distribution.
+/// Selects a position in a distribution.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Point {
-    /// A quantile, above 0 and below 1.
+    /// Quantile, above 0 and below 1.
     Quantile(f64),
     Max,
     Mean,
@@ -65,7 +63,7 @@ enum Operator {
     AtLeast,
 }
 
-/// A figure and what it is compared with.
+/// Holds a figure and its limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Limit {
     Latency(Which, Point, Duration),
@@ -73,11 +71,11 @@ enum Limit {
     Errors(u64),
     /// Share of all operations, 0 to 1.
     ErrorShare(f64),
-    /// The longest time without a success; at least [`SILENCE_MIN`], below which none is known.
+    /// Longest time without a success; at least [`SILENCE_MIN`], because shorter ones are unknown.
     LongestSilence(Duration),
 }
 
-/// Figures of one load that conditions are about.
+/// Holds the figures of one load that conditions refer to.
 #[derive(Debug, Clone)]
 pub struct Figures {
     response: Ranked<'static>,
@@ -90,7 +88,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// All operations of a measurement together.
+    /// Combines all operations of a measurement.
     pub fn from_measurement(measurement: &Measurement) -> Self {
         let total = measurement.total();
         Self {
@@ -105,30 +103,30 @@ impl Figures {
     }
 }
 
-/// Whether a condition holds, each with the figure as it was: `p99 is 23.1 ms`.
+/// Holds the result of a condition, with the observed figure: `p99 is 23.1 ms`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConditionResult {
-    /// It holds.
+    /// The condition holds.
     Holds(String),
-    /// It does not.
+    /// The condition does not hold.
     HoldsNot(String),
-    /// There is no such figure, for this reason.
+    /// The figure does not exist, for this reason.
     Unknown(String),
 }
 
-/// Error in a condition's text, with its place.
+/// Describes an error in a condition's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misread {
-    /// The whole text.
+    /// Whole text.
     pub text: String,
-    /// The part that is wrong, in bytes.
+    /// Byte range of the wrong part.
     pub place: Range<usize>,
-    /// The fault, and what to write in its place.
+    /// Fault, and the suggested fix.
     pub what: String,
 }
 
 impl fmt::Display for Misread {
-    /// Writes the fault, then the text with the place marked below it.
+    /// Writes the fault, then the text with the wrong part marked.
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let columns = |text: &str| text.chars().count();
         let before = columns(&self.text[..self.place.start]);
@@ -141,14 +139,13 @@ impl fmt::Display for Misread {
 impl std::error::Error for Misread {}
 
 impl Misread {
-    /// Returns the fault at this place of a text, without the space around it.
+    /// Creates an error for a range of a text, trimmed of surrounding space.
     pub fn at(text: &str, place: Range<usize>, what: String) -> Self {
         Self { text: text.to_owned(), place: trimmed(text, place), what }
     }
 }
 
-/// Returns where in a text stand what is before its comparison, the comparison, and what is behind it.
-/// `none` is said of a text without one.
+/// Returns the ranges before, of and after the comparison in a text. `none` is the error of a text without one.
 pub fn split(text: &str, none: &str) -> Result<[Range<usize>; 3], Misread> {
     let Some(at) = text.find(['<', '>', '=', '!']) else {
         let what = format!("`{}`: {none}", units::shown(text.trim()));
@@ -177,7 +174,7 @@ impl FromStr for Condition {
             ">" => Operator::Above,
             ">=" => Operator::AtLeast,
             other => {
-                let what = "is no comparison; there are `<`, `<=`, `>` and `>=`";
+                let what = "is not a comparison; use one of `<`, `<=`, `>` and `>=`";
                 let what = format!("`{}` {what}", units::shown(other));
                 return Err(misread(symbol, what));
             }
@@ -191,7 +188,7 @@ impl FromStr for Condition {
     }
 }
 
-/// A place without the white space at its ends.
+/// Trims white space off both ends of a range.
 pub fn trimmed(text: &str, place: Range<usize>) -> Range<usize> {
     let part = &text[place.clone()];
     if part.trim().is_empty() {
@@ -201,46 +198,46 @@ pub fn trimmed(text: &str, place: Range<usize>) -> Range<usize> {
     start..start + part.trim().len()
 }
 
-/// A text that names no figure.
+/// Explains why a text names no figure.
 #[derive(Debug, thiserror::Error)]
 enum MetricError {
-    #[error("no figure stands before the comparison; {METRICS}")]
+    #[error("there is no figure before the comparison; {METRICS}")]
     Missing,
-    /// Something else stands there. `near` is the figure that was probably meant.
+    /// The text is not a figure. `near` is the figure that was probably meant.
     #[error(fmt = unknown_metric)]
     Unknown { text: String, near: Option<String> },
 }
 
 fn unknown_metric(text: &str, near: &Option<String>, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-    write!(to, "`{}` is no figure; ", units::shown(text))?;
+    write!(to, "`{}` is not a figure; ", units::shown(text))?;
     if let Some(near) = near {
         write!(to, "did you mean `{near}`? ")?;
     }
     to.write_str(METRICS)
 }
 
-/// A text that is no limit for its figure.
+/// Explains why a text is not a limit for its figure.
 #[derive(Debug, thiserror::Error)]
 enum LimitError {
-    /// Nothing stands behind the comparison with this figure.
-    #[error("no limit stands behind the comparison: write `{}`", example(.0))]
+    /// There is no limit after the comparison with this figure.
+    #[error("there is no limit after the comparison: write `{}`", example(.0))]
     Missing(Metric),
-    /// It is no quantity of the figure's unit.
+    /// The text is not a quantity of the figure's unit.
     #[error("{0}")]
     Unreadable(#[from] Unreadable),
-    /// It is a number alone, and the figure is a latency.
+    /// The text is a bare number, but the figure is a latency.
     #[error("`{0}` is not a duration; it has no unit; did you mean `{0}ms`?")]
     NoUnit(f64),
     #[error("silences are known from {} on: write a longer time", latency_text(SILENCE_MIN))]
     ShortSilence,
     #[error(
-        "`{}` is no number of errors; write how many, `0`, or their share of all operations, `0.1%`",
+        "`{}` is not a number of errors; write a count, `0`, or their share of all operations, `0.1%`",
         units::shown(.0)
     )]
     NoCount(String),
 }
 
-/// Returns limits that this metric takes, to stand between backticks.
+/// Returns example limits of a metric, to stand between backticks.
 fn example(metric: &Metric) -> &'static str {
     match metric {
         Metric::Latency(..) => "20ms",
@@ -260,7 +257,7 @@ fn metric(text: &str) -> Result<Metric, MetricError> {
         [name] => (Which::Response, name),
         ["response", name] => (Which::Response, name),
         ["service", name] => (Which::Service, name),
-        // `slip` is its name of before.
+        // `slip` is its earlier name.
         ["schedule", "lag", name] | ["slip", name] => (Which::ScheduleLag, name),
         _ => return Err(MetricError::Unknown { text: text.trim().to_owned(), near: None }),
     };
@@ -276,7 +273,7 @@ fn metric(text: &str) -> Result<Metric, MetricError> {
     Ok(Metric::Latency(which, point))
 }
 
-/// `p99.9` as 0.999.
+/// Parses `p99.9` as 0.999.
 fn quantile(name: &str) -> Option<f64> {
     let digits = name.strip_prefix('p')?;
     let plain = digits.starts_with(|c: char| c.is_ascii_digit())
@@ -345,7 +342,7 @@ impl Operator {
 }
 
 impl Operator {
-    /// Returns whether it holds of a figure that is at least `least`; `None` where that cannot be told.
+    /// Returns whether it holds for a figure of at least `least`; `None` if that is undecided.
     fn holds_from<T: PartialOrd>(self, least: T, limit: T) -> Option<bool> {
         match self {
             Self::Below if least >= limit => Some(false),
@@ -358,7 +355,7 @@ impl Operator {
 }
 
 impl Condition {
-    /// Returns whether it holds of these figures.
+    /// Judges these figures.
     pub fn check(&self, figures: &Figures) -> ConditionResult {
         let unknown =
             |why: &str| ConditionResult::Unknown(format!("{} is unknown: {why}", self.name()));
@@ -406,13 +403,12 @@ impl Condition {
         if holds { ConditionResult::Holds(seen) } else { ConditionResult::HoldsNot(seen) }
     }
 
-    /// The figure that it is about, as it is written: `service p99`.
+    /// Returns the figure's name as written: `service p99`.
     pub fn name(&self) -> &str {
         self.text.split(['<', '>']).next().unwrap_or_default().trim_end()
     }
 
-    /// The latency that it is about, for a curve; `None` when it is about something else, or when
-    /// there is none.
+    /// Returns the latency that it refers to, for a curve; `None` for another figure or a missing value.
     pub fn latency_of(&self, figures: &Figures) -> Option<Duration> {
         match self.limit {
             Limit::Latency(which, point, _) => latency(figures, which, point).ok()?.latency(),
@@ -420,7 +416,7 @@ impl Condition {
         }
     }
 
-    /// Returns how many operations the percentile needs that it is about; `None` where it is about none.
+    /// Returns the number of operations that its percentile needs; `None` for another figure.
     pub fn sample_min(&self) -> Option<u64> {
         match self.limit {
             Limit::Latency(_, Point::Quantile(quantile), _) => Some(sample_min(quantile)),
@@ -428,7 +424,7 @@ impl Condition {
         }
     }
 
-    /// The latency that it draws the line at; `None` when it is about something else.
+    /// Returns its latency limit; `None` for another figure.
     pub fn latency_limit(&self) -> Option<Duration> {
         match self.limit {
             Limit::Latency(_, _, limit) => Some(limit),
@@ -436,18 +432,18 @@ impl Condition {
         }
     }
 
-    /// Returns the latency that it allows at most; `None` where it is about something else.
+    /// Returns the maximum latency that it allows; `None` for another figure.
     pub fn latency_max(&self) -> Option<Duration> {
         self.latency_limit().filter(|_| matches!(self.operator, Operator::Below | Operator::AtMost))
     }
 
-    /// Returns whether it speaks about errors, so that who asks it has said how many are too many.
+    /// Returns true if it limits errors, so that the user has chosen the tolerated number.
     pub fn is_about_errors(&self) -> bool {
         matches!(self.limit, Limit::Errors(_) | Limit::ErrorShare(_))
     }
 }
 
-/// The figure, or why there is none at all.
+/// Returns the percentile, or why there is none.
 fn latency(figures: &Figures, which: Which, point: Point) -> Result<Percentile, &'static str> {
     let of = match which {
         Which::Response => &figures.response,
@@ -467,12 +463,11 @@ fn latency(figures: &Figures, which: Which, point: Point) -> Result<Percentile, 
     })
 }
 
-/// Returns the lowest rate, in operations per second, that gives each percentile of an objective enough operations in
-/// one try; 0 if the objective has no percentiles. `by_chance`: arrivals are random, so a try may have fewer than
-/// expected.
+/// Returns the lowest rate, in operations per second, at which one try has enough operations for each percentile of
+/// an objective; 0 without percentiles. `by_chance`: arrivals are random, so a try may have fewer than expected.
 pub fn least_rate(objective: &[Condition], time: Duration, by_chance: bool) -> f64 {
     let needed = objective.iter().filter_map(Condition::sample_min).max().unwrap_or(0) as f64;
-    // Of a Poisson process: three standard deviations.
+    // Adds three standard deviations of a Poisson process.
     let more = if by_chance { 3.0 * needed.sqrt() } else { 0.0 };
     (needed + more) / time.as_secs_f64()
 }

@@ -1,15 +1,15 @@
 //! Fingerprints messages of servers and hides the secrets in them.
 //!
-//! [`redacted`] shows one message without its secrets. [`fingerprint`] also removes what varies, so that
-//! alike messages are counted together. Both look at form alone: nothing here knows a product. A form can
-//! mislead. A word that looks like a secret and is none is lost to the reader, which is the better mistake.
+//! [`redacted`] shows one message without its secrets. [`fingerprint`] also removes variable parts, so that similar
+//! messages are counted together. Both look only at form and know no product. A harmless word that looks like a
+//! secret is hidden too, which is the better mistake.
 //!
-//! Not here: which lines of a log speak of errors (`log_findings`).
+//! Not here: finding the error lines of a log (`log_findings`).
 
-/// Length limit of a fingerprint, in characters.
+/// Maximum length of a fingerprint in characters.
 pub const FINGERPRINT_MAX: usize = 160;
 
-/// Text in the place of a secret.
+/// Replacement for a secret.
 const HIDDEN: &str = "[hidden]";
 
 /// Parts of names whose value is secret.
@@ -27,14 +27,14 @@ const SECRET_NAMES: [&str; 12] = [
     "session",
     "signature",
 ];
-/// Names whose value has spaces and commas in it, and goes on to the end of the quotation.
+/// Names whose value contains spaces and commas, and extends to the end of the quotation.
 const LONG_VALUES: [&str; 2] = ["authorization", "cookie"];
 
-/// Length from which a word may be a secret.
+/// Minimum length of a word that may be a secret.
 const RANDOM_MIN: usize = 16;
 
-/// Returns the text on one line with possible secrets hidden: values of names like `token` and
-/// `password`, users of URLs, words that look random.
+/// Returns the text on one line with possible secrets hidden: values of names like `token` and `password`, users of
+/// URLs, random-looking words.
 pub fn redacted(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -64,13 +64,13 @@ pub fn redacted(text: &str) -> String {
     out.trim().to_owned()
 }
 
-/// Returns the length in bytes of the word at the text's beginning.
+/// Returns the length in bytes of the word at the start of a text.
 fn word_len(text: &str) -> usize {
     let is_of_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+');
     text.bytes().take_while(is_of_word).count()
 }
 
-/// Returns where the host begins in a text that begins with `://user:password@`.
+/// Returns the offset of the host in a text that begins with `://user:password@`.
 fn user_of_url(text: &str) -> Option<usize> {
     let authority = text.strip_prefix("://")?;
     let ends = |c: char| c.is_whitespace() || matches!(c, '/' | '"' | '\'' | '?' | ',');
@@ -78,14 +78,14 @@ fn user_of_url(text: &str) -> Option<usize> {
     authority.rfind('@').map(|at| "://".len() + at)
 }
 
-/// Returns how many bytes lead from a secret's name to its value, and the value's length in bytes.
+/// Returns the bytes between a secret's name and its value, and the value's length in bytes.
 fn named_secret(name: &str, after: &str) -> Option<(usize, usize)> {
     let name = name.to_ascii_lowercase();
     if !SECRET_NAMES.iter().any(|part| name.contains(part)) {
         return None;
     }
     let bytes = after.as_bytes();
-    // `"token": "…"`, also within a string: `\"token\": \"…\"`.
+    // Matches `"token": "…"`, also within a string: `\"token\": \"…\"`.
     let skip = |mut at: usize, of: &[u8]| {
         while bytes.get(at).is_some_and(|byte| of.contains(byte)) {
             at += 1;
@@ -109,10 +109,9 @@ fn named_secret(name: &str, after: &str) -> Option<(usize, usize)> {
     (length > 0).then_some((begin, length))
 }
 
-/// Returns whether a word looks drawn at random: long, and changing between small letters, capitals and digits
-/// more often than words that people make do. Of letters and digits drawn evenly more than half of
-/// the neighbours differ so, of hexadecimal ones nearly half; in `LeaderElectionFailedException`, a
-/// quarter.
+/// Returns true if a word looks random: long, and alternating between lower case, upper case and digits more often
+/// than man-made words. In evenly drawn letters and digits more than half of the neighbours differ, in hexadecimal
+/// ones nearly half, in `LeaderElectionFailedException` a quarter.
 fn looks_random(word: &str) -> bool {
     let class = |byte: u8| match byte {
         b'a'..=b'z' => Some(1),
@@ -134,18 +133,17 @@ fn looks_random(word: &str) -> bool {
     }
 }
 
-/// Returns a text with numbers, addresses, times and ids as `N` and quoted strings as `"…"`, in at most
-/// [`FINGERPRINT_MAX`] characters.
+/// Replaces numbers, addresses, times and ids by `N` and quoted strings by `"…"`, in at most [`FINGERPRINT_MAX`]
+/// characters.
 pub fn fingerprint(text: &str) -> String {
     reduced(text, true)
 }
 
-/// Returns the fingerprint of an answer, which keeps text in `"` and a status at the very beginning:
-/// `503: {"errors":["not ready"]}`.
+/// Fingerprints an answer; keeps text in `"` and a leading status: `503: {"errors":["not ready"]}`.
 pub fn fingerprint_of_answer(text: &str) -> String {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (status, rest) = text.split_at(digits);
-    // A page for people says what it says in its title.
+    // An HTML error page has its message in the title.
     let title = rest.split_once("<title>").and_then(|(_, page)| page.split_once("</title>"));
     if let Some((title, _)) = title.filter(|_| rest.starts_with(':')) {
         return cut(&format!("{status}: {}", reduced(title, false)));
@@ -157,7 +155,7 @@ pub fn fingerprint_of_answer(text: &str) -> String {
 }
 
 fn reduced(text: &str, quotes_vary: bool) -> String {
-    // A longer text leaves no trace in a fingerprint.
+    // Longer text does not reach the fingerprint.
     let mut longest = text.len().min(16 * FINGERPRINT_MAX);
     while !text.is_char_boundary(longest) {
         longest -= 1;
@@ -188,7 +186,7 @@ fn reduced(text: &str, quotes_vary: bool) -> String {
     cut(out.trim())
 }
 
-/// Appends words that are not quoted, and the signs between them.
+/// Appends unquoted words and the characters between them.
 fn push_words(text: &str, out: &mut String) {
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
@@ -213,13 +211,14 @@ fn push_words(text: &str, out: &mut String) {
     }
 }
 
-/// Returns whether a quotation is left out. Values of `error=` and the like are kept: they name the cause.
+/// Returns true if a quotation is replaced. Values of `error=` and similar names are kept, because they name the
+/// cause.
 fn quoted_varies(quote: char, quotes_vary: bool, before: &str) -> bool {
     let tells = || ["error=", "err=", "msg=", "message=", "reason=", "cause="];
     quote == '`' || quotes_vary && !tells().iter().any(|name| before.ends_with(name))
 }
 
-/// Returns the length in bytes of the quotation at the beginning, with its quotes.
+/// Returns the length in bytes of the quotation at the start, including its quotes.
 fn quotation(quote: char, text: &str) -> Option<usize> {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {
@@ -233,7 +232,7 @@ fn quotation(quote: char, text: &str) -> Option<usize> {
     None
 }
 
-/// Appends a word with its numbers as `N`; numbers joined by signs (`127.0.0.1:80`) are one.
+/// Appends a word with its numbers as `N`. Numbers joined by punctuation (`127.0.0.1:80`) count as one.
 fn push_word(word: &str, out: &mut String) {
     let has_digit = word.bytes().any(|byte| byte.is_ascii_digit());
     if !has_digit {
@@ -295,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn hides_words_that_look_random_and_spares_names() {
+    fn hides_random_looking_words_and_keeps_names() {
         for secret in [
             "hvs.CAESIJlU1nuWw5l2u0zXvHh4KHGh2cyN1pSnVZ",
             "6f1ed002-ab5f-42b1-8e7d-9a3c5d2b4e6f",
@@ -320,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn alike_lines_have_one_fingerprint() {
+    fn similar_lines_have_one_fingerprint() {
         let check = |texts: &[&str], expected: &str| {
             for text in texts {
                 assert_eq!(fingerprint(text), expected);
@@ -370,7 +369,7 @@ mod tests {
         }
 
         #[test]
-        fn a_secret_with_a_name_is_never_shown(secret in "[a-z]{6,12}", sign in "=|: |\":\"|='") {
+        fn named_secret_is_never_shown(secret in "[a-z]{6,12}", sign in "=|: |\":\"|='") {
             let shown = redacted(&format!("x token{sign}{secret} y"));
             prop_assert!(!shown.contains(&secret), "{}", shown);
         }

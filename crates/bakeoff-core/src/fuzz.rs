@@ -1,4 +1,4 @@
-//! Readers of core, fed with altered inputs: histograms, records, conditions.
+//! Feeds core's parsers with altered inputs: histograms, records, conditions.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::record;
 use crate::units;
 
 #[test]
-fn no_histogram_makes_its_decoder_panic() {
+fn histogram_decoder_never_panics() {
     let mut some = Latencies::default();
     let empty = some.encode();
     (1..200).for_each(|number| some.record(Duration::from_micros(number * number)));
@@ -22,7 +22,7 @@ fn no_histogram_makes_its_decoder_panic() {
     });
 }
 
-/// A record of one trial, which is made as small as it may be.
+/// Shortest possible record, with no trial.
 const RECORD: &str = concat!(
     r#"{"line":"resumed","resumed":"x","bakeoff":"0.1.0","previous_sha256":"00"}"#,
     "\n",
@@ -31,7 +31,7 @@ const RECORD: &str = concat!(
 );
 
 #[test]
-fn no_record_makes_its_reader_panic() {
+fn record_parser_never_panics() {
     let old = include_bytes!("../../bakeoff-report/tests/records/format-1.jsonl");
     let header = old.split_inclusive(|&byte| byte == b'\n').next().unwrap_or_default();
     let short = [header, RECORD.as_bytes()].concat();
@@ -43,7 +43,7 @@ fn no_record_makes_its_reader_panic() {
 }
 
 #[test]
-fn no_condition_or_quantity_makes_its_reader_panic() {
+fn condition_and_quantity_parsers_never_panic() {
     let corpus: [&[u8]; 5] = [
         b"p99 > 20ms",
         b"errors >= 0.1%",

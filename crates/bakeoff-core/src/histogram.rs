@@ -1,8 +1,7 @@
-//! Latencies: recorded exactly enough, merged exactly.
+//! Records latencies with 3 significant digits, and merges them exactly.
 //!
-//! HdrHistogram with 3 significant digits from 1 ns to 1 hour. What lies beyond is counted as
-//! saturated and shown as such, never as a number. In a record a histogram is its V2 encoding,
-//! compressed and in base64, as other HdrHistogram tools read it.
+//! Uses HdrHistogram from 1 ns to 1 hour. Longer latencies count as saturated and are shown as such, never as a
+//! number. Records store the V2 encoding, compressed and in base64, which other HdrHistogram tools can read.
 
 use std::fmt;
 use std::io::Read as _;
@@ -17,29 +16,29 @@ use hdrhistogram::serialization::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The longest latency that is told apart: one hour, in nanoseconds.
+/// Longest recorded latency: one hour, in nanoseconds.
 pub const LATENCY_MAX_NS: u64 = 3_600_000_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
-/// The shortest latency that is told apart, in nanoseconds.
+/// Shortest recorded latency, in nanoseconds.
 const LOWEST: u64 = 1;
 
-/// The first bytes of a V2 encoding, deflated.
+/// First bytes of a deflated V2 encoding.
 const COOKIE_DEFLATED: u32 = 0x1c84_9314;
-/// The first bytes of a V2 encoding.
+/// First bytes of a V2 encoding.
 const COOKIE: u32 = 0x1c84_9313;
 /// Bytes of a V2 encoding before its counts.
 const HEADER: usize = 40;
-/// Bytes of the longest encoding: its header, and nine for each of some 35,000 counts.
+/// Maximum bytes of an encoding: the header, and nine bytes for each of about 35,000 counts.
 const PLAIN_MAX: u64 = 512 << 10;
-/// Bytes of the longest text: deflating can make it a little longer, base64 a third.
+/// Maximum bytes of a text. Deflating may lengthen it slightly, base64 by a third.
 const TEXT_MAX: usize = 1 << 20;
-/// Most latencies of one histogram: a million a second for thirty years.
+/// Maximum latencies in one histogram: a million a second for thirty years.
 const COUNT_MAX: u64 = 1_000_000_000_000_000;
 
-/// The encoding of a histogram that holds nothing. Of an operation's five distributions three commonly do.
+/// Encoding of an empty histogram. Commonly three of an operation's five distributions are empty.
 static NOTHING: LazyLock<String> = LazyLock::new(|| deflated(&empty()));
 
-/// A distribution of latencies. It takes its 280 KB of memory with the first that is recorded.
+/// Holds a distribution of latencies. Allocates its 280 KB with the first recorded value.
 #[derive(Clone, Default)]
 pub struct Latencies {
     histogram: Option<hdrhistogram::Histogram<u64>>,
@@ -61,7 +60,7 @@ fn deflated(histogram: &hdrhistogram::Histogram<u64>) -> String {
 
 impl PartialEq for Latencies {
     fn eq(&self, other: &Self) -> bool {
-        // One that was cleared holds nothing, and has its memory still.
+        // A cleared histogram is empty but still has its memory.
         self.saturated == other.saturated && self.filled() == other.filled()
     }
 }
@@ -79,11 +78,11 @@ impl Latencies {
         self.record_many(latency, 1);
     }
 
-    /// Records the same latency `count` times. Compiled where the load loop is, which is built for speed.
+    /// Records the same latency `count` times. Inlined into the load loop, which is optimized for speed.
     #[inline]
     pub fn record_many(&mut self, latency: Duration, count: u64) {
         if count == 0 {
-            return; // the histogram would take note of its least and most
+            return; // the histogram would update its minimum and maximum
         }
         let nanoseconds = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         if nanoseconds > LATENCY_MAX_NS {
@@ -92,27 +91,27 @@ impl Latencies {
         self.histogram.get_or_insert_with(empty).saturating_record_n(nanoseconds, count);
     }
 
-    /// The histogram, unless it holds nothing.
+    /// Returns the histogram unless it is empty.
     fn filled(&self) -> Option<&hdrhistogram::Histogram<u64>> {
         self.histogram.as_ref().filter(|histogram| !histogram.is_empty())
     }
 
-    /// Returns how many were recorded, saturated ones included.
+    /// Returns the number of recorded latencies, including saturated ones.
     pub fn count(&self) -> u64 {
         self.histogram.as_ref().map_or(0, hdrhistogram::Histogram::len)
     }
 
-    /// Returns how many lay beyond an hour.
+    /// Returns the number of latencies beyond one hour.
     pub fn saturated(&self) -> u64 {
         self.saturated
     }
 
-    /// Returns whether nothing was recorded.
+    /// Returns true if nothing was recorded.
     pub fn is_empty(&self) -> bool {
         self.filled().is_none()
     }
 
-    /// Adds all of `other`, exactly.
+    /// Adds all values of `other` exactly.
     pub fn merge(&mut self, other: &Self) {
         let Some(theirs) = other.filled() else { return };
         match &mut self.histogram {
@@ -122,10 +121,10 @@ impl Latencies {
         self.saturated += other.saturated;
     }
 
-    /// Forgets everything; keeps the memory.
+    /// Removes all values but keeps the memory.
     pub fn clear(&mut self) {
         if self.is_empty() {
-            return; // most are: nothing failed
+            return; // usual, because nothing failed
         }
         if let Some(histogram) = &mut self.histogram {
             histogram.reset();
@@ -133,15 +132,15 @@ impl Latencies {
         self.saturated = 0;
     }
 
-    /// The latency that a share of `quantile` (0 to 1) does not exceed; `None` when there is
-    /// nothing, or when that value is saturated.
+    /// Returns the latency that a share of `quantile` (0 to 1) does not exceed. Returns `None` if there are no
+    /// values, or if that one is saturated.
     pub fn quantile(&self, quantile: f64) -> Option<Duration> {
         let beyond = self.saturated as f64 > (1.0 - quantile) * self.count() as f64;
         let known = self.filled().filter(|_| self.saturated == 0 || !beyond);
         known.map(|histogram| Duration::from_nanos(histogram.value_at_quantile(quantile)))
     }
 
-    /// Returns how many lie above a latency, within the histogram's precision.
+    /// Returns the number of values above a latency, within the histogram's precision.
     pub fn count_above(&self, latency: Duration) -> u64 {
         let nanoseconds = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         if nanoseconds >= LATENCY_MAX_NS {
@@ -151,26 +150,26 @@ impl Latencies {
         self.count() - within
     }
 
-    /// The mean; `None` when there is nothing or anything is saturated.
+    /// Returns the mean; `None` if there are no values or any is saturated.
     pub fn mean(&self) -> Option<Duration> {
         let known = self.filled().filter(|_| self.saturated == 0);
         known.map(|histogram| Duration::from_nanos(histogram.mean().round() as u64))
     }
 
-    /// The fastest, within the histogram's precision.
+    /// Returns the minimum, within the histogram's precision.
     pub fn min(&self) -> Option<Duration> {
         self.filled().map(|histogram| Duration::from_nanos(histogram.min()))
     }
 
-    /// The slowest, within the histogram's precision; `None` when it is saturated.
+    /// Returns the maximum, within the histogram's precision; `None` if it is saturated.
     pub fn max(&self) -> Option<Duration> {
         self.quantile(1.0)
     }
 
-    /// Every latency that was recorded and how often, in rising order, within the histogram's
-    /// precision; what is saturated counts at the longest.
+    /// Returns every recorded latency and its count, ascending, within the histogram's precision. Saturated values
+    /// count as the longest.
     pub fn recorded(&self) -> Box<dyn Iterator<Item = (Duration, u64)> + '_> {
-        // Boxed, so that the histogram's own iterator is compiled once, here.
+        // The box makes the histogram's own iterator compile once, here.
         Box::new(self.filled().into_iter().flat_map(|histogram| {
             histogram.iter_recorded().map(|step| {
                 (Duration::from_nanos(step.value_iterated_to()), step.count_since_last_iteration())
@@ -178,7 +177,7 @@ impl Latencies {
         }))
     }
 
-    /// Takes the `count` slowest out, or all where there are fewer; returns them.
+    /// Removes and returns the `count` slowest values, or all if there are fewer.
     pub fn split_off_slowest(&mut self, count: u64) -> Self {
         let mut rest = self.count().saturating_sub(count);
         let (mut kept, mut taken) = (Self::default(), Self::default());
@@ -188,24 +187,24 @@ impl Latencies {
             kept.record_many(latency, keeps);
             taken.record_many(latency, times - keeps);
         }
-        // Those beyond an hour are the slowest of all.
+        // Saturated values are the slowest.
         taken.saturated = self.saturated.min(taken.count());
         kept.saturated = self.saturated - taken.saturated;
         *self = kept;
         taken
     }
 
-    /// The V2 encoding, deflated, in base64: what `HistogramLogProcessor` and its kin read.
+    /// Returns the V2 encoding, deflated and in base64, as `HistogramLogProcessor` and similar tools read it.
     pub fn encode(&self) -> String {
         self.filled().map_or_else(|| NOTHING.clone(), deflated)
     }
 
-    /// The encoded form.
+    /// Returns the encoded form.
     pub fn pack(&self) -> PackedLatencies {
         PackedLatencies { hdr: self.encode(), saturated: self.saturated }
     }
 
-    /// Reads what [`Self::encode`] wrote.
+    /// Decodes a text of [`Self::encode`].
     pub fn decode(text: &str, saturated: u64) -> Result<Self, HistogramError> {
         if text.len() > TEXT_MAX {
             return Err(HistogramError::Foreign("it is too long"));
@@ -222,27 +221,27 @@ impl Latencies {
             let added = count.checked_add(step.count_at_value());
             count = added
                 .filter(|&count| count <= COUNT_MAX)
-                .ok_or(HistogramError::Foreign("it counts too much"))?;
+                .ok_or(HistogramError::Foreign("its counts are too large"))?;
         }
         if saturated > count {
-            return Err(HistogramError::Foreign("more are beyond an hour than there are"));
+            return Err(HistogramError::Foreign("it has more values beyond an hour than values"));
         }
         Ok(Self { histogram: Some(histogram), saturated })
     }
 }
 
-/// Inflates a histogram's encoding, no further than one of ours can be, and looks at its header, by which
-/// HdrHistogram would set memory aside.
+/// Inflates a histogram's encoding up to the maximum size, and checks its header. HdrHistogram allocates memory by
+/// that header.
 ///
-/// The layout is that of HdrHistogram's V2 encoding: `encodeIntoCompressedByteBuffer` and
-/// `encodeIntoByteBuffer` of `AbstractHistogram` in <https://github.com/HdrHistogram/HdrHistogram>.
+/// The layout is that of HdrHistogram's V2 encoding: `encodeIntoCompressedByteBuffer` and `encodeIntoByteBuffer` of
+/// `AbstractHistogram` in <https://github.com/HdrHistogram/HdrHistogram>.
 fn inflated(bytes: &[u8]) -> Result<Vec<u8>, HistogramError> {
     let number = |at: usize, bytes: &[u8]| {
         let four = bytes.get(at..at + 4).and_then(|four| <[u8; 4]>::try_from(four).ok());
         four.map(u32::from_be_bytes)
     };
     if number(0, bytes) != Some(COOKIE_DEFLATED) {
-        return Err(HistogramError::Foreign("it is no deflated V2 encoding"));
+        return Err(HistogramError::Foreign("it is not a deflated V2 encoding"));
     }
     let deflated = bytes.get(8..).unwrap_or_default();
     let mut plain = Vec::new();
@@ -262,31 +261,31 @@ fn inflated(bytes: &[u8]) -> Result<Vec<u8>, HistogramError> {
     if header != (Some(COOKIE), digits, Some(LOWEST), Some(LATENCY_MAX_NS)) {
         return Err(HistogramError::Foreign("its bounds are not those of latencies"));
     }
-    // It would set aside as much as this number says.
+    // HdrHistogram would allocate this number of bytes.
     if number(4, &plain).map(|length| length as usize) != plain.len().checked_sub(HEADER) {
-        return Err(HistogramError::Foreign("its length is not the one that it states"));
+        return Err(HistogramError::Foreign("its length differs from its header"));
     }
     Ok(plain)
 }
 
-/// Error in a text that should be a histogram of latencies.
+/// Explains why a text is not a histogram of latencies.
 #[derive(Debug, thiserror::Error)]
 pub enum HistogramError {
-    /// It is not base64.
+    /// The text is not base64.
     #[error("not base64: {0}")]
     Base64(#[source] base64::DecodeError),
-    /// It is none that bakeoff writes.
+    /// The text is not a histogram that bakeoff writes.
     #[error("not a histogram of latencies: {0}")]
     Foreign(&'static str),
-    /// Its bytes are no HdrHistogram.
+    /// The bytes are not an HdrHistogram.
     #[error("not an HdrHistogram: {0}")]
     Form(#[source] DeserializeError),
 }
 
-/// A distribution in its encoded form: what a record holds, small enough to keep one a second.
+/// Holds a distribution in its encoded form, as in a record. It is small enough to keep one a second.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PackedLatencies {
-    /// [`Latencies::encode`]'s text.
+    /// Text of [`Latencies::encode`].
     pub hdr: String,
     /// Number beyond an hour.
     #[serde(default, skip_serializing_if = "crate::units::is_zero")]
@@ -294,7 +293,7 @@ pub struct PackedLatencies {
 }
 
 impl PackedLatencies {
-    /// The distribution; an error when the text is no histogram.
+    /// Decodes the distribution. Fails if the text is not a histogram.
     pub fn unpack(&self) -> Result<Latencies, HistogramError> {
         Latencies::decode(&self.hdr, self.saturated)
     }
@@ -327,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_histogram_is_refused_with_its_source() {
+    fn invalid_text_is_rejected_with_its_source() {
         use std::error::Error as _;
         let refused = |text: &str| Latencies::decode(text, 0).unwrap_err();
         assert!(matches!(refused("?"), HistogramError::Base64(_)));
@@ -337,7 +336,7 @@ mod tests {
         assert!(no_form.source().is_none());
     }
 
-    /// A deflated V2 encoding with these numbers in its header, and no counts.
+    /// Returns a deflated V2 encoding with these numbers in its header, and no counts.
     fn encoded(length: u32, digits: u32, high: u64) -> String {
         use std::io::Write as _;
         let mut plain = Vec::new();
@@ -358,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_asks_for_memory_is_refused() {
+    fn header_that_requests_too_much_memory_is_rejected() {
         let high = empty().high();
         let digits = u32::from(SIGNIFICANT_DIGITS);
         assert!(Latencies::decode(&encoded(0, digits, high), 0).unwrap().is_empty());
@@ -366,8 +365,8 @@ mod tests {
             [(0, 5, high), (0, digits, u64::MAX), (u32::MAX, digits, high), (1, digits, high)]
         {
             let refused = Latencies::decode(&encoded(length, digits, high), 0);
-            let told = refused.unwrap_err().to_string();
-            assert!(told.starts_with("not a histogram of latencies: "), "{told}");
+            let message = refused.unwrap_err().to_string();
+            assert!(message.starts_with("not a histogram of latencies: "), "{message}");
         }
         let latencies = holding(&[1, 2]);
         assert!(Latencies::decode(&latencies.encode(), 3).is_err(), "more saturated than recorded");
@@ -393,13 +392,13 @@ mod tests {
         }
 
         #[test]
-        fn refuses_text_that_is_no_histogram(text in "[A-Za-z0-9+/]{0,200}") {
+        fn rejects_invalid_text(text in "[A-Za-z0-9+/]{0,200}") {
             prop_assert!(Latencies::decode(&text, 0).is_err());
         }
     }
 
     #[test]
-    fn nothing_is_the_same_whether_cleared_read_or_new() {
+    fn empty_histograms_are_equal_whether_cleared_read_or_new() {
         let nothing = Latencies::default();
         let mut cleared = holding(&[1000, LATENCY_MAX_NS * 2]);
         assert_ne!(cleared, nothing);
@@ -416,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn a_saturated_quantile_is_not_a_number() {
+    fn saturated_quantile_is_none() {
         let latencies = holding(&[1000, 1000, 1000, LATENCY_MAX_NS * 2]);
         assert_eq!(latencies.saturated(), 1);
         assert_eq!(latencies.quantile(0.5), Some(Duration::from_nanos(1000)));
@@ -425,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn recorded_values_come_back_in_rising_order() {
+    fn recorded_values_are_returned_in_ascending_order() {
         let latencies = holding(&[3_000_000, 1000, 1000]);
         let steps: Vec<(Duration, u64)> = latencies.recorded().collect();
         let counts: Vec<u64> = steps.iter().map(|&(_, count)| count).collect();
@@ -437,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slowest_are_split_off() {
+    fn slowest_values_are_split_off() {
         let recorded = |of: &Latencies| of.recorded().collect::<Vec<_>>();
         let mut all = holding(&[1000, 2000, 2000, 3000, LATENCY_MAX_NS * 2]);
         let slowest = all.split_off_slowest(3);
@@ -449,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_histogram_has_no_numbers() {
+    fn empty_histogram_has_no_values() {
         let latencies = Latencies::default();
         assert_eq!((latencies.min(), latencies.max(), latencies.mean()), (None, None, None));
     }

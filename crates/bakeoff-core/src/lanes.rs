@@ -1,31 +1,32 @@
-//! Which thread drives which client of which node, and whose each operation of an open load is.
+//! Deals clients and operations of a load to threads and nodes.
 //!
-//! An operation's node is settled by its number, before anybody looks for a free client: else the
-//! operations due would go to whoever is free, and a node that hangs would keep few of them. Threads
-//! are dealt to clients node by node, so that each thread has clients of each node where there are
-//! enough: what a node does shows alike with any number of threads.
+//! An operation's number decides its node before a free client is chosen. Otherwise due operations would go to any
+//! free client, and a hanging node would get few of them. Clients are dealt to threads node by node, so that each
+//! thread has clients of each node if there are enough. The number of threads then does not change how a node's
+//! behaviour shows.
 //!
-//! Not here: when operations are due (`schedule`), and who sends them.
+//! Not here: due times (`schedule`), sending.
 
 use std::sync::Arc;
 
 use crate::schedule::Turn;
 
-/// The operations that one thread sends to one node, and the clients that send them.
+/// Holds the operations that one thread sends to one node, and the clients that send them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lane {
-    /// The first of the node's places in the ring.
+    /// First of the node's places in the ring.
     pub place: usize,
-    /// Which operations they are.
+    /// Operations of the lane.
     pub turn: Turn,
-    /// The clients, by number, each with the place that it connects to; at least one.
+    /// Clients by number, each with the place that it connects to; at least one.
     pub clients: Vec<(u32, usize)>,
 }
 
-/// Deals clients and operations to threads: the lanes of each of them. `nodes` says of each place in
-/// the ring whose it is; places of one number are one node's. Clients take places in turn. If they are fewer than
-/// the places and a node has none of them, it gets no operations, and the ring ends where the clients do.
-/// Each of up to `clients` threads has a client.
+/// Deals clients and operations to threads, and returns the lanes of each thread. `nodes` maps each place in the ring
+/// to its node. Clients take places in turn.
+///
+/// If a node gets no client because there are fewer clients than places, it gets no operations, and the ring ends at
+/// the number of clients. Each of up to `clients` threads has a client.
 pub fn deal(nodes: &[usize], clients: u32, threads: u32) -> Vec<Vec<Lane>> {
     let served = &nodes[..nodes.len().min(clients as usize)];
     let all = u32::try_from(nodes.len()).unwrap_or(u32::MAX).max(1);
@@ -77,7 +78,7 @@ mod tests {
     use crate::schedule::{LoadShare, OpenSchedule, RateProfile, Spacing, counted};
 
     #[test]
-    fn each_thread_has_clients_of_each_node_where_there_are_enough() {
+    fn each_thread_has_clients_of_each_node_if_there_are_enough() {
         for threads in [1, 2, 3, 8] {
             let dealt = deal(&[0, 1, 2], 100, threads);
             assert_eq!(dealt.len(), threads as usize);
@@ -86,7 +87,7 @@ mod tests {
                 assert_eq!(nodes, [0, 1, 2], "{threads} threads");
             }
         }
-        // One client of each node: each node is one thread's, and no thread has all.
+        // With one client per node, each node belongs to one thread, and no thread has all.
         let dealt = deal(&[0, 1, 2], 3, 2);
         let clients: Vec<usize> =
             dealt.iter().map(|lanes| lanes.iter().map(|lane| lane.clients.len()).sum()).collect();
@@ -95,13 +96,13 @@ mod tests {
     }
 
     #[test]
-    fn one_node_s_clients_and_operations_go_to_threads_in_turn() {
+    fn clients_and_operations_of_one_node_go_to_threads_in_turn() {
         let dealt = deal(&[0], 7, 3);
         for (index, lanes) in (0..).zip(&dealt) {
             let [lane] = &lanes[..] else { panic!("one node, one lane: {lanes:?}") };
             let clients: Vec<u32> = lane.clients.iter().map(|&(client, _)| client).collect();
             assert_eq!(clients, (index..7).step_by(3).collect::<Vec<_>>());
-            // As a share of the whole has it, which is how it was before there were lanes.
+            // Same as a share of the whole load, which lanes replaced.
             let share = Turn::of_share(LoadShare { index, of: 3 });
             for spacing in [Spacing::Constant, Spacing::Poisson] {
                 let pace = RateProfile::Constant { rate: 700.0 };
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn with_fewer_clients_than_nodes_the_last_nodes_are_not_asked() {
+    fn nodes_without_a_client_get_no_operations() {
         let dealt = deal(&[0, 1, 2, 3, 4], 2, 8);
         let lanes: Vec<&Lane> = dealt.iter().flatten().collect();
         assert_eq!(lanes.iter().map(|lane| lane.place).collect::<Vec<_>>(), [0, 1]);
@@ -123,8 +124,8 @@ mod tests {
     }
 
     #[test]
-    fn a_node_with_more_places_has_more_of_the_operations() {
-        // Three of four are for the first, and any of its clients may send them.
+    fn node_with_more_places_gets_more_operations() {
+        // The first node gets three of four, and any of its clients may send them.
         let dealt = deal(&[0, 0, 1, 0], 8, 1);
         let [first, second] = &dealt[0][..] else { panic!("{dealt:?}") };
         assert_eq!((first.clients.len(), second.clients.len()), (6, 2));
@@ -139,7 +140,7 @@ mod tests {
 
     #[test]
     fn operations_keep_their_shares_with_fewer_clients_than_places() {
-        // Three of four are for the first, though two clients take the ring's first two places.
+        // The first node gets three of four, although two clients take the ring's first two places.
         let dealt = deal(&[0, 1, 0, 0], 2, 1);
         let places: Vec<(usize, &[u32], u32)> = dealt[0]
             .iter()
@@ -186,7 +187,7 @@ mod tests {
         }
 
         #[test]
-        fn a_count_ends_with_the_operation_that_is_due_as_its_last_of_all(
+        fn count_ends_with_the_last_due_operation_of_all_lanes(
             nodes in nodes(), clients in 1..40_u32, threads in 1..10_u32, rate in 1.0..900.0_f64,
             from in 0.0..1.0_f64, count in 0..500_u64, poisson in any::<bool>(),
         ) {
@@ -197,7 +198,7 @@ mod tests {
                 deal(&nodes, clients, threads).into_iter().flatten().map(|lane| lane.turn).collect();
             let counts = counted(&pace, spacing, &turns, 7, from, count);
             prop_assert_eq!(counts.iter().sum::<u64>(), count);
-            // No operation that is left out is due before one that is in.
+            // No excluded operation is due before an included one.
             let (mut last_in, mut first_out) = (Duration::ZERO, Duration::MAX);
             for (turn, &count) in turns.iter().zip(&counts) {
                 let mut schedule = OpenSchedule::paced(&pace, spacing, turn.clone(), 7);

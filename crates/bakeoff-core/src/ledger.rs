@@ -1,20 +1,19 @@
-//! Judges reads and audits acknowledged writes by the values that a key may hold.
+//! Judges reads, and audits acknowledged writes, by the values that a key may hold.
 //!
-//! Writes to one key may overlap, and a system may order overlapping writes as it likes. So the
-//! ledger claims only what no order can excuse: a write is *superseded* once a write that began
-//! after it had ended is acknowledged, and what is superseded may not be read again. Of all
-//! acknowledged writes the one that began last supersedes most, so one number says what has been
-//! acknowledged. Of each write that others overlapped it is remembered how many had begun when it
-//! ended, until it is superseded; never more of them than twice the clients.
+//! Writes to one key may overlap, and a system may order overlapping writes freely. So the ledger claims only what
+//! holds for every order. A write is *superseded* once a write that began after its end is acknowledged. A superseded
+//! write must not be read again. The acknowledged write that began last supersedes the most, so its number is enough.
+//! For each write that others overlapped, the ledger remembers how many had begun when it ended, until it is
+//! superseded. That is at most twice the number of clients.
 //!
-//! A write whose outcome is unknown (it timed out, its connection broke) may take effect at any
-//! later time, so it is never superseded. It excuses itself and no other write. A bounded number
-//! of them is kept for a key. Where there are more, nothing is claimed of these and of what began
-//! after the first of them, and [`KeyHistory::claims_fully`] says so.
+//! A write of unknown outcome (it timed out, or its connection broke) may take effect at any later time, so it is
+//! never superseded. It excuses only itself. A key keeps a bounded number of them. If there are more, the ledger
+//! claims nothing about the dropped ones and about writes that began after the first of those.
+//! [`KeyHistory::claims_fully`] reports that.
 //!
-//! The staleness of a read follows from the same claim: see `staleness`.
+//! The staleness of a read follows from the same claim; see `staleness`.
 //!
-//! Not here: who shares a ledger between threads (the engine).
+//! Not here: sharing a ledger between threads (the engine).
 
 pub mod audited;
 
@@ -25,51 +24,50 @@ use crate::staleness::{Ended, StaleBy, Superseded};
 /// Default number of writes of unknown outcome that a key remembers.
 const UNKNOWN_MAX: u16 = 64;
 
-/// The history of one key, in 24 bytes, so that two with their locks share a line of a CPU's cache: operations wait for
-/// it. What few keys have is elsewhere.
+/// Holds the history of one key in 24 bytes. With their locks, two histories share a cache line, for which operations
+/// wait. Rare fields are boxed.
 #[derive(Debug, Clone)]
 pub struct KeyHistory {
     /// Sequence number of the newest write begun.
     newest: u32,
-    /// Sequence number of the newest write acknowledged; 0 is none.
+    /// Sequence number of the newest acknowledged write; 0 if none.
     acknowledged: u32,
-    /// When a write was last acknowledged, in milliseconds since the ledger began.
+    /// Time of the last acknowledgement, in milliseconds since the ledger began.
     acknowledged_at: u32,
-    /// Most puts of unknown outcome that are remembered.
+    /// Maximum number of remembered puts of unknown outcome.
     unknown_max: u16,
-    /// True if the newest write is the one open write, and a put. False if [`Rare::open`] has any: another write that
-    /// begins moves it there.
+    /// True if the newest write is the only open write, and a put. False if [`Rare::open`] contains any: the next
+    /// write moves it there.
     is_lone: bool,
     rare: Option<Box<Rare>>,
 }
 
-/// The part of a history that few keys have.
+/// Holds the part of a history that few keys need.
 #[derive(Debug, Clone, Default)]
 struct Rare {
-    /// The open writes, by sequence number, unless there is a [lone put](KeyHistory::is_lone). It keeps its memory: writes
+    /// Open writes by sequence number, except a [lone put](KeyHistory::is_lone). The memory is kept, because writes
     /// will overlap again.
     open: Vec<Open>,
-    /// The greatest end of an acknowledged delete; 0 is none. See [`Open::ended`].
+    /// Greatest end of an acknowledged delete; 0 if none. See [`Open::ended`].
     delete_ended: u32,
-    /// The greatest end of what was taken out of the open writes because it is superseded.
+    /// Greatest end among superseded writes that were removed from `open`.
     forgotten: u32,
     unknown: Unknown,
-    /// Moments at which writes superseded others; only where staleness is measured.
+    /// Times at which writes superseded others; `None` if staleness is not measured.
     superseded: Option<Superseded>,
 }
 
-/// A write that may still be read, or be ordered after one that was acknowledged.
+/// Describes a write that may still be read, or be ordered after an acknowledged one.
 #[derive(Debug, Clone, Copy)]
 struct Open {
     sequence: u32,
     write: Write,
-    /// The newest write begun when this one was acknowledged; `None` while it is under way. It is
-    /// superseded once a later one than that is acknowledged.
+    /// Newest write begun when this one was acknowledged; `None` while it is in flight. Once a later write than that
+    /// is acknowledged, this one is superseded.
     ended: Option<u32>,
 }
 
 impl Open {
-    /// A put that is under way.
     #[inline]
     fn put(sequence: u32) -> Self {
         Self { sequence, write: Write::Put, ended: None }
@@ -77,7 +75,6 @@ impl Open {
 }
 
 impl Rare {
-    /// Returns where an open write is.
     fn place(&self, sequence: u32) -> Option<usize> {
         self.open.binary_search_by_key(&sequence, |open| open.sequence).ok()
     }
@@ -86,7 +83,7 @@ impl Rare {
         self.place(sequence).map(|place| self.open[place])
     }
 
-    /// Notes that a write was acknowledged when `ended` was the newest begun.
+    /// Records that a write was acknowledged when `ended` was the newest write begun.
     fn acknowledge(&mut self, sequence: u32, write: Write, ended: u32) {
         if write == Write::Delete {
             self.delete_ended = self.delete_ended.max(ended);
@@ -98,7 +95,7 @@ impl Rare {
         }
     }
 
-    /// Forgets what the acknowledgement of a write has superseded.
+    /// Removes open writes that an acknowledgement has superseded.
     fn forget_superseded(&mut self, acknowledged: u32) {
         let forgotten = &mut self.forgotten;
         self.open.retain(|open| match open.ended {
@@ -111,14 +108,14 @@ impl Rare {
     }
 }
 
-/// A key's writes of unknown outcome.
+/// Holds a key's writes of unknown outcome.
 #[derive(Debug, Clone, Default)]
 struct Unknown {
     /// Sequence numbers of puts, in order.
     puts: Vec<u32>,
-    /// Whether there was a delete among them: it excuses a missing key for ever.
+    /// True after a delete of unknown outcome, which excuses a missing key forever.
     delete: bool,
-    /// From here on nothing is claimed, for there were too many.
+    /// Sequence number from which nothing is claimed, because there were too many.
     claims_until: Option<u32>,
 }
 
@@ -137,55 +134,54 @@ impl Unknown {
         }
     }
 
-    /// Returns whether this write may be read at any time.
+    /// Returns true if this write may be read at any time.
     fn excuses(&self, sequence: u32) -> bool {
         self.claims_until.is_some_and(|until| sequence >= until)
             || self.puts.binary_search(&sequence).is_ok()
     }
 }
 
-/// State of a key at the beginning of a read, by which the read is judged.
+/// Holds the state of a key at the start of a read, by which the read is judged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReadBegan {
-    /// The newest write acknowledged by then; 0 is none.
+    /// Newest acknowledged write; 0 if none.
     pub newest: u32,
-    /// Every write below was superseded by then, unless its outcome is unknown.
+    /// Oldest write that the read may return. Earlier ones were superseded, unless their outcome is unknown.
     pub oldest_allowed: u32,
-    /// When it was, since a moment that is the same for all keys; zero where staleness is not measured.
+    /// Start of the read, relative to a moment common to all keys; zero if staleness is not measured.
     pub at: Duration,
-    /// Number of acknowledged writes; 0 where staleness is not measured.
+    /// Number of acknowledged writes; 0 if staleness is not measured.
     pub acknowledged: u32,
 }
 
-/// Kind of a write.
+/// Selects the kind of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Write {
-    /// A value.
+    /// Stores a value.
     Put,
-    /// Its absence.
+    /// Removes the value.
     Delete,
 }
 
-/// Outcome of a write.
+/// Describes the outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteOutcome {
-    /// The system said that it is done.
+    /// The system acknowledged it.
     Acknowledged,
-    /// It may or may not have happened, or may happen yet.
+    /// It may have happened, or may still happen.
     Unknown,
-    /// It certainly did not happen: it was never sent.
+    /// It certainly did not happen, because it was never sent.
     NotSent,
 }
 
-/// Fault of a read's value.
+/// Describes why a read is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Violation {
-    /// An acknowledged write is gone: the key is missing.
+    /// The key is missing although a write was acknowledged.
     Lost,
-    /// It returned an older write (sequence number seen) than one that superseded it (the newest
-    /// acknowledged).
+    /// The read returned a superseded write: the sequence numbers of that write and of the newest acknowledged one.
     Stale(u32, u32),
-    /// It returned a write that was never begun.
+    /// The read returned a write that was never begun.
     FromTheFuture(u32),
 }
 
@@ -208,14 +204,13 @@ impl KeyHistory {
         }
     }
 
-    /// The same, which remembers when the last `ring_max` writes superseded others, so that it can
-    /// tell how old a stale read was.
+    /// Also remembers when the last `ring_max` writes superseded others, to compute the staleness of reads.
     pub fn measuring_staleness(self, ring_max: usize) -> Self {
         let superseded = Some(Superseded::new(ring_max));
         Self { rare: Some(Box::new(Rare { superseded, ..Rare::default() })), ..self }
     }
 
-    /// Begins a write; returns its sequence number, from 1, which [`Self::end`] takes.
+    /// Begins a write. Returns its sequence number, from 1, for [`Self::end`].
     #[inline]
     pub fn begin(&mut self, write: Write) -> u32 {
         self.newest = self.newest.wrapping_add(1);
@@ -229,7 +224,7 @@ impl KeyHistory {
         sequence
     }
 
-    /// Begins a write that is not the only open one, or is no put.
+    /// Begins a write that overlaps others or is a delete.
     fn begin_among(&mut self, open: Open) {
         let rare = self.rare.get_or_insert_default();
         if std::mem::take(&mut self.is_lone) {
@@ -238,8 +233,7 @@ impl KeyHistory {
         rare.open.push(open);
     }
 
-    /// Ends a write that was begun, by its sequence number. `at` is the time, since the moment that
-    /// all times here count from; it is asked for only where staleness is measured.
+    /// Ends a write by its sequence number. `at` returns the time, and is called only if staleness is measured.
     #[inline]
     pub fn end(&mut self, sequence: u32, outcome: WriteOutcome, at: impl FnOnce() -> Duration) {
         let Some(Open { write, .. }) = self.find(sequence) else { return };
@@ -270,18 +264,18 @@ impl KeyHistory {
         }
     }
 
-    /// Notes when a write was acknowledged, in milliseconds since the ledger began.
+    /// Sets the time of the last acknowledgement, in milliseconds since the ledger began.
     #[inline]
     pub fn acknowledged_at(&mut self, at_ms: u32) {
         self.acknowledged_at = at_ms;
     }
 
-    /// Returns when a write was last acknowledged, in milliseconds since the ledger began; `None` if none was.
+    /// Returns the time of the last acknowledgement, in milliseconds since the ledger began; `None` without one.
     pub fn last_acknowledged(&self) -> Option<u32> {
         self.has_acknowledged().then_some(self.acknowledged_at)
     }
 
-    /// The open writes, by sequence number.
+    /// Iterates over the open writes by sequence number.
     #[inline]
     fn open(&self) -> impl Iterator<Item = Open> {
         let more = self.rare.iter().flat_map(|rare| rare.open.iter().copied());
@@ -295,7 +289,6 @@ impl KeyHistory {
             .or_else(|| self.rare.as_ref()?.find(sequence))
     }
 
-    /// Returns the lone put.
     #[inline]
     fn lone(&self) -> Option<Open> {
         self.is_lone.then(|| Open::put(self.newest))
@@ -319,7 +312,7 @@ impl KeyHistory {
         self.rare.as_ref()?.superseded.as_ref()
     }
 
-    /// The greatest end of what is superseded and was overlapped.
+    /// Returns the greatest end of the superseded writes that others overlapped.
     fn forgotten(&self) -> u32 {
         self.rare.as_ref().map_or(0, |rare| rare.forgotten)
     }
@@ -328,7 +321,7 @@ impl KeyHistory {
         self.rare.as_ref().map_or(0, |rare| rare.delete_ended)
     }
 
-    /// A read begins. `at` as for [`Self::end`].
+    /// Begins a read. `at` is as for [`Self::end`].
     #[inline]
     pub fn begin_read(&self, at: impl FnOnce() -> Duration) -> ReadBegan {
         let oldest = self.open().next().map_or(u32::MAX, |open| open.sequence);
@@ -342,8 +335,8 @@ impl KeyHistory {
         }
     }
 
-    /// Returns the staleness of a read in which this was found; `None` where staleness is not measured.
-    /// A key that was missing stands for its newest delete, or for its state before any write.
+    /// Returns the staleness of a read with this violation; `None` if staleness is not measured. A missing key counts
+    /// as its newest delete, or as its state before any write.
     pub fn stale_by(&self, found: Violation, began: &ReadBegan) -> Option<StaleBy> {
         let superseded = self.superseded()?;
         let ended = match found {
@@ -354,13 +347,13 @@ impl KeyHistory {
         Some(superseded.stale_by(ended, began.at, began.acknowledged))
     }
 
-    /// Returns whether any write was acknowledged and must therefore show.
+    /// Returns true if a write was acknowledged and must therefore be readable.
     pub fn has_acknowledged(&self) -> bool {
         self.acknowledged > 0
     }
 
-    /// Returns whether every superseded write would be found out if it were read, and the key if it were
-    /// gone: no delete has an unknown outcome, and no more other writes than are remembered.
+    /// Returns true if the ledger would notice any loss of this key. Deletes of unknown outcome, or too many such
+    /// puts, make it false.
     pub fn claims_fully(&self) -> bool {
         let unknown = self.rare.as_ref().map(|rare| &rare.unknown);
         unknown.is_none_or(|unknown| !unknown.delete && unknown.claims_until.is_none())
@@ -382,7 +375,7 @@ impl KeyHistory {
         Err(Violation::Stale(seen, began.newest))
     }
 
-    /// Returns whether a write of known outcome had certainly been superseded when the read began.
+    /// Returns true if a write of known outcome had certainly been superseded when the read began.
     #[inline]
     fn was_superseded(&self, seen: u32, began: &ReadBegan) -> bool {
         if seen >= began.newest || seen < began.oldest_allowed {
@@ -390,15 +383,15 @@ impl KeyHistory {
         }
         match self.find(seen) {
             Some(open) => open.ended.is_some_and(|ended| ended < began.newest),
-            // It ended with nothing that overlapped it, or was superseded meanwhile, or never sent.
+            // It ended without overlap, was superseded meanwhile, or was never sent.
             None => self.forgotten() < began.newest,
         }
     }
 
     /// Judges a read that found nothing.
     pub fn judge_missing(&self, began: &ReadBegan) -> Result<(), Violation> {
-        // A key that had nothing acknowledged may be missing; so may one with a delete that was not
-        // superseded when the read began. What is under way now was not, for it has not ended.
+        // A key may be missing if nothing was acknowledged, or if a delete was not superseded when the read began. A
+        // delete in flight was not superseded, because it has not ended.
         let explained = began.newest == 0
             || self.delete_ended() >= began.newest
             || self.rare.as_ref().is_some_and(|rare| rare.unknown.delete)

@@ -1,7 +1,7 @@
-//! bakeoff's pure values: no sockets, files, clock, threads or environment.
+//! Defines bakeoff's pure values: no sockets, files, clock, threads or environment.
 //!
-//! Data moves one way: a [`study`] is planned into trials, a trial's measurement becomes part of a
-//! record, and a report is a pure function of a record.
+//! Data moves one way. A [`study`] is planned into trials, a trial's measurement becomes part of a record, and a
+//! report is a pure function of a record.
 
 pub mod check;
 pub mod condition;

@@ -1,12 +1,11 @@
-//! Finds the lines of servers' logs that complain, and counts alike ones together.
+//! Finds warnings and errors in servers' logs, and counts similar ones together.
 //!
-//! A line's level is found by its form: a word in brackets (NGINX, Envoy, HashiCorp's, HAProxy), a field
-//! of JSON (etcd, Vault, Envoy) or of `name=value` pairs, a word among the first (PostgreSQL, Java),
-//! a letter (Tarantool, klog). The first level that a line names is its own, so that an informing
-//! line may quote an error. A line without a level is not counted: a stack trace is no further error.
-//! Where a server names levels by words of its own, whoever knows it says which ([`LevelWord`]).
+//! A line's level is recognized by its form: a word in brackets (NGINX, Envoy, HashiCorp's, HAProxy), a field of JSON
+//! (etcd, Vault, Envoy) or of `name=value` pairs, an early word (PostgreSQL, Java), a letter (Tarantool, klog). The
+//! first level in a line counts, so an info line may quote an error. A line without a level is not counted: a stack
+//! trace is not another error. If a server has its own words for levels, its kind declares them ([`LevelWord`]).
 //!
-//! Lines are counted by their [`fingerprint`]. One of each kind is kept, without its secrets.
+//! Lines are counted by their [`fingerprint`]. One line of each kind is kept, without its secrets.
 //!
 //! Not here: reading files (the binary), tables (`report`).
 
@@ -19,20 +18,20 @@ use serde_json::{Map, Value};
 use crate::fingerprint::{fingerprint, redacted};
 use crate::secrets;
 
-/// Most kinds of lines kept of a node, the frequent ones first.
+/// Maximum kinds of lines kept per node; the most frequent are kept.
 pub const KINDS_MAX: usize = 20;
-/// Most kinds told apart while a log is read; lines of further ones are counted together.
+/// Maximum distinct kinds while a log is read. Lines of further kinds are counted together.
 const KINDS_READ_MAX: usize = 500;
-/// Length limit of an example, in characters.
+/// Maximum length of an example in characters.
 const EXAMPLE_MAX: usize = 300;
-/// Length limit of a line, in bytes.
+/// Maximum length of a line in bytes.
 const LINE_MAX: usize = 8 << 10;
-/// Bytes at a line's beginning that may name its level, if it is no JSON and no pairs.
+/// Bytes at the start of a line that may name its level, unless it is JSON or pairs.
 const HEAD: usize = 200;
-/// Words at a line's beginning among which a word alone may be a level.
+/// Number of words at the start of a line among which a bare word may be a level.
 const WORDS: usize = 10;
 
-/// Level of a line, by its own word.
+/// Names the level of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
@@ -45,7 +44,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// Its name in tables.
+    /// Returns its name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Warning => "warning",
@@ -55,34 +54,34 @@ impl Level {
     }
 }
 
-/// A word by which a server names a level, among the first of a line and by itself, with the level;
-/// `None` for one that is no complaint.
+/// Word by which a server names a level, standing alone among the first words of a line, and its level; `None` for a
+/// harmless one.
 pub type LevelWord = (&'static str, Option<Level>);
 
-/// Complaints in one node's logs while the load ran.
+/// Holds the findings in one node's logs while the load ran.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeLog {
-    /// The node's name.
+    /// Name of the node.
     pub node: String,
-    /// Lines that complain, all kinds.
+    /// Number of warning and error lines of all kinds.
     pub lines: u64,
     /// Kinds of lines, the most frequent first; at most [`KINDS_MAX`].
     pub kinds: Vec<LogKind>,
-    /// Bytes that were too many to be read.
+    /// Bytes beyond the reading limit.
     #[serde(default, skip_serializing_if = "crate::units::is_zero")]
     pub unread_bytes: u64,
 }
 
-/// Lines with one fingerprint.
+/// Counts lines with one fingerprint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LogKind {
-    /// Their level.
+    /// Level of the lines.
     pub level: Level,
-    /// Their fingerprint.
+    /// Fingerprint of the lines.
     pub what: String,
     /// Number of lines.
     pub count: u64,
-    /// The first of them, without its secrets.
+    /// First of these lines, without its secrets.
     pub example: String,
 }
 
@@ -96,12 +95,12 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts the lines of a server that has these words for levels, besides those that are common.
+    /// Counts lines with these words for levels, in addition to the common ones.
     pub fn new(words: &'static [LevelWord]) -> Self {
         Self { words, ..Self::default() }
     }
 
-    /// Takes a line, with or without its end. Any bytes are fine.
+    /// Counts a line, with or without its line break. Accepts any bytes.
     pub fn take(&mut self, line: &[u8]) {
         let line = &line[..line.len().min(LINE_MAX)];
         let line = String::from_utf8_lossy(line);
@@ -124,7 +123,7 @@ impl Tally {
         }
     }
 
-    /// Returns the counts; `None` when no line complained and all was read.
+    /// Returns the counts; `None` if no line has a warning or error and all was read.
     pub fn finish(self, node: &str, unread_bytes: u64) -> Option<NodeLog> {
         if self.lines == 0 && unread_bytes == 0 {
             return None;
@@ -133,14 +132,14 @@ impl Tally {
         let mut kinds: Vec<LogKind> = kinds
             .map(|((level, what), (count, example))| LogKind { level, what, count, example })
             .collect();
-        // Of equally many the worse first.
+        // Of equally frequent kinds the worse comes first.
         kinds.sort_by(|a, b| b.count.cmp(&a.count).then(b.level.cmp(&a.level)));
         kinds.truncate(KINDS_MAX);
         Some(NodeLog { node: node.to_owned(), lines: self.lines, kinds, unread_bytes })
     }
 }
 
-/// Returns a line without the escape codes that colour it.
+/// Removes colour escape codes from a line.
 fn uncoloured(line: &str) -> Cow<'_, str> {
     if !line.contains('\u{1b}') {
         return line.into();
@@ -154,7 +153,7 @@ fn uncoloured(line: &str) -> Cow<'_, str> {
     plain.into()
 }
 
-/// Returns how bad a line says it is, and what it says besides; `None` where it does not complain.
+/// Returns the level and the message of a line; `None` for a harmless one.
 fn complaint<'a>(line: &'a str, words: &[LevelWord]) -> Option<(Level, Cow<'a, str>)> {
     if line.starts_with('{')
         && let Ok(Value::Object(fields)) = serde_json::from_str(line)
@@ -170,10 +169,10 @@ fn complaint<'a>(line: &'a str, words: &[LevelWord]) -> Option<(Level, Cow<'a, s
     Some((level?, message))
 }
 
-/// A level, or `None` for one that is no complaint; and the message.
+/// Level, or `None` for a harmless one; and the message.
 type Found<'a> = (Option<Level>, Cow<'a, str>);
 
-/// Reads a word as a level; `None`: it is none.
+/// Parses a word as a level; `None` if it is not one.
 fn level(word: &str) -> Option<Option<Level>> {
     Some(match word.to_ascii_lowercase().as_str() {
         "trace" | "debug" | "info" | "notice" | "log" | "statement" | "detail" | "hint"
@@ -187,7 +186,7 @@ fn level(word: &str) -> Option<Option<Level>> {
     })
 }
 
-/// `{"level":"error","msg":"…","error":"…"}`, and `@level` and `@message`.
+/// Parses `{"level":"error","msg":"…","error":"…"}`, and `@level` and `@message`.
 fn of_json<'a>(fields: &Map<String, Value>) -> Option<(Level, Cow<'a, str>)> {
     let text = |names: &[&str]| {
         names.iter().find_map(|name| fields.get(*name)?.as_str()).map(str::to_owned)
@@ -197,14 +196,14 @@ fn of_json<'a>(fields: &Map<String, Value>) -> Option<(Level, Cow<'a, str>)> {
     let message = text(&["msg", "@message", "message", "text", "event"]).unwrap_or_default();
     let error = text(&["error", "err", "cause", "exception"]);
     let message = match error {
-        // As pairs have it, so that what it says is kept though it is quoted.
+        // Written like pairs, so the quoted error survives the fingerprint.
         Some(error) => format!("{message} error=\"{}\"", error.replace('"', "'")),
         None => message,
     };
     Some((level, message.into()))
 }
 
-/// `12:M 23 Nov 2026 04:42:30.113 # …` of Redis, whose word for a warning is `#`.
+/// Parses `12:M 23 Nov 2026 04:42:30.113 # …` of Redis, whose word for a warning is `#`.
 fn of_own_words<'a>(line: &'a str, words: &[LevelWord]) -> Option<Found<'a>> {
     let mut rest = line;
     for _ in 0..WORDS {
@@ -217,7 +216,7 @@ fn of_own_words<'a>(line: &'a str, words: &[LevelWord]) -> Option<Found<'a>> {
     None
 }
 
-/// `E1122 09:12:34.5 …` of klog, and Tarantool's `… main/103/init.lua E> …`.
+/// Parses `E1122 09:12:34.5 …` of klog, and Tarantool's `… main/103/init.lua E> …`.
 fn of_letter(line: &str) -> Option<Found<'_>> {
     let of = |letter: u8| match letter {
         b'W' => Some(Some(Level::Warning)),
@@ -231,7 +230,7 @@ fn of_letter(line: &str) -> Option<Found<'_>> {
         && digits.len() == 4
         && digits.iter().all(u8::is_ascii_digit)
     {
-        // What follows are a time, a thread and a place, up to a bracket.
+        // A time, a thread and a place follow, up to a bracket.
         let message = line.split_once("] ").map_or("", |(_, message)| message);
         return Some((of(*letter)?, message.into()));
     }
@@ -241,7 +240,7 @@ fn of_letter(line: &str) -> Option<Found<'_>> {
     Some((of(*letter)?, line[at + 2..].into()))
 }
 
-/// `… [error] 12#12: *5 …`, `[…][12][error][upstream] …`, `… [WARN]  agent: …`.
+/// Parses `… [error] 12#12: *5 …`, `[…][12][error][upstream] …`, `… [WARN]  agent: …`.
 fn of_brackets(line: &str) -> Option<Found<'_>> {
     let head = head(line);
     for (open, _) in head.match_indices('[') {
@@ -253,7 +252,7 @@ fn of_brackets(line: &str) -> Option<Found<'_>> {
     None
 }
 
-/// Returns NGINX's message without process, thread and connection before it and without the request behind it.
+/// Returns NGINX's message without the leading process, thread and connection, and without the trailing request.
 fn nginx(message: &str) -> &str {
     let numbers = |text: &str, signs: &str| {
         text.bytes()
@@ -271,7 +270,7 @@ fn nginx(message: &str) -> &str {
     message.find(", client: ").map_or(message, |end| &message[..end])
 }
 
-/// `ts=… level=error msg="…" err="…"`.
+/// Parses `ts=… level=error msg="…" err="…"`.
 fn of_pairs(line: &str) -> Option<Found<'_>> {
     let own = ["level", "lvl", "severity"].iter().find_map(|name| pair(line, name))?;
     let found = level(own)?;
@@ -283,7 +282,7 @@ fn of_pairs(line: &str) -> Option<Found<'_>> {
     })
 }
 
-/// The value of `name=value` or `name="value"`.
+/// Returns the value of `name=value` or `name="value"`.
 fn pair<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     let is_whole = |at: usize| at == 0 || line.as_bytes()[at - 1].is_ascii_whitespace();
     let places = line.match_indices(name).filter(|(at, _)| is_whole(*at));
@@ -298,8 +297,8 @@ fn pair<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     }
 }
 
-/// A level as a word of its own: in capitals among the first (`… ERROR:  …`, `… - WARN  [main] …`), in
-/// small letters behind a time (`2026-11-22T09:12:34Z<tab>error<tab>…`), or first and with a colon.
+/// Parses a bare word as the level: in capitals among the first words (`… ERROR:  …`, `… - WARN  [main] …`), in lower
+/// case after a time (`2026-11-22T09:12:34Z<tab>error<tab>…`), or first and followed by a colon.
 fn of_words(line: &str) -> Option<Found<'_>> {
     let head = head(line);
     let mut only_times = true;
@@ -326,7 +325,6 @@ fn of_words(line: &str) -> Option<Found<'_>> {
     None
 }
 
-/// The beginning of a line.
 fn head(line: &str) -> &str {
     let mut end = line.len().min(HEAD);
     while !line.is_char_boundary(end) {
@@ -341,7 +339,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns how a line is counted, as `level: fingerprint`; `-` when it is not.
+    /// Returns how a line is counted, as `level: fingerprint`; `-` if it is not.
     fn counted(line: &str) -> String {
         counted_by(&[], line)
     }
@@ -356,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn own_words_of_a_server_go_before_the_common_ones() {
+    fn own_words_of_a_server_precede_the_common_ones() {
         const WORDS: &[LevelWord] = &[("#", Some(Level::Warning)), ("*", None)];
         let line = "12:M 23 Nov 2026 04:42:30.113 # Short read from the primary";
         assert_eq!(counted(line), "-");
@@ -370,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_many_programs_are_told_by_their_level() {
+    fn lines_of_many_programs_are_recognized_by_level() {
         for (line, expected) in [
             (
                 "2026/11/22 09:12:34 [error] 31#31: *5 [lua] gate.lua:23: timeout, client: 127.0.0.1, \
@@ -435,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn alike_lines_are_counted_together_and_the_first_is_kept_without_its_secrets() {
+    fn similar_lines_are_counted_together_with_a_redacted_example() {
         let mut tally = Tally::default();
         for number in 0..7 {
             tally.take(
@@ -451,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn however_many_kinds_there_are_few_are_kept() {
+    fn number_of_kinds_is_limited() {
         let mut tally = Tally::default();
         for number in 0..2000_u32 {
             let word: String =
@@ -464,14 +462,14 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_complains_of_nothing_is_none_unless_it_was_not_all_read() {
+    fn clean_log_is_none_unless_partly_unread() {
         assert_eq!(Tally::default().finish("n", 0), None);
         assert_eq!(Tally::default().finish("n", 5).map(|log| log.unread_bytes), Some(5));
     }
 
     proptest! {
         #[test]
-        fn any_bytes_can_be_taken(line in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn any_bytes_are_accepted(line in prop::collection::vec(any::<u8>(), 0..300)) {
             let mut tally = Tally::default();
             tally.take(&line);
             tally.finish("n", 0);

@@ -1,13 +1,12 @@
-//! Measurement of a load; parts of it add up exactly.
+//! Holds the measurement of a load. Parts of it add up exactly.
 //!
-//! Only operations that were due after warm-up are in a measurement. `response` runs from the
-//! moment an operation was due, `service` from the moment it was sent; both hold the verified
-//! successes alone. How long failures had waited is kept apart from them: `unanswered` for those
-//! that ended by waiting (timeouts, no connection, never sent), `failed` for all others. Percentiles
-//! are of both together, failures ranked last ([`OperationFigures::responses`]), so that no operation
-//! leaves the picture by failing. Throughput counts verified successes only.
+//! It covers only operations that were due after the warm-up. `response` runs from due to done, `service` from sent
+//! to done; both contain only verified successes. The waiting times of failures are separate: `unanswered` for
+//! failures that ended by waiting (timeouts, no connection, never sent), `failed` for all others. Percentiles combine
+//! them, with failures ranked last ([`OperationFigures::responses`]), so no operation disappears by failing.
+//! Throughput counts only verified successes.
 //!
-//! Not here: who measures (the engine), how it is shown (`report`).
+//! Not here: measuring (the engine), presentation (`report`).
 
 mod addresses;
 mod delayed_ack;
@@ -34,82 +33,83 @@ pub use errors::{EXAMPLES_MAX, ErrorKind, ErrorText, Errors, Example, TEXTS_MAX}
 pub use operation::{OperationFigures, Second, SecondFigures};
 pub use stalls::{GeneratorStall, STALL_MIN, STALLS_MAX, longest_stalls};
 
-/// Conditions on the longest silence know it from this length on.
+/// Minimum length of a silence that conditions consider.
 pub const SILENCE_MIN: Duration = Duration::from_millis(500);
 
-/// Shorter silences are not recorded: a scheduler's time slice is as long.
+/// Minimum length of a recorded silence. A scheduler's time slice can be as long.
 pub const SILENCE_RECORDED_MIN: Duration = Duration::from_millis(10);
 
-/// A silence is a stall from this many times the longer of two times on: the median service time, and the mean time
-/// between two successes. Servers that answer in batches have silences as long as an operation takes.
+/// Factor from which a silence is a stall, relative to the longer of the median service time and the mean time
+/// between successes. Servers that answer in batches have silences as long as an operation takes.
 pub const STALL_TIMES: u32 = 10;
 
-/// A system stood still if nothing succeeded for this share of the window: p99 of a closed load hides as much.
+/// Minimum share of the window without success at which a system stood still. The p99 of a closed load hides as much.
 pub const STOOD_STILL_MIN: f64 = 0.01;
 
-/// A load's last silence says that the system gave out from this many times the mean time between successes on.
+/// Factor from which a load's last silence means that the system gave out, relative to the mean time between
+/// successes.
 const GAVE_OUT_GAPS: f64 = 3.0;
 
-/// Throughput and the number of verified operations are told apart from this share of the successes on.
+/// Minimum share of successes by which throughput and verified operations must differ to be reported separately.
 pub const ACCOUNTED_FROM: f64 = 0.01;
 
-/// Most silences that are kept, the longest of them.
+/// Maximum number of kept silences; the longest are kept.
 pub const SILENCES_MAX: usize = 1000;
 
-/// Most moments of an open load's first requests that are kept.
+/// Maximum number of kept send times of an open load's first requests.
 pub const SENT_MAX: usize = 1000;
 
-/// Most nodes that are told apart; of more, each would have too few answers to say anything.
+/// Maximum number of nodes with separate figures. With more, each has too few answers.
 pub const TARGETS_MAX: usize = 16;
 
-/// A time in which no operation succeeded though at least one was due from its beginning to its end.
+/// Describes a time in which no operation succeeded although at least one was due throughout.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Silence {
-    /// When it began, in seconds since measuring began.
+    /// Start in seconds since measuring began.
     pub from: f64,
-    /// Its length in seconds; at least [`SILENCE_MIN`], and from format 3 on less if it is a stall.
+    /// Length in seconds; at least [`SILENCE_MIN`], and from format 3 on less if it is a stall.
     pub seconds: f64,
 }
 
-/// Figures of one of several nodes.
+/// Holds the figures of one of several nodes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TargetFigures {
-    /// Which, as `127.0.0.1:2379`.
+    /// Address of the node, such as `127.0.0.1:2379`.
     pub node: String,
     /// Verified successes.
     pub verified: u64,
-    /// Failures, those that were never sent left out.
+    /// Failures, except operations that were never sent.
     pub errors: u64,
-    /// From sent to done: verified successes, and operations that timed out.
+    /// Time from sent to done, for verified successes and timeouts.
     pub service: Latencies,
 }
 
 impl TargetFigures {
-    /// Adds all that `other` has of the same node.
+    /// Adds the figures of `other`, for the same node.
     pub fn merge(&mut self, other: &Self) {
         self.verified += other.verified;
         self.errors += other.errors;
         self.service.merge(&other.service);
     }
 
-    /// Forgets everything but which node it is; keeps the histogram's memory.
+    /// Clears all figures but keeps the node and the histogram's memory.
     pub fn clear(&mut self) {
         (self.verified, self.errors) = (0, 0);
         self.service.clear();
     }
 }
 
-/// TLS handshakes of the clients.
+/// Counts TLS handshakes of the clients.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Handshakes {
-    /// With certificates and a key exchange of their own.
+    /// Full handshakes.
     pub full: u64,
-    /// Number that took up the session of an earlier connection.
+    /// Handshakes that resumed an earlier session.
     pub resumed: u64,
 }
 
 impl Handshakes {
-    /// All of them.
+    /// Returns the number of all handshakes.
     pub fn all(&self) -> u64 {
         self.full + self.resumed
     }
@@ -125,12 +125,12 @@ impl Handshakes {
     }
 }
 
-/// Answers over HTTP besides their times. Those of the warm-up are left out.
+/// Counts HTTP answers, without those of the warm-up.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpAnswers {
-    /// Responses by status, successes and failures alike. Redirects that were followed are left out.
+    /// Responses by status, successes and failures. Followed redirects are left out.
     pub statuses: BTreeMap<u16, u64>,
-    /// Bytes of whole responses, heads included.
+    /// Bytes of whole responses, including heads.
     pub bytes: u64,
     /// Bytes of bodies, without their transfer coding.
     pub body_bytes: u64,
@@ -151,26 +151,25 @@ impl HttpAnswers {
     }
 }
 
-/// Measurement of one load, or of one stage of it.
+/// Holds the measurement of one load, or of one stage of it.
 ///
-/// Its fields are a record's, which stays flat: old records load by the same names.
+/// Its fields are those of a record, which stays flat: old records load by the same names.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// Length of the measured window: the asked-for time; of a load by count the time to the last operation's end, and
-    /// until the next would have been due where they are evenly spaced.
+    /// Length of the measured window. For a load by count, it ends with the last operation, or when the next one
+    /// would have been due if they are evenly spaced.
     #[serde(with = "units::duration")]
     pub window: Duration,
-    /// By operation: `put`, `get`, ….
+    /// Figures by operation: `put`, `get`, ….
     pub operations: BTreeMap<String, OperationFigures>,
-    /// Second by second.
+    /// Figures of each second.
     pub seconds: Vec<Second>,
     /// Operations that ended before measuring began.
     pub warmup_operations: u64,
-    /// Successes within the window of operations that were due before measuring began: throughput has them, and no
-    /// other figure does.
+    /// Operations due in the warm-up that succeeded within the window. Only throughput counts them.
     #[serde(default, skip_serializing_if = "units::is_zero")]
     pub carried_over: u64,
-    /// Time that clients spent without a connection, all clients added up, warm-up not counted.
+    /// Time that clients spent without a connection, added up, without the warm-up.
     #[serde(with = "units::duration")]
     pub disconnected: Duration,
     /// Clients that had only failures since measuring began. Before format 3: since the load began.
@@ -179,154 +178,152 @@ pub struct Measurement {
     /// Clients that had an operation since measuring began; 0 in records before format 3.
     #[serde(default, skip_serializing_if = "units::is_zero")]
     pub clients_with_work: u64,
-    /// Of these, clients that had no success within the window.
+    /// Clients among these without a success within the window.
     #[serde(default, skip_serializing_if = "units::is_zero")]
     pub clients_without_success: u64,
-    /// Operations that were sent again because the server had not processed them: it refused them, or closed a kept
-    /// connection before it answered. Their times begin when they were first due.
+    /// Operations sent again because the server did not process them: it refused them, or closed a kept connection
+    /// before it answered. Their times begin when they were first due.
     #[serde(default, skip_serializing_if = "units::is_zero")]
     pub reissued: u64,
-    /// Kept connections that the server closed while nothing was under way on them.
+    /// Kept connections that the server closed while idle.
     #[serde(default, skip_serializing_if = "units::is_zero")]
     pub closed_idle: u64,
     /// Answers whose last bytes came after a pause.
     #[serde(default, skip_serializing_if = "PausedEnds::is_none")]
     pub paused_ends: PausedEnds,
-    /// Deviations from HTTP that were met and read over, in words: `folded header fields`.
+    /// Tolerated deviations from HTTP, in words: `folded header fields`.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub oddities: BTreeSet<String>,
-    /// Answers over HTTP besides their times; none of other protocols.
+    /// Counts of HTTP answers; empty for other protocols.
     #[serde(default, skip_serializing_if = "HttpAnswers::is_none")]
     pub answers: HttpAnswers,
-    /// Addresses that clients connected to, in the order in which they were first used.
+    /// Addresses that clients connected to, in the order of first use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<UsedAddress>,
-    /// Connections that were lost or could not be had again, by what was seen.
+    /// Connections that were lost or could not be reopened, by observation.
     pub connection_errors: Errors,
-    /// TLS handshakes of the clients, those before the load began and of its warm-up among them.
+    /// TLS handshakes of the clients, including those before the load and in its warm-up.
     #[serde(default, skip_serializing_if = "Handshakes::is_none")]
     pub handshakes: Handshakes,
-    /// From due to sent, for operations that did not have to wait for a free client or a
-    /// connection: the generator's own lateness. Of those that had to and fell due while the
-    /// generator stood still, until it went on. Empty for a closed load.
+    /// Time from due to sent that the generator caused. Waits for a free client or a connection do not count. If such
+    /// an operation fell due while the generator stood still, the time until it continued counts. Empty for a closed
+    /// load.
     #[serde(rename = "slip", alias = "schedule_lag")]
     pub schedule_lag: Latencies,
-    /// By how much each timer's wake-up was late: from when a thread had asked to be woken until it
-    /// was. Empty where nothing was waited for but answers.
+    /// Lateness of each timer wake-up. Empty if the generator only waited for answers.
     #[serde(default, skip_serializing_if = "Latencies::is_empty")]
     pub timer_lag: Latencies,
-    /// Time that ready answers waited behind others: from the first that was read after `epoll_wait` returned,
-    /// one value for the answers that a connection had ready.
+    /// Time that ready answers waited behind others, from the first read after `epoll_wait` returned. One value for
+    /// the ready answers of a connection.
     #[serde(default, skip_serializing_if = "Latencies::is_empty")]
     pub receive_lag: Latencies,
-    /// When a thread of the generator stood still, in order of time; at most [`STALLS_MAX`].
+    /// Stalls of the generator's threads, in order of time; at most [`STALLS_MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stalls: Vec<GeneratorStall>,
-    /// When the first operations of a Poisson load were sent, in nanoseconds since measuring began,
-    /// in order and without gaps between them; at most [`SENT_MAX`]. Empty for other loads.
+    /// Send times of the first operations of a Poisson load, in nanoseconds since measuring began, in order and
+    /// complete; at most [`SENT_MAX`]. Empty for other loads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sent: Vec<u64>,
     /// CPU time that bakeoff itself used during the window, user and system.
     #[serde(with = "units::duration")]
     pub generator_cpu: Duration,
-    /// Time for which a CPU limit of its cgroup held the generator back during the load.
+    /// Time for which its cgroup's CPU limit throttled the generator during the load.
     #[serde(default, with = "units::duration", skip_serializing_if = "Duration::is_zero")]
     pub generator_throttled: Duration,
-    /// Threads that the generator worked with.
+    /// Number of generator threads.
     pub generator_threads: u32,
-    /// Which share of a CPU the busiest of them used while the load ran, 0 to 1; waiting without
-    /// sleeping (`--precision`) is not counted.
+    /// CPU share of the busiest thread while the load ran, 0 to 1. Waiting without sleeping (`--precision`) does not
+    /// count.
     #[serde(default)]
     pub generator_busiest: f64,
-    /// Bytes that the generator sent while the load ran, warm-up included; under TLS those before
-    /// encryption.
+    /// Bytes that the generator sent while the load ran, including the warm-up; under TLS before encryption.
     #[serde(default)]
     pub bytes_sent: u64,
-    /// Bytes that it received, likewise; under TLS those after decryption.
+    /// Bytes that it received while the load ran, including the warm-up; under TLS after decryption.
     #[serde(default)]
     pub bytes_received: u64,
-    /// The load was ended before its time, by the user.
+    /// True if the user interrupted the load.
     #[serde(default)]
     pub interrupted: bool,
-    /// The workload's unique keys ran out before the load's time was over.
+    /// True if the workload's unique keys ran out before the end of the load.
     #[serde(default)]
     pub keys_exhausted: bool,
-    /// By node, in the order in which clients connect to them; empty where there is one node, or
-    /// more than [`TARGETS_MAX`].
+    /// Figures by node, in the order in which clients connect to them. Empty for one node, or more than
+    /// [`TARGETS_MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<TargetFigures>,
-    /// When nothing succeeded for a while, in order of time; at most [`SILENCES_MAX`].
+    /// Times without success, in order; at most [`SILENCES_MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub silences: Vec<Silence>,
-    /// Length of all stalls together, those beyond [`SILENCES_MAX`] included; zero in records before format 3.
+    /// Total length of all stalls, including those beyond [`SILENCES_MAX`]; zero in records before format 3.
     #[serde(default, with = "units::duration", skip_serializing_if = "Duration::is_zero")]
     pub stalled_for: Duration,
-    /// When the silence began in which the load ended, in seconds since measuring began: operations failed in it, and
-    /// none succeeded any more, not even after the window.
+    /// Start of the silence that lasted to the end of the load, in seconds since measuring began. From then on
+    /// operations failed and none succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub silent_from: Option<f64>,
-    /// Staleness of reads by node; empty where it was not measured. Of more than [`TARGETS_MAX`] nodes, all as one.
+    /// Staleness of reads by node; empty if it was not measured. More than [`TARGETS_MAX`] nodes share one entry.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub staleness: Vec<Staleness>,
 }
 
 impl Measurement {
-    /// Verified successes of all operations.
+    /// Returns the verified successes of all operations.
     pub fn verified(&self) -> u64 {
         self.operations.values().map(|figures| figures.verified).sum()
     }
 
-    /// Failures of all operations.
+    /// Returns the failures of all operations.
     pub fn error_count(&self) -> u64 {
         self.operations.values().map(OperationFigures::error_count).sum()
     }
 
-    /// Failures of what was sent, of all operations.
+    /// Returns the failures of all operations that were sent.
     pub fn failed_count(&self) -> u64 {
         self.error_count() - self.errors_of(ErrorKind::Dropped)
     }
 
-    /// Failures of one kind, of all operations.
+    /// Returns the failures of one kind, of all operations.
     pub fn errors_of(&self, kind: ErrorKind) -> u64 {
         self.operations.values().map(|figures| figures.errors_of(kind)).sum()
     }
 
-    /// The examples of failures, operation by operation and kind by kind.
+    /// Returns the examples of failures, by operation and kind.
     pub fn error_examples(&self) -> impl Iterator<Item = (ErrorKind, &Example)> {
         let errors = self.operations.values().flat_map(|figures| &figures.errors);
         errors.flat_map(|(&kind, errors)| errors.examples.iter().map(move |e| (kind, e)))
     }
 
-    /// Verified successes per second over the measured window; `None` for an empty window.
+    /// Returns verified successes per second over the measured window; `None` for an empty window.
     pub fn throughput(&self) -> Option<f64> {
         let verified = self.verified_in_window();
         (!self.window.is_zero()).then(|| verified as f64 / self.window.as_secs_f64())
     }
 
-    /// Successes within the window: what throughput is made of.
+    /// Returns the successes within the window, which throughput is based on.
     pub fn verified_in_window(&self) -> u64 {
         self.operations.values().map(|figures| figures.verified_in_window).sum()
     }
 
-    /// Successes of operations that were due in the window and ended after it.
+    /// Returns the successes of operations that were due in the window and ended after it.
     pub fn ended_late(&self) -> u64 {
         let due_and_done = self.verified_in_window().saturating_sub(self.carried_over);
         self.verified().saturating_sub(due_and_done)
     }
 
-    /// Tells by what throughput differs from the number of verified operations, where that is worth saying.
+    /// Explains the difference between throughput and the number of verified operations, if it is large enough.
     pub fn accounting(&self) -> Option<String> {
         let (within, early, late) =
             (self.verified_in_window(), self.carried_over, self.ended_late());
         let worth = |count: u64| count as f64 > ACCOUNTED_FROM * within as f64;
         let early = worth(early).then(|| {
             format!(
-                "{} of them were due in the warm-up, and are in no other figure",
+                "{} of them were due in the warm-up and count in no other figure",
                 count_text(early)
             )
         });
         let late = worth(late).then(|| {
-            format!("{} more succeeded after that time, too late for it", count_text(late))
+            format!("{} more succeeded after that time and do not count in it", count_text(late))
         });
         let parts: Vec<String> = early.into_iter().chain(late).collect();
         (!parts.is_empty()).then(|| {
@@ -335,8 +332,8 @@ impl Measurement {
         })
     }
 
-    /// Returns from when on nothing succeeded any more, in seconds since measuring began: so long before the end
-    /// that a few further successes were to be expected.
+    /// Returns the time, in seconds since measuring began, from which nothing succeeded. Returns `None` if only a few
+    /// further successes were to be expected before the end.
     pub fn gave_out(&self) -> Option<f64> {
         let window = self.window.as_secs_f64();
         let verified = self.verified_in_window();
@@ -344,9 +341,9 @@ impl Measurement {
         self.silent_from.filter(|from| verified > 0 && window - from >= GAVE_OUT_GAPS * gap)
     }
 
-    /// Returns the length from which on a silence is a stall: [`STALL_TIMES`] the median service time or the mean time
-    /// between two successes, or twice the median of the slowest kind of operation, whichever is longest. All clients of
-    /// a closed load may wait for that kind at once.
+    /// Returns the minimum length of a stall: the longest of [`STALL_TIMES`] the median service time, [`STALL_TIMES`]
+    /// the mean time between successes, and twice the median of the slowest kind of operation. All clients of a
+    /// closed load may wait for that kind at once.
     pub fn stall_min(&self) -> Duration {
         let median = |figures: &OperationFigures| figures.service.quantile(0.5).unwrap_or_default();
         let slowest = self.operations.values().map(median).max().unwrap_or_default();
@@ -355,7 +352,7 @@ impl Measurement {
         usual.max(slowest * 2).max(SILENCE_RECORDED_MIN)
     }
 
-    /// Returns the stalls that a user should know: all if the system [stood still](Self::stood_still), else those of
+    /// Returns the stalls to report: all if the system [stood still](Self::stood_still), else those of
     /// [`SILENCE_MIN`] or more.
     pub fn stalled(&self) -> impl Iterator<Item = &Silence> {
         let least = match self.stood_still() {
@@ -374,7 +371,7 @@ impl Measurement {
         (window > 0.0 && share >= STOOD_STILL_MIN).then(|| share.min(1.0))
     }
 
-    /// Takes all silences of the load, in order of time. Keeps the longest stalls, and silences that conditions know.
+    /// Takes all silences of the load, in order of time. Keeps the longest stalls, and silences for conditions.
     pub fn keep_silences(&mut self, all: Vec<Silence>) {
         self.silences = all;
         let stall_min = self.sum_stalls();
@@ -383,7 +380,7 @@ impl Measurement {
         longest(&mut self.silences);
     }
 
-    /// Sums the stalls up again, after other silences were recorded. Returns the length of the shortest possible one.
+    /// Recomputes the total length of stalls. Returns the minimum length of a stall.
     fn sum_stalls(&mut self) -> Duration {
         let stall_min = self.stall_min();
         let least = stall_min.as_secs_f64();
@@ -393,14 +390,14 @@ impl Measurement {
         stall_min
     }
 
-    /// Returns how long the longest silence was; zero where none was as long as [`SILENCE_MIN`].
+    /// Returns the length of the longest silence; zero if none reached [`SILENCE_MIN`].
     pub fn longest_silence(&self) -> Duration {
         let longest = self.silences.iter().map(|silence| silence.seconds).fold(0.0, f64::max);
         Duration::try_from_secs_f64(longest).unwrap_or_default()
     }
 
-    /// The fewest and the most verified successes in any whole second of the window; `None` when it
-    /// holds no whole second. To be asked of one stage: appended ones have broken seconds between.
+    /// Returns the minimum and maximum of verified successes in any whole second of the window; `None` without a
+    /// whole second. Only for a single stage: appended ones have partial seconds in between.
     pub fn throughput_range(&self) -> Option<(u64, u64)> {
         let whole = self.window.as_secs();
         let within = || self.seconds.iter().filter(|slice| u64::from(slice.second) < whole);
@@ -410,15 +407,15 @@ impl Measurement {
         Some((least.filter(|_| whole > 0)?, counts().max().unwrap_or(0)))
     }
 
-    /// All operations' figures as one.
+    /// Returns the combined figures of all operations.
     pub fn total(&self) -> OperationFigures {
         let mut total = OperationFigures::default();
         self.operations.values().for_each(|figures| total.merge(figures));
         total
     }
 
-    /// Appends a stage that ran after this one: windows add up, and seconds follow on, so that a
-    /// stage's last, broken second still counts as one of its own.
+    /// Appends a stage that ran after this one. Windows add up and seconds continue, so a stage's last partial second
+    /// stays separate.
     pub fn append(&mut self, later: &Self) {
         let before = self.window.as_secs_f64();
         let moved = |silence: &Silence| Silence { from: before + silence.from, ..*silence };
@@ -439,8 +436,8 @@ impl Measurement {
         self.add_counts(later);
     }
 
-    /// Adds what was measured beside this at the same time, from the same moment on, of other
-    /// operations. Nothing succeeded where neither had a success.
+    /// Adds a measurement of other operations that ran at the same time. A silence remains only where both were
+    /// silent.
     pub fn add_beside(&mut self, other: &Self) {
         self.silences = common(&self.silences, &other.silences);
         let silent = self.silent_from.zip(other.silent_from);
@@ -462,7 +459,7 @@ impl Measurement {
             |stall: &GeneratorStall| GeneratorStall { thread: threads + stall.thread, ..*stall };
         self.stalls.extend(other.stalls.iter().map(beside));
         longest_stalls(&mut self.stalls);
-        // Each saw what the whole process used.
+        // Each measured the CPU use of the whole process.
         self.generator_cpu = self.generator_cpu.max(other.generator_cpu);
         self.generator_threads += other.generator_threads;
         self.add_counts(other);
@@ -470,11 +467,11 @@ impl Measurement {
         self.connection_errors.examples.sort_by(|a, b| a.at_seconds.total_cmp(&b.at_seconds));
     }
 
-    /// Adds what another generator measured of the same load at the same time, from the same moment on: the same
-    /// operations, other keys, another process. Distributions add up exactly, second by second.
+    /// Adds another generator's measurement of the same load: the same operations and time, other keys, another
+    /// process. Distributions add up exactly, second by second.
     ///
     /// # Errors
-    /// When a text of `other` is no histogram.
+    /// Fails if a text of `other` is not a histogram.
     pub fn add_share(&mut self, other: &Self) -> Result<(), HistogramError> {
         for theirs in &other.seconds {
             let place = self.seconds.binary_search_by_key(&theirs.second, |ours| ours.second);
@@ -489,19 +486,19 @@ impl Measurement {
             }
         }
         let cpu = self.generator_cpu + other.generator_cpu;
-        // Seconds are merged: those that are here already must not take the place of what was added.
+        // Seconds are merged in place, so later ones must not overwrite them.
         let seconds = other.seconds.iter();
         let new =
             seconds.filter(|theirs| self.seconds.iter().all(|ours| ours.second != theirs.second));
         let rest = Self { seconds: new.cloned().collect(), ..other.clone() };
         self.add_beside(&rest);
         self.generator_cpu = cpu;
-        // Gaps between the first requests of one generator say nothing of the whole's.
+        // The send times of one generator do not show the gaps of the whole load.
         self.sent.clear();
         Ok(())
     }
 
-    /// Adds counts, which add up alike whenever they were measured.
+    /// Adds counts, which add up the same for sequential and parallel parts.
     fn add_counts(&mut self, other: &Self) {
         for theirs in &other.targets {
             match self.targets.iter_mut().find(|ours| ours.node == theirs.node) {
@@ -545,7 +542,7 @@ impl Measurement {
         self.keys_exhausted |= other.keys_exhausted;
     }
 
-    /// Returns what was met on the way that is no failure, a sentence each without a full stop.
+    /// Describes deviations that are not failures, one sentence each, without a full stop.
     pub fn notes_on_the_network(&self) -> Vec<String> {
         let mut notes: Vec<String> = self.notes_on_names().collect();
         if self.reissued > 0 {
@@ -564,7 +561,7 @@ impl Measurement {
         notes
     }
 
-    /// Says of the only node that was asked what is told of each of several.
+    /// Fills in the figures of the only node, which otherwise exist only for several nodes.
     pub fn tell_of_only_node(&mut self, node: &str) {
         let total = self.total();
         self.targets = vec![TargetFigures {
@@ -576,7 +573,8 @@ impl Measurement {
     }
 }
 
-/// The parts that are in both, no shorter than [`SILENCE_RECORDED_MIN`]; each list in order of time.
+/// Returns the common parts of two lists of silences that are at least [`SILENCE_RECORDED_MIN`] long. Each list is in
+/// order of time.
 fn common(ours: &[Silence], theirs: &[Silence]) -> Vec<Silence> {
     let both = ours.iter().flat_map(|a| theirs.iter().map(move |b| (a, b)));
     let overlap = |(a, b): (&Silence, &Silence)| {

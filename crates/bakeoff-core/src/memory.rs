@@ -1,20 +1,20 @@
 //! Finds the most memory that all nodes of a system held at one moment.
 //!
-//! Proportional and resident memory are different measures: a page that several processes map counts once in the
-//! one, and once for each process in the other. A sum is of one of them. Only readings within a measured
-//! window count. A window without a reading says nothing, and the reading before it is not its own.
+//! Proportional and resident memory treat shared pages differently. A page mapped by several processes counts once in
+//! proportional memory, and once per process in resident memory. A sum uses only one of the two. Only readings within
+//! a measured window count; an earlier reading does not stand in for a missing one.
 //!
-//! Not here: the readings (`bakeoff_host::observe`), which trials are compared (`bakeoff_report`).
+//! Not here: the readings (`bakeoff_host::observe`), the choice of trials to compare (`bakeoff_report`).
 
 use serde::{Deserialize, Serialize};
 
 use crate::observed::{Column, Series};
 
-/// A measure of memory.
+/// Names a measure of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemoryOf {
-    /// Proportional set size: a page that *n* processes map counts for an *n*th in each.
+    /// Proportional set size: a page that *n* processes map counts as an *n*th for each.
     Proportional,
     /// Resident set size: a shared page counts once for each process.
     Resident,
@@ -30,34 +30,34 @@ impl MemoryOf {
     }
 }
 
-/// Memory of all nodes of a trial within its measured windows.
+/// Holds the memory of all nodes of a trial within its measured windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodesMemory {
-    /// The measure.
+    /// Measure of all values.
     pub of: MemoryOf,
-    /// The most that all nodes together held at one moment, in bytes.
+    /// Maximum sum of all nodes at one moment, in bytes.
     pub sum_max_bytes: u64,
-    /// The most that one node held, in bytes.
+    /// Maximum of one node, in bytes.
     pub node_max_bytes: u64,
-    /// Moments at which all nodes' memory was known.
+    /// Number of moments at which the memory of all nodes was known.
     pub moments: u64,
 }
 
-/// The readings of one node.
+/// Holds the readings of one node.
 #[derive(Debug, Clone, Copy)]
 pub struct NodeReadings<'a> {
     /// Readings of proportional memory; `None` if there are none.
     pub proportional: Option<&'a Series>,
     /// Readings of resident memory.
     pub resident: &'a Series,
-    /// Most processes that the node had; resident memory of several processes is not summed up.
+    /// Maximum number of processes of the node. Resident memory of several processes is not summed.
     pub processes_max: u64,
 }
 
 /// Returns the most memory that all `nodes` held together within `windows`.
 ///
-/// Proportional memory is used if every node has a reading of it within the windows, and resident memory if
-/// each node is a single process. `None` if neither is known of all nodes, or if there are no nodes.
+/// Uses proportional memory if every node has a reading of it within the windows, otherwise resident memory if each
+/// node is a single process. Returns `None` if neither is known for all nodes, or if there are no nodes.
 pub fn most(nodes: &[NodeReadings<'_>], windows: &[(f64, f64)]) -> Option<NodesMemory> {
     let proportional: Option<Vec<&Series>> = nodes.iter().map(|node| node.proportional).collect();
     let single = nodes.iter().all(|node| node.processes_max <= 1);
@@ -74,7 +74,7 @@ fn of_series(series: &[&Series], of: MemoryOf, windows: &[(f64, f64)]) -> Option
     };
     let (mut sums, mut nodes) = (Vec::new(), Vec::new());
     for &(from, to) in windows {
-        // Readings of the window in the order of their times; those of one moment belong together.
+        // Sort the readings in the window by time. Those of one moment belong together.
         let mut readings: Vec<(f64, usize, f64)> = Vec::new();
         for (node, one) in series.iter().enumerate() {
             let values = one.columns.get(&column)?;
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_before_the_window_is_not_the_windows() {
+    fn reading_before_the_window_does_not_count() {
         let (early, rss) = (proportional(&[(0.5, 9e9)]), resident(&[]));
         assert_eq!(most(&[node(Some(&early), &rss)], &[(1.0, 3.0)]), None);
         let both = proportional(&[(0.5, 9e9), (2.0, 5.0)]);
@@ -140,7 +140,7 @@ mod tests {
         let nodes = [node(Some(&a), &rss), node(Some(&b), &rss)];
         let found = most(&nodes, &[(0.0, 3.0)]).unwrap();
         assert_eq!((found.sum_max_bytes, found.node_max_bytes, found.moments), (11, 10, 2));
-        // On two machines readings come at times of their own: each node's last one counts.
+        // On two machines the reading times differ. The last reading of each node counts.
         let b = proportional(&[(1.1, 1.0), (1.9, 10.0)]);
         let found = most(&[node(Some(&a), &rss), node(Some(&b), &rss)], &[(0.0, 3.0)]).unwrap();
         assert_eq!((found.sum_max_bytes, found.moments), (20, 3));

@@ -1,11 +1,10 @@
-//! Samples of a trial: of each node, of the generator, of the machine.
+//! Holds the samples of a trial: of each node, of the generator, of the machine.
 //!
-//! A [`Series`] holds one column for each thing that the kernel shows, all read at the same times.
-//! Counters stand as they were read, from the process's first start on, so that any stretch of time
-//! can be asked for later; gauges are what they were at that moment. A thing that could not be seen
-//! has no column.
+//! A [`Series`] has one column per kernel figure, all read at the same times. Counters are stored as read, from the
+//! first start of the process, so later code can evaluate any interval. Gauges are the values at that moment. A
+//! figure that could not be read has no column.
 //!
-//! Not here: who samples (the binary's `host::observe`), what a load's summary says (`record`).
+//! Not here: sampling (the binary's `host::observe`), the summary of a load (`record`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,147 +13,148 @@ use serde::{Deserialize, Serialize};
 
 use crate::units;
 
-/// One trial, watched. All times are seconds since the trial began.
+/// Holds the samples of one trial. All times are seconds since the trial began.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Observed {
-    /// Time between two looks.
+    /// Time between two samples.
     #[serde(with = "units::duration")]
     pub interval: Duration,
-    /// CPU time that looking took.
+    /// CPU time that sampling took.
     #[serde(with = "units::duration")]
     pub cost: Duration,
     /// Phases of the trial, in order.
     pub phases: Vec<Phase>,
-    /// Every node, and bakeoff itself as `generator`.
+    /// Samples of every node, and of bakeoff itself as `generator`.
     pub nodes: Vec<Series>,
-    /// [`Column::Proportional`] of each node, at the moments at which it was read. In records before format 3
-    /// it is among the columns of [`Self::nodes`], with the last reading repeated in between.
+    /// Samples of [`Column::Proportional`] of each node, at their own times. In records before format 3 they are a
+    /// column of [`Self::nodes`], with the last reading repeated in between.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory: Vec<Series>,
-    /// Nodes of a system that runs already, as their metrics tell.
+    /// Samples from the metrics of nodes that bakeoff did not start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<MeteredSeries>,
-    /// The machine.
+    /// Samples of the machine.
     pub machine: Series,
     /// Source of the machine's [`Column::Busy`]; `None` in records of format 1, where it is [`BusyBy::Ticks`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_by: Option<BusyBy>,
-    /// Others' use of the CPUs, for each measured window.
+    /// CPU use by other processes, for each measured window.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub strangers: Vec<Strangers>,
-    /// Connections and processes that began in each measured window, as far as they were seen.
+    /// New connections and processes in each measured window, as far as they were seen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub turnover: Vec<Turnover>,
 }
 
-/// Samples that a node's own metrics told: [`Column::Cpu`] and [`Column::Resident`] alone.
+/// Holds samples from a node's own metrics: only [`Column::Cpu`] and [`Column::Resident`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MeteredSeries {
     /// Subject of the figures.
     pub of: Metered,
-    /// The samples, at times of their own.
+    /// Samples, at their own times.
     #[serde(flatten)]
     pub series: Series,
 }
 
-/// Subject of a node's metrics.
+/// Selects the subject of a node's metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metered {
-    /// The process that tells them.
+    /// The process that publishes them.
     Process,
-    /// The machine that it runs on, with all that runs there.
+    /// The whole machine that it runs on.
     Machine,
 }
 
-/// Connections and processes that were new at some look in a measured window. What began and ended
-/// between two looks is in the machine's counters alone: these say whose such are.
+/// Counts connections and processes that were new in a sample of a measured window. Those that began and ended
+/// between two samples are only in the machine's counters; this attributes the others.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Turnover {
-    /// When it was begun to look.
+    /// Start of the counting.
     pub from: f64,
-    /// When it was ended.
+    /// End of the counting.
     pub to: f64,
-    /// New processes by node, as many as were seen.
+    /// New processes by node, as far as they were seen.
     pub processes: BTreeMap<String, u64>,
-    /// New processes of nobody's.
+    /// New processes that belong to no node.
     pub other_processes: u64,
-    /// New connections to nodes, as many as were seen.
+    /// New connections to nodes, as far as they were seen.
     pub connections: Vec<Opened>,
-    /// New connections to anybody else.
+    /// New connections to other processes.
     pub other_connections: u64,
 }
 
-/// Connections from one to another.
+/// Counts connections from one process to another.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Opened {
-    /// The process that opened them; `None` where they were too short to see it.
+    /// Process that opened them; `None` if they were too short to tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// The process that they were opened to.
+    /// Process that they were opened to.
     pub to: String,
-    /// Number that was seen.
+    /// Number of connections seen.
     pub seen: u64,
 }
 
-/// Source of a machine's running time.
+/// Selects the source of a machine's busy time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BusyBy {
-    /// The root cgroup's `cpuacct.usage`: exact.
+    /// Exact: the root cgroup's `cpuacct.usage`.
     Cgroup,
-    /// `/proc/schedstat`: exact.
+    /// Exact: `/proc/schedstat`.
     SchedStat,
-    /// `/proc/stat`, which counts ticks and misses most of what runs for less than one.
+    /// Approximate: `/proc/stat` counts ticks and misses most activity shorter than one.
     Ticks,
 }
 
-/// Usage of processes that are neither nodes nor bakeoff's, from just before a measured window to just after it.
+/// Holds the CPU use of processes that are neither nodes nor bakeoff's, from just before a measured window to just
+/// after it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Strangers {
-    /// When the first scan was.
+    /// Time of the first scan.
     pub from: f64,
-    /// When the second was.
+    /// Time of the second scan.
     pub to: f64,
-    /// Seconds of CPU of the kernel's own threads, which work for whoever asked.
+    /// CPU seconds of the kernel's own threads, which work for any process.
     pub kernel_seconds: f64,
-    /// Whether they cannot be seen, as in a container; what they used is then the strangers'.
+    /// True if kernel threads are invisible, as in a container. Their use then counts as the strangers'.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub kernel_unseen: bool,
-    /// The commands that used most, most first.
+    /// Commands with the most CPU use, in descending order.
     pub commands: Vec<Command>,
 }
 
-/// Usage of all processes of a name.
+/// Holds the CPU use of all processes with one name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Command {
-    /// The first fifteen bytes of the program's name.
+    /// First fifteen bytes of the program's name.
     pub name: String,
-    /// Seconds of CPU.
+    /// CPU seconds.
     pub seconds: f64,
 }
 
-/// The load generator's name among the sampled processes.
+/// Name of the load generator among the sampled processes.
 pub const GENERATOR: &str = "generator";
 
-/// The parts that a trial may have.
+/// Names the phases of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PhaseName {
     /// Servers start and become ready.
     Starting,
     /// Keys are written before the load.
     Filling,
-    /// The load, its warm-up included.
+    /// The load runs, including its warm-up.
     Load,
-    /// Syncs are counted while a few writes are made.
+    /// Syncs are counted during a few writes.
     CountingSyncs,
     /// The audit reads written keys.
     ReadingBack,
-    /// Nodes are killed while a load goes on.
+    /// Nodes are killed during a load.
     KillingUnderLoad,
-    /// Nodes are killed after the load, and started again.
+    /// Nodes are killed after the load and restarted.
     KillingAndRestarting,
-    /// Servers end.
+    /// Servers stop.
     Stopping,
 }
 
@@ -184,113 +184,113 @@ impl PhaseName {
         }
     }
 
-    /// Reads a record's name; `None` for one that this version does not know.
+    /// Parses a record's name; `None` for an unknown one.
     pub fn read(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.text() == text)
     }
 }
 
-/// A part of a trial.
+/// Describes a phase of a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
-    /// One of [`PhaseName`]'s texts.
+    /// Name: one of [`PhaseName`]'s texts.
     pub name: String,
-    /// When it began.
+    /// Start of the phase.
     pub from: f64,
-    /// When it ended.
+    /// End of the phase.
     pub to: f64,
 }
 
-/// Columns read at the same times.
+/// Holds columns that were read at the same times.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// The node's name, `generator`, or `machine`.
+    /// Name of the node, `generator`, or `machine`.
     pub name: String,
-    /// When each look was, ascending.
+    /// Time of each sample, ascending.
     pub at: Vec<f64>,
-    /// Samples by column; each as long as `at`.
+    /// Values by column; each as long as `at`.
     pub columns: BTreeMap<Column, Vec<f64>>,
 }
 
-/// A thing that is sampled. Counters count from a node's first start (over restarts), or from the
-/// machine's; gauges say what is now.
+/// Names a sampled figure. Counters count from a node's first start, across restarts, or from the machine's boot.
+/// Gauges show the current value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Column {
-    /// Counter, seconds of CPU in user space and in the kernel, where only their sum is told.
+    /// Counter: CPU seconds, if user and kernel time are only known as a sum.
     Cpu,
-    /// Counter, seconds of CPU in user space.
+    /// Counter: CPU seconds in user space.
     CpuUser,
-    /// Counter, seconds of CPU in the kernel.
+    /// Counter: CPU seconds in the kernel.
     CpuSystem,
-    /// Counter, seconds that threads were ready to run and had no CPU.
+    /// Counter: seconds that runnable threads waited for a CPU.
     CpuWait,
-    /// Counter, seconds that a cgroup's CPU limit held its threads back.
+    /// Counter: seconds that a cgroup's CPU limit throttled its threads.
     CpuThrottled,
     /// Counter: periods of a cgroup's CPU limit in which it ran.
     CpuPeriods,
-    /// Counter: those of them in which the limit held it back.
+    /// Counter: periods in which the CPU limit throttled it.
     CpuPeriodsThrottled,
-    /// Gauge, bytes of resident memory.
+    /// Gauge: bytes of resident memory.
     Resident,
-    /// Gauge, bytes of resident memory in which a page that several processes share counts once in all.
+    /// Gauge: bytes of resident memory, counting a page shared by several processes once.
     Proportional,
-    /// Gauge, bytes that the node's cgroup is charged with, page cache among them.
+    /// Gauge: bytes charged to the node's cgroup, including page cache.
     CgroupMemory,
-    /// Gauge.
+    /// Gauge: number of processes.
     Processes,
-    /// Gauge.
+    /// Gauge: number of threads.
     Threads,
-    /// Gauge, file descriptors.
+    /// Gauge: open file descriptors.
     OpenFiles,
-    /// Counter: a thread waited for something.
+    /// Counter: context switches because a thread waited.
     SwitchesVoluntary,
-    /// Counter: a thread's time was up.
+    /// Counter: context switches because a thread's time slice ended.
     SwitchesInvoluntary,
-    /// Counter: page faults that took no disk access.
+    /// Counter: page faults without disk access.
     FaultsMinor,
-    /// Counter: page faults that did.
+    /// Counter: page faults with disk access.
     FaultsMajor,
-    /// Counter, bytes fetched from storage.
+    /// Counter: bytes read from storage.
     DiskRead,
-    /// Counter, bytes sent to storage.
+    /// Counter: bytes written to storage.
     DiskWritten,
     /// Counter: read operations.
     DiskReads,
     /// Counter: write operations.
     DiskWrites,
-    /// Counter, bytes sent over TCP.
+    /// Counter: bytes sent over TCP.
     SocketSent,
-    /// Counter, bytes received over TCP.
+    /// Counter: bytes received over TCP.
     SocketReceived,
-    /// Gauge, bytes of disk space that the node's directory takes.
+    /// Gauge: bytes of disk space in the node's directory.
     DataDirectory,
-    /// Machine, counter: seconds of all CPUs that ran something; from what [`Observed::busy_by`] says.
+    /// Machine counter: busy seconds of all CPUs, from the source in [`Observed::busy_by`].
     Busy,
-    /// Machine, counter: seconds of CPU of what bakeoff has started besides the nodes.
+    /// Machine counter: CPU seconds of bakeoff's processes other than nodes.
     Helpers,
-    /// Machine, counter: seconds in which at least one task waited for a CPU.
+    /// Machine counter: seconds in which at least one task waited for a CPU.
     PressureCpu,
-    /// Machine, counter: the same, for storage.
+    /// Machine counter: seconds in which at least one task waited for storage.
     PressureIo,
-    /// Machine, counter: the same, for memory.
+    /// Machine counter: seconds in which at least one task waited for memory.
     PressureMemory,
-    /// Machine, counter: processes and threads that began.
+    /// Machine counter: started processes and threads.
     TasksBegun,
-    /// Machine, counter: TCP connections that were asked for, by whomever.
+    /// Machine counter: TCP connections opened by any process.
     ConnectionsOpened,
-    /// Machine, counter: seconds of all CPUs that the hypervisor gave to somebody else.
+    /// Machine counter: CPU seconds that the hypervisor gave to other guests.
     Steal,
-    /// Machine, gauge: threads that run or are ready to.
+    /// Machine gauge: running and runnable threads.
     RunQueue,
-    /// Machine, counter: seconds in which the disk that holds the data had something to do.
+    /// Machine counter: busy seconds of the disk that holds the data.
     DiskBusy,
-    /// Machine, gauge: bytes free on the disk that holds the data.
+    /// Machine gauge: free bytes on the disk that holds the data.
     DiskFree,
 }
 
 impl Column {
-    /// Returns whether it only ever grows, so that differences mean something and single values do not.
+    /// Returns true for a counter, which only grows: its differences have a meaning, single values do not.
     pub fn is_counter(self) -> bool {
         !matches!(
             self,
@@ -308,21 +308,21 @@ impl Column {
 }
 
 impl Series {
-    /// The looks from `from` to `to` as places in [`Series::at`]; with the last one before `from`,
-    /// as a counter's growth begins there.
+    /// Returns the range of samples from `from` to `to`, including the last one before `from`, where a counter's
+    /// growth begins.
     fn places(&self, from: f64, to: f64) -> std::ops::Range<usize> {
         let begin = self.at.partition_point(|&at| at <= from).saturating_sub(1);
         let end = self.at.partition_point(|&at| at <= to);
         begin..end.max(begin)
     }
 
-    /// Returns the first look at or after a moment.
+    /// Returns the time of the first sample at or after a moment.
     pub fn next_look(&self, moment: f64) -> Option<f64> {
         self.at.get(self.at.partition_point(|&at| at < moment)).copied()
     }
 
-    /// By how much a counter grew from the last look at or before `from` to the last at or before
-    /// `to`; `None` with fewer than two looks.
+    /// Returns a counter's growth from the last sample at or before `from` to the last at or before `to`; `None` with
+    /// fewer than two samples.
     pub fn growth(&self, column: Column, from: f64, to: f64) -> Option<f64> {
         let values = self.columns.get(&column)?.get(self.places(from, to))?;
         match values {
@@ -331,18 +331,18 @@ impl Series {
         }
     }
 
-    /// By how much a counter grew from exactly `from` to exactly `to`. Between two looks it is taken
-    /// to have grown evenly; `None` unless there are looks before, or at, and after both.
+    /// Returns a counter's growth from exactly `from` to exactly `to`, interpolated between samples. Returns `None`
+    /// unless samples surround both times.
     pub fn growth_between(&self, column: Column, from: f64, to: f64) -> Option<f64> {
         Some(self.value_at(column, to)? - self.value_at(column, from)?)
     }
 
-    /// The same over several times, added up; `None` where one of them is not known.
+    /// Returns a counter's total growth over several intervals; `None` if one is unknown.
     pub fn growth_over(&self, column: Column, times: &[(f64, f64)]) -> Option<f64> {
         times.iter().map(|&(from, to)| self.growth_between(column, from, to)).sum()
     }
 
-    /// A counter at a moment.
+    /// Interpolates a counter at a moment.
     fn value_at(&self, column: Column, moment: f64) -> Option<f64> {
         let values = self.columns.get(&column)?;
         let after = self.at.partition_point(|&at| at < moment);
@@ -353,7 +353,7 @@ impl Series {
         Some(first + (value - first) * share)
     }
 
-    /// Returns the most of a gauge among the looks from `from` to `to`; `None` without a look there.
+    /// Returns the maximum of a gauge from `from` to `to`; `None` without a sample there.
     pub fn most(&self, column: Column, from: f64, to: f64) -> Option<f64> {
         let begin = self.at.partition_point(|&at| at < from);
         let end = self.at.partition_point(|&at| at <= to);
@@ -361,8 +361,8 @@ impl Series {
         values.iter().copied().reduce(f64::max)
     }
 
-    /// Returns the points of a chart: a gauge as it is, a counter as its growth per second since the sample before,
-    /// at the later of the two times.
+    /// Returns the points of a chart: a gauge as it is; a counter as its growth per second since the previous sample,
+    /// at the later time.
     pub fn shown(&self, column: Column) -> Vec<(f64, f64)> {
         let Some(values) = self.columns.get(&column) else { return Vec::new() };
         let points = || self.at.iter().copied().zip(values.iter().copied());
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_grow_from_the_last_look_before() {
+    fn counters_grow_from_the_last_sample_before() {
         let series = series();
         assert_eq!(series.growth(Column::CpuUser, 0.0, 4.0), Some(3.5));
         assert_eq!(series.growth(Column::CpuUser, 1.5, 3.0), Some(2.0), "from 1 to 2");
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_over_an_exact_time_is_even_between_looks() {
+    fn growth_is_interpolated_between_samples() {
         let between = |from, to| series().growth_between(Column::CpuUser, from, to);
         assert_eq!(between(0.0, 4.0), Some(3.5));
         assert_eq!(between(0.5, 3.0), Some(2.75), "from 5.25 to 8");

@@ -1,8 +1,8 @@
-//! The machines that a run uses: which take servers, which generate load, and how each is reached.
+//! Describes the machines of a run: which take servers, which generate load, and how to reach each.
 //!
-//! The same file of machines serves any study.
+//! The same places file serves any study.
 //!
-//! Not here: reaching a machine (`bakeoff-agent`), which node gets which machine (the binary's `cluster::topology`).
+//! Not here: reaching a machine (`bakeoff-agent`), assigning nodes to machines (the binary's `cluster::topology`).
 
 mod kubernetes;
 
@@ -16,141 +16,141 @@ use crate::study::{
     tree,
 };
 
-/// Most machines of a run.
+/// Maximum number of machines of a run.
 const MACHINES_MAX: usize = 1000;
 
-/// The machines of a run, in the order of their file.
+/// Lists the machines of a run, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
-    /// Each once; for a run one at least takes servers and one generates load. None yet where pods are to be made.
+    /// Machines, each once. For a run, at least one takes servers and one generates load. Empty if pods must be
+    /// created.
     pub machines: Vec<Machine>,
-    /// The pods that are to be made in place of machines.
+    /// Pods to create in place of machines.
     pub kubernetes: Option<Kubernetes>,
-    /// Further arguments for `ssh`.
+    /// Additional arguments for `ssh`.
     pub ssh: Vec<String>,
-    /// The executables that are sent to machines; this bakeoff's own to those that none is named for.
+    /// Executables to send to machines. Machines without one get this bakeoff's own.
     pub agents: Vec<AgentFile>,
-    /// How the coordinator connects to servers.
+    /// Connections from the coordinator to servers.
     pub tunnel: Tunnel,
 }
 
-/// An executable that is sent to the machines that it was built for.
+/// Names an executable for machines with one processor type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentFile {
-    /// The processor that the file of machines names for it, as `uname -m` does.
+    /// Processor type by the name of `uname -m`; `None` for all.
     pub processor: Option<&'static str>,
-    /// Its path.
+    /// Path of the executable.
     pub path: String,
 }
 
-/// How the coordinator connects to servers on other machines. A load never goes through a tunnel.
+/// Selects how the coordinator connects to servers on other machines. A load never goes through a tunnel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Tunnel {
-    /// Through the agent of a machine whose address it does not reach.
+    /// Tunnel through the agent of each machine that is not directly reachable.
     #[default]
     Auto,
-    /// Through the agent of every machine.
+    /// Tunnel through the agent of every machine.
     Always,
-    /// Over the network; without it the run is refused.
+    /// Direct connections only; otherwise the run fails.
     Never,
 }
 
-/// One machine.
+/// Describes one machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Machine {
-    /// Its name in messages, records and reports.
+    /// Name in messages, records and reports.
     pub name: String,
-    /// The way to it.
+    /// Way to reach it.
     pub reach: Reach,
-    /// The address by which the other machines of the run reach it.
+    /// Address by which the other machines of the run reach it.
     pub address: IpAddr,
-    /// The folder for servers' data; `/var/tmp` where none is named.
+    /// Folder for servers' data; `None` means `/var/tmp`.
     pub data: Option<String>,
-    /// The servers that it takes.
+    /// Servers that it takes.
     pub servers: Takes,
-    /// Whether it generates load.
+    /// True if it generates load.
     pub generator: bool,
-    /// The kind that it is kept for, where it has that kind's image.
+    /// Kind that it is reserved for, because it has that kind's image.
     pub kind: Option<String>,
-    /// The node of Kubernetes that it is on, where it is a pod.
+    /// Kubernetes node that it runs on, if it is a pod.
     pub node: Option<String>,
-    /// The CPUs that servers and the generator may use there, in order; empty: all.
+    /// CPUs that servers and the generator may use, ascending; empty for all.
     pub cpus: Vec<u32>,
 }
 
 impl Machine {
-    /// Returns whether servers have its address and its disk: those that go beside another machine's have that one's
+    /// Returns true if servers have its address and disk. Servers beside another machine's have that machine's
     /// address.
     pub fn is_home(&self) -> bool {
         matches!(self.servers, Takes::Any | Takes::Roles(_))
     }
 }
 
-/// The way to a machine.
+/// Selects the way to reach a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reach {
-    /// It is this one.
+    /// The local machine.
     Here,
     /// `ssh` with this destination.
     Ssh(String),
     /// `kubectl exec` in a container of a pod.
     Pod {
-        /// The pod's name.
+        /// Name of the pod.
         pod: String,
-        /// The container's name.
+        /// Name of the container.
         container: String,
     },
 }
 
-/// The servers that a machine takes.
+/// Selects the servers that a machine takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Takes {
-    /// None.
+    /// No servers.
     Nothing,
-    /// Those of any role that no machine is kept for.
+    /// Servers of any role without a reserved machine.
     Any,
-    /// Those of these roles: `storage`, `system`.
+    /// Servers of these roles: `storage`, `system`.
     Roles(Vec<String>),
-    /// Those that go beside the servers of the machine of this name, at whose address they are: of its pod this is
-    /// another container.
+    /// Servers beside those of the named machine, at its address: another container of its pod.
     Beside(String),
 }
 
-/// The use of a places file, which decides what it has to name.
+/// Selects the use of a places file, which decides the required entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// A run: machines that take servers, and machines that generate load.
     Run,
-    /// A load of servers that run already: machines that generate load.
+    /// A load on running servers: machines that generate load.
     Load,
-    /// A look at the machines, whatever they are for.
+    /// A check of the machines, for any use.
     Doctor,
 }
 
 const FIELDS: [&str; 5] = ["machines", "kubernetes", "ssh", "agent", "tunnel"];
 const MACHINE_FIELDS: [&str; 7] =
     ["here", "ssh", "address", "data", "servers", "generator", "cpus"];
-/// The names of processors, and the name that `uname -m` has for each.
+/// Accepted names of processors, and the names of `uname -m`.
 const PROCESSORS: [(&str, &str); 4] =
     [("amd64", "x86_64"), ("arm64", "aarch64"), ("x86_64", "x86_64"), ("aarch64", "aarch64")];
-/// The kernel's own limit of CPUs in a set.
+/// Maximum CPU number in the kernel's CPU sets.
 const CPU_MAX: u32 = 1023;
 const EXAMPLE: &str = "machines: {db1: {ssh: db1, address: 10.0.0.1, servers: true}, gen1: {ssh: gen1, address: \
                        10.0.0.9, generator: true}}";
 
 impl Places {
-    /// Reads a places file; `file` is its name in messages.
+    /// Parses a places file; `file` is its name in messages.
     ///
     /// # Errors
-    /// All that is wrong with it, each with its place.
+    /// Reports all faults, each with its place.
     pub fn parse(file: &str, text: &str) -> Result<Self, Diagnostics> {
         Self::parse_for(Purpose::Run, file, text)
     }
 
-    /// The same for a purpose that may need no servers.
+    /// Parses a places file for a purpose that may need no servers.
     ///
     /// # Errors
-    /// All that is wrong with it, each with its place.
+    /// Reports all faults, each with its place.
     pub fn parse_for(purpose: Purpose, file: &str, text: &str) -> Result<Self, Diagnostics> {
         if text.trim().is_empty() {
             return Err(Diagnostic {
@@ -168,8 +168,8 @@ impl Places {
         }
     }
 
-    /// Returns the places of machines that take servers of a role and a kind, in order: those that are kept for the
-    /// kind, else for the role, else those that take any.
+    /// Returns the indices of machines for servers of a role and a kind, in order: those reserved for the kind,
+    /// otherwise for the role, otherwise those that take any.
     pub fn servers_of(&self, role: &str, kind: &str) -> Vec<usize> {
         let has_own = self.machines.iter().any(|machine| machine.kind.as_deref() == Some(kind));
         let own = has_own.then_some(kind);
@@ -183,14 +183,14 @@ impl Places {
         if kept.is_empty() { of(&|takes| *takes == Takes::Any) } else { kept }
     }
 
-    /// Returns the places of machines that generate load, in order.
+    /// Returns the indices of machines that generate load, in order.
     pub fn generators(&self) -> Vec<usize> {
         let all = self.machines.iter().enumerate();
         all.filter(|(_, machine)| machine.generator).map(|(place, _)| place).collect()
     }
 }
 
-/// Reads the whole file.
+/// Parses the whole file.
 fn places(root: &PlacedNode, purpose: Purpose, sink: &mut DiagnosticSink<'_>) -> Option<Places> {
     let PlacedValue::Map(entries) = &root.value else {
         let what = format!("a places file is a mapping, not {}", root.seen("a mapping"));
@@ -227,15 +227,15 @@ fn places(root: &PlacedNode, purpose: Purpose, sink: &mut DiagnosticSink<'_>) ->
     let places = Places { machines, kubernetes: None, ssh: ssh?, agents: agents?, tunnel: tunnel? };
     let takes_none = places.machines.iter().all(|machine| machine.servers == Takes::Nothing);
     if purpose == Purpose::Run && takes_none {
-        sink.hint(&at, "no machine takes servers", "say `servers: true` of those that do");
+        sink.hint(&at, "no machine takes servers", "set `servers: true` for those that do");
     }
     if purpose != Purpose::Doctor && places.generators().is_empty() {
-        sink.hint(&at, "no machine generates load", "say `generator: true` of those that do");
+        sink.hint(&at, "no machine generates load", "set `generator: true` for those that do");
     }
     Some(places)
 }
 
-/// Reads `PATH`, or `{amd64: PATH, arm64: PATH}`.
+/// Parses `PATH`, or `{amd64: PATH, arm64: PATH}`.
 fn agents(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option<Vec<AgentFile>> {
     let PlacedValue::Map(fields) = &entry.node.value else {
         return Some(vec![AgentFile { processor: None, path: text(entry, "a path", sink)? }]);
@@ -263,7 +263,7 @@ fn tunnel(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option<Tunnel> 
     }
 }
 
-/// Reads the machines, and holds them against each other.
+/// Parses the machines and compares them with each other.
 fn read_machines(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option<Vec<Machine>> {
     let PlacedValue::Map(entries) = &entry.node.value else {
         sink.refuse(
@@ -291,7 +291,7 @@ fn read_machines(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option<V
             let (address, first) = (machine.address, &known.name);
             let what =
                 format!("`{}` has the address {address}, which is `{first}`'s", machine.name);
-            sink.hint(&entry.key_at, what, "name each machine once, with an address of its own");
+            sink.hint(&entry.key_at, what, "name each machine once, with its own address");
         } else if let Some((known, _)) =
             machines.iter().find(|known| known.0.reach == machine.reach)
         {
@@ -419,7 +419,7 @@ fn machine(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option<Machine
     })
 }
 
-/// Reads a set of CPUs: `[0, 2-5]`, `0-3`.
+/// Parses a set of CPUs: `[0, 2-5]`, `0-3`.
 fn cpus(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option<Vec<u32>> {
     let range = |text: &str| -> Option<std::ops::RangeInclusive<u32>> {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
@@ -505,7 +505,7 @@ ssh: [-F, hosts]
 ";
 
     #[test]
-    fn machines_are_read_with_what_they_take() {
+    fn machines_are_parsed_with_their_servers() {
         let places = Places::parse("p.yaml", FILE).unwrap();
         let db1 = &places.machines[0];
         assert_eq!(db1.reach, Reach::Ssh("me@db1".into()));
@@ -520,7 +520,7 @@ ssh: [-F, hosts]
     }
 
     #[test]
-    fn cpus_are_read_as_numbers_and_ranges() {
+    fn cpus_are_parsed_as_numbers_and_ranges() {
         let read = |cpus: &str| {
             let text = format!(
                 "machines: {{a: {{here: true, servers: true, generator: true, cpus: {cpus}}}}}"
@@ -533,13 +533,13 @@ ssh: [-F, hosts]
         assert_eq!(read("[0, 4-5]").unwrap(), [0, 4, 5]);
         assert_eq!(read("'0,4-5'").unwrap(), [0, 4, 5]);
         for wrong in ["all", "[]", "4-2", "[-1]", "5000", "{a: 1}"] {
-            let told = read(wrong).unwrap_err();
-            assert!(told.contains("`cpus` must be the numbers of CPUs"), "{wrong}: {told}");
+            let error = read(wrong).unwrap_err();
+            assert!(error.contains("`cpus` must be the numbers of CPUs"), "{wrong}: {error}");
         }
     }
 
     #[test]
-    fn agents_are_read_for_all_machines_or_by_processor() {
+    fn agents_are_parsed_for_all_machines_or_by_processor() {
         let read = |agent: &str| {
             let places = Places::parse("p.yaml", &format!("{FILE}agent: {agent}\n"));
             places.map(|places| places.agents).map_err(|why| why.to_string())
@@ -554,24 +554,24 @@ ssh: [-F, hosts]
             ("{arm64: }", "`arm64` must be a path"),
             ("[/x]", "`agent` must be a path"),
         ] {
-            let told = read(wrong).unwrap_err();
-            assert!(told.contains(wanted), "{wrong}: {told}");
+            let error = read(wrong).unwrap_err();
+            assert!(error.contains(wanted), "{wrong}: {error}");
         }
     }
 
     #[test]
-    fn this_machine_alone_needs_no_address() {
+    fn local_machine_alone_needs_no_address() {
         let text = "machines: {me: {here: true, servers: true, generator: true}}";
         let places = Places::parse("p.yaml", text).unwrap();
         assert_eq!(places.machines[0].address, IpAddr::from([127, 0, 0, 1]));
     }
 
     #[test]
-    fn faults_are_told_with_their_places() {
-        let told = |text: &str| Places::parse("p.yaml", text).unwrap_err().to_string();
+    fn faults_are_reported_with_their_places() {
+        let error = |text: &str| Places::parse("p.yaml", text).unwrap_err().to_string();
         let check = |text: &str, wanted: &str| {
-            let told = told(text);
-            assert!(told.contains(wanted), "{text}\n{told}");
+            let error = error(text);
+            assert!(error.contains(wanted), "{text}\n{error}");
         };
         check("", "the places file `p.yaml` is empty");
         check("[]", "a places file is a mapping, not a list");
@@ -622,7 +622,7 @@ ssh: [-F, hosts]
         let server = "machines: {a: {here: true, servers: true}}";
         assert!(of(Purpose::Load, generator) && of(Purpose::Doctor, generator));
         assert!(!of(Purpose::Load, server) && of(Purpose::Doctor, server));
-        let lines = told(&with("x: {ssh: x, address: nope}"));
+        let lines = error(&with("x: {ssh: x, address: nope}"));
         assert!(lines.contains("--> p.yaml:4:24"), "{lines}");
     }
 }

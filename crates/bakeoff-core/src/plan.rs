@@ -1,12 +1,11 @@
 //! Plans the trials of a study, interleaved and balanced.
 //!
-//! Every round holds each combination of system, workload and load once. Within a round the
-//! combinations of one workload and load stand together, so that what is compared with each other
-//! ran close in time. Over the rounds each system stands at each place equally often and follows each
-//! other system equally often, as far as the number of rounds allows (`williams`): shuffling alone let
-//! one of two systems go first in six of seven rounds now and then.
+//! Every round contains each combination of system, workload and load once. Within a round, the combinations of one
+//! workload and load are adjacent, so that compared trials run close in time. Over the rounds, each system runs at
+//! each place equally often and follows each other system equally often, as far as the number of rounds allows
+//! (`williams`). Plain shuffling sometimes put one of two systems first in six of seven rounds.
 //!
-//! Not here: running them, whether the place mattered (`stats::position`).
+//! Not here: running the trials, the effect of the place (`stats::position`).
 
 mod williams;
 
@@ -22,25 +21,25 @@ use crate::units::{plural, rate_text};
 
 use williams::Williams;
 
-/// One system under one workload at one load, once.
+/// Describes one run of a system under a workload at a load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trial {
-    /// Its place in the run, from 0.
+    /// Position in the run, from 0.
     pub number: u32,
-    /// The round that it belongs to, from 0.
+    /// Round, from 0.
     pub round: u32,
-    /// The system's name.
+    /// Name of the system.
     pub system: String,
-    /// The workload's name.
+    /// Name of the workload.
     pub workload: String,
-    /// The load's name.
+    /// Name of the load.
     pub load: String,
-    /// Seeds its keys, values and arrivals. Trials of the same round, workload and load have the
-    /// same: the contenders meet the same requests.
+    /// Seed of keys, values and arrivals. Trials of the same round, workload and load share it, so all systems get
+    /// the same requests.
     pub seed: u64,
 }
 
-/// The trials in the order in which they will run.
+/// Returns the trials in the order in which they will run.
 pub fn plan(study: &Study, seed: u64) -> Vec<Trial> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut designs: HashMap<(&str, &str), Williams> = HashMap::new();
@@ -75,10 +74,10 @@ pub fn plan(study: &Study, seed: u64) -> Vec<Trial> {
     trials
 }
 
-/// Returns the trials of further rounds, as if the study had asked for as many from the beginning.
+/// Returns the trials of additional rounds, as if the study had requested them from the start.
 ///
-/// `count` is the number of further rounds of a workload and load. They follow the rounds that `order` has of
-/// it, and their trials are numbered after those of `order`.
+/// `count` returns the number of additional rounds of a workload and load. They follow the rounds in `order`, and
+/// their trials are numbered after those of `order`.
 pub fn further(
     study: &Study,
     seed: u64,
@@ -107,17 +106,17 @@ pub fn further(
     trials
 }
 
-/// One stage of a load for one system.
+/// Describes one stage of a load for one system.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stage {
     /// Number of clients.
     pub clients: u32,
-    /// When it ends.
+    /// Condition that ends the stage.
     pub stop: Stop,
 }
 
-/// The stages of a load: a sweep has one for each number of clients, and they share its operations
-/// or its time.
+/// Returns the stages of a load. A sweep has one for each number of clients, and they share its operations or its
+/// time.
 pub fn stages(load: &Load, system: &str) -> Vec<Stage> {
     let clients = load.clients_on(system);
     let stop = |place| load.stop.of_stage(place, clients.len());
@@ -128,7 +127,7 @@ pub fn stages(load: &Load, system: &str) -> Vec<Stage> {
         .collect()
 }
 
-/// `closed` or `open`, as every table names a load.
+/// Returns `closed` or `open`, as all tables name a load.
 pub fn load_kind(load: &Load) -> &'static str {
     match load.arrivals {
         Arrivals::Closed => "closed",
@@ -136,8 +135,8 @@ pub fn load_kind(load: &Load) -> &'static str {
     }
 }
 
-/// Names a load in a few words: `closed load, 16 clients`, `open load, 1,000/s`. A search is `open load`, since
-/// each of its tries has a rate of its own.
+/// Describes a load in a few words: `closed load, 16 clients`, `open load, 1,000/s`. A search is just `open load`,
+/// because each of its tries has its own rate.
 pub fn load_text(load: &Load) -> String {
     let kind = load_kind(load);
     match (load.arrivals.rate(), &load.find) {
@@ -151,7 +150,7 @@ pub fn load_text(load: &Load) -> String {
     }
 }
 
-/// Words the clients of a load's stages: `64 clients`, `1 to 100 clients`.
+/// Describes the clients of a load's stages: `64 clients`, `1 to 100 clients`.
 pub fn clients_text(stages: &[u32]) -> String {
     let least = stages.iter().min().copied().unwrap_or_default();
     let most = stages.iter().max().copied().unwrap_or_default();
@@ -161,7 +160,8 @@ pub fn clients_text(stages: &[u32]) -> String {
     }
 }
 
-/// Forecasts the operations of a trial, or of one stage of a sweep; `None` if a system's speed decides it.
+/// Returns the expected operations of a trial, or of one stage of a sweep; `None` if they depend on the system's
+/// speed.
 pub fn forecast(load: &Load) -> Option<u64> {
     let stages = load.clients.len().max(1) as u64;
     match (load.stop, load.arrivals.rate()) {

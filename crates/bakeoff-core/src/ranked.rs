@@ -1,14 +1,13 @@
-//! Latencies of all operations, with those that failed ranked above those that succeeded.
+//! Ranks the latencies of all operations, with failures above successes.
 //!
-//! An operation that failed never got its answer. Its response time is censored: it would have been
-//! at least as long as the client had waited. Percentiles over successes alone flatter a system that
-//! fails its slow operations, so a percentile here is one of all operations. It is a latency where it
-//! falls among the successes, and says so where it falls among the failures.
+//! A failed operation never got its answer. Its response time is censored: it would have been at least as long as the
+//! client had waited. Percentiles of successes alone flatter a system that fails its slow operations, so a percentile
+//! here covers all operations. It is a latency if it falls among the successes; otherwise it says that it falls among
+//! the failures.
 //!
-//! A percentile also needs enough operations: 10 beyond it, or it is the luck of a few.
+//! A percentile also needs enough operations: 10 beyond it, so that it does not depend on a few.
 //!
-//! Not here: recording (`histogram`), which operations there are (`measurement`), several trials
-//! together (`stats`).
+//! Not here: recording (`histogram`), the kinds of operations (`measurement`), combining several trials (`stats`).
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -19,86 +18,86 @@ use serde::{Deserialize, Serialize};
 use crate::histogram::{LATENCY_MAX_NS, Latencies};
 use crate::units::{count_text, latency_text, share_text};
 
-/// Least number of operations beyond a percentile that is told.
+/// Minimum number of operations beyond a reported percentile.
 pub const BEYOND_MIN: f64 = 10.0;
 
 /// Lower bound of latencies beyond the histogram.
 const LATENCY_MAX: Duration = Duration::from_nanos(LATENCY_MAX_NS);
 
-/// A place in a distribution of all operations.
+/// Describes a position in a distribution of all operations.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Percentile {
     /// Nothing was recorded.
     Nothing,
-    /// Fewer operations than the percentile needs.
+    /// The percentile needs more operations.
     TooFew {
         /// Number of operations.
         had: u64,
-        /// Number that it needs: [`sample_min`].
+        /// Required number of operations: [`sample_min`].
         needed: u64,
     },
-    /// A success, or all of them: the latency.
+    /// Latency of a success, or of all operations.
     At(Duration),
     /// A success that took more than an hour.
     Beyond,
-    /// Failures are part of the mean, or are the slowest: at least this long.
+    /// Lower bound: failures are part of the mean, or are the slowest.
     AtLeast(Duration),
     /// A failure.
     Failed(Failed),
 }
 
-/// A percentile that falls among the failures, as far as it is known.
+/// Describes a percentile that falls among the failures.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Failed {
-    /// Which share of all operations failed, above 0 and at most 1.
+    /// Share of all operations that failed, above 0 and at most 1.
     pub share: f64,
-    /// The median time after which they failed, where it is known.
+    /// Median time to failure, if known.
     pub after: Option<Duration>,
-    /// The percentile is at least this: the slowest success, or what the failure there had waited.
+    /// Lower bound of the percentile: the slowest success, or the wait of the failure at this position.
     pub least: Duration,
 }
 
-/// Returns how many operations a quantile (above 0, below 1) needs: `10 / (1 - q)`, and below the median as
-/// many as its mirror image. 20 for the median, 1,000 for p99, 10,000 for p99.9.
+/// Returns the operations that a quantile (above 0, below 1) needs: `10 / (1 - q)`, and symmetrically below the
+/// median. 20 for the median, 1,000 for p99, 10,000 for p99.9.
 pub fn sample_min(quantile: f64) -> u64 {
     let rarer = quantile.min(1.0 - quantile);
-    // Less a rounding error: 1 - 0.999 is a little less than 0.001.
+    // Subtract a rounding error: 1 - 0.999 is slightly less than 0.001.
     (BEYOND_MIN / rarer - 1e-6).ceil() as u64
 }
 
 /// High percentiles that may decide, the highest first.
 pub const TAILS: [(&str, f64); 4] = [("p99", 0.99), ("p95", 0.95), ("p90", 0.9), ("p50", 0.5)];
 
-/// Returns the highest of [`TAILS`] that this number of operations supports; the lowest if none is supported.
+/// Returns the highest of [`TAILS`] that this number of operations supports, or the lowest if it supports none.
 pub fn tail(operations: u64) -> (&'static str, f64) {
     let supported = TAILS.into_iter().find(|(_, quantile)| operations >= sample_min(*quantile));
     supported.unwrap_or(TAILS[TAILS.len() - 1])
 }
 
-/// A distribution of operations.
+/// Holds a distribution of operations.
 #[derive(Debug, Clone)]
 pub struct Ranked<'a> {
     successes: Cow<'a, Latencies>,
-    /// Time that failures had waited, as far as that is known.
+    /// Waits of failures, as far as known.
     waits: Cow<'a, Latencies>,
-    /// All failures.
+    /// Number of all failures.
     failures: u64,
 }
 
 impl<'a> Ranked<'a> {
-    /// Ranks `failures` failures above these successes. `waits` has how long they had waited, or how
-    /// long some of them had; more waits than failures count as failures each.
+    /// Ranks `failures` failures above these successes. `waits` has the waiting times of all or some of them. If
+    /// there are more waits than failures, each wait counts as a failure.
     pub fn new(successes: Cow<'a, Latencies>, waits: Cow<'a, Latencies>, failures: u64) -> Self {
         let failures = failures.max(waits.count());
         Self { successes, waits, failures }
     }
 
-    /// Ranks values of which none can fail, such as a schedule lag.
+    /// Ranks values that cannot fail, such as a schedule lag.
     pub fn of_values(values: &'a Latencies) -> Self {
         Self::new(Cow::Borrowed(values), Cow::Owned(Latencies::default()), 0)
     }
 
-    /// Adds several up; the first error, where there is one.
+    /// Adds several distributions up, or returns the first error.
     pub fn all<E>(
         several: impl IntoIterator<Item = Result<Ranked<'a>, E>>,
     ) -> Result<Ranked<'static>, E> {
@@ -113,14 +112,14 @@ impl<'a> Ranked<'a> {
         Ok(Ranked::new(Cow::Owned(successes), Cow::Owned(waits), failures))
     }
 
-    /// Adds up distributions of which each is known.
+    /// Adds up distributions.
     pub fn sum<'b>(several: impl IntoIterator<Item = &'b Ranked<'b>>) -> Ranked<'static> {
         let known = several.into_iter().cloned().map(Ok::<_, Infallible>);
         let Ok(sum) = Ranked::all(known);
         sum
     }
 
-    /// Returns the same with histograms of its own.
+    /// Returns a copy that owns its histograms.
     pub fn into_owned(self) -> Ranked<'static> {
         Ranked {
             successes: Cow::Owned(self.successes.into_owned()),
@@ -129,7 +128,7 @@ impl<'a> Ranked<'a> {
         }
     }
 
-    /// Returns how many operations there are.
+    /// Returns the number of operations.
     pub fn count(&self) -> u64 {
         self.successes.count() + self.failures
     }
@@ -139,24 +138,23 @@ impl<'a> Ranked<'a> {
         &self.successes
     }
 
-    /// Returns the longest time that any operation took, be it one that succeeded or one that failed after a time
-    /// that is known.
+    /// Returns the longest known time of any operation, success or failure.
     pub fn slowest(&self) -> Option<Duration> {
         self.successes.max().max(self.waits.max())
     }
 
-    /// Returns how many succeeded later than this, or failed.
+    /// Returns the number of operations that took longer than this, or failed.
     pub fn count_above(&self, latency: Duration) -> u64 {
         self.successes.count_above(latency) + self.failures
     }
 
-    /// Returns how many of all failed, 0 to 1; 0 of none.
+    /// Returns the share of operations that failed, 0 to 1; 0 without operations.
     pub fn failed_share(&self) -> f64 {
         self.failures as f64 / self.count().max(1) as f64
     }
 
-    /// Returns what a share of `quantile` (above 0, below 1) does not exceed, where there are
-    /// [`sample_min`] operations.
+    /// Returns the value that a share of `quantile` (above 0, below 1) does not exceed, if there are [`sample_min`]
+    /// operations.
     pub fn percentile(&self, quantile: f64) -> Percentile {
         let (had, needed) = (self.count(), sample_min(quantile));
         match had {
@@ -166,8 +164,8 @@ impl<'a> Ranked<'a> {
         }
     }
 
-    /// Returns what a share of `quantile` (above 0, below 1) does not exceed, of however few
-    /// operations: for checks, not for claims.
+    /// Returns the value that a share of `quantile` (above 0, below 1) does not exceed, for any number of operations:
+    /// for checks, not for claims.
     pub fn at(&self, quantile: f64) -> Percentile {
         let count = self.count();
         if count == 0 {
@@ -181,7 +179,7 @@ impl<'a> Ranked<'a> {
         if rank <= successes {
             return at_rank(&self.successes, rank).map_or(Percentile::Beyond, Percentile::At);
         }
-        // Failures of which nothing is known rank lowest among them.
+        // Failures with an unknown wait rank lowest among the failures.
         let known = (rank - successes).saturating_sub(self.failures - self.waits.count());
         let waited = match known {
             0 => Duration::ZERO,
@@ -194,7 +192,7 @@ impl<'a> Ranked<'a> {
         })
     }
 
-    /// Returns the median time after which operations failed; `None` where it is not known of most.
+    /// Returns the median time to failure; `None` if it is unknown for most failures.
     pub fn failed_after(&self) -> Option<Duration> {
         let known = self.waits.count() * 2 >= self.failures.max(1);
         self.waits.quantile(0.5).filter(|_| known)
@@ -205,14 +203,14 @@ impl<'a> Ranked<'a> {
         let successes = &self.successes;
         match successes.min() {
             _ if self.count() == 0 => Percentile::Nothing,
-            // Nothing else was recorded.
+            // All recorded values are saturated.
             Some(_) if successes.saturated() == successes.count() => Percentile::Beyond,
             Some(least) => Percentile::At(least),
             None => Percentile::AtLeast(self.waits.min().unwrap_or_default()),
         }
     }
 
-    /// Returns the slowest.
+    /// Returns the slowest operation.
     pub fn max(&self) -> Percentile {
         match (self.count(), self.failures) {
             (0, _) => Percentile::Nothing,
@@ -221,8 +219,8 @@ impl<'a> Ranked<'a> {
         }
     }
 
-    /// Returns the mean; with failures the least that it can be, each of which counts as no sooner
-    /// than the slowest success.
+    /// Returns the mean. With failures it is a lower bound, for which each failure counts as the slowest success or
+    /// longer.
     pub fn mean(&self) -> Percentile {
         if self.count() == 0 {
             return Percentile::Nothing;
@@ -245,18 +243,18 @@ impl<'a> Ranked<'a> {
     }
 }
 
-/// The slowest of these, an hour where it is more; zero of none.
+/// Returns the slowest value, capped at an hour; zero for none.
 fn slowest(of: &Latencies) -> Duration {
     if of.is_empty() { Duration::ZERO } else { of.max().unwrap_or(LATENCY_MAX) }
 }
 
-/// The value of this rank, from 1; `None` when it is beyond an hour.
+/// Returns the value of this rank, from 1; `None` beyond an hour.
 fn at_rank(of: &Latencies, rank: u64) -> Option<Duration> {
     of.quantile((rank as f64 - 0.5) / of.count() as f64)
 }
 
 impl Percentile {
-    /// Returns the latency, where it is known.
+    /// Returns the latency, if it is known.
     pub fn latency(self) -> Option<Duration> {
         match self {
             Self::At(latency) => Some(latency),
@@ -264,7 +262,7 @@ impl Percentile {
         }
     }
 
-    /// Returns the least that it can be; `None` where nothing is known of it, or too little to say.
+    /// Returns a lower bound; `None` if nothing or too little is known.
     pub fn least(self) -> Option<Duration> {
         match self {
             Self::Nothing | Self::TooFew { .. } => None,
@@ -274,7 +272,7 @@ impl Percentile {
         }
     }
 
-    /// Returns it for reading, in few words: `12.3 ms`, `≥ 503 ms`, `49.0 % failed`, `too few`.
+    /// Formats it briefly: `12.3 ms`, `≥ 503 ms`, `49.0 % failed`, `too few`.
     pub fn text(self) -> String {
         match self {
             Self::Nothing => "–".to_owned(),
@@ -286,7 +284,7 @@ impl Percentile {
         }
     }
 
-    /// Returns why there is no such latency, in a clause; `None` where there is one.
+    /// Explains in a clause why there is no latency; `None` if there is one.
     pub fn why_not(self) -> Option<String> {
         match self {
             Self::At(_) => None,
@@ -300,19 +298,19 @@ impl Percentile {
 }
 
 impl Failed {
-    /// Returns it as a clause: `49.0 % failed; those after 503 ms`.
+    /// Formats it as a clause: `49.0 % failed; those after 503 ms`.
     pub fn text(&self) -> String {
         failed_text(self.share, self.after)
     }
 }
 
-/// `49.0 % failed; those after 503 ms`.
+/// Formats failures: `49.0 % failed; those after 503 ms`.
 pub fn failed_text(share: f64, after: Option<Duration>) -> String {
     let after = after.map(|after| format!("; those after {}", latency_text(after)));
     format!("{} failed{}", share_text(share), after.unwrap_or_default())
 }
 
-/// `too few: 412 of 1,000 operations`.
+/// Formats missing operations: `too few: 412 of 1,000 operations`.
 pub fn too_few_text(had: u64, needed: u64) -> String {
     format!("too few: {} of {} operations", count_text(had), count_text(needed))
 }
@@ -342,7 +340,7 @@ mod tests {
 
     #[test]
     fn failures_rank_above_every_success() {
-        // The connector of `access-gateway`: 12 ms or 503 after half a second.
+        // Figures of the connector of `access-gateway`: 12 ms, or 503 after half a second.
         let gate = ranked(holding((0..510).map(|_| 12)), holding((0..490).map(|_| 503)), 490);
         assert_eq!(gate.percentile(0.5).text(), "12.0 ms");
         let p99 = gate.percentile(0.99);
@@ -350,7 +348,7 @@ mod tests {
         assert_eq!((p99.latency(), p99.text()), (None, "49.0 % failed".to_owned()));
         assert_eq!(gate.max().text(), "≥ 503 ms");
         assert_eq!(gate.mean().text(), "≥ 253 ms");
-        // Quick failures are no quick answers.
+        // Quick failures are not quick answers.
         let quick = ranked(holding((0..510).map(|_| 12)), holding((0..490).map(|_| 1)), 490);
         let Percentile::Failed(failed) = quick.percentile(0.99) else { panic!() };
         assert_eq!(latency_text(failed.least), "12.0 ms");
@@ -358,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_below_the_failures_is_one_of_all_operations() {
+    fn percentile_below_the_failures_covers_all_operations() {
         let some = ranked(holding(1..=990), holding([9; 10]), 10);
         assert_eq!(some.percentile(0.99).text(), "990 ms");
         assert_eq!(some.percentile(0.5).text(), "500 ms");
@@ -376,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_needs_ten_operations_beyond_it() {
+    fn percentile_needs_ten_operations_beyond_it() {
         let needs = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.1].map(sample_min);
         assert_eq!(needs, [20, 40, 100, 200, 1000, 10_000, 100_000, 100]);
         let few = ranked(holding(1..=412), Latencies::default(), 0);
@@ -387,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_place_and_failures_alone_have_a_least() {
+    fn only_failures_give_a_lower_bound_and_nothing_gives_none() {
         let nothing = ranked(Latencies::default(), Latencies::default(), 0);
         assert_eq!(
             (nothing.percentile(0.5), nothing.max()),

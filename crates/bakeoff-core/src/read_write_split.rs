@@ -1,28 +1,28 @@
-//! Splits a load in two: a workload's writes to some nodes, its reads to others.
+//! Splits a load in two: writes go to some nodes, reads to others.
 //!
-//! The two halves run side by side and share counts by the mix: an open load's rate and operations, and
-//! every load's clients, at least one for each half. In a closed load the mix then no longer decides how
-//! often each operation happens, since each half goes as fast as it is answered.
+//! The two halves run in parallel. The mix divides an open load's rate and operations between them, and every load's
+//! clients, at least one each. In a closed load the mix no longer decides the frequency of operations, because each
+//! half runs at its own speed.
 //!
 //! Not here: driving the halves (the binary).
 
 use crate::plan::Stage;
 use crate::study::{Arrivals, Load, Operation, Stop, Workload};
 
-/// The operations that a half of a split load consists of.
+/// Selects a half of a split load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
-    /// Those that write keys.
+    /// Operations that write keys.
     Writes,
-    /// All others.
+    /// All other operations.
     Reads,
 }
 
 impl Side {
-    /// Both, in the order of [`halves`].
+    /// Both halves, in the order of [`halves`].
     pub const BOTH: [Self; 2] = [Self::Writes, Self::Reads];
 
-    /// Returns its name: `writes`.
+    /// Returns the name: `writes` or `reads`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Writes => "writes",
@@ -30,34 +30,34 @@ impl Side {
         }
     }
 
-    /// Returns whether an operation is one of its.
+    /// Returns true if an operation belongs to this half.
     pub fn has(self, operation: Operation) -> bool {
         operation.writes() == (self == Self::Writes)
     }
 }
 
-/// Returns whether a load drives a workload's writes and reads as two loads, each at its own speed.
+/// Returns true if a load drives a workload's writes and reads separately, each at its own speed.
 pub fn is_split(workload: &Workload, load: &Load) -> bool {
     load.targets.is_split() && workload.can_split()
 }
 
-/// One half of a split load.
+/// Describes one half of a split load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Half {
-    /// The workload with this half's operations alone.
+    /// Workload with only this half's operations.
     pub workload: Workload,
-    /// Its clients, and when it ends.
+    /// Clients, and condition that ends it.
     pub stage: Stage,
-    /// When its operations are due.
+    /// Arrivals of its operations.
     pub arrivals: Arrivals,
     /// Number of threads that drive it.
     pub threads: u32,
 }
 
-/// Returns the writes and the reads of a workload. Operations that do neither go with the reads.
+/// Splits a workload into its writes and its reads. Operations that do neither join the reads.
 ///
-/// `None` where it has only one of them, so that there is nothing to split. A stage has at least two
-/// clients, and two operations where it ends by count.
+/// Returns `None` if the workload has only one half. A stage needs at least two clients, and two operations if it
+/// ends by count.
 pub fn halves(
     workload: &Workload,
     stage: &Stage,
@@ -75,7 +75,7 @@ pub fn halves(
         return None;
     }
     let part = writes as f64 / (writes + reads) as f64;
-    // Each of two whole numbers that add up to `all`, none of them zero.
+    // Splits `all` into two whole numbers above zero.
     let shared = |all: u64| {
         let ours = ((all as f64 * part).round() as u64).clamp(1, all.saturating_sub(1).max(1));
         [ours, all.saturating_sub(ours).max(1)]
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_shared_by_the_mix_to_the_last() {
+    fn counts_are_divided_by_the_mix_without_remainder() {
         let mix = [
             (Operation::Put, 8),
             (Operation::Delete, 2),
@@ -158,7 +158,7 @@ mod tests {
             assert_eq!(count(&writes) + count(&reads), operations);
             let rates = [&writes, &reads].map(|half| half.arrivals.rate().expect("it is open"));
             assert!((rates[0] - 50.0).abs() < 1e-9 && (rates[1] - 450.0).abs() < 1e-9, "{rates:?}");
-            // One thread cannot do two things at once.
+            // One thread cannot do both halves.
             assert_eq!(writes.threads + reads.threads, threads.max(2));
         }
     }

@@ -1,10 +1,9 @@
-//! Record of a run: JSON Lines, versioned, one line a trial.
+//! Defines the record of a run: JSON Lines, versioned, one line per trial.
 //!
-//! The first line tells what was asked, of whom, where and in which order; then comes a line for
-//! each trial, written and synced as it ends; the last line says that the run ended by itself. All
-//! that a report shows comes from here, so that it can be rendered again years later. A record whose
-//! end is missing or torn is read as far as it goes, and what is wrong with it is told with its
-//! line.
+//! The first line holds the study, the systems, the machine and the order of trials. Then each trial adds a line,
+//! synced when it ends. The last line marks a run that ended by itself. Reports use only the record, so they can be
+//! rendered again years later. A record with a missing or incomplete end is read as far as possible, and faults are
+//! reported with their line.
 //!
 //! Not here: files (the binary), tables (`report`). Every field: `docs/record-format.md` and `docs/record-trials.md`.
 
@@ -34,39 +33,39 @@ pub use trial::{GeneratorPart, MachineTrial, StageRecord, TrialOutcome, TrialRec
 
 pub use crate::verdict::Check;
 
-/// The version of the format that this program writes. It reads this one and older ones.
+/// Format version that this program writes. It reads this one and older ones.
 pub const FORMAT: u32 = 3;
 
-/// One line of a record.
+/// Holds one line of a record.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "line")]
 #[allow(clippy::large_enum_variant, reason = "there are few lines, and they are boxed nowhere")]
 pub enum RecordLine {
-    /// The first.
+    /// First line.
     Run(RunHeader),
-    /// One for each trial.
+    /// One line per trial.
     Trial(TrialRecord),
-    /// The run went on here, after a crash or an interruption.
+    /// The run continued here after a crash or an interruption.
     Resumed(RunResumed),
-    /// Trials were added to the order here: those before scattered too much, or the machine spoilt rounds.
+    /// Trials were added here: the earlier ones scattered too much, or the machine disturbed rounds.
     Extended(RunExtended),
-    /// The last, of a run that was not killed.
+    /// Last line of a run that was not killed.
     End(RunEnd),
 }
 
 impl RecordLine {
-    /// Reads a line, with or without its newline.
+    /// Parses a line, with or without its newline.
     ///
     /// # Errors
-    /// What is no line of a record, or holds a number that no run records.
+    /// Fails for a text that is not a line of a record, or holds an impossible number.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         Self::read(text, &mut 0)
     }
 
-    /// Reads a line of a record, whose numbers so far add up to `sum`.
+    /// Parses a line of a record whose numbers so far add up to `sum`.
     ///
-    /// Looks at the tag first and reads the rest as that kind: a derived reader of tagged variants holds
-    /// each line a second time, and its code was a tenth of the program's.
+    /// Reads the tag first and then the rest as that kind. A derived reader of tagged variants buffers each line, and
+    /// its code was a tenth of the program.
     fn read(text: &str, sum: &mut u64) -> Result<Self, serde_json::Error> {
         #[derive(Deserialize)]
         #[serde(rename_all = "kebab-case")]
@@ -93,25 +92,25 @@ impl RecordLine {
     }
 }
 
-/// Continuation of a run.
+/// Describes the continuation of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunResumed {
-    /// When, in UTC.
+    /// Time of the continuation, in UTC.
     pub resumed: String,
-    /// Version of the program that went on with it.
+    /// Version of the program that continued the run.
     pub bakeoff: String,
 }
 
-/// A round of one workload and load that the machine spoilt, and that a further round stands in for.
+/// Identifies a round of one workload and load that the machine disturbed, and that an additional round replaces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repeated {
-    /// The workload's name.
+    /// Name of the workload.
     pub workload: String,
-    /// The load's name.
+    /// Name of the load.
     pub load: String,
-    /// The spoilt round, from 0.
+    /// Disturbed round, from 0.
     pub round: u32,
-    /// The check that failed.
+    /// Check that failed.
     pub check: CheckName,
 }
 
@@ -122,49 +121,50 @@ impl Repeated {
     }
 }
 
-/// Extension of a run by more trials: of a gate whose figures scatter, or in place of rounds that the machine spoilt.
+/// Describes an extension of a run by more trials: for a gate whose figures scatter, or for disturbed rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunExtended {
-    /// When, in UTC.
+    /// Time of the extension, in UTC.
     pub extended: String,
-    /// Number of trials of each build in all, in place of the study's number; the study's own number if rounds are
+    /// Total number of trials of each build, replacing the study's number; the study's own number if rounds are
     /// repeated.
     pub trials: u32,
     /// Number of trials before; the study's own number if rounds are repeated.
     pub before: u32,
-    /// Rounds that the machine spoilt, one for each further round; none in a gate that scatters, and before format 3.
+    /// Rounds that the machine disturbed, one per additional round; empty for a gate that scatters, and before format
+    /// 3.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repeats: Vec<Repeated>,
-    /// The trials that are added to the order.
+    /// Trials that are added to the order.
     pub order: Vec<Trial>,
 }
 
-/// End of a run.
+/// Describes the end of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunEnd {
-    /// When, in UTC.
+    /// Time of the end, in UTC.
     pub ended: String,
-    /// Whether all trials of the order were run.
+    /// True if all trials of the order were run.
     pub complete: bool,
 }
 
-/// A run, read back.
+/// Holds a run that was read back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// Its first line.
+    /// First line.
     pub header: RunHeader,
-    /// The trials that were run, in order.
+    /// Trials that were run, in order.
     pub trials: Vec<TrialRecord>,
-    /// When it went on after it had been interrupted or killed.
+    /// Continuations after an interruption or a crash.
     pub resumed: Vec<RunResumed>,
-    /// When it was given more trials.
+    /// Extensions by more trials.
     pub extended: Vec<RunExtended>,
-    /// Its end; `None` when it was killed.
+    /// End of the run; `None` if it was killed.
     pub end: Option<RunEnd>,
 }
 
 impl Record {
-    /// Adds a trial; one that was run again takes the place of what was broken off.
+    /// Adds a trial. A repeated trial replaces the interrupted one.
     fn take(&mut self, trial: TrialRecord) {
         self.trials.retain(|before| before.trial.number != trial.trial.number);
         self.trials.push(trial);
@@ -178,7 +178,7 @@ impl Record {
         self.end = None;
     }
 
-    /// The trials of the order that were not run to their end, in order.
+    /// Returns the trials of the order that did not run to their end, in order.
     pub fn missing(&self) -> Vec<Trial> {
         let is_there = |one: &&TrialRecord| !one.outcome.is_broken_off();
         let done: Vec<u32> =
@@ -186,18 +186,18 @@ impl Record {
         self.header.order.iter().filter(|trial| !done.contains(&trial.number)).cloned().collect()
     }
 
-    /// Returns whether every trial of the order is here and was run to its end.
+    /// Returns true if every trial of the order ran to its end.
     pub fn is_complete(&self) -> bool {
         self.missing().is_empty()
     }
 }
 
-/// Something wrong with a record.
+/// Describes a fault in a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Complaint {
-    /// The line, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// Its fault.
+    /// Description of the fault.
     pub what: String,
 }
 
@@ -207,14 +207,14 @@ impl fmt::Display for Complaint {
     }
 }
 
-/// One line of a record, as text with its newline.
+/// Formats one line of a record, with its newline.
 pub fn write_line(line: &RecordLine) -> String {
     let mut text = serde_json::to_string(line).expect("a record holds nothing that JSON cannot");
     text.push('\n');
     text
 }
 
-/// Reads a record as far as it can be read. Without a first line that makes sense nothing can.
+/// Parses a record as far as possible. Without a valid first line it fails.
 pub fn read(text: &str) -> Result<(Record, Vec<Complaint>), Complaint> {
     let mut lines = (1..).zip(text.split_inclusive('\n'));
     let (_, first) =
@@ -229,7 +229,7 @@ pub fn read(text: &str) -> Result<(Record, Vec<Complaint>), Complaint> {
         let complaint = |what: String| Complaint { line: number, what };
         match RecordLine::read(line, &mut sum) {
             Ok(RecordLine::Trial(trial)) => record.take(trial),
-            // What ended before, did not.
+            // The run that ended here was continued.
             Ok(RecordLine::Resumed(resumed)) => {
                 record.resumed.push(resumed);
                 record.end = None;
@@ -237,7 +237,7 @@ pub fn read(text: &str) -> Result<(Record, Vec<Complaint>), Complaint> {
             Ok(RecordLine::Extended(extended)) => record.extend(extended),
             Ok(RecordLine::End(end)) => record.end = Some(end),
             Ok(RecordLine::Run(_)) => {
-                // Its trials are not this run's.
+                // The trials of a second run do not belong to this one.
                 complaints.push(complaint("a second run begins here; the rest is ignored".into()));
                 break;
             }
@@ -250,10 +250,10 @@ pub fn read(text: &str) -> Result<(Record, Vec<Complaint>), Complaint> {
     Ok((record, complaints))
 }
 
-/// A first line that describes no run.
+/// Explains why a first line does not describe a run.
 #[derive(Debug, thiserror::Error)]
 enum HeaderError {
-    /// It has no version of the format.
+    /// The version of the format is missing.
     #[error(fmt = no_record)]
     NoRecord(#[source] serde_json::Error),
     #[error(
@@ -262,13 +262,13 @@ enum HeaderError {
     NewerFormat(u32),
     #[error("a record begins with its run, and this line is something else")]
     OtherLine,
-    /// It is no line of a record.
+    /// The line is not a line of a record.
     #[error("the run's description cannot be read: {0}")]
     Unreadable(#[source] serde_json::Error),
 }
 
 fn no_record(error: &serde_json::Error, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-    to.write_str("this is no record of a run: ")?;
+    to.write_str("this is not a record of a run: ")?;
     if error.is_syntax() {
         return to.write_str("each line of one is JSON, and this line is not");
     }

@@ -1,15 +1,15 @@
-//! Decides which rounds of a run are repeated because the machine spoilt them.
+//! Decides which rounds of a run are repeated because the machine disturbed them.
 //!
-//! A neighbour that spoils one round in three leaves a run too few rounds to judge. So a run gets a further round for
-//! each that the machine spoilt, up to half as many as the study asks for. Which rounds these are follows from
-//! checks of the machine alone, never from a figure: else a run could go on until it pleases. A repeated
-//! round holds all systems of its comparison, so that no system gets a second try alone. The spoilt
-//! trials stay in the record, and stay not valid.
+//! A neighbour that disturbs one round in three leaves too few rounds to judge. So a run gets an additional round for
+//! each disturbed one, up to half as many as the study requests. Only checks of the machine select them, never a
+//! figure; otherwise a run could continue until its result pleases. A repeated round includes all systems of its
+//! comparison, so no system gets a second try alone. The disturbed trials stay in the record as not valid.
 //!
-//! A generator that stood still (`timers`) repeats no round, unless the machine's own checks failed too: nothing
-//! shows then that the system did not cause it.
+//! A stalled generator (`timers`) does not repeat a round unless the machine's own checks failed too, because the
+//! system may have caused the stall.
 //!
-//! Not here: running trials, how a round is ordered (`plan`), rounds that a gate adds by scatter (`stats::gate`).
+//! Not here: running trials, the order of a round (`plan`), rounds that a gate adds because of scatter
+//! (`stats::gate`).
 
 use std::collections::BTreeMap;
 
@@ -19,21 +19,21 @@ use crate::study::Study;
 use crate::units::plural;
 use crate::verdict::{Cause, Check, CheckName};
 
-/// Rounds that a run needs besides those that it has.
+/// Lists additional rounds of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExtraRounds {
-    /// The rounds that were spoilt, one for each further round.
+    /// Disturbed rounds, one for each additional round.
     pub repeats: Vec<Repeated>,
-    /// The trials of the further rounds.
+    /// Trials of the additional rounds.
     pub order: Vec<Trial>,
 }
 
-/// Returns the most further rounds that one workload and load may have.
+/// Returns the maximum number of additional rounds for one workload and load.
 pub fn extra_rounds_max(study: &Study) -> u32 {
     study.trials.div_ceil(2)
 }
 
-/// Returns the rounds that a complete run repeats; `None` if it lacks trials, or repeats none.
+/// Returns the additional rounds of a complete run; `None` if it lacks trials or repeats none.
 pub fn extra_rounds(record: &Record) -> Option<ExtraRounds> {
     if !record.is_complete() {
         return None;
@@ -61,7 +61,7 @@ pub fn extra_rounds(record: &Record) -> Option<ExtraRounds> {
     (!order.is_empty()).then_some(ExtraRounds { repeats: spoilt, order })
 }
 
-/// Returns whether the trials of a run are those of its plan, followed by those of the rounds that it repeated.
+/// Returns true if the trials of a run follow its plan and its repeated rounds.
 pub fn follows_plan(record: &Record) -> bool {
     let header = &record.header;
     let mut order = plan::plan(&header.study, header.seed);
@@ -72,7 +72,7 @@ pub fn follows_plan(record: &Record) -> bool {
     order == header.order
 }
 
-/// Returns whether a trial's round was repeated because the machine spoilt it, so that the run does without it.
+/// Returns true if a trial's round was repeated because the machine disturbed it. The run does not use this trial.
 pub fn is_repeated(record: &Record, trial: &TrialRecord) -> bool {
     let is_it = |one: &Repeated| {
         let of = &trial.trial;
@@ -82,8 +82,7 @@ pub fn is_repeated(record: &Record, trial: &TrialRecord) -> bool {
         && record.extended.iter().flat_map(|one| &one.repeats).any(is_it)
 }
 
-/// Returns the rounds that stand in for spoilt ones, in a clause: `2 extra rounds under w/l: neighbours disturbed
-/// rounds 2 and 4`.
+/// Describes the additional rounds: `2 extra rounds under w/l: neighbours disturbed rounds 2 and 4`.
 pub fn texts(repeats: &[Repeated]) -> Vec<String> {
     let mut places: BTreeMap<(&str, &str), BTreeMap<CheckName, Vec<u32>>> = BTreeMap::new();
     for one in repeats {
@@ -109,7 +108,7 @@ fn why(check: CheckName, rounds: &[u32]) -> String {
     format!("{what} disturbed {}", listed(rounds))
 }
 
-/// `round 2`, `rounds 2, 3 and 4`.
+/// Formats rounds: `round 2`, `rounds 2, 3 and 4`.
 fn listed(rounds: &[u32]) -> String {
     let words: Vec<String> = rounds.iter().map(u32::to_string).collect();
     match &words[..] {
@@ -120,7 +119,7 @@ fn listed(rounds: &[u32]) -> String {
 }
 
 fn spoilt_by_machine(trial: &TrialRecord) -> Option<Repeated> {
-    // A trial that a lost machine broke off is run again under its own number.
+    // A trial that a lost machine interrupted runs again under its own number.
     if trial.cause() != Some(Cause::Machine) || trial.outcome.is_broken_off() {
         return None;
     }
@@ -143,7 +142,8 @@ mod tests {
     use crate::record::{Environment, FORMAT, RecordLine, RunExtended, RunHeader};
     use crate::study::{self, testing};
 
-    /// A complete run of two systems under two loads in five rounds. `spoilt`: by trial, the checks that failed.
+    /// Returns a complete run of two systems under two loads in five rounds. `spoilt` lists by trial the checks that
+    /// failed.
     fn run(spoilt: &[(u32, &str)]) -> Record {
         let text = "title: t\nsystems: {a: {kind: canary}, b: {kind: canary}}\n\
                     workloads: {w: {mix: {put: 1}, keys: {count: 10}, loads: [x, y]}}\n\
@@ -188,7 +188,7 @@ mod tests {
         }
     }
 
-    /// Runs further rounds, in which these trials are spoilt.
+    /// Adds additional rounds, of which these trials are disturbed.
     fn extend(record: &mut Record, more: ExtraRounds, spoilt: &[(u32, &str)]) {
         let ExtraRounds { repeats, order } = more;
         order.iter().for_each(|trial| add(record, trial, spoilt));
@@ -204,8 +204,8 @@ mod tests {
     }
 
     #[test]
-    fn round_with_a_spoilt_trial_is_repeated_for_all_systems() {
-        // Trials 0 and 1 are round 0 under x, 2 and 3 under y, 4 and 5 round 1 under x.
+    fn round_with_a_disturbed_trial_is_repeated_for_all_systems() {
+        // Trials 0 and 1 are round 0 under x, 2 and 3 are round 0 under y, 4 and 5 are round 1 under x.
         let mut record = run(&[(1, "neighbours"), (5, "steal")]);
         let more = extra_rounds(&record).expect("rounds were spoilt");
         assert_eq!(
@@ -227,7 +227,7 @@ mod tests {
         let extra = more.order[..2].iter().map(|one| (&*one.system, one.seed));
         assert_eq!(extra.collect::<Vec<_>>(), planned, "as if they had been planned");
 
-        // One of the further rounds is spoilt too: the third and last that may be.
+        // One of the additional rounds is disturbed too. The third one is the last possible.
         extend(&mut record, more, &[(22, "neighbours")]);
         assert!(follows_plan(&record) && is_repeated(&record, &record.trials[1]));
         assert!(!is_repeated(&record, &record.trials[22]));

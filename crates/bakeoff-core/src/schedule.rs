@@ -1,15 +1,13 @@
-//! When each operation is due.
+//! Computes when each operation is due.
 //!
-//! A closed load has no schedule: an operation is due when the one before it ended. An open load's
-//! operations are due whether or not anybody is free to send them; that is what makes a stalled
-//! server's waiting clients visible. Their rate may change over time: a pace, added up, says how many
-//! have fallen due by a time, and turned round, when the next one is.
+//! A closed load has no schedule: an operation is due when the previous one ends. The operations of an open load are
+//! due even if no client is free, which makes the waiting clients of a stalled server visible. The rate may change
+//! over time. Its integral gives the operations due by a time, and the inverse gives the next due time.
 //!
-//! A schedule is made for one *share* of a load: one thread's, of one node. The shares of one load,
-//! put together, are exactly that load, so that threads, and later machines, need not talk to each
-//! other while they work.
+//! A schedule covers one *share* of a load: the part of one thread and one node. The shares add up to exactly the
+//! whole load, so threads and generators need not communicate while they run.
 //!
-//! Not here: the clock, who sends, and which thread and node has which share (`lanes`).
+//! Not here: the clock, sending, the shares of threads and nodes (`lanes`).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,63 +21,63 @@ use serde::{Deserialize, Serialize};
 
 use crate::study::Arrivals;
 
-/// One of equal parts of a load.
+/// Identifies one of several equal parts of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadShare {
-    /// Which part, from 0.
+    /// Index of the part, from 0.
     pub index: u32,
     /// Number of parts.
     pub of: u32,
 }
 
 impl LoadShare {
-    /// All of it.
+    /// Whole load as a single part.
     pub const WHOLE: Self = Self { index: 0, of: 1 };
 
-    /// Returns whether what has this number falls to it, where the parts take numbers in turn.
+    /// Returns true if this number belongs to the part; the parts take numbers in turn.
     #[inline]
     pub fn has(self, number: u64) -> bool {
         self.of == 1 || number % u64::from(self.of) == u64::from(self.index)
     }
 
-    /// Returns how many of the numbers from 0 up to `count` fall to it.
+    /// Returns how many of the numbers from 0 to `count`, exclusive, belong to the part.
     #[inline]
     pub fn count(self, count: u64) -> u64 {
         let (index, of) = (u64::from(self.index), u64::from(self.of));
         count.saturating_sub(index).div_ceil(of)
     }
 
-    /// Returns the nth number that falls to it.
+    /// Returns the nth number that belongs to the part.
     #[inline]
     pub fn nth(self, nth: u64) -> u64 {
         nth * u64::from(self.of) + u64::from(self.index)
     }
 }
 
-/// The operations of a load that one thread sends to one node.
+/// Selects the operations of a load that one thread sends to one node.
 ///
-/// A load's operations are numbered from 0 in the order in which they fall due. They go to a ring of
-/// places in turn, and each node has one or more of the places. What is a node's goes to its threads
-/// in turn. So the node of each operation is settled before anybody is asked whether a client is free.
+/// Operations are numbered from 0 in due order. They go to a ring of places in turn, and each node has one or more
+/// places. A node's operations go to its threads in turn. So the number decides the node before a free client is
+/// chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turn {
-    /// The node's places in the ring, in rising order; at least one.
+    /// Places of the node in the ring, ascending; at least one.
     pub places: Arc<[u32]>,
     /// Number of places in the ring.
     pub ring: u32,
-    /// Which of the node's threads, from 0.
+    /// Index among the node's threads, from 0.
     pub index: u32,
     /// Number of the node's threads.
     pub of: u32,
 }
 
 impl Turn {
-    /// The turn that a share of a load of one node has.
+    /// Returns the turn for a share of a load on a single node.
     pub fn of_share(share: LoadShare) -> Self {
         Self { places: [share.index].into(), ring: share.of, index: 0, of: 1 }
     }
 
-    /// The number that the `nth` operation of this turn has in the whole load.
+    /// Returns the number in the whole load of this turn's `nth` operation.
     fn number(&self, nth: u64) -> u64 {
         let of_node = u64::from(self.index) + u64::from(self.of) * nth;
         if let [place] = *self.places {
@@ -98,57 +96,57 @@ impl Turn {
         of_node.saturating_sub(u64::from(self.index)).div_ceil(u64::from(self.of))
     }
 
-    /// Returns which part of the whole load it is, as how many such parts would make the whole.
+    /// Returns the number of such turns that make up the whole load.
     fn parts(&self) -> f64 {
         f64::from(self.ring) * f64::from(self.of) / self.places.len() as f64
     }
 
-    /// A number that no other turn of the load has.
+    /// Returns a number that is unique among the turns of a load.
     fn id(&self) -> u32 {
         self.ring.wrapping_mul(self.index).wrapping_add(self.places[0])
     }
 }
 
-/// Rate of operations over time, all shares together. Rates are finite and not below zero.
+/// Describes the rate of all operations over time. Rates are finite and not negative.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum RateProfile {
-    /// The same at all times.
+    /// Constant rate.
     Constant {
         /// Operations per second.
         rate: f64,
     },
-    /// Evenly from one rate to another, which then holds. Down to zero: then nothing is due.
+    /// Linear change from one rate to another, which then stays. Once it reaches zero, nothing is due.
     Ramp {
-        /// Operations per second at the beginning.
+        /// Initial operations per second.
         from: f64,
-        /// Operations per second at the end, and from then on.
+        /// Final operations per second.
         to: f64,
-        /// Time that it takes.
+        /// Duration of the change.
         over: Duration,
     },
-    /// One rate after another, each for a time; the last one holds.
+    /// Successive rates, each for a time; the last one stays.
     Steps(Vec<Step>),
 }
 
-/// A part of [`RateProfile::Steps`].
+/// Describes a part of [`RateProfile::Steps`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// Operations per second.
     pub rate: f64,
-    /// Length, unless it is the last.
+    /// Duration; ignored for the last step.
     pub lasts: Duration,
 }
 
-/// Spacing of a pace's operations.
+/// Selects the spacing of operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Spacing {
-    /// Each where the pace, added up from the beginning, reaches the next whole number.
+    /// Evenly: one operation each time the integral of the rate reaches a whole number.
     Constant,
-    /// At random and independently of each other, as calls by many people are.
+    /// Randomly and independently, like calls by many people.
     Poisson,
 }
 
-/// A study's arrivals as a pace and its spacing; `None` for a closed load. Rates are operations per
+/// Converts a study's arrivals to a rate profile and its spacing; `None` for a closed load. Rates are operations per
 /// second, above zero.
 pub fn paced(arrivals: Arrivals) -> Option<(RateProfile, Spacing)> {
     match arrivals {
@@ -158,7 +156,7 @@ pub fn paced(arrivals: Arrivals) -> Option<(RateProfile, Spacing)> {
     }
 }
 
-/// The due times of one share of an open load, since the load began.
+/// Generates the due times of one share of an open load, relative to its start.
 #[derive(Debug)]
 pub struct OpenSchedule {
     turn: Turn,
@@ -166,24 +164,23 @@ pub struct OpenSchedule {
     place: Place,
 }
 
-/// Number of the whole load's operations before the next one of this share.
+/// Tracks the operations of the whole load before the next one of this share.
 #[derive(Debug)]
 enum Place {
-    /// Number of this share's operations before it.
+    /// Number of earlier operations of this share.
     Constant(u64),
-    /// A Poisson process of rate one, at the place that it has reached.
+    /// Position of a Poisson process of rate one, and its random numbers.
     Poisson(f64, Box<Xoshiro256PlusPlus>),
 }
 
 impl OpenSchedule {
-    /// The share's schedule, or `None` for a closed load. Rates are operations per second, above
-    /// zero.
+    /// Creates the share's schedule; `None` for a closed load. Rates are operations per second, above zero.
     pub fn new(arrivals: Arrivals, share: LoadShare, seed: u64) -> Option<Self> {
         let (pace, spacing) = paced(arrivals)?;
         Some(Self::paced(&pace, spacing, Turn::of_share(share), seed))
     }
 
-    /// The schedule of a turn under a pace that may change.
+    /// Creates the schedule of a turn under a rate that may change.
     pub fn paced(pace: &RateProfile, spacing: Spacing, turn: Turn, seed: u64) -> Self {
         let place = match spacing {
             Spacing::Constant => Place::Constant(0),
@@ -195,18 +192,18 @@ impl OpenSchedule {
         Self { turn, curve: Curve::new(pace), place }
     }
 
-    /// Operations of this share per second in the end, once the pace no longer changes.
+    /// Returns this share's operations per second once the rate no longer changes.
     pub fn rate(&self) -> f64 {
         self.curve.last.from / self.turn.parts()
     }
 
-    /// Returns how many operations of this share fall due from one moment to another, on average.
+    /// Returns the average number of this share's operations due between two times.
     pub fn due_between(&self, from: Duration, to: Duration) -> f64 {
         let count = self.curve.count_until(to) - self.curve.count_until(from);
         count.max(0.0) / self.turn.parts()
     }
 
-    /// When the next operation of this share is due; [`Duration::MAX`] when none ever will be.
+    /// Returns the due time of this share's next operation; [`Duration::MAX`] if there are no more.
     pub fn next_due(&mut self) -> Duration {
         let count = match &mut self.place {
             Place::Constant(nth) => {
@@ -224,12 +221,12 @@ impl OpenSchedule {
     }
 }
 
-/// Returns how many operations of each turn are among the first `count` of the whole load that fall due at
-/// `from` or later: what each has to do in a load that ends by a count. The turns are those of one
-/// load. A pace that comes down to zero may leave fewer.
+/// Counts for each turn its operations among the first `count` of the whole load that are due from `from`. These are
+/// its operations in a load that ends by a count. `turns` must be all turns of one load. If the rate drops to zero,
+/// there may be fewer.
 ///
-/// Constant spacing is counted, Poisson arrivals are drawn as the turns will draw them: some 10 ns for
-/// each operation, a thousandth of the load's own time at 100,000 a second.
+/// Constant spacing is counted. Poisson arrivals are drawn as the turns will draw them, about 10 ns each, a
+/// thousandth of the load's time at 100,000/s.
 pub fn counted(
     pace: &RateProfile,
     spacing: Spacing,
@@ -246,7 +243,7 @@ pub fn counted(
             turns.iter().map(|turn| turn.count_below(last) - turn.count_below(first)).collect()
         }
         Spacing::Poisson => {
-            // Up to here there are fewer, as certainly as chance allows: eight standard deviations.
+            // Up to this time there are fewer than `count`, with a margin of eight standard deviations.
             let sure = count as f64 - 8.0 * (count as f64).sqrt();
             let sure = curve.due(curve.count_until(from) + sure.max(0.0));
             let drawn = |alone_until| drawn(pace, turns, seed, from, count, alone_until);
@@ -255,8 +252,8 @@ pub fn counted(
     }
 }
 
-/// Returns how long after `from` the operation falls due that follows the first `count` due since: the time that so
-/// many operations of a load at this pace take. `None` where a pace comes down to zero before.
+/// Returns the time from `from` until the operation after the first `count` is due. That is the duration of a load of
+/// `count` operations. Returns `None` if the rate drops to zero before.
 pub fn span_of(pace: &RateProfile, from: Duration, count: u64) -> Option<Duration> {
     let curve = Curve::new(pace);
     let next = curve.first_due(from).saturating_add(count);
@@ -264,8 +261,8 @@ pub fn span_of(pace: &RateProfile, from: Duration, count: u64) -> Option<Duratio
     (due < Duration::MAX).then(|| due.saturating_sub(from))
 }
 
-/// [`counted`] of Poisson arrivals: turn by turn as far as `alone_until`, where their order does not
-/// matter, then merged. `None` when there are more than `count` by then.
+/// Implements [`counted`] for Poisson arrivals: turn by turn up to `alone_until`, where their order does not matter,
+/// then merged. Returns `None` if more than `count` are due by `alone_until`.
 fn drawn(
     pace: &RateProfile,
     turns: &[Turn],
@@ -299,24 +296,24 @@ fn drawn(
     Some(counts)
 }
 
-/// A pace added up: how many operations have fallen due by a time, and the other way round. The
-/// rate is linear in each piece, so the count is at most quadratic.
+/// Integrates the rate: operations due by a time, and the inverse. The rate is linear in each piece, so the count is
+/// at most quadratic.
 #[derive(Debug)]
 struct Curve {
     changing: Vec<Piece>,
-    /// RateProfile after the others.
+    /// Piece after the others.
     last: Piece,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Piece {
-    /// Seconds after the beginning of the load.
+    /// Start in seconds since the load began.
     begins: f64,
-    /// Operations due before it.
+    /// Operations due before the piece.
     before: f64,
-    /// Operations per second at its beginning.
+    /// Operations per second at the start.
     from: f64,
-    /// Half of what the rate gains in each second.
+    /// Half of the rate's change per second.
     bend: f64,
 }
 
@@ -347,7 +344,7 @@ impl Curve {
         Self { changing, last: Piece { begins, before, from: last, bend: 0.0 } }
     }
 
-    /// The last piece of which this holds: it holds of all before it, and of the first.
+    /// Returns the last piece for which `began` holds. It must hold for all earlier ones, and for the first.
     fn piece(&self, began: impl Fn(&Piece) -> bool) -> &Piece {
         if began(&self.last) {
             return &self.last;
@@ -363,14 +360,14 @@ impl Curve {
         piece.before + within * (piece.from + piece.bend * within)
     }
 
-    /// When the operation is due that `count` others come before; [`Duration::MAX`] for never.
+    /// Returns the due time of the operation after `count` others; [`Duration::MAX`] for never.
     fn due(&self, count: f64) -> Duration {
         Duration::try_from_secs_f64(self.time_of(count)).unwrap_or(Duration::MAX)
     }
 
-    /// The number of the first operation that is due at `from` or later, with constant spacing.
+    /// Returns the number of the first operation due from `from`, with constant spacing.
     fn first_due(&self, from: Duration) -> u64 {
-        // Rounding may have put it to either side.
+        // Rounding may be off in either direction.
         let mut number = self.count_until(from).ceil().max(0.0) as u64;
         while number > 0 && self.due((number - 1) as f64) >= from {
             number -= 1;
@@ -381,20 +378,21 @@ impl Curve {
         number
     }
 
-    /// When so many operations have fallen due before; infinite when they never will have.
+    /// Returns the time, in seconds from the start, at which `count` operations have fallen due. Infinity if that
+    /// never happens.
     fn time_of(&self, count: f64) -> f64 {
         let piece = self.piece(|piece| piece.before <= count);
         let within = (count - piece.before).max(0.0);
         let rate_then = (piece.from * piece.from + 4.0 * piece.bend * within).max(0.0).sqrt();
-        // Of the two forms of a quadratic's root the one that loses no digits: through the mean of
-        // the rates at the piece's beginning and then.
+        // Use the form of the quadratic root that loses no digits, through the mean of the initial and the final
+        // rate.
         let mean_rate = f64::midpoint(piece.from, rate_then);
         if mean_rate > 0.0 {
             piece.begins + within / mean_rate
         } else if std::ptr::eq(piece, &raw const self.last) {
             f64::INFINITY
         } else {
-            // A ramp up from zero, at its very beginning.
+            // Very start of a ramp up from zero.
             piece.begins
         }
     }
@@ -447,13 +445,13 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_load_has_no_schedule() {
+    fn closed_load_has_no_schedule() {
         assert!(OpenSchedule::new(Arrivals::Closed, LoadShare { index: 0, of: 1 }, 1).is_none());
     }
 
     const WHOLE: LoadShare = LoadShare { index: 0, of: 1 };
 
-    /// All due times until nothing more is due, or until `end`.
+    /// Returns all due times until nothing more is due, or until `end`.
     fn until(
         end: Duration,
         pace: &RateProfile,
@@ -474,8 +472,8 @@ mod tests {
     }
 
     #[test]
-    fn a_ramp_puts_each_operation_where_the_rates_add_up_to_its_number() {
-        // From 0 to 200/s in 2 s: after t seconds, 50 t².
+    fn ramp_spaces_operations_by_the_integral_of_the_rate() {
+        // A ramp from 0 to 200/s in 2 s has 50 t² operations after t seconds.
         let dues = until(Duration::from_secs(3), &ramp(0.0, 200.0, 2.0), Spacing::Constant, WHOLE);
         for (number, seconds) in [(0, 0.0), (50, 1.0), (200, 2.0), (300, 2.5)] {
             assert_eq!(dues[number], Duration::from_secs_f64(seconds), "number {number}");
@@ -484,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_ramp_down_to_nothing_nothing_is_due() {
+    fn nothing_is_due_after_a_ramp_to_zero() {
         for spacing in [Spacing::Constant, Spacing::Poisson] {
             let dues = until(Duration::MAX, &ramp(100.0, 0.0, 2.0), spacing, WHOLE);
             assert!(
@@ -503,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_follow_each_other_and_the_last_holds() {
+    fn steps_follow_each_other_and_the_last_stays() {
         let pace = steps(&[(100.0, 1.0), (0.0, 1.0), (10.0, 0.5)]);
         let dues = until(Duration::from_secs(4), &pace, Spacing::Constant, WHOLE);
         let of_second = |n| dues.iter().filter(|due| due.as_secs() == n).count();
@@ -560,7 +558,7 @@ mod tests {
         }
 
         #[test]
-        fn as_many_are_due_between_two_moments_as_it_says(
+        fn due_between_matches_the_schedule(
             pace in paces(), a in 0.0..4.0_f64, b in 0.0..4.0_f64, of in 1..5u32,
         ) {
             let (a, b) = (Duration::from_secs_f64(a.min(b)), Duration::from_secs_f64(a.max(b)));
@@ -575,7 +573,7 @@ mod tests {
         }
 
         #[test]
-        fn in_the_end_a_pace_has_the_rate_that_it_says(pace in paces()) {
+        fn final_rate_matches_the_profile(pace in paces()) {
             let schedule = OpenSchedule::paced(&pace, Spacing::Constant, Turn::of_share(WHOLE), 1);
             let late = Duration::from_secs(1000);
             let computed = schedule.due_between(late, late + Duration::from_secs(1));
@@ -584,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn counted_operations_take_until_the_next_would_be_due() {
+    fn span_ends_when_the_next_operation_would_be_due() {
         let span =
             |pace: &RateProfile, from, count| span_of(pace, Duration::from_secs(from), count);
         let even = RateProfile::Constant { rate: 10.0 };

@@ -1,34 +1,33 @@
-//! Keeps secrets out of texts that servers write: one that repeats a client's token must not put it into a record.
+//! Masks secrets in server texts: a server that repeats a client's token must not put it into a record.
 //!
-//! Whoever comes to know a secret notes it here. What servers say is masked where it is cut
+//! Code that learns a secret registers it here. Server texts are masked before they are cut
 //! ([`crate::units::server_text`], examples of errors).
 //!
-//! Not here: texts of our own, into which no secret is ever written.
+//! Not here: bakeoff's own texts, which never contain secrets.
 
 use std::borrow::Cow;
 use std::sync::{PoisonError, RwLock};
 
-/// So many bytes of an answer are searched for secrets before it is cut to what is shown.
+/// Bytes of an answer that are searched for secrets before the answer is cut for display.
 pub const SEARCHED_MAX: usize = 16 << 10;
 
-/// Shorter ones are part of too many words.
+/// Minimum length of a secret in bytes. Shorter ones would match too many words.
 const LENGTH_MIN: usize = 6;
-/// The mask in a secret's place.
 const MASK: &str = "***";
 
 static KNOWN: RwLock<Vec<String>> = RwLock::new(Vec::new());
 
-/// Notes a secret of this process, if it is long enough to be told from other text: 6 bytes.
+/// Registers a secret of this process, if it has at least 6 bytes.
 pub fn note(secret: &str) {
     let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
     if secret.len() >= LENGTH_MIN && !known.iter().any(|one| one == secret) {
         known.push(secret.to_owned());
-        // One that holds another is masked as a whole.
+        // Longer secrets first, so that one that contains another is masked as a whole.
         known.sort_by_key(|one| std::cmp::Reverse(one.len()));
     }
 }
 
-/// Returns a text with each noted secret as `***`.
+/// Replaces each registered secret in a text by `***`.
 pub fn masked(text: &str) -> Cow<'_, str> {
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
     let mut masked = Cow::Borrowed(text);
@@ -40,7 +39,7 @@ pub fn masked(text: &str) -> Cow<'_, str> {
     masked
 }
 
-/// Returns whether a header or a parameter of a URL has a name that secrets have: `X-Vault-Token`, `api_key`.
+/// Returns true if a header or URL parameter has a typical name of a secret, such as `X-Vault-Token` or `api_key`.
 pub fn is_named_by(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     ["token", "secret", "password", "passwd", "key", "auth", "credential", "signature"]
@@ -53,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn noted_secrets_are_masked_and_short_ones_are_not() {
+    fn registered_secrets_are_masked_unless_short() {
         note("s3cret-of-secrets-tests");
         note("s3cret-of-secrets-tests-and-more");
         note("five5");

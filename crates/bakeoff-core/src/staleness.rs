@@ -1,13 +1,12 @@
-//! Staleness of reads: by how long a value had been superseded when it was read.
+//! Measures the staleness of reads: how long a value had been superseded when it was read.
 //!
-//! A read that returned write *s* of a key is stale when a later write of the key had been
-//! acknowledged before the read began. Its age is the time from the first acknowledgement that
-//! certainly superseded *s* to the beginning of the read. Both are moments of one process, so that
-//! no skew of clocks is in it; and the acknowledgement came later than the write took effect, so
-//! that the value was at least so old. Which writes certainly supersede which is the ledger's claim:
-//! writes that overlap may be ordered either way, and supersede nothing of each other.
+//! A read that returned write *s* of a key is stale if a later write of the key had been acknowledged before the read
+//! began. Its age is the time from the first acknowledgement that certainly superseded *s* to the start of the read.
+//! Both times come from one process, so clock skew does not matter. The acknowledgement came after the write took
+//! effect, so the age is a lower bound. The ledger decides which writes certainly supersede others: overlapping
+//! writes may be ordered either way, and do not supersede each other.
 //!
-//! Not here: which reads are stale (`ledger`), who takes the times (the engine).
+//! Not here: deciding that a read is stale (`ledger`), reading the clock (the engine).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -19,69 +18,70 @@ use crate::histogram::Latencies;
 /// Time for which a value had been superseded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Age {
-    /// Known exactly.
+    /// Exact time.
     Exactly(Duration),
-    /// A lower bound: the write that superseded it is no longer remembered.
+    /// Lower bound: the superseding write is no longer remembered.
     AtLeast(Duration),
 }
 
-/// Staleness of one read.
+/// Describes the staleness of one read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StaleBy {
     /// Time for which its value had been superseded when the read began.
     pub age: Age,
-    /// Number of later acknowledged writes by then. A lower bound where the age is one.
+    /// Number of later acknowledged writes by then. A lower bound if the age is one.
     pub behind: u32,
 }
 
-/// Judgement of a read that may be stale.
+/// Judges a read that may be stale.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Seen {
-    /// It was no read of a value, or nothing is remembered of its key.
+    /// Not judged: no read of a value, or a key without a history.
     #[default]
     Unjudged,
-    /// Nothing says that it was stale.
+    /// Not known to be stale.
     Fresh,
-    /// It was stale; by how much is not known of a list.
+    /// Stale; `None` for a list, whose staleness is unknown.
     Stale(Option<StaleBy>),
 }
 
-/// When one key's writes superseded those before them, as far back as is remembered.
+/// Remembers when one key's writes superseded earlier ones.
 #[derive(Debug, Clone)]
 pub struct Superseded {
-    /// Oldest first; sequence numbers and times rise.
+    /// Oldest first; sequence numbers and times ascend.
     ring: VecDeque<Step>,
     ring_max: usize,
-    /// Acknowledged writes of the key.
+    /// Number of acknowledged writes of the key.
     acknowledged: u32,
-    /// Acknowledged writes that others overlapped after their beginning, and their ends; by
-    /// sequence number, as many as `ring` has at most.
+    /// Acknowledged writes that others overlapped after their start, and their ends, by sequence number; at most as
+    /// many as `ring` holds.
     overlapped: VecDeque<(u32, u32)>,
-    /// The greatest sequence number and the greatest end of those that are remembered no longer.
+    /// Greatest sequence number and greatest end of the forgotten entries.
     dropped: Option<(u32, u32)>,
 }
 
-/// A write that was acknowledged before any that began later: it superseded what had ended before.
+/// Describes an acknowledged write that was acknowledged before all later ones. It superseded every write that ended
+/// before it began.
 #[derive(Debug, Clone, Copy)]
 struct Step {
-    /// Its sequence number.
+    /// Sequence number of the write.
     sequence: u32,
-    /// Writes of the key that were acknowledged before it.
+    /// Number of the key's writes that were acknowledged before it.
     before: u32,
-    /// When it was, since a moment that is the same for all keys.
+    /// Time of its acknowledgement, relative to a moment common to all keys.
     at: Duration,
 }
 
-/// Number of writes that had begun when a certain one ended: later ones supersede it.
+/// Number of writes that had begun when a given one ended. Later writes supersede it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
     Exactly(u32),
-    /// Not later than this.
+    /// Upper bound.
     By(u32),
 }
 
 impl Superseded {
-    /// Nothing yet; remembers `ring_max` moments, at least one.
+    /// Creates an empty history that remembers `ring_max` times, at least one.
     pub fn new(ring_max: usize) -> Self {
         Self {
             ring: VecDeque::new(),
@@ -92,7 +92,7 @@ impl Superseded {
         }
     }
 
-    /// Write `sequence` was acknowledged at `at`, when `ended` was the newest that had begun.
+    /// Records that write `sequence` was acknowledged at `at`, when `ended` was the newest write begun.
     pub(crate) fn acknowledge(&mut self, sequence: u32, ended: u32, at: Duration) {
         let before = self.acknowledged;
         self.acknowledged = self.acknowledged.saturating_add(1);
@@ -114,12 +114,12 @@ impl Superseded {
         }
     }
 
-    /// Returns how many writes have been acknowledged.
+    /// Returns the number of acknowledged writes.
     pub(crate) fn acknowledged(&self) -> u32 {
         self.acknowledged
     }
 
-    /// When an acknowledged write ended.
+    /// Returns the end of an acknowledged write.
     pub(crate) fn ended(&self, sequence: u32) -> Ended {
         match self.overlapped.binary_search_by_key(&sequence, |&(one, _)| one) {
             Ok(place) => Ended::Exactly(self.overlapped[place].1),
@@ -130,17 +130,17 @@ impl Superseded {
         }
     }
 
-    /// By how much a read was behind that found a write which `ended` then, though it had been
-    /// superseded. The read began at `began`, when `acknowledged` writes were.
+    /// Returns the staleness of a read that found a superseded write with this end. The read began at `began`, after
+    /// `acknowledged` writes.
     pub(crate) fn stale_by(&self, ended: Ended, began: Duration, acknowledged: u32) -> StaleBy {
         let (Ended::Exactly(end) | Ended::By(end)) = ended;
         let place = self.ring.partition_point(|step| step.sequence <= end);
         let Some(step) = self.ring.get(place) else {
-            // What superseded it came before all that is known of it.
+            // The superseding write is older than everything remembered.
             return StaleBy { age: Age::AtLeast(Duration::ZERO), behind: 1 };
         };
         let age = began.saturating_sub(step.at);
-        // Before the oldest that is remembered there may have been others, if any was forgotten.
+        // Forgotten writes may precede the oldest remembered one.
         let first_known = place > 0 || step.before == 0;
         let is_exact = first_known && matches!(ended, Ended::Exactly(_));
         StaleBy {
@@ -150,29 +150,29 @@ impl Superseded {
     }
 }
 
-/// Staleness of the reads of one node.
+/// Counts the staleness of the reads of one node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Staleness {
-    /// Which node, by its name.
+    /// Name of the node.
     pub node: String,
-    /// Verified reads of keys whose history is remembered.
+    /// Verified reads of keys with a history.
     pub reads: u64,
-    /// Number of these whose value had been superseded when they began.
+    /// Reads whose value had been superseded when they began.
     pub stale: u64,
-    /// Ages of the stale ones.
+    /// Exact ages of stale reads.
     #[serde(rename = "ages", alias = "exact")]
     pub exact: Latencies,
-    /// Lower bounds of those whose age is not known exactly: none is in `exact`.
+    /// Lower bounds of the ages that are not known exactly; disjoint from `exact`.
     #[serde(default, skip_serializing_if = "Latencies::is_empty")]
     pub at_least: Latencies,
-    /// Versions that the stale ones were behind, added up.
+    /// Sum of the versions that stale reads were behind.
     pub behind: u64,
-    /// The most versions that any was behind.
+    /// Maximum versions that a stale read was behind.
     pub behind_max: u32,
 }
 
 impl Staleness {
-    /// Counts one read; what was not judged is not counted.
+    /// Counts one read; ignores unjudged ones.
     pub fn count(&mut self, seen: Seen) {
         let stale_by = match seen {
             Seen::Unjudged | Seen::Stale(None) => return,
@@ -190,11 +190,11 @@ impl Staleness {
         self.behind_max = self.behind_max.max(behind);
     }
 
-    /// Adds all that `other` has; whose it is stays.
+    /// Adds all of `other`; keeps this node's name.
     pub fn merge(&mut self, other: &Self) {
         self.reads += other.reads;
         self.stale += other.stale;
-        // Most of the time there is nothing, and a histogram is long.
+        // Usually both are empty, and merging a histogram is expensive.
         if !other.exact.is_empty() {
             self.exact.merge(&other.exact);
         }
@@ -205,26 +205,25 @@ impl Staleness {
         self.behind_max = self.behind_max.max(other.behind_max);
     }
 
-    /// Forgets everything but whose it is; keeps the memory.
+    /// Clears everything but the node's name, and keeps the memory.
     pub fn clear(&mut self) {
         (self.reads, self.stale, self.behind, self.behind_max) = (0, 0, 0, 0);
         self.exact.clear();
         self.at_least.clear();
     }
 
-    /// Stale reads by all, 0 to 1; `None` where nothing was read.
+    /// Returns the share of stale reads, 0 to 1; `None` without reads.
     pub fn share(&self) -> Option<f64> {
         (self.reads > 0).then(|| self.stale as f64 / self.reads as f64)
     }
 
-    /// Versions that a stale read was behind, on average; `None` where there is none.
+    /// Returns the mean number of versions that a stale read was behind; `None` without stale reads.
     pub fn behind_mean(&self) -> Option<f64> {
         (self.stale > 0).then(|| self.behind as f64 / self.stale as f64)
     }
 
-    /// The age that a share of `quantile` (0 to 1) of the stale reads does not exceed; `None` where
-    /// there is none, or where it lies beyond an hour. It is exact where those of which only a lower
-    /// bound is known could be of any age without moving it.
+    /// Returns the age that a share of `quantile` (0 to 1) of the stale reads does not exceed. Returns `None` without
+    /// stale reads, or beyond an hour. It is exact if no lower bound could change it.
     pub fn age(&self, quantile: f64) -> Option<Age> {
         if self.at_least.is_empty() {
             return self.exact.quantile(quantile).map(Age::Exactly);
@@ -247,7 +246,7 @@ mod tests {
         Duration::from_millis(milliseconds)
     }
 
-    /// Writes 1, 2, 3, … one after the other, each acknowledged 10 ms after the last.
+    /// Returns a history of writes 1, 2, 3, …, each acknowledged 10 ms after the previous one.
     fn one_by_one(count: u32, ring_max: usize) -> Superseded {
         let mut superseded = Superseded::new(ring_max);
         (1..=count).for_each(|n| superseded.acknowledge(n, n, ms(u64::from(n) * 10)));
@@ -255,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_as_old_as_the_first_write_after_it_has_been_acknowledged() {
+    fn age_counts_from_the_first_later_acknowledgement() {
         let superseded = one_by_one(5, 8);
         let stale_by = |seen| superseded.stale_by(superseded.ended(seen), ms(57), 5);
         assert_eq!(stale_by(4), StaleBy { age: Age::Exactly(ms(7)), behind: 1 });
@@ -272,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_is_forgotten_only_a_lower_bound_is_told() {
+    fn forgotten_writes_give_only_a_lower_bound() {
         let superseded = one_by_one(10, 3); // 8, 9 and 10 are remembered
         let stale_by = |seen| superseded.stale_by(superseded.ended(seen), ms(105), 10);
         assert_eq!(stale_by(9), StaleBy { age: Age::Exactly(ms(5)), behind: 1 });
@@ -284,7 +283,7 @@ mod tests {
     #[test]
     fn overlapping_writes_are_superseded_by_later_ones() {
         let mut superseded = Superseded::new(2);
-        superseded.acknowledge(1, 3, ms(10)); // 2 and 3 were under way
+        superseded.acknowledge(1, 3, ms(10)); // 2 and 3 were in flight
         superseded.acknowledge(2, 3, ms(20));
         superseded.acknowledge(3, 3, ms(30));
         superseded.acknowledge(4, 4, ms(40));
@@ -292,7 +291,7 @@ mod tests {
         for seen in 1..=3 {
             assert_eq!(stale_by(seen), StaleBy { age: Age::Exactly(ms(10)), behind: 1 }, "{seen}");
         }
-        // Of those that are remembered no longer the end is known not to be later.
+        // The end of forgotten writes has a known upper bound.
         superseded.acknowledge(5, 6, ms(50));
         superseded.acknowledge(6, 6, ms(60));
         superseded.acknowledge(7, 7, ms(70));
@@ -306,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn staleness_merges_as_if_it_had_been_counted_together() {
+    fn merged_staleness_equals_counting_together() {
         let reads = [
             Seen::Fresh,
             old(Age::Exactly(ms(3)), 1),
@@ -331,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn an_age_that_a_lower_bound_could_move_is_told_as_one() {
+    fn age_that_a_lower_bound_could_change_is_a_lower_bound() {
         let mut of = Staleness::default();
         (0..98).for_each(|_| of.count(old(Age::Exactly(ms(10)), 1)));
         (0..2).for_each(|_| of.count(old(Age::AtLeast(ms(4)), 1)));

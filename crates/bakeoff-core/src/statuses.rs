@@ -1,53 +1,53 @@
-//! HTTP statuses that count as successes: `200`, `2xx`, `200-299,404`.
+//! Parses HTTP statuses that count as successes: `200`, `2xx`, `200-299,404`.
 //!
-//! A study's `expect` and `bakeoff load --expect-status` take the same words.
+//! A study's `expect` and `bakeoff load --expect-status` use the same syntax.
 //!
-//! Not here: who judges answers by them (the engine's `works::http`, the systems of a study).
+//! Not here: judging answers by them (the engine's `works::http`, the systems of a study).
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Statuses that are successes: the first and the last of each stretch of them.
+/// Set of statuses: the first and the last of each range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statuses(Vec<(u16, u16)>);
 
-/// The lowest status of a final answer: lower ones only announce another (RFC 9110 section 15.2).
+/// Lowest final status; lower ones are interim (RFC 9110 section 15.2).
 pub const STATUS_MIN: u16 = 200;
-/// The highest status that three digits can say.
+/// Highest three-digit status.
 pub const STATUS_MAX: u16 = 999;
-/// Most stretches of statuses.
+/// Maximum number of ranges.
 pub const STRETCHES_MAX: usize = 100;
 
-/// Error in a list of statuses.
+/// Explains why a list of statuses is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StatusesError {
-    /// This part is neither a status nor a range of them.
-    #[error("`{0}` is no status: 200, 2xx or 200-299, from {STATUS_MIN} to {STATUS_MAX}")]
+    /// A part is neither a status nor a range of them.
+    #[error("`{0}` is not a status: 200, 2xx or 200-299, from {STATUS_MIN} to {STATUS_MAX}")]
     Status(String),
-    /// This range ends before it begins.
+    /// A range ends before it begins.
     #[error("`{0}` ends before it begins")]
     Backwards(String),
-    /// There are more than [`STRETCHES_MAX`].
+    /// More than [`STRETCHES_MAX`] ranges.
     #[error("more than {STRETCHES_MAX} statuses and ranges")]
     TooMany,
 }
 
 impl Default for Statuses {
-    /// 200 to 299, in studies and on the command line: the server did what it was asked for (RFC 9110 section 15.3). A
-    /// redirect, which nobody follows, is no such answer: a login page's is the fastest of all.
+    /// Returns 200 to 299: the request succeeded (RFC 9110 section 15.3). An unfollowed redirect does not count,
+    /// because a redirect to a login page is the fastest answer of all.
     fn default() -> Self {
         Self(vec![(200, 299)])
     }
 }
 
 impl Statuses {
-    /// Returns this one status.
+    /// Returns a set of this one status.
     pub fn one(status: u16) -> Self {
         Self(vec![(status, status)])
     }
 
-    /// Reads `200`, `2xx`, `200-299,404`.
+    /// Parses `200`, `2xx`, `200-299,404`.
     pub fn parse(text: &str) -> Result<Self, StatusesError> {
         let parts = text.split(',');
         if parts.clone().nth(STRETCHES_MAX).is_some() {
@@ -56,13 +56,13 @@ impl Statuses {
         parts.map(|part| stretch(part.trim())).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Returns whether a status is among them.
+    /// Returns true if the set contains this status.
     #[inline]
     pub fn has(&self, status: u16) -> bool {
         self.0.iter().any(|&(first, last)| (first..=last).contains(&status))
     }
 
-    /// Returns the status where there is only one.
+    /// Returns the status if there is only one.
     pub fn single(&self) -> Option<u16> {
         match self.0[..] {
             [(first, last)] if first == last => Some(first),
@@ -71,7 +71,7 @@ impl Statuses {
     }
 }
 
-/// Reads one status or one range.
+/// Parses one status or one range.
 fn stretch(part: &str) -> Result<(u16, u16), StatusesError> {
     let wrong = || StatusesError::Status(part.chars().take(40).collect());
     let status = |text: &str| {
@@ -92,7 +92,7 @@ fn stretch(part: &str) -> Result<(u16, u16), StatusesError> {
 }
 
 impl fmt::Display for Statuses {
-    /// Writes what [`Statuses::parse`] reads.
+    /// Formats the set as [`Statuses::parse`] reads it.
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, &(first, last)) in self.0.iter().enumerate() {
             let comma = if place == 0 { "" } else { "," };
@@ -107,7 +107,7 @@ impl fmt::Display for Statuses {
 }
 
 impl Serialize for Statuses {
-    /// A single status is a number, as records have always had it.
+    /// A single status is a number, as in old records.
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self.single() {
             Some(status) => to.serialize_u16(status),
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statuses_are_read_in_all_their_forms() {
+    fn statuses_are_parsed_in_all_forms() {
         let statuses = Statuses::parse("200, 3xx,404-406").unwrap();
         let all = 200..1000;
         let had: Vec<u16> = all.filter(|status| statuses.has(*status)).collect();
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_are_the_same_after_writing_and_reading() {
+    fn statuses_survive_a_round_trip() {
         let check = |text: &str, json: &str| {
             let statuses = Statuses::parse(text).unwrap();
             assert_eq!(serde_json::to_string(&statuses).unwrap(), json);

@@ -1,20 +1,20 @@
-//! Suggests known words in place of an unknown one.
+//! Suggests known words for an unknown one.
 //!
-//! Not here: where in a file the word stood (`study::placed`).
+//! Not here: the position of the word in a file (`study::placed`).
 
 use crate::units::shown;
 
-/// Asks `` did you mean `clients`? ``, or lists the known words after `otherwise`.
+/// Returns `` did you mean `clients`? ``, or `otherwise` with the list of known words.
 pub fn suggest<'w>(written: &str, known: impl Iterator<Item = &'w str>, otherwise: &str) -> String {
     let known: Vec<_> = known.collect();
     match nearest(written, known.iter().copied()) {
         Some(word) => format!("did you mean `{}`?", shown(word)),
-        None if known.is_empty() => "there are none at all: leave it out".to_owned(),
+        None if known.is_empty() => "there are none: leave it out".to_owned(),
         None => format!("{otherwise} {}", list(&known)),
     }
 }
 
-/// Returns the word that was probably meant: a third of its letters may be wrong, or words of its own may follow it.
+/// Returns the word that was probably meant. A third of its letters may be wrong, or other words may follow it.
 pub(crate) fn nearest<'w>(
     written: &str,
     known: impl Iterator<Item = &'w str> + Clone,

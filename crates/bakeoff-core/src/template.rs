@@ -1,11 +1,11 @@
-//! Texts of a request whose words in braces differ from request to request: `/users/{key}`, and the table whose
-//! columns they may name.
+//! Renders texts of a request whose words in braces change with each request, such as `/users/{key}`. Also holds the
+//! table whose columns they may name.
 //!
-//! `{{key}}` is the text `{key}`, and what does not look like a word stays as it is, so that JSON can be
-//! written plainly: `{"id": {sequence}}`. `${key}` is left alone, for it is a variable of others. A study knows its
-//! words, and refuses others; a URL on a command line may have any braces, and keeps those that it does not mean.
+//! `{{key}}` is the text `{key}`. Braces that do not look like a word stay as they are, so JSON can be written
+//! plainly: `{"id": {sequence}}`. `${key}` is left alone, because it is a variable of other tools. A study knows its
+//! words and rejects others. A URL on a command line may contain any braces, and keeps unknown ones.
 //!
-//! Not here: words of a command or of its files, which stand for ports and folders.
+//! Not here: words of a command or its files, which stand for ports and folders.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -18,67 +18,67 @@ use serde::{Deserialize, Serialize};
 use crate::suggest::suggest;
 use crate::workload::mix64;
 
-/// Most characters that `{random:N}` may ask for.
+/// Maximum characters of `{random:N}`.
 pub const RANDOM_MAX: usize = 1 << 16;
 
-/// The words that every request knows.
+/// Words that are available in every request.
 const KNOWN: [&str; 4] = ["{key}", "{sequence}", "{client}", "{random:8}"];
 
-/// Follows a column's name and a colon if its value is to be escaped for JSON.
+/// Suffix after a column's name and a colon that escapes its value for JSON.
 const JSON: &str = "json";
 
-/// Characters that `{random:N}` draws from: they stand in paths, headers and JSON alike.
+/// Alphabet of `{random:N}`: characters that are safe in paths, headers and JSON.
 const RANDOM_CHARACTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 
-/// A text and its words.
+/// Holds a text and its words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Template {
     parts: Vec<Part>,
 }
 
-/// A part of a template.
+/// Holds a part of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// The same in each request.
+    /// Fixed text.
     Text(String),
-    /// A part that differs.
+    /// Word that changes with each request.
     Word(Word),
 }
 
-/// The meaning of a word in braces.
+/// Names the meaning of a word in braces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Word {
-    /// `{key}`: the number of the operation's key.
+    /// `{key}`: number of the operation's key.
     Key,
-    /// `{sequence}`: the number of the request in its load, from 0.
+    /// `{sequence}`: number of the request in its load, from 0.
     Sequence,
-    /// `{client}`: the number of the client, from 0.
+    /// `{client}`: number of the client, from 0.
     Client,
-    /// `{random:8}`: so many random characters.
+    /// `{random:8}`: this many random characters.
     Random(usize),
-    /// `{name}`: the value in this column of the row whose turn it is.
+    /// `{name}`: value of this column in the current row.
     Column(usize),
-    /// `{name:json}`: the same, escaped as the content of a string in JSON.
+    /// `{name:json}`: value of this column in the current row, escaped as the content of a JSON string.
     JsonColumn(usize),
 }
 
-/// Values that requests take row by row.
+/// Holds values that requests take row by row.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Table {
     /// Names of the columns.
     pub columns: Vec<String>,
-    /// Values of each row, as many as there are columns.
+    /// Values of each row, one per column.
     pub rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// Returns the row for the request with this number: requests take rows in turn. Empty if there is no row.
+    /// Returns the row for the request with this number; requests take rows in turn. Empty without rows.
     pub fn row(&self, sequence: u64) -> &[String] {
         let rows = self.rows.len() as u64;
         sequence.checked_rem(rows).map_or(&[], |place| &self.rows[place as usize])
     }
 
-    /// Refuses a header that takes a value which would end the header's line.
+    /// Rejects a header that takes a value with a line break.
     ///
     /// # Errors
     /// Names the row and the column.
@@ -89,7 +89,7 @@ impl Table {
                 |row: &Vec<String>| row[place].bytes().any(|byte| byte < 0x20 || byte == 0x7f);
             if let Some(row) = self.rows.iter().position(breaks) {
                 return Err(format!(
-                    "row {} of the table holds a line break or the like in `{}`, which header `{name}` takes",
+                    "row {} of the table holds a line break or control character in `{}`, which header `{name}` takes",
                     row + 1,
                     self.columns[place]
                 ));
@@ -99,34 +99,34 @@ impl Table {
     }
 }
 
-/// The meanings of all words in one request.
+/// Holds the values of all words in one request.
 #[derive(Debug, Clone, Copy)]
 pub struct WordValues<'a> {
-    /// `{key}`.
+    /// Value of `{key}`.
     pub key: u64,
-    /// `{sequence}`.
+    /// Value of `{sequence}`.
     pub sequence: u64,
-    /// `{client}`.
+    /// Value of `{client}`.
     pub client: u32,
-    /// Seeds `{random:N}`, together with the sequence.
+    /// Seed of `{random:N}`, together with the sequence.
     pub seed: u64,
-    /// The row of the table whose turn it is; empty where there is none.
+    /// Current row of the table; empty if there is none.
     pub row: &'a [String],
 }
 
-/// Reason why a text is no template.
+/// Explains why a text is not a template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
-    /// A word that stands for nothing; the hint lists those that do.
+    /// An unknown word; the hint lists the known ones.
     #[error("`{{{word}}}` stands for nothing")]
     Unknown {
-        /// The word, without braces.
+        /// Word without braces.
         word: String,
-        /// Its mending.
+        /// Suggested fix.
         hint: String,
     },
-    /// `{random:N}` asks for no characters, or too many.
-    #[error("`{{{0}}}` does not ask for 1 to {RANDOM_MAX} random characters")]
+    /// `{random:N}` requests no characters, or too many.
+    #[error("`{{{0}}}` must request 1 to {RANDOM_MAX} random characters")]
     RandomLength(String),
 }
 
@@ -137,7 +137,7 @@ impl TemplateError {
         format!("{{{word}}}")
     }
 
-    /// Returns how to mend it.
+    /// Returns how to fix it.
     pub fn hint(&self) -> String {
         match self {
             Self::Unknown { hint, .. } => hint.clone(),
@@ -147,16 +147,16 @@ impl TemplateError {
 }
 
 impl Template {
-    /// Reads a text whose table, if any, has these columns.
+    /// Parses a text; `columns` are those of its table.
     ///
     /// # Errors
-    /// The first word that stands for nothing.
+    /// Reports the first unknown word.
     pub fn parse(text: &str, columns: &[String]) -> Result<Self, TemplateError> {
         Self::scan(text, |_| true, |word| meaning(word, columns).map(Some))
     }
 
-    /// Reads a text in which only `{sequence}`, `{client}`, `{random:8}` and these columns are words, and `{{client}}` is
-    /// the text `{client}`. All else stays as it is; what looks like a word is returned beside it.
+    /// Parses a text in which only `{sequence}`, `{client}`, `{random:8}` and these columns are words, and
+    /// `{{client}}` is the text `{client}`. All else stays as it is. Unknown words are returned, too.
     pub fn parse_known(text: &str, columns: &[String]) -> (Self, Vec<String>) {
         let known = |word: &str| meaning(word, columns).ok().filter(|word| *word != Word::Key);
         let mut unknown = Vec::new();
@@ -175,8 +175,8 @@ impl Template {
         (template, unknown)
     }
 
-    /// Takes a text apart. `escapes` tells which words in double braces lose one pair; a word for which `read` has no
-    /// meaning is text.
+    /// Splits a text. `escapes` decides which words in double braces lose one pair. A word for which `read` returns
+    /// `None` is text.
     fn scan<E>(
         text: &str,
         escapes: impl Fn(&str) -> bool,
@@ -220,17 +220,17 @@ impl Template {
         Ok(Self { parts })
     }
 
-    /// A text that is the same in each request, whatever braces it has.
+    /// Returns a template that is fixed text, including all braces.
     pub fn verbatim(text: String) -> Self {
         Self { parts: vec![Part::Text(text)] }
     }
 
-    /// Adds another template behind it.
+    /// Appends another template.
     pub fn append(&mut self, other: Self) {
         self.parts.extend(other.parts);
     }
 
-    /// Returns the text where it is the same in each request.
+    /// Returns the text if it has no words.
     pub fn plain(&self) -> Option<&str> {
         match &self.parts[..] {
             [] => Some(""),
@@ -239,7 +239,7 @@ impl Template {
         }
     }
 
-    /// Its words, in order.
+    /// Returns its words, in order.
     pub fn words(&self) -> impl Iterator<Item = &Word> {
         self.parts.iter().filter_map(|part| match part {
             Part::Text(_) => None,
@@ -247,8 +247,8 @@ impl Template {
         })
     }
 
-    /// Appends the text of one request. `salt` tells the templates of one request apart, so that random
-    /// words of two of them differ. `escape` appends a value from a table.
+    /// Appends the text of one request. `salt` distinguishes the templates of one request, so that their random words
+    /// differ. `escape` appends a value from a table.
     pub fn write(
         &self,
         values: &WordValues<'_>,
@@ -258,7 +258,7 @@ impl Template {
     ) {
         let mut random: Option<SplitMix64> = None;
         for part in &self.parts {
-            // Writing into a vector cannot fail.
+            // Writing to a vector cannot fail.
             match part {
                 Part::Text(text) => out.extend_from_slice(text.as_bytes()),
                 Part::Word(Word::Key) => drop(write!(out, "{}", values.key)),
@@ -286,7 +286,7 @@ fn column(row: &[String], place: usize) -> &str {
     row.get(place).map_or("", String::as_str)
 }
 
-/// Returns a value as it stands between the quotes of a string in JSON (RFC 8259 section 7).
+/// Escapes a value for the inside of a JSON string (RFC 8259 section 7).
 fn json_content(value: &str) -> Cow<'_, str> {
     if !value.bytes().any(|byte| byte < 0x20 || matches!(byte, b'"' | b'\\')) {
         return Cow::Borrowed(value);
@@ -295,29 +295,28 @@ fn json_content(value: &str) -> Cow<'_, str> {
     Cow::Owned(quoted[1..quoted.len() - 1].to_owned())
 }
 
-/// Appends a value as it is.
+/// Appends a value unchanged.
 pub fn verbatim(value: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(value.as_bytes());
 }
 
-/// Appends a value as a part of a path or of a query: bytes that are not unreserved (RFC 3986 section
-/// 2.3) are percent-encoded.
+/// Appends a value for a path or query; bytes that are not unreserved (RFC 3986 section 2.3) are percent-encoded.
 pub fn percent_encoded(value: &str, out: &mut Vec<u8>) {
     for byte in value.bytes() {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(byte),
-            _ => drop(write!(out, "%{byte:02X}")), // writing into a vector cannot fail
+            _ => drop(write!(out, "%{byte:02X}")), // writing to a vector cannot fail
         }
     }
 }
 
-/// Returns whether a name can stand in braces.
+/// Returns true if a name can stand in braces.
 pub fn is_word(name: &str) -> bool {
     let of_words = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(of_words)
 }
 
-/// The word at the beginning of a text, without its braces, and what follows it.
+/// Splits a word, without its braces, off the start of a text.
 fn word_at(text: &str) -> Option<(&str, &str)> {
     let (word, after) = text.strip_prefix('{')?.split_once('}')?;
     let (name, number) = word.split_once(':').unwrap_or((word, "0"));
@@ -376,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_written_and_all_else_stays() {
+    fn words_are_replaced_and_other_text_stays() {
         for (text, expected) in [
             ("/users/{key}?at={sequence}&by={client}", "/users/7?at=41&by=3"),
             ("{\"id\": {sequence}, \"of\": {\"a\": {}}}", "{\"id\": 41, \"of\": {\"a\": {}}}"),
@@ -390,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn random_words_have_their_length_and_follow_from_the_seed() {
+    fn random_words_have_their_length_and_depend_on_the_seed() {
         let text = "{random:8}-{random:8}";
         let made = written(text);
         let (one, other) = made.split_once('-').unwrap();
@@ -400,24 +399,24 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_stands_for_nothing_is_refused() {
-        let told = |text: &str| {
+    fn unknown_word_is_rejected() {
+        let rejected = |text: &str| {
             let error = Template::parse(text, &columns()).unwrap_err();
             format!("{error}; {}", error.hint())
         };
-        let kye = told("/{kye}");
+        let kye = rejected("/{kye}");
         assert!(kye.contains("`{kye}` stands for nothing"), "{kye}");
         assert!(kye.contains("did you mean `{key}`? `{{kye}}` is the text itself"), "{kye}");
-        assert!(told("{usr}").contains("`{user}`"), "a column");
-        assert!(told("{usr:json}").contains("`{usr:json}` stands for nothing"));
-        assert!(told("{key:json}").contains("`{key:json}` stands for nothing"), "a number");
+        assert!(rejected("{usr}").contains("`{user}`"), "a column");
+        assert!(rejected("{usr:json}").contains("`{usr:json}` stands for nothing"));
+        assert!(rejected("{key:json}").contains("`{key:json}` stands for nothing"), "a number");
         for wrong in ["{random}", "{random:0}", "{random:65537}", "{random:99999999999999999999}"] {
-            assert!(told(wrong).contains("1 to 65536 random characters"), "{wrong}");
+            assert!(rejected(wrong).contains("1 to 65536 random characters"), "{wrong}");
         }
     }
 
     #[test]
-    fn unknown_words_are_text_where_they_may_be() {
+    fn unknown_words_stay_text_if_allowed() {
         let check = |text: &str, expected: &str, unknown: &[&str]| {
             let (template, seen) = Template::parse_known(text, &["user".to_owned()]);
             let row = ["a\"b\\c\nä\u{1}".to_owned()];
@@ -430,7 +429,7 @@ mod tests {
         check("/a/{sequence}?by={client}", "/a/41?by=3", &[]);
         check("/a/{{sequence}}/{{client}}", "/a/{sequence}/{client}", &[]);
         check("/a/{id}/{key}/{random}", "/a/{id}/{key}/{random}", &["{id}", "{key}", "{random}"]);
-        // Other languages' braces pass unchanged.
+        // Braces of other languages pass unchanged.
         check("{{name}} ${client} { a {b: {sequence}} }", "{{name}} ${client} { a {b: 41} }", &[]);
         check("{{{client}}}", "{{client}}", &[]);
         check("{\"a\": \"{user:json}\"}", "{\"a\": \"a\\\"b\\\\c\\nä\\u0001\"}", &[]);
@@ -438,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_taken_in_turn_and_those_that_end_a_header_are_named() {
+    fn rows_are_taken_in_turn_and_line_breaks_in_headers_are_reported() {
         let rows = ["a", "b\n"].map(|value| vec![value.to_owned()]);
         let table = Table { columns: vec!["user".to_owned()], rows: rows.to_vec() };
         assert_eq!((table.row(0), table.row(3)), (&rows[0][..], &rows[1][..]));
@@ -446,17 +445,17 @@ mod tests {
         let header = |text: &str| {
             table.check_header("x-user", &Template::parse(text, &table.columns).unwrap())
         };
-        let told = header("n {user}").unwrap_err();
+        let rejected = header("n {user}").unwrap_err();
         assert!(
-            told.starts_with("row 2 of the table holds") && told.contains("`x-user`"),
-            "{told}"
+            rejected.starts_with("row 2 of the table holds") && rejected.contains("`x-user`"),
+            "{rejected}"
         );
         assert_eq!(header("{user:json} {client}"), Ok(()), "escaped");
     }
 
     proptest! {
         #[test]
-        fn no_text_makes_the_reader_panic(text in "[{}$a-c:0-9key\\PC]{0,40}") {
+        fn parsing_never_panics(text in "[{}$a-c:0-9key\\PC]{0,40}") {
             let (known, _) = Template::parse_known(&text, &columns());
             prop_assert_eq!(known.plain().is_some(), known.words().next().is_none());
             if let Ok(template) = Template::parse(&text, &columns()) {

@@ -1,10 +1,9 @@
-//! Quantities as people write them and as people read them: sizes, durations, rates, shares.
+//! Parses and formats quantities: sizes, durations, rates, shares.
 //!
-//! Reading is strict, because a study that says `10s` where `10ms` was meant, or `1G` where two
-//! meanings are current, measures something else than its author believes. So every unit is
-//! spelled one way, and a near miss is answered with the spelling.
+//! Parsing is strict. A study that says `10s` instead of `10ms`, or an ambiguous `1G`, would measure something else
+//! than intended. So every unit has one spelling, and the error for a near miss suggests it.
 //!
-//! Not here: where in a file a quantity stood (`study::parse` adds that).
+//! Not here: the position of a quantity in a file (`study::parse` adds that).
 
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
@@ -14,18 +13,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::secrets;
 
-/// A number of bytes.
+/// Number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ByteCount(pub u64);
 
-/// Error in a text that should be a quantity.
+/// Explains why a text is not a quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}; {hint}")]
 pub struct Unreadable {
-    /// The fault, as a sentence without a full stop: `` `10 mb` is not a size ``.
+    /// Fault as a sentence without a full stop: `` `10 mb` is not a size ``.
     pub what: String,
-    /// Hint at what to write in its place.
+    /// Suggested spelling.
     pub hint: String,
 }
 
@@ -45,7 +44,7 @@ const SIZE_UNITS: [(&str, u64); 9] = [
 impl FromStr for ByteCount {
     type Err = Unreadable;
 
-    /// Reads `1024`, `64KiB`, `1GiB`, `10MB`, `1.5GiB`.
+    /// Parses `1024`, `64KiB`, `1GiB`, `10MB`, `1.5GiB`.
     fn from_str(text: &str) -> Result<ByteCount, Unreadable> {
         let text = text.trim();
         let not = |hint: &str| unreadable(text, "a size", hint);
@@ -78,12 +77,12 @@ fn size_unit_hint(number: Decimal<'_>, unit: &str) -> String {
 }
 
 impl fmt::Display for ByteCount {
-    /// Three significant digits and a binary unit: `512 B`, `64 KiB`, `1.5 GiB`.
+    /// Formats three significant digits and a binary unit: `512 B`, `64 KiB`, `1.5 GiB`.
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut value = self.0 as f64;
         let mut units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"].into_iter();
         let mut unit = units.next().unwrap_or("B");
-        // 1023.5 would be shown as 1024 of the smaller unit.
+        // 1023.5 would round to 1024 of the smaller unit.
         while value >= 1023.5 {
             let Some(next) = units.next() else { break };
             unit = next;
@@ -99,7 +98,7 @@ impl fmt::Display for ByteCount {
     }
 }
 
-/// A non-negative decimal number, as written: kept as text so that `0.1` stays exact.
+/// Holds a non-negative decimal number as text, so that `0.1` stays exact.
 #[derive(Debug, Clone, Copy)]
 struct Decimal<'a> {
     whole: &'a str,
@@ -107,7 +106,7 @@ struct Decimal<'a> {
 }
 
 impl Decimal<'_> {
-    /// The number times `scale`, where that is a whole number of 64 bits.
+    /// Returns the number times `scale`, if that is a whole number of 64 bits.
     fn times(self, scale: u64) -> Option<u64> {
         let whole = if self.whole.is_empty() { 0 } else { self.whole.parse::<u64>().ok()? };
         let fraction = self.fraction.trim_end_matches('0');
@@ -132,7 +131,7 @@ impl fmt::Display for Decimal<'_> {
     }
 }
 
-/// The number that `text` begins with, and what follows it without the space between them.
+/// Splits a leading number from the text after it, without the space between them.
 fn split_number(text: &str) -> Option<(Decimal<'_>, &str)> {
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     let (whole, rest) = text.split_at(digits(text));
@@ -161,10 +160,10 @@ const DURATION_UNITS: [(&str, u64); 7] = [
     ("ns", 1),
 ];
 
-/// Reads `500ms`, `30s`, `5m`, `1h`, `1m30s`, `0s`.
+/// Parses `500ms`, `30s`, `5m`, `1h`, `1m30s`, `0s`.
 ///
 /// # Errors
-/// When a unit is missing, unknown or out of order, or the time is longer than 584 years.
+/// Fails if a unit is missing, unknown or out of order, or if the duration exceeds 584 years.
 pub fn parse_duration(text: &str) -> Result<Duration, Unreadable> {
     let text = text.trim();
     let not = |hint: &str| unreadable(text, "a duration", hint);
@@ -195,7 +194,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, Unreadable> {
 fn duration_unit_hint(text: &str, number: Decimal<'_>, unit: &str) -> String {
     let unit = match unit.to_ascii_lowercase().as_str() {
         "" => {
-            // Whoever writes hundreds mostly thinks of milliseconds.
+            // Hundreds are usually meant as milliseconds.
             let unit =
                 if number.as_f64().is_some_and(|number| number >= 100.0) { "ms" } else { "s" };
             return format!("it has no unit; did you mean `{}{unit}`?", shown(text));
@@ -212,11 +211,10 @@ fn duration_unit_hint(text: &str, number: Decimal<'_>, unit: &str) -> String {
 
 const RATE_HINT: &str = "write operations per second, minute or hour: `1000/s`, `60/m`, `10/h`";
 
-/// Reads `1000/s`, `60/m`, `10/h` or a plain number, which is per second; gives operations per
-/// second.
+/// Parses `1000/s`, `60/m`, `10/h` or a plain number, which is per second. Returns operations per second.
 ///
 /// # Errors
-/// When it is not a number, or per something else.
+/// Fails for anything but a number, or for another unit.
 pub fn parse_rate(text: &str) -> Result<f64, Unreadable> {
     let text = text.trim();
     let not = |hint: &str| unreadable(text, "a rate", hint);
@@ -236,10 +234,10 @@ pub fn parse_rate(text: &str) -> Result<f64, Unreadable> {
 
 const SHARE_HINT: &str = "write a percentage, `1%`, or a number from 0 to 1, `0.01`";
 
-/// Reads `1%` or `0.01`; gives a number from 0 to 1.
+/// Parses `1%` or `0.01`. Returns a number from 0 to 1.
 ///
 /// # Errors
-/// When it is not a number, or more than the whole.
+/// Fails for anything but a number, or for more than 100 %.
 pub fn parse_share(text: &str) -> Result<f64, Unreadable> {
     let text = text.trim();
     let not = |hint: &str| unreadable(text, "a share", hint);
@@ -253,27 +251,27 @@ pub fn parse_share(text: &str) -> Result<f64, Unreadable> {
     if share <= 1.0 {
         Ok(share)
     } else if rest.is_empty() && share <= 100.0 {
-        Err(not(&format!("it is more than the whole; did you mean `{number}%`?")))
+        Err(not(&format!("it is more than 100 %; did you mean `{number}%`?")))
     } else {
-        Err(not("it is more than the whole"))
+        Err(not("it is more than 100 %"))
     }
 }
 
-/// A text as a message may quote it: cut to 60 characters, control characters made harmless.
+/// Returns a text to quote in a message: cut to 60 characters, with harmless control characters.
 pub fn shown(text: &str) -> String {
     cut(text, 60)
 }
 
-/// The most characters that are kept of what a server says.
+/// Maximum characters that are kept of a server's text.
 pub const SERVER_TEXT_MAX: usize = 300;
 
-/// A server's text as it is kept and shown: cut to [`SERVER_TEXT_MAX`] characters, control characters made harmless,
-/// [secrets] masked.
+/// Returns a server's text for storage and display: cut to [`SERVER_TEXT_MAX`] characters, with harmless control
+/// characters and masked [secrets].
 pub fn server_text(text: &str) -> String {
     cut(&secrets::masked(text), SERVER_TEXT_MAX)
 }
 
-/// Cuts a text to so many characters, and makes control characters harmless.
+/// Cuts a text to `most` characters, and replaces control characters.
 fn cut(text: &str, most: usize) -> String {
     let mut characters = text.chars().map(|c| if is_harmful(c) { '\u{fffd}' } else { c });
     let mut kept: String = characters.by_ref().take(most).collect();
@@ -283,13 +281,13 @@ fn cut(text: &str, most: usize) -> String {
     kept
 }
 
-/// Returns whether a count is none, which a record leaves out.
+/// Returns true if a count is zero, which a record omits.
 pub(crate) fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Returns whether a character does something instead of showing something: a control character, or one that
-/// turns the direction of writing, ends a line or hides (Unicode's `Bidi_Control`, line separators, U+FEFF).
+/// Returns true for control characters, and for characters that change the writing direction, end a line or are
+/// invisible (Unicode's `Bidi_Control`, line separators, U+FEFF).
 pub fn is_harmful(c: char) -> bool {
     c.is_control()
         || matches!(
@@ -303,17 +301,17 @@ pub fn is_harmful(c: char) -> bool {
         )
 }
 
-/// A text whose control characters can be seen and do nothing: what others wrote (a server's error,
-/// a record's name) can send no escape codes to a terminal.
+/// Replaces control characters in text from others, such as a server's error or a record's name. It then cannot send
+/// escape codes to a terminal.
 pub fn harmless(text: &str) -> String {
     text.chars().map(|c| if is_harmful(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
-/// JSON that says the same, with escapes in the place of harmful characters, for terminals and pages.
+/// Escapes harmful characters in JSON for terminals and pages, without changing its meaning.
 pub fn harmless_json(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
-        // Line breaks stand between JSON's tokens, never in its strings.
+        // Line breaks occur only between JSON's tokens, never in its strings.
         if is_harmful(c) && c != '\n' {
             let _ = write!(text, "\\u{:04x}", u32::from(c));
         } else {
@@ -323,7 +321,7 @@ pub fn harmless_json(json: &str) -> String {
     text
 }
 
-/// A whole number with its thousands apart: `12,345`.
+/// Formats a whole number with thousands separators: `12,345`.
 pub fn count_text(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -336,7 +334,7 @@ pub fn count_text(count: u64) -> String {
     text
 }
 
-/// Writes numbers that ascend, with ranges: `0-3, 8`.
+/// Formats ascending numbers as ranges: `0-3, 8`.
 pub fn ranges_text(numbers: &[u32]) -> String {
     let runs = numbers.chunk_by(|one, next| one + 1 == *next);
     let text = |run: &[u32]| match run {
@@ -346,21 +344,21 @@ pub fn ranges_text(numbers: &[u32]) -> String {
     runs.map(text).collect::<Vec<_>>().join(", ")
 }
 
-/// A count of things: `1 client`, `1,200 clients`.
+/// Formats a count of things: `1 client`, `1,200 clients`.
 pub fn plural(count: u64, what: &str) -> String {
     let s = if count == 1 { "" } else { "s" };
     format!("{} {what}{s}", count_text(count))
 }
 
-/// `1 trial`, `12 trials`.
+/// Formats a count of trials: `1 trial`, `12 trials`.
 pub fn trials_text(count: usize) -> String {
     plural(count as u64, "trial")
 }
 
-/// A share in percent: `98.8 %`.
+/// Formats a share in percent: `98.8 %`.
 pub fn share_text(share: f64) -> String {
     let percent = share * 100.0;
-    // Rounding must not turn some into none, nor most into all.
+    // Rounding must not show a small share as zero, or an incomplete one as 100 %.
     match percent {
         p if p > 0.0 && p < 0.01 => "< 0.01 %".to_owned(),
         p if p > 99.9 && p < 100.0 => "> 99.9 %".to_owned(),
@@ -370,14 +368,14 @@ pub fn share_text(share: f64) -> String {
     }
 }
 
-/// A figure for reading: three significant digits below 100, whole with thousands apart above.
+/// Formats a figure: three significant digits below 100, whole with thousands separators above.
 pub fn figure_text(value: f64) -> String {
     if !value.is_finite() {
         return "–".to_owned();
     }
     let (sign, size) = if value < 0.0 { ("-", -value) } else { ("", value) };
     let text = if size >= 99.95 {
-        // Far beyond what is ever counted here a cast saturates, which is still readable.
+        // The cast saturates only far beyond any count.
         count_text(size.round() as u64)
     } else if size >= 9.995 {
         format!("{size:.1}")
@@ -389,7 +387,7 @@ pub fn figure_text(value: f64) -> String {
     format!("{sign}{text}")
 }
 
-/// A latency for reading, three significant digits: `850 ns`, `342 µs`, `1.24 ms`, `2.63 s`.
+/// Formats a latency with three significant digits: `850 ns`, `342 µs`, `1.24 ms`, `2.63 s`.
 pub fn latency_text(latency: Duration) -> String {
     let nanos = latency.as_nanos() as f64;
     let (value, unit) = match nanos {
@@ -406,7 +404,7 @@ pub fn latency_text(latency: Duration) -> String {
     format!("{text} {unit}")
 }
 
-/// A duration as a study writes it, exact to the millisecond: `500ms`, `1m30s`, `2h`.
+/// Formats a duration as in a study, exact to the millisecond: `500ms`, `1m30s`, `2h`.
 pub fn duration_text(duration: Duration) -> String {
     if duration < Duration::from_millis(1) && !duration.is_zero() {
         return latency_text(duration).replace(' ', "");
@@ -423,28 +421,28 @@ pub fn duration_text(duration: Duration) -> String {
     if text.is_empty() { "0s".to_owned() } else { text }
 }
 
-/// A rate for reading: `1,000/s`.
+/// Formats a rate: `1,000/s`.
 pub fn rate_text(per_second: f64) -> String {
     format!("{}/s", without_trailing_zeros(&figure_text(per_second)))
 }
 
-/// `1.50` as `1.5` and `2.00` as `2`.
+/// Turns `1.50` into `1.5` and `2.00` into `2`.
 fn without_trailing_zeros(text: &str) -> &str {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
 }
 
-/// A `Duration` in a record: seconds, as a JSON number.
+/// Serializes a `Duration` as seconds, a JSON number.
 pub mod duration {
     use std::time::Duration;
 
     use serde::{Deserialize, Deserializer, Serializer};
 
-    /// Writes whole and fractional seconds.
+    /// Writes seconds with a fraction.
     pub fn serialize<S: Serializer>(value: &Duration, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_f64(value.as_secs_f64())
     }
 
-    /// Reads seconds; negative or not finite is an error.
+    /// Reads seconds. Fails for negative and non-finite numbers.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
         let seconds = f64::deserialize(from)?;
         Duration::try_from_secs_f64(seconds).map_err(serde::de::Error::custom)
@@ -482,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_that_could_mean_two_things_is_refused() {
+    fn ambiguous_size_is_rejected() {
         let check = |text: &str, expected: &str| check(text.parse::<ByteCount>(), expected);
         check("1G", "`1G` is not a size; did you mean `1GiB` (powers of 1024) or `1GB`?");
         check("64kib", "`64kib` is not a size; did you mean `64KiB`?");
@@ -510,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_without_a_unit_is_refused() {
+    fn duration_without_a_unit_is_rejected() {
         let check = |text: &str, expected: &str| check(parse_duration(text), expected);
         check("30", "`30` is not a duration; it has no unit; did you mean `30s`?");
         check("30sec", "`30sec` is not a duration; did you mean `30s`?");
@@ -527,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_per_second_unless_they_say() {
+    fn rates_are_per_second_by_default() {
         let check = |text: &str, expected: &str| check(parse_rate(text), expected);
         check("1000/s", "1000.0");
         check("60/m", "1.0");
@@ -541,19 +539,19 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_at_most_the_whole() {
+    fn share_is_at_most_100_percent() {
         let check = |text: &str, expected: &str| check(parse_share(text), expected);
         check("1%", "0.01");
         check("0.01", "0.01");
         check("100 %", "1.0");
         check("1", "1.0");
-        check("5", "`5` is not a share; it is more than the whole; did you mean `5%`?");
-        check("101%", "`101%` is not a share; it is more than the whole");
+        check("5", "`5` is not a share; it is more than 100 %; did you mean `5%`?");
+        check("101%", "`101%` is not a share; it is more than 100 %");
         check("half", &format!("`half` is not a share; {SHARE_HINT}"));
     }
 
     #[test]
-    fn quantities_are_shown_for_reading() {
+    fn quantities_are_formatted_for_reading() {
         assert_eq!(ByteCount(512).to_string(), "512 B");
         assert_eq!(ByteCount(65536).to_string(), "64 KiB");
         assert_eq!(ByteCount(1536).to_string(), "1.5 KiB");

@@ -1,45 +1,45 @@
-//! Finds what keeps a measurement from describing the system alone: a generator at its limit, or clients without answers.
+//! Detects why a measurement may not describe the system alone: a generator at its limit, or clients without answers.
 //!
-//! Not here: checks of a whole trial (`check`), how many failures a trial may have (`check`, `search`).
+//! Not here: checks of a whole trial (`check`), the allowed failures of a trial (`check`, `search`).
 
 use std::time::Duration;
 
 use crate::measurement::Measurement;
 use crate::units::{count_text, figure_text, latency_text};
 
-/// Largest share of a CPU that the generator's busiest thread may use. Above it the generator may have set the pace.
+/// Largest CPU share of the generator's busiest thread. Above it the generator may have limited the load.
 const BUSIEST_MAX: f64 = 0.9;
-/// Loads shorter than this tell nothing of how busy a thread is.
+/// Minimum window for a statement on how busy a thread is.
 const BUSY_AFTER: Duration = Duration::from_secs(1);
-/// Schedule lag that 1 % of an open load's operations may exceed. A later one is allowed where it is at most
-/// [`SCHEDULE_LAG_SHARE_MAX`] of what 1 % of the responses take.
+/// Schedule lag that 1 % of an open load's operations may exceed. A larger one is allowed up to
+/// [`SCHEDULE_LAG_SHARE_MAX`] of the response time's p99.
 const SCHEDULE_LAG_MAX: Duration = Duration::from_millis(1);
-/// See [`SCHEDULE_LAG_MAX`].
+/// Share of the response time's p99; see [`SCHEDULE_LAG_MAX`].
 const SCHEDULE_LAG_SHARE_MAX: f64 = 0.1;
 
-/// A thread of the generator may stand still for this share of the window, counted from
-/// [`STALL_MIN`](crate::measurement::STALL_MIN) on: more than one in a thousand operations met it
-/// above that, and the p99.9 is the generator's.
+/// Share of the window for which a generator thread may stand still, counting stalls from
+/// [`STALL_MIN`](crate::measurement::STALL_MIN). Above it more than one operation in a thousand is affected, and the
+/// p99.9 is the generator's.
 const STALLED_SHARE_MAX: f64 = 0.001;
-/// A CPU limit may hold the generator back for this share of the window; the kernel does so for tens of milliseconds at a
-/// time.
+/// Share of the window for which a CPU limit may throttle the generator. The kernel throttles for tens of
+/// milliseconds at a time.
 const THROTTLED_SHARE_MAX: f64 = 0.001;
-/// Answers may wait behind others in the generator for this share of the median response time before a
-/// median below [`LAG_MATTERS_BELOW`] is said to be the generator's, too.
+/// Share of the median response time that answers may wait behind others in the generator. Above it a median below
+/// [`LAG_MATTERS_BELOW`] is partly the generator's.
 pub const LAG_SHARE_MAX: f64 = 0.1;
-/// See [`LAG_SHARE_MAX`].
+/// Median response time below which [`LAG_SHARE_MAX`] applies.
 pub const LAG_MATTERS_BELOW: Duration = Duration::from_millis(1);
-/// Failures at a node without a success that show that it served no client.
+/// Minimum failures at a node without a success that show that it served no client.
 const NODE_ERRORS_MIN: u64 = 3;
 
-/// Returns why a load says more of the generator than of the server; empty when it does not.
+/// Returns why a load describes the generator more than the server; empty if it does not.
 pub(crate) fn generator_limits(measurement: &Measurement) -> Vec<String> {
     let limits =
         [generator_busy, generator_throttled, schedule_lagged, generator_stalled, answers_waited];
     limits.into_iter().filter_map(|limit| limit(measurement)).collect()
 }
 
-/// Returns whether the generator's busiest thread was at its limit.
+/// Checks the CPU share of the generator's busiest thread.
 pub(crate) fn generator_busy(measurement: &Measurement) -> Option<String> {
     let busy = measurement.generator_busiest > BUSIEST_MAX && measurement.window >= BUSY_AFTER;
     busy.then(|| {
@@ -51,7 +51,7 @@ pub(crate) fn generator_busy(measurement: &Measurement) -> Option<String> {
     })
 }
 
-/// Returns whether a CPU limit held the generator back for long enough to be seen in the percentiles.
+/// Checks for CPU throttling of the generator that would show in the percentiles.
 pub fn generator_throttled(measurement: &Measurement) -> Option<String> {
     let share = measurement.generator_throttled.as_secs_f64() / measurement.window.as_secs_f64();
     (share > THROTTLED_SHARE_MAX).then(|| {
@@ -64,8 +64,7 @@ pub fn generator_throttled(measurement: &Measurement) -> Option<String> {
     })
 }
 
-/// Returns whether an open load's schedule was not kept though clients were free; never of a closed load,
-/// which has no schedule to fall behind.
+/// Checks for late operations of an open load although clients were free. A closed load has no schedule.
 pub(crate) fn schedule_lagged(measurement: &Measurement) -> Option<String> {
     let schedule_lag = measurement.schedule_lag.quantile(0.99)?;
     let response = measurement.total().response.quantile(0.99).unwrap_or_default();
@@ -78,7 +77,7 @@ pub(crate) fn schedule_lagged(measurement: &Measurement) -> Option<String> {
     })
 }
 
-/// Returns whether a thread of the generator stood still for long enough to be seen in the percentiles.
+/// Checks for stalls of a generator thread that would show in the percentiles.
 pub(crate) fn generator_stalled(measurement: &Measurement) -> Option<String> {
     let (thread, stalled) = measurement.most_stalled()?;
     let of_thread = || measurement.stalls.iter().filter(|stall| stall.thread == thread);
@@ -99,8 +98,8 @@ pub(crate) fn generator_stalled(measurement: &Measurement) -> Option<String> {
     })
 }
 
-/// Returns whether answers to an open load waited in the generator, behind others, for a good part of their
-/// time. Of a closed load latencies follow from the number of clients, and are not what it asks for.
+/// Checks for answers to an open load that waited in the generator for a large share of their time. Latencies of a
+/// closed load follow from the number of clients, and are not its subject.
 pub(crate) fn answers_waited(measurement: &Measurement) -> Option<String> {
     if measurement.schedule_lag.is_empty() {
         return None;
@@ -115,8 +114,8 @@ pub(crate) fn answers_waited(measurement: &Measurement) -> Option<String> {
     })
 }
 
-/// Returns which share of a median response time below a millisecond 1 % of answers waited in the generator,
-/// behind others; `None` where that is no more than [`LAG_SHARE_MAX`], or the median is longer.
+/// Returns the p99 receive lag as a share of a median response time below a millisecond. Returns `None` if it is at
+/// most [`LAG_SHARE_MAX`], or if the median is longer.
 pub fn lag_share(measurement: &Measurement) -> Option<f64> {
     let lag = measurement.receive_lag.quantile(0.99)?;
     let median = measurement.total().response.quantile(0.5)?;
@@ -124,8 +123,8 @@ pub fn lag_share(measurement: &Measurement) -> Option<f64> {
     (median < LAG_MATTERS_BELOW && share > LAG_SHARE_MAX).then_some(share)
 }
 
-/// Returns why latencies below a millisecond are partly the generator's; `None` where they are the server's,
-/// or longer. It makes no trial invalid: throughput and longer latencies stand.
+/// Explains why latencies below a millisecond are partly the generator's; `None` if they are not. The trial stays
+/// valid: throughput and longer latencies hold.
 pub fn lag_in_latencies(measurement: &Measurement) -> Option<String> {
     let (share, lag) = (lag_share(measurement)?, measurement.receive_lag.quantile(0.99)?);
     Some(format!(
@@ -136,16 +135,16 @@ pub fn lag_in_latencies(measurement: &Measurement) -> Option<String> {
     ))
 }
 
-/// Returns that nothing succeeded from some moment on until the load's end, where that is so.
+/// Reports that nothing succeeded from some moment to the end of the load.
 pub fn gave_out(measurement: &Measurement) -> Option<String> {
     let from = measurement.gave_out()?;
     let window = measurement.window.as_secs_f64();
     Some(format!("nothing succeeded from {from:.1} s on, of {window:.1} s"))
 }
 
-/// Returns why the figures describe some of the clients alone; `None` if every client and node was served.
+/// Explains why the figures describe only some clients; `None` if every client and node was served.
 ///
-/// The clients that are served have a system for themselves, and are served quickly.
+/// The served clients have the system for themselves, and are served fast.
 pub fn unserved(measurement: &Measurement) -> Option<String> {
     let Measurement { unserved_clients, clients_with_work, clients_without_success, .. } =
         *measurement;
@@ -158,7 +157,7 @@ pub fn unserved(measurement: &Measurement) -> Option<String> {
             count_text(node.errors)
         ));
     }
-    // Records before format 3 do not have the number of clients that had work.
+    // Records before format 3 lack the number of clients with work.
     let of = match clients_with_work {
         0 => String::new(),
         all => format!(" of {}", count_text(all)),
@@ -187,7 +186,7 @@ mod tests {
     use crate::histogram::Latencies;
 
     #[test]
-    fn other_clients_are_named_where_there_are_some() {
+    fn other_clients_are_mentioned_if_there_are_any() {
         let of = |unserved_clients| {
             unserved(&Measurement {
                 unserved_clients,
@@ -201,7 +200,7 @@ mod tests {
     }
     use crate::measurement::{GeneratorStall, OperationFigures};
 
-    /// An open load of ten seconds whose operations went out `schedule_lag` late and took `response`.
+    /// Returns an open load of ten seconds with this schedule lag and response time.
     fn measured(busiest: f64, schedule_lag_us: u64, response_us: u64) -> Measurement {
         let of = |us| {
             let mut latencies = Latencies::default();
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_generator_without_room_is_told_from_one_with() {
+    fn busy_generator_is_reported() {
         check(&measured(0.9, 10, 100), &[]);
         check(&measured(0.91, 10, 100), &["91.0 % of its CPU"]);
         let short = Measurement { window: Duration::from_millis(900), ..measured(1.0, 10, 100) };
@@ -235,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_that_was_not_kept_is_told_when_it_matters() {
+    fn schedule_lag_is_reported_if_it_matters() {
         check(&measured(0.1, 990, 1_000), &[]);
         check(&measured(0.1, 1_100, 2_000), &["could not keep the schedule"]);
         check(&measured(0.1, 1_100, 20_000), &[]);
@@ -243,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_generator_that_stood_still_is_told_whatever_the_load() {
+    fn stalled_generator_is_reported_for_any_load() {
         let stall = |thread, seconds| GeneratorStall { thread, from: 3.2, seconds };
         let stalled = |seconds, stalls: &[GeneratorStall]| Measurement {
             window: Duration::from_secs(seconds),
@@ -259,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_waited_in_the_generator_are_told_when_it_matters() {
+    fn receive_lag_is_reported_if_it_matters() {
         let lagged = |lag_us, response_us| {
             let mut of = measured(0.1, 10, response_us);
             of.receive_lag.record_many(Duration::from_micros(lag_us), 100);

@@ -1,6 +1,6 @@
-//! Verdicts of checks and audits. "Not checked" is a verdict of its own and never passes for a success.
+//! Defines verdicts of checks and audits. "Not checked" is a separate verdict and never counts as a pass.
 //!
-//! Not here: how a trial is judged (`check`), reading keys back (the binary).
+//! Not here: judging a trial (`check`), reading keys back (the binary).
 
 mod name;
 
@@ -10,20 +10,20 @@ use crate::units::{count_text, plural};
 
 pub use name::{Cause, CheckName};
 
-/// One thing that was checked about a trial.
+/// Holds one check of a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
-    /// Which.
+    /// Name of the check.
     pub name: CheckName,
-    /// Its verdict.
+    /// Passed, or failed or not checked with the reason.
     pub verdict: Verdict,
-    /// Cause of its failure, if it is not the check's own.
+    /// Cause of its failure, if it differs from the check's usual one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
 }
 
 impl Check {
-    /// A check whose failure has the check's own cause.
+    /// Creates a check whose failure has the usual cause.
     pub fn new(name: CheckName, verdict: Verdict) -> Self {
         Self { name, verdict, cause: None }
     }
@@ -34,30 +34,30 @@ impl Check {
     }
 }
 
-/// The outcome of one check.
+/// Holds the outcome of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "verdict", content = "why")]
 pub enum Verdict {
     /// It was checked and holds.
     Passed,
-    /// It was checked and does not hold, because of this.
+    /// It was checked and does not hold, for this reason.
     Failed(String),
-    /// It could not be checked, because of this.
+    /// It could not be checked, for this reason.
     NotChecked(String),
 }
 
 impl Verdict {
-    /// Returns whether it was checked and holds.
+    /// Returns true if it was checked and holds.
     pub fn passed(&self) -> bool {
         *self == Self::Passed
     }
 
-    /// Returns whether it was checked and does not hold.
+    /// Returns true if it was checked and does not hold.
     pub fn failed(&self) -> bool {
         matches!(self, Self::Failed(_))
     }
 
-    /// Returns why it does not hold; `None` where it does, or was not checked.
+    /// Returns the reason of a failure; `None` if it passed or was not checked.
     pub fn into_failure(self) -> Option<String> {
         match self {
             Self::Failed(why) => Some(why),
@@ -66,14 +66,14 @@ impl Verdict {
     }
 }
 
-/// Subject of an audit.
+/// Selects the subject of an audit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Audited {
-    /// Keys that were acknowledged, and are read back.
+    /// Acknowledged keys that are read back.
     #[default]
     Writes,
-    /// Requests that somebody granted, and that were let through: never more than were granted.
+    /// Requests let through by a gateway, which must not exceed the granted ones.
     Passages,
 }
 
@@ -83,36 +83,36 @@ impl Audited {
     }
 }
 
-/// Result of reading acknowledged writes back, or of counting requests that were let through.
+/// Holds the result of reading acknowledged writes back, or of counting requests that were let through.
 ///
-/// Its fields are a record's, which stays flat: old records load by the same names.
+/// Its fields are those of a record, which stays flat: old records load by the same names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Audit {
-    /// When: `after the load`, `after kill -9 and restart of all nodes`.
+    /// Time of the audit: `after the load`, `after kill -9 and restart of all nodes`.
     pub when: String,
-    /// Its subject.
+    /// Subject of the audit.
     #[serde(default, skip_serializing_if = "Audited::is_writes")]
     pub of: Audited,
-    /// Keys with an acknowledged write; of passages, requests that were granted.
+    /// Number of keys with an acknowledged write; for passages, of granted requests.
     pub acknowledged: u64,
-    /// Number that was read back; of passages, number of requests that were let through.
+    /// Number of keys read back; for passages, of requests let through.
     pub read: u64,
-    /// Number that was gone.
+    /// Number of missing keys.
     pub lost: u64,
-    /// Number with another value than was written, or an older one than was acknowledged.
+    /// Number of keys with another value than written, or an older one than acknowledged.
     pub wrong: u64,
-    /// Number of these with an older write than was acknowledged: an update is lost.
+    /// Number of wrong keys with an older write than acknowledged, so that an update is lost.
     #[serde(default, skip_serializing_if = "crate::units::is_zero")]
     pub older: u64,
-    /// Number that could not be read.
+    /// Number of keys that could not be read.
     pub unreadable: u64,
-    /// Number of those to be read back whose loss would have been noticed; `None` if that was not counted.
+    /// Number of audited keys whose loss would have been noticed; `None` if not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimed: Option<u64>,
-    /// In the midst of what the nodes were killed before, if they were killed under load.
+    /// Writes that the kill interrupted; `None` for a kill at rest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub under_load: Option<KilledUnderLoad>,
-    /// Reason for a kill at rest, where it was to be under load.
+    /// Reason for a kill at rest instead of under load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_rest_because: Option<String>,
     /// True if the system does not guarantee what the audit found. A system that acknowledges from memory may
@@ -124,14 +124,14 @@ pub struct Audit {
         skip_serializing_if = "std::ops::Not::not"
     )]
     pub unguaranteed: bool,
-    /// The first of each, by key.
+    /// First examples of each kind, by key.
     pub examples: Vec<String>,
-    /// Its verdict.
+    /// Passed, or failed or not checked with the reason.
     pub verdict: Verdict,
 }
 
 impl Audit {
-    /// An audit in which nothing has been read.
+    /// Creates an audit that has read nothing.
     pub fn new(when: &str, verdict: Verdict) -> Self {
         Self {
             when: when.to_owned(),
@@ -152,29 +152,28 @@ impl Audit {
     }
 }
 
-/// Writes under way when all nodes were killed.
+/// Describes the writes in flight when all nodes were killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KilledUnderLoad {
-    /// Clients that wrote.
+    /// Number of writing clients.
     pub clients: u32,
     /// Time for which they had written, in milliseconds.
     pub after_ms: u64,
-    /// Writes that were acknowledged in that time.
+    /// Number of acknowledged writes in that time.
     pub acknowledged: u64,
 }
 
-/// Requests that were granted and that were let through, each by the word of who did it.
+/// Counts granted requests and requests let through, each by its own source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Passages {
-    /// By whom rights are known.
+    /// Requests granted by the service that knows the rights.
     pub granted: u64,
-    /// To what is protected.
+    /// Requests that reached the protected service.
     pub passed: u64,
 }
 
 impl Passages {
-    /// Judges a gate: nothing may pass unchecked. A grant that was not made use of, since the client had left,
-    /// is no fault.
+    /// Judges a gateway: nothing may pass unchecked. An unused grant, after a client has left, is not a fault.
     pub fn audit(self, when: &str) -> Audit {
         let Self { granted, passed } = self;
         let verdict = match passed.saturating_sub(granted) {
@@ -200,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_that_passed_than_was_granted_passed_unchecked() {
+    fn passages_beyond_the_grants_passed_unchecked() {
         let audit = |granted, passed| Passages { granted, passed }.audit("during the load");
         assert!(audit(0, 0).verdict.passed());
         assert!(audit(10_000, 9_999).verdict.passed());

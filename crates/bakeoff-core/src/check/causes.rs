@@ -1,7 +1,7 @@
-//! Causes that servers name in their errors, and what to try.
+//! Recognizes causes in servers' error messages, and suggests what to try.
 //!
-//! The words are the servers' own: etcd's `rpctypes`, Consul's `http_max_conns_per_client` and `request_limits`, Vault's
-//! `vault.ErrBarrierSealed`, ZooKeeper's `KeeperException`.
+//! The words are the servers' own: etcd's `rpctypes`, Consul's `http_max_conns_per_client` and `request_limits`,
+//! Vault's `vault.ErrBarrierSealed`, ZooKeeper's `KeeperException`.
 //!
 //! Not here: counting errors (`measurement`).
 
@@ -36,12 +36,12 @@ const CAUSES: [(&str, &str); 9] = [
     ),
 ];
 
-/// Returns a server's words, with what to try behind them if they name a cause that is known.
+/// Appends a hint to a server's words if they name a known cause.
 pub fn with_hint(what: &str) -> String {
     hint(what).map_or_else(|| what.to_owned(), |hint| format!("{what} ({hint})"))
 }
 
-/// Returns what to try if a server's words name a cause that is known.
+/// Returns a hint if a server's words name a known cause.
 fn hint(what: &str) -> Option<&'static str> {
     CAUSES.iter().find(|(words, _)| what.contains(words)).map(|(_, hint)| *hint)
 }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn causes_are_known_by_the_servers_own_words() {
+    fn causes_are_recognized_by_the_servers_own_words() {
         let full = "grpc status 8: etcdserver: mvcc: database space exceeded";
         assert!(hint(full).is_some_and(|hint| hint.contains("quota")));
         assert!(hint("503: Vault is sealed").is_some_and(|hint| hint.starts_with("unseal")));

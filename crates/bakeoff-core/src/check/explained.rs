@@ -1,15 +1,16 @@
-//! Tells whether the nodes themselves explain why a generator was held back, or why the disk ran full.
+//! Decides if the nodes themselves explain a delayed generator or a full disk.
 //!
-//! Nodes and generator share CPUs. A collector that takes all of them for 200 ms holds the generator back, and the
-//! generator's own checks then fail. If that were no fault of the system's, its worst trials would vanish. Nodes
-//! that used enough CPU time to have caused it make the cause *unclear*: no superiority is claimed by it.
+//! Nodes and generator share CPUs. A garbage collector that takes all of them for 200 ms delays the generator, and
+//! the generator's own checks then fail. If that never counted against the system, its worst trials would vanish. If
+//! the nodes used enough CPU time to have caused it, the cause is *unclear*, and the trial supports no claim of
+//! superiority.
 //!
-//! A generator that waits for a CPU for `s` seconds waits while all CPUs run something else. Its other threads can
-//! fill all but one of the generator's share, so the rest was filled by others for `s` seconds. The nodes
-//! explain it if they used that much, and at least as much as strangers did. Samples are a second apart, so
-//! that this is what could have been, not what was.
+//! While a generator waits for a CPU for `s` seconds, all CPUs run something else. Its other threads can fill all but
+//! one of the generator's share, so other processes used the rest for `s` seconds. The nodes explain the wait if they
+//! used that much, and at least as much as strangers did. Samples are a second apart, so this shows a possible cause,
+//! not a proven one.
 //!
-//! Not here: neighbours and the free space itself (`machine`), generators on machines of their own, which share no CPU.
+//! Not here: neighbours and the free space itself (`machine`), generators on separate machines, which share no CPU.
 
 use crate::observed::{Column, GENERATOR, Observed, Series};
 use crate::record::StageRecord;
@@ -18,31 +19,31 @@ use crate::verdict::{Cause, Check, CheckName, Verdict};
 
 use super::machine;
 
-/// A generator that waited for a CPU in less than this share of the time was not held back by want of one.
+/// Share of time that a generator must have waited for a CPU to count as delayed by that.
 const WAITED_MIN: f64 = 0.001;
-/// Nodes explain a full disk if they wrote this share of the free space that vanished.
+/// Share of the vanished free space that nodes must have written to explain a full disk.
 const WRITTEN_MIN: f64 = 0.5;
 
-/// The measured stages of a trial, and the CPUs that nodes and generator shared.
+/// Holds the measured stages of a trial, and the CPUs that nodes and generator shared.
 #[derive(Debug, Clone, Copy)]
 pub struct Shared<'a> {
     /// Number of CPUs.
     pub cpus: u32,
-    /// The stages that the trial's figures are of.
+    /// Stages that the trial's figures come from.
     pub stages: &'a [StageRecord],
     /// Their measured windows, in seconds since the trial began.
     pub windows: &'a [(f64, f64)],
 }
 
-/// CPU time that could have held the generator back.
+/// Describes a delay of the generator.
 struct HeldBack {
-    /// Times that were looked at, in seconds since the trial began.
+    /// Examined intervals, in seconds since the trial began.
     times: Vec<(f64, f64)>,
-    /// Seconds for which a thread was held back.
+    /// Seconds for which a thread was delayed.
     seconds: f64,
 }
 
-/// Makes the cause of failed checks of the generator unclear if the nodes' own CPU time explains them.
+/// Makes the cause of failed generator checks unclear if the nodes' CPU time explains them.
 pub fn by_cpu_time(checks: &mut [Check], observed: &Observed, shared: Shared<'_>) {
     for check in checks.iter_mut().filter(|check| check.verdict.failed()) {
         let held = match check.name {
@@ -54,13 +55,13 @@ pub fn by_cpu_time(checks: &mut [Check], observed: &Observed, shared: Shared<'_>
         };
         let used = held.and_then(|held| used_by_nodes(observed, shared, &held));
         if let (Some(used), Verdict::Failed(why)) = (used, &mut check.verdict) {
-            *why = format!("{why}; {used}, enough to hold it back");
+            *why = format!("{why}; {used}, enough to delay it");
             check.cause = Some(Cause::Unclear);
         }
     }
 }
 
-/// Makes the cause of a full disk unclear if the nodes wrote most of what vanished of its free space.
+/// Makes the cause of a full disk unclear if the nodes wrote most of the vanished free space.
 pub fn by_writes(check: &mut Check, observed: &[&Observed]) {
     let explained = observed.iter().find_map(|observed| wrote(observed));
     if let (Some(wrote), Verdict::Failed(why)) = (explained, &mut check.verdict) {
@@ -69,7 +70,7 @@ pub fn by_writes(check: &mut Check, observed: &[&Observed]) {
     }
 }
 
-/// The stalls of the thread that stood still longest, with the samples around them.
+/// Returns the stalls of the most stalled thread, with the samples around them.
 fn stood_still(observed: &Observed, shared: Shared<'_>) -> Option<HeldBack> {
     let looks = &observed.machine.at;
     let mut held = HeldBack { times: Vec::new(), seconds: 0.0 };
@@ -89,7 +90,7 @@ fn stood_still(observed: &Observed, shared: Shared<'_>) -> Option<HeldBack> {
     Some(held)
 }
 
-/// The time for which the generator's threads waited for a CPU, each on average.
+/// Returns the average time for which the generator's threads waited for a CPU.
 fn waited(observed: &Observed, shared: Shared<'_>) -> Option<HeldBack> {
     let generator = observed.nodes.iter().find(|node| node.name == GENERATOR)?;
     let waited = generator.growth_over(Column::CpuWait, shared.windows)?;
@@ -103,7 +104,7 @@ fn threads(stages: &[StageRecord]) -> u32 {
     stages.iter().map(|stage| stage.measurement.generator_threads).max().unwrap_or(1).max(1)
 }
 
-/// Returns what the nodes used, in a clause, if it explains that the generator was held back.
+/// Returns the nodes' CPU use in a clause, if it explains that the generator was delayed.
 fn used_by_nodes(observed: &Observed, shared: Shared<'_>, held: &HeldBack) -> Option<String> {
     let of_node = |node: &Series| {
         let grown = |column| node.growth_over(column, &held.times);
@@ -124,13 +125,13 @@ fn used_by_nodes(observed: &Observed, shared: Shared<'_>, held: &HeldBack) -> Op
     })
 }
 
-/// Returns what the nodes wrote, in a clause, if it explains that the disk ran full.
+/// Returns the nodes' writes in a clause, if they explain that the disk ran full.
 fn wrote(observed: &Observed) -> Option<String> {
     let free = observed.machine.columns.get(&Column::DiskFree)?;
     let (first, least) = (*free.first()?, free.iter().copied().reduce(f64::min)?);
     let min = machine::DISK_FREE_MIN as f64;
     let vanished = first - least;
-    // A disk that was full from the beginning was filled by somebody else.
+    // A disk that was full from the start was filled by someone else.
     if first < min || least >= min {
         return None;
     }
@@ -159,7 +160,7 @@ mod tests {
     use crate::measurement::{GeneratorStall, Measurement};
     use crate::observed::BusyBy;
 
-    /// Ten seconds of two CPUs; CPU seconds in each second, the fifth of which may be another.
+    /// Returns ten seconds of two CPUs, given CPU seconds per second; the second value is for the fifth second.
     fn samples(nodes: [f64; 2], strangers: [f64; 2], waited: f64) -> Observed {
         let counter = |[usual, fifth]: [f64; 2]| {
             let mut sum = 0.0;
@@ -198,7 +199,7 @@ mod tests {
         }
     }
 
-    /// The cause of this check, where a generator of two threads stood still for 200 ms in the fifth second.
+    /// Returns the cause of this check if a generator of two threads stalled for 200 ms in the fifth second.
     fn cause(name: CheckName, observed: &Observed) -> Cause {
         let stall = GeneratorStall { thread: 1, from: 3.4, seconds: 0.2 };
         let measurement = Measurement {

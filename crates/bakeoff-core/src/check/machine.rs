@@ -1,7 +1,6 @@
-//! Checks of the machine that a trial ran on: whether another machine or another program had its
-//! CPUs, its disk ran full, or its clock was stepped.
+//! Checks the machine of a trial: CPU time taken by the hypervisor or other programs, a full disk, a stepped clock.
 //!
-//! Not here: who looks (the binary's `host::observe`), checks of what was measured (`check`).
+//! Not here: sampling (the binary's `host::observe`), checks of the measurement (`check`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,46 +12,47 @@ use crate::study::Study;
 use crate::units::figure_text;
 use crate::verdict::Verdict;
 
-/// The hypervisor may give this share of all CPUs' time to others.
+/// Maximum share of all CPUs' time that the hypervisor may give to others.
 pub const STEAL_MAX: f64 = 0.05;
-/// Less than this, in seconds, is a few of the kernel's ticks and says nothing of a short load.
+/// Minimum steal in seconds. Less is a few of the kernel's ticks and means nothing in a short load.
 const STEAL_MIN: f64 = 0.1;
-/// Strangers may use this share of the machine in a study with figures that stand by themselves,
+/// Maximum share of the machine that strangers may use in a study with absolute figures.
 pub const NEIGHBOURS_MAX: f64 = 0.05;
-/// and this one where systems are only compared within a round, in which they share their neighbours.
+/// Maximum share of the machine that strangers may use if systems are only compared within a round, in which they
+/// share their neighbours.
 pub const NEIGHBOURS_MAX_COMPARED: f64 = 0.1;
-/// CPUs that strangers may use beside idle systems, within their share of all CPUs. A quiet machine with many CPUs
-/// runs as much in the background.
+/// CPUs that strangers may always use beside idle systems, within their share of all CPUs. A quiet machine with many
+/// CPUs runs as much in the background.
 pub const NEIGHBOURS_FREE: f64 = 0.5;
-/// Number of commands that are named.
+/// Maximum number of commands named.
 const COMMANDS_SHOWN: usize = 3;
-/// Less than this, in seconds, may be the ticks in which the kernel counts each process's time.
+/// Minimum CPU seconds of strangers. Less may be rounding to the ticks in which the kernel counts.
 const NEIGHBOURS_MIN: f64 = 0.1;
-/// With less than this free at any look, the disk is taken to have been full.
+/// Free bytes below which the disk counts as full.
 pub const DISK_FREE_MIN: u64 = 64 << 20;
-/// By so much may the wall clock and the monotonic clock differ in a trial's length.
+/// Maximum difference in seconds between the wall clock and the monotonic clock over a trial.
 pub const CLOCK_STEP_MAX: f64 = 0.5;
 
-/// Returns whether the hypervisor took CPUs away over a load. `machine`: the machine's series; `cpus`: how
-/// many it has; `from` and `to`: the load, in seconds since the trial began.
+/// Checks if the hypervisor took CPUs away during a load. `machine` is the machine's series, `cpus` its number of
+/// CPUs, and `from` to `to` the load in seconds since the trial began.
 pub fn steal(machine: &Series, cpus: u32, from: f64, to: f64) -> Verdict {
     let stolen = machine.growth(Column::Steal, from, to);
     let Some(stolen) = stolen.filter(|_| cpus > 0 && to > from) else {
         return Verdict::NotChecked(
-            "the kernel does not say how much CPU time the hypervisor took".to_owned(),
+            "the kernel does not report the CPU time that the hypervisor took".to_owned(),
         );
     };
     steal_between(stolen, cpus, to - from).map_or(Verdict::Passed, Verdict::Failed)
 }
 
-/// Starts of generators may differ by this share of the window, or by [`START_SKEW_MIN`], whichever is more.
+/// Maximum difference of generators' starts, as a share of the window; at least [`START_SKEW_MIN`].
 pub const START_SKEW_MAX: f64 = 0.01;
-/// So much is always allowed, in seconds.
+/// Always allowed difference of starts, in seconds.
 pub const START_SKEW_MIN: f64 = 0.005;
 
-/// Returns whether the generators of a stage began at one moment. Each tells by its own clock how late it began; by
-/// how much the clocks themselves may be off is added, so that the truth is no worse than what is judged. `window`:
-/// the stage's. `None` where one generator drove it.
+/// Checks if the generators of a stage began together. Each reports its delay by its own clock; the possible clock
+/// error is added, so the judged difference is an upper bound. `window` is the stage's. Returns `None` for a single
+/// generator.
 pub fn generators_together<'p>(
     parts: impl ExactSizeIterator<Item = &'p GeneratorPart> + Clone,
     window: Duration,
@@ -67,21 +67,21 @@ pub fn generators_together<'p>(
     Some(match skew <= allowed {
         true => Verdict::Passed,
         false => Verdict::Failed(format!(
-            "{count} generators began up to {} ms apart, where {} ms are allowed",
+            "{count} generators began up to {} ms apart; {} ms are allowed",
             figure_text(skew * 1e3),
             figure_text(allowed * 1e3)
         )),
     })
 }
 
-/// Returns within how many microseconds all generators began, as far as their clocks are known to each other.
+/// Returns the time within which all generators began, in microseconds, as far as their clocks agree.
 pub fn began_within_us<'p>(parts: impl Iterator<Item = &'p GeneratorPart> + Clone) -> f64 {
     let latest = parts.clone().map(|one| one.late_us + one.clock_error_us).fold(f64::MIN, f64::max);
     let earliest = parts.map(|one| one.late_us - one.clock_error_us).fold(f64::MAX, f64::min);
     (latest - earliest).max(0.0)
 }
 
-/// Returns why the stolen CPU seconds are too many for a stretch of that length; `None` where they are not.
+/// Returns why the stolen CPU seconds are too many for an interval of that length; `None` if they are not.
 pub fn steal_between(stolen: f64, cpus: u32, seconds: f64) -> Option<String> {
     let share = stolen / (f64::from(cpus) * seconds);
     (share > STEAL_MAX && stolen >= STEAL_MIN).then(|| {
@@ -90,9 +90,9 @@ pub fn steal_between(stolen: f64, cpus: u32, seconds: f64) -> Option<String> {
     })
 }
 
-/// Returns which share of the machine strangers may use in a study. They may use more where all that it says
-/// follows from comparing systems within a round: two or more systems, no search for a rate, whose
-/// answer is a figure by itself, and no published figures beside ours.
+/// Returns the share of the machine that strangers may use in a study. It is larger if all results compare systems
+/// within a round: two or more systems, no search for a rate, whose answer is an absolute figure, and no published
+/// figures to compare with.
 pub fn neighbours_max(study: &Study) -> f64 {
     let compares = study.systems.len() > 1
         && study.published.is_empty()
@@ -100,10 +100,10 @@ pub fn neighbours_max(study: &Study) -> f64 {
     if compares { NEIGHBOURS_MAX_COMPARED } else { NEIGHBOURS_MAX }
 }
 
-/// Returns whether processes that are neither nodes nor bakeoff's had the machine's CPUs. The machine's exact
-/// running time over what was measured is held against all that is attributed; the kernel's own
-/// threads, which work for whoever asked, are left out. `windows`: what was measured, in seconds since
-/// the trial began; `cpus`: how many the machine has; `share_max`: what strangers may use of them.
+/// Checks if processes other than nodes and bakeoff's used the machine's CPUs. The machine's exact busy time over the
+/// measured windows is compared with all attributed time. The kernel's own threads are excluded, because they work
+/// for any process. `windows` are in seconds since the trial began, `cpus` is the machine's number of CPUs, and
+/// `share_max` the share that strangers may use.
 pub fn neighbours(
     observed: &Observed,
     windows: &[(f64, f64)],
@@ -149,15 +149,15 @@ pub fn neighbours(
     }
 }
 
-/// Returns the CPUs that strangers may use where `share_max` of all `cpus` is the most. Beside a system that uses two
-/// of 64 CPUs, six busy neighbours would pass as 10 %. So they may use twice that share of what nodes and
-/// generator used, or [`NEIGHBOURS_FREE`] if that is more. Up to five CPUs this changes nothing.
+/// Returns the CPUs that strangers may use if `share_max` of all `cpus` is the maximum. Beside a system that uses two
+/// of 64 CPUs, six busy neighbours would pass as 10 %. So they may use twice that share of the CPUs that nodes and
+/// generator used, or [`NEIGHBOURS_FREE`] if that is more. With up to five CPUs this changes nothing.
 fn neighbours_cpus_max(share_max: f64, cpus: u32, used: f64) -> f64 {
     let beside = (2.0 * share_max * used).max(NEIGHBOURS_FREE);
     beside.min(share_max * f64::from(cpus))
 }
 
-/// Seconds of CPU over these times that nodes, generator and helpers used.
+/// Returns the CPU seconds in these intervals that nodes, generator and helpers used.
 fn attributed(observed: &Observed, windows: &[(f64, f64)]) -> Option<f64> {
     let of_node = |node: &Series| {
         let grown = |column| node.growth_over(column, windows);
@@ -167,7 +167,7 @@ fn attributed(observed: &Observed, windows: &[(f64, f64)]) -> Option<f64> {
     Some(nodes? + observed.machine.growth_over(Column::Helpers, windows)?)
 }
 
-/// Seconds of CPU over these times that are attributed to nobody.
+/// Returns the CPU seconds in these intervals that are not attributed.
 pub(super) fn strange(observed: &Observed, windows: &[(f64, f64)]) -> Option<f64> {
     let busy = observed.machine.growth_over(Column::Busy, windows)?;
     let left = busy - attributed(observed, windows)?;
@@ -175,7 +175,7 @@ pub(super) fn strange(observed: &Observed, windows: &[(f64, f64)]) -> Option<f64
     Some((left - kernel).max(0.0))
 }
 
-/// The scans around these times, each with the share of its time that was measured.
+/// Returns the scans around these intervals, each with the share of its time that was measured.
 fn shares<'a>(
     observed: &'a Observed,
     windows: &'a [(f64, f64)],
@@ -187,11 +187,11 @@ fn shares<'a>(
     })
 }
 
-/// `, most of it `rustc` (9.10 s), `cc1` (3.00 s) and `ld` (0.40 s)`. `strange`: the seconds that are asked about; commands
-/// that had less than half of them are not told as most.
+/// Formats the main commands: `, most of it `rustc` (9.10 s), `cc1` (3.00 s) and `ld` (0.40 s)`. `strange` is the
+/// total; commands with less than half of it are not called most.
 fn commands(observed: &Observed, windows: &[(f64, f64)], strange: f64) -> String {
     let mut all: BTreeMap<&str, f64> = BTreeMap::new();
-    // A scan begins a moment before the window, and counts what was used until it ends.
+    // A scan begins shortly before the window, and counts use until it ends.
     for (of, share) in shares(observed, windows).filter(|(_, share)| *share > 0.0) {
         for command in &of.commands {
             *all.entry(&command.name).or_default() += command.seconds * share;
@@ -214,7 +214,7 @@ fn commands(observed: &Observed, windows: &[(f64, f64)], strange: f64) -> String
     }
 }
 
-/// Returns whether the disk that holds the data ran full. `complainant`: a node whose log says so.
+/// Checks if the disk that holds the data ran full. `complainant` is a node whose log reports it.
 pub fn disk(machine: &Series, complainant: Option<&str>) -> Verdict {
     if let Some(node) = complainant {
         return Verdict::Failed(format!(
@@ -232,8 +232,8 @@ pub fn disk(machine: &Series, complainant: Option<&str>) -> Verdict {
     }
 }
 
-/// Returns whether the wall clock was stepped. `wall`: the trial's length by the wall clock in seconds,
-/// which may be negative; `monotonic`: by the clock that nobody sets.
+/// Checks if the wall clock was stepped. `wall` is the trial's length by the wall clock in seconds, which may be
+/// negative; `monotonic` is the length by the monotonic clock.
 pub fn clock(wall: f64, monotonic: Duration) -> Verdict {
     let step = wall - monotonic.as_secs_f64();
     if step.abs() <= CLOCK_STEP_MAX {
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn generators_that_began_apart_fail_their_check() {
+    fn generators_that_began_apart_fail_the_check() {
         let part = |late_us, clock_error_us| GeneratorPart {
             late_us,
             clock_error_us,
@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(judged(&[part(0.0, 50.0), part(4000.0, 50.0)], 0.1), Some(Verdict::Passed));
         let apart = judged(&[part(0.0, 50.0), part(4950.0, 50.0)], 0.1);
         let Some(Verdict::Failed(why)) = apart else { panic!("{apart:?}") };
-        assert_eq!(why, "2 generators began up to 5.05 ms apart, where 5.00 ms are allowed");
+        assert_eq!(why, "2 generators began up to 5.05 ms apart; 5.00 ms are allowed");
         let long = judged(&[part(0.0, 0.0), part(90_000.0, 0.0)], 10.0);
         assert_eq!(long, Some(Verdict::Passed), "a hundredth of a long window");
         let unknown = judged(&[part(0.0, 3000.0), part(0.0, 3000.0)], 0.1);
@@ -301,8 +301,8 @@ mod tests {
         check(steal(&Series::default(), 2, 0.0, 9.0), "not checked: the kernel");
     }
 
-    /// Ten seconds of two CPUs, of which the second to the eighth second are measured. `busy`, `node` and
-    /// `ours`: seconds of CPU in each second.
+    /// Returns ten seconds of two CPUs; the second to the eighth are measured. `busy`, `node` and `ours` are CPU
+    /// seconds per second.
     fn ten_seconds(busy: f64, node: f64, ours: f64, kernel: f64, by: BusyBy) -> Observed {
         let at: Vec<f64> = (0..=10).map(f64::from).collect();
         let counter = |rate: f64| at.iter().map(|at| at * rate).collect::<Vec<f64>>();
@@ -335,20 +335,20 @@ mod tests {
         let of = |share_max, cpus, used| {
             (neighbours_cpus_max(share_max, cpus, used) * 1e3).round() / 1e3
         };
-        // Two CPUs: 5 % and 10 % of all, whatever is used.
+        // Two CPUs: 5 % and 10 % of all, for any use.
         for used in [0.0, 0.5, 2.0] {
             assert_eq!((of(0.05, 2, used), of(0.1, 2, used)), (0.1, 0.2));
         }
-        // Eight: at 5 % as ever; at 10 % half a CPU beside up to two and a half.
+        // Eight CPUs: unchanged at 5 %; at 10 % half a CPU beside up to two and a half.
         assert_eq!([1.0, 4.0, 8.0].map(|used| of(0.05, 8, used)), [0.4, 0.4, 0.4]);
         assert_eq!([1.0, 3.0, 8.0].map(|used| of(0.1, 8, used)), [0.5, 0.6, 0.8]);
-        // 64: half a CPU beside a server and a generator of one thread each, not 3.2 and 6.4.
+        // 64 CPUs: half a CPU beside a server and a generator of one thread each, not 3.2 and 6.4.
         assert_eq!([2.0, 16.0, 64.0].map(|used| of(0.05, 64, used)), [0.5, 1.6, 3.2]);
         assert_eq!([2.0, 16.0, 64.0].map(|used| of(0.1, 64, used)), [0.5, 3.2, 6.4]);
     }
 
     #[test]
-    fn six_busy_neighbours_of_64_cpus_are_no_quiet_machine() {
+    fn six_busy_neighbours_on_64_cpus_fail() {
         let observed = ten_seconds(7.8, 1.2, 0.2, 0.0, BusyBy::Cgroup);
         check(
             neighbours(&observed, &[(2.0, 8.0)], 64, NEIGHBOURS_MAX_COMPARED),
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_time_of_nobody_in_the_trial_is_a_neighbours() {
+    fn unattributed_cpu_time_counts_as_neighbours() {
         let of = |busy, node, ours, kernel, by| {
             let observed = ten_seconds(busy, node, ours, kernel, by);
             neighbours(&observed, &[(2.0, 8.0)], 2, NEIGHBOURS_MAX)
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_is_full_when_little_is_left_or_a_node_says_so() {
+    fn disk_is_full_if_little_is_left_or_a_node_reports_it() {
         let mib = |count: u32| f64::from(count << 20);
         let of = |values: &[f64]| disk(&machine(Column::DiskFree, values), None);
         check(of(&[mib(900), mib(64), mib(900)]), "passed");
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_stepped_either_way_is_told_from_one_that_drifts() {
+    fn stepped_clock_is_distinguished_from_drift() {
         let ten = Duration::from_secs(10);
         check(clock(10.4, ten), "passed");
         check(clock(9.6, ten), "passed");

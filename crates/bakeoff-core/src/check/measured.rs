@@ -1,9 +1,9 @@
 //! Judges a trial's validity by its own measurement.
 //!
-//! A search for a rate overloads the system on purpose, so only what its answer rests on is held to all
-//! of this: the try that confirmed it, and the lowest rate above that broke the objective.
+//! A search for a rate overloads the system on purpose. So these checks apply only to the tries that its answer rests
+//! on: the one that confirmed it, and the lowest rate above that broke the objective.
 //!
-//! Not here: what was sampled of the machine, and audits.
+//! Not here: samples of the machine, and audits.
 
 use crate::measurement::{ErrorKind, Handshakes, Measurement};
 use crate::observed::{Column, Observed, Series};
@@ -21,14 +21,13 @@ use crate::verdict::{Check, CheckName, Verdict};
 use super::causes;
 use super::stationary::stationary;
 
-/// The generator's threads may work, or wait for a CPU, this share of the time; above it they had
-/// hardly a moment in which they waited for the servers.
+/// Maximum share of time that the generator's threads may work or wait for a CPU. Above it they hardly waited for the
+/// servers.
 const WORKED_OR_WAITED_MAX: f64 = 0.9;
-/// And at least this share of it was waiting for a CPU.
+/// Minimum share of that time that must be waiting for a CPU.
 const WAITED_MIN: f64 = 0.5;
 
-/// Everything that the stages of a trial's load prove or disprove. `observed`: what was sampled
-/// meanwhile.
+/// Returns all checks of a trial's load. `observed` holds the samples during the load.
 pub fn measured(load: &Load, trial: &TrialRecord, observed: Option<&Observed>) -> Vec<Check> {
     match load.find {
         Some(_) => searched(load, trial),
@@ -36,7 +35,7 @@ pub fn measured(load: &Load, trial: &TrialRecord, observed: Option<&Observed>) -
     }
 }
 
-/// Checks what the tries of a search for a rate prove.
+/// Checks the tries of a search for a rate.
 fn searched(load: &Load, trial: &TrialRecord) -> Vec<Check> {
     let stages = &trial.stages;
     let tries = || stages.iter().filter_map(|stage| stage.tried.as_ref());
@@ -47,26 +46,27 @@ fn searched(load: &Load, trial: &TrialRecord) -> Vec<Check> {
     };
     let generator = bound.filter(|bound| bound.void).map(|bound| {
         let rate = rate_text(bound.rate);
-        let told = bound.broken_by.iter().find(|why| why.contains("generator"));
-        let why = bound.disturbed_by.first().or(told).map_or("it was in the way", |why| why);
+        let by_generator = bound.broken_by.iter().find(|why| why.contains("generator"));
+        let why =
+            bound.disturbed_by.first().or(by_generator).map_or("it was in the way", |why| why);
         format!("the server might keep its objective at {rate} and more: {why}")
     });
     let search = match trial.found {
         Some(Found::Unsteady(_)) if generator.is_some() => None,
         Some(Found::Unsteady(rate)) => Some(format!(
-            "rates kept the objective once and not again, the last of them {}: there is no one rate",
+            "no stable rate: rates down to {} met the objective once and then missed it",
             rate_text(rate)
         )),
         Some(Found::OutOfTime(rate)) => Some(format!(
             "its time was over before a rate was confirmed; {} kept the objective once",
             rate_text(rate)
         )),
-        None => Some("it did not come to its end".to_owned()),
+        None => Some("the search did not finish".to_owned()),
         Some(Found::Rate(_) | Found::NoLimit(_) | Found::Nothing(_)) => None,
     };
     let steady = match trial.found {
         Some(Found::Rate(_)) => stationary(load, true, trial.figured()),
-        _ => Verdict::NotChecked("no rate was found that it could be checked of".to_owned()),
+        _ => Verdict::NotChecked("no rate was found, so there is nothing to check".to_owned()),
     };
     let kept: Vec<StageRecord> = match trial.found {
         Some(Found::Rate(_) | Found::NoLimit(_)) => trial.figured().to_vec(),
@@ -83,7 +83,7 @@ fn searched(load: &Load, trial: &TrialRecord) -> Vec<Check> {
     checks
 }
 
-/// Returns a check that failed if there is a reason, and else passed.
+/// Creates a check that failed if there is a reason, and passed otherwise.
 fn check(name: CheckName, failed: Option<String>) -> Check {
     Check::new(name, failed.map_or(Verdict::Passed, Verdict::Failed))
 }
@@ -95,7 +95,7 @@ fn not_all_served(stages: &[StageRecord]) -> Option<String> {
     whole(stages).find_map(of)
 }
 
-/// Returns the stages that were not cut off: those have too few answers to say who got none.
+/// Returns the stages that were not interrupted. Interrupted ones have too few answers to tell who got none.
 fn whole(stages: &[StageRecord]) -> impl Iterator<Item = &StageRecord> {
     stages.iter().filter(|stage| !stage.measurement.interrupted)
 }
@@ -123,7 +123,7 @@ fn loaded(load: &Load, stages: &[StageRecord], observed: Option<&Observed>) -> V
     let open = plan::load_kind(load) == "open";
     let busy = all().find_map(generator_busy).or_else(|| all().find_map(generator_throttled));
     let generator = busy.or_else(|| starved(load, stages, observed?));
-    // What servers did comes first: of several reasons the first is shown as the cause.
+    // Server faults come first, because the first reason is shown as the cause.
     let mut checks = vec![
         check(CheckName::Answers, untrue(stages)),
         check(CheckName::Errors, failures(stages, load.errors_max)),
@@ -145,23 +145,23 @@ fn loaded(load: &Load, stages: &[StageRecord], observed: Option<&Observed>) -> V
     checks
 }
 
-/// Returns whether no connection took up another one's TLS session, where none should.
+/// Checks that no connection resumed a TLS session although resumption is off.
 fn each_visit_first(stages: &[StageRecord]) -> Verdict {
     let mut handshakes = Handshakes::default();
     stages.iter().for_each(|stage| handshakes.merge(&stage.measurement.handshakes));
     let (all, resumed) = (handshakes.all(), handshakes.resumed);
     match (all, resumed) {
-        (0, _) => Verdict::NotChecked("no connection came to speak TLS".to_owned()),
+        (0, _) => Verdict::NotChecked("no connection used TLS".to_owned()),
         (_, 0) => Verdict::Passed,
         _ => Verdict::Failed(format!(
-            "{} of {} connections took up a TLS session that an earlier one had, and none should",
+            "{} of {} connections resumed a TLS session although `tls-resumption` is off",
             count_text(resumed),
             count_text(all)
         )),
     }
 }
 
-/// Answers that were wrong or too old.
+/// Returns a description of wrong or stale answers.
 fn untrue(stages: &[StageRecord]) -> Option<String> {
     let all = || stages.iter().map(|stage| &stage.measurement);
     let count = |kind| all().map(|stage| stage.errors_of(kind)).sum::<u64>();
@@ -178,8 +178,8 @@ fn untrue(stages: &[StageRecord]) -> Option<String> {
     })
 }
 
-/// More failures than a trial may have. What was due and never sent is no failure: an open load that
-/// is more than a system can do leaves some of that behind, and that is a finding.
+/// Returns a reason if more operations failed than a trial may have. Unsent operations do not count: an overload
+/// leaves some of them behind, and that is a finding.
 fn failures(stages: &[StageRecord], errors_max: f64) -> Option<String> {
     let all = || stages.iter().map(|stage| &stage.measurement);
     let verified: u64 = all().map(Measurement::verified).sum();
@@ -196,8 +196,8 @@ fn failures(stages: &[StageRecord], errors_max: f64) -> Option<String> {
     })
 }
 
-/// A generator that had no CPU to work with. An open one's schedule lag shows that as well, unless all clients
-/// are busy: then nothing is late but what waits for them.
+/// Returns a reason if the generator had no CPU to work with. In an open load the schedule lag shows that as well,
+/// unless all clients are busy: then nothing is late except operations that wait for them.
 fn starved(load: &Load, stages: &[StageRecord], observed: &Observed) -> Option<String> {
     let generator = observed.nodes.iter().find(|series| series.name == "generator")?;
     let (mut worked, mut waited, mut time) = (0.0, 0.0, 0.0);
@@ -241,21 +241,20 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_is_taken_up_though_none_should_be_fails_the_trial() {
+    fn resumed_session_fails_the_trial_if_resumption_is_off() {
         let with = |full, resumed| {
             let mut one = stage(9, ErrorKind::Status, 0);
             one.measurement.handshakes = Handshakes { full, resumed };
             one
         };
-        let why =
-            "1 of 2,012 connections took up a TLS session that an earlier one had, and none should";
+        let why = "1 of 2,012 connections resumed a TLS session although `tls-resumption` is off";
         assert_eq!(each_visit_first(&[with(11, 0), with(2000, 1)]), Verdict::Failed(why.into()));
         assert_eq!(each_visit_first(&[with(1, 0), with(2, 0)]), Verdict::Passed);
         assert!(matches!(each_visit_first(&[with(0, 0)]), Verdict::NotChecked(_)));
     }
 
     #[test]
-    fn stage_that_the_user_cut_off_says_nothing_of_who_got_answers() {
+    fn interrupted_stage_is_not_checked_for_unserved_clients() {
         let none = stage(0, ErrorKind::Status, 0);
         assert!(no_success(std::slice::from_ref(&none)).is_some());
         let measurement = Measurement { interrupted: true, ..none.measurement.clone() };
@@ -265,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_a_tenth_of_failures_are_too_many_and_dropped_ones_count_as_none() {
+    fn more_than_a_tenth_of_failures_fail_and_dropped_ones_do_not_count() {
         assert_eq!(failures(&[stage(90, ErrorKind::Status, 10)], ERRORS_MAX), None);
         let why = failures(&[stage(89, ErrorKind::Status, 11)], ERRORS_MAX).expect("11 % failed");
         assert!(why.starts_with("11.0 % of operations failed"), "{why}");
@@ -273,7 +272,7 @@ mod tests {
         assert_eq!(failures(&[stage(10, ErrorKind::Dropped, 990)], ERRORS_MAX), None);
     }
 
-    /// A trial of a search whose tries were at these rates, and broken by this.
+    /// Returns a trial of a search with tries at these rates, broken for these reasons.
     fn searched_trial(tries: &[(f64, &[&str], bool)], found: Option<Found>) -> TrialRecord {
         let stages = tries.iter().map(|&(rate, broken_by, void)| StageRecord {
             tried: Some(Tried {
@@ -303,7 +302,7 @@ mod tests {
         .expect("it is a load")
     }
 
-    /// The checks that failed, by name.
+    /// Returns the failed checks by name.
     fn failed(trial: &TrialRecord) -> Vec<(&'static str, String)> {
         let checks = measured(&search_load(), trial, None);
         let failed = checks.into_iter().filter_map(|check| match check.verdict {
@@ -314,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_try_that_overloads_a_system_does_not_make_a_trial_invalid() {
+    fn overloading_try_does_not_invalidate_a_trial() {
         let late: &[&str] = &["p99 is 900 ms"];
         let tries = [(100.0, &[][..], false), (200.0, late, false), (150.0, &[], false)];
         let trial = searched_trial(&tries, Some(Found::Rate(150.0)));
@@ -333,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_that_is_bounded_by_the_generator_or_unsteady_is_not_valid() {
+    fn search_bounded_by_the_generator_or_unsteady_is_not_valid() {
         let busy: &[&str] = &["p99 is 9 ms", "the generator's busiest thread used 97 % of its CPU"];
         let tries = [(100.0, &[][..], false), (200.0, busy, true), (100.0, &[], false)];
         let [(name, why)] = &failed(&searched_trial(&tries, Some(Found::Rate(100.0))))[..] else {
@@ -341,7 +340,7 @@ mod tests {
         };
         assert_eq!(*name, "generator");
         assert!(why.contains("at 200/s and more: the generator's busiest thread"), "{why}");
-        // Above a rate that the system itself did not keep, the generator does not matter.
+        // Above a rate that the system itself missed, the generator does not matter.
         let more = [(100.0, &[][..], false), (400.0, busy, true), (200.0, &["x"], false)];
         assert_eq!(failed(&searched_trial(&more, Some(Found::Rate(100.0)))), []);
         let spoiled = [(100.0, &[][..], false), (90.0, busy, true)];
@@ -350,11 +349,11 @@ mod tests {
         let unsteady = failed(&searched_trial(&tries, Some(Found::Unsteady(90.0))));
         assert!(unsteady[0].0 == "search" && unsteady[0].1.contains("90/s"), "{unsteady:?}");
         let cut = failed(&searched_trial(&tries, None));
-        assert!(cut[0].1.contains("did not come to its end"), "{cut:?}");
+        assert!(cut[0].1.contains("did not finish"), "{cut:?}");
     }
 
     #[test]
-    fn a_generator_that_waits_for_a_cpu_all_the_time_is_starved() {
+    fn generator_that_always_waits_for_a_cpu_is_starved() {
         let starving = |waited: f64| {
             let counter = |total: f64| vec![0.0, total];
             let columns = [

@@ -1,7 +1,7 @@
-//! Checks of a trial: by its measurement, its samples and its machine.
+//! Checks a trial by its measurement, its samples and its machine.
 //!
-//! Not here: verdicts as values (`verdict`), the limits of one measurement (`validity`), sampling and reading keys back (the
-//! binary).
+//! Not here: verdicts as values (`verdict`), the limits of one measurement (`validity`), sampling and reading keys
+//! back (the binary).
 
 pub mod causes;
 pub mod explained;

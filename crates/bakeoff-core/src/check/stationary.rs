@@ -1,17 +1,16 @@
-//! Whether what was measured was the same from the beginning of a stage to its end.
+//! Checks that a stage measured the same behaviour from start to end.
 //!
-//! Looked at second by second: throughput, and the median response time. Two things make a trial not
-//! valid. An early part that differs from the rest says that the warm-up was too short, and by how
-//! much. A trend over the whole stage says that there is no one figure to speak of. Both have to be
-//! large and beyond what the seconds scatter by; and seconds that follow each other are alike, so
-//! the bounds are wide. On simulated noise with a coefficient of variation of 10 %, each second
-//! correlated with the last by 0.5, fewer than 1 % of stages of 5 to 60 seconds are accused.
+//! The check compares seconds: throughput, and the median response time. Two findings make a trial not valid. If an
+//! early part differs from the rest, the warm-up was too short, and the finding states by how much. If there is a
+//! trend over the whole stage, no single figure describes it. Both must be large and exceed the scatter of the
+//! seconds. Consecutive seconds are correlated, so the bounds are wide. On simulated noise with a coefficient of
+//! variation of 10 % and a correlation of 0.5 between seconds, fewer than 1 % of stages of 5 to 60 seconds fail.
 //!
-//! Logarithms of the figures are compared, so that changes are ratios. The trend is Theil's and
-//! Sen's, the median of all slopes, with the test of Mann and Kendall; the scatter comes from the
-//! differences between neighbours, the trend taken out.
+//! Logarithms of the figures are compared, so changes are ratios. The trend is Theil's and Sen's, the median of all
+//! slopes, with the test of Mann and Kendall. The scatter comes from the differences between neighbours after removing
+//! the trend.
 //!
-//! Not here: other checks of what was measured (`measured`).
+//! Not here: other checks of the measurement (`measured`).
 
 use crate::measurement::{Measurement, Second};
 use crate::record::StageRecord;
@@ -19,39 +18,39 @@ use crate::study::{Load, Stop};
 use crate::units::{duration_text, figure_text};
 use crate::verdict::Verdict;
 
-/// Fewer whole seconds than this show nothing.
+/// Minimum number of whole seconds for a judgement.
 const SECONDS_MIN: usize = 5;
-/// No longer window is judged: eleven days.
+/// Maximum window in seconds for a judgement: eleven days.
 const SECONDS_MAX: u32 = 1_000_000;
-/// Least change of the whole, in multiples of the scatter, of up to [`MANY`] seconds.
+/// Minimum change over the stage, in multiples of the scatter, for up to [`MANY`] seconds.
 const TREND: f64 = 5.0;
-/// With more seconds than this, less is needed: by the root of their number.
+/// Number of seconds above which the minimum change falls with the root of their number.
 const MANY: f64 = 15.0;
-/// The least change that matters, as a logarithm: 20 %.
+/// Minimum relevant change as a logarithm: 20 %.
 const CHANGE_MIN: f64 = 0.182;
-/// The least statistic of Mann's and Kendall's test; five seconds in perfect order have 2.45.
+/// Minimum statistic of Mann's and Kendall's test; five seconds in perfect order have 2.45.
 const ORDER: f64 = 2.4;
-/// Least difference of one early second, and of several, in multiples of the scatter.
+/// Minimum difference of one early second, and of several, in multiples of the scatter.
 const EARLY: (f64, f64) = (6.0, 4.5);
-/// The least scatter that is believed of few seconds, and of [`MANY`].
+/// Minimum scatter assumed for few seconds, and for [`MANY`].
 const SCATTER_MIN: (f64, f64) = (0.1, 0.08);
-/// From the median of the absolute differences of neighbours to their standard deviation, and to
-/// that of correlated seconds: neighbours differ by less than strangers.
+/// Factor from the median absolute difference of neighbours to the standard deviation of correlated seconds: neighbours
+/// differ less than distant seconds.
 const SCATTER: f64 = 1.5 / (0.6745 * std::f64::consts::SQRT_2);
-/// The least that a second counts beside the median: a second of nothing is a stall, not a trend.
+/// Minimum value of a second relative to the median. A second without successes is a stall, not a trend.
 const LEAST_PART: f64 = 0.05;
 
-/// Finding on the figures of one stage.
+/// Describes the course of one stage's figures.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Course {
     Level,
-    /// Number of seconds at the beginning, and their ratio to the rest.
+    /// Number of early seconds that differ, and their ratio to the rest.
     Early(usize, f64),
-    /// From the beginning to the end they changed by this factor.
+    /// Factor by which the figures changed from start to end.
     Trend(f64),
 }
 
-/// Returns whether every stage of a load was stationary.
+/// Checks that every stage of a load was stationary.
 pub(super) fn stationary(load: &Load, open: bool, stages: &[StageRecord]) -> Verdict {
     if load.warmup.is_zero() && matches!(load.stop, Stop::Operations(_)) {
         let why = "the load is a whole job from a cold start, and has no steady state to check";
@@ -66,7 +65,7 @@ pub(super) fn stationary(load: &Load, open: bool, stages: &[StageRecord]) -> Ver
         };
         let rates: Vec<f64> = seconds.iter().map(|second| second_rate(*second)).collect();
         let mut series = vec![("throughput", rates)];
-        // What arrives faster than it is served waits ever longer: that is the load's doing.
+        // If operations arrive faster than they are served, waits grow because of the load.
         if !open || kept_up(measured) {
             series.extend(responses(&seconds).map(|series| ("the median response time", series)));
         }
@@ -92,7 +91,7 @@ pub(super) fn stationary(load: &Load, open: bool, stages: &[StageRecord]) -> Ver
     }
 }
 
-/// The whole seconds of a window, where there are enough; `None` for one without operations.
+/// Returns the whole seconds of a window, if there are enough; `None` for a second without operations.
 fn whole_seconds(measured: &Measurement) -> Option<Vec<Option<&Second>>> {
     let whole = u32::try_from(measured.window.as_secs()).unwrap_or(u32::MAX);
     if (whole as usize) < SECONDS_MIN || whole > SECONDS_MAX || measured.seconds.is_empty() {
@@ -109,8 +108,8 @@ fn second_rate(second: Option<&Second>) -> f64 {
     second.map_or(0.0, |second| second.verified() as f64)
 }
 
-/// The median response time of each second, in seconds, or the least that it can be; `None` where not
-/// every second has one.
+/// Returns the median response time of each second, in seconds, or its lower bound; `None` unless every second has
+/// one.
 fn responses(seconds: &[Option<&Second>]) -> Option<Vec<f64>> {
     let median = |second: &Option<&Second>| {
         Some((*second)?.responses().ok()?.at(0.5).least()?.as_secs_f64())
@@ -118,14 +117,14 @@ fn responses(seconds: &[Option<&Second>]) -> Option<Vec<f64>> {
     seconds.iter().map(median).collect()
 }
 
-/// Returns whether nearly all that was due was done within the window.
+/// Returns true if nearly all due operations ended within the window.
 fn kept_up(measured: &Measurement) -> bool {
     let total = measured.total();
     let all = total.verified + total.error_count();
     total.verified_in_window as f64 >= 0.99 * all as f64
 }
 
-/// Returns the fault of a series; `None` when it is level.
+/// Returns the fault of a series; `None` if it is level.
 fn accusation(load: &Load, series: &[f64]) -> Option<String> {
     let count = series.len();
     match course(series) {
@@ -143,23 +142,23 @@ fn accusation(load: &Load, series: &[f64]) -> Option<String> {
         Course::Trend(ratio) => {
             let rose = if ratio > 1.0 { "rose" } else { "fell" };
             Some(format!(
-                "{rose} all the time, to {} what it was {count} seconds before: it is no one figure",
+                "{rose} all the time, to {} what it was {count} seconds before: no single figure describes it",
                 times(ratio)
             ))
         }
     }
 }
 
-/// `0.62 times`.
+/// Formats a ratio: `0.62 times`.
 fn times(ratio: f64) -> String {
     format!("{} times", figure_text(ratio))
 }
 
-/// The course of at least [`SECONDS_MIN`] figures.
+/// Returns the course of at least [`SECONDS_MIN`] figures.
 fn course(series: &[f64]) -> Course {
     let least = LEAST_PART * median(series);
     if least <= 0.0 {
-        return Course::Level; // mostly nothing: other checks speak of that
+        return Course::Level; // mostly zero, which other checks report
     }
     let logs: Vec<f64> = series.iter().map(|value| value.max(least).ln()).collect();
     if let Some(early) = early(&logs) {
@@ -168,7 +167,7 @@ fn course(series: &[f64]) -> Course {
     trend(&logs).map_or(Course::Level, |change| Course::Trend(change.exp()))
 }
 
-/// The fewest seconds at the beginning that differ from all of the rest, the rest being level.
+/// Returns the fewest early seconds that differ from a level rest.
 fn early(logs: &[f64]) -> Option<Course> {
     let most = (logs.len() / 3).max(2);
     let differs = |&count: &usize| {
@@ -180,16 +179,16 @@ fn early(logs: &[f64]) -> Option<Course> {
         let scatter = scatter(rest, 0.0).max(SCATTER_MIN.0);
         apart && (median(first) - median(rest)).abs() > limit * scatter
     };
-    // The last of several that all differ: what follows it is level.
+    // Take the last of several counts that all differ: the rest after it is level.
     let count = (1..=most).rfind(differs)?;
     let (first, rest) = logs.split_at(count);
     if rest.len() >= SECONDS_MIN && trend(rest).is_some() {
-        return None; // and then it is a trend
+        return None; // it is a trend instead
     }
     Some(Course::Early(count, (median(first) - median(rest)).exp()))
 }
 
-/// By how much the whole changed, as a logarithm, where that is large and beyond chance.
+/// Returns the change over the whole stage as a logarithm, if it is large and not chance.
 fn trend(logs: &[f64]) -> Option<f64> {
     let count = logs.len();
     let (mut slopes, mut order) = (Vec::new(), 0.0);
@@ -208,13 +207,13 @@ fn trend(logs: &[f64]) -> Option<f64> {
     (change.abs() > limit.max(CHANGE_MIN) && order > ORDER).then_some(change)
 }
 
-/// The standard deviation of figures around a line of this slope, from their neighbours.
+/// Returns the standard deviation of figures around a line of this slope, estimated from neighbours.
 fn scatter(logs: &[f64], slope: f64) -> f64 {
     let steps: Vec<f64> = logs.windows(2).map(|pair| (pair[1] - pair[0] - slope).abs()).collect();
     median(&steps) * SCATTER
 }
 
-/// The median of at least one number; 0 of none.
+/// Returns the median; 0 without numbers.
 fn median(of: &[f64]) -> f64 {
     let mut sorted = of.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -239,7 +238,7 @@ mod tests {
         assert_eq!(course(&[100.0; 5]), Course::Level);
         assert_eq!(course(&[100.0, 90.0, 110.0, 95.0, 105.0, 100.0]), Course::Level);
         assert_eq!(course(&[0.0; 8]), Course::Level);
-        // A stall is no trend, wherever it is.
+        // A stall is not a trend, at any position.
         for place in 1..8 {
             let mut series = [100.0; 8];
             series[place] = 0.0;
@@ -248,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warm_up_that_was_too_short_is_told_with_how_long_it_would_have_had_to_be() {
+    fn short_warm_up_is_reported_with_the_needed_length() {
         let series = [40.0, 55.0, 100.0, 103.0, 98.0, 101.0, 99.0, 102.0];
         let Course::Early(2, ratio) = course(&series) else { panic!("{:?}", course(&series)) };
         assert!(ratio > 0.4 && ratio < 0.5, "{ratio}");
@@ -256,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trend_is_told_from_a_short_warm_up() {
+    fn trend_is_distinguished_from_a_short_warm_up() {
         let series: Vec<f64> = (0..10).map(|second| 100.0 - 7.0 * f64::from(second)).collect();
         let Course::Trend(ratio) = course(&series) else { panic!("{:?}", course(&series)) };
         assert!(ratio > 0.3 && ratio < 0.5, "{ratio}");
@@ -266,7 +265,7 @@ mod tests {
         assert!(matches!(course(&large), Course::Trend(_)), "29 %");
     }
 
-    /// The share of stages of so many seconds with this scatter that are accused.
+    /// Returns the share of stages with this length and scatter that fail.
     fn accused(seconds: usize, scatter: f64, change: impl Fn(f64) -> f64) -> f64 {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seconds as u64);
         let (all, correlated) = (2000, 0.5_f64);
@@ -287,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_alone_is_accused_in_fewer_than_one_stage_of_a_hundred() {
+    fn noise_alone_fails_fewer_than_one_stage_of_a_hundred() {
         for seconds in [5, 7, 10, 15, 20, 30, 60] {
             for scatter in [0.03, 0.1] {
                 let share = accused(seconds, scatter, |_| 1.0);

@@ -1,4 +1,4 @@
-//! Tests of reading and judging conditions.
+//! Tests parsing and judging conditions.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::histogram::LATENCY_MAX_NS;
 use crate::measurement::{ErrorKind, OperationFigures, Silence};
 
-/// A second with 100 responses of each of 1 to 100 ms, served in a tenth of that.
+/// Returns a second with 100 responses of each of 1 to 100 ms, with a tenth as service time.
 fn second() -> Measurement {
     let mut figures =
         OperationFigures { verified: 10_000, verified_in_window: 10_000, ..Default::default() };
@@ -24,7 +24,7 @@ fn some() -> Figures {
     Figures::from_measurement(&second())
 }
 
-/// The same beside so many failures of a kind, after so long.
+/// Returns the figures of that second with `count` additional failures of a kind, after this time.
 fn failing(count: u64, kind: ErrorKind, after: Duration) -> Figures {
     let mut measurement = second();
     let figures = measurement.operations.values_mut().next().unwrap();
@@ -53,7 +53,7 @@ fn check(text: &str, figures: &Figures, expected: &str) {
 }
 
 #[test]
-fn a_figure_is_compared_with_its_limit() {
+fn figure_is_compared_with_its_limit() {
     let check = |text, expected| check(text, &some(), expected);
     check("p50 > 49ms", "Holds(\"p50 is 50.0 ms\")");
     check("p50 < 49ms", "HoldsNot(\"p50 is 50.0 ms\")");
@@ -100,7 +100,7 @@ fn failures_are_later_than_every_success() {
     check_two("p99 > 3s", &format!("Unknown(\"p99 is unknown: {why}\")"));
     check_two("max < 1h", "Unknown(\"max is unknown: some failed\")");
     check_two("mean < 60ms", "HoldsNot(\"mean is at least 88.7 ms: some failed\")");
-    // An error that comes quickly is no quick answer.
+    // A quick error is not a quick answer.
     let quick = failing(200, ErrorKind::Status, Duration::from_millis(1));
     let why = "2.0 % failed; those after 1.00 ms";
     let holds = format!("HoldsNot(\"p99 is at least 100 ms: {why}\")");
@@ -109,7 +109,7 @@ fn failures_are_later_than_every_success() {
 }
 
 #[test]
-fn a_limit_beyond_the_timeout_is_never_kept_where_timeouts_reach() {
+fn limit_beyond_the_timeout_is_never_kept_with_timeouts() {
     let timeouts = failing(526, ErrorKind::Timeout, Duration::from_secs(10));
     let why = "5.0 % failed; those after 10.0 s";
     for text in ["p99 > 15s", "p99 < 15s", "service p99 <= 15s", "service p99 >= 15s"] {
@@ -124,7 +124,7 @@ fn a_limit_beyond_the_timeout_is_never_kept_where_timeouts_reach() {
 }
 
 #[test]
-fn a_percentile_of_too_few_is_unknown() {
+fn percentile_of_too_few_operations_is_unknown() {
     let mut few = second();
     let figures = few.operations.values_mut().next().unwrap();
     (figures.verified, figures.response) = (412, Default::default());
@@ -139,7 +139,7 @@ fn a_percentile_of_too_few_is_unknown() {
 }
 
 #[test]
-fn a_figure_that_does_not_exist_makes_nothing_true_or_false() {
+fn missing_figure_makes_a_condition_unknown() {
     let check_nothing = |text, expected| check(text, &nothing(), expected);
     check_nothing("p99 < 1h", "Unknown(\"p99 is unknown: there was no success\")");
     check_nothing("p99 > 1ns", "Unknown(\"p99 is unknown: there was no success\")");
@@ -163,10 +163,10 @@ fn a_figure_that_does_not_exist_makes_nothing_true_or_false() {
 }
 
 #[test]
-fn timeouts_alone_are_no_latency() {
+fn timeouts_alone_give_no_latency() {
     let mut measurement = second();
     let figures = measurement.operations.values_mut().next().unwrap();
-    figures.verified = 0; // what is recorded has timed out
+    figures.verified = 0; // all recorded operations timed out
     figures.errors.entry(ErrorKind::Timeout).or_default().count = 10_000;
     let figures = Figures::from_measurement(&measurement);
     check("p99 < 2s", &figures, "Unknown(\"p99 is unknown: there was no success\")");
@@ -179,7 +179,7 @@ fn points_at_the_wrong_word() {
         "p99 > 20",
         "`20` is not a duration; it has no unit; did you mean `20ms`?\n  p99 > 20\n        ^^",
     );
-    let figures = |name: &str, hint: &str| format!("`{name}` is no figure; {hint}{METRICS}");
+    let figures = |name: &str, hint: &str| format!("`{name}` is not a figure; {hint}{METRICS}");
     check(
         "p999 > 20ms",
         &format!("{}\n  p999 > 20ms\n  ^^^^", figures("p999", "did you mean `p99.9`? ")),
@@ -192,13 +192,13 @@ fn points_at_the_wrong_word() {
     check("µ p9 > 1s", &format!("{}\n  µ p9 > 1s\n  ^^^^", figures("µ p9", "")));
     check(
         "p99 == 20ms",
-        "`==` is no comparison; there are `<`, `<=`, `>` and `>=`\n  p99 == 20ms\n      ^^",
+        "`==` is not a comparison; use one of `<`, `<=`, `>` and `>=`\n  p99 == 20ms\n      ^^",
     );
     check("p99", "`p99`: a condition compares a figure with a limit: `p99 > 20ms`\n  p99\n  ^^^");
     check("", "``: a condition compares a figure with a limit: `p99 > 20ms`\n  \n  ^");
     check(
         "errors > 0.1",
-        "`0.1` is no number of errors; write how many, `0`, or their share of all operations, \
+        "`0.1` is not a number of errors; write a count, `0`, or their share of all operations, \
          `0.1%`\n  errors > 0.1\n           ^^^",
     );
     check(
@@ -206,13 +206,13 @@ fn points_at_the_wrong_word() {
         "`10ms` is not a rate; write operations per second, minute or hour: `1000/s`, `60/m`, \
          `10/h`\n  throughput < 10ms\n               ^^^^",
     );
-    check("p99 <", "no limit stands behind the comparison: write `20ms`\n  p99 <\n       ^");
-    check("> 1s", &format!("no figure stands before the comparison; {METRICS}\n  > 1s\n  ^"));
+    check("p99 <", "there is no limit after the comparison: write `20ms`\n  p99 <\n       ^");
+    check("> 1s", &format!("there is no figure before the comparison; {METRICS}\n  > 1s\n  ^"));
 }
 
 proptest! {
     #[test]
-    fn no_text_makes_reading_panic(text in "\\PC*") {
+    fn parsing_never_panics(text in "\\PC*") {
         if let Err(misread) = text.parse::<Condition>() {
             prop_assert!(misread.to_string().contains('^'));
         }
@@ -231,7 +231,7 @@ proptest! {
     }
 
     #[test]
-    fn the_four_comparisons_divide_the_line(figure in 0u32..5, limit in 0u32..5) {
+    fn four_comparisons_divide_the_line(figure in 0u32..5, limit in 0u32..5) {
         let holds = |operator: Operator| operator.holds(figure, limit);
         prop_assert_ne!(holds(Operator::Below), holds(Operator::AtLeast));
         prop_assert_ne!(holds(Operator::Above), holds(Operator::AtMost));
@@ -240,7 +240,7 @@ proptest! {
 }
 
 #[test]
-fn a_try_has_the_operations_that_its_objective_needs() {
+fn least_rate_gives_an_objective_enough_operations() {
     let least = |texts: &[&str], seconds, by_chance| {
         let objective: Vec<Condition> = texts.iter().map(|text| text.parse().unwrap()).collect();
         least_rate(&objective, Duration::from_secs(seconds), by_chance)

@@ -1,9 +1,9 @@
 //! Chooses the keys that an audit reads back.
 //!
-//! A crash takes what was acknowledged last, so those keys come first. Other faults lose any key: the rest of the
+//! A crash loses the latest acknowledgements, so those keys come first. Other faults lose any key, so the rest of the
 //! budget is an even, seeded sample of the others.
 //!
-//! Not here: reading and judging (`Auditor` of the binary), in one place for local and remote keys.
+//! Not here: reading and judging (`Auditor` of the binary), shared by local and remote keys.
 
 use std::cmp::Reverse;
 
@@ -11,17 +11,17 @@ use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// A key with acknowledged writes.
+/// Identifies a key with acknowledged writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AcknowledgedKey {
-    /// Its number.
+    /// Number of the key.
     pub key: u64,
-    /// When a write of it was last acknowledged, in milliseconds since the ledger began.
+    /// Time of its last acknowledged write, in milliseconds since the ledger began.
     pub at_ms: u32,
 }
 
-/// Returns at most `keys_max` keys: half of them those acknowledged last, most recent first, then an even sample of
-/// the others, in order. Returns all keys if there are no more.
+/// Returns at most `keys_max` keys. Half of them were acknowledged last, most recent first; then comes an even sample
+/// of the others, in order. Returns all keys if there are no more.
 pub fn choose(mut keys: Vec<AcknowledgedKey>, keys_max: u64, seed: u64) -> Vec<u64> {
     let budget = usize::try_from(keys_max).unwrap_or(usize::MAX);
     keys.sort_unstable_by_key(|one| (Reverse(one.at_ms), one.key));
@@ -48,11 +48,11 @@ mod tests {
 
     const KEYS: u64 = 1_000_000;
     const PER_MS: u64 = 5;
-    /// The default of `audit-keys`.
+    /// Default of `audit-keys`.
     const BUDGET: u64 = 10_000;
     const SEEDS: u64 = 10;
 
-    /// A million keys, each written once at 5,000/s, in an order that the seed decides.
+    /// Returns a million keys, each written once at 5,000/s, in a seeded order.
     fn written(seed: u64) -> Vec<AcknowledgedKey> {
         let mut order: Vec<u64> = (0..KEYS).collect();
         order.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
@@ -62,7 +62,7 @@ mod tests {
         keys
     }
 
-    /// Returns in how many of [`SEEDS`] audits the loss of some keys was found.
+    /// Returns the number of [`SEEDS`] audits that found the loss of some keys.
     fn found(is_lost: impl Fn(&AcknowledgedKey, &mut Xoshiro256PlusPlus) -> bool) -> u64 {
         let audit = |&seed: &u64| {
             let keys = written(seed);
@@ -76,17 +76,17 @@ mod tests {
         (0..SEEDS).filter(audit).count() as u64
     }
 
-    /// A fault of before: an even sample of all keys missed this in 60 % of audits.
+    /// Guards against an old fault: an even sample of all keys missed this in 60 % of audits.
     #[test]
-    fn the_last_ten_milliseconds_of_a_million_keys_are_always_found_lost() {
+    fn loss_of_the_last_ten_milliseconds_of_a_million_keys_is_always_found() {
         let crash = (KEYS / PER_MS) as u32;
         assert_eq!(found(|one, _| one.at_ms >= crash - 10), SEEDS);
     }
 
-    /// An even loss is found as often as by an even sample, for as many keys are read: of one in 2,000, in
-    /// 99 % of audits.
+    /// An even loss is found as often as by an even sample, because as many keys are read. A loss of one key in 2,000
+    /// is found in 99 % of audits.
     #[test]
-    fn even_losses_are_found_as_before() {
+    fn even_losses_are_found_as_often_as_by_an_even_sample() {
         assert!(found(|_, rng| rng.random_bool(1.0 / 2000.0)) >= SEEDS - 1);
     }
 

@@ -1,10 +1,9 @@
-//! Holds the ledger against a model that forgets nothing: random histories of a correct register.
+//! Compares the ledger with a model that forgets nothing, on random histories of a correct register.
 //!
-//! The register takes each write at one moment: an acknowledged one between its beginning and its
-//! end, one of unknown outcome at any time after its beginning or never, one that was not sent
-//! never. A read returns what the register held at one moment between its beginning and its end.
-//! So no read of it may be accused. Of a read that begins and ends at once the model knows all that
-//! it may return, from the moments alone, and the ledger has to agree.
+//! The register applies each write at one moment. An acknowledged write is applied between its start and its end, one
+//! of unknown outcome at any time after its start or never, and an unsent one never. A read returns the register's
+//! value at one moment between its start and its end, so no read may be accused. For a read that starts and ends at
+//! once, the model knows all allowed results, and the ledger must agree.
 
 use std::time::Duration;
 
@@ -13,7 +12,6 @@ use proptest::prelude::*;
 use super::*;
 use crate::staleness::Age;
 
-/// State of a write in the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     UnderWay,
@@ -26,22 +24,22 @@ enum State {
 struct Written {
     write: Write,
     began: usize,
-    /// Whether the register has taken it.
+    /// True if the register has applied it.
     taken: bool,
     state: State,
 }
 
 struct Read {
     began: ReadBegan,
-    /// Value that it will return: a write's number, 0 for the state before any.
+    /// Value that it will return: a write's number, 0 for the initial state.
     seen: Option<u32>,
 }
 
-/// A register, its history as the ledger sees it, and the reads that are under way.
+/// Holds a register, the ledger's history of it, and the reads in flight.
 struct Register {
     history: KeyHistory,
     now: usize,
-    /// Number of the write that it holds, 0 for nothing.
+    /// Number of the current write, 0 for none.
     holds: u32,
     written: Vec<Written>,
     reads: Vec<Read>,
@@ -57,7 +55,7 @@ impl Register {
         Duration::from_millis(self.now as u64)
     }
 
-    /// One that `is` true of, as `pick` chooses; the newer the more likely.
+    /// Returns a write for which `is` holds, selected by `pick`, preferring newer ones.
     fn choose(&self, pick: usize, is: impl Fn(&Written) -> bool) -> Option<usize> {
         let all: Vec<usize> = (0..self.written.len()).filter(|&at| is(&self.written[at])).collect();
         (!all.is_empty()).then(|| all[all.len() - 1 - pick % all.len()])
@@ -128,7 +126,7 @@ impl Register {
         }
     }
 
-    /// Judges a read that found what the register holds after a certain write.
+    /// Judges a read that found the register's value after write `holds`.
     fn judge(&self, holds: u32, began: &ReadBegan) -> Result<(), Violation> {
         let is_value = holds > 0 && self.written[holds as usize - 1].write == Write::Put;
         match is_value {
@@ -137,7 +135,7 @@ impl Register {
         }
     }
 
-    /// When a write is superseded: at the first acknowledgement of one that began after its end.
+    /// Returns when a write is superseded: at the first acknowledgement of a write that began after its end.
     fn superseded_at(&self, sequence: usize) -> Option<usize> {
         let end = match sequence.checked_sub(1).map(|at| self.written[at].state) {
             None => 0,
@@ -152,7 +150,7 @@ impl Register {
         acknowledged.min()
     }
 
-    /// A read at this moment may find what is not superseded, and nothing else.
+    /// Checks that a read at this moment may find exactly what is not superseded.
     fn agrees(&self) {
         let began = self.history.begin_read(|| self.time());
         let is_missing = |sequence: usize| {
@@ -185,7 +183,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn no_correct_register_is_accused_and_at_rest_nothing_is_overlooked(
+    fn correct_register_is_never_accused_and_no_loss_at_rest_is_missed(
         steps in prop::collection::vec((0u8..12, any::<usize>()), 1..150)
     ) {
         let mut register = Register::new(1000);
@@ -196,7 +194,7 @@ proptest! {
     }
 
     #[test]
-    fn no_correct_register_is_accused_though_more_is_unknown_than_is_remembered(
+    fn correct_register_is_never_accused_with_too_many_unknown_writes(
         steps in prop::collection::vec((0u8..12, any::<usize>()), 1..300)
     ) {
         let mut register = Register::new(2);

@@ -1,9 +1,9 @@
-//! Simulates clients, keys and a crash that takes acknowledged writes, to see which share of the
-//! losses the ledger would let pass.
+//! Simulates clients, keys and a crash that loses acknowledged writes, to measure the share of losses that the ledger
+//! misses.
 //!
-//! A write takes effect at a random moment between its beginning and its end; one of unknown
-//! outcome at a random moment after its beginning, or never. The crash comes when the load is
-//! over, and the system comes back in the state of a while before.
+//! A write takes effect at a random moment between its start and its end. A write of unknown outcome takes effect at
+//! a random moment after its start, or never. The crash comes after the load, and the system comes back in an earlier
+//! state.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,22 +15,22 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::*;
 
 const CLIENTS: u64 = 64;
-/// Mean time of a write.
+/// Mean duration of a write.
 const SERVICE_US: f64 = 1000.0;
-/// After this long a client gives up.
+/// Timeout of a client.
 const TIMEOUT_US: u64 = 50_000;
-/// Time before the crash whose writes it takes.
+/// Length of the lost interval before the crash.
 const LOST_US: u64 = 100_000;
 
-/// Event, in order of time.
+/// Events, in order of time.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Effect { key: usize, sequence: u32 },
     End { key: usize, sequence: u32, unknown: bool },
 }
 
-/// Loses what took effect at the end; gives how many keys lost an acknowledged write, and how many of
-/// these the ledger would let pass.
+/// Loses the last effects. Returns the number of keys that lost an acknowledged write, and how many of these the
+/// ledger misses.
 fn lose(keys: usize, writes: u64, unknown_share: f64, seed: u64) -> (u64, u64) {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut histories: Vec<KeyHistory> = (0..keys).map(|_| KeyHistory::default()).collect();
@@ -85,7 +85,7 @@ fn lose(keys: usize, writes: u64, unknown_share: f64, seed: u64) -> (u64, u64) {
     (lost, passed)
 }
 
-/// The share of losses that passes, over some runs.
+/// Returns the share of missed losses over several runs.
 fn passing(keys: usize, writes: u64, unknown_share: f64) -> f64 {
     let runs = (0..20).map(|seed| lose(keys, writes, unknown_share, seed));
     let (lost, passed) = runs.fold((0, 0), |sum, run| (sum.0 + run.0, sum.1 + run.1));
@@ -93,10 +93,10 @@ fn passing(keys: usize, writes: u64, unknown_share: f64) -> f64 {
     passed as f64 / lost as f64
 }
 
-/// A fault of before: writes that overlapped all the time, or one of unknown outcome, kept the ledger
-/// from claiming anything more of their key. Then 100 %, 54 %, 38 % and 100 % of these passed.
+/// Guards against an old fault: permanently overlapping writes, or one of unknown outcome, kept the ledger from
+/// claiming anything more about their key. Then it missed 100 %, 54 %, 38 % and 100 % of these.
 #[test]
-fn few_lost_writes_pass_on_contended_keys_and_after_unknown_outcomes() {
+fn few_losses_are_missed_on_contended_keys_and_after_unknown_outcomes() {
     for (keys, writes, unknown) in
         [(1, 20_000, 0.0), (10, 20_000, 0.0), (1000, 50_000, 0.01), (10, 20_000, 0.01)]
     {

@@ -1,4 +1,4 @@
-//! Tests of [`super`].
+//! Tests the ledger, rule by rule.
 
 use super::*;
 use crate::staleness::Age;
@@ -19,23 +19,23 @@ fn unknown(history: &mut KeyHistory, write: Write) -> u32 {
     sequence
 }
 
-/// A read from now on that finds this write.
+/// Judges a read that begins now and finds this write.
 fn value(history: &KeyHistory, seen: u32) -> Result<(), Violation> {
     history.judge_value(seen.into(), &history.begin_read(|| Duration::ZERO))
 }
 
-/// A read from now on that finds nothing.
+/// Judges a read that begins now and finds nothing.
 fn missing(history: &KeyHistory) -> Result<(), Violation> {
     history.judge_missing(&history.begin_read(|| Duration::ZERO))
 }
 
 #[test]
-fn a_history_takes_24_bytes_at_most() {
+fn history_takes_at_most_24_bytes() {
     assert!(size_of::<KeyHistory>() <= 24, "{}", size_of::<KeyHistory>());
 }
 
 #[test]
-fn the_newest_acknowledged_value_is_accepted_and_an_older_one_is_stale() {
+fn newest_acknowledged_value_is_accepted_and_older_is_stale() {
     let mut history = KeyHistory::default();
     let first = acknowledged(&mut history, Write::Put);
     let second = acknowledged(&mut history, Write::Put);
@@ -45,7 +45,7 @@ fn the_newest_acknowledged_value_is_accepted_and_an_older_one_is_stale() {
 }
 
 #[test]
-fn a_missing_key_is_lost_only_if_a_put_was_acknowledged_and_no_delete_explains_it() {
+fn missing_key_is_lost_if_acknowledged_and_not_deleted() {
     let mut history = KeyHistory::default();
     assert_eq!(missing(&history), Ok(()));
     acknowledged(&mut history, Write::Put);
@@ -67,7 +67,7 @@ fn overlapping_writes_may_end_in_either_order() {
 }
 
 #[test]
-fn a_write_is_superseded_by_one_that_began_after_it_had_ended_though_others_overlap_both() {
+fn write_is_superseded_by_a_later_one_although_others_overlap_both() {
     let mut history = KeyHistory::default();
     let long = history.begin(Write::Put);
     let old = acknowledged(&mut history, Write::Put);
@@ -83,7 +83,7 @@ fn a_write_is_superseded_by_one_that_began_after_it_had_ended_though_others_over
 }
 
 #[test]
-fn a_write_of_unknown_outcome_may_show_at_any_later_time_and_excuses_no_other() {
+fn write_of_unknown_outcome_may_appear_later_and_excuses_no_other() {
     let mut history = KeyHistory::default();
     acknowledged(&mut history, Write::Put);
     let late = unknown(&mut history, Write::Put);
@@ -99,7 +99,7 @@ fn a_write_of_unknown_outcome_may_show_at_any_later_time_and_excuses_no_other() 
 }
 
 #[test]
-fn with_too_many_unknown_outcomes_nothing_is_claimed_of_what_followed_the_first_left_out() {
+fn nothing_is_claimed_after_the_first_dropped_unknown_outcome() {
     let mut history = KeyHistory::new(2);
     acknowledged(&mut history, Write::Put);
     (0..2).for_each(|_| _ = unknown(&mut history, Write::Put));
@@ -116,7 +116,7 @@ fn with_too_many_unknown_outcomes_nothing_is_claimed_of_what_followed_the_first_
 }
 
 #[test]
-fn a_delete_of_unknown_outcome_excuses_a_missing_key_and_leaves_no_full_claim() {
+fn delete_of_unknown_outcome_excuses_a_missing_key() {
     let mut history = KeyHistory::default();
     unknown(&mut history, Write::Delete);
     acknowledged(&mut history, Write::Put);
@@ -125,7 +125,7 @@ fn a_delete_of_unknown_outcome_excuses_a_missing_key_and_leaves_no_full_claim() 
 }
 
 #[test]
-fn a_read_is_judged_by_what_was_acknowledged_when_it_began() {
+fn read_is_judged_by_acknowledgements_before_it_began() {
     let mut history = KeyHistory::default();
     let first = acknowledged(&mut history, Write::Put);
     let began = history.begin_read(|| Duration::ZERO);
@@ -134,7 +134,7 @@ fn a_read_is_judged_by_what_was_acknowledged_when_it_began() {
 }
 
 #[test]
-fn a_slow_read_may_miss_a_key_that_was_deleted_and_written_again_meanwhile() {
+fn slow_read_may_miss_a_key_deleted_and_rewritten_meanwhile() {
     let mut history = KeyHistory::default();
     acknowledged(&mut history, Write::Put);
     let began = history.begin_read(|| Duration::ZERO);
@@ -145,15 +145,15 @@ fn a_slow_read_may_miss_a_key_that_was_deleted_and_written_again_meanwhile() {
 }
 
 #[test]
-fn a_delete_that_was_never_sent_excuses_nothing() {
+fn unsent_delete_excuses_nothing() {
     let mut history = KeyHistory::default();
     acknowledged(&mut history, Write::Put);
     let delete = history.begin(Write::Delete);
-    assert_eq!(missing(&history), Ok(()), "it may be on its way");
+    assert_eq!(missing(&history), Ok(()), "it may still take effect");
     end(&mut history, delete, WriteOutcome::NotSent);
     assert_eq!(value(&history, 1), Ok(()));
     assert_eq!(missing(&history), Err(Violation::Lost));
-    // Nor does it take away what an earlier one excuses.
+    // It does not remove the excuse of an earlier delete either.
     acknowledged(&mut history, Write::Delete);
     let delete = history.begin(Write::Delete);
     end(&mut history, delete, WriteOutcome::NotSent);
@@ -161,7 +161,7 @@ fn a_delete_that_was_never_sent_excuses_nothing() {
 }
 
 #[test]
-fn writes_that_always_overlap_are_forgotten_once_they_are_superseded() {
+fn permanently_overlapping_writes_are_forgotten_once_superseded() {
     let mut history = KeyHistory::default();
     let mut under_way = history.begin(Write::Put);
     for _ in 0..100 {
@@ -176,7 +176,7 @@ fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// A put that was acknowledged at this time.
+/// Records a put that was acknowledged at this time.
 fn put(history: &mut KeyHistory, at: u64) {
     let sequence = history.begin(Write::Put);
     history.end(sequence, WriteOutcome::Acknowledged, || ms(at));
@@ -187,11 +187,11 @@ fn staleness_of(history: &KeyHistory, found: Result<(), Violation>, began: &Read
 }
 
 #[test]
-fn a_stale_read_is_as_old_as_the_first_acknowledgement_that_superseded_it() {
+fn staleness_counts_from_the_first_superseding_acknowledgement() {
     let mut history = KeyHistory::default().measuring_staleness(8);
     (1..=4).for_each(|n| put(&mut history, n * 10));
     let began = history.begin_read(|| ms(45));
-    put(&mut history, 50); // after the read began: no matter
+    put(&mut history, 50); // after the read began, so irrelevant
     let found = history.judge_value(1, &began);
     let stale_by = staleness_of(&history, found, &began);
     assert_eq!(stale_by, StaleBy { age: Age::Exactly(ms(25)), behind: 3 });
@@ -199,7 +199,7 @@ fn a_stale_read_is_as_old_as_the_first_acknowledgement_that_superseded_it() {
 }
 
 #[test]
-fn overlapping_writes_make_no_read_of_one_of_them_stale_nor_older() {
+fn overlapping_writes_do_not_make_each_other_stale() {
     let mut history = KeyHistory::default().measuring_staleness(8);
     put(&mut history, 10);
     let (second, third) = (history.begin(Write::Put), history.begin(Write::Put));
@@ -215,7 +215,7 @@ fn overlapping_writes_make_no_read_of_one_of_them_stale_nor_older() {
 }
 
 #[test]
-fn a_write_that_others_overlapped_is_as_old_as_the_first_that_began_after_its_end() {
+fn staleness_of_an_overlapped_write_counts_from_the_first_write_after_its_end() {
     let mut history = KeyHistory::default().measuring_staleness(8);
     let long = history.begin(Write::Put);
     put(&mut history, 10);
@@ -233,7 +233,7 @@ fn a_write_that_others_overlapped_is_as_old_as_the_first_that_began_after_its_en
 }
 
 #[test]
-fn a_missing_key_is_as_old_as_what_followed_its_newest_delete() {
+fn staleness_of_a_missing_key_counts_from_the_write_after_its_newest_delete() {
     let mut history = KeyHistory::default().measuring_staleness(8);
     put(&mut history, 10);
     let began = history.begin_read(|| ms(15));
@@ -248,7 +248,7 @@ fn a_missing_key_is_as_old_as_what_followed_its_newest_delete() {
 }
 
 #[test]
-fn clock_is_not_read_where_staleness_is_not_measured() {
+fn clock_is_not_read_without_staleness_tracking() {
     let mut history = KeyHistory::default();
     let sequence = history.begin(Write::Put);
     history.end(sequence, WriteOutcome::Acknowledged, || unreachable!("no age is measured"));

@@ -1,4 +1,4 @@
-//! Addresses that clients connected to, and what is said of names that have several.
+//! Records the addresses that clients connected to, and reports names with several addresses.
 
 use std::collections::BTreeMap;
 
@@ -6,21 +6,22 @@ use serde::{Deserialize, Serialize};
 
 use super::Measurement;
 
-/// An address that clients connected to.
+/// Describes an address that clients connected to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UsedAddress {
-    /// `10.0.0.7:80`, or `unix:/run/app.sock`.
+    /// Address, as `10.0.0.7:80` or `unix:/run/app.sock`.
     pub address: String,
-    /// The name that has it, as `api.example:80`.
+    /// Name that resolved to it, as `api.example:80`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// When clients began to connect to it instead of one that the name had lost, in seconds since measuring began.
+    /// Time at which it replaced an address that the name had lost, in seconds since measuring began; `None` for
+    /// initial addresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<f64>,
 }
 
 impl Measurement {
-    /// Adds addresses that are not known yet. One that took the place of another is told beside itself as it was.
+    /// Adds new addresses. A replacement is listed next to the initial use of the same address.
     pub fn use_addresses(&mut self, addresses: impl IntoIterator<Item = UsedAddress>) {
         for used in addresses {
             let is_it = |known: &UsedAddress| {
@@ -34,7 +35,7 @@ impl Measurement {
         }
     }
 
-    /// Names the addresses of each name that has several.
+    /// Lists the addresses of each name that has several.
     pub(super) fn notes_on_names(&self) -> impl Iterator<Item = String> {
         let mut names: BTreeMap<&str, Vec<&UsedAddress>> = BTreeMap::new();
         for used in &self.addresses {
@@ -51,7 +52,7 @@ impl Measurement {
         })
     }
 
-    /// Names the addresses that a name got during the load, in the place of lost ones.
+    /// Lists the addresses that replaced lost ones during the load.
     pub fn moved_names(&self) -> impl Iterator<Item = String> {
         let moved = self.addresses.iter().filter_map(|used| Some((used, used.since?)));
         moved.map(|(UsedAddress { address, name, .. }, since)| {
@@ -66,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_with_several_addresses_are_told_with_the_later_ones() {
+    fn names_with_several_addresses_list_later_ones_too() {
         let used = |address: &str, name: Option<&str>, since| UsedAddress {
             address: address.to_owned(),
             name: name.map(str::to_owned),
@@ -87,11 +88,11 @@ mod tests {
             ..Measurement::default()
         };
         measured.append(&later);
-        let told = [
+        let expected = [
             "Addresses of `api:80`: 10.0.0.1:80, from 3.20 s on 10.0.0.2:80, from 5.00 s on 10.0.0.1:80",
             "Addresses of `localhost:80`: 127.0.0.1:80, [::1]:80",
         ];
-        assert_eq!(measured.notes_on_the_network(), told);
+        assert_eq!(measured.notes_on_the_network(), expected);
         let moved: Vec<String> = measured.moved_names().collect();
         assert_eq!(moved[0], "`api:80` led to 10.0.0.2:80 from 3.20 s on");
         assert_eq!(moved.len(), 2);

@@ -1,14 +1,13 @@
-//! Answers that waited for a delayed acknowledgement: head and body in two writes, Nagle's algorithm on.
+//! Detects answers that waited for a delayed acknowledgement: head and body in two writes, with Nagle's algorithm on.
 //!
-//! A server that writes a small body after the head holds it back until the client has acknowledged the head (RFC 896).
-//! The client delays that by 40 ms, as it has nothing else to send (`TCP_DELACK_MIN` in Linux's `include/net/tcp.h`), and
-//! by one or two ticks of its timer. So such an answer takes 40 to 42 ms with 1,000 ticks a second, 44 or 48 ms with 250,
-//! however quick the server is.
+//! If a server writes a small body after the head, the kernel holds the body back until the client has acknowledged
+//! the head (RFC 896). The client delays that by 40 ms, because it has nothing else to send (`TCP_DELACK_MIN` in
+//! Linux's `include/net/tcp.h`), plus one or two timer ticks. Such an answer takes 40 to 42 ms with 1,000 ticks a
+//! second, and 44 or 48 ms with 250, however fast the server is.
 //!
-//! The engine sees the pause between head and body. If something in front of the server hides that, a spike among the
-//! service times is left.
+//! The engine sees the pause between head and body. If a proxy hides it, a spike among the service times remains.
 //!
-//! Not here: how many trials show it (the report).
+//! Not here: the number of trials that show it (the report).
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -19,22 +18,22 @@ use super::Measurement;
 use crate::histogram::Latencies;
 use crate::units::{self, latency_text, share_text};
 
-/// How long an answer takes at least and at most that waited for one, with a little for the server itself.
+/// Duration of an answer that waited for a delayed acknowledgement, with a small margin for the server itself.
 const DELAYED: RangeInclusive<Duration> = Duration::from_millis(40)..=Duration::from_millis(49);
-/// The same for the pause between head and body: the generator may have read the head a little late.
+/// Length of the pause between head and body. The generator may have read the head slightly late.
 const DELAYED_END: RangeInclusive<Duration> = Duration::from_millis(39)..=*DELAYED.end();
-/// An answer that did not wait takes half of that at most,
+/// Maximum duration of an answer that did not wait, half of the delay.
 const QUICK_MAX: Duration = Duration::from_millis(20);
-/// and longer ones are looked at up to here: the spike would be the beginning of a mode.
+/// End of the range above a spike that is checked. Many answers there mean that the spike is the start of a mode.
 const ABOVE_MAX: Duration = Duration::from_millis(60);
-/// The most answers, or pauses, just below a spike and just above it, as a part of the spike.
+/// Maximum answers, or pauses, next to a spike, as a share of the spike.
 const BESIDE_MAX: f64 = 0.1;
-/// Answers that have to have waited, and quick ones beside a spike: fewer are chance.
+/// Minimum number of delayed answers, and of quick ones beside a spike. Fewer may be chance.
 const ANSWERS_MIN: u64 = 20;
-/// The least share of answers that have waited.
+/// Minimum share of delayed answers.
 const SHARE_MIN: f64 = 0.01;
 
-/// Answers that paused before their last bytes came.
+/// Counts answers that paused before their last bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PausedEnds {
     /// Pauses of 39 to 49 ms.
@@ -45,7 +44,7 @@ pub struct PausedEnds {
 }
 
 impl PausedEnds {
-    /// Counts an answer by its pause. Nearly all pauses are short and not counted.
+    /// Counts an answer by its pause. Short pauses, the usual case, are not counted.
     #[inline]
     pub fn count(&mut self, pause: Duration) {
         if pause >= QUICK_MAX {
@@ -73,17 +72,18 @@ impl PausedEnds {
     }
 }
 
-/// Answers that took as long as an acknowledgement is delayed.
+/// Describes answers that took as long as a delayed acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DelayedAcks {
-    /// Their share of all answers, 0 to 1.
+    /// Share of all answers, 0 to 1.
     pub share: f64,
-    /// The median of the answers below a spike; `None` if the pause itself was seen.
+    /// Median of the answers below a spike; `None` if the pause itself was seen.
     quick: Option<Duration>,
 }
 
 impl DelayedAcks {
-    /// `42.0 % of answers took 40 to 48 ms, the quicker ones 210 µs at the median: this is what a delayed ACK …`.
+    /// Describes the delay: `42.0 % of answers took 40 to 48 ms, the quicker ones 210 µs at the median: this is what
+    /// a delayed ACK …`.
     pub fn text(&self) -> String {
         let share = share_text(self.share);
         let seen = match self.quick.map(latency_text) {
@@ -113,7 +113,7 @@ impl Measurement {
     }
 }
 
-/// Finds a spike at 40 to 48 ms among service times that are far shorter otherwise.
+/// Finds a spike at 40 to 48 ms while other service times are far shorter.
 fn spike(service: &Latencies) -> Option<DelayedAcks> {
     let (mut quick, mut between, mut delayed, mut above) = (Latencies::default(), 0, 0, 0);
     for (time, count) in service.recorded() {
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
     use crate::measurement::OperationFigures;
 
-    /// Answers by milliseconds and how many took so long, and by how many paused for so long.
+    /// Detects delays from answers by duration in milliseconds, and by pause.
     fn paused(times: &[(f64, u64)], pauses: &[(f64, u64)]) -> Option<DelayedAcks> {
         let time = |milliseconds: f64| Duration::from_secs_f64(milliseconds / 1e3);
         let mut figures = OperationFigures::default();
@@ -162,17 +162,17 @@ mod tests {
         let found = found_in(&[(0.2, 580), (40.1, 200), (44.1, 120), (48.2, 100)]).unwrap();
         let begins = "42.0 % of answers took 40 to 48 ms, the quicker ones 200 µs at the median: this is what a";
         assert!(found.text().starts_with(begins), "{}", found.text());
-        // Nearly all wait, once a connection has been used for a while; or 1 % do.
+        // Nearly all answers wait once a connection has been used for a while, or only 1 % do.
         assert!(found_in(&[(0.2, 64), (44.1, 9000), (48.2, 500)]).is_some());
         assert!(found_in(&[(0.2, 9900), (40.5, 100)]).is_some());
-        // Some are between, and others are far above.
+        // A few answers are in between, and others are far above.
         assert!(
             found_in(&[(0.2, 900), (30.0, 10), (40.5, 100), (50.0, 10), (200.0, 500)]).is_some()
         );
     }
 
     #[test]
-    fn pauses_within_answers_are_delayed_acks_whatever_the_others_take() {
+    fn pauses_within_answers_are_delayed_acks_for_any_service_time() {
         let found = paused(&[(41.0, 1000)], &[(39.9, 900), (48.0, 97), (12.0, 900)]).unwrap();
         let begins =
             "99.7 % of answers ended 40 to 48 ms after they began: this is what a delayed ACK";
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn other_answers_of_40_ms_are_none() {
+    fn other_answers_of_40_ms_are_not_delayed_acks() {
         for (why, times) in [
             ("no answers", &[][..]),
             ("a network or a server that takes 41 ms", &[(41.0, 1000)]),

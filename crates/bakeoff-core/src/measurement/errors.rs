@@ -1,6 +1,6 @@
-//! Errors of a load: their kinds, counts, texts and examples.
+//! Counts the errors of a load, by kind and text, with examples.
 //!
-//! Not here: which errors make a result invalid (`crate::check`).
+//! Not here: the errors that make a result invalid (`crate::check`).
 
 use std::borrow::Cow;
 
@@ -9,34 +9,33 @@ use serde::{Deserialize, Serialize};
 use crate::fingerprint::fingerprint_of_answer;
 use crate::{secrets, units};
 
-/// Kind of an operation's failure.
+/// Classifies an operation's failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ErrorKind {
-    /// No connection could be had for as long as the operation's timeout.
+    /// The operation got no connection within its timeout.
     Refused,
-    /// The connection broke while the operation was under way.
+    /// The connection broke while the operation was in flight.
     Reset,
-    /// The server closed a kept connection before any byte of the answer came, and the operation is none that may be
-    /// sent twice.
+    /// The server closed a kept connection before any byte of the answer, and the operation cannot be sent twice.
     Closed,
-    /// No answer came in time.
+    /// The answer did not arrive in time.
     Timeout,
-    /// The answer broke the protocol's rules.
+    /// The answer violated the protocol.
     Protocol,
-    /// The system answered that it could not, or would not.
+    /// The system answered with an error or a refusal.
     Status,
-    /// The answer was not what was written.
+    /// The answer differs from the written value.
     WrongValue,
-    /// The answer was older than what the system had guaranteed.
+    /// The answer is older than the system guarantees.
     StaleValue,
-    /// It was due, and the load ended before anybody was free to send it.
+    /// The operation was due, but the load ended before a client was free to send it.
     #[serde(rename = "unsent", alias = "dropped")]
     Dropped,
 }
 
 impl ErrorKind {
-    /// Every kind, in the order of tables.
+    /// All kinds, in the order of tables.
     pub const ALL: [Self; 9] = [
         Self::Refused,
         Self::Reset,
@@ -49,12 +48,12 @@ impl ErrorKind {
         Self::Dropped,
     ];
 
-    /// Returns whether errors of this kind differ in what was seen of them, so that it is counted.
+    /// Returns true if errors of this kind vary in their text, which is then counted.
     pub fn is_told_by_its_text(self) -> bool {
         !matches!(self, Self::Refused | Self::Timeout | Self::Dropped)
     }
 
-    /// Returns whether the operation got a complete answer, which counted as a failure.
+    /// Returns true if the operation got a complete answer, which counted as a failure.
     pub fn is_answer(self) -> bool {
         matches!(self, Self::Status | Self::WrongValue | Self::StaleValue)
     }
@@ -67,7 +66,7 @@ impl ErrorKind {
         }
     }
 
-    /// Returns its name in the keys and values of JSON, which stays as it was first written.
+    /// Returns its name in JSON keys and values, which never changes.
     pub fn key(self) -> &'static str {
         match self {
             Self::Refused => "refused",
@@ -83,38 +82,38 @@ impl ErrorKind {
     }
 }
 
-/// Most examples of each kind of error that are kept.
+/// Maximum number of kept examples per kind of error.
 pub const EXAMPLES_MAX: usize = 3;
 
-/// Most texts of each kind of error that are told apart; errors with further texts are only counted.
+/// Maximum number of distinct texts per kind of error. Errors with further texts are only counted.
 pub const TEXTS_MAX: usize = 16;
 
-/// Errors of one kind.
+/// Holds the errors of one kind.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Errors {
     /// Number of errors.
     pub count: u64,
-    /// The first of them.
+    /// First few errors.
     pub examples: Vec<Example>,
-    /// Fingerprints of their texts with counts; at most [`TEXTS_MAX`], the most frequent first. Empty for kinds
-    /// whose name says all.
+    /// Fingerprints of the texts with counts; at most [`TEXTS_MAX`], the most frequent first. Empty for kinds whose
+    /// name says all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub texts: Vec<ErrorText>,
 }
 
-/// Errors that said the same.
+/// Counts errors with the same text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorText {
-    /// Fingerprint of their text: `503: no leader`.
+    /// Fingerprint of the text, such as `503: no leader`.
     pub text: String,
     /// Number of errors.
     pub count: u64,
 }
 
 impl Errors {
-    /// Counts what an error said.
+    /// Counts an error's text.
     pub(super) fn count_text(&mut self, what: &str) {
-        // Most say the same each time, and then the text itself is what it says.
+        // Usually a text repeats, and its fingerprint is the text itself.
         if let Some(same) = self.texts.iter_mut().find(|one| one.text == what) {
             same.count += 1;
             return;
@@ -133,7 +132,7 @@ impl Errors {
         }
     }
 
-    /// Adds all of `other`: counts exactly, texts as far as there is room for them.
+    /// Adds all of `other`: counts exactly, texts as far as there is room.
     pub fn merge(&mut self, other: &Self) {
         self.count += other.count;
         self.examples.extend(other.examples.iter().cloned());
@@ -144,19 +143,19 @@ impl Errors {
     }
 }
 
-/// One error, as it was seen.
+/// Describes one observed error.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Example {
-    /// When, in seconds since measuring began.
+    /// Time in seconds since measuring began.
     pub at_seconds: f64,
-    /// Which node was asked, as `127.0.0.1:2379`.
+    /// Address of the node, such as `127.0.0.1:2379`.
     pub node: String,
-    /// Its text.
+    /// Text of the error.
     pub what: String,
 }
 
 impl Example {
-    /// Cuts what a server said to what is kept of it, and masks secrets in it.
+    /// Cuts a server's text to its maximum length, and masks secrets in it.
     pub fn cut(&mut self) {
         if self.what.len() > units::SERVER_TEXT_MAX {
             self.what = units::server_text(&self.what);

@@ -1,4 +1,4 @@
-//! Figures of one operation, over a load and in one of its seconds.
+//! Holds the figures of one operation, over a load and in each second.
 //!
 //! Not here: adding up a load (`Measurement`), ranking failures (`crate::ranked`).
 
@@ -12,41 +12,40 @@ use crate::histogram::{HistogramError, Latencies, PackedLatencies};
 use crate::ranked::Ranked;
 use crate::units;
 
-/// One operation's figures.
+/// Holds the figures of one operation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct OperationFigures {
     /// Verified successes.
     pub verified: u64,
-    /// Verified successes that ended inside the measured window, also of operations that were due
-    /// before it; what throughput is made of.
+    /// Verified successes that ended inside the measured window, including operations due before it. Throughput is
+    /// based on them.
     pub verified_in_window: u64,
-    /// Number of verified reads that were allowed to be stale and were.
+    /// Verified reads that were allowed to be stale, and were.
     #[serde(rename = "old_reads", alias = "stale_reads", default)]
     pub stale_reads: u64,
-    /// Number of verified reads of a key that found a value. Records of earlier builds do not tell.
+    /// Verified reads of a key that found a value. Zero in records of earlier builds.
     #[serde(default, skip_serializing_if = "units::is_zero")]
     pub hits: u64,
-    /// Number of verified reads of a key that found none, and rightly so: it was never written, or it was deleted.
+    /// Verified reads of a key that correctly found none: it was never written, or deleted.
     #[serde(default, skip_serializing_if = "units::is_zero")]
     pub misses: u64,
-    /// From due to done, of verified successes.
+    /// Time from due to done, for verified successes.
     pub response: Latencies,
-    /// From sent to done, of verified successes.
+    /// Time from sent to done, for verified successes.
     pub service: Latencies,
-    /// From due to failed, for failures that are not in `unanswered`.
+    /// Time from due to failed, for failures that are not in `unanswered`.
     pub failed: Latencies,
-    /// From due to done, of the failures among `failed` that were complete answers: a status, a wrong value.
+    /// Time from due to done, for the failures in `failed` that were complete answers: a status, a wrong value.
     #[serde(default, skip_serializing_if = "Latencies::is_empty")]
     pub failed_answers: Latencies,
-    /// From sent to done, of the same failures.
+    /// Time from sent to done, for the failures in `failed_answers`.
     #[serde(default, skip_serializing_if = "Latencies::is_empty")]
     pub failed_answers_service: Latencies,
-    /// From due to given up: operations that timed out, found no connection or were never sent. In
-    /// records of format 1 they are among `response`.
+    /// Time from due to given up, for operations that timed out, found no connection or were never sent. In records
+    /// of format 1 they are part of `response`.
     #[serde(default, skip_serializing_if = "Latencies::is_empty")]
     pub unanswered: Latencies,
-    /// From sent to given up: operations that timed out. In records of format 1 they are among
-    /// `service`.
+    /// Time from sent to given up, for operations that timed out. In records of format 1 they are part of `service`.
     #[serde(default, skip_serializing_if = "Latencies::is_empty")]
     pub unanswered_service: Latencies,
     /// Failures by kind.
@@ -54,17 +53,17 @@ pub struct OperationFigures {
 }
 
 impl OperationFigures {
-    /// All failures.
+    /// Returns the number of all failures.
     pub fn error_count(&self) -> u64 {
         self.errors.values().map(|errors| errors.count).sum()
     }
 
-    /// Failures of one kind.
+    /// Returns the number of failures of one kind.
     pub fn errors_of(&self, kind: ErrorKind) -> u64 {
         self.errors.get(&kind).map_or(0, |errors| errors.count)
     }
 
-    /// Response times of all operations that were due, failures ranked last.
+    /// Returns the response times of all due operations, with failures ranked last.
     pub fn responses(&self) -> Ranked<'_> {
         let failures = self.error_count();
         let (response, old) = self.successes(&self.response, failures);
@@ -77,8 +76,8 @@ impl OperationFigures {
         Ranked::new(response, waits, failures)
     }
 
-    /// Service times of all operations that were sent, failures ranked last. How long other failures
-    /// than timeouts had been under way is not known.
+    /// Returns the service times of all sent operations, with failures ranked last. For failures other than timeouts
+    /// the time in flight is unknown.
     pub fn services(&self) -> Ranked<'_> {
         let never_sent = [ErrorKind::Dropped, ErrorKind::Refused].map(|kind| self.errors_of(kind));
         let failures = self.error_count() - never_sent.iter().sum::<u64>();
@@ -90,8 +89,8 @@ impl OperationFigures {
         Ranked::new(service, waits, failures)
     }
 
-    /// The successes among these latencies, and failures that are among them in records of format 1:
-    /// those had waited for as long as they might, and are taken for the slowest.
+    /// Separates successes from the failures that records of format 1 contain among the same latencies. Those had
+    /// waited for the full timeout and are taken as the slowest.
     fn successes<'a>(
         &self,
         of: &'a Latencies,
@@ -106,43 +105,43 @@ impl OperationFigures {
         (Cow::Owned(successes), Some(old))
     }
 
-    /// Returns how long each operation took from its due moment until it was answered, whatever the answer, or
-    /// given up. Other load generators show this distribution. Connections that broke are not in it.
+    /// Returns the time from due to answered or given up, for any answer. Other load generators show this
+    /// distribution. Broken connections are not included.
     pub fn answered_and_unanswered(&self) -> Latencies {
         merged([&self.response, &self.failed_answers, &self.unanswered])
     }
 
-    /// Returns the same from the moment each was sent.
+    /// Returns the time from sent to answered or given up, for any answer.
     pub fn answered_and_unanswered_service(&self) -> Latencies {
         merged([&self.service, &self.failed_answers_service, &self.unanswered_service])
     }
 
-    /// Returns the time from due to done or failed of every operation, whatever became of it.
+    /// Returns the time from due to done or failed of every operation.
     pub fn all_waits(&self) -> Latencies {
         merged([&self.response, &self.failed, &self.unanswered])
     }
 
-    /// Returns the service times of successes and of operations that timed out.
+    /// Returns the service times of successes and of timeouts.
     pub fn service_and_unanswered(&self) -> Latencies {
         merged([&self.service, &self.unanswered_service])
     }
 
-    /// Counts a failure with what it said, and keeps it as an example if it is among the first.
+    /// Counts a failure with its text, and keeps it as an example if it is one of the first.
     pub fn count_error(&mut self, kind: ErrorKind, example: impl FnOnce() -> Example) {
-        if self.count_untold(kind) {
-            self.tell_error(kind, example());
+        if self.count_without_text(kind) {
+            self.keep_error_text(kind, example());
         }
     }
 
-    /// Counts a failure, and returns whether its text is wanted.
-    fn count_untold(&mut self, kind: ErrorKind) -> bool {
+    /// Counts a failure. Returns true if its text is needed.
+    fn count_without_text(&mut self, kind: ErrorKind) -> bool {
         let errors = self.errors.entry(kind).or_default();
         errors.count += 1;
         errors.examples.len() < EXAMPLES_MAX || kind.is_told_by_its_text()
     }
 
-    /// Keeps the text of a failure that was counted.
-    fn tell_error(&mut self, kind: ErrorKind, mut example: Example) {
+    /// Keeps the text of a counted failure.
+    fn keep_error_text(&mut self, kind: ErrorKind, mut example: Example) {
         let errors = self.errors.entry(kind).or_default();
         example.cut();
         if kind.is_told_by_its_text() {
@@ -172,7 +171,7 @@ impl OperationFigures {
         }
     }
 
-    /// Forgets everything; keeps the histograms' memory.
+    /// Clears all figures but keeps the histograms' memory.
     pub fn clear(&mut self) {
         self.response.clear();
         self.service.clear();
@@ -187,35 +186,35 @@ impl OperationFigures {
     }
 }
 
-/// Returns these distributions as one.
+/// Merges several distributions.
 fn merged<const N: usize>(parts: [&Latencies; N]) -> Latencies {
     let mut all = Latencies::default();
     parts.into_iter().for_each(|part| all.merge(part));
     all
 }
 
-/// One operation in one second.
+/// Holds the figures of one operation in one second.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SecondFigures {
     /// Verified successes that ended in this second and inside the measured window.
     pub verified: u64,
     /// Failures that ended in this second.
     pub errors: u64,
-    /// From due to done, of verified successes.
+    /// Time from due to done, for verified successes.
     pub response: PackedLatencies,
-    /// From sent to done, of verified successes.
+    /// Time from sent to done, for verified successes.
     pub service: PackedLatencies,
-    /// From due to failed, of all failures; absent where there was none, and in records of format 1,
-    /// where those that waited are among `response`.
+    /// Time from due to failed, for all failures. `None` without failures, and in records of format 1, where failures
+    /// that waited are part of `response`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<PackedLatencies>,
 }
 
 impl SecondFigures {
-    /// Adds what another generator measured of the same operation in the same second, distribution by distribution.
+    /// Adds another generator's figures of the same operation in the same second, distribution by distribution.
     ///
     /// # Errors
-    /// When a text is no histogram.
+    /// Fails if a text is not a histogram.
     pub fn merge(&mut self, other: &Self) -> Result<(), HistogramError> {
         let merged = |ours: &PackedLatencies, theirs: &PackedLatencies| {
             let mut all = ours.unpack()?;
@@ -233,13 +232,13 @@ impl SecondFigures {
         Ok(())
     }
 
-    /// Response times of the operations that ended in this second, failures ranked last; an error
-    /// when the text is no histogram.
+    /// Returns the response times of the operations that ended in this second, with failures ranked last. Fails if
+    /// the text is not a histogram.
     pub fn responses(&self) -> Result<Ranked<'static>, HistogramError> {
         let mut response = self.response.unpack()?;
         let waits = match &self.failed {
             Some(failed) => failed.unpack()?,
-            // Format 1: those that waited are the slowest of what is more than the successes.
+            // Format 1: failures that waited are the slowest of the surplus over the successes.
             None if self.errors > 0 => {
                 let surplus = response.count().saturating_sub(self.verified).min(self.errors);
                 response.split_off_slowest(surplus)
@@ -250,23 +249,22 @@ impl SecondFigures {
     }
 }
 
-/// One second of a load, by operation.
+/// Holds one second of a load, by operation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Second {
     /// Seconds since measuring began.
     pub second: u32,
-    /// Its operations; those that did not occur are absent.
+    /// Operations that occurred in this second.
     pub operations: BTreeMap<String, SecondFigures>,
 }
 
 impl Second {
-    /// Response times of all its operations, failures ranked last; an error when a text is no
-    /// histogram.
+    /// Returns the response times of all operations, with failures ranked last. Fails if a text is not a histogram.
     pub fn responses(&self) -> Result<Ranked<'static>, HistogramError> {
         Ranked::all(self.operations.values().map(SecondFigures::responses))
     }
 
-    /// Verified successes of all operations.
+    /// Returns the verified successes of all operations.
     pub fn verified(&self) -> u64 {
         self.operations.values().map(|figures| figures.verified).sum()
     }

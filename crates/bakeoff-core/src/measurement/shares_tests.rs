@@ -1,10 +1,10 @@
-//! Shares of one load add up to what a single generator would have measured.
+//! Tests that the shares of a load add up to the measurement of a single generator.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// A success: the second in which it ended, whether it was a put, its latency, and who drove it.
+/// A success: the second in which it ended, true for a put, its latency, and its generator.
 type Success = (u32, bool, u64, usize);
 
 fn measured<'a>(successes: impl Iterator<Item = &'a Success>) -> Measurement {
@@ -48,7 +48,7 @@ proptest! {
         sum.add_share(&share(1)).unwrap();
         sum.add_share(&share(2)).unwrap();
         let whole = measured(successes.iter());
-        // All distributions are the same, bin by bin, over the load and in each second.
+        // All distributions are the same, bin by bin, in total and in each second.
         prop_assert_eq!(&sum.operations, &whole.operations);
         prop_assert_eq!(&sum.seconds, &whole.seconds);
         prop_assert_eq!(sum.window, whole.window);

@@ -1,9 +1,9 @@
-//! When the generator itself stood still.
+//! Records when the generator itself stood still.
 //!
-//! Operations due or answered meanwhile wait for the generator and not for a server, so that a measurement
-//! tells of it.
+//! Operations that are due or answered meanwhile wait for the generator and not for a server, so a measurement
+//! reports it.
 //!
-//! Not here: how stalls are seen (the engine), from when on they make a trial invalid (`check`).
+//! Not here: detecting stalls (the engine), the limit for a valid trial (`check`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,19 +12,18 @@ use serde::{Deserialize, Serialize};
 
 use super::Measurement;
 
-/// Shorter times in which a thread of the generator stood still are in `timer_lag` and `schedule_lag` alone.
+/// Minimum length of a recorded stall. Shorter delays appear only in `timer_lag` and `schedule_lag`.
 pub const STALL_MIN: Duration = Duration::from_millis(100);
 
-/// Most stalls of the generator that are kept, the longest of them.
+/// Maximum number of kept stalls; the longest are kept.
 pub const STALLS_MAX: usize = 100;
 
-/// A time in which a thread of the generator stood still: it woke so much later than it had asked to,
-/// or was held up at its work.
+/// Describes a time in which a generator thread stood still: it woke late, or was held up while working.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GeneratorStall {
-    /// Which thread, from 0.
+    /// Index of the thread, from 0.
     pub thread: u32,
-    /// When it ought to have gone on, in seconds since measuring began.
+    /// Time at which it should have continued, in seconds since measuring began.
     pub from: f64,
     /// Delay in seconds; at least [`STALL_MIN`].
     pub seconds: f64,
@@ -40,8 +39,7 @@ pub fn longest_stalls(stalls: &mut Vec<GeneratorStall>) {
 }
 
 impl Measurement {
-    /// The thread of the generator that stood still for longest, and how long all its stalls were
-    /// together; `None` where none did.
+    /// Returns the thread with the longest total stalls, and their length; `None` if there are no stalls.
     pub fn most_stalled(&self) -> Option<(u32, Duration)> {
         let mut by_thread: BTreeMap<u32, f64> = BTreeMap::new();
         for stall in &self.stalls {

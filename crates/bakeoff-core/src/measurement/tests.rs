@@ -1,4 +1,4 @@
-//! Tests of how parts of a measurement add up.
+//! Tests how the parts of a measurement add up.
 
 use super::*;
 use crate::staleness::{Age, Seen, StaleBy};
@@ -13,7 +13,7 @@ fn of_node(node: &str, milliseconds: &[u64]) -> TargetFigures {
 }
 
 #[test]
-fn appended_stages_add_up_by_node_and_their_silences_follow_on() {
+fn appended_stages_add_up_by_node_with_shifted_silences() {
     let stage = |targets, silences| Measurement {
         window: Duration::from_secs(4),
         targets,
@@ -28,7 +28,7 @@ fn appended_stages_add_up_by_node_and_their_silences_follow_on() {
 }
 
 #[test]
-fn stalls_of_appended_stages_follow_on_and_those_beside_are_of_other_threads() {
+fn stalls_are_shifted_by_stage_and_renumbered_by_thread() {
     let stage = |stalls: &[(u32, f64, f64)]| Measurement {
         window: Duration::from_secs(4),
         generator_threads: 2,
@@ -63,7 +63,7 @@ fn bytes_of_appended_stages_add_up() {
 }
 
 #[test]
-fn handshakes_of_stages_and_of_what_was_measured_beside_add_up() {
+fn handshakes_of_stages_and_parallel_loads_add_up() {
     let of = |full, resumed| Measurement {
         handshakes: Handshakes { full, resumed },
         ..Measurement::default()
@@ -77,7 +77,7 @@ fn handshakes_of_stages_and_of_what_was_measured_beside_add_up() {
 }
 
 #[test]
-fn errors_are_counted_by_what_they_said_and_few_texts_are_kept() {
+fn errors_are_counted_by_text_and_few_texts_are_kept() {
     let example = |what: String| Example { what, ..Example::default() };
     let mut figures = OperationFigures::default();
     for number in 0..40 {
@@ -100,7 +100,7 @@ fn errors_are_counted_by_what_they_said_and_few_texts_are_kept() {
 }
 
 #[test]
-fn operations_of_old_records_that_waited_are_told_from_successes() {
+fn waiting_failures_of_old_records_are_separated_from_successes() {
     let mut old = OperationFigures { verified: 60, ..OperationFigures::default() };
     old.response.record_many(Duration::from_millis(2), 60);
     old.response.record_many(Duration::from_secs(1), 40);
@@ -133,14 +133,14 @@ fn operations_of_old_records_that_waited_are_told_from_successes() {
         assert_eq!((ranked.count(), ranked.failed_share()), (100, 0.4));
         assert_eq!(ranked.max().text(), "≥ 1.00 s");
     }
-    // What was never sent has no service time, and quick errors are failures too.
+    // Unsent operations have no service time, and quick errors are failures too.
     old.errors.entry(ErrorKind::Dropped).or_default().count = 10;
     old.errors.entry(ErrorKind::Status).or_default().count = 30;
     assert_eq!((old.responses().count(), old.services().count()), (140, 130));
 }
 
 #[test]
-fn of_many_silences_the_longest_are_kept_in_order_of_time() {
+fn longest_silences_are_kept_in_order_of_time() {
     let mut all: Vec<Silence> = (0..=SILENCES_MAX)
         .map(|at| Silence { from: at as f64, seconds: if at == 3 { 0.5 } else { 0.6 } })
         .collect();
@@ -219,7 +219,7 @@ fn staleness_of_appended_stages_adds_up_by_node() {
 }
 
 #[test]
-fn a_system_gave_out_only_where_more_successes_were_to_be_expected() {
+fn system_gave_out_only_if_more_successes_were_expected() {
     let ended = |verified: u64, from: f64| {
         let figures =
             OperationFigures { verified, verified_in_window: verified, ..Default::default() };
@@ -229,13 +229,13 @@ fn a_system_gave_out_only_where_more_successes_were_to_be_expected() {
         Measurement { window, operations, silent_from, ..Measurement::default() }.gave_out()
     };
     assert_eq!(ended(60_000, 59.0), Some(59.0));
-    assert_eq!(ended(60, 59.0), None, "one that failed of one a second is no news");
+    assert_eq!(ended(60, 59.0), None, "a single failure at one operation a second is expected");
     assert_eq!(ended(60, 55.0), Some(55.0));
-    assert_eq!(ended(0, 0.0), None, "it never succeeded, which is said otherwise");
+    assert_eq!(ended(0, 0.0), None, "it never succeeded, which is reported elsewhere");
 }
 
 #[test]
-fn silence_is_a_stall_only_where_operations_take_less() {
+fn silence_is_a_stall_only_if_operations_are_faster() {
     let stalled = |service: Duration| {
         let mut figures = OperationFigures { verified: 9, ..Default::default() };
         figures.service.record_many(service, 9);
@@ -249,7 +249,7 @@ fn silence_is_a_stall_only_where_operations_take_less() {
     assert_eq!(stalled(Duration::from_secs(1)), 0);
 }
 
-/// Ten seconds at this many successes, each of which took so long, with a silence at the beginning of each second.
+/// Returns ten seconds of `successes` a second, each taking `service`, with a silence at the start of each second.
 fn pausing(successes: u64, service: Duration, pause: f64) -> Measurement {
     let mut figures = OperationFigures { verified: successes, ..Default::default() };
     figures.verified_in_window = successes;
@@ -265,7 +265,7 @@ fn pausing(successes: u64, service: Duration, pause: f64) -> Measurement {
 }
 
 #[test]
-fn waiting_for_the_slowest_kind_of_operation_is_no_stall() {
+fn waiting_for_the_slowest_operation_is_not_a_stall() {
     let with_slow = |pause| {
         let mut measured = pausing(60_000, Duration::from_millis(1), pause);
         let mut slow = OperationFigures { verified: 600, ..Default::default() };

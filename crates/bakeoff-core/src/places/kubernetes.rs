@@ -1,66 +1,66 @@
-//! The section `kubernetes` of a places file: pods in place of machines.
+//! Parses the section `kubernetes` of a places file: pods in place of machines.
 //!
-//! Not here: making the pods (the binary's `machines::kubernetes`).
+//! Not here: creating the pods (the binary's `machines::kubernetes`).
 
 use super::{text, texts, unknown_fields};
 use crate::study::{DiagnosticSink, PlacedEntry, PlacedValue};
 
-/// The pods of a run.
+/// Describes the pods of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kubernetes {
-    /// The context of the user's configuration; the current one where none is named.
+    /// Context of the user's configuration; `None` means the current one.
     pub context: Option<String>,
-    /// A namespace that is there, for the objects of the run; where none is named, one of its own is made.
+    /// Existing namespace for the run's objects; `None` creates a new one.
     pub namespace: Option<String>,
-    /// `kubectl`, or the path of another.
+    /// Path of `kubectl`; default `kubectl`.
     pub kubectl: String,
-    /// Pods that take servers.
+    /// Number of pods that take servers.
     pub servers: u32,
-    /// Pods that generate load.
+    /// Number of pods that generate load.
     pub generators: u32,
-    /// An image with a shell and a C library that bakeoff runs with.
+    /// Image with a shell and a C library in which bakeoff can run.
     pub image: String,
-    /// The image of each kind whose servers run in one of their own: they get pods for themselves.
+    /// Image of each kind whose servers run in their own image, in separate pods.
     pub images: Vec<(String, String)>,
-    /// An image with this bakeoff as `/bakeoff`, from which pods take it; it is sent where none is named.
+    /// Image with this bakeoff as `/bakeoff`, from which pods copy it; `None` uploads it.
     pub agent_image: Option<String>,
-    /// `Always`, `IfNotPresent`, `Never`.
+    /// Pull policy: `Always`, `IfNotPresent`, `Never`.
     pub pull: String,
-    /// Whether pods may share a node where there are too few.
+    /// True if pods may share a node if there are too few.
     pub share_nodes: bool,
     /// Labels that nodes must have.
     pub node_selector: Vec<(String, String)>,
     /// Taints of nodes that pods tolerate.
     pub tolerations: Vec<Toleration>,
-    /// Secrets of the namespace with which images are pulled.
+    /// Secrets of the namespace for pulling images.
     pub image_pull_secrets: Vec<String>,
-    /// The priority class of the pods.
+    /// Priority class of the pods.
     pub priority_class: Option<String>,
     /// Annotations of the pods.
     pub annotations: Vec<(String, String)>,
-    /// The class of the volumes for data, of their size; an `emptyDir` where none is named.
+    /// Storage class of the data volumes; `None` uses an `emptyDir`.
     pub storage_class: Option<String>,
-    /// The size of such a volume.
+    /// Size of each data volume.
     pub storage: String,
-    /// CPUs of each pod, requested and at most.
+    /// CPUs of each pod, as request and limit.
     pub cpu: Option<String>,
-    /// Memory of each pod, requested and at most.
+    /// Memory of each pod, as request and limit.
     pub memory: Option<String>,
 }
 
-/// A taint that pods tolerate, as `kubectl taint` writes it: `dedicated=bench:NoSchedule`.
+/// Describes a tolerated taint in the syntax of `kubectl taint`: `dedicated=bench:NoSchedule`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Toleration {
-    /// The taint's key.
+    /// Key of the taint.
     pub key: String,
-    /// Its value; `None` tolerates any.
+    /// Value; `None` tolerates any.
     pub value: Option<String>,
-    /// Its effect; `None` tolerates all.
+    /// Effect; `None` tolerates all.
     pub effect: Option<String>,
 }
 
 impl Toleration {
-    /// Reads `KEY`, `KEY=VALUE`, `KEY:EFFECT` or `KEY=VALUE:EFFECT`.
+    /// Parses `KEY`, `KEY=VALUE`, `KEY:EFFECT` or `KEY=VALUE:EFFECT`.
     fn parse(text: &str) -> Option<Self> {
         let (taint, effect) = match text.split_once(':') {
             None => (text, None),
@@ -104,10 +104,10 @@ const FIELDS: [&str; 19] = [
     "memory",
 ];
 const PULLS: [&str; 3] = ["Always", "IfNotPresent", "Never"];
-/// Most pods of a kind.
+/// Maximum number of pods for servers, and for generators.
 const PODS_MAX: u32 = 500;
 
-/// Reads the section. `None` when it is no mapping at all, or a field of it is wrong.
+/// Parses the section. Returns `None` if it is not a mapping, or a field is wrong.
 pub(super) fn read(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option<Kubernetes> {
     let PlacedValue::Map(fields) = &entry.node.value else {
         sink.refuse(&entry.node.at, "kubernetes", "a mapping", &entry.node.seen("a mapping"));
@@ -209,7 +209,7 @@ pub(super) fn read(entry: &PlacedEntry, sink: &mut DiagnosticSink<'_>) -> Option
     })
 }
 
-/// Reads an amount as Kubernetes writes it: `500m`, `2`, `4Gi`.
+/// Parses a Kubernetes quantity: `500m`, `2`, `4Gi`.
 fn quantity(text: &str) -> Option<f64> {
     const UNITS: [(&str, f64); 11] = [
         ("Ki", 1024.0),
@@ -231,18 +231,18 @@ fn quantity(text: &str) -> Option<f64> {
 }
 
 impl Kubernetes {
-    /// The CPUs of each pod.
+    /// Returns the CPUs of each pod.
     pub fn cpus(&self) -> Option<f64> {
         self.cpu.as_deref().and_then(quantity)
     }
 
-    /// The memory of each pod, in bytes.
+    /// Returns the memory of each pod in bytes.
     pub fn memory_bytes(&self) -> Option<u64> {
         self.memory.as_deref().and_then(quantity).map(|bytes| bytes as u64)
     }
 }
 
-/// Reads a mapping of words to words.
+/// Parses a mapping of words to words.
 fn mapping(
     entry: &PlacedEntry,
     wanted: &str,
@@ -263,7 +263,7 @@ mod tests {
     use crate::places::Places;
 
     #[test]
-    fn demands_of_nodes_and_registries_are_read() {
+    fn node_and_registry_requirements_are_parsed() {
         let text = "kubernetes: {tolerations: ['dedicated=bench:NoSchedule', spot], image-pull-secrets: [ours], \
                     priority-class: low, annotations: {team: storage}}";
         let pods = Places::parse("p.yaml", text).unwrap().kubernetes.unwrap();
@@ -280,14 +280,14 @@ mod tests {
         );
         assert_eq!(pods.annotations, [("team".to_owned(), "storage".to_owned())]);
         let wrong = Places::parse("p.yaml", "kubernetes: {tolerations: ['a:Never']}").unwrap_err();
-        let told = "must be a list of taints: `[dedicated=bench:NoSchedule]`, not `a:Never`";
-        assert!(wrong.to_string().contains(told), "{wrong}");
+        let error = "must be a list of taints: `[dedicated=bench:NoSchedule]`, not `a:Never`";
+        assert!(wrong.to_string().contains(error), "{wrong}");
         let wrong = Places::parse("p.yaml", "kubernetes: {image-pull-secrets: ours}").unwrap_err();
         assert!(wrong.to_string().contains("a list of names, not `ours`"), "{wrong}");
     }
 
     #[test]
-    fn pods_are_read_with_what_is_usual() {
+    fn pods_are_parsed_with_defaults() {
         let text = "kubernetes: {servers: 2, image: x/y:1, node-selector: {disk: nvme}, cpu: 2}";
         let places = Places::parse("p.yaml", text).unwrap();
         let pods = places.kubernetes.unwrap();
@@ -308,10 +308,10 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_pods_are_told() {
+    fn faults_of_pods_are_reported() {
         let check = |text: &str, wanted: &str| {
-            let told = Places::parse("p.yaml", text).unwrap_err().to_string();
-            assert!(told.contains(wanted), "{text}\n{told}");
+            let error = Places::parse("p.yaml", text).unwrap_err().to_string();
+            assert!(error.contains(wanted), "{text}\n{error}");
         };
         check("kubernetes: 3", "`kubernetes` must be a mapping");
         check("kubernetes: {cpu: two}", "`cpu` must be an amount as Kubernetes takes it");

@@ -1,32 +1,31 @@
-//! Orders systems within rounds by Williams designs: Latin squares in which each system also follows
-//! each other one equally often.
+//! Orders systems within rounds by Williams designs: Latin squares in which each system also follows each other one
+//! equally often.
 //!
-//! For an even number of systems one square of as many rounds does both. For an odd number it takes two,
-//! the second with each round turned round (Williams, Experimental designs balanced for the estimation of
-//! residual effects of treatments, 1949). Which system has which letter and which row comes when are drawn from
-//! the run's seed, afresh for each pair of squares. A run that ends within a square is balanced as far as it
-//! goes: no system stands more than one round more often than another at any place.
+//! For an even number of systems one square is enough. For an odd number it takes two, the second with each round
+//! reversed (Williams, Experimental designs balanced for the estimation of residual effects of treatments, 1949). The
+//! seed of the run assigns systems to letters and orders the rows, anew for each pair of squares. A run that ends
+//! within a square is balanced as far as possible: at any place no system appears more than one round more often than
+//! another.
 //!
-//! Not here: what a round holds besides (`plan`).
+//! Not here: the other contents of a round (`plan`).
 
 use rand::Rng;
 use rand::seq::SliceRandom as _;
 
-/// The rounds of one workload and load, one after the other.
+/// Generates the rounds of one workload and load.
 #[derive(Debug)]
 pub(super) struct Williams {
     systems: usize,
-    /// Rounds that are drawn and yet to come, the last first.
+    /// Drawn rounds still to come, the last first.
     ahead: Vec<Vec<usize>>,
 }
 
 impl Williams {
-    /// Orders so many systems.
     pub(super) fn new(systems: usize) -> Self {
         Self { systems, ahead: Vec::new() }
     }
 
-    /// Returns the systems in the order of the next round, by their places in the study.
+    /// Returns the systems in the order of the next round, by their index in the study.
     pub(super) fn next_round(&mut self, rng: &mut impl Rng) -> Vec<usize> {
         if self.ahead.is_empty() {
             self.draw(rng);
@@ -55,8 +54,8 @@ impl Williams {
     }
 }
 
-/// The first row of a square: 0, 1, n − 1, 2, n − 2, … Its steps are all different, so that shifting it
-/// has each letter follow each other.
+/// Returns the first row of a square: 0, 1, n − 1, 2, n − 2, … Its steps are all different, so its shifts make each
+/// letter follow each other one.
 fn first_row(count: usize) -> Vec<usize> {
     let letter = |place: usize| match place {
         0 => 0,
@@ -79,7 +78,7 @@ mod tests {
         (0..rounds).map(|_| design.next_round(&mut rng)).collect()
     }
 
-    /// Returns how much more often the most frequent of these cells occurs than the least.
+    /// Returns the difference between the most and the least frequent of these cells.
     fn spread(systems: usize, cells: impl Iterator<Item = (usize, usize)>, equal: bool) -> u32 {
         let mut counts = vec![vec![0; systems]; systems];
         cells.for_each(|(a, b)| counts[a][b] += 1);
@@ -103,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn each_system_stands_everywhere_and_follows_each_other_equally_often() {
+    fn each_system_has_each_place_and_predecessor_equally_often() {
         for systems in 2..=9 {
             let whole = if systems % 2 == 0 { systems } else { 2 * systems };
             for seed in 0..20 {
@@ -121,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_any_length_is_balanced_to_within_one_round() {
+    fn run_of_any_length_is_balanced_within_one_round() {
         for systems in 1..=8 {
             for length in 1..=15 {
                 for seed in 0..20 {
@@ -139,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_differ_in_their_orders() {
+    fn different_seeds_give_different_orders() {
         let all: std::collections::HashSet<_> = (0..50).map(|seed| rounds(4, 4, seed)).collect();
         assert!(all.len() > 40, "{}", all.len());
         assert_eq!(rounds(5, 9, 3), rounds(5, 9, 3));

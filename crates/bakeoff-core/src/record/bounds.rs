@@ -1,17 +1,17 @@
-//! Bounds on the numbers of a record, which may come from anybody.
+//! Bounds the numbers of a record, which may come from an untrusted source.
 //!
-//! A line's numbers are looked at before it is read. Each has a bound, those that count things or seconds a closer
-//! one, and all numbers of a record together have one too: no sum of them can then exceed 64 bits, and no loop
-//! over seconds or trials runs for ever.
+//! A line's numbers are checked before it is parsed. Each has a bound, a tighter one for fields that count things or
+//! seconds, and all numbers of a record together have one. So no sum can exceed 64 bits, and no loop over seconds or
+//! trials runs forever.
 //!
-//! Not here: whether values make sense together, histograms (`crate::histogram`), the study of a run that is resumed.
+//! Not here: the consistency of values, histograms (`crate::histogram`), the study of a resumed run.
 
 use std::fmt;
 
-/// The largest number of any field, in magnitude.
+/// Maximum magnitude of any field.
 const NUMBER_MAX: u64 = 1_000_000_000_000_000;
 
-/// The largest number of a field that counts seconds, trials or clients: three years, in seconds.
+/// Maximum of a field that counts seconds, trials or clients: three years in seconds.
 const COUNT_MAX: u64 = 100_000_000;
 
 /// Fields that count seconds, trials, rounds, clients or threads.
@@ -42,13 +42,13 @@ const COUNTS: &[&[u8]] = &[
     b"window",
 ];
 
-/// Fields that hold any number of 64 bits, and are added to nothing.
+/// Fields that hold any 64-bit number, and are never added up.
 const ANY: &[&[u8]] = &[b"seed"];
 
-/// The sum of all numbers of a record, at most: those that are counted twice still fit 64 bits.
+/// Maximum sum of all numbers of a record. Numbers that are counted twice still fit 64 bits.
 const SUM_MAX: u64 = 1 << 62;
 
-/// A number that no run of bakeoff records.
+/// Describes a number that no run of bakeoff records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OutOfBounds {
     field: String,
@@ -63,10 +63,10 @@ impl fmt::Display for OutOfBounds {
     }
 }
 
-/// Adds a line's numbers to `sum`, each rounded up to a whole one.
+/// Adds a line's numbers to `sum`, each rounded up to a whole number.
 ///
 /// # Errors
-/// A number, or the sum, beyond its bound. What is no JSON is not told here.
+/// Fails if a number, or the sum, exceeds its bound. Invalid JSON is not an error here.
 pub(crate) fn check(line: &str, sum: &mut u64) -> Result<(), OutOfBounds> {
     let bytes = line.as_bytes();
     let (mut at, mut key) = (0, &bytes[..0]);
@@ -105,7 +105,7 @@ pub(crate) fn check(line: &str, sum: &mut u64) -> Result<(), OutOfBounds> {
     Ok(())
 }
 
-/// Returns where the string ends whose text begins at `from`: its quotation mark, or the end of all.
+/// Returns the end of the string whose text begins at `from`: its closing quote, or the end of input.
 fn end_of_string(bytes: &[u8], from: usize) -> usize {
     let mut at = from;
     while let Some(&byte) = bytes.get(at) {
@@ -122,7 +122,7 @@ fn is_of_number(byte: u8) -> bool {
     byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-')
 }
 
-/// Returns a number's magnitude, rounded up; what 64 bits do not hold is the largest that they do.
+/// Returns a number's magnitude, rounded up and saturated at 64 bits.
 fn magnitude(number: &[u8]) -> u64 {
     let digits = number.iter().take_while(|byte| byte.is_ascii_digit());
     let whole = digits
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_beyond_their_bounds_are_refused_with_their_field() {
+    fn numbers_beyond_their_bounds_are_rejected_with_their_field() {
         assert_eq!(refused("{\"window\":60.5,\"verified\":1000000000000000}"), None);
         let window = refused("{\"window\":1e12}").unwrap();
         assert_eq!(window, "`window` is 1e12, and at most 100000000 is possible");
@@ -158,14 +158,14 @@ mod tests {
     }
 
     #[test]
-    fn numbers_in_texts_are_no_numbers() {
+    fn numbers_inside_texts_do_not_count() {
         assert_eq!(refused("{\"why\":\"99999999999999999999 \\\" 1e99\",\"to\":1}"), None);
         assert_eq!(refused("\"99999999999999999999"), None);
         assert_eq!(refused("\"\\"), None);
     }
 
     #[test]
-    fn numbers_that_sum_beyond_64_bits_are_refused() {
+    fn numbers_that_sum_beyond_64_bits_are_rejected() {
         let mut sum = 0;
         let line = format!("[{}1]", "1000000000000000,".repeat(1000));
         let all = (0..10).map(|_| check(&line, &mut sum)).collect::<Vec<_>>();
@@ -174,7 +174,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_text_can_be_looked_at(line in "[\\[\\]{}\":,\\\\a-z0-9eE.+-]{0,80}") {
+        fn any_text_can_be_checked(line in "[\\[\\]{}\":,\\\\a-z0-9eE.+-]{0,80}") {
             check(&line, &mut 0).ok();
         }
     }

@@ -1,36 +1,36 @@
-//! The chain of a record's lines: each line but the first holds the SHA-256 of the line before it.
+//! Chains a record's lines: each line after the first holds the SHA-256 of the previous line.
 //!
-//! Whoever changes, removes or inserts a line has to write all later lines anew. That shows only to somebody who
-//! knows the hash of the last line, so that [`Links::head`] is what to publish with a figure.
+//! Changing, removing or inserting a line requires rewriting all later lines. That is visible only to someone who
+//! knows the hash of the last line, so publish [`Links::head`] with a figure.
 //!
-//! Not here: reading lines (`record`).
+//! Not here: parsing lines (`record`).
 
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
 use super::{Complaint, RecordLine, write_line};
 
-/// The field of a line that holds the hash of the line before.
+/// Field of a line that holds the hash of the previous line.
 const FIELD: &str = "previous_sha256";
 
-/// The end of a record that grows.
+/// Links new lines to the end of a record.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Chain {
     last: Option<String>,
 }
 
 impl Chain {
-    /// Goes on behind the lines of a record that are there, the last of which is whole.
+    /// Continues after the existing lines of a record, the last of which is complete.
     pub fn behind(text: &[u8]) -> Self {
         let last = text.split(|&byte| byte == b'\n').rfind(|line| !line.is_empty());
         Self { last: last.map(sha256) }
     }
 
-    /// Returns the next line as text with its newline, linked to the one before.
+    /// Formats the next line with its newline, linked to the previous one.
     pub fn link(&mut self, line: &RecordLine) -> String {
         let mut text = write_line(line);
         if let Some(previous) = &self.last {
-            // A line is an object that has a field at least.
+            // A line is an object with at least one field.
             text.truncate(text.trim_end().len() - 1);
             text.push_str(&format!(",\"{FIELD}\":\"{previous}\"}}\n"));
         }
@@ -39,16 +39,16 @@ impl Chain {
     }
 }
 
-/// The state of a record's chain.
+/// Describes the state of a record's chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Links {
-    /// Number of whole lines.
+    /// Number of complete lines.
     pub lines: usize,
     /// Number of lines that hold a hash.
     pub linked: usize,
-    /// The lines that hold another hash than that of the line before, and those without one after one that has it.
+    /// Lines whose hash does not match the previous line, and lines without one after a linked line.
     pub broken: Vec<Complaint>,
-    /// The SHA-256 of the last whole line, in hexadecimal; empty where there is none.
+    /// SHA-256 of the last complete line, in hexadecimal; empty if there is none.
     pub head: String,
 }
 
@@ -99,7 +99,7 @@ mod tests {
     fn record() -> Vec<String> {
         let mut chain = Chain::default();
         let mut lines: Vec<String> = ["a", "b", "c"].map(|by| chain.link(&resumed(by))).into();
-        // Resumed by another process, which sees the file alone.
+        // Resumed by another process, which only has the file.
         let mut chain = Chain::behind(lines.concat().as_bytes());
         let end = RunEnd { ended: String::new(), complete: true };
         lines.push(chain.link(&RecordLine::End(end)));
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn altered_removed_inserted_and_swapped_lines_break_it() {
+    fn altered_removed_inserted_and_swapped_lines_break_the_chain() {
         let lines = record();
         let mut altered = lines.clone();
         altered[1] = altered[1].replace("\"b\"", "\"x\"");
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn record_of_a_time_without_links_has_none_and_is_not_broken() {
+    fn old_record_without_links_is_not_broken() {
         let text = [write_line(&resumed("a")), write_line(&resumed("b"))].concat();
         let links = check(text.as_bytes());
         assert_eq!((links.lines, links.linked, links.broken.len()), (2, 0, 0));

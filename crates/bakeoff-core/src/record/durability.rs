@@ -1,7 +1,7 @@
-//! Observed durability: syncs for acknowledged writes, and settings that switch syncs off.
+//! Records observed durability: syncs for acknowledged writes, and settings that disable syncs.
 //!
-//! A group commit lets writes share a sync: with C clients, each waiting for its answer, at most C writes per node
-//! share one. So syncs times clients below the acknowledged writes proves that a write was acknowledged without one.
+//! A group commit lets writes share a sync. With C clients, each waiting for its answer, at most C writes per node
+//! share one. So if syncs times clients is below the acknowledged writes, a write was acknowledged without a sync.
 //!
 //! Not here: counting syncs (`bakeoff_host::syncs`), making the writes (`trial::durability` of the binary).
 
@@ -11,7 +11,7 @@ use super::{Acknowledged, Guarantees};
 use crate::units::count_text;
 use crate::verdict::Verdict;
 
-/// Result of the durability probe of a trial, since format 3.
+/// Holds the result of a trial's durability probe, since format 3.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Durability {
     /// Acknowledged writes of the probe.
@@ -20,23 +20,23 @@ pub struct Durability {
     /// Clients that made them, each with one write at a time.
     #[serde(default)]
     pub clients: u32,
-    /// Syncs of the nodes' processes meanwhile. Empty if they could not be counted.
+    /// Syncs of the nodes' processes during the probe. Empty if they could not be counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub syncs: Vec<NodeSyncs>,
-    /// Settings of running processes that switch syncs off: `--unsafe-no-fsync`. Nothing else of a command line or an
-    /// environment is recorded.
+    /// Settings of running processes that disable syncs, such as `--unsafe-no-fsync`. Nothing else of a command line
+    /// or an environment is recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unsafe_settings: Vec<String>,
     /// Passed if no write can have gone without the syncs that the system claims.
     pub verdict: Verdict,
 }
 
-/// Syncs of one node during the probe.
+/// Counts the syncs of one node during the probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeSyncs {
-    /// `etcd-1`.
+    /// Name of the node, such as `etcd-1`.
     pub name: String,
-    /// `fsync`, `fdatasync`, `msync`, `syncfs`, and writes to files opened with `O_DSYNC`, that ended.
+    /// Completed calls of `fsync`, `fdatasync`, `msync`, `syncfs`, and writes to files opened with `O_DSYNC`.
     pub syncs: u64,
 }
 
@@ -44,7 +44,7 @@ pub struct NodeSyncs {
 pub type Component = Vec<NodeSyncs>;
 
 impl Durability {
-    /// Returns a probe that could not be made.
+    /// Creates a probe that could not be made.
     pub fn not_checked(why: impl Into<String>) -> Self {
         Self {
             writes: 0,
@@ -55,7 +55,7 @@ impl Durability {
         }
     }
 
-    /// Returns the probe with unsafe settings. They contradict a claim of disks by themselves.
+    /// Adds unsafe settings. They alone contradict a claim of disks.
     pub fn with_unsafe_settings(mut self, settings: Vec<String>) -> Self {
         if !settings.is_empty() {
             let ran_with = format!("ran with {}", settings.join(", "));
@@ -69,8 +69,8 @@ impl Durability {
         self
     }
 
-    /// Judges the syncs of a probe. `claim`: the disks that the system claims, [`Acknowledged::Disk`] or
-    /// [`Acknowledged::MajorityDisks`]. One component that synced enough keeps the claim.
+    /// Judges the syncs of a probe. `claim` is the system's claim, [`Acknowledged::Disk`] or
+    /// [`Acknowledged::MajorityDisks`]. One component with enough syncs satisfies the claim.
     pub fn judged(
         claim: Acknowledged,
         writes: u64,
@@ -97,7 +97,7 @@ impl Durability {
         judged
     }
 
-    /// Returns the count: `150 syncs for 50 acknowledged writes`, per node if there are several.
+    /// Formats the count: `150 syncs for 50 acknowledged writes`, per node if there are several.
     pub fn syncs_text(&self) -> String {
         let plural = |count: u64, what: &str| match count {
             1 => format!("1 {what}"),
@@ -118,19 +118,19 @@ impl Durability {
 }
 
 impl Guarantees {
-    /// Returns whether it claims that an acknowledged write is on disk.
+    /// Returns true if it claims that an acknowledged write is on disk.
     pub fn claims_disks(&self) -> bool {
         self.acknowledged_in.is_some_and(Acknowledged::is_on_disk)
     }
 }
 
 impl Acknowledged {
-    /// Returns whether a write is on disk when it is acknowledged, and survives a power cut.
+    /// Returns true if a write is on disk when it is acknowledged, and survives a power cut.
     pub fn is_on_disk(self) -> bool {
         matches!(self, Self::Disk | Self::MajorityDisks)
     }
 
-    /// Returns the most that is left of a claim when too few syncs were observed.
+    /// Returns the strongest remaining claim if too few syncs were observed.
     pub fn without_syncs(self) -> Self {
         match self {
             Self::Disk => Self::PageCache,
@@ -140,30 +140,30 @@ impl Acknowledged {
     }
 }
 
-/// A setting of a server that switches syncs off, as it stands in a command line or an environment.
+/// Describes a server setting that disables syncs, on a command line or in an environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnsafeSetting {
-    /// Its name: `unsafe-no-fsync`, `ETCD_UNSAFE_NO_FSYNC`.
+    /// Name: `unsafe-no-fsync`, `ETCD_UNSAFE_NO_FSYNC`.
     pub name: String,
-    /// Its unsafe values, in lower case. An empty one stands for a flag without a value.
+    /// Unsafe values in lower case. An empty one stands for a flag without a value.
     pub values: Vec<String>,
 }
 
 impl UnsafeSetting {
-    /// A setting with its unsafe values.
+    /// Creates a setting with its unsafe values.
     pub fn new(name: &str, values: &[&str]) -> Self {
         let values = values.iter().map(|value| (*value).to_owned()).collect();
         Self { name: name.to_owned(), values }
     }
 
-    /// A switch that is unsafe when it is on.
+    /// Creates a switch that is unsafe when on.
     pub fn on(name: &str) -> Self {
         Self::new(name, &["", "true", "t", "1"])
     }
 }
 
-/// Returns the unsafe settings of a process, in words that hold nothing but their names and values. The last of
-/// several values of an argument counts; an argument counts more than an environment variable of the same name.
+/// Returns the unsafe settings of a process, only by name and value. The last of several values of an argument
+/// counts. An argument overrides an environment variable of the same name.
 pub fn unsafe_settings(
     known: &[UnsafeSetting],
     args: &[String],
@@ -189,11 +189,11 @@ pub fn unsafe_settings(
     found
 }
 
-/// Returns a setting's name as it is written in arguments, and its last value.
+/// Returns a setting's name as written in arguments, and its last value.
 fn of_args(setting: &UnsafeSetting, args: &[String]) -> Option<(String, String)> {
     let mut found = None;
     for (place, arg) in args.iter().enumerate() {
-        // `-Dname` of Java, `-name` and `--name`, and `name=value` after an `-c`.
+        // Accepts `-Dname` of Java, `-name` and `--name`, and `name=value` after a `-c`.
         let bare = arg.trim_start_matches('-');
         let bare = match arg.strip_prefix("-D") {
             Some(property) => property,
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_syncs_contradict_a_claim_of_disks() {
+    fn too_few_syncs_contradict_the_disk_claim() {
         use Acknowledged::{Disk, MajorityDisks};
         let no = |why: &str| Err(why.to_owned());
         for (claim, clients, components, expected) in [
@@ -246,12 +246,12 @@ mod tests {
             (Disk, 1, &[&[49]], no("49 syncs for 50 acknowledged writes")),
             (Disk, 1, &[&[1]], no("1 sync for 50 acknowledged writes")),
             (Disk, 1, &[&[0, 70]], Ok(())),
-            // Group commit: two clients share each sync.
+            // With group commit two clients share each sync.
             (Disk, 2, &[&[25]], Ok(())),
             (Disk, 2, &[&[24]], no("24 syncs for 50 acknowledged writes of 2 clients")),
             (MajorityDisks, 1, &[&[50, 50, 0]], Ok(())),
             (MajorityDisks, 1, &[&[50, 20, 30]], Ok(())),
-            // Many syncs of one node are no majority's.
+            // Many syncs of one node do not make a majority.
             (
                 MajorityDisks,
                 1,
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unsafe_setting_is_evidence_by_itself() {
+    fn unsafe_setting_alone_is_evidence() {
         let probe = Durability::not_checked("ptrace").with_unsafe_settings(vec!["`-F`".into()]);
         assert_eq!(probe.verdict, Verdict::Failed("ran with `-F`".into()));
         let probe = Durability::judged(Acknowledged::Disk, 50, 1, vec![nodes(&[0])]);

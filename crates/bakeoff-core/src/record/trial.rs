@@ -1,6 +1,6 @@
-//! The line of a trial: its stages, usage, audits and checks, and how it ended.
+//! Defines the line of a trial: its stages, usage, audits, checks and outcome.
 //!
-//! Not here: what a measurement holds (`crate::measurement`), how checks judge (`crate::check`).
+//! Not here: the contents of a measurement (`crate::measurement`), the judgement of checks (`crate::check`).
 
 use std::ops::Range;
 use std::time::Duration;
@@ -17,37 +17,37 @@ use crate::search::{Found, Tried};
 use crate::units;
 use crate::verdict::{Audit, Cause, Check, Verdict};
 
-/// One trial, once.
+/// Holds one trial.
 ///
-/// Each field is one of the record's line, which stays flat, so that old ones load.
+/// Each field belongs to the record's line, which stays flat, so that old ones load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrialRecord {
-    /// Which.
+    /// Planned trial.
     pub trial: Trial,
-    /// When it began, in UTC.
+    /// Start of the trial, in UTC.
     pub started: String,
-    /// From the first launch to a cluster with a leader.
+    /// Time from the first launch to a cluster with a leader.
     #[serde(default, with = "units::duration")]
     pub ready_after: Duration,
-    /// Whether the cluster was kept from an earlier trial or ran already, so that nothing was launched.
+    /// True if the cluster was kept from an earlier trial or ran already, so nothing was launched.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub kept: bool,
-    /// Endpoints of a cluster that ran already which accepted no connection, so that the trial went without them.
+    /// Endpoints of a running cluster that accepted no connection and were left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
-    /// Whether another bakeoff worked on this machine meanwhile.
+    /// True if another bakeoff used this machine during the trial.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub beside_another: bool,
     /// True if it was skipped because its system had failed to start before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub not_tried: bool,
-    /// Name of the node that led when the load began.
+    /// Name of the leader when the load began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leader: Option<String>,
-    /// Name of the node that led when the load had ended, where that was another one.
+    /// Name of the leader after the load, if it was another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leader_after: Option<String>,
-    /// The nodes that clients connected to.
+    /// Nodes that clients connected to.
     pub targets: Vec<String>,
     /// Keys written before the load, unmeasured.
     #[serde(default)]
@@ -56,22 +56,22 @@ pub struct TrialRecord {
     pub stages: Vec<StageRecord>,
     /// Usage of each node and of the generator while the load ran.
     pub usage: Vec<Usage>,
-    /// Memory of all nodes together; `None` if it is not known, and in records before format 3.
+    /// Memory of all nodes together; `None` if unknown, and in records before format 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<NodesMemory>,
-    /// Reading back what was acknowledged.
+    /// Results of reading back acknowledged writes.
     pub audits: Vec<Audit>,
-    /// Everything else that was checked.
+    /// All other checks.
     pub checks: Vec<Check>,
-    /// Syncs observed for acknowledged writes, of a system that claims disks; since format 3.
+    /// Syncs observed for acknowledged writes of a system that claims disks; since format 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durability: Option<Durability>,
-    /// Its end.
+    /// Outcome of the trial.
     pub outcome: TrialOutcome,
-    /// Samples from its beginning to its end.
+    /// Samples from start to end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<Observed>,
-    /// Complaints in the nodes' own logs while the load ran; nodes without any are absent.
+    /// Findings in the nodes' logs while the load ran; nodes without any are absent.
     #[serde(
         rename = "said",
         alias = "log_findings",
@@ -79,11 +79,10 @@ pub struct TrialRecord {
         skip_serializing_if = "Vec::is_empty"
     )]
     pub log_findings: Vec<NodeLog>,
-    /// The CPUs that the load generator was kept to, away from those that the nodes are pinned to;
-    /// empty where it was not.
+    /// CPUs that the load generator was restricted to, separate from pinned nodes; empty without restriction.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub generator_cpus: Vec<u32>,
-    /// Result of its search for a rate; `None` without a search, or where it did not end.
+    /// Result of its search for a rate; `None` without a search, or if it did not end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<Found>,
     /// Durable appends of the disk, measured again before the first trial of each later round.
@@ -94,134 +93,133 @@ pub struct TrialRecord {
         skip_serializing_if = "Vec::is_empty"
     )]
     pub baseline_appends: Vec<BaselineAppends>,
-    /// The machines of the run, where it has places; each with its own samples.
+    /// Machines of the run, if it has places, each with its own samples.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub machines: Vec<MachineTrial>,
 }
 
-/// One of the machines of a run during a trial.
+/// Describes one of the machines of a run during a trial.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineTrial {
-    /// Its name in the places file.
+    /// Name in the places file.
     pub name: String,
-    /// CPUs that may be used there.
+    /// Number of usable CPUs.
     pub cpus: u32,
-    /// The servers that it had.
+    /// Servers on the machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<String>,
-    /// The part that it had in driving the load, stage by stage; empty for one that drove none.
+    /// Its share in driving the load, stage by stage; empty if it drove none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub generated: Vec<GeneratorPart>,
-    /// Its samples, their times counted from the trial's beginning.
+    /// Samples, with times counted from the start of the trial.
     pub observed: Observed,
 }
 
-/// One generator's part in a stage of a load.
+/// Describes one generator's share in a stage of a load.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct GeneratorPart {
-    /// Clients of the stage that were its own.
+    /// Its clients of the stage.
     pub clients: u32,
     /// Verified successes.
     pub verified: u64,
     /// Failures.
     pub errors: u64,
-    /// How much later than asked it began, in microseconds, by its own clock.
+    /// Delay of its start after the agreed time, in microseconds, by its own clock.
     pub late_us: f64,
-    /// By how much its clock may be off, in microseconds: half of the shortest round trip.
+    /// Possible error of its clock in microseconds: half of the shortest round trip.
     pub clock_error_us: f64,
     /// CPU time of its process during the window.
     #[serde(with = "units::duration")]
     pub cpu: Duration,
-    /// The share of a CPU that the busiest of its threads used.
+    /// CPU share of its busiest thread.
     pub busiest: f64,
-    /// The CPUs that it kept to, where servers of its machine are pinned to others; empty where none is pinned.
+    /// CPUs that it was restricted to if servers of its machine are pinned to others; empty otherwise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<u32>,
-    /// Why servers that are pinned on its machine did not have their CPUs for themselves.
+    /// Reason why pinned servers on its machine did not have their CPUs to themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_apart: Option<String>,
 }
 
-/// End of a trial.
+/// Names the outcome of a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "ended", content = "why")]
 pub enum TrialOutcome {
-    /// As planned.
+    /// The trial ran as planned.
     Completed,
-    /// The user ended it; what was measured by then is here.
+    /// The user interrupted it; the measurements so far are kept.
     Interrupted,
-    /// It could not go on.
+    /// The trial could not continue, for this reason.
     Failed(String),
-    /// A machine of the run was lost: nothing is known of the system.
+    /// A machine of the run was lost, so nothing is known about the system.
     MachineLost(String),
 }
 
 impl TrialOutcome {
-    /// Returns whether it ended before its time for a reason that is not its system's: it is to be run again.
+    /// Returns true if it ended early for a reason outside its system, and must run again.
     pub fn is_broken_off(&self) -> bool {
         matches!(self, Self::Interrupted | Self::MachineLost(_))
     }
 }
 
-/// One stage of a load.
+/// Describes one stage of a load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StageRecord {
-    /// Clients that worked.
+    /// Number of clients.
     pub clients: u32,
-    /// When its clients began, in seconds since the trial began.
+    /// Time at which its clients began, in seconds since the trial began.
     #[serde(default)]
     pub began: f64,
-    /// When its measured window began, with clients connected and warm, in seconds since the trial
-    /// began; `None` in records of format 1.
+    /// Start of its measured window, with clients connected and warm, in seconds since the trial began; `None` in
+    /// records of format 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_from: Option<f64>,
-    /// Their measurement.
+    /// Measurement of the stage.
     pub measurement: Measurement,
-    /// The rate that was tried, of a search for one, and whether it kept the objective.
+    /// Tried rate of a search and its result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tried: Option<Tried>,
 }
 
-/// Usage of one process while the load ran.
+/// Describes the usage of one process while the load ran.
 ///
-/// Each field is one sum over the samples; a record stays flat, so that old ones load.
+/// Each field is one sum over the samples. A record stays flat, so that old ones load.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
-    /// The node's name, or `generator`.
+    /// Name of the node, or `generator`.
     pub name: String,
     /// Mean CPU over the load, in percent of one core.
     pub cpu_mean_percent: f64,
-    /// Most CPU in one sampling interval, in percent of one core.
+    /// Maximum CPU in one sampling interval, in percent of one core.
     pub cpu_max_percent: f64,
-    /// Most resident memory; `None` if it was not read within the measured windows.
+    /// Maximum resident memory; `None` if it was not read within the measured windows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss_max_bytes: Option<u64>,
-    /// Most resident memory in which pages that its processes share count once; `None` if it was not read
-    /// within the measured windows, and in records of format 1.
+    /// Maximum resident memory, counting pages shared by its processes once. `None` if it was not read within the
+    /// measured windows, and in records of format 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pss_max_bytes: Option<u64>,
-    /// Most processes; 0 in records of format 1.
+    /// Maximum number of processes; 0 in records of format 1.
     #[serde(default)]
     pub processes_max: u64,
     /// Bytes written to disk.
     pub written_bytes: u64,
-    /// Time that a CPU limit held its threads back; `None` where nothing limits it.
+    /// Time for which a CPU limit throttled its threads; `None` without a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled_seconds: Option<f64>,
-    /// Periods of its CPU limit in which it ran; `None` where nothing limits it, or where they were
-    /// not counted.
+    /// Periods of its CPU limit in which it ran; `None` without a limit, or if they were not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub periods: Option<u64>,
-    /// In how many of them its limit held it back.
+    /// Periods in which its CPU limit throttled it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub periods_throttled: Option<u64>,
-    /// Most threads.
+    /// Maximum number of threads.
     #[serde(default)]
     pub threads_max: u64,
-    /// Most open files.
+    /// Maximum number of open files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_files_max: Option<u64>,
-    /// Bytes fetched from disk.
+    /// Bytes read from disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_bytes: Option<u64>,
     /// Bytes sent over TCP.
@@ -230,18 +228,17 @@ pub struct Usage {
     /// Bytes received over TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub received_bytes: Option<u64>,
-    /// Most disk space of its data directory.
+    /// Maximum disk space of its data directory in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_bytes: Option<u64>,
-    /// Subject of its figures, where the node's own metrics told them: CPU and resident memory alone, and all
-    /// others are not known.
+    /// Subject of the figures, if they come from the node's own metrics. Then only CPU and resident memory are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics_of: Option<Metered>,
 }
 
 impl StageRecord {
-    /// Returns from when to when it was measured, in seconds since the trial began. Of a record of format
-    /// 1 the time that connecting took is not known, and left out. `warmup`: the load's.
+    /// Returns the measured interval, in seconds since the trial began. For a record of format 1 the connecting time
+    /// is unknown and omitted. `warmup` is the load's.
     pub fn window(&self, warmup: Duration) -> (f64, f64) {
         let from = self.measured_from.unwrap_or(self.began + warmup.as_secs_f64());
         (from, from + self.measurement.window.as_secs_f64())
@@ -249,14 +246,14 @@ impl StageRecord {
 }
 
 impl TrialRecord {
-    /// The stages that its figures are of: all, or of a search for a rate the try that its answer rests
-    /// on. That is the last that kept the objective at the rate that was found, or at any where none was;
-    /// where none did, the last of all.
+    /// Returns the stages that the trial's figures come from. These are all stages, or for a search the try that its
+    /// answer rests on: the last one that kept the objective at the found rate, or at any rate if none was found, or
+    /// else the last of all.
     pub fn figured(&self) -> &[StageRecord] {
         self.stages.get(self.figured_places()).unwrap_or_default()
     }
 
-    /// Returns the places of [`Self::figured`] among the stages.
+    /// Returns the range of [`Self::figured`] among the stages.
     pub fn figured_places(&self) -> Range<usize> {
         if self.stages.iter().all(|stage| stage.tried.is_none()) {
             return 0..self.stages.len();
@@ -272,7 +269,7 @@ impl TrialRecord {
         place..place + 1
     }
 
-    /// All stages that its figures are of as one; `None` when none was measured.
+    /// Returns the combined measurement of the stages in [`Self::figured`]; `None` without one.
     pub fn measurement(&self) -> Option<Measurement> {
         let (first, later) = self.figured().split_first()?;
         let mut whole = first.measurement.clone();
@@ -280,11 +277,10 @@ impl TrialRecord {
         Some(whole)
     }
 
-    /// Returns the cause for which its figures must not be used; `None` when they may be.
+    /// Returns the cause of an invalid trial; `None` if it is valid.
     ///
-    /// Wrong answers and lost writes are the system's doing whatever else was amiss. For all else a
-    /// disturbed machine is an excuse. A generator at its limit is none for failures: a system that
-    /// fails at once keeps it busy.
+    /// Wrong answers and lost writes are always the system's fault. For all other failures a disturbed machine is an
+    /// excuse. A generator at its limit does not excuse failures, because a system that fails at once keeps it busy.
     pub fn cause(&self) -> Option<Cause> {
         let failed = |verdict: &Verdict| verdict.failed();
         let checks = || self.checks.iter().filter(|check| failed(&check.verdict));
@@ -300,7 +296,7 @@ impl TrialRecord {
             TrialOutcome::MachineLost(_) => Some(Cause::Machine),
         };
         let causes: Vec<Cause> = checks().map(Check::cause).chain(ended).collect();
-        // What the system may have done to the generator outranks what else the generator lacked.
+        // A possible effect of the system on the generator outranks other limits of the generator.
         let unclear = checks().any(|check| check.cause == Some(Cause::Unclear));
         let order = [Cause::Machine, Cause::System, Cause::Generator, Cause::User, Cause::Unclear];
         let first = order.into_iter().find(|cause| causes.contains(cause));
@@ -310,12 +306,12 @@ impl TrialRecord {
         }
     }
 
-    /// Returns whether it failed before its servers were ready.
+    /// Returns true if it failed before its servers were ready.
     pub fn never_ready(&self) -> bool {
         matches!(self.outcome, TrialOutcome::Failed(_)) && self.ready_after.is_zero()
     }
 
-    /// Returns the reasons for which its figures must not be used; empty when they may be.
+    /// Returns why its figures must not be used; empty for a valid trial.
     pub fn invalid_because(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         match &self.outcome {
@@ -338,7 +334,7 @@ impl TrialRecord {
 mod tests {
     use super::*;
 
-    /// Asserts the cause of a trial that ended so, with these checks failed.
+    /// Asserts the cause of a trial with this outcome and these failed checks.
     fn check(ended: &str, failed: &[&str], audit_failed: bool, expected: Option<Cause>) {
         let verdict = serde_json::json!({"verdict": "failed", "why": "so"});
         let checks: Vec<_> = failed
@@ -364,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_excuses_failures_and_never_lost_or_wrong_data() {
+    fn machine_excuses_failures_but_never_lost_or_wrong_data() {
         check("completed", &[], false, None);
         check("completed", &["errors"], false, Some(Cause::System));
         check("completed", &["errors", "neighbours"], false, Some(Cause::Machine));
@@ -378,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_generator_excuses_no_failures() {
+    fn busy_generator_does_not_excuse_failures() {
         check("completed", &["generator"], false, Some(Cause::Generator));
         check("completed", &["generator", "errors"], false, Some(Cause::System));
         check("completed", &["schedule", "stationary"], false, Some(Cause::Generator));

@@ -1,21 +1,19 @@
-//! Which rate to try next, in search of the highest that keeps an objective.
+//! Chooses the next rate in a search for the highest that keeps an objective.
 //!
-//! It doubles until a rate breaks the objective (or halves until one keeps it), bisects the gap down
-//! to 5 %, and tries the winner again for longer: a search picks the luckiest of its tries, so a
-//! single success is no evidence. A winner that fails its second try makes the next lower rate the
-//! candidate.
+//! The search doubles the rate until one breaks the objective (or halves it until one keeps it), bisects the gap down
+//! to 5 %, and tries the winner again for longer. A search picks the luckiest of its tries, so a single success is no
+//! evidence. If the winner fails its second try, the next lower rate becomes the candidate.
 //!
-//! A single failure is no evidence either: a machine has hiccups, and one of them early in a search
-//! would cap all that follows. So a rate counts as broken once two of up to three tries broke it, and
-//! the rate that bounds the answer from above is tried again after the answer is confirmed. Where it
-//! then keeps the objective the search goes on above it.
+//! A single failure is no evidence either: an early hiccup of the machine would cap the whole search. So a rate
+//! counts as broken once two of up to three tries broke it. After the answer is confirmed, the rate above it is tried
+//! again. If that one then keeps the objective, the search continues above it.
 //!
-//! A try that says nothing of the server, for the machine or the generator was disturbed, is made
-//! again, twice at most, and is no vote.
+//! A try during a disturbance of the machine or the generator is void: it is repeated, at most twice, and does not
+//! count.
 //!
-//! The time of all tries together is bounded: see [`LONGEST`].
+//! The total time of all tries is bounded: see [`LONGEST`].
 //!
-//! Not here: trying a rate (the binary), what keeping means (`tried`).
+//! Not here: running a try (the binary), judging it (`tried`).
 
 mod tried;
 
@@ -30,68 +28,68 @@ use serde::{Deserialize, Serialize};
 /// Length of a confirmation, in tries.
 pub const CONFIRM_TIMES: u32 = 2;
 
-/// The longest that a search takes, in tries: then it ends with what it knows. A confirmation is as long
-/// as [`CONFIRM_TIMES`] tries.
+/// Maximum length of a search, in tries. Then it ends with what it knows. A confirmation counts as [`CONFIRM_TIMES`]
+/// tries.
 pub const LONGEST: u32 = 48;
 
-/// Returns how long a search takes at most whose tries have this time and this warm-up.
+/// Returns the maximum duration of a search with this time and warm-up per try.
 pub fn longest(time: Duration, warmup: Duration) -> Duration {
-    // The last may begin when one try's time is left, and be a confirmation.
+    // The last try may begin with the time of one left, and be a confirmation.
     (time + warmup) * (LONGEST + CONFIRM_TIMES - 1)
 }
 
 /// Largest ratio of the lowest broken rate to the highest kept one at the end.
 const GAP: f64 = 1.05;
-/// Doublings or halvings at most: from 1,000/s to a billion, or to one in a quarter of an hour.
+/// Maximum doublings or halvings: from 1,000/s to a billion, or to one in a quarter of an hour.
 const DOUBLINGS_MAX: u32 = 20;
-/// Most candidates that are tried again before it gives up.
+/// Maximum candidates that are confirmed before the search gives up.
 const CONFIRMATIONS_MAX: u32 = 4;
-/// Number of tries that have to agree that a rate is broken, or kept after one broke it.
+/// Number of tries that must agree that a rate is broken, or kept after one broke it.
 const VOTES: u32 = 2;
-/// Most repetitions of a try that says nothing.
+/// Maximum repetitions of a void try.
 const VOIDS_MAX: u32 = 2;
-/// Most times that a search goes on above a bound that did not hold.
+/// Maximum times that a search continues above a bound that did not hold.
 const REOPENED_MAX: u32 = 4;
 
-/// Next step of a search.
+/// Names the next step of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Next {
-    /// This rate.
+    /// Try this rate.
     Try(f64),
-    /// This rate again, for longer.
+    /// Try this rate again, for longer.
     Confirm(f64),
-    /// Nothing: it is over.
+    /// The search is over.
     Done(Found),
 }
 
-/// Result of a search. Rates are operations per second.
+/// Holds the result of a search. Rates are operations per second.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "found", content = "rate")]
 pub enum Found {
-    /// The highest rate that kept the objective, twice.
+    /// Highest rate that kept the objective twice.
     Rate(f64),
-    /// Every rate kept it, up to this.
+    /// Highest tried rate; every rate kept the objective.
     NoLimit(f64),
-    /// No rate kept it, down to this.
+    /// Lowest tried rate; no rate kept the objective.
     Nothing(f64),
-    /// Rates kept it once and not again, the last of them this.
+    /// Lowest rate that kept the objective once and then broke it.
     Unsteady(f64),
-    /// The search's time was over before a rate was confirmed; this kept it once.
+    /// Rate that kept the objective once before the search ran out of time.
     OutOfTime(f64),
 }
 
-/// Purpose of a try.
+/// Names the purpose of a try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Aim {
-    /// To narrow the gap.
+    /// Narrows the gap.
     Narrow,
-    /// To confirm the winner.
+    /// Confirms the winner.
     Confirm,
-    /// To see whether the bound above the answer holds.
+    /// Checks the bound above the answer.
     Bound,
 }
 
-/// The tries of one rate for one aim, so far.
+/// Counts the tries of one rate for one purpose.
 #[derive(Debug, Clone, Copy, Default)]
 struct Votes {
     kept: u32,
@@ -100,11 +98,11 @@ struct Votes {
 }
 
 impl Votes {
-    /// Adds a try; whether the rate is kept, once that is decided.
+    /// Adds a try. Returns whether the rate is kept, once that is decided.
     fn add(&mut self, tried: &Tried) -> Option<bool> {
         if tried.void {
             self.void += 1;
-            // Disturbed every time: it cannot be said to keep it.
+            // If every try was disturbed, the rate does not count as kept.
             return (self.void > VOIDS_MAX).then_some(false);
         }
         match tried.kept() {
@@ -119,26 +117,26 @@ impl Votes {
     }
 }
 
-/// The state of a search.
+/// Holds the state of a search.
 #[derive(Debug, Clone)]
 pub struct Search {
-    /// The rate to try.
+    /// Rate to try.
     rate: f64,
     aim: Aim,
     votes: Votes,
     kept: Option<f64>,
-    /// Rates above `kept` that broke it, the lowest first.
+    /// Rates above `kept` that broke the objective, the lowest first.
     broken: Vec<f64>,
-    /// The lowest rate that is known to break it after a second look.
+    /// Lowest rate known to break the objective after a second check.
     settled: f64,
-    /// The highest rate that was confirmed.
+    /// Highest confirmed rate.
     answer: Option<f64>,
     doublings: u32,
     confirmations: u32,
     reopened: u32,
     /// Used part of [`LONGEST`].
     spent: u32,
-    /// No lower rate is tried.
+    /// Lowest rate to try.
     least: f64,
     done: Option<Found>,
 }
@@ -163,8 +161,7 @@ impl Search {
         }
     }
 
-    /// The same, which gives up rather than to try a lower rate than this: one at which next to nothing
-    /// would fall due in a try.
+    /// Sets the lowest rate to try. Below it almost nothing would be due during a try.
     pub fn not_below(self, least: f64) -> Self {
         Self { least, ..self }
     }
@@ -178,7 +175,7 @@ impl Search {
         }
     }
 
-    /// Notes what the try came to that [`Self::next`] asked for.
+    /// Records the result of the step from [`Self::next`].
     pub fn take(&mut self, tried: &Tried) {
         self.spent += if self.aim == Aim::Confirm { CONFIRM_TIMES } else { 1 };
         if let Some(kept) = self.votes.add(tried) {
@@ -194,7 +191,7 @@ impl Search {
         }
     }
 
-    /// Notes whether the rate that [`Self::next`] gave keeps the objective.
+    /// Records whether the rate from [`Self::next`] keeps the objective.
     fn note(&mut self, kept: bool) {
         match (self.aim, kept) {
             (Aim::Narrow, true) => {
@@ -231,14 +228,14 @@ impl Search {
         self.broken.insert(place, rate);
     }
 
-    /// The winner failed its second try.
+    /// Handles a winner that failed its second try.
     fn give_way(&mut self) {
         self.confirmations += 1;
         self.settled = self.settled.min(self.rate);
         self.break_at(self.rate);
         let lower = round(self.rate / GAP);
         match self.answer {
-            // It was to be more than an earlier answer, and is not.
+            // It had to exceed an earlier answer, and does not.
             Some(answer) if lower <= answer => self.done = Some(Found::Rate(answer)),
             Some(answer) if self.confirmations >= CONFIRMATIONS_MAX => {
                 self.done = Some(Found::Rate(answer));
@@ -253,7 +250,7 @@ impl Search {
     fn narrow(&mut self) {
         match (self.kept, self.broken.first().copied()) {
             (Some(kept), Some(broken)) => {
-                // A geometric middle: what is small is searched as finely as what is large.
+                // The geometric mean searches small rates as finely as large ones.
                 let middle = round((kept * broken).sqrt());
                 if broken <= kept * GAP || middle <= kept || middle >= broken {
                     (self.rate, self.aim) = (kept, Aim::Confirm);
@@ -282,10 +279,10 @@ impl Search {
     }
 }
 
-/// Three significant digits: a rate that somebody may want to type again.
+/// Rounds to three significant digits, so that users can retype the rate.
 fn round(rate: f64) -> f64 {
     let digits = rate.log10().floor() as i32 - 2;
-    // By a whole power of ten either way, so that 35.3 is 35.3.
+    // Scale by a whole power of ten in either direction, so that 35.3 stays 35.3.
     let scale = 10f64.powi(digits.abs());
     if digits < 0 { (rate * scale).round() / scale } else { (rate / scale).round() * scale }
 }
@@ -303,7 +300,7 @@ mod tests {
         Tried { rate, confirming: false, broken_by, void, disturbed_by: Vec::new() }
     }
 
-    /// Searches a server that keeps the objective up to a rate; gives what was found and the tries.
+    /// Searches a server that keeps the objective up to a rate. Returns the result and the tries.
     fn search(first: f64, mut keeps: impl FnMut(Next) -> bool) -> (Found, Vec<Next>) {
         let mut search = Search::new(first);
         let mut tries = Vec::new();
@@ -325,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn it_doubles_bisects_confirms_and_tries_the_bound_again() {
+    fn search_doubles_bisects_confirms_and_checks_the_bound() {
         let (found, tries) = search(1000.0, up_to(5500.0));
         let expected =
             [1000.0, 2000.0, 4000.0, 8000.0, 8000.0, 5660.0, 5660.0, 4760.0, 5190.0, 5420.0];
@@ -335,14 +332,14 @@ mod tests {
     }
 
     #[test]
-    fn a_server_slower_than_the_first_rate_is_found_from_above() {
+    fn server_slower_than_the_first_rate_is_found_from_above() {
         let (found, tries) = search(1000.0, up_to(30.0));
         assert_eq!(tries[2], Next::Try(500.0));
         assert!(matches!(found, Found::Rate(rate) if rate > 28.0 && rate <= 30.0), "{found:?}");
     }
 
     #[test]
-    fn one_broken_try_of_three_breaks_nothing() {
+    fn one_broken_try_of_three_does_not_count() {
         let mut hiccups = [1000.0, 5420.0, 5190.0].into_iter().collect::<Vec<f64>>();
         let mut keeps = up_to(5500.0);
         let (found, _) = search(1000.0, |next| {
@@ -359,10 +356,10 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_that_does_not_hold_when_it_is_tried_again_is_searched_above() {
+    fn search_continues_above_a_bound_that_does_not_hold() {
         let mut stalled = 0;
         let mut keeps = up_to(5500.0);
-        // As it would be if the machine stalled for as long as two tries take.
+        // Simulates a machine that stalls for two tries.
         let (found, tries) = search(1000.0, |next| {
             stalled += 1;
             !(2..=3).contains(&stalled) && keeps(next)
@@ -372,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_winner_that_fails_again_gives_way_to_a_lower_rate() {
+    fn winner_that_fails_again_yields_to_a_lower_rate() {
         let mut keeps = up_to(5500.0);
         let (found, tries) = search(1000.0, |next| match next {
             Next::Confirm(rate) => rate <= 5200.0,
@@ -383,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_go_below_what_a_try_could_show() {
+    fn search_stops_at_its_lowest_rate() {
         let mut search = Search::new(100.0).not_below(20.0);
         for rate in [100.0, 100.0, 50.0, 50.0, 25.0, 25.0] {
             assert_eq!(search.next(), Next::Try(rate));
@@ -393,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_try_that_says_nothing_is_made_again_and_is_no_vote() {
+    fn void_try_is_repeated_and_does_not_count() {
         let mut search = Search::new(100.0);
         for (kept, void) in [(false, true), (false, false), (false, true), (true, false)] {
             assert_eq!(search.next(), Next::Try(100.0));
@@ -409,8 +406,8 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_in_time_with_what_it_knows() {
-        // Never two tries alike: each rate needs three.
+    fn search_ends_in_time_with_what_it_knows() {
+        // No two consecutive tries agree, so each rate needs three.
         let mut count = 0;
         let (found, tries) = search(1000.0, |_| {
             count += 1;
@@ -425,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn found_rates_are_kept_in_records_by_name() {
+    fn results_are_stored_by_name() {
         let check = |found: Found, text: &str| {
             assert_eq!(serde_json::to_string(&found).unwrap(), text);
             assert_eq!(serde_json::from_str::<Found>(text).unwrap(), found);
@@ -435,15 +432,15 @@ mod tests {
     }
 
     #[test]
-    fn it_gives_up_where_there_is_nothing_to_find() {
+    fn search_gives_up_if_nothing_can_be_found() {
         assert!(matches!(search(1000.0, |_| true).0, Found::NoLimit(rate) if rate > 1e9));
         assert!(matches!(search(1000.0, |_| false).0, Found::Nothing(rate) if rate < 0.001));
         let unsteady = search(1000.0, |next| matches!(next, Next::Try(rate) if rate < 3000.0));
         assert!(matches!(unsteady.0, Found::Unsteady(_)), "{unsteady:?}");
     }
 
-    /// Of searches on a server that keeps 50,000/s, in which 3 % of tries meet a hiccup of the machine, and
-    /// confirmations, being longer, 6 %: the share that ends below 90 % of the truth.
+    /// Searches a server that keeps 50,000/s. The machine has a hiccup in 3 % of tries, and in 6 % of confirmations,
+    /// which are longer. Returns the share of searches that end below 90 % of the truth.
     fn too_low() -> f64 {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
         let low = (0..2000).filter(|_| {
@@ -458,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn hiccups_of_the_machine_make_few_searches_end_low() {
+    fn machine_hiccups_make_few_searches_end_low() {
         let share = too_low();
         assert!(share <= 0.02, "{share}");
     }
@@ -474,7 +471,7 @@ mod tests {
         }
 
         #[test]
-        fn no_order_of_answers_makes_it_go_on_for_ever(answers in prop::collection::vec(any::<bool>(), 100)) {
+        fn search_always_ends(answers in prop::collection::vec(any::<bool>(), 100)) {
             let mut answers = answers.into_iter();
             search(1000.0, |_| answers.next().unwrap());
         }

@@ -1,10 +1,10 @@
-//! Whether a load at a rate kept an objective.
+//! Decides if a load at some rate kept an objective.
 //!
-//! It did when every condition is known to hold, at least 99 % of what was due was answered with
-//! success in its time, nothing failed (unless the objective itself speaks about errors), and the
-//! measurement is valid: a generator that could not keep up says nothing about the server.
+//! It did if every condition is known to hold, at least 99 % of the due operations succeeded in time, nothing failed
+//! (unless the objective itself covers errors), and the measurement is valid. A generator that could not keep up says
+//! nothing about the server.
 //!
-//! Not here: which rates are tried (`search`).
+//! Not here: the choice of rates (`search`).
 
 use std::time::Duration;
 
@@ -16,33 +16,33 @@ use crate::study::ERRORS_MAX;
 use crate::units::{count_text, figure_text, latency_text, rate_text, share_text};
 use crate::validity::{gave_out, generator_limits, unserved};
 
-/// Requests fail for the most part from this share on.
+/// Share of failures above which most requests failed.
 const MOST: f64 = 0.5;
-/// Least share of an open load's rate that a server has to answer for the rate to count as achieved.
+/// Minimum share of an open load's rate that a server must answer for the rate to count as achieved.
 const ACHIEVED_MIN: f64 = 0.99;
 
-/// Result of one rate.
+/// Holds the result of one rate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Tried {
     /// Operations per second.
     pub rate: f64,
-    /// Whether it is a winner's second, longer try.
+    /// True for the longer second try of a winner.
     #[serde(default)]
     pub confirming: bool,
-    /// Reasons for which it broke the objective; empty when it kept it.
+    /// Reasons why the objective was broken; empty if it was kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub broken_by: Vec<String>,
-    /// Whether it broke the objective without saying anything of the server, for the machine or the
-    /// generator was disturbed.
+    /// True if the objective was broken while the machine or the generator was disturbed, so the try says nothing
+    /// about the server.
     #[serde(default)]
     pub void: bool,
-    /// Disturbances of the machine or the generator meanwhile, whether or not it kept the objective.
+    /// Disturbances of the machine or the generator during the try, even if the objective was kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disturbed_by: Vec<String>,
 }
 
 impl Tried {
-    /// Holds a measurement at a rate against an objective.
+    /// Judges a measurement at a rate by an objective.
     pub fn judged(
         rate: f64,
         confirming: bool,
@@ -62,7 +62,7 @@ impl Tried {
         let about_errors = objective.iter().any(Condition::is_about_errors);
         let errors_max = if about_errors { MOST } else { ERRORS_MAX };
         broken_by.extend(invalid_because(measurement, errors_max));
-        // What was never sent is late rather than failed; it is in the percentiles and in the share below.
+        // Unsent operations are late, not failed. They count in the percentiles and in the share below.
         let failed = measurement.failed_count();
         if failed > 0 && !about_errors {
             broken_by.push(format!("{} failed", count_text(failed)));
@@ -75,19 +75,19 @@ impl Tried {
             .disturbed_by(generator_limits(measurement))
     }
 
-    /// The same, of which it is known what else disturbed the machine or the generator meanwhile.
+    /// Adds disturbances of the machine or the generator during the try.
     pub fn disturbed_by(mut self, reasons: impl IntoIterator<Item = String>) -> Self {
         self.disturbed_by.extend(reasons);
         self.void = !self.kept() && !self.disturbed_by.is_empty();
         self
     }
 
-    /// Returns whether it kept the objective.
+    /// Returns true if it kept the objective.
     pub fn kept(&self) -> bool {
         self.broken_by.is_empty()
     }
 
-    /// It in short, for progress: `2,000/s: kept`.
+    /// Formats it for progress: `2,000/s: kept`.
     pub fn text(&self) -> String {
         let rate = rate_text(self.rate);
         let again = if self.confirming { ", again and for longer" } else { "" };
@@ -96,14 +96,14 @@ impl Tried {
             (true, _) => format!("{rate}{again}: kept"),
             (false, true) => {
                 let why = self.disturbed_by.first().map_or(why, String::as_str);
-                format!("{rate}{again}: says nothing of the system, {why}")
+                format!("{rate}{again}: void, {why}")
             }
             (false, false) => format!("{rate}{again}: broken, {why}"),
         }
     }
 
-    /// Returns the lowest rate above another whose last try broke the objective: one that kept it the second time
-    /// did not.
+    /// Returns the lowest rate above `rate` whose last try broke the objective. A rate that was kept the second time
+    /// is not included.
     pub fn broken_above<'a>(
         tries: impl DoubleEndedIterator<Item = &'a Self>,
         rate: f64,
@@ -119,15 +119,15 @@ impl Tried {
     }
 }
 
-/// Explains what [`far_below`] tells.
-pub const ABRUPT: &str = "its capacity or a disturbance bounds the rate; search again to tell";
+/// Explanation of a [`far_below`] result.
+pub const ABRUPT: &str = "its capacity or a disturbance bounds the rate; search again to find out";
 
 /// Largest share of its limit at which a latency is far below it.
 const FAR_BELOW: f64 = 0.1;
 
-/// Returns the latency that is nearest to its limit where even that one is far below it: `p99 is 183 µs,
-/// far below what p99 < 20ms allows`. Something sudden bounds a rate whose latencies are so low: the
-/// system's capacity, or a disturbance. `None` where a latency is near its limit, or unknown.
+/// Returns the latency nearest to its limit, if even that one is far below: `p99 is 183 µs, far below what p99 < 20ms
+/// allows`. Then something abrupt bounds the rate, such as the system's capacity or a disturbance. Returns `None` if
+/// a latency is near its limit, or unknown.
 pub fn far_below(objective: &[Condition], measurement: &Measurement) -> Option<String> {
     let figures = Figures::from_measurement(measurement);
     let bounds = objective.iter().filter_map(|one| Some((one, one.latency_max()?)));
@@ -142,8 +142,8 @@ pub fn far_below(objective: &[Condition], measurement: &Measurement) -> Option<S
     (share <= FAR_BELOW).then(|| format!("{name} is {latency}, far below what {nearest} allows"))
 }
 
-/// Returns the reasons for which a measurement is not valid; empty if it is. `errors_max`: the largest share of
-/// requests that may fail. Requests that were never sent are late rather than failed, unless they are most.
+/// Returns why a measurement is not valid; empty if it is. `errors_max` is the largest allowed share of failed
+/// requests. Unsent requests are late, not failed, unless they are the majority.
 pub fn invalid_because(measurement: &Measurement, errors_max: f64) -> Vec<String> {
     let mut reasons = Vec::new();
     if measurement.interrupted {
@@ -168,9 +168,9 @@ pub fn invalid_because(measurement: &Measurement, errors_max: f64) -> Vec<String
     reasons
 }
 
-/// Returns which share of what was due in the window at this rate was answered with success in its time. What
-/// was rightly under way when the window ended is no backlog: by Little's law the rate times the median
-/// service time, and one more. `None` where nothing was answered.
+/// Returns the share of operations due in the window at this rate that succeeded in time. Operations normally in
+/// flight at the end are not backlog: by Little's law the rate times the median service time, plus one. Returns
+/// `None` without answers.
 fn achieved(rate: f64, measurement: &Measurement) -> Option<f64> {
     let total = measurement.total();
     let due = measurement.verified() + measurement.error_count();
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
     use crate::measurement::{ErrorKind, OperationFigures};
 
-    /// A second at a rate, all of whose answers took so long.
+    /// Returns a second at a rate with this service time.
     fn second(rate: u64, micros: u64) -> Measurement {
         let mut figures = OperationFigures { verified: rate, ..OperationFigures::default() };
         figures.verified_in_window = rate;
@@ -218,22 +218,25 @@ mod tests {
     }
 
     #[test]
-    fn latencies_far_below_the_objective_are_told() {
-        let told = |micros, objective: &[&str]| {
+    fn latencies_far_below_the_objective_are_reported() {
+        let distance = |micros, objective: &[&str]| {
             let objective: Vec<_> = objective.iter().map(|text| text.parse().unwrap()).collect();
             far_below(&objective, &second(1000, micros))
         };
         let far = "p99 is 1.00 ms, far below what p99 < 20ms allows";
-        assert_eq!(told(1000, &["p99 < 20ms"]).as_deref(), Some(far));
-        assert_eq!(told(1000, &["errors < 1%", "p50 < 1s", "p99 < 20ms"]).as_deref(), Some(far));
-        assert_eq!(told(3000, &["p99 < 20ms"]), None);
-        assert_eq!(told(1000, &["p99 < 20ms", "p50 < 2ms"]), None);
-        assert_eq!(told(1000, &["errors < 1%"]), None);
-        assert_eq!(told(1000, &["p99 > 20ms"]), None);
+        assert_eq!(distance(1000, &["p99 < 20ms"]).as_deref(), Some(far));
+        assert_eq!(
+            distance(1000, &["errors < 1%", "p50 < 1s", "p99 < 20ms"]).as_deref(),
+            Some(far)
+        );
+        assert_eq!(distance(3000, &["p99 < 20ms"]), None);
+        assert_eq!(distance(1000, &["p99 < 20ms", "p50 < 2ms"]), None);
+        assert_eq!(distance(1000, &["errors < 1%"]), None);
+        assert_eq!(distance(1000, &["p99 > 20ms"]), None);
     }
 
     #[test]
-    fn a_failure_breaks_every_objective_but_one_of_errors() {
+    fn failure_breaks_every_objective_except_on_errors() {
         let mut failing = second(995, 5000);
         let figures = failing.operations.get_mut("request").unwrap();
         figures.errors.entry(ErrorKind::Status).or_default().count = 5;
@@ -242,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn dropped_operations_are_late_and_no_failures() {
+    fn dropped_operations_are_late_not_failed() {
         let with_dropped = |count: u64| {
             let mut late = second(1000 - count, 5000);
             let figures = late.operations.get_mut("request").unwrap();
@@ -259,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_was_not_answered_in_time_is_not_kept() {
+    fn rate_that_was_not_answered_in_time_is_not_kept() {
         let mut late = second(1000, 2000);
         late.operations.get_mut("request").unwrap().verified_in_window = 900;
         let why = "only 90.4 % of the rate was answered with success";
@@ -267,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn tries_limited_by_the_generator_say_nothing() {
+    fn tries_limited_by_the_generator_are_void() {
         let mut busy = second(1000, 5000);
         busy.generator_busiest = 0.97;
         let tried = Tried::judged(1000.0, true, &busy, &["p99 < 20ms".parse().unwrap()]);
@@ -278,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disturbed_machine_voids_what_broke_and_not_what_was_kept() {
+    fn disturbed_machine_voids_only_broken_tries() {
         let objective = ["p99 < 20ms".parse().unwrap()];
         let tried = |micros| {
             let tried = Tried::judged(1000.0, false, &second(1000, micros), &objective);
@@ -287,11 +290,11 @@ mod tests {
         let (kept, broken) = (tried(5000), tried(30_000));
         assert!(kept.kept() && !kept.void && kept.disturbed_by.len() == 1);
         assert!(!broken.kept() && broken.void);
-        assert_eq!(broken.text(), "1,000/s: says nothing of the system, the hypervisor took a CPU");
+        assert_eq!(broken.text(), "1,000/s: void, the hypervisor took a CPU");
     }
 
     #[test]
-    fn the_lowest_broken_rate_above_another_is_found_as_it_was_tried_last() {
+    fn lowest_broken_rate_above_another_uses_the_last_try() {
         let tried = |rate, broken: &[&str], void| Tried {
             rate,
             confirming: false,

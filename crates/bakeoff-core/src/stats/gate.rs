@@ -1,85 +1,87 @@
-//! Decides how many rounds a gate takes, and judges an interval by a limit.
+//! Decides how many rounds a gate needs, and judges an interval by a limit.
 //!
-//! A gate stops a merge when a figure is proven to be worse by more than [`MARGIN`]: where a compiler happens to
-//! place code and data moves figures by up to 1 %. It may be wrong in one merge of a thousand.
-//! It finds a loss of [`DETECT`] in nine of ten merges that bring one. How many rounds that takes follows from
-//! how much figures scatter, which nobody knows beforehand. So a gate begins with the rounds that suffice at
-//! a scatter of [`SCATTER`], looks at the scatter of those it has, and goes on while they are too few
-//! ([`shortfall`]; an internal pilot: Wittes and Brittain, Statistics in Medicine 9, 1990). It never looks at
-//! the change itself before the end. Choosing rounds by the scatter raises the share of false stops
-//! by up to a factor of two, which [`LEVEL`] allows for. The simulation is in `tests/statistics/gate.rs`.
+//! A gate stops a merge if a figure is proven to be worse by more than [`MARGIN`], because code and data layout alone
+//! moves figures by up to 1 %. It may be wrong in one merge of a thousand. It finds a loss of [`DETECT`] in nine of
+//! ten merges that cause one.
 //!
-//! Not here: the test itself (`judge`), which figures are asked (`report::compare`).
+//! The required rounds depend on the scatter, which is unknown in advance. So a gate begins with the rounds that
+//! suffice at a scatter of [`SCATTER`], estimates the scatter from them, and continues while they are too few
+//! ([`shortfall`]; an internal pilot: Wittes and Brittain, Statistics in Medicine 9, 1990). It never looks at the
+//! change itself before the end. Choosing rounds by the scatter raises the share of false stops by up to a factor of
+//! two, which [`LEVEL`] allows for. The simulation is in `tests/statistics/gate.rs`.
+//!
+//! Not here: the test itself (`judge`), the choice of figures (`report::compare`).
 
 use super::judge::LEADING_SHARE;
 use super::{TRIALS_MIN, middle, student};
 
-/// The probability of stopping a merge that changed nothing, over all that a gate asks.
+/// Probability of stopping a merge that changed nothing, over all questions of a gate.
 pub const FALSE_STOPS: f64 = 0.001;
-/// The loss that must not pass unnoticed, as a part of the base's figure.
+/// Loss that a gate must detect, as a share of the base's figure.
 pub const DETECT: f64 = 0.05;
-/// The loss that stops no merge by default, as a part of the base's figure.
+/// Loss that stops no merge by default, as a share of the base's figure.
 pub const MARGIN: f64 = 0.01;
-/// Scatter of a figure from trial to trial, as a share of it, where nothing else is known.
+/// Assumed scatter of a figure from trial to trial, as a share of it.
 pub const SCATTER: f64 = 0.015;
-/// The level at which a gate's family is judged: both sides, of which one stops a merge. The other half
-/// pays for rounds that are chosen by the scatter that was seen.
+/// Level of a gate's family of questions. It covers both sides, of which one stops a merge. The other half pays for
+/// choosing the rounds by the observed scatter.
 pub const LEVEL: f64 = FALSE_STOPS;
-/// Default of the most rounds that may follow from the scatter. They find [`DETECT`] up to a scatter of some 10 %.
+/// Default maximum of rounds that the scatter may demand. They find [`DETECT`] up to a scatter of about 10 %.
 pub const EXTENDED_MAX: u32 = 400;
-/// More rounds are not proposed.
+/// Maximum number of proposed rounds.
 pub const ROUNDS_MAX: u32 = 1000;
-/// The share of merges without an answer.
+/// Share of merges that may remain without an answer.
 const NO_ANSWER: f64 = 0.05;
-/// Degrees of freedom from which Student's distribution is the normal one.
+/// Degrees of freedom from which Student's distribution counts as normal.
 const NORMAL: f64 = 1e4;
 
-/// A trial is slow if it is this many spreads below the others; a normal one is so once in millions.
+/// Distance below the others, in spreads, at which a trial is slow. A normal trial is that slow once in millions.
 const SLOW_SPREADS: f64 = 5.0;
-/// The median of absolute deviations of normal figures, by their standard deviation.
+/// Median absolute deviation of a normal distribution with standard deviation 1.
 const MAD_OF_NORMAL: f64 = 0.6745;
-/// The probability with which a share of slow trials that is excluded would have shown one.
+/// Probability that an excluded share of slow trials would have shown at least one.
 const SLOW_SEEN: f64 = 0.95;
 
-/// The losses that a gate tells from each other, as parts of the base's figure.
+/// Holds the losses that a gate distinguishes, as shares of the base's figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Losses {
-    /// Must not pass unnoticed.
+    /// Loss that must be detected.
     pub detect: f64,
-    /// Stops no merge.
+    /// Loss that stops no merge.
     pub margin: f64,
 }
 
 impl Losses {
-    /// Returns the losses of a gate without conditions: the margin is [`MARGIN`], or half of `detect` if that is less.
+    /// Returns the losses of a gate without conditions: the margin is [`MARGIN`], or half of `detect` if that is
+    /// less.
     pub fn by_default(detect: f64) -> Self {
         Self { detect, margin: MARGIN.min(detect / 2.0) }
     }
 
-    /// Returns the losses of a gate with this number of conditions of its user.
+    /// Returns the losses of a gate with this number of user conditions.
     pub fn asked(detect: f64, conditions: usize) -> Self {
         if conditions == 0 { Self::by_default(detect) } else { Self::exact(detect) }
     }
 
-    /// Returns the losses of a gate with conditions of its user, which are exact: the margin is 0.
+    /// Returns the losses of a gate with user conditions, which are exact: the margin is 0.
     pub fn exact(detect: f64) -> Self {
         Self { detect, margin: 0.0 }
     }
 }
 
-/// Where an interval lies, seen from a limit.
+/// Locates an interval relative to a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lies {
-    /// All of it is beyond: the change is proven.
+    /// All of it is beyond the limit: the change is proven.
     Beyond,
-    /// None of it is beyond by more than the slack: the change is ruled out.
+    /// None of it is beyond the limit by more than the slack: the change is ruled out.
     Within,
-    /// Nobody can tell.
+    /// Inconclusive.
     Across,
 }
 
-/// Returns where an interval of changes lies. What is asked for is a change below `limit`, or above it;
-/// one that is beyond it by no more than `slack` need not be ruled out.
+/// Locates an interval of changes. The question is a change below `limit`, or above it. A change beyond it by at most
+/// `slack` need not be ruled out.
 pub fn lies((low, high): (f64, f64), below: bool, limit: f64, slack: f64) -> Lies {
     let (beyond, within) = match below {
         true => (high < limit, low >= limit - slack),
@@ -92,11 +94,10 @@ pub fn lies((low, high): (f64, f64), below: bool, limit: f64, slack: f64) -> Lie
     }
 }
 
-/// Returns how many rounds answer whether there is a loss of `detect` in nineteen of twenty merges, with this
-/// scatter from trial to trial and so many leading questions; an even number, so that each build goes
-/// first as often as the other.
+/// Returns the rounds that answer whether there is a loss of `detect`, in nineteen of twenty merges, at this scatter
+/// and number of leading questions. The number is even, so each build goes first equally often.
 pub fn rounds(losses: Losses, scatter: f64, leading: usize) -> u32 {
-    // More rounds always do better, so the fewest that suffice are found by halving.
+    // More rounds are always better, so bisection finds the minimum.
     let (mut low, mut high) = (TRIALS_MIN as u32 / 2 + 1, ROUNDS_MAX / 2);
     while low < high {
         let middle = low.midpoint(high);
@@ -108,51 +109,50 @@ pub fn rounds(losses: Losses, scatter: f64, leading: usize) -> u32 {
     2 * low
 }
 
-/// Returns whether so many rounds answer whether there is a loss of `detect`, as [`rounds`] asks.
+/// Returns true if this many rounds answer the question of [`rounds`].
 fn suffice(rounds: u32, losses: Losses, scatter: f64, leading: usize) -> bool {
     let leading = leading.max(1) as f64;
     let reach = student::critical(2.0 * NO_ANSWER / leading, NORMAL);
     let freedom = f64::from(rounds - 1);
     let critical = student::critical(LEVEL * LEADING_SHARE / leading, freedom);
-    // Two trials make a round's difference.
+    // The difference of a round has the scatter of two trials.
     let apart = (-losses.margin).ln_1p() - (-losses.detect).ln_1p();
     let difference = apart / (scatter * 2.0_f64.sqrt());
     student::detectable(critical, freedom, reach) <= difference * f64::from(rounds).sqrt()
 }
 
-/// Rounds that a gate lacks to find a loss.
+/// Describes the rounds that a gate lacks to detect a loss.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shortfall {
-    /// Number of further rounds with valid trials of both builds.
+    /// Number of additional rounds with valid trials of both builds.
     pub rounds: u32,
-    /// Scatter of the figure that lacks most, from trial to trial, as a share of it.
+    /// Scatter of the figure that needs the most rounds, from trial to trial, as a share of it.
     pub scatter: f64,
 }
 
-/// Returns the rounds that are lacking to find a loss of `detect`, from differences of logarithms and the number
-/// of leading questions. `None` with at most [`TRIALS_MIN`] rounds, and where there are enough.
+/// Returns the missing rounds to detect a loss of `detect`, from differences of logarithms and the number of leading
+/// questions. Returns `None` with at most [`TRIALS_MIN`] rounds, or if there are enough.
 pub fn shortfall(differences: &[f64], losses: Losses, leading: usize) -> Option<Shortfall> {
     let valid = differences.len();
     let scatter = scatter(differences).filter(|_| valid > TRIALS_MIN)?;
     if suffice(valid as u32, losses, scatter, leading) {
         return None;
     }
-    // Never none, where not even the most would suffice.
+    // At least one round is missing, even if the maximum would not suffice.
     let rounds = (rounds(losses, scatter, leading) as usize).saturating_sub(valid).max(1) as u32;
     Some(Shortfall { rounds, scatter })
 }
 
-/// Returns how many rounds there have to be in all after `run`, where `missing` more valid ones would tell: an even
-/// number more, and no more than `most`. `None` where none are missing, and where it would take more than
-/// twice `most`: then the scatter of the few rounds so far is no accident, and time that cannot lead to an
-/// answer is not spent.
+/// Returns the total number of rounds after `run`, if `missing` more valid ones are needed: an even number more, at
+/// most `most`. Returns `None` if none are missing, or if it would take more than twice `most`. The scatter is then
+/// too large for an answer, and more rounds would waste time.
 pub fn extended(run: u32, missing: u32, most: u32) -> Option<u32> {
     let rounds = run.saturating_add(missing.next_multiple_of(2));
     let hopeless = rounds > most.saturating_mul(2);
     (missing > 0 && run < most && !hopeless).then_some(rounds.min(most))
 }
 
-/// Returns how much the figures of a trial scatter, from the differences of rounds; needs two of them.
+/// Returns the scatter of a trial's figures from the differences of rounds; `None` for fewer than two.
 pub fn scatter(differences: &[f64]) -> Option<f64> {
     let count = differences.len() as f64;
     let mean = differences.iter().sum::<f64>() / count;
@@ -160,22 +160,22 @@ pub fn scatter(differences: &[f64]) -> Option<f64> {
     (differences.len() > 1).then(|| (squares / (count - 1.0) / 2.0).sqrt())
 }
 
-/// Trials of the new build that are far below its others, where those of the base do not explain them.
+/// Counts trials of the new build that are far below its others and are not explained by the base's.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SlowTrials {
     /// Number of slow trials of the new build, at least 1.
     pub new: usize,
     /// Number of slow trials of the base.
     pub base: usize,
-    /// Loss in the slowest round, as a part of the base's figure in that round.
+    /// Loss in the slowest round, as a share of the base's figure in that round.
     pub worst: f64,
 }
 
-/// Returns the slow trials of the new build, from its gains in logarithms, round by round; negative ones are losses.
+/// Counts slow trials of the new build, from its gains in logarithms per round; negative gains are losses.
 ///
-/// A trial is slow if it lost more than `detect` against the base, and if its round lies below the rounds' median by more
-/// than that and by more than five times their spread, which is taken from the median of absolute deviations. A slow
-/// trial of the base puts its round as far above. `None` if the base has slow trials too, and the new build does not have
+/// A trial is slow if it lost more than `detect` against the base, and if its round lies below the rounds' median by
+/// more than that and by more than five spreads. The spread comes from the median absolute deviation. A slow trial of
+/// the base puts its round as far above. Returns `None` if the base has slow trials too, unless the new build has
 /// more by two standard errors.
 pub fn slow_trials(gains: &[f64], detect: f64) -> Option<SlowTrials> {
     let middle_of = |values: &mut dyn Iterator<Item = f64>| {
@@ -195,7 +195,7 @@ pub fn slow_trials(gains: &[f64], detect: f64) -> Option<SlowTrials> {
     (new > 0 && unexplained).then_some(SlowTrials { new, base, worst })
 }
 
-/// Returns the share of slow trials, 0 to 1, that a build can have without one among `trials` in one gate of twenty.
+/// Returns the largest share of slow trials, 0 to 1, with which a build shows none in one gate of twenty.
 pub fn unseen_share(trials: usize) -> f64 {
     1.0 - (1.0 - SLOW_SEEN).powf(1.0 / trials.max(1) as f64)
 }
@@ -207,7 +207,7 @@ mod tests {
     const LOSSES: Losses = Losses { detect: DETECT, margin: MARGIN };
 
     #[test]
-    fn slow_trial_of_the_new_build_alone_is_reported() {
+    fn slow_trial_of_only_the_new_build_is_reported() {
         let even = [0.01, -0.01, 0.005, -0.005, 0.0, 0.012];
         let with = |more: &[f64]| slow_trials(&[&even[..], more].concat(), DETECT);
         assert_eq!(with(&[]), None);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn share_of_slow_trials_that_can_stay_unseen_falls_with_their_number() {
+    fn unseen_share_of_slow_trials_falls_with_more_trials() {
         for (trials, expected) in [(1, 0.95), (7, 0.348), (14, 0.193), (59, 0.0495)] {
             let share = unseen_share(trials);
             assert!((share - expected).abs() < 5e-4, "{trials}: {share}");
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_lies_beyond_a_limit_within_it_or_across() {
+    fn interval_lies_beyond_within_or_across_a_limit() {
         for (interval, expected) in [
             ((-0.08, -0.01), Lies::Beyond),
             ((-0.04, 0.01), Lies::Within),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn more_is_needed_for_less_and_with_more_scatter_or_more_questions() {
+    fn smaller_losses_and_more_scatter_or_questions_need_more_rounds() {
         let default = rounds(LOSSES, SCATTER, 1);
         assert_eq!(default, 14);
         assert_eq!(rounds(Losses::exact(DETECT), SCATTER, 1), 10);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_are_added_until_they_suffice_or_cannot() {
+    fn rounds_are_added_until_sufficient_or_hopeless() {
         let quiet: Vec<f64> = (0..20).map(|at| 0.01 * f64::from(at % 2)).collect();
         assert_eq!(shortfall(&quiet, LOSSES, 1), None);
         let noisy: Vec<f64> = (0..12).map(|at| 0.1 * f64::from(at % 2)).collect();
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_scatters_as_two_trials_do() {
+    fn round_scatters_like_two_trials() {
         let scattered = scatter(&[0.02, -0.02, 0.02, -0.02]).unwrap();
         assert!((scattered - 0.0004_f64.sqrt() * (4.0_f64 / 3.0 / 2.0).sqrt()).abs() < 1e-12);
         assert_eq!(scatter(&[0.1]), None);

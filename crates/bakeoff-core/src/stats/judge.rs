@@ -1,81 +1,81 @@
-//! Whether systems differ: intervals of ratios, and verdicts that hold for a whole family of them.
+//! Decides if systems differ: intervals of ratios, and verdicts that hold for a whole family of questions.
 //!
-//! Figures are compared as logarithms, so that differences are ratios. Trials of one round ran close
-//! in time, so within a run each round yields one difference, and Student's t over the rounds tests
-//! them: what a slow quarter of an hour did to all systems cancels. Trials of two runs have no rounds
-//! in common; how far two runs of the same lie apart is taken from several of them. Holm's method, with weights, corrects for the number of
-//! questions, and each question's interval has the confidence that Holm's order gives it, so that a
-//! difference is declared exactly where the printed interval excludes 1. The reasons, and what
-//! simulation showed of this and of others, are in `docs/method/comparison.md` and `docs/evidence/statistics.md`.
+//! Figures are compared as logarithms, so differences are ratios. Trials of one round ran close in time. Within a run
+//! each round therefore yields one difference, tested by Student's t over the rounds, and a slow quarter of an hour
+//! that hit all systems cancels. Trials of two runs share no rounds; the distance between two runs of the same study
+//! is estimated from several of them. Holm's method, with weights, corrects for the number of questions. Each
+//! question's interval has the confidence of its Holm step, so a difference is declared exactly if the printed
+//! interval excludes 1. The reasons, and simulations of this and other methods, are in `docs/method/comparison.md`
+//! and `docs/evidence/statistics.md`.
 //!
-//! Not here: which figures are compared (`report`), the t distribution (`student`), words.
+//! Not here: the choice of figures (`report`), the t distribution (`student`), the wording.
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{TRIALS_MIN, middle, student};
 
-/// The probability of declaring any difference in a family in which there is none.
+/// Probability of declaring any difference in a family that has none.
 pub const FALSE_ALARMS: f64 = 0.05;
-/// The part of [`FALSE_ALARMS`] that the family's leading questions share; the others share the
-/// rest, and inherit it all where the leading ones are declared.
+/// Share of [`FALSE_ALARMS`] that the family's leading questions divide. The others divide the rest, and inherit the
+/// whole once the leading ones are declared.
 pub const LEADING_SHARE: f64 = 0.8;
-/// The probability with which a difference as large as `min_detectable` is declared.
+/// Probability of declaring a difference as large as `min_detectable`.
 pub const SEEN_WITH: f64 = 0.9;
-/// The standard normal distribution's quantile of [`SEEN_WITH`].
+/// Quantile [`SEEN_WITH`] of the standard normal distribution.
 const SEEN_QUANTILE: f64 = 1.281_551_6;
-/// The least relative spread that is believed: what the histograms' buckets tell apart. Five trials
-/// whose p50 is in the same bucket do not know it without an error.
+/// Minimum relative spread, given by the resolution of the histograms' buckets. Five trials whose p50 falls in one
+/// bucket still have an error.
 const SPREAD_MIN: f64 = 0.001;
-/// From fewer runs nobody can tell how far runs lie apart.
+/// Minimum number of runs for an estimate of the distance between runs.
 pub const RUNS_MIN: usize = 5;
-/// Number of the bootstrap's draws.
+/// Number of bootstrap draws.
 pub const RESAMPLES: usize = 2000;
 
-/// The figures of two systems, all above zero, in one quantity.
+/// Holds the figures of two systems in one quantity, all above zero.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Trials {
     /// One run: both systems' figures of each round in which both have one.
     ByRound(Vec<(f64, f64)>),
-    /// Two runs, by their trials alone: differences from run to run are not in it.
+    /// Two runs by their trials alone, without differences from run to run.
     Apart(Vec<f64>, Vec<f64>),
     /// Two runs of a study that was run more often.
     Runs {
-        /// Figures of the first.
+        /// Figures of the first run.
         first: Vec<f64>,
-        /// Figures of the second.
+        /// Figures of the second run.
         second: Vec<f64>,
-        /// Figures of each run of the study, which tell how far runs lie apart. The second may be one.
+        /// Figures of each run of the study, which show the distance between runs. The second may be one of them.
         runs: Vec<Vec<f64>>,
     },
 }
 
-/// One question of a family: does this quantity differ between these two?
+/// Asks if one quantity differs between two systems.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
-    /// The figures.
+    /// Figures of both systems.
     pub trials: Trials,
-    /// Whether it is about what the load was run for.
+    /// True if the load was run to answer this question.
     pub leading: bool,
-    /// Scale of the question.
+    /// Scale of the comparison.
     pub scale: Scale,
 }
 
-/// Scale of a comparison.
+/// Selects the scale of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
-    /// As ratios. All figures are above zero.
+    /// Ratios of figures above zero.
     Ratio,
-    /// As differences: of shares, which may be zero.
+    /// Differences of shares, which may be zero.
     Points,
 }
 
-/// Correction of a family.
+/// Selects the correction of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Correction {
-    /// By Holm's steps: for verdicts on whether there is any difference.
+    /// Holm's steps: for verdicts on the existence of a difference.
     Steps,
-    /// All at once (Bonferroni): for intervals that are compared with limits, too.
+    /// All at once (Bonferroni): also for intervals that are compared with limits.
     AtOnce,
 }
 
@@ -94,7 +94,7 @@ impl Scale {
         }
     }
 
-    /// Returns the value of no difference.
+    /// Returns the value that means no difference.
     fn none(self) -> f64 {
         match self {
             Self::Ratio => 1.0,
@@ -102,7 +102,7 @@ impl Scale {
         }
     }
 
-    /// The least spread that is believed.
+    /// Returns the minimum spread.
     fn spread_min(self) -> f64 {
         match self {
             Self::Ratio => SPREAD_MIN,
@@ -110,7 +110,7 @@ impl Scale {
         }
     }
 
-    /// The first by the second, or the difference.
+    /// Returns the ratio of the first to the second, or their difference.
     pub fn between(self, first: f64, second: f64) -> f64 {
         match self {
             Self::Ratio => first / second,
@@ -119,23 +119,23 @@ impl Scale {
     }
 }
 
-/// TestResult of the figures.
+/// Holds the result of a test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TestResult {
-    /// The first's median by the second's; less the second's, of [`Scale::Points`].
+    /// Ratio of the medians, first to second; their difference for [`Scale::Points`].
     pub ratio: f64,
-    /// The interval that the finding is made by.
+    /// Interval that decides the finding.
     pub interval: (f64, f64),
-    /// Its confidence: one less the level, or more.
+    /// Confidence of the interval: one minus the level, or more.
     pub confidence: f64,
     /// Declared finding.
     pub finding: Finding,
-    /// The probability of figures at least this far apart where there is no difference.
+    /// Probability of figures at least this far apart without a difference.
     pub p_value: f64,
 }
 
 impl TestResult {
-    /// The same, of the second by the first.
+    /// Returns the result for the second system relative to the first.
     pub fn turned(self) -> Self {
         let turned = |(low, high): (f64, f64)| (1.0 / high, 1.0 / low);
         Self {
@@ -151,23 +151,23 @@ impl TestResult {
     }
 }
 
-/// Declared finding.
+/// Names the declared finding.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Finding {
-    /// The first's is higher.
+    /// The first is higher.
     Higher,
-    /// The first's is lower.
+    /// The first is lower.
     Lower,
-    /// Neither is shown.
+    /// No difference is shown.
     NoneShown {
-        /// The true ratio, above 1, that this many trials would have declared with probability
-        /// [`SEEN_WITH`]; the difference, of [`Scale::Points`]. The spread is taken as an upper bound of
-        /// what it may be, with a confidence of [`SEEN_WITH`] as well: a few trials do not know it.
+        /// True ratio, above 1, that this many trials would have declared with probability [`SEEN_WITH`]; a
+        /// difference for [`Scale::Points`]. It uses an upper bound of the spread with confidence [`SEEN_WITH`],
+        /// because a few trials estimate it poorly.
         min_detectable: f64,
     },
 }
 
-/// The difference of logarithms, as far as it is known.
+/// Holds the estimated difference of logarithms.
 #[derive(Debug, Clone, Copy)]
 struct Difference {
     mean: f64,
@@ -176,7 +176,7 @@ struct Difference {
 }
 
 impl Trials {
-    /// Returns how many trials of each system there are.
+    /// Returns the number of trials of each system.
     pub fn counts(&self) -> (usize, usize) {
         match self {
             Self::ByRound(rounds) => (rounds.len(), rounds.len()),
@@ -186,7 +186,7 @@ impl Trials {
         }
     }
 
-    /// Returns whether these are too few to call a difference.
+    /// Returns true if these are too few to declare a difference.
     pub fn too_few(&self) -> bool {
         let (first, second) = self.counts();
         let runs = match self {
@@ -204,7 +204,7 @@ impl Trials {
                     rounds.iter().map(|&(a, b)| scale.apply(a) - scale.apply(b)).collect();
                 let (mean, variance) = moments(&logs);
                 let count = logs.len() as f64;
-                // Two figures, each with its own least spread.
+                // Two figures contribute, each with its minimum spread.
                 let variance = variance.max(2.0 * least);
                 Difference { mean, error: (variance / count).sqrt(), freedom: count - 1.0 }
             }
@@ -217,7 +217,7 @@ impl Trials {
                     (mean, variance.max(least) / count, count - 1.0)
                 };
                 let ((mean_a, a, free_a), (mean_b, b, free_b)) = (of(first), of(second));
-                // Welch and Satterthwaite.
+                // Degrees of freedom by Welch and Satterthwaite.
                 let freedom = (a + b).powi(2) / (a * a / free_a + b * b / free_b);
                 Difference { mean: mean_a - mean_b, error: (a + b).sqrt(), freedom }
             }
@@ -231,7 +231,7 @@ impl Trials {
         }
     }
 
-    /// The first's median by the second's.
+    /// Returns the ratio of the medians, first to second.
     fn ratio(&self, scale: Scale) -> f64 {
         let (mut first, mut second): (Vec<f64>, Vec<f64>) = match self {
             Self::ByRound(rounds) => rounds.iter().copied().unzip(),
@@ -242,9 +242,8 @@ impl Trials {
         scale.between(median(&mut first), median(&mut second))
     }
 
-    /// The 95 % percentile bootstrap interval of the ratio of medians, alone and uncorrected, from
-    /// trials drawn with replacement: whole rounds, or each run's trials. The same seed draws the
-    /// same. `None` with too few trials.
+    /// Returns the 95 % percentile bootstrap interval of the ratio of medians, uncorrected. It draws with replacement
+    /// whole rounds, or each run's trials. The same seed gives the same draws. Returns `None` with too few trials.
     pub fn bootstrap(&self, scale: Scale, seed: u64) -> Option<(f64, f64)> {
         if self.too_few() {
             return None;
@@ -273,14 +272,13 @@ impl Trials {
     }
 }
 
-/// The difference of two runs, by how far runs lie apart: a model of random effects.
+/// Estimates the difference of two runs from the distance between runs, by a model of random effects.
 ///
-/// A run's mean scatters by what differs from run to run and by its own trials. The variance of the
-/// means of several runs holds both, so the difference of two has twice that variance, estimated with
-/// one degree of freedom less than there are runs. Where one of the two has fewer trials than those
-/// runs had, what that adds is added. It is never less than the variance that their own trials show.
-/// A second run that is one of `runs` makes the test careful, not wrong: where it lies far off it
-/// widens the error, too.
+/// A run's mean scatters by differences between runs and by its own trials. The variance of the means of several runs
+/// contains both. So the difference of two has twice that variance, estimated with one degree of freedom less than
+/// there are runs. If one of the two has fewer trials than those runs, the additional variance is added. The result
+/// is never below the variance of their own trials. If the second run is one of `runs`, the test becomes
+/// conservative, not wrong: an outlier also widens the error.
 fn between_runs(first: &[f64], second: &[f64], runs: &[Vec<f64>], least: f64) -> Difference {
     let count = |of: &[f64]| of.len() as f64;
     let means: Vec<f64> = runs.iter().map(|run| moments(run).0).collect();
@@ -301,7 +299,7 @@ fn median(of: &mut [f64]) -> f64 {
     middle(of)
 }
 
-/// Mean, and variance with n − 1, of at least two numbers.
+/// Returns mean and variance, with n − 1, of at least two numbers.
 fn moments(of: &[f64]) -> (f64, f64) {
     let count = of.len() as f64;
     let mean = of.iter().sum::<f64>() / count;
@@ -309,14 +307,14 @@ fn moments(of: &[f64]) -> (f64, f64) {
     (mean, squares / (count - 1.0))
 }
 
-/// Answers the questions of one family, in their order; `None` for those with too few trials, which
-/// are not counted in it.
+/// Answers the questions of one family, in order. Returns `None` for those with too few trials, which do not count in
+/// the family.
 pub fn judge(family: &[Question], correction: Correction) -> Vec<Option<TestResult>> {
     judge_at(family, correction, FALSE_ALARMS)
 }
 
-/// The same, with another probability of declaring any difference where there is none, both sides
-/// together, in place of [`FALSE_ALARMS`].
+/// Answers a family like [`judge`], with another probability of a false alarm than [`FALSE_ALARMS`], both sides
+/// together.
 pub fn judge_at(
     family: &[Question],
     correction: Correction,
@@ -334,7 +332,7 @@ pub fn judge_at(
     family.iter().zip(&differences).zip(levels).map(answer).collect()
 }
 
-/// Answers one question at this level, of no family; `None` with too few trials.
+/// Answers one question outside of any family, at this level; `None` with too few trials.
 pub fn alone(trials: &Trials, scale: Scale, level: f64) -> Option<TestResult> {
     (!trials.too_few()).then(|| answer(trials, scale, trials.difference(scale), level))
 }
@@ -344,8 +342,7 @@ fn answer(trials: &Trials, scale: Scale, difference: Difference, level: f64) -> 
     let critical = student::critical(level, freedom);
     let ratio = trials.ratio(scale);
     let reach = critical * error;
-    // The interval is around the mean of logarithms; it is stretched where the ratio of medians,
-    // which is the one printed, lies outside.
+    // The interval is centered on the mean of logarithms. It is stretched to include the printed ratio of medians.
     let low = scale.back(mean - reach).min(ratio);
     let high = scale.back(mean + reach).max(ratio);
     let finding = if low > scale.none() {
@@ -361,8 +358,8 @@ fn answer(trials: &Trials, scale: Scale, difference: Difference, level: f64) -> 
     TestResult { ratio, interval: (low, high), confidence: 1.0 - level, finding, p_value }
 }
 
-/// Returns whether each of these p-values is declared with all of them as one family, in Holm's steps, so that
-/// any is declared where there is nothing with a probability of at most [`FALSE_ALARMS`].
+/// Returns which of these p-values are declared as one family, in Holm's steps. A false declaration has a probability
+/// of at most [`FALSE_ALARMS`].
 pub fn declared_together(p_values: &[f64]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|&a, &b| p_values[a].total_cmp(&p_values[b]));
@@ -377,10 +374,9 @@ pub fn declared_together(p_values: &[f64]) -> Vec<bool> {
     declared
 }
 
-/// The level at which each question is tested. In steps: Holm's method with weights (Holm, 1979). Of the
-/// questions that are left each has its weight's part of `false_alarms`; one whose p-value is at
-/// most that is declared and leaves its part to the others, until none is. A declared one keeps the
-/// level at which it was.
+/// Returns the level of each question. In steps: Holm's method with weights (Holm, 1979). Each remaining question
+/// gets its weight's share of `false_alarms`. If its p-value is at most that, it is declared and leaves its share to
+/// the others, until none is. A declared question keeps its level.
 fn levels(
     family: &[Question],
     differences: &[Option<Difference>],
@@ -456,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_is_higher_exactly_where_the_second_is_lower() {
+    fn first_is_higher_exactly_if_second_is_lower() {
         let turned: Vec<(f64, f64)> = DRIFTING.iter().map(|&(a, b)| (b, a)).collect();
         let (one, other) = (only(by_round(&DRIFTING)), only(by_round(&turned)));
         assert_eq!(other.finding, Finding::Lower);
@@ -464,8 +460,8 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_is_students() {
-        // Logarithms of ratios: mean 0.1, standard deviation 0.1, five of them; t is 2.776.
+    fn interval_is_students() {
+        // Five logarithms of ratios with mean 0.1 and standard deviation 0.1; t is 2.776.
         let root = 0.1 * 2.0_f64.sqrt();
         let logs = [0.1 - root, 0.1, 0.1, 0.1, 0.1 + root].map(|log: f64| (log.exp(), 1.0));
         let answer = only(by_round(&logs));
@@ -477,7 +473,7 @@ mod tests {
 
     #[test]
     fn two_runs_are_compared_by_welchs_test() {
-        // Variances of logarithms 0.04 and 0.01 of 3 and 4: an error of 0.1258 and 2.78 degrees.
+        // Variances 0.04 and 0.01 of 3 and 4 logarithms: an error of 0.1258 with 2.78 degrees of freedom.
         let first = [-0.2_f64, 0.0, 0.2].map(f64::exp).to_vec();
         let half = 0.1 * 0.75_f64.sqrt();
         let second = [-half, -half, half, half].map(f64::exp).to_vec();
@@ -490,7 +486,7 @@ mod tests {
 
     #[test]
     fn variance_between_runs_counts_for_both_runs() {
-        // Means of logarithms 0.1 apart each: a variance of 0.025 of five, none within.
+        // Five means of logarithms spaced by 0.1: a variance of 0.025 between runs, none within.
         let run = |place: i32| vec![(0.1 * f64::from(place)).exp(); 3];
         let runs: Vec<Vec<f64>> = (-2..=2).map(run).collect();
         let known = |first: usize| {
@@ -508,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn another_level_is_another_confidence() {
+    fn level_determines_the_confidence() {
         let answers = judge_at(&[by_round(&DRIFTING)], Correction::AtOnce, 0.002);
         assert!((answers[0].unwrap().confidence - 0.998).abs() < 1e-12, "{answers:?}");
     }
@@ -527,10 +523,10 @@ mod tests {
         assert!((alone.confidence - 0.95).abs() < 1e-12);
         assert!((among.confidence - 0.98).abs() < 1e-12, "half of 80 % of 5 %: {among:?}");
         assert!(among.interval.0 < alone.interval.0);
-        // What the first is declared with is left to the others: 0.4 of 0.6, and 0.2 of it.
+        // The declared first question leaves its share to the others: 0.4 of 0.6, and 0.2 of 0.6.
         assert!((family[1].unwrap().confidence - (1.0 - 0.05 * 0.4 / 0.6)).abs() < 1e-12);
         assert!((family[2].unwrap().confidence - (1.0 - 0.05 * 0.2 / 0.6)).abs() < 1e-12);
-        // A question that cannot be answered takes nothing from those that can.
+        // An unanswerable question takes nothing from the others.
         let short = Question {
             trials: Trials::ByRound(vec![(1.0, 2.0); 2]),
             leading: true,
@@ -542,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn together_each_step_leaves_more_to_the_rest() {
+    fn each_holm_step_leaves_more_to_the_rest() {
         assert_eq!(declared_together(&[0.03, 0.001, 0.02, 0.04]), [false, true, false, false]);
         assert_eq!(declared_together(&[0.03, 0.001, 0.012]), [true, true, true]);
         assert_eq!(declared_together(&[0.04]), [true]);
@@ -550,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn all_at_once_nothing_is_inherited() {
+    fn bonferroni_inherits_nothing() {
         let short = by_round(&[(1.0, 1.2), (1.2, 1.0), (1.0, 1.1)]);
         let both = [by_round(&DRIFTING), short];
         for (correction, expected) in [(Correction::AtOnce, 0.975), (Correction::Steps, 0.95)] {
@@ -581,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_draws_the_same_interval() {
+    fn same_seed_draws_the_same_interval() {
         let rounds = |place: u32| {
             let place = f64::from(place);
             (100.0 + place * place, 100.0 - place)
@@ -592,7 +588,7 @@ mod tests {
         let (low, high) = drawn.expect("there are enough trials");
         let ratio = trials.ratio(Scale::Ratio);
         assert!(low < ratio && ratio < high, "{low} {ratio} {high}");
-        // Medians of seven drawn with replacement: nine in ten have their middle in the middle five.
+        // Nine in ten medians of seven draws with replacement are among the middle five.
         assert!(low >= 101.0 / 99.0 && high <= 149.0 / 93.0, "{low} {high}");
         assert_eq!(Trials::ByRound(vec![(1.0, 2.0); 2]).bootstrap(Scale::Ratio, 1), None);
     }

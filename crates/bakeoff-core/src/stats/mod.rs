@@ -1,10 +1,9 @@
-//! Summaries of several trials: medians, ranges, and the sentence that compares systems.
+//! Summarizes several trials: medians, ranges, and the sentence that compares systems.
 //!
-//! Each trial yields one figure; trials are combined by their median and shown with their range.
-//! Whether two systems differ is for [`judge`] to say, and fewer than [`TRIALS_MIN`] trials say
-//! nothing of it.
+//! Each trial yields one figure. Trials are combined by their median and shown with their range. [`judge`] decides if
+//! two systems differ. With fewer than [`TRIALS_MIN`] trials there is no comparison.
 //!
-//! Not here: which figures there are, and how they are shown (`report`).
+//! Not here: the choice of figures, and their presentation (`report`).
 
 pub mod gate;
 pub mod judge;
@@ -21,44 +20,44 @@ use std::fmt;
 use crate::ranked::too_few_text;
 use crate::units::{figure_text, share_text};
 
-/// Fewer valid trials of a system than this are an observation, and no finding.
+/// Minimum number of valid trials of a system for a finding. With fewer, a figure is only an observation.
 pub const TRIALS_MIN: usize = 3;
 
-/// One figure of one trial, or of several.
+/// Holds one figure of one trial, or of several.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Figure {
-    /// There is none: nothing was recorded.
+    /// Nothing was recorded.
     Absent,
-    /// A number, in its quantity's unit.
+    /// Number in the unit of its quantity.
     Value(f64),
-    /// A latency beyond the longest that is told apart: more than an hour, by an unknown amount.
+    /// Latency above the maximum of one hour, by an unknown amount.
     Beyond,
-    /// At least this: failures, which have no latency, are part of it.
+    /// Lower bound: failures, which have no latency, are part of it.
     AtLeast(f64),
-    /// None: it falls among operations that failed.
+    /// No figure: it falls among failed operations.
     Failed {
-        /// Which share of all operations failed, 0 to 1.
+        /// Share of all operations that failed, 0 to 1.
         share: f64,
-        /// After what time half of them had, in the quantity's unit; `None` where that is unknown.
+        /// Median time to failure, in the quantity's unit; `None` if unknown.
         after: Option<f64>,
     },
-    /// None: it needs more operations.
+    /// No figure: it needs more operations.
     TooFew {
         /// Number of operations.
         had: u64,
-        /// Number that it needs.
+        /// Required number of operations.
         needed: u64,
     },
 }
 
-/// Reason why a figure cannot be compared, printed as a clause that goes on from a system's name.
+/// Explains why a figure cannot be compared. Printed as a clause after a system's name.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Incomparable {
-    /// It is more than an hour, by an unknown amount.
+    /// It exceeds an hour by an unknown amount.
     Beyond,
-    /// Failures are part of it, so that it is only known to be at least something.
+    /// It is only a lower bound, because failures are part of it.
     AtLeast,
-    /// It falls among operations that failed.
+    /// It falls among failed operations.
     Failed {
         /// Share of all operations that failed, 0 to 1.
         share: f64,
@@ -67,7 +66,7 @@ pub enum Incomparable {
     TooFew {
         /// Number of operations.
         had: u64,
-        /// Number that it needs.
+        /// Required number of operations.
         needed: u64,
     },
 }
@@ -88,7 +87,7 @@ impl fmt::Display for Incomparable {
 }
 
 impl Figure {
-    /// The number, where there is one.
+    /// Returns the number, if there is one.
     pub fn value(self) -> Option<f64> {
         match self {
             Self::Value(value) => Some(value),
@@ -96,7 +95,7 @@ impl Figure {
         }
     }
 
-    /// Returns why it cannot be compared with another; `None` where it can, or where there is none at all.
+    /// Returns why it cannot be compared; `None` if it can, or if there is no figure.
     pub fn incomparable(self) -> Option<Incomparable> {
         match self {
             Self::Absent | Self::Value(_) => None,
@@ -107,7 +106,7 @@ impl Figure {
         }
     }
 
-    /// Ranks it among the trials' figures: numbers, then what is beyond an hour, then failures.
+    /// Ranks figures: first numbers, then values beyond an hour, then failures.
     fn rank(self) -> (u8, f64) {
         match self {
             Self::Value(value) | Self::AtLeast(value) => (0, value),
@@ -123,14 +122,14 @@ impl From<Option<f64>> for Figure {
     }
 }
 
-/// Summary of one quantity over the trials of one system.
+/// Summarizes one quantity over the trials of one system.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Summary {
-    /// The middle one; the mean of the two middle ones of an even number.
+    /// Median; for an even number of trials the mean of the two middle ones.
     pub median: Figure,
-    /// The least.
+    /// Minimum.
     pub min: Figure,
-    /// The most.
+    /// Maximum.
     pub max: Figure,
     /// Number of trials with a figure.
     pub trials: usize,
@@ -138,11 +137,10 @@ pub struct Summary {
 
 /// Combines one quantity's figures of several trials.
 ///
-/// Trials without a figure are left out and not counted. `Beyond` is more than every number, and
-/// `Failed` is more than that; an even number of trials whose upper middle one is either has that
-/// for its median, since half of what is unknown is unknown. A median above something that is only
-/// `AtLeast` known is itself only at least. Where any trial had too few operations nothing is told:
-/// in a closed load it is the slow trials that have few.
+/// Trials without a figure are skipped. `Beyond` ranks above every number, and `Failed` above that. For an even
+/// number of trials whose upper middle one is either of these, it becomes the median, because the mean is unknown. A
+/// median above an `AtLeast` is itself only a lower bound. If any trial had too few operations, the result is
+/// `TooFew`, because in a closed load slow trials have few.
 pub fn summary(figures: impl IntoIterator<Item = Figure>) -> Summary {
     let mut known: Vec<Figure> =
         figures.into_iter().filter(|figure| *figure != Figure::Absent).collect();
@@ -167,7 +165,7 @@ pub fn summary(figures: impl IntoIterator<Item = Figure>) -> Summary {
     }
 }
 
-/// The median of figures in order, of which there is at least one.
+/// Returns the median of at least one sorted figure.
 fn middle_of(sorted: &[Figure]) -> Figure {
     let upper = sorted.len() / 2;
     let lower = if sorted.len() % 2 == 1 { upper } else { upper - 1 };
@@ -180,13 +178,13 @@ fn middle_of(sorted: &[Figure]) -> Figure {
     if any_least { Figure::AtLeast(middle) } else { Figure::Value(middle) }
 }
 
-/// The median of sorted numbers, of which there is at least one.
+/// Returns the median of at least one sorted number.
 fn middle(sorted: &[f64]) -> f64 {
     let half = sorted.len() / 2;
     if sorted.len() % 2 == 1 { sorted[half] } else { f64::midpoint(sorted[half - 1], sorted[half]) }
 }
 
-/// More digits where the ratio is near 1, so that a difference is never shown as `1.00 times`.
+/// Formats a ratio. Uses more digits near 1, so a difference never shows as `1.00 times`.
 pub fn ratio_text(ratio: f64) -> String {
     match ratio {
         ratio if !ratio.is_finite() => "infinitely many".to_owned(),
@@ -196,7 +194,7 @@ pub fn ratio_text(ratio: f64) -> String {
     }
 }
 
-/// `1.61 to 1.88`.
+/// Formats an interval: `1.61 to 1.88`.
 pub fn interval_text((low, high): (f64, f64)) -> String {
     format!("{} to {}", ratio_text(low), ratio_text(high))
 }
@@ -217,16 +215,16 @@ pub fn min_detectable_text(ratio: f64) -> String {
     }
 }
 
-/// The condition of a minimum detectable effect: trials that did not happen to be slow cannot know of slow ones.
+/// Condition of a minimum detectable effect: trials that happened to have no slow ones do not reveal slow trials.
 const AS_EVEN: &str = " if all trials scatter as these do";
 
-/// A minimum detectable effect beyond this ratio says that there are too few trials, and nothing of the systems.
+/// Ratio above which a minimum detectable effect only means that there are too few trials.
 const FEW_FROM: f64 = 10.0;
 
-/// Returns the minimum detectable effect: `6.0 %`, `3.20 times`.
+/// Formats a minimum detectable effect: `6.0 %`, `3.20 times`.
 pub fn least_text(ratio: f64) -> String {
     let percent = (ratio - 1.0) * 100.0;
-    // Rounded up: less was not guaranteed.
+    // Round up: less was not guaranteed.
     let up = |step: f64| (percent * step - 1e-9).ceil() / step;
     match percent {
         p if p < 10.0 => format!("{:.1} %", up(10.0)),
@@ -236,7 +234,7 @@ pub fn least_text(ratio: f64) -> String {
     }
 }
 
-/// `a`, `a and b`, `a, b and c`.
+/// Joins words: `a`, `a and b`, `a, b and c`.
 pub fn and<T: AsRef<str>>(items: &[T]) -> String {
     let items: Vec<&str> = items.iter().map(AsRef::as_ref).collect();
     match items.split_last() {
@@ -267,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn trials_that_failures_reach_are_more_than_every_number() {
+    fn figures_among_failures_rank_above_every_number() {
         let failed = |share| Figure::Failed { share, after: Some(503.0) };
         let check = |figures: &[Figure], median, max| {
             let found = summary(figures.iter().copied());
@@ -287,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_difference_is_not_shown_as_none() {
+    fn small_difference_is_not_shown_as_none() {
         assert_eq!(ratio_text(1.002), "1.0020");
         assert_eq!(ratio_text(1.05), "1.050");
         assert_eq!(ratio_text(0.9512), "0.951");

@@ -1,43 +1,43 @@
-//! Tests whether the place within a round mattered: whether trials that ran first, second and so on in
-//! their rounds differ beyond what systems, rounds and noise explain.
+//! Tests if the place within a round mattered: if trials that ran first, second and so on differ beyond the effects
+//! of systems, rounds and noise.
 //!
-//! Logarithms of figures are taken as a sum of a system's, a round's and a place's effect and noise, by
-//! least squares, and an F test asks whether the places explain more than noise does. Places are balanced over
-//! systems (`plan`), so that an effect is no bias of a comparison; it widens the scatter, and tells that
-//! trials do not leave the machine as they found it.
+//! Logarithms of figures are modeled as a sum of a system's, a round's and a place's effect and noise, by least
+//! squares. An F test asks if the places explain more than noise does. Places are balanced over systems (`plan`), so
+//! an effect does not bias a comparison. It widens the scatter, and shows that trials leave the machine in a
+//! different state.
 //!
-//! Not here: which trials and figures (`report`).
+//! Not here: the choice of trials and figures (`report`).
 
 use super::student;
 
-/// One trial's figure.
+/// Holds one trial's figure with its position.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Placed {
-    /// Which system, from 0.
+    /// Index of the system, from 0.
     pub system: usize,
-    /// Which round, from 0.
+    /// Index of the round, from 0.
     pub round: usize,
-    /// Which place in it, from 0.
+    /// Place in the round, from 0.
     pub place: usize,
-    /// The figure, above zero.
+    /// Figure, above zero.
     pub figure: f64,
 }
 
-/// Result of the test.
+/// Holds the result of the test.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Effect {
-    /// The probability of places at least this different where there is no effect.
+    /// Probability of places at least this different if there is no effect.
     pub p_value: f64,
-    /// About how far figures at each place lie from the mean of all, as a ratio.
+    /// Approximate ratio of the figures at each place to the overall mean.
     pub ratios: Vec<f64>,
 }
 
-/// Degrees of freedom that noise must be left with.
+/// Minimum degrees of freedom that must remain for the noise.
 const FREEDOM_MIN: usize = 2;
-/// Share of a column's length below which its rest says nothing new.
+/// Share of a column's length below which its remainder adds nothing new.
 const NOTHING: f64 = 1e-9;
 
-/// Tests for an effect of the place; `None` with too few trials to tell it from noise.
+/// Tests for an effect of the place; `None` with too few trials to separate it from noise.
 pub fn effect(trials: &[Placed]) -> Option<Effect> {
     let number = |of: fn(&Placed) -> usize| trials.iter().map(of).max().map_or(0, |last| last + 1);
     let column = |is_it: &dyn Fn(&Placed) -> bool| -> Vec<f64> {
@@ -71,7 +71,7 @@ pub fn effect(trials: &[Placed]) -> Option<Effect> {
     let (explained, left) = (explained as f64, left as f64);
     let noise = squares(&rest);
     let f = ((before - noise) / explained).max(0.0) / (noise / left);
-    // Figures without any noise are those of a test, or of a histogram's one bucket.
+    // Figures without any noise come only from tests, or from a single histogram bucket.
     let p_value = if f.is_finite() { student::f_above(f, explained, left) } else { 1.0 };
     Some(Effect { p_value, ratios })
 }
@@ -80,13 +80,13 @@ fn squares(of: &[f64]) -> f64 {
     of.iter().map(|value| value * value).sum()
 }
 
-/// Takes out of a column what lies along a direction of length one.
+/// Removes the component of a column along a unit vector.
 fn remove(column: &mut [f64], along: &[f64]) {
     let part: f64 = column.iter().zip(along).map(|(a, b)| a * b).sum();
     column.iter_mut().zip(along).for_each(|(value, along)| *value -= part * along);
 }
 
-/// Adds what is new of a column to an orthonormal basis (Gram and Schmidt, twice for accuracy).
+/// Adds the new part of a column to an orthonormal basis (Gram and Schmidt, twice for accuracy).
 fn add(basis: &mut Vec<Vec<f64>>, mut column: Vec<f64>) {
     let before = squares(&column);
     for _ in 0..2 {
@@ -108,8 +108,8 @@ mod tests {
 
     use super::*;
 
-    /// The share of simulated runs in which an effect is found at 5 %, where each later place has this
-    /// factor more and one trial of ten is lost.
+    /// Returns the share of simulated runs in which an effect is found at 5 %, if each later place has this factor
+    /// more and one trial of ten is lost.
     fn found(systems: usize, rounds: usize, factor: f64) -> f64 {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64((systems * 100 + rounds) as u64);
         let found = (0..1000).filter(|_| {
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn an_effect_is_found_where_there_is_one_and_hardly_where_there_is_none() {
+    fn effect_is_found_if_present_and_rarely_otherwise() {
         for (systems, rounds) in [(2, 7), (3, 7), (5, 9)] {
             let alarms = found(systems, rounds, 1.0);
             assert!(alarms < 0.07, "{systems} in {rounds}: {alarms}");
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_those_of_the_places() {
+    fn ratios_match_the_places() {
         let trial = |round: usize, place: usize| Placed {
             system: (round + place) % 2,
             round,

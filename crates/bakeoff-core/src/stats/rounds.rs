@@ -1,56 +1,55 @@
-//! Says what trials that are not valid do to a comparison of two systems, round by round.
+//! Decides how invalid trials affect the comparison of two systems.
 //!
-//! A figure of a difference comes from the rounds in which both trials are valid. A claim needs more: had
-//! the better one's own failures dropped out, it would be judged by its good days alone. So a system with
-//! a trial that failed through its own doing is not declared better. Where it is not known whose doing it
-//! was, a claim has to hold with the figures that such trials had all the same.
+//! A difference is computed from the rounds in which both trials are valid. A claim needs more: if the better
+//! system's own failures were dropped, its good days alone would decide. So a system with a trial that failed through
+//! its own fault is not declared better. If the cause is unclear, the claim must also hold with the figures of those
+//! trials.
 //!
-//! A round is dropped for the two that are compared, not for all systems of a workload and load: what a
-//! neighbour did to a third one says nothing of these two, whose own trials passed the same checks.
+//! A round is dropped only for the two compared systems. A neighbour that disturbed a third system says nothing about
+//! these two, whose own trials passed the same checks.
 //!
-//! Not here: the test (`judge`), whose doing it was (`check`), words (`sentence`).
+//! Not here: the test (`judge`), the cause (`check`), the wording (`sentence`).
 
 use super::judge::{self, Finding, Scale, TestResult, Trials};
 use super::middle;
 
-/// Yield of a system's trial of a round.
+/// Describes what a system's trial contributes to a round.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Yield {
-    /// A figure of a valid trial.
+    /// Figure of a valid trial.
     Valid(f64),
-    /// Nothing that can be used, and not through the system's doing.
+    /// No usable figure, through no fault of the system.
     Dropped,
-    /// It failed through the system's own doing.
+    /// Failure through the system's own fault.
     Failed,
-    /// It is not valid, and whose doing that is, is not known; with the figure that it had all the same.
+    /// Not valid, for an unclear cause. Holds the measured value, if there is one.
     Unclear(Option<f64>),
 }
 
-/// Which of two figures is the better one.
+/// Selects which of two figures is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
-    /// The higher one: throughput.
+    /// The higher one, for throughput.
     More,
-    /// The lower one: a latency.
+    /// The lower one, for latency.
     Less,
 }
 
-/// Reason not to claim a difference that the rounds with two valid trials show.
+/// Explains why a difference between valid rounds is not claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Withheld {
-    /// Number of trials of the better one that failed through its own doing.
+    /// Number of the better system's trials that failed through its own fault.
     Failed(usize),
-    /// Number of the two's trials that are not valid for an unknown reason, and with whose figures the difference
-    /// is not shown.
+    /// Number of trials that are invalid for an unclear cause; with their figures the difference disappears.
     Unclear(usize),
 }
 
-/// Two systems' trials of each round that was run.
+/// Holds two systems' trials of each round.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rounds(pub Vec<(Yield, Yield)>);
 
 impl Rounds {
-    /// The figures of the rounds in which both are valid.
+    /// Returns the figures of the rounds in which both trials are valid.
     pub fn valid(&self) -> Vec<(f64, f64)> {
         self.0
             .iter()
@@ -61,13 +60,13 @@ impl Rounds {
             .collect()
     }
 
-    /// Returns whether a trial of either failed through its system's own doing.
+    /// Returns true if a trial of either system failed through its own fault.
     pub fn any_failed(&self) -> bool {
         self.0.iter().any(|&(a, b)| a == Yield::Failed || b == Yield::Failed)
     }
 
-    /// Returns why the difference that the valid rounds show must not be claimed; `None` where it may, and where
-    /// none is shown.
+    /// Returns why the difference between the valid rounds must not be claimed; `None` if it may be, or if there is
+    /// none.
     pub fn withheld(&self, answer: &TestResult, scale: Scale, better: Better) -> Option<Withheld> {
         let first_is_better = match (answer.finding, better) {
             (Finding::NoneShown { .. }, _) => return None,
@@ -93,8 +92,7 @@ impl Rounds {
         (!holds).then_some(Withheld::Unclear(count))
     }
 
-    /// The figures of all rounds in which both have one, whether or not somebody knows why a trial was
-    /// not steady.
+    /// Returns the figures of all rounds in which both have one, including trials with an unclear cause.
     fn as_measured(&self) -> Vec<(f64, f64)> {
         let figure = |one: Yield| match one {
             Yield::Valid(figure) | Yield::Unclear(Some(figure)) => Some(figure),
@@ -103,9 +101,8 @@ impl Rounds {
         self.0.iter().filter_map(|&(a, b)| Some((figure(a)?, figure(b)?))).collect()
     }
 
-    /// Both medians with each failed trial taken as the worst there is: nothing done, or no end of a
-    /// latency (infinite). Rounds that tell nothing of one of the two are left out. `None` where none
-    /// is left.
+    /// Returns both medians with each failed trial counted as the worst value: zero throughput, or infinite latency.
+    /// Rounds without information about one of the two are skipped. Returns `None` if no round is left.
     pub fn worst_medians(&self, better: Better) -> Option<(f64, f64)> {
         let worst = match better {
             Better::More => 0.0,
@@ -122,7 +119,7 @@ impl Rounds {
     }
 }
 
-/// The median of each side; `None` of nothing.
+/// Returns the median of each side; `None` without rounds.
 pub fn medians(rounds: &[(f64, f64)]) -> Option<(f64, f64)> {
     if rounds.is_empty() {
         return None;
@@ -138,7 +135,7 @@ mod tests {
     use super::Yield::{Dropped, Failed, Unclear, Valid};
     use super::*;
 
-    /// Ten percent more in each of four rounds, then these.
+    /// Returns four rounds with ten percent more, then these.
     fn rounds(more: &[(Yield, Yield)]) -> Rounds {
         let valid = [(110.0, 100.0), (111.0, 100.0), (110.0, 101.0), (109.0, 99.0)];
         let valid = valid.map(|(a, b)| (Valid(a), Valid(b)));
@@ -151,25 +148,25 @@ mod tests {
         let answer = judge::alone(&trials, Scale::Ratio, 0.05).expect("there are enough rounds");
         assert_eq!(answer.finding, Finding::Higher);
         assert_eq!(of.withheld(&answer, Scale::Ratio, better), expected, "{more:?}");
-        // The same, seen from the other.
+        // Compare in the other direction, too.
         let turned = Rounds(of.0.iter().map(|&(a, b)| (b, a)).collect());
         assert_eq!(turned.withheld(&answer.turned(), Scale::Ratio, better), expected, "{more:?}");
     }
 
     #[test]
-    fn the_better_ones_own_failures_withhold_a_claim() {
+    fn own_failures_of_the_better_system_withhold_a_claim() {
         check(&[], Better::More, None);
         check(&[(Dropped, Valid(100.0))], Better::More, None);
         check(&[(Failed, Valid(100.0))], Better::More, Some(Withheld::Failed(1)));
         check(&[(Failed, Dropped), (Failed, Failed)], Better::More, Some(Withheld::Failed(2)));
-        // Where less is better, the second is: and what the first fails is no defence of it.
+        // If less is better, the second system is better, and failures of the first do not matter.
         check(&[(Failed, Valid(100.0))], Better::Less, None);
         check(&[(Valid(110.0), Failed)], Better::Less, Some(Withheld::Failed(1)));
         check(&[(Valid(110.0), Failed)], Better::More, None);
     }
 
     #[test]
-    fn a_claim_holds_with_what_unsteady_trials_measured_or_is_withheld() {
+    fn claim_must_hold_with_the_figures_of_unclear_trials() {
         check(&[(Unclear(Some(110.0)), Valid(100.0))], Better::More, None);
         check(&[(Unclear(Some(60.0)), Valid(100.0))], Better::More, Some(Withheld::Unclear(1)));
         check(&[(Unclear(None), Valid(100.0))], Better::More, Some(Withheld::Unclear(1)));
@@ -178,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_trial_is_the_worst_there_is() {
+    fn failed_trial_counts_as_the_worst_value() {
         let of = rounds(&[(Failed, Valid(100.0)), (Failed, Valid(100.0)), (Dropped, Valid(9e9))]);
         assert_eq!(of.worst_medians(Better::More), Some((109.5, 100.0)));
         assert_eq!(of.worst_medians(Better::Less), Some((110.5, 100.0)));

@@ -1,41 +1,41 @@
-//! Tests what a trial's own samples are worth: gaps between requests, dependence, intervals.
+//! Tests the quality of a trial's samples: gaps between requests, dependence, intervals.
 //!
-//! Lancet (Kogias, Mallon and Bugnion, USENIX ATC 2019) does not trust its own load generator: it
-//! tests whether the gaps between its requests are those that it was asked for, and whether its
-//! samples are independent, before it believes an interval. We do the same with what a record
-//! holds: the moments of the first requests that were sent, and a distribution for each second.
+//! Lancet (Kogias, Mallon and Bugnion, USENIX ATC 2019) checks its own load generator. Before it trusts an interval,
+//! it tests that the gaps between its requests follow the requested distribution, and that its samples are
+//! independent. We do the same with a record's contents: the send times of the first requests, and a distribution for
+//! each second.
 //!
-//! Not here: comparing systems (`judge`), whether a load was stationary (`check`).
+//! Not here: comparing systems (`judge`), testing that a load was stationary (`check`).
 
 use std::time::Duration;
 
 use crate::ranked::Ranked;
 
-/// The Anderson–Darling statistic above which gaps are not exponential, at a level of 1 %, for an
-/// exponential distribution whose mean is estimated from the sample (Stephens, JASA 69(347), 1974).
+/// Anderson–Darling statistic above which gaps are not exponential, at a level of 1 %, for an exponential
+/// distribution whose mean is estimated from the sample (Stephens, JASA 69(347), 1974).
 pub const ANDERSON_DARLING_MAX: f64 = 1.959;
 
-/// Fewer gaps than this are not tested.
+/// Minimum number of gaps for a test.
 pub const GAPS_MIN: usize = 100;
 
-/// Fewer seconds than this yield no interval and no dependence.
+/// Minimum number of seconds for an interval and for dependence.
 pub const SECONDS_MIN: usize = 8;
 
-/// Standard errors that an interval reaches to either side: 95 %.
+/// Half-width of an interval in standard errors, for 95 %.
 const STANDARD_ERRORS: f64 = 1.96;
 
-/// Returns the Anderson–Darling statistic of gaps against an exponential distribution with their
-/// mean, adjusted for their number; `None` for fewer than [`GAPS_MIN`] gaps, or where all are zero.
+/// Returns the Anderson–Darling statistic of gaps against an exponential distribution with their mean, adjusted for
+/// their number. Returns `None` for fewer than [`GAPS_MIN`] gaps, or if all are zero.
 ///
-/// `A² = -n - 1/n Σ (2i - 1) (ln z_i + ln (1 - z_(n+1-i)))` with `z = 1 - exp(-gap / mean)`, sorted;
-/// adjusted by `1 + 0.6 / n`. Gaps are in any one unit and not negative.
+/// `A² = -n - 1/n Σ (2i - 1) (ln z_i + ln (1 - z_(n+1-i)))` with `z = 1 - exp(-gap / mean)`, sorted; adjusted by `1 +
+/// 0.6 / n`. Gaps share any unit and are not negative.
 pub fn anderson_darling(gaps: &[f64]) -> Option<f64> {
     let count = gaps.len();
     let mean = gaps.iter().sum::<f64>() / count as f64;
     if count < GAPS_MIN || !mean.is_finite() || mean <= 0.0 {
         return None;
     }
-    // Two requests that left in one moment are as close as the clock can tell, and no closer.
+    // Two requests sent at the same time are only as close as the clock's resolution.
     let mut scaled: Vec<f64> = gaps.iter().map(|gap| (gap / mean).max(1e-9)).collect();
     scaled.sort_by(f64::total_cmp);
     let sum: f64 = (0..count)
@@ -49,8 +49,8 @@ pub fn anderson_darling(gaps: &[f64]) -> Option<f64> {
     Some((-n - sum / n) * (1.0 + 0.6 / n))
 }
 
-/// Returns Spearman's rank correlation of pairs, from -1 to 1; `None` for fewer than three pairs, or
-/// where one side is all the same. Equal values share their mean rank.
+/// Returns Spearman's rank correlation of pairs, from -1 to 1. Returns `None` for fewer than three pairs, or if one
+/// side is constant. Equal values share their mean rank.
 pub fn spearman(pairs: &[(f64, f64)]) -> Option<f64> {
     if pairs.len() < 3 {
         return None;
@@ -81,36 +81,34 @@ fn ranks(values: impl Iterator<Item = f64>) -> Vec<f64> {
     ranks
 }
 
-/// A quantile of a trial, by its seconds.
+/// Holds a quantile's interval, computed from the seconds of a trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct QuantileInterval {
-    /// The lower end of the 95 % interval.
+    /// Lower end of the 95 % interval.
     pub low: Duration,
-    /// The upper end.
+    /// Upper end of the 95 % interval.
     pub high: Duration,
-    /// Spearman's rank correlation of neighbouring seconds' shares above the quantile; `None` where
-    /// they are all the same.
+    /// Spearman's rank correlation of neighbouring seconds' shares above the quantile; `None` if they are all equal.
     pub dependence: Option<f64>,
 }
 
 impl QuantileInterval {
-    /// Returns whether neighbouring seconds depend on each other, at a level of 1 %: then the
-    /// interval is too narrow. `seconds` is how many there were.
+    /// Returns true if neighbouring seconds depend on each other, at a level of 1 %. The interval is then too narrow.
+    /// `seconds` is their number.
     pub fn is_dependent(&self, seconds: usize) -> bool {
-        // Of independent pairs the correlation times the root of their number less one is about normal.
+        // For independent pairs, the correlation times the root of their number minus one is about normal.
         let pairs = seconds.saturating_sub(1) as f64;
         self.dependence.is_some_and(|dependence| dependence * (pairs - 1.0).max(0.0).sqrt() > 2.326)
     }
 }
 
-/// Returns the interval of a quantile (0 to 1) of all seconds' operations together, failures ranked
-/// last; `None` for fewer than [`SECONDS_MIN`] seconds with any, or where the quantile or an end of the
-/// interval falls among the failures or is beyond an hour.
+/// Returns the interval of a quantile (0 to 1) of all operations, with failures ranked last. Returns `None` for fewer
+/// than [`SECONDS_MIN`] seconds with operations, or if the quantile or an end of the interval falls among the
+/// failures or beyond an hour.
 ///
-/// Latencies within a second are alike, so that seconds are drawn, not latencies: the share above the
-/// quantile is a ratio of sums over seconds, whose standard error comes from how the seconds scatter,
-/// and the interval's ends are the quantiles one such interval of the share away (Woodruff, JASA
-/// 47(260), 1952).
+/// Latencies within a second are correlated, so the seconds are the sampling units, not the latencies. The share
+/// above the quantile is a ratio of sums over seconds, and its standard error comes from the scatter of the seconds.
+/// The interval's ends are the quantiles one such interval of the share away (Woodruff, JASA 47(260), 1952).
 pub fn quantile_interval(seconds: &[Ranked<'_>], quantile: f64) -> Option<QuantileInterval> {
     let seconds: Vec<&Ranked<'_>> = seconds.iter().filter(|second| second.count() > 0).collect();
     if seconds.len() < SECONDS_MIN {
@@ -149,7 +147,7 @@ mod tests {
         (0..count).map(|_| Exp1.sample(rng)).collect()
     }
 
-    /// The share of samples of 500 gaps that are refused.
+    /// Returns the share of samples of 500 gaps that are rejected.
     fn refused(spoil: impl Fn(f64) -> f64) -> f64 {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
         let samples = 1000;
@@ -161,14 +159,14 @@ mod tests {
     }
 
     #[test]
-    fn refuses_exponential_gaps_once_in_a_hundred() {
+    fn rejects_exponential_gaps_once_in_a_hundred() {
         let share = refused(|gap| gap);
         assert!((0.002..0.020).contains(&share), "{share}");
     }
 
     #[test]
-    fn refuses_gaps_that_a_generator_rounds_or_spaces_evenly() {
-        // A timer that wakes ten times in the mean gap is fine; one that wakes once is not.
+    fn rejects_rounded_or_evenly_spaced_gaps() {
+        // A timer that wakes ten times per mean gap is fine; one that wakes once is not.
         let share = refused(|gap| gap.ceil());
         assert!(share > 0.99, "{share}");
         let share = refused(|gap| 0.7 + 0.3 * gap);
@@ -176,14 +174,14 @@ mod tests {
     }
 
     #[test]
-    fn tests_no_few_gaps_and_none_without_length() {
+    fn few_gaps_and_zero_gaps_are_not_tested() {
         assert_eq!(anderson_darling(&[1.0; GAPS_MIN - 1]), None);
         assert_eq!(anderson_darling(&[0.0; GAPS_MIN]), None);
         assert_eq!(anderson_darling(&[]), None);
     }
 
     #[test]
-    fn correlates_ranks_and_not_values() {
+    fn correlates_ranks_instead_of_values() {
         let check = |pairs: &[(f64, f64)], expected: Option<f64>| {
             let found = spearman(pairs);
             let same = match (found, expected) {
@@ -196,11 +194,11 @@ mod tests {
         check(&[(1.0, 3.0), (2.0, 2.0), (3.0, 1.0)], Some(-1.0));
         check(&[(1.0, 5.0), (2.0, 5.0), (3.0, 5.0)], None);
         check(&[(1.0, 2.0), (2.0, 1.0)], None);
-        // Two share the ranks 1 and 2.
+        // Two values share the ranks 1 and 2.
         check(&[(1.0, 1.0), (1.0, 2.0), (3.0, 3.0)], Some(0.866_025_403_784_438_6));
     }
 
-    /// Seconds of 1,000 latencies that are exponential times a factor of the second.
+    /// Returns seconds of 1,000 exponential latencies, scaled by a factor per second.
     fn seconds(
         rng: &mut Xoshiro256PlusPlus,
         factors: impl Iterator<Item = f64>,
@@ -217,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_holds_the_true_p99_as_often_as_it_says() {
+    fn interval_covers_the_true_p99_at_its_confidence() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(11);
         let truth = 1e-3 * 100.0_f64.ln();
         let runs = 120;
@@ -231,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_is_wider_where_seconds_scatter_more_than_chance() {
+    fn interval_widens_if_seconds_scatter_more_than_chance() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(13);
         let width = |of: &[Ranked<'_>]| {
             let interval = quantile_interval(of, 0.99).unwrap();
@@ -244,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_that_follow_each_other_are_found_to_depend() {
+    fn correlated_seconds_are_found_dependent() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(17);
         let drifting = (0..30).map(|second| 1.0 + f64::from(second) / 10.0);
         let drifting = quantile_interval(&seconds(&mut rng, drifting), 0.9).unwrap();
@@ -255,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_that_reaches_failures_is_none() {
+    fn interval_that_reaches_failures_is_none() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(23);
         let mut failing = |failures: u64| {
             let seconds = seconds(&mut rng, std::iter::repeat_n(1.0, 20)).into_iter();

@@ -1,9 +1,9 @@
-//! The sentence that compares the systems of one workload and load.
+//! Writes the sentence that compares the systems of one workload and load.
 //!
-//! A claim carries its conditions: what favours the better system besides its product stands in the same
+//! A claim names its conditions: anything that favours the better system besides its product appears in the same
 //! clause.
 //!
-//! Not here: whether they differ (`judge`), which figures and conditions there are (`report`).
+//! Not here: the test (`judge`), the choice of figures and conditions (`report`).
 
 mod tail;
 
@@ -16,45 +16,45 @@ use crate::units::{figure_text, trials_text};
 
 pub use tail::{Tail, TailFound};
 
-/// One system under one workload and load, as the sentence sees it.
+/// Describes one system under one workload and load to the sentence.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Contender {
-    /// Its name.
+    /// Name of the system.
     pub name: String,
     /// Mean throughput of each valid trial, per second.
     pub rates: Vec<f64>,
-    /// A high percentile of its response time: `p99 response time 20.5 ms`. It stands where nothing is compared.
+    /// High percentile of its response time, such as `p99 response time 20.5 ms`. Shown if nothing is compared.
     pub tail: Option<String>,
-    /// Caveats in any case: errors, untrue answers, time without success.
+    /// Unconditional caveats: errors, wrong answers, time without success.
     pub caveats: Vec<String>,
-    /// Which of its trials failed through its own doing, and how: `3 of etcd's 7 trials failed an audit`.
+    /// Trials that failed through the system's own fault: `3 of etcd's 7 trials failed an audit`.
     pub failed: Option<String>,
     /// Reason to leave it out, as a clause: `consul has no valid trial (…)`.
     pub left_out: Option<String>,
-    /// Whether all that was offered in an open load was done in time, in every valid trial.
+    /// True if every valid trial of an open load kept up with the offered rate.
     pub kept_up: bool,
 }
 
-/// Judgement of two systems' throughput. All of it is of the same rounds: those in which both are valid.
+/// Holds the judgement of two systems' throughput. Everything refers to the rounds in which both are valid.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparing {
-    /// The first by the second.
+    /// Test result: the first system relative to the second.
     pub answer: TestResult,
-    /// Rounds that it was made from.
+    /// Number of rounds in the comparison.
     pub rounds: usize,
     /// Both medians over these rounds.
     pub medians: (f64, f64),
-    /// Reason not to claim the difference that they show, where there is one.
+    /// Reason to withhold the claim, if there is one.
     pub withheld: Option<Withheld>,
-    /// Both medians with failed trials taken as having done nothing.
+    /// Both medians with failed trials counted as zero.
     pub worst: Option<(f64, f64)>,
-    /// Conditions that favour the better one, as clauses about `it`.
+    /// Conditions that favour the better system, as clauses about `it`.
     pub conditions: Vec<String>,
-    /// How a high percentile of response time compares, if it was judged.
+    /// Comparison of a high percentile of response time, if it was judged.
     pub tail: Option<Tail>,
 }
 
-/// Reason why two systems were not compared.
+/// Explains why two systems were not compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotCompared {
     /// Fewer than [`super::TRIALS_MIN`] rounds.
@@ -72,37 +72,37 @@ impl fmt::Display for NotCompared {
     }
 }
 
-/// Subject of a sentence.
+/// Describes what a sentence compares.
 #[derive(Debug, Clone)]
 pub struct Scene<'a> {
-    /// The figure that is compared.
+    /// Compared figure.
     pub counted: Counted<'a>,
-    /// `create/steady`.
+    /// Workload and load: `create/steady`.
     pub place: &'a str,
-    /// The kind of load: `closed load, 64 clients`.
+    /// Kind of load: `closed load, 64 clients`.
     pub load: &'a str,
-    /// Whether operations are due at a rate that the systems do not set.
+    /// True if operations are due at a rate that the systems do not control.
     pub open: bool,
-    /// Clauses about response times, where these decide.
+    /// Clauses about response times, if these decide.
     pub deciding: Vec<String>,
 }
 
-/// The figure that a sentence compares.
+/// Selects the figure that a sentence compares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counted<'a> {
     /// Operations per second: `puts`.
     PerSecond(&'a str),
-    /// The highest rate that keeps this objective: `p99 < 50ms`.
+    /// Highest rate that keeps this objective: `p99 < 50ms`.
     HighestRate(&'a str),
 }
 
-/// Claim for the first of two.
+/// Claims about the first of two systems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Claim {
     Higher,
     Lower,
     NoneShown,
-    /// A difference is seen, and not claimed.
+    /// A difference was seen but is not claimed.
     Withheld(Withheld),
 }
 
@@ -116,7 +116,7 @@ impl Comparing {
         }
     }
 
-    /// The same, of the second by the first.
+    /// Returns the comparison of the second with the first.
     pub fn turned(self) -> Self {
         let turn = |(a, b): (f64, f64)| (b, a);
         Self {
@@ -129,7 +129,7 @@ impl Comparing {
     }
 }
 
-/// A clause, and what qualifies it.
+/// Holds a clause and its qualifications.
 struct Clause {
     text: String,
     but: Vec<String>,
@@ -152,14 +152,16 @@ impl fmt::Display for Clause {
 
 type Judged<'a> = dyn Fn(usize, usize) -> Result<Comparing, NotCompared> + 'a;
 
-/// The sentence about one workload and load.
+/// Writes the sentence about one workload and load.
 ///
-/// `judged` compares the throughput of two contenders, given by their places. Contenders that are
-/// `left_out` are named with their reason and never ranked. Of the rest the one with the most differences
-/// in its favour, and of several the one with the highest median, is compared with each of the others.
-/// Each comparison's ratio, interval, medians and claim are of the same rounds, and a claim names the
-/// conditions that favour its winner. In an open load that all kept up with, throughput is what was
-/// offered and shows no difference, so none is looked for. Caveats and failures stand in the first clause.
+/// `judged` compares the throughput of two contenders, given by index. Contenders that are `left_out` are named with
+/// their reason and never ranked. Among the others, the best is the one with the most differences in its favour, and
+/// on a tie the one with the highest median. The best is compared with each of the others. The ratio, interval,
+/// medians and claim of a comparison refer to the same rounds, and a claim names the conditions that favour its
+/// winner.
+///
+/// If all systems kept up with an open load, throughput equals the offered rate and is not compared. Caveats and
+/// failures appear in the first clause.
 pub fn sentence(scene: &Scene<'_>, contenders: &[Contender], judged: &Judged<'_>) -> String {
     let what = What::new(scene);
     let takes_part =
@@ -187,7 +189,7 @@ pub fn sentence(scene: &Scene<'_>, contenders: &[Contender], judged: &Judged<'_>
     };
     let mut caveats: Vec<String> = all.iter().flat_map(|one| one.caveats.clone()).collect();
     caveats.extend(all.iter().filter_map(|one| one.failed.clone()));
-    // A claim that has it as a condition says it already.
+    // A claim with this condition mentions it already.
     caveats.retain(|caveat| !clauses.iter().any(|clause| clause.to_string().contains(caveat)));
     if let Some(first) = clauses.first_mut() {
         first.but.extend(caveats);
@@ -197,17 +199,17 @@ pub fn sentence(scene: &Scene<'_>, contenders: &[Contender], judged: &Judged<'_>
     clauses.collect::<Vec<_>>().join("; ")
 }
 
-/// Subject of a comparison, in words.
+/// Words the subject of a comparison.
 struct What<'a> {
-    /// `puts per second under create/steady`.
+    /// Compared figure: `puts per second under create/steady`.
     figure: String,
-    /// `closed load, 64 clients`.
+    /// Kind of load: `closed load, 64 clients`.
     load: &'a str,
-    /// `did`.
+    /// Verb, such as `did`.
     verb: &'static str,
-    /// Behind each number.
+    /// Suffix of each number.
     unit: &'static str,
-    /// Between the numbers and what they are of.
+    /// Words between the numbers and the figure.
     as_the: &'static str,
 }
 
@@ -236,7 +238,7 @@ impl<'a> What<'a> {
         self.as_the.strip_prefix("as ").unwrap_or_default()
     }
 
-    /// The figure with the kind of load.
+    /// Returns the figure with the kind of load.
     fn full(&self) -> String {
         format!("{} ({})", self.figure, self.load)
     }
@@ -254,7 +256,7 @@ fn kept_up(all: &[&Contender], what: &What<'_>) -> String {
     )
 }
 
-/// The clauses that compare the best with each other.
+/// Returns the clauses that compare the best with each other system.
 fn compared(ranked: Vec<(usize, &Contender)>, what: &What<'_>, judged: &Judged<'_>) -> Vec<Clause> {
     let (best_place, best) = the_best(&ranked, judged);
     let others: Vec<(&Contender, Result<Comparing, NotCompared>)> =
@@ -277,19 +279,19 @@ fn compared(ranked: Vec<(usize, &Contender)>, what: &What<'_>, judged: &Judged<'
         .filter(|(_, comparing)| comparing.claim() == Claim::Higher)
         .collect();
     let mut clauses = Vec::new();
-    // What is of the same rounds is told together.
-    let mut told: Vec<(&Contender, Comparing)> = Vec::new();
+    // Comparisons over the same rounds share a clause.
+    let mut grouped: Vec<(&Contender, Comparing)> = Vec::new();
     for one in higher {
         let alike = |other: &Comparing| {
             other.rounds == one.1.rounds && other.medians.0.to_bits() == one.1.medians.0.to_bits()
         };
-        if !told.is_empty() && !told.iter().all(|(_, other)| alike(other)) {
-            clauses.push(sustained(best, &std::mem::take(&mut told), what, clauses.is_empty()));
+        if !grouped.is_empty() && !grouped.iter().all(|(_, other)| alike(other)) {
+            clauses.push(sustained(best, &std::mem::take(&mut grouped), what, clauses.is_empty()));
         }
-        told.push(one);
+        grouped.push(one);
     }
-    if !told.is_empty() {
-        clauses.push(sustained(best, &told, what, clauses.is_empty()));
+    if !grouped.is_empty() {
+        clauses.push(sustained(best, &grouped, what, clauses.is_empty()));
     }
     for (other, comparing) in others {
         let is_first = clauses.is_empty();
@@ -323,7 +325,7 @@ fn not_compared(others: &[(&Contender, Result<Comparing, NotCompared>)]) -> Opti
     reasons?.first().map(|why| (*why).clone())
 }
 
-/// All but the one at this place, the highest median first.
+/// Returns all contenders except the one at index `but`, the highest median first.
 fn others<'a>(
     ranked: &'a [(usize, &'a Contender)],
     but: usize,
@@ -334,9 +336,8 @@ fn others<'a>(
     others.into_iter()
 }
 
-/// The one with the most claims for it less those against it. Of several it is the one whose median is
-/// the higher in most pairs, each over the rounds that the pair shares; of several of these the one with
-/// the highest median of all its trials.
+/// Returns the best contender: the one with the most claims for it minus those against it. A tie goes to the higher
+/// median in most pairs, each over the pair's common rounds, then to the highest median of all its trials.
 fn the_best<'a>(ranked: &[(usize, &'a Contender)], judged: &Judged<'_>) -> (usize, &'a Contender) {
     let net = |at: usize| -> (i32, i32) {
         let mut sum = (0, 0);
@@ -357,15 +358,14 @@ fn the_best<'a>(ranked: &[(usize, &'a Contender)], judged: &Judged<'_>) -> (usiz
     };
     let better = |a: &&(usize, &Contender), b: &&(usize, &Contender)| {
         let medians = middle_of(&a.1.rates).total_cmp(&middle_of(&b.1.rates));
-        // Of those that are alike in all the first is named.
+        // On a complete tie the first one wins.
         net(a.0).cmp(&net(b.0)).then(medians).then(b.0.cmp(&a.0))
     };
     *ranked.iter().max_by(better).expect("there are at least two")
 }
 
-/// `etcd sustained 1.74 times zookeeper's puts per second under create/steady (closed load, 64 clients; 95 %
-/// interval 1.61 to 1.88, 7 trials each; medians 5,100 and 2,930)`; `whole`: what was compared was not said
-/// before.
+/// Writes `etcd sustained 1.74 times zookeeper's puts per second under create/steady (closed load, 64 clients; 95 %
+/// interval 1.61 to 1.88, 7 trials each; medians 5,100 and 2,930)`. `whole`: no earlier clause named the figure.
 fn sustained(
     best: &Contender,
     apart: &[(&Contender, Comparing)],
@@ -408,8 +408,8 @@ fn sustained(
     Clause { text, but: conditions(apart) }
 }
 
-/// The conditions of a claim over several, each once; `(unlike consul)` stands behind those that do not hold
-/// against all.
+/// Returns the conditions of a claim over several systems, each once. `(unlike consul)` follows those that do not
+/// hold against all.
 fn conditions(apart: &[(&Contender, Comparing)]) -> Vec<String> {
     let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
     for (other, comparing) in apart {
@@ -427,8 +427,9 @@ fn conditions(apart: &[(&Contender, Comparing)]) -> Vec<String> {
     found.into_iter().map(text).collect()
 }
 
-/// `no difference shown between etcd and zookeeper in puts per second under create/steady; a
-/// difference of more than 6.0 % would have been detected if all trials scatter as these do (5 trials each; medians 5,100 and 5,080)`.
+/// Writes `no difference shown between etcd and zookeeper in puts per second under create/steady; a difference of
+/// more than 6.0 % would have been detected if all trials scatter as these do (5 trials each; medians 5,100 and
+/// 5,080)`.
 fn no_difference(best: &Contender, other: &Contender, under: &str, of: &Comparing) -> String {
     let seen = match of.answer.finding {
         Finding::NoneShown { min_detectable } => min_detectable_text(min_detectable),
@@ -444,9 +445,9 @@ fn no_difference(best: &Contender, other: &Contender, under: &str, of: &Comparin
     )
 }
 
-/// `etcd is not said to be better than zookeeper in puts per second under create/steady, though its median
-/// is 1.05 times the other's in the 4 rounds with valid trials of both (95 % interval 1.04 to 1.06; medians
-/// 5,250 and 5,000): with its 3 failed trials taken as 0 the medians are 5,100 and 5,000`.
+/// Writes `etcd is not said to be better than zookeeper in puts per second under create/steady, though its median is
+/// 1.05 times the other's in the 4 rounds with valid trials of both (95 % interval 1.04 to 1.06; medians 5,250 and
+/// 5,000): with its 3 failed trials taken as 0 the medians are 5,100 and 5,000`.
 fn withheld(both: (&Contender, &Contender), under: &str, of: &Comparing, why: Withheld) -> String {
     let of = of.clone();
     let first_is_higher = of.answer.finding == Finding::Higher;
@@ -481,7 +482,7 @@ fn withheld(both: (&Contender, &Contender), under: &str, of: &Comparing, why: Wi
     )
 }
 
-/// `5 trials each`, or how many rounds hold a valid trial of both where others do not.
+/// Returns `5 trials each`, or the number of rounds with valid trials of both if others lack them.
 fn rounds_text(all: &[&Contender], rounds: usize) -> String {
     if all.iter().all(|one| one.rates.len() == rounds) {
         format!("{rounds} trials each")
@@ -490,8 +491,8 @@ fn rounds_text(all: &[&Contender], rounds: usize) -> String {
     }
 }
 
-/// `etcd did 2,921 and zookeeper 3,115 puts per second under create/best in 1 trial each`; `whole`:
-/// what it is that they did was not said before.
+/// Writes `etcd did 2,921 and zookeeper 3,115 puts per second under create/best in 1 trial each`. `whole`: no earlier
+/// clause named the figure.
 fn did(all: &[&Contender], what: &What<'_>, whole: bool) -> String {
     let each: Vec<String> = (0..)
         .zip(all)
@@ -504,7 +505,7 @@ fn did(all: &[&Contender], what: &What<'_>, whole: bool) -> String {
     format!("{}{figure} {}", and(&each), in_trials(all))
 }
 
-/// `in 1 trial each`; `in 3 and 1 trials`.
+/// Returns `in 1 trial each` or `in 3 and 1 trials`.
 fn in_trials(all: &[&Contender]) -> String {
     let counts: Vec<usize> = all.iter().map(|one| one.rates.len()).collect();
     let plural = |count: usize| if count == 1 { "trial" } else { "trials" };
@@ -524,7 +525,7 @@ fn median(of: &Contender) -> String {
     figure_text(middle_of(&of.rates))
 }
 
-/// The median of at least one number.
+/// Returns the median of at least one number.
 fn middle_of(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,14 +1,14 @@
-//! Student's t distribution: how far a mean may be from the truth, when the spread has to be taken
-//! from the same few trials.
+//! Implements Student's t distribution: the uncertainty of a mean whose spread is estimated from the same few trials.
 //!
-//! The distribution function is a regularized incomplete beta function, evaluated by its continued
-//! fraction (Abramowitz and Stegun, 26.7.1 and 26.5.8) with the modified method of Lentz. Degrees of freedom may be fractions, as those of Welch's test are.
+//! The distribution function is a regularized incomplete beta function, evaluated by its continued fraction
+//! (Abramowitz and Stegun, 26.7.1 and 26.5.8) with the modified method of Lentz. Degrees of freedom may be fractions,
+//! as in Welch's test.
 //!
-//! Not here: what is tested (`judge`).
+//! Not here: the tests (`judge`).
 
 use std::f64::consts::PI;
 
-/// Probability that |t| with these degrees of freedom is at least `t`: a two-sided p-value.
+/// Returns the probability that |t| with these degrees of freedom is at least `t`: a two-sided p-value.
 pub(super) fn two_sided(t: f64, freedom: f64) -> f64 {
     if t.is_infinite() {
         return 0.0;
@@ -16,11 +16,11 @@ pub(super) fn two_sided(t: f64, freedom: f64) -> f64 {
     incomplete_beta(freedom / 2.0, 0.5, freedom / (freedom + t * t))
 }
 
-/// The |t| that is exceeded with probability `p`, above 0 and below 1.
+/// Returns the |t| that is exceeded with probability `p`, above 0 and below 1.
 ///
-/// Newton's steps on the logarithm of the probability against that of t, which is concave, so that
-/// they close in from above; none is longer than a factor of four. They begin near the end wherever the
-/// normal quantile is near: Abramowitz and Stegun, 26.2.23, corrected for the degrees of freedom by 26.7.5.
+/// Uses Newton's steps on the logarithm of the probability against that of t. That function is concave, so they
+/// converge from above; no step exceeds a factor of four. The start is near the solution if the normal quantile is:
+/// Abramowitz and Stegun, 26.2.23, corrected for the degrees of freedom by 26.7.5.
 pub(super) fn critical(p: f64, freedom: f64) -> f64 {
     let half = freedom / 2.0;
     let scale = ln_gamma(half + 0.5) - ln_gamma(half) - 0.5 * (freedom * PI).ln();
@@ -39,7 +39,7 @@ pub(super) fn critical(p: f64, freedom: f64) -> f64 {
         let reached = two_sided(t, freedom);
         let step = (reached / p).ln() * reached / (2.0 * density(t) * t);
         t *= step.clamp(-1.4, 1.4).exp();
-        // Each step squares the error: what this one left is in the last digits of a number.
+        // Each step squares the error, so the remaining error is in the last digits.
         if step.abs() < 1e-6 {
             break;
         }
@@ -47,17 +47,17 @@ pub(super) fn critical(p: f64, freedom: f64) -> f64 {
     t
 }
 
-/// Probability that an F variable with these degrees of freedom, of what is explained and of what is
-/// left, is at least `f` (Abramowitz and Stegun, 26.6.2).
+/// Returns the probability that an F variable is at least `f`, with the degrees of freedom `explained` and `left`
+/// (Abramowitz and Stegun, 26.6.2).
 pub(super) fn f_above(f: f64, explained: f64, left: f64) -> f64 {
     incomplete_beta(left / 2.0, explained / 2.0, left / (left + explained * f))
 }
 
-/// Returns how many standard errors a true difference must measure to exceed `critical` with the
-/// probability whose normal quantile is `reach`.
+/// Returns the true difference, in standard errors, that exceeds `critical` with the probability whose normal
+/// quantile is `reach`.
 ///
-/// With S the estimated by the true standard error and Z standard normal, the difference δ is seen
-/// when Z + δ > critical × S. Z − critical × S is taken as normal; its mean and variance follow from
+/// Let S be the ratio of the estimated to the true standard error, and Z standard normal. The difference δ is
+/// detected if Z + δ > critical × S. Z − critical × S is approximated as normal; its mean and variance follow from
 /// those of S, a chi variable.
 pub(super) fn detectable(critical: f64, freedom: f64, reach: f64) -> f64 {
     let half = freedom / 2.0;
@@ -65,18 +65,18 @@ pub(super) fn detectable(critical: f64, freedom: f64, reach: f64) -> f64 {
     critical * mean + reach * (1.0 + critical * critical * (1.0 - mean * mean)).sqrt()
 }
 
-/// The upper confidence bound of a standard deviation by its estimate, where the normal quantile of the
-/// confidence is `reach`.
+/// Returns the upper confidence bound of a standard deviation relative to its estimate. `reach` is the normal
+/// quantile of the confidence.
 ///
-/// The estimate's square is chi-square by its freedom, whose quantile is Wilson's and Hilferty's (1931):
-/// with 2 degrees the bound is 3 % too wide at a confidence of 90 %, and less with more.
+/// The squared estimate is chi-square distributed; its quantile is Wilson's and Hilferty's approximation (1931). With
+/// 2 degrees of freedom the bound is 3 % too wide at a confidence of 90 %, and less with more.
 pub(super) fn scatter_bound(freedom: f64, reach: f64) -> f64 {
     let part = 2.0 / (9.0 * freedom);
     let quantile = (1.0 - part - reach * part.sqrt()).max(0.05).powi(3);
     quantile.recip().sqrt()
 }
 
-/// The logarithm of Γ(x), x > 0: Stirling's series, from 10 up by Γ(x + 1) = x Γ(x).
+/// Returns the logarithm of Γ(x), x > 0: Stirling's series, from 10 up by Γ(x + 1) = x Γ(x).
 fn ln_gamma(x: f64) -> f64 {
     let (mut x, mut less) = (x, 0.0);
     while x < 10.0 {
@@ -93,7 +93,7 @@ fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
         return x.clamp(0.0, 1.0);
     }
     let front = ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (1.0 - x).ln();
-    // The fraction converges soon below this place; above it the mirror image does.
+    // The fraction converges fast below this point; above it the mirror image does.
     if x < (a + 1.0) / (a + b + 2.0) {
         front.exp() * fraction(a, b, x) / a
     } else {
@@ -128,8 +128,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_those_of_the_printed_tables() {
-        // Two-sided, as in every table of Student's t, to their three places.
+    fn quantiles_match_the_printed_tables() {
+        // Two-sided, to three places, as in printed tables of Student's t.
         for (p, freedom, expected) in [
             (0.05, 1.0, 12.706),
             (0.05, 2.0, 4.303),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_of_f_are_those_of_the_printed_tables() {
+    fn quantiles_of_f_match_the_printed_tables() {
         for (f, explained, left, expected) in
             [(4.965, 1.0, 10.0, 0.05), (3.885, 2.0, 12.0, 0.05), (5.636, 5.0, 10.0, 0.01)]
         {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_of_a_scatter_is_that_of_the_printed_chi_square() {
+    fn scatter_bound_matches_the_printed_chi_square() {
         for (freedom, printed) in [(2.0, 0.211), (4.0, 1.064), (6.0, 2.204), (11.0, 5.578)] {
             let bound = scatter_bound(freedom, 1.281_551_6);
             let expected = (freedom / printed).sqrt();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_found_wherever_they_are() {
+    fn quantiles_are_found_over_the_whole_range() {
         for freedom in [0.7, 1.0, 2.5, 6.0, 40.0, 1e4] {
             for p in [0.9, 0.5, 0.05, 1e-3, 1e-6, 1e-9] {
                 let back = two_sided(critical(p, freedom), freedom);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn with_one_and_two_degrees_of_freedom_it_is_known_in_closed_form() {
+    fn one_and_two_degrees_of_freedom_match_the_closed_form() {
         for t in [0.01_f64, 0.3, 1.0, 4.0, 100.0] {
             let one = 1.0 - 2.0 / PI * t.atan();
             assert!((two_sided(t, 1.0) - one).abs() < 1e-11, "{t}");

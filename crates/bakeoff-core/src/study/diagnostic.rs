@@ -1,52 +1,52 @@
-//! Diagnostics of a study: the fault, its place, and a hint.
+//! Describes faults of a study: the problem, its place, and a hint.
 //!
-//! A mistake shows the line that it stands in, so that a reader need not open the file to see
-//! what is meant. Text from the file reaches a terminal here, so it is cut and made harmless.
+//! A diagnostic shows its line, so a reader need not open the file. Text from the file reaches a terminal, so it is
+//! cut and its control characters are replaced.
 //!
-//! Not here: finding mistakes (`parse`), printing them (the binary's `messages`).
+//! Not here: finding faults (`parse`), printing them (the binary's `messages`).
 
 use std::fmt;
 use std::ops::Range;
 
-/// The widest piece of a source line that is shown, in characters.
+/// Maximum characters shown of a source line.
 const SHOWN_WIDTH: usize = 100;
-/// Characters of a longer line that are shown before the fault.
+/// Characters shown before the fault in a longer line.
 const SHOWN_BEFORE: usize = 40;
 
-/// One mistake in a study.
+/// Describes one fault of a study.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// The fault: `` unknown field `clinets` in load `sweep` ``.
+    /// Problem: `` unknown field `clinets` in load `sweep` ``.
     pub what: String,
-    /// Where; none when it lies in no single place of a file.
+    /// Place in a file; `None` if there is no single place.
     pub place: Option<Place>,
-    /// Hint at what to try.
+    /// Suggested fix.
     pub hint: Option<String>,
 }
 
-/// A place in a study's file.
+/// Locates a part of a study's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The file, as the user knows it.
+    /// File name as the user knows it.
     pub file: String,
-    /// Counted from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// In characters, counted from 1.
+    /// Column in characters, from 1.
     pub column: usize,
-    /// The line's text, or the piece of it around the place.
+    /// Text of the line, or the part around the place.
     pub source: String,
-    /// Where in `source` the caret begins, in characters from 0.
+    /// Start of the caret in `source`, in characters from 0.
     pub indent: usize,
-    /// Number of characters that are meant; at least 1.
+    /// Number of marked characters; at least 1.
     pub width: usize,
 }
 
-/// All mistakes of a study, in the order of its lines; never empty.
+/// Lists all faults of a study in the order of its lines; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostics(pub Vec<Diagnostic>);
 
 impl Place {
-    /// The place of the bytes `range` of `text`.
+    /// Locates the bytes `range` of `text`.
     pub fn locate(file: &str, text: &str, range: &Range<usize>) -> Place {
         let start = floor_boundary(text, range.start);
         let end = floor_boundary(text, range.end).max(start);
@@ -69,7 +69,7 @@ impl Place {
         Place { file: file.to_owned(), line, column: before + 1, source, indent, width }
     }
 
-    /// Returns the same place, with stars for what is meant: it is a secret.
+    /// Replaces the marked text by stars, because it is a secret.
     pub(super) fn hidden(mut self) -> Place {
         let meant = self.indent..self.indent + self.width;
         let star = |(place, c): (usize, char)| if meant.contains(&place) { '*' } else { c };
@@ -86,12 +86,12 @@ fn floor_boundary(text: &str, mut at: usize) -> usize {
     at
 }
 
-/// One character for one, so that carets stay below what they mean.
+/// Replaces a character by one character, so that carets stay aligned.
 fn harmless(c: char) -> char {
     match c {
         '\t' => ' ',
         c if c.is_control() => '\u{fffd}',
-        // These reorder a line on the terminal.
+        // These characters reorder a line on the terminal.
         '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
         c => c,
     }
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_diagnostic_shows_its_line_and_a_caret() {
+    fn diagnostic_shows_its_line_and_a_caret() {
         check(
             "a: 1\nb: two\n",
             8..11,
@@ -156,13 +156,13 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_file_is_a_place() {
+    fn end_of_a_file_is_a_place() {
         check("", 0..0, "error: no\n --> my.yaml:1:1\n  |\n1 | \n  | ^\nhint: yes");
         check("a", 9..9, "error: no\n --> my.yaml:1:2\n  |\n1 | a\n  |  ^\nhint: yes");
     }
 
     #[test]
-    fn a_place_of_many_lines_shows_the_first() {
+    fn place_of_many_lines_shows_the_first() {
         check(
             "a:\n  b: 1\n  c: 2\n",
             5..16,
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn terminal_control_in_a_study_stays_in_the_study() {
+    fn terminal_control_in_a_study_is_replaced() {
         check(
             "\ta: \u{1b}[31m",
             4..5,
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_cut_around_the_diagnostic() {
+    fn long_line_is_cut_around_the_diagnostic() {
         let text = format!("{}x{}", "a".repeat(5000), "b".repeat(5000));
         let place = Place::locate("f", &text, &(5000..5001));
         assert_eq!((place.column, place.indent, place.width), (5001, SHOWN_BEFORE, 1));

@@ -1,9 +1,9 @@
-//! Every field that a study may have: one table for each mapping.
+//! Declares every field of a study: one table for each mapping.
 //!
-//! The tables are the one source: reading refuses what is not in them and takes bounds and
-//! defaults from them, and the JSON Schema is written from them, so that the two cannot differ.
+//! The parser rejects fields that are not in the tables, and takes bounds and defaults from them. The JSON Schema is
+//! generated from them, too, so the two cannot differ.
 //!
-//! Not here: what fields mean together (`parse`), how the schema looks (`schema`).
+//! Not here: the combined meaning of fields (`parse`), the form of the schema (`schema`).
 
 mod keyed;
 mod load;
@@ -17,87 +17,86 @@ pub(super) use service::{EXPECT, PROCESS, REQUEST};
 
 use super::{Clusters, Kill, Metric, Operation, ReadConsistency};
 
-/// The fields of one kind of mapping.
+/// Declares the fields of one kind of mapping.
 pub(super) struct Table {
-    /// Its name in the schema.
+    /// Name in the schema.
     pub(super) name: &'static str,
     pub(super) meaning: &'static str,
-    /// Sets of fields of which exactly one is given.
+    /// Sets of fields of which exactly one must be given.
     pub(super) one_of: &'static [&'static [&'static str]],
     pub(super) fields: &'static [Field],
 }
 
-/// One field.
+/// Declares one field.
 pub(super) struct Field {
     pub(super) name: &'static str,
     pub(super) meaning: &'static str,
     pub(super) form: Form,
     pub(super) given: Given,
-    /// As a study would write it.
+    /// Example value as in a study.
     pub(super) example: &'static str,
 }
 
-/// Whether a field must be there.
+/// Declares whether a field is required.
 pub(super) enum Given {
-    /// It must.
+    /// Required.
     Always,
-    /// It may be left out, and then means this.
+    /// Optional, with this default.
     Default(&'static str),
-    /// It may be left out; what that means, its meaning says.
+    /// Optional; `meaning` explains the effect of omission.
     Maybe,
 }
 
-/// How a field's value looks.
+/// Declares the form of a field's value.
 pub(super) enum Form {
-    /// Any text, not empty.
+    /// Text that is not empty.
     Text,
-    /// Any text, number or flag, taken as it is written.
+    /// Text, number or flag, taken as written.
     AsWritten,
     /// `true` or `false`.
     Flag,
     /// One of these words.
     Word(&'static [&'static str]),
-    /// A whole number within bounds, both included.
+    /// Whole number within inclusive bounds.
     Whole { min: u64, max: u64 },
-    /// A decimal number within bounds; `min` itself is allowed only when `from_min`.
+    /// Decimal number within bounds; `min` itself is allowed only if `from_min`.
     Number { min: f64, from_min: bool, max: f64 },
-    /// A size within bounds in bytes, both included.
+    /// Size in bytes within inclusive bounds.
     Size { min: u64, max: u64 },
-    /// A duration of at most `max`; zero only when `zero`.
+    /// Duration of at most `max`; zero only if `zero`.
     Duration { zero: bool, max: &'static str },
-    /// Operations per unit of time, more than none.
+    /// Operations per unit of time, more than zero.
     Rate,
-    /// Statuses of HTTP: `200`, `2xx`, `200-299,404`.
+    /// HTTP statuses: `200`, `2xx`, `200-299,404`.
     Status,
-    /// A share: `10%` or `0.1`.
+    /// Share: `10%` or `0.1`.
     Share,
-    /// A whole number of percent: `10%`.
+    /// Whole percentage: `10%`.
     Percent,
     /// One value or a list of them.
     OneOrMany(&'static Form),
-    /// A list.
+    /// List of values.
     List(&'static Form),
-    /// A mapping with known fields.
+    /// Mapping with known fields.
     Table(&'static Table),
-    /// A section: a mapping from names of the author's choice, not empty.
+    /// Section: a mapping from user-chosen names, not empty.
     Named(&'static Form),
-    /// A mapping from names that something else decides, such as the kind of system.
+    /// Mapping from names that something else defines, such as the kind of system.
     Open(&'static Form),
-    /// A mapping from some of these words.
+    /// Mapping from some of these words.
     Keyed(&'static [&'static str], &'static Form),
     /// One of several forms.
     Either(&'static [Form]),
 }
 
-/// A name of the author's choice: lower-case letters, digits and hyphens, as it becomes part of
-/// file names.
+/// User-chosen name: lower-case letters, digits and hyphens, because it becomes part of file names.
 pub(super) const NAME_PATTERN: &str = "^[a-z0-9][a-z0-9-]{0,39}$";
-/// Most systems, workloads or loads in one study.
+/// Maximum number of systems, workloads or loads in a study.
 pub(super) const NAMES_MAX: usize = 64;
-/// Most stages in one sweep.
+/// Maximum number of stages in a sweep.
 pub(super) const STAGES_MAX: usize = 100;
 
-/// A field that must be given.
+/// Declares a required field.
 const fn always(
     name: &'static str,
     form: Form,
@@ -107,7 +106,7 @@ const fn always(
     Field { name, meaning, form, given: Given::Always, example }
 }
 
-/// A field that may be left out.
+/// Declares an optional field.
 const fn maybe(
     name: &'static str,
     form: Form,
@@ -117,7 +116,7 @@ const fn maybe(
     Field { name, meaning, form, given: Given::Maybe, example }
 }
 
-/// A field that means `default` when it is left out.
+/// Declares an optional field with a default.
 const fn default(
     name: &'static str,
     form: Form,
@@ -127,14 +126,14 @@ const fn default(
     Field { name, meaning, form, given: Given::Default(default), example: default }
 }
 
-/// Most operations of a load, keys of a workload, and the like.
+/// Maximum operations of a load, keys of a workload, and similar counts.
 const COUNT_MAX: u64 = 1_000_000_000_000;
 const COUNT: Form = Form::Whole { min: 1, max: COUNT_MAX };
-/// How many clients a stage has.
+/// Number of clients of a stage.
 pub(super) const CLIENTS: Form = Form::Whole { min: 1, max: 100_000 };
-/// The weight of an operation in a mix.
+/// Weight of an operation in a mix.
 pub(super) const WEIGHT: Form = Form::Whole { min: 0, max: 1_000_000 };
-/// A published figure.
+/// Value of a published figure.
 pub(super) const FIGURE: Form = Form::Number { min: 0.0, from_min: true, max: 1e18 };
 
 pub(super) static STUDY: Table = Table {

@@ -1,11 +1,10 @@
-//! The study that a gate runs: one system of a study, alone, twice.
+//! Derives the study of a gate: one system of a study, twice.
 //!
-//! Both are everything that the study says of the system, but for the program, the version or the
-//! options that a build has of its own. They are called `base` and `new`, and each trial has fresh
-//! servers whatever the study says: trials on kept ones repeat the luck of two processes.
+//! Both copies have everything that the study says about the system, except for the program, version or options of
+//! each build. They are called `base` and `new`. Each trial starts fresh servers, even if the study keeps them:
+//! trials on kept servers repeat the luck of two processes.
 //!
-//! Not here: which words of a command line are a program (the binary), how both are judged
-//! (`report::compare`).
+//! Not here: the programs on a command line (the binary), the judgement (`report::compare`).
 
 use std::collections::BTreeMap;
 
@@ -14,17 +13,17 @@ use super::{Clusters, Kind, Load, Study, System};
 use crate::suggest::suggest;
 use crate::units::shown;
 
-/// The systems of a gate's study, in its order.
+/// Names of a gate's systems, in order.
 pub const BUILDS: [&str; 2] = ["base", "new"];
 
-/// Settings that a build has of its own.
+/// Holds the settings of one build.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Build {
-    /// Its program, in place of whatever the study names.
+    /// Program that replaces the study's.
     pub program: Option<String>,
-    /// Its version, likewise.
+    /// Version that replaces the study's.
     pub version: Option<String>,
-    /// Options in place of the study's, or beside them.
+    /// Options that replace or extend the study's.
     pub options: BTreeMap<String, String>,
 }
 
@@ -32,11 +31,11 @@ pub struct Build {
 pub type NoGate = (String, String);
 
 impl Study {
-    /// The study of a gate: the system of this name as `base` and as `new`, and nothing else.
+    /// Returns the study of a gate: only the named system, as `base` and as `new`.
     ///
     /// # Errors
-    /// When there is no such system, none that is started, an option that its kind has not, or
-    /// nothing in which the builds differ.
+    /// Fails if there is no such system, if bakeoff does not start it, if its kind lacks an option, or if the builds
+    /// do not differ.
     pub fn gate(&self, system: &str, builds: &[Build; 2], kinds: &[Kind]) -> Result<Study, NoGate> {
         let Some(asked) = self.systems.iter().find(|one| one.name == system) else {
             let names = self.systems.iter().map(|one| one.name.as_str());
@@ -102,7 +101,7 @@ fn built(of: &System, name: &str, build: &Build, kind: &Kind) -> Result<System, 
         part.name = format!("{name}-{role}");
     }
     if let Some(program) = &build.program {
-        // What the study says of versions is of its own program.
+        // The study's version refers to its own program.
         system.version = None;
         match &mut system.process {
             Some(process) => process.command[0].clone_from(program),
@@ -173,7 +172,7 @@ clusters: kept
     }
 
     #[test]
-    fn one_system_is_there_twice_and_nothing_else() {
+    fn gate_study_has_one_system_twice() {
         let gate = study().gate("one", &[Build::default(), program("/new")], &[STORE]).unwrap();
         let [base, new] = &gate.systems[..] else { panic!("{:?}", gate.systems) };
         assert_eq!((&*base.name, &*new.name), ("base", "new"));
@@ -192,7 +191,7 @@ clusters: kept
     }
 
     #[test]
-    fn refuses_studies_that_are_no_gate() {
+    fn rejects_studies_without_a_gate() {
         let same = "name another one with `--base` or `--new`, or an option with `--new-option`";
         let what = "base and new are the same program with the same options";
         refused("one", [Build::default(), Build::default()], [what, same]);

@@ -1,62 +1,61 @@
-//! Kinds of systems, as far as reading a study needs to know them.
+//! Declares kinds of systems, as far as the study parser needs them.
 //!
-//! The binary's registry declares them. An operation that a kind lacks is refused with its place,
-//! before anything is started.
+//! The binary's registry declares the kinds. An operation that a kind lacks is reported with its place before
+//! anything is started.
 //!
 //! Not here: the systems of a study (`system`).
 
 use super::{Kill, Operation, ReadConsistency, System};
 
-/// The option that names the product, of a kind that several products are of.
+/// Option that names the product, for a kind with several products.
 pub const PRODUCT: &str = "product";
 
-/// Declaration of a kind of system, as far as `parse` must know it: asking a system for what its kind lacks is
-/// refused with its place, before anything is started.
+/// Declares a kind of system, as far as `parse` needs it. A request for a missing ability is reported with its place
+/// before anything is started.
 ///
-/// Each field is one declaration, which `..` leaves at its default.
+/// Each field is one declaration; `..` leaves others at their default.
 #[derive(Debug, Clone)]
 pub struct Kind {
-    /// `etcd`.
+    /// Name, such as `etcd`.
     pub name: &'static str,
-    /// Its operations; none, for what is only ever a part of other systems.
+    /// Operations; empty for a kind that is only a part of other systems.
     pub operations: &'static [Operation],
-    /// Parameters of its operations, which workloads set in their `with`.
+    /// Parameters of its operations, which workloads set in `with`.
     pub parameters: &'static [KindOption],
-    /// The parts that it may have.
+    /// Roles of possible parts.
     pub roles: &'static [Role],
-    /// Service that it only emulates; a system with such a part must say so in its name.
+    /// Service that it only emulates. A system with such a part must say so in its name.
     pub emulates: Option<&'static str>,
-    /// Whether a system of this kind, otherwise well read, can be run; what is wrong with it, and
-    /// what to write instead.
+    /// Checks that a parsed system of this kind can run. The error holds the problem and the fix.
     pub sound: fn(&System) -> Result<(), (String, String)>,
-    /// Returns the words in braces of its `process` that stand for nothing.
+    /// Returns the unknown words in braces of its `process`.
     pub misspelt: fn(&System) -> Vec<Misspelt>,
-    /// Returns why a system of this kind, as it is set up, cannot do an operation of its kind.
+    /// Returns why a system with this configuration cannot do an operation of its kind; `None` if it can.
     pub lacks: fn(&System, Operation) -> Option<String>,
     /// Consistencies of its reads.
     pub reads: &'static [ReadConsistency],
-    /// Its options: name, how a value is to look, what it means.
+    /// Options: name, form of the value, and effect.
     pub options: &'static [KindOption],
-    /// The most nodes that can be started.
+    /// Maximum number of nodes to start.
     pub nodes_max: u32,
-    /// Most bytes in a key, where the system has a limit of its own.
+    /// Maximum bytes of a key, if the system has a limit.
     pub key_size_max: u64,
-    /// Most bytes in a value, where the system has a limit of its own.
+    /// Maximum bytes of a value, if the system has a limit.
     pub value_size_max: u64,
-    /// When its nodes are killed for the audit after a kill, where a study does not say.
+    /// Default time of the kill before the audit.
     pub kill: Kill,
-    /// Who its clients may say that they are, to one that runs already.
+    /// Credentials that clients of a running system may use.
     pub credentials: CredentialForm,
-    /// Most operations under way on one session.
+    /// Maximum operations in flight per session.
     pub in_flight_max: u32,
-    /// Whether an operation can have a connection of its own, as with `keep-alive: off`.
+    /// True if an operation can have its own connection, as with `keep-alive: off`.
     pub connection_each: bool,
-    /// Whether it is whatever its `process` says, which must then be given, and must not otherwise.
+    /// True if the system is defined by its `process`, which is then required, and otherwise forbidden.
     pub is_process: bool,
 }
 
 impl Kind {
-    /// A kind of which nothing is known but its name: a part, of one node, with no options.
+    /// Creates a kind with defaults: a part, of one node, without options.
     pub const fn new(name: &'static str) -> Self {
         Self {
             name,
@@ -80,14 +79,13 @@ impl Kind {
         }
     }
 
-    /// Returns whether its clients ask it for what a workload's `request` says, rather than for operations of
-    /// its own.
+    /// Returns true if its clients send the workload's `request` instead of operations of the kind.
     pub fn takes_requests(&self) -> bool {
         self.operations.contains(&Operation::Request)
     }
 
-    /// Returns true if it stores keys and cannot list them. bakeoff then removes its keys by their names, and cannot
-    /// find those of earlier runs.
+    /// Returns true if it stores keys but cannot list them. bakeoff then removes its keys by name, and cannot find
+    /// those of earlier runs.
     pub fn cannot_list(&self) -> bool {
         self.operations.contains(&Operation::Put) && !self.operations.contains(&Operation::List)
     }
@@ -100,94 +98,94 @@ impl Kind {
         )
     }
 
-    /// Returns whether it is only ever a part of other systems.
+    /// Returns true if it is only a part of other systems.
     pub fn is_part(&self) -> bool {
         self.operations.is_empty()
     }
 }
 
-/// A word in braces of a command that stands for nothing.
+/// Describes an unknown word in braces in a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misspelt {
-    /// The text that holds it.
+    /// Text that contains it.
     pub within: ProcessText,
-    /// The word with its braces.
+    /// Word with its braces.
     pub word: String,
-    /// The fault.
+    /// Problem in words.
     pub what: String,
-    /// The text to write instead.
+    /// Suggested fix.
     pub hint: String,
 }
 
-/// A text of a study's `process`.
+/// Locates a text in a study's `process`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProcessText {
-    /// The word of the command with this number, from 0.
+    /// Argument of the command, by index from 0.
     Command(usize),
-    /// The value of this environment variable.
+    /// Value of this environment variable.
     Environment(String),
-    /// The file at this path.
+    /// File at this path.
     File(String),
 }
 
-/// How clients of a kind of system prove who they are.
+/// Selects the credentials that clients of a kind of system can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CredentialForm {
-    /// They cannot.
+    /// No credentials.
     None,
-    /// A user's name and password.
+    /// User name and password.
     Password,
-    /// A token.
+    /// Token.
     Token,
-    /// Either of the two.
+    /// Either a user name and password or a token.
     PasswordOrToken,
 }
 
-/// A role that a part can play in a system.
+/// Declares a role of a part in a system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Role {
-    /// `storage`.
+    /// Name, such as `storage`.
     pub name: &'static str,
-    /// The kinds that can play it.
+    /// Kinds that can play it.
     pub kinds: &'static [&'static str],
-    /// Its tier.
+    /// Tier, which decides the order of starting.
     pub tier: Tier,
-    /// Its effect, in a line.
+    /// Effect in one line.
     pub meaning: &'static str,
 }
 
-/// Tier of a part, seen from the clients.
+/// Selects the tier of a part, seen from the clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tier {
-    /// Backend: the system needs it, so it is started first.
+    /// Backend: the system needs it, so it starts first.
     Backend,
-    /// Frontend: started last. Clients of a load with `targets: all` connect to it.
+    /// Frontend: starts last. Clients of a load with `targets: all` connect to it.
     Frontend,
 }
 
-/// One option of a kind of system.
+/// Declares one option of a kind of system.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KindOption {
-    /// `heap`.
+    /// Name, such as `heap`.
     pub name: &'static str,
     /// Form of its value.
     pub form: OptionForm,
-    /// Its effect, in a line.
+    /// Effect in one line.
     pub meaning: &'static str,
 }
 
-/// Form of an option's value.
+/// Selects the form of an option's value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OptionForm {
     /// One of these words.
     Word(&'static [&'static str]),
-    /// A whole number.
+    /// Whole number.
     Number,
-    /// A size: `1GiB`.
+    /// Size: `1GiB`.
     Size,
-    /// A duration: `500ms`.
+    /// Duration: `500ms`.
     Duration,
-    /// A share: `1%` or `0.01`.
+    /// Share: `1%` or `0.01`.
     Share,
     /// Any text.
     Text,

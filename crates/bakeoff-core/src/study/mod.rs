@@ -1,11 +1,10 @@
-//! Study: systems × workloads × loads, a number of trials, and published figures.
+//! Defines a study: systems × workloads × loads, a number of trials, and published figures.
 //!
-//! The types here are a study after reading: defaults filled in, units resolved, every combination
-//! checked. They are what the record keeps. `parse` turns YAML into them and is the only
-//! place that knows file, line and column.
+//! The types here are a study after parsing, with defaults filled in, units resolved and every combination checked.
+//! Records store them. `parse` turns YAML into them and is the only place that knows file, line and column.
 //!
-//! Not here: which trials follow from a study, and in which order (`plan`); what a kind of system
-//! can do (the binary's `systems`, handed to `parse` as [`Kind`]s).
+//! Not here: deriving trials and their order (`plan`), the abilities of kinds of systems (the binary's `systems`,
+//! passed to `parse` as [`Kind`]s).
 
 mod diagnostic;
 mod fields;
@@ -50,98 +49,98 @@ use serde::{Deserialize, Serialize};
 
 use crate::units;
 
-/// A study, resolved.
+/// Holds a resolved study.
 ///
 /// Its fields are those of a study's file and of records.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Study {
-    /// The study's name: its file's stem, `kv-stores`.
+    /// Name: the stem of its file, such as `kv-stores`.
     pub name: String,
-    /// Its subject, in a line.
+    /// Subject in one line.
     pub title: String,
-    /// Its description, in a paragraph.
+    /// Description in one paragraph.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The contenders, in the order of the file.
+    /// Compared systems, in the order of the file.
     pub systems: Vec<System>,
-    /// Its workloads.
+    /// Workloads of the study.
     pub workloads: Vec<Workload>,
-    /// Its loads.
+    /// Loads of the study.
     pub loads: Vec<Load>,
     /// Number of trials of each combination.
     pub trials: u32,
-    /// Most acknowledged keys that an audit reads back; of more, a sample.
+    /// Maximum acknowledged keys that an audit reads back; a sample if there are more.
     pub audit_keys: u64,
-    /// When its nodes are killed for the audit after a kill; `None`: as is usual for the kind.
+    /// Time of the kill before the audit; `None` uses the kind's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kill: Option<Kill>,
-    /// Time between two looks at what nodes use.
+    /// Interval between samples of the nodes' usage.
     #[serde(default = "sample_every", with = "units::duration")]
     pub sample_every: Duration,
-    /// State that each trial begins on.
+    /// Initial state of each trial.
     #[serde(default)]
     pub clusters: Clusters,
-    /// Where the published figures come from.
+    /// Source of the published figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub publication: Option<Publication>,
     /// Figures from the literature, shown beside ours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<Published>,
-    /// By how much the counts of the file were shrunk: 1 is the study as it stands in the file.
+    /// Factor that the file's counts were scaled by: 1 is the study as written.
     pub scale: f64,
 }
 
 impl Study {
-    /// Returns whether any servers are started on this machine.
+    /// Returns true if bakeoff starts servers for any system.
     pub fn starts_any(&self) -> bool {
         self.systems.iter().any(System::is_started)
     }
 }
 
-/// Returns the interval of records from before it could be set.
+/// Returns the interval of records from before it was configurable.
 fn sample_every() -> Duration {
     Duration::from_secs(1)
 }
 
-/// No finer: a look at three servers takes about a millisecond.
+/// Minimum sampling interval: sampling three servers takes about a millisecond.
 pub const SAMPLE_EVERY_MIN: Duration = Duration::from_millis(100);
 
-/// When all nodes are killed whose acknowledged writes are read back after their restart.
+/// Selects when all nodes are killed before acknowledged writes are read back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kill {
-    /// After the load was read back, while nobody asks them anything.
+    /// After the load was read back, while the nodes are idle.
     #[default]
     AtRest,
-    /// In the midst of further writes, which nobody measures.
+    /// During further, unmeasured writes.
     UnderLoad,
 }
 
-/// State that each trial begins on.
+/// Selects the initial state of each trial.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Clusters {
-    /// Servers started for it, with no data.
+    /// Servers started for the trial, without data.
     #[default]
     Fresh,
-    /// The servers that the system's first trial started, cleared of what earlier trials wrote.
+    /// Servers started by the system's first trial, cleared of earlier writes.
     Kept,
 }
 
-/// Where published figures come from.
+/// Describes the source of published figures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Publication {
-    /// Its title and date.
+    /// Title and date.
     pub title: String,
-    /// Its hardware.
+    /// Hardware of the publication.
     pub hardware: String,
-    /// Which versions it compared.
+    /// Versions that it compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub versions: Option<String>,
 }
 
-/// One figure from the literature.
+/// Holds one figure from the literature.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Published {
     /// Name of one of the study's systems.
@@ -150,19 +149,19 @@ pub struct Published {
     pub workload: String,
     /// Name of one of its loads.
     pub load: String,
-    /// Its operation of the mix; all together when `None`.
+    /// Operation of the mix; `None` for all together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<Operation>,
-    /// Its metric.
+    /// Metric of the value.
     pub metric: Metric,
-    /// Its value in the metric's own unit.
+    /// Value in the metric's own unit.
     pub value: f64,
     /// Remark of the publication.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// A figure that a table can show. The name carries the unit.
+/// Names a figure that a table can show. The name carries the unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[allow(missing_docs, reason = "each name says what it is")]

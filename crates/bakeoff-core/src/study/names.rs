@@ -1,6 +1,6 @@
-//! The words that studies, records, command line and reports use for the choices of a study.
+//! Names the choices of a study, as in studies, records, the command line and reports.
 //!
-//! serde writes the same words; a test holds the two together.
+//! serde writes the same words; a test compares the two.
 
 use super::{Clusters, Kill, Metric, ReadConsistency, Targets};
 use crate::named::named;
@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_says_the_words_of_the_study() {
+    fn record_uses_the_words_of_the_study() {
         check(Operation::ALL, Operation::NAMES, Operation::name);
         check(ReadConsistency::ALL, ReadConsistency::NAMES, ReadConsistency::name);
         check(Targets::ALL, Targets::NAMES, Targets::name);

@@ -1,9 +1,9 @@
-//! Values that know where they stood in a file, and the diagnostics that show those places.
+//! Holds values with their position in a file, and collects diagnostics that show it.
 //!
-//! Studies (YAML) and other tools' files (HCL) are read into the same tree and speak of what is wrong
-//! with it in the same words.
+//! Studies (YAML) and other tools' files (HCL) are parsed into the same tree, and their faults are reported in the
+//! same words.
 //!
-//! Not here: reading YAML into the tree (`tree`), fields with their bounds (`reading`).
+//! Not here: parsing YAML (`tree`), fields with their bounds (`reading`).
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,31 +11,31 @@ use std::ops::Range;
 use super::diagnostic::{Diagnostic, Diagnostics, Place};
 use crate::units::shown;
 
-/// More diagnostics than this are not worth reading.
+/// Maximum number of diagnostics.
 const DIAGNOSTICS_MAX: usize = 100;
 
-/// Bytes of the text.
+/// Byte range of the text.
 pub type At = Range<usize>;
 
-/// A value and where it stands.
+/// Holds a value and its position.
 #[derive(Debug, Clone)]
 pub struct PlacedNode {
-    /// Where it stands.
+    /// Position in the text.
     pub at: At,
-    /// Its contents.
+    /// Value at this position.
     pub value: PlacedValue,
-    /// Bytes of text and nodes, for the bounds that `tree` keeps.
+    /// Weight in bytes of text and nodes, limited by `tree`.
     pub(super) weight: usize,
     pub(super) height: usize,
 }
 
 impl PlacedNode {
-    /// A value and its place.
+    /// Creates a node from a position and a value.
     pub fn new(at: At, value: PlacedValue) -> PlacedNode {
         PlacedNode { at, value, weight: 0, height: 0 }
     }
 
-    /// Returns what stands there as a message says it; `mapping` is the format's word for one.
+    /// Describes the value for a message; `mapping` is the format's word for one.
     pub fn seen(&self, mapping: &str) -> String {
         match &self.value {
             PlacedValue::List(_) => "a list".to_owned(),
@@ -46,12 +46,12 @@ impl PlacedNode {
         }
     }
 
-    /// Returns whether nothing is written there, or that it is nothing.
+    /// Returns true for an empty or null value.
     pub fn is_null(&self) -> bool {
         matches!(&self.value, PlacedValue::Scalar { text, plain: true } if is_null(text))
     }
 
-    /// Returns the text, number or flag as it is written; none for what holds others, and for null.
+    /// Returns the text, number or flag as written; `None` for collections and null.
     pub fn scalar(&self) -> Option<&str> {
         match &self.value {
             PlacedValue::Scalar { text, .. } if !self.is_null() => Some(text),
@@ -59,7 +59,7 @@ impl PlacedNode {
         }
     }
 
-    /// Returns the flag that is written there without quotes.
+    /// Returns an unquoted flag.
     pub fn flag(&self) -> Option<bool> {
         match &self.value {
             PlacedValue::Scalar { text, plain: true } => text.parse().ok(),
@@ -67,42 +67,42 @@ impl PlacedNode {
         }
     }
 
-    /// A node for a text that stands in no file, such as a default.
+    /// Creates a node for a text outside of any file, such as a default.
     pub(super) fn plain(text: &str) -> PlacedNode {
         let value = PlacedValue::Scalar { text: text.to_owned(), plain: true };
         PlacedNode { at: 0..0, value, weight: 0, height: 0 }
     }
 
-    /// The same place, read as holding something else.
+    /// Replaces the value, keeping the position.
     pub(super) fn holding(&self, value: PlacedValue) -> PlacedNode {
         PlacedNode { at: self.at.clone(), value, weight: self.weight, height: self.height }
     }
 }
 
-/// A value of any format with places.
+/// Holds a value of any format.
 #[derive(Debug, Clone)]
 pub enum PlacedValue {
-    /// A text, a number, a flag or null.
+    /// Text, number, flag or null.
     Scalar {
-        /// As it is written, without its quotes.
+        /// Text as written, without quotes.
         text: String,
-        /// Whether it has no quotes, so that it may be a number.
+        /// True if it has no quotes, so it may be a number.
         plain: bool,
     },
-    /// `[a, b]`
+    /// List: `[a, b]`.
     List(Vec<PlacedNode>),
-    /// `{a: b}`, in the order of the file, every key once.
+    /// Mapping: `{a: b}`, in the order of the file, every key once.
     Map(Vec<PlacedEntry>),
 }
 
-/// One `key: value` of a mapping.
+/// Holds one `key: value` of a mapping.
 #[derive(Debug, Clone)]
 pub struct PlacedEntry {
-    /// Its name.
+    /// Name of the entry.
     pub key: String,
-    /// Where the name stands.
+    /// Position of the name.
     pub key_at: At,
-    /// Its meaning.
+    /// Value of the entry.
     pub node: PlacedNode,
 }
 
@@ -115,12 +115,11 @@ pub struct DiagnosticSink<'a> {
 }
 
 impl<'a> DiagnosticSink<'a> {
-    /// A sink for a file of this name, of which diagnostics show lines of `text`.
+    /// Creates a sink for the named file, whose lines come from `text`.
     pub fn new(file: impl Into<Cow<'a, str>>, text: impl Into<Cow<'a, str>>) -> DiagnosticSink<'a> {
         DiagnosticSink { file: file.into(), text: text.into(), found: Vec::new() }
     }
 
-    /// Returns the file's text.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
@@ -135,7 +134,7 @@ impl<'a> DiagnosticSink<'a> {
         self.push(at, what.into(), Some(hint.into()));
     }
 
-    /// Adds a diagnostic of a secret, which its line shows as stars.
+    /// Adds a diagnostic about a secret, which its line shows as stars.
     pub fn hint_secret(&mut self, at: &At, what: impl Into<String>, hint: impl Into<String>) {
         let place = self.place(at).hidden();
         self.found.extend((!self.is_full()).then(|| {
@@ -145,7 +144,7 @@ impl<'a> DiagnosticSink<'a> {
     }
 
     fn push(&mut self, at: &At, what: String, hint: Option<String>) {
-        // The same alias wrong twice is one diagnostic.
+        // The same fault in a repeated alias is one diagnostic.
         let known = self.found.iter().any(|(place, known)| place == at && known.what == what);
         if !self.is_full() && !known {
             let place = Some(self.place(at));
@@ -153,8 +152,8 @@ impl<'a> DiagnosticSink<'a> {
         }
     }
 
-    /// Returns where a piece of the text that stands at `at` begins and ends; all of it if the piece is not found. What
-    /// follows `{` or `$` is another word.
+    /// Returns the range of a piece of the text at `at`; the whole range if it is not found. A piece after `{` or `$`
+    /// is another word.
     pub(super) fn piece(&self, at: &At, piece: &str) -> At {
         let text = self.text.get(at.clone()).unwrap_or_default();
         let found = text.match_indices(piece);
@@ -169,47 +168,46 @@ impl<'a> DiagnosticSink<'a> {
         Place::locate(&self.file, &self.text, at)
     }
 
-    /// Reports an unknown name: ``unknown field `name` in load `l` ``. An empty `inside` is left out.
+    /// Reports an unknown name: ``unknown field `name` in load `l` ``. An empty `inside` is omitted.
     pub fn unknown(&mut self, at: &At, noun: &str, name: &str, inside: &str, hint: String) {
         let inside = if inside.is_empty() { String::new() } else { format!(" in {inside}") };
         self.hint(at, format!("unknown {noun} `{}`{inside}", shown(name)), hint);
     }
 
-    /// Reports a value that is not as wanted. `seen` says what stands there instead.
+    /// Reports an unexpected value; `seen` describes it.
     pub fn refuse(&mut self, at: &At, name: &str, wanted: &str, seen: &str) {
         self.add(at, format!("`{name}` must be {wanted}, not {seen}"));
     }
 
-    /// Gives a hint to those of the diagnostics from the `known`-th on that have none.
+    /// Adds a hint to the diagnostics from the `known`-th on that have none.
     pub(super) fn hint_since(&mut self, known: usize, hint: impl Fn() -> String) {
         for (_, diagnostic) in self.found.iter_mut().skip(known) {
             diagnostic.hint.get_or_insert_with(&hint);
         }
     }
 
-    /// Returns how many diagnostics there are.
     pub(super) fn len(&self) -> usize {
         self.found.len()
     }
 
-    /// Returns whether further diagnostics are dropped.
+    /// Returns true if further diagnostics are dropped.
     pub fn is_full(&self) -> bool {
         self.found.len() >= DIAGNOSTICS_MAX
     }
 
-    /// Returns whether nothing was reported.
+    /// Returns true if nothing was reported.
     pub fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 
-    /// All mistakes, in the order of the text.
+    /// Returns all faults in the order of the text.
     pub fn into_diagnostics(mut self) -> Diagnostics {
         self.found.sort_by_key(|(at, _)| at.start);
         Diagnostics(self.found.into_iter().map(|(_, diagnostic)| diagnostic).collect())
     }
 }
 
-/// Returns whether a text that is not quoted stands for nothing.
+/// Returns true if an unquoted text means null.
 pub(super) fn is_null(text: &str) -> bool {
     matches!(text, "" | "~" | "null")
 }

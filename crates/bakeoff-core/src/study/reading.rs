@@ -1,9 +1,9 @@
-//! Takes one field after another out of a mapping, and says what is wrong with each.
+//! Reads fields out of a mapping one by one, and reports faults in each.
 //!
-//! Every reader answers `None` for what it has reported, so that whoever asks goes on with the
-//! rest: one look at a study finds all that is wrong with it.
+//! Every reader returns `None` for a value that it has reported. The caller then continues, so one pass over a study
+//! finds all faults.
 //!
-//! Not here: which fields there are (`fields`), what they mean together (`parse`).
+//! Not here: the set of fields (`fields`), their combined meaning (`parse`).
 
 use std::time::Duration;
 
@@ -12,20 +12,20 @@ use super::tree::{At, DiagnosticSink, Entry, Node, Value};
 use crate::suggest::{list, nearest, suggest};
 use crate::units::{self, ByteCount, Unreadable, shown};
 
-/// A mapping whose fields are those of a table.
+/// Wraps a mapping whose fields are those of a table.
 pub(super) struct Fields<'a> {
     table: &'static Table,
-    /// As messages call it: `` load `sweep` ``.
+    /// Name in messages: `` load `sweep` ``.
     pub(super) what: String,
-    /// Where it is named.
+    /// Location of its name.
     pub(super) at: At,
     entries: &'a [Entry],
-    /// Fields that unknown ones were probably meant to be: they are not missing.
+    /// Fields that unknown ones were probably meant to be; they are not reported as missing.
     meant: Vec<&'static str>,
 }
 
 impl<'a> Fields<'a> {
-    /// Reports fields that the table has not, and takes `node` for a mapping of the rest.
+    /// Reports unknown fields, and wraps `node` as a mapping with the others.
     pub(super) fn open(
         sink: &mut DiagnosticSink<'_>,
         table: &'static Table,
@@ -43,7 +43,7 @@ impl<'a> Fields<'a> {
         };
         let mut meant = Vec::new();
         for entry in entries {
-            // There may be very many, and suggestions take time.
+            // There may be very many, and suggestions are expensive.
             let known = sink.is_full() || table.fields.iter().any(|field| field.name == entry.key);
             if !known {
                 let known = || table.fields.iter().map(|field| field.name);
@@ -55,34 +55,34 @@ impl<'a> Fields<'a> {
         Some(Fields { table, what, at: at.clone(), entries, meant })
     }
 
-    /// A mapping that was left out, so that all its fields have their defaults.
+    /// Returns an omitted mapping, whose fields all have their defaults.
     pub(super) fn absent(table: &'static Table) -> Fields<'static> {
         Fields { table, what: table.name.to_owned(), at: 0..0, entries: &[], meant: Vec::new() }
     }
 
-    /// Returns the field's value, if it is there.
+    /// Returns the field's value, if present.
     pub(super) fn node(&self, name: &str) -> Option<&'a Node> {
         debug_assert!(self.table.fields.iter().any(|field| field.name == name), "no field {name}");
         self.entries.iter().find(|entry| entry.key == name).map(|entry| &entry.node)
     }
 
-    /// Returns whether the study gives a field of this name, be it one of the table or not.
+    /// Returns true if the study has a field of this name, known or not.
     pub(super) fn gives(&self, name: &str) -> bool {
         self.entries.iter().any(|entry| entry.key == name)
     }
 
-    /// Returns where the field's name stands; where the mapping is named when it has no such field.
+    /// Returns the location of the field's name, or of the mapping's name without such a field.
     pub(super) fn key_at(&self, name: &str) -> &At {
         let entry = self.entries.iter().find(|entry| entry.key == name);
         entry.map_or(&self.at, |entry| &entry.key_at)
     }
 
-    /// Returns where the field's value stands; where the mapping is named when it has no such field.
+    /// Returns the location of the field's value, or of the mapping's name without such a field.
     pub(super) fn value_at(&self, name: &str) -> &At {
         self.node(name).map_or(&self.at, |node| &node.at)
     }
 
-    /// The field's form and node; reports it missing when it must be there.
+    /// Returns the field's form and node; reports a missing required field.
     fn field(
         &self,
         sink: &mut DiagnosticSink<'_>,
@@ -97,7 +97,7 @@ impl<'a> Fields<'a> {
         Some((field, node))
     }
 
-    /// A field read by `read`, from its default when it is left out and has one.
+    /// Parses a field by `read`; uses the default of an omitted field, if it has one.
     fn get<T>(
         &self,
         sink: &mut DiagnosticSink<'_>,
@@ -179,7 +179,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// One of `all`, whose names are those of the field's form.
+    /// Parses a word and returns the element of `all` at its place; the form lists the words in that order.
     pub(super) fn word<T: Copy>(
         &self,
         sink: &mut DiagnosticSink<'_>,
@@ -193,7 +193,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// The mapping in a field, by its own table.
+    /// Returns the mapping in a field, with its own table.
     pub(super) fn table(&self, sink: &mut DiagnosticSink<'_>, name: &str) -> Option<Fields<'a>> {
         let (field, Some(node)) = self.field(sink, name)? else { return None };
         let Form::Table(table) = &field.form else { return None };
@@ -201,7 +201,7 @@ impl<'a> Fields<'a> {
         Fields::open(sink, table, what, self.key_at(name), node)
     }
 
-    /// The items of a list in a field; a single value is a list of one where the form allows it.
+    /// Returns the items of a list in a field. A single value counts as a list of one if the form allows it.
     pub(super) fn list(&self, sink: &mut DiagnosticSink<'_>, name: &str) -> Option<&'a [Node]> {
         let (field, Some(node)) = self.field(sink, name)? else { return None };
         match &node.value {
@@ -224,7 +224,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The entries of a mapping from names or words.
+    /// Returns the entries of a mapping from names or words.
     pub(super) fn entries(&self, sink: &mut DiagnosticSink<'_>, name: &str) -> Option<&'a [Entry]> {
         let (field, Some(node)) = self.field(sink, name)? else { return None };
         match &node.value {
@@ -238,7 +238,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The entries of a section whose names the author chose; `noun` is what one is called.
+    /// Returns the entries of a section with user-chosen names; `noun` is the term for one.
     pub(super) fn named(
         &self,
         sink: &mut DiagnosticSink<'_>,
@@ -261,7 +261,7 @@ impl<'a> Fields<'a> {
         let (strayed, named): (Vec<_>, Vec<_>) =
             entries.iter().partition(|entry| has_strayed(table, entry));
         for entry in strayed {
-            let what = format!("`{}` stands where the name of a {noun} belongs", entry.key);
+            let what = format!("`{}` is where the name of a {noun} belongs", entry.key);
             let hint = format!("indent it below the {noun} whose field it is");
             sink.hint(&entry.key_at, what, hint);
         }
@@ -275,8 +275,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Returns whether `entry` is a field of `table` that was not indented far enough, rather than the name of
-/// a mapping with such fields.
+/// Returns true if `entry` is a field of `table` with too little indentation, not the name of a mapping with such
+/// fields.
 fn has_strayed(table: &Table, entry: &Entry) -> bool {
     let is_field = |name: &str| table.fields.iter().any(|field| field.name == name);
     let inside = match &entry.node.value {
@@ -286,19 +286,18 @@ fn has_strayed(table: &Table, entry: &Entry) -> bool {
     is_field(&entry.key) && !inside
 }
 
-/// Returns whether `name` matches [`NAME_PATTERN`].
 fn is_name(name: &str) -> bool {
     debug_assert_eq!(NAME_PATTERN, "^[a-z0-9][a-z0-9-]{0,39}$");
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (1..=40).contains(&name.len()) && name.bytes().all(allowed) && !name.starts_with('-')
 }
 
-/// Returns what stands there, as a message says it.
+/// Describes a node for a message.
 pub(super) fn seen(node: &Node) -> String {
     node.seen("a mapping")
 }
 
-/// The text of a scalar that is not null; `wanted` is what a message asks for otherwise.
+/// Returns the text of a scalar that is not null; `wanted` describes the expected value in messages.
 fn scalar<'n>(
     sink: &mut DiagnosticSink<'_>,
     name: &str,
@@ -312,12 +311,12 @@ fn scalar<'n>(
     text
 }
 
-/// A text, number or flag as it is written, white space in quotes and the last line break of a block among it.
+/// Returns a text, number or flag as written, including white space in quotes and the last line break of a block.
 pub(super) fn as_written(sink: &mut DiagnosticSink<'_>, name: &str, node: &Node) -> Option<String> {
     scalar(sink, name, "a text or a number", node).map(str::to_owned)
 }
 
-/// A text that is not empty. A number in its place is taken as it is written: `title: 2026`.
+/// Returns a text that is not empty. A number is taken as written: `title: 2026`.
 pub(super) fn text(sink: &mut DiagnosticSink<'_>, name: &str, node: &Node) -> Option<String> {
     let text = scalar(sink, name, "a text", node)?.trim();
     if text.is_empty() {
@@ -327,7 +326,7 @@ pub(super) fn text(sink: &mut DiagnosticSink<'_>, name: &str, node: &Node) -> Op
     Some(text.to_owned())
 }
 
-/// A whole number within the bounds of `form`.
+/// Parses a whole number within the bounds of `form`.
 pub(super) fn whole(
     sink: &mut DiagnosticSink<'_>,
     name: &str,
@@ -364,7 +363,7 @@ pub(super) fn whole(
     }
 }
 
-/// `1_000` or `1,000` as a number, and `1,10,100` as a list.
+/// Parses `1_000` or `1,000` as a number, and `1,10,100` as a list.
 fn meant_number(text: &str) -> Option<String> {
     let parts: Vec<&str> = text.split(['_', ',', '\'']).map(str::trim).collect();
     let digits = |part: &&str| part.parse::<u32>().is_ok() && !part.starts_with('+');
@@ -376,7 +375,7 @@ fn meant_number(text: &str) -> Option<String> {
     Some(if list { format!("[{}]", parts.join(", ")) } else { parts.concat() })
 }
 
-/// A decimal number within the bounds of `form`.
+/// Parses a decimal number within the bounds of `form`.
 pub(super) fn number(
     sink: &mut DiagnosticSink<'_>,
     name: &str,
@@ -386,7 +385,7 @@ pub(super) fn number(
     let Form::Number { min, from_min, max } = form else { return None };
     let value = match &node.value {
         Value::Scalar { text, plain: true } => text.parse::<f64>().ok().filter(|_| {
-            // `inf` and `nan` are numbers to Rust, and `.5` and `1.` not to JSON.
+            // Rust accepts `inf` and `nan` as numbers, and JSON rejects `.5` and `1.`.
             text.starts_with(|c: char| c.is_ascii_digit() || c == '-') && !text.ends_with('.')
         }),
         _ => None,
@@ -399,14 +398,14 @@ pub(super) fn number(
         return Some(value);
     }
     let from = if *from_min { "at least" } else { "more than" };
-    // A bound that no one meets by honest means need not be spelled out.
+    // An unreachable bound need not be mentioned.
     let to = if *max < 1e6 { format!(" and at most {max}") } else { String::new() };
     let what = format!("`{name}` must be {from} {min}{to}, not {}", seen(node));
     sink.add(&node.at, what);
     None
 }
 
-/// A size within the bounds of `form`, in bytes.
+/// Parses a size within the bounds of `form`, in bytes.
 pub(super) fn size(
     sink: &mut DiagnosticSink<'_>,
     name: &str,
@@ -414,7 +413,7 @@ pub(super) fn size(
     node: &Node,
 ) -> Option<u64> {
     let ByteCount(bytes) = unit(sink, name, node, str::parse::<ByteCount>)?;
-    // A field that may hold one size or several gives its own default.
+    // A field for one size or several sets its own default.
     let Form::Size { min, max } = form else { return Some(bytes) };
     if (*min..=*max).contains(&bytes) {
         return Some(bytes);
@@ -437,7 +436,7 @@ pub(super) fn size(
     None
 }
 
-/// A quantity that `read` knows how to read.
+/// Parses a quantity by `read`.
 pub(super) fn unit<T>(
     sink: &mut DiagnosticSink<'_>,
     name: &str,
@@ -454,7 +453,7 @@ pub(super) fn unit<T>(
     }
 }
 
-/// Returns which of `words` it is.
+/// Returns the index of the given word in `words`.
 pub(super) fn word(
     sink: &mut DiagnosticSink<'_>,
     name: &str,

@@ -1,8 +1,8 @@
-//! Stages of a load, and a study at another scale.
+//! Divides a load into stages, and scales a study.
 //!
-//! A scale shrinks what is counted and nothing else: a load that ends by time is as long as it
-//! was, and as many clients work. Where that leaves a client without an operation the study is
-//! refused, since another number of clients would be another experiment.
+//! A scale shrinks only counts: a load that ends by time keeps its length, and the clients stay the same. If that
+//! leaves a client without an operation, the study is rejected, because another number of clients would be another
+//! experiment.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use super::diagnostic::{Diagnostic, Diagnostics};
 use super::{Load, Stop, Study};
 use crate::workload;
 
-/// The largest scale.
+/// Largest scale.
 const SCALE_MAX: f64 = 100.0;
 
-/// A stage of a load that has more clients than operations.
+/// Describes a stage of a load that has more clients than operations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TooFew {
     load: String,
-    /// The system whose own number of clients it is.
+    /// System whose own number of clients it is.
     system: Option<String>,
     pub(super) stage: usize,
     stages: usize,
@@ -57,8 +57,8 @@ impl fmt::Display for TooFew {
 }
 
 impl Stop {
-    /// The part of stage `stage` (from 0) of `stages`, which share evenly; of operations that do
-    /// not divide, the first stages have one more.
+    /// Returns the part of stage `stage` (from 0) of `stages`, which share evenly. The first stages get the remaining
+    /// operations, one each.
     pub fn of_stage(self, stage: usize, stages: usize) -> Stop {
         let (stage, stages) = (stage as u64, (stages as u64).max(1));
         match self {
@@ -74,12 +74,12 @@ impl Stop {
 }
 
 impl Load {
-    /// The clients of each stage on the system of this name.
+    /// Returns the clients of each stage on the named system.
     pub fn clients_on(&self, system: &str) -> &[u32] {
         self.clients_for.get(system).unwrap_or(&self.clients)
     }
 
-    /// The stages that leave a client without an operation.
+    /// Returns the stages that leave a client without an operation.
     pub(super) fn too_few_operations(&self, system: &str) -> Vec<TooFew> {
         let clients = self.clients_on(system);
         let stages = clients.len();
@@ -103,12 +103,12 @@ impl Load {
 }
 
 impl Study {
-    /// The study with its counts of operations and keys multiplied by `factor`, rounded up and at
-    /// least one. Durations, clients and everything else stay as they are.
+    /// Returns the study with its counts of operations and keys multiplied by `factor`, rounded up, at least one.
+    /// Durations, clients and everything else stay the same.
     ///
     /// # Errors
-    /// When `factor` is not more than 0 and at most 100, or a stage of a load would be left with
-    /// fewer operations than clients.
+    /// Fails if `factor` is not in the range above 0 to 100, or if a stage of a load would have fewer operations than
+    /// clients.
     pub fn scaled(&self, factor: f64) -> Result<Study, Diagnostics> {
         if !(factor > 0.0 && factor <= SCALE_MAX) {
             return Err(Diagnostics::from(Diagnostic {
@@ -156,7 +156,7 @@ impl Study {
         if diagnostics.is_empty() { Ok(scaled) } else { Err(Diagnostics(diagnostics)) }
     }
 
-    /// The smallest factor, to three digits, that leaves this load enough operations.
+    /// Returns the smallest factor, to three digits, that leaves this load enough operations.
     fn least_factor(&self, load: &Load) -> f64 {
         let Some(Stop::Operations(operations)) =
             self.loads.iter().find(|own| own.name == load.name).map(|own| own.stop)
@@ -170,17 +170,17 @@ impl Study {
         };
         let needed = self.systems.iter().map(need).max().unwrap_or(1);
         let exact = needed as f64 / operations as f64;
-        // Up to three significant digits, so that what the hint says works.
+        // Round up to three significant digits, so that the hint works.
         let unit = 10f64.powf(exact.log10().floor() - 2.0);
         let rounded = (exact / unit - 1e-9).ceil() * unit;
         format!("{rounded:.9}").parse().unwrap_or(rounded)
     }
 }
 
-/// `count` times `factor`, rounded up, at least 1.
+/// Returns `count` times `factor`, rounded up, at least 1.
 fn scale_count(count: u64, factor: f64) -> u64 {
     let exact = count as f64 * factor;
-    // 100 times 0.07 is a little more than 7 in binary, and 7 is meant.
+    // In binary, 100 times 0.07 is slightly more than 7, but 7 is meant.
     let up = (exact - exact * 4.0 * f64::EPSILON).ceil();
     (up as u64).max(1)
 }
@@ -201,13 +201,13 @@ mod tests {
     }
 
     #[test]
-    fn a_scale_shrinks_counts_and_nothing_else() {
+    fn scale_shrinks_only_counts() {
         let whole = kv_stores();
         let small = whole.scaled(0.01).expect("a hundredth");
         assert_eq!(small.scale, 0.01);
         assert!(small.loads.iter().all(|load| load.stop == Stop::Operations(10_000)));
         assert_eq!(small.workloads[0].keys.count, 10_000);
-        // One key cannot shrink.
+        // A single key cannot shrink.
         assert_eq!(small.workloads[1].keys.count, 1);
         let mut back = small.scaled(100.0).expect("and back");
         assert_eq!(back.scale, 1.0);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scale_leaves_time_alone() {
+    fn scale_does_not_change_durations() {
         let study = parse("my", "my.yaml", EVERY_FIELD, &kinds()).expect("a study");
         let half = study.scaled(0.5).expect("half of it");
         assert_eq!(half.loads[0].stop, Stop::Operations(500));
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scale_that_leaves_clients_idle_is_refused() {
+    fn scale_that_leaves_clients_idle_is_rejected() {
         assert_eq!(
             refused(&kv_stores(), 0.001),
             "error: at scale 0.001, load `sweep` has 1000 clients, and 125 operations in this \
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scale_is_a_positive_number() {
+    fn scale_is_a_positive_number() {
         for factor in [0.0, -1.0, f64::NAN, f64::INFINITY, 100.5] {
             let hint = "a scale is more than 0 and at most 100: `0.01`";
             let expected = format!("error: a study cannot have the scale `{factor}`\nhint: {hint}");
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn stages_share_what_a_load_has() {
+    fn stages_share_a_load_evenly() {
         let shares = |stop: Stop| (0..3).map(|stage| stop.of_stage(stage, 3)).collect::<Vec<_>>();
         assert_eq!(shares(Stop::Operations(10)), [4, 3, 3].map(Stop::Operations));
         let second = Stop::After(Duration::from_secs(1));
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_scale_that_is_named_works() {
+    fn suggested_smallest_scale_works() {
         for (clients, operations) in [(7, 1000), (3, 777), (999, 1000), (1, 3), (5, 5)] {
             let mut study = kv_stores();
             study.workloads.truncate(1);

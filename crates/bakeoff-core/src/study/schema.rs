@@ -1,7 +1,7 @@
-//! The JSON Schema of studies, for editors and other programs, written from the tables that
-//! reading goes by.
+//! Generates the JSON Schema of studies, for editors and other programs, from the tables that the parser uses.
 //!
-//! It knows names, forms and bounds. What fields mean together, and what each kind of system can
+//! The schema covers names, forms and bounds. Only the parser checks combinations of fields, and the abilities of
+//! each kind of system.
 //! do, only the parser knows.
 
 use serde_json::{Map, Value, json};
@@ -9,23 +9,21 @@ use serde_json::{Map, Value, json};
 use super::fields::{self, Field, Form, Given, NAME_PATTERN, NAMES_MAX, STAGES_MAX, Table};
 use crate::statuses::{STATUS_MAX, STATUS_MIN};
 
-/// Pattern of a size as a text.
+/// Pattern of a size as text.
 const SIZE_PATTERN: &str = r"^[0-9]+(\.[0-9]+)? *(B|KiB|MiB|GiB|TiB|KB|MB|GB|TB)?$";
-/// Pattern of a duration.
 const DURATION_PATTERN: &str = r"^([0-9]+(\.[0-9]+)? *(h|m|s|ms|us|µs|ns) *)+$";
-/// Pattern of a rate as a text.
+/// Pattern of a rate as text.
 const RATE_PATTERN: &str = r"^[0-9]+(\.[0-9]+)? *(/s|/m|/h)?$";
-/// Pattern of a share as a text.
+/// Pattern of a share as text.
 const SHARE_PATTERN: &str = r"^[0-9]+(\.[0-9]+)? *%$";
-/// Pattern of a percentage.
 const PERCENT_PATTERN: &str = r"^[0-9]+ *%$";
-/// Pattern of statuses as a text.
+/// Pattern of statuses as text.
 const STATUS_PATTERN: &str =
     "^ *[2-9](xx|[0-9]{2}( *- *[2-9][0-9]{2})?) *(, *[2-9](xx|[0-9]{2}( *- *[2-9][0-9]{2})?) *)*$";
-/// A text with something in it.
+/// Pattern of a text that is not empty.
 const TEXT_PATTERN: &str = r"\S";
 
-/// The schema, as `schema/study.schema.json` holds it.
+/// Returns the schema in `schema/study.schema.json`.
 pub fn schema() -> Value {
     let mut definitions = Map::new();
     let mut root = object(&fields::STUDY, &mut definitions);
@@ -37,7 +35,7 @@ pub fn schema() -> Value {
     root
 }
 
-/// The schema as the file's text.
+/// Returns the text of the schema file.
 pub fn schema_text() -> String {
     format!("{:#}\n", schema())
 }
@@ -75,7 +73,7 @@ fn object(table: &Table, definitions: &mut Map<String, Value>) -> Value {
 
 fn form(wanted: &Form, definitions: &mut Map<String, Value>) -> Value {
     match wanted {
-        // YAML takes `2026` and `true` for something else than text; here they are as written.
+        // YAML reads `2026` and `true` as other types; here they are text as written.
         Form::Text => json!({"type": ["string", "number", "boolean"], "pattern": TEXT_PATTERN}),
         Form::AsWritten => json!({"type": ["string", "number", "boolean"]}),
         Form::Flag => json!({"type": "boolean"}),
@@ -168,7 +166,7 @@ mod tests {
         tree::read(text, &mut sink).expect("YAML")
     }
 
-    /// The value that YAML 1.2 makes of it.
+    /// Returns the value of a node under YAML 1.2.
     fn value(node: &Node) -> Value {
         match &node.value {
             tree::Value::Scalar { text, plain: true } => {
@@ -183,7 +181,7 @@ mod tests {
         }
     }
 
-    /// Returns whether `value` is as `schema` says: the keywords above, and no others.
+    /// Returns true if `value` matches `schema`; supports only the keywords above.
     fn accepts(schema: &Value, value: &Value) -> bool {
         schema.as_object().expect("a schema is an object").iter().all(|(keyword, wanted)| {
             let below = |wanted: &Value, value: &Value| accepts(wanted, value);
@@ -246,7 +244,7 @@ mod tests {
         }
     }
 
-    /// Returns whether the reader of such texts takes it as the pattern does.
+    /// Returns true if the parser accepts a text that the pattern matches.
     fn matches(pattern: &Value, text: &str) -> bool {
         match pattern.as_str().expect("a pattern") {
             TEXT_PATTERN => !text.trim().is_empty(),
@@ -270,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_in_the_tree_is_the_one_that_reading_goes_by() {
+    fn schema_file_matches_the_parser_tables() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema/study.schema.json");
         let kept = || std::fs::read_to_string(&path).unwrap_or_default();
         if kept() != schema_text() && std::env::var_os("BLESS").is_some() {
@@ -281,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_accepts_what_parse_accepts() {
+    fn schema_accepts_studies_that_parse() {
         let texts = shipped().iter().map(|(_, text)| *text).chain([BASE, EVERY_FIELD]);
         for text in texts {
             assert_eq!(read(text), Ok(()));
@@ -290,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_refuses_what_can_be_seen_to_be_wrong() {
+    fn schema_rejects_detectable_faults() {
         let spoilt = [
             ("title: t", "titel: t"),
             ("title: t", "title: [t]"),
@@ -322,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_study_with_every_field_is_read() {
+    fn study_with_every_field_is_parsed() {
         fn visit(wanted: &Form, node: &Node, seen: &mut BTreeSet<(&str, &str)>) {
             match (wanted, &node.value) {
                 (Form::Table(table), tree::Value::Map(entries)) => {
@@ -358,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn every_example_in_a_hint_is_sound() {
+    fn every_example_in_a_hint_is_valid() {
         for field in TABLES.iter().flat_map(|table| table.fields) {
             let example = value(&tree(field.example));
             let mut definitions = Map::new();

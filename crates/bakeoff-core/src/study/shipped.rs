@@ -1,8 +1,8 @@
-//! The studies that come with bakeoff, so that `bakeoff run quickstart` needs no file.
+//! Includes the studies that ship with bakeoff, so that `bakeoff run quickstart` needs no file.
 //!
 //! Each is a file in `studies/`, to be copied and changed.
 
-/// Name and text of each study, in the order in which they are listed.
+/// Returns name and text of each study, in listing order.
 pub fn shipped() -> &'static [(&'static str, &'static str)] {
     &[
         ("quickstart", include_str!("../../../../studies/quickstart.yaml")),

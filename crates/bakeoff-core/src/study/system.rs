@@ -1,6 +1,6 @@
-//! Systems of a study: what is compared, which servers they have and what each may use.
+//! Describes the systems of a study: what is compared, its servers and their limits.
 //!
-//! Not here: what a kind of system can do (`kind`), how a system is read (`parse::systems`).
+//! Not here: the abilities of a kind (`kind`), parsing a system (`parse::systems`).
 
 use std::collections::BTreeMap;
 
@@ -8,59 +8,59 @@ use serde::{Deserialize, Serialize};
 
 use crate::units;
 
-/// A contender.
+/// Describes one compared system.
 ///
 /// Its fields are those of a system in a study's file and in records.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct System {
-    /// The study's own name for it.
+    /// Name in the study.
     pub name: String,
-    /// Which folder of `bakeoff-systems` knows it: `etcd`, `zookeeper`, `consul`, `canary`.
+    /// Kind, which names its folder in `bakeoff-systems`: `etcd`, `zookeeper`, `consul`, `canary`.
     pub kind: String,
-    /// The version asked for; a prefix of dotted numbers (`3.6`) takes the newest known match.
+    /// Requested version; a prefix of dotted numbers (`3.6`) selects the newest known match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// A program of the user's own, in place of whatever `install` would find.
+    /// User's own program, in place of the one that `install` would find.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// Number of nodes to start; the number of `endpoints` where they are given.
+    /// Number of nodes to start; with `endpoints`, their number.
     pub nodes: u32,
-    /// Settings that this kind of system knows.
+    /// Options of this kind of system.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,
     /// Limits of each node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
-    /// Owner of its servers: bakeoff, or somebody else whose servers run already.
+    /// Owner of its servers: bakeoff, or someone else whose servers already run.
     #[serde(default, rename = "endpoints", skip_serializing_if = "Servers::are_started")]
     pub servers: Servers,
-    /// Where its nodes tell CPU and memory, where it runs already.
+    /// URLs of CPU and memory metrics of its nodes, if it already runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<MetricsUrl>,
     /// Verification of TLS endpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
-    /// Who clients are to a system that runs already.
+    /// Credentials of clients for a system that already runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials: Option<Credentials>,
-    /// Its parts, by their roles: its storage, its balancer. A part's name is the system's and the role,
-    /// `on-consul-storage`; parts have no parts.
+    /// Parts by role, such as storage or balancer. A part's name is the system's and the role, `on-consul-storage`.
+    /// Parts have no parts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parts: BTreeMap<String, System>,
-    /// The command that it is, for a kind that runs whatever it is told to.
+    /// Command of a kind that runs any command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<Process>,
 }
 
-/// Owner of a system's servers. In a study and in a record it is the list of `endpoints`, which is absent
-/// where bakeoff starts them.
+/// Selects the owner of a system's servers. In a study and in a record it is the list of `endpoints`, which is absent
+/// if bakeoff starts them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<Endpoint>", into = "Vec<Endpoint>")]
 pub enum Servers {
     /// bakeoff starts, kills and stops them.
     #[default]
     Started,
-    /// They run at these addresses, and nothing of them is started or stopped.
+    /// They already run at these addresses; bakeoff does not start or stop them.
     Running(Vec<Endpoint>),
 }
 
@@ -85,31 +85,29 @@ impl From<Servers> for Vec<Endpoint> {
     }
 }
 
-/// A command that serves, and how to tell that it does.
+/// Describes a command that serves, and its readiness check.
 ///
-/// In its words, its environment and its files `{address}` stands for the address that it is to listen
-/// on, `{port}` for the port that clients connect to, `{port:NAME}` for another one of its own, `{dir}`
-/// for the folder of its data, `{here}` for the folder that bakeoff was started in, `{node}` for its name
-/// and `{ROLE}` for the address of a part, `127.0.0.1:8080`.
+/// Some words are replaced in its arguments, environment and files. `{address}` is the address to listen on, `{port}`
+/// the port for clients, `{port:NAME}` another port of its own. `{dir}` is its data folder, `{here}` the folder that
+/// bakeoff was started in, `{node}` its name. `{ROLE}` is the address of a part, such as `127.0.0.1:8080`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
-    /// The program and its arguments.
+    /// Program and its arguments.
     pub command: Vec<String>,
-    /// Its environment beyond `PATH` and the like; `$NAME` is taken from bakeoff's own, so that a record has no
-    /// secrets.
+    /// Environment besides `PATH` and similar variables. `$NAME` is read from bakeoff's own environment, so a record
+    /// contains no secrets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// Files that are written before it starts, by their paths in its folder.
+    /// Files to write before it starts, by path in its folder.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
-    /// The path that answers with a success once it can serve; without one, that it takes a
-    /// connection is enough.
+    /// Path that answers with success once it is ready. Without one, accepting a connection is enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<String>,
 }
 
 impl System {
-    /// Words how clients speak to it: the version of TLS, and whether they check certificates.
+    /// Describes the clients' TLS: its version, and whether they check certificates.
     pub fn tls_text(&self, version: String) -> String {
         match &self.tls {
             Some(Tls { insecure: true, .. }) => format!("{version}, certificates not checked"),
@@ -117,12 +115,12 @@ impl System {
         }
     }
 
-    /// Returns whether its servers are started for it; else it runs already.
+    /// Returns true if bakeoff starts its servers; otherwise they already run.
     pub fn is_started(&self) -> bool {
         self.servers.are_started()
     }
 
-    /// Returns where it runs already; nothing for a system that is started.
+    /// Returns the endpoints of a running system; empty if bakeoff starts it.
     pub fn endpoints(&self) -> &[Endpoint] {
         match &self.servers {
             Servers::Started => &[],
@@ -130,30 +128,30 @@ impl System {
         }
     }
 
-    /// Returns the system itself, and then its parts.
+    /// Returns the system itself, followed by its parts.
     pub fn members(&self) -> impl Iterator<Item = &Self> {
         std::iter::once(self).chain(self.parts.values())
     }
 
-    /// Returns how many nodes run for it, those of its parts among them.
+    /// Returns the number of nodes, including those of its parts.
     pub fn nodes_in_all(&self) -> u32 {
         self.members().map(|member| member.nodes).sum()
     }
 }
 
-/// One address of a system that already runs.
+/// Addresses a system that already runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoint {
-    /// Whether it is spoken to over TLS (`https://`).
+    /// True for TLS (`https://`).
     pub tls: bool,
-    /// A name or an address, without brackets.
+    /// Name or address, without brackets.
     pub host: String,
-    /// Its TCP port.
+    /// TCP port.
     pub port: u16,
 }
 
 impl Endpoint {
-    /// Returns host and port as URLs have them: `10.0.0.5:2379`, `[::1]:2379`.
+    /// Returns host and port in URL syntax: `10.0.0.5:2379`, `[::1]:2379`.
     pub fn authority(&self) -> String {
         match self.host.contains(':') {
             true => format!("[{}]:{}", self.host, self.port),
@@ -162,13 +160,13 @@ impl Endpoint {
     }
 }
 
-/// Where a node that runs already tells its metrics, in Prometheus' text format.
+/// Locates the metrics of a running node, in Prometheus' text format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetricsUrl {
-    /// Where it is asked.
+    /// Host and port of the URL.
     #[serde(flatten)]
     pub endpoint: Endpoint,
-    /// Path and query: `/metrics`.
+    /// Path and query, such as `/metrics`.
     pub path: String,
 }
 
@@ -180,10 +178,10 @@ impl MetricsUrl {
     }
 }
 
-/// Which certificates are trusted and shown.
+/// Selects trusted authorities and the client's certificate.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tls {
-    /// PEM file of the authorities to trust, in place of none.
+    /// PEM file of the trusted authorities; `None` trusts none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<String>,
     /// PEM file of the client's certificate chain.
@@ -192,46 +190,46 @@ pub struct Tls {
     /// PEM file of the client's private key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Accept any certificate; said in the report.
+    /// True to accept any certificate, which the report mentions.
     #[serde(default)]
     pub insecure: bool,
 }
 
-/// Who clients say that they are, to a system that runs already. Secrets are named and never held, so that a
-/// record has none.
+/// Holds the credentials of clients for a system that already runs. Secrets are referenced, never stored, so a record
+/// contains none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credentials {
-    /// A user's name.
+    /// Name of a user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// Where the user's password is.
+    /// Source of the user's password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<SecretSource>,
-    /// Where a token is.
+    /// Source of a token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<SecretSource>,
 }
 
-/// Where a secret is to be found.
+/// Locates a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SecretSource {
-    /// A variable of bakeoff's environment, by its name without `$`.
+    /// Environment variable of bakeoff, by name without `$`.
     Variable(String),
-    /// A file, by its path; white space at its end is no part of the secret.
+    /// File, by path; trailing white space is not part of the secret.
     File(String),
 }
 
-/// CPU and memory of one node.
+/// Holds the limits of one node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct Limits {
-    /// In cores: 0.5 is half of one.
+    /// CPU limit in cores: 0.5 is half of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<f64>,
-    /// In bytes.
+    /// Memory limit in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<units::ByteCount>,
-    /// The CPUs that it may run on, by their numbers; all when empty.
+    /// CPUs that it may run on, by number; empty for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<u32>,
 }

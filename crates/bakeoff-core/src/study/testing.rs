@@ -1,11 +1,10 @@
-//! The kinds of systems that the tests of reading are done with: those of the binary, as a file has them.
+//! Declares the kinds of systems for the parser's tests, from a file generated from the binary's registry.
 //!
-//! Core cannot see the kinds, which are above it, and its tests are many and quick: so a file has what kinds
-//! declare, and a test of the binary holds it against the registry (`cargo xtask bless` writes it). What a kind
-//! decides by a function is no data: where reading has to call one, a small one stands here. What else differs
-//! from the registry is in `change`, and nowhere else.
+//! Core cannot see the kinds, which are above it. So a file holds their declarations, and a test of the binary
+//! compares it with the registry (`cargo xtask bless` writes it). Functions of a kind are not data; if the parser
+//! must call one, a small substitute is here. All other differences from the registry are in `change`.
 //!
-//! Not here: what kinds are (`bakeoff_systems`).
+//! Not here: the kinds themselves (`bakeoff_systems`).
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -15,7 +14,7 @@ use super::{CredentialForm, Kind, KindOption, Operation, OptionForm, ReadConsist
 /// Kinds as the registry declares them.
 const DECLARED: &str = include_str!("testing/kinds.json");
 
-/// Returns all kinds, changed where tests need what no real kind has, and one that is made up.
+/// Returns all kinds, changed for tests that need unusual ones, and one made-up kind.
 pub(crate) fn kinds() -> Vec<Kind> {
     let declared: Vec<Value> = serde_json::from_str(DECLARED).expect("a list of kinds");
     let mut kinds: Vec<Kind> = declared.iter().map(kind).collect();
@@ -24,7 +23,7 @@ pub(crate) fn kinds() -> Vec<Kind> {
     kinds
 }
 
-/// Changes a kind as tests need it: each line is one that no real kind would do for.
+/// Changes a kind for tests; each line is something that no real kind offers.
 fn change(kind: &mut Kind) {
     const fn words(name: &'static str, words: &'static [&'static str]) -> KindOption {
         KindOption { name, form: OptionForm::Word(words), meaning: "" }
@@ -39,14 +38,14 @@ fn change(kind: &mut Kind) {
         words("stored", &["yes", "no"]),
     ];
     match kind.name {
-        // One study with every field has them all.
+        // A single study with every field uses these.
         "etcd" | "consul" => kind.parameters = KV,
-        // An operation that a system lacks.
+        // Lacks an operation.
         "zookeeper" => {
             kind.parameters = KV;
             kind.operations = &[Operation::Put, Operation::Get, Operation::Delete];
         }
-        // Reads that a system lacks, and a second node.
+        // Lacks some reads, and a second node.
         "canary" => {
             kind.parameters = KV;
             kind.reads = &[ReadConsistency::Linearizable, ReadConsistency::Stale];
@@ -68,7 +67,7 @@ fn change(kind: &mut Kind) {
     }
 }
 
-/// A kind that is made up, for options below others.
+/// Returns a made-up kind with options below others.
 fn gate() -> Kind {
     const fn option(name: &'static str, form: OptionForm) -> KindOption {
         KindOption { name, form, meaning: "" }
@@ -88,7 +87,7 @@ fn gate() -> Kind {
     }
 }
 
-/// The kinds read here live as long as the tests do.
+/// Leaks a text, because these kinds live as long as the tests.
 fn kept(text: &Value) -> &'static str {
     text.as_str().expect("a text").to_owned().leak()
 }
@@ -97,7 +96,7 @@ fn list<T>(values: &Value, one: impl Fn(&Value) -> T) -> &'static [T] {
     values.as_array().expect("a list").iter().map(one).collect::<Vec<T>>().leak()
 }
 
-/// One of the words that studies use.
+/// Parses one of the words that studies use.
 fn word<T: DeserializeOwned>(value: &Value) -> T {
     serde_json::from_value(value.clone()).expect("a word that is known")
 }

@@ -1,10 +1,10 @@
-//! YAML text to a tree that knows where everything stood.
+//! Parses YAML into a tree with the position of every node.
 //!
-//! Studies come from strangers, so the tree is bounded in size and depth whatever the text says:
-//! an alias counts as much as what it repeats. What YAML allows and a study has no use for (tags,
-//! several documents, keys that are not plain names) is a mistake, not a surprise.
+//! Studies come from untrusted authors, so the tree is bounded in size and depth. An alias counts as much as the node
+//! that it repeats. YAML features without use in a study (tags, several documents, complex keys) are reported as
+//! faults.
 //!
-//! Not here: the tree itself (`placed`), what the fields mean (`parse`).
+//! Not here: the tree itself (`placed`), the meaning of fields (`parse`).
 
 use std::collections::HashMap;
 
@@ -16,39 +16,39 @@ pub(super) use super::placed::{
 };
 use crate::units::shown;
 
-/// The longest study, in bytes.
+/// Maximum size of a study in bytes.
 pub const STUDY_SIZE_MAX: usize = 1 << 20;
-/// The deepest nesting; a study needs six levels.
+/// Maximum nesting depth; a study needs six levels.
 const DEPTH_MAX: usize = 24;
-/// The heaviest tree, aliases expanded: bytes of text, and [`NODE_WEIGHT`] for each node.
+/// Maximum weight of a tree with expanded aliases: bytes of text, and [`NODE_WEIGHT`] for each node.
 const WEIGHT_MAX: usize = 16 << 20;
 const NODE_WEIGHT: usize = 16;
 
-/// Words of messages about a YAML file.
+/// Holds the words of messages about a YAML file.
 #[derive(Debug, Clone, Copy)]
 pub struct YamlWords {
-    /// Its noun: `study`.
+    /// Noun for the file: `study`.
     pub noun: &'static str,
     /// Hint for an empty file.
     pub empty: &'static str,
-    /// Hint for one that is far too long.
+    /// Hint for a file that is far too long.
     pub long: &'static str,
 }
 
-/// The words for studies.
+/// Words of messages about studies.
 const STUDY: YamlWords = YamlWords {
     noun: "study",
     empty: "`bakeoff studies` names some to start from",
     long: "a study names what is compared; it holds no data",
 };
 
-/// Reads a study; none when it cannot be read far enough to go on.
+/// Parses a study; `None` if it cannot be parsed far enough to continue.
 pub(crate) fn read(text: &str, sink: &mut DiagnosticSink<'_>) -> Option<Node> {
     read_yaml(text, &STUDY, sink)
 }
 
-/// Reads `text`, which holds one document, into a tree that knows where everything stood; none when it cannot be read
-/// far enough to go on, which is then among the diagnostics.
+/// Parses `text`, which must hold one document, into a tree with positions. Returns `None` if it cannot be parsed far
+/// enough to continue; the diagnostics then say why.
 pub fn read_yaml(text: &str, words: &YamlWords, sink: &mut DiagnosticSink<'_>) -> Option<Node> {
     let noun = words.noun;
     if text.len() > STUDY_SIZE_MAX {
@@ -101,18 +101,18 @@ fn unreadable(text: &str, error: &ScanError, sink: &mut DiagnosticSink<'_>) {
     } else if matches!(error.kind(), ErrorKind::UnknownAnchor) {
         "`*name` repeats what `&name` marks further up; put other text with a `*` in quotes"
     } else if matches!(error.kind(), ErrorKind::MappingValueNotAllowed) {
-        "put text that holds a colon in quotes, or look at how the line is indented"
+        "quote text that contains a colon, or check the line's indentation"
     } else {
         "look for a missing colon, quote or bracket, here or above"
     };
     sink.hint(&(at..at), what, hint);
 }
 
-/// A tree that is not complete yet.
+/// Builds a tree.
 struct Growing {
-    /// [`YamlWords::noun`].
+    /// Noun of messages, see [`YamlWords::noun`].
     noun: &'static str,
-    /// The collections that are open, outermost first.
+    /// Open collections, outermost first.
     open: Vec<Open>,
     anchors: HashMap<usize, Node>,
     root: Option<Node>,
@@ -132,7 +132,7 @@ enum Items {
     Map { entries: Vec<Entry>, lines: HashMap<String, usize>, key: Option<(String, At)> },
 }
 
-/// An error that stops reading at once; `at` where it is not the event at hand.
+/// Describes a fault that stops parsing. `at` is set if it is not at the current event.
 struct Fatal {
     at: Option<At>,
     what: String,
@@ -191,14 +191,16 @@ impl Growing {
             }
             Event::Alias(anchor) => match self.anchors.get(&anchor).cloned() {
                 Some(node) => self.put(node, true, sink)?,
-                None => return fatal("an alias stands inside what it repeats", "write it out"),
+                None => {
+                    return fatal("an alias is inside the node that it repeats", "write it out");
+                }
             },
             _ => {}
         }
         Ok(())
     }
 
-    /// A block collection has no closing bracket: it ends with its last item.
+    /// A block collection has no closing bracket, so it ends with its last item.
     fn end_of(&self, value: &Value, at: &At) -> usize {
         match value {
             Value::List(items) => items.last().map_or(at.end, |node| node.at.end),
@@ -253,7 +255,7 @@ impl Growing {
         if self.open.len() + node.height > DEPTH_MAX {
             return self.too_deep();
         }
-        // What is not repeated was weighed piece by piece.
+        // Nodes that are not repeated were weighed one by one.
         self.weigh(if repeated || node.height == 0 { node.weight } else { NODE_WEIGHT })?;
         let Some(open) = self.open.last_mut() else {
             self.root = Some(node);
@@ -273,12 +275,12 @@ impl Growing {
                     }
                 },
                 Some((name, key_at)) => match lines.get(&name) {
-                    // Looking up a line takes time, and there may be very many.
+                    // Locating a line is expensive, and there may be very many.
                     Some(_) if sink.is_full() => {}
                     Some(first) => {
                         let line = Place::locate("", sink.text(), &(*first..*first)).line;
                         let what = format!("`{}` is given twice", shown(&name));
-                        sink.hint(&key_at, what, format!("it stands in line {line} already"));
+                        sink.hint(&key_at, what, format!("it is already in line {line}"));
                     }
                     None => {
                         lines.insert(name.clone(), key_at.start);

@@ -1,6 +1,6 @@
-//! Workloads of a study: the mix of operations, reads, requests.
+//! Describes the workloads of a study: mixed operations, reads, requests.
 //!
-//! Not here: how hard clients work (`load`), operations, keys and values (`crate::workload`).
+//! Not here: the load on clients (`load`), operations, keys and values (`crate::workload`).
 
 use std::collections::BTreeMap;
 
@@ -10,45 +10,44 @@ use super::System;
 use crate::statuses::Statuses;
 use crate::workload::{Keys, Operation, ValueSizes};
 
-/// Size that records give for a value, in bytes, where a workload sends none.
+/// Size of a value in records of workloads that send none, in bytes.
 const VALUE_SIZE: u64 = 1024;
 
-/// Workload of a study: what clients do.
+/// Describes a workload of a study: what clients do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Recorded", into = "Recorded")]
 pub struct Workload {
-    /// The study's own name for it.
+    /// Name in the study.
     pub name: String,
     /// Operations and their weights, which need not add up to 100; no weight is zero.
     pub mix: BTreeMap<Operation, u32>,
-    /// Which keys.
+    /// Keys that it uses.
     pub keys: Keys,
-    /// The payload of operations, beside a key.
+    /// Payload of operations, besides a key.
     pub payload: Payload,
-    /// Parameters of the operations beyond keys and values, which the kinds of system know: the type of a key to
-    /// sign with.
+    /// Further parameters of the operations that the kinds of system know, such as the type of a key to sign with.
     pub with: BTreeMap<String, String>,
     /// Consistency of a `get` or `list`.
     pub reads: ReadConsistency,
-    /// Whether all keys are written before the load begins, unmeasured.
+    /// True if all keys are written, unmeasured, before the load begins.
     pub fill: bool,
-    /// Names of the loads that this workload is put under; all loads of the study by default.
+    /// Names of its loads; by default all of the study.
     pub loads: Vec<String>,
-    /// Names of the systems that are put to this work; none: all of the study.
+    /// Names of the systems that run it; empty for all of the study.
     pub systems: Vec<String>,
 }
 
-/// The payload of a workload's operations, beside a key: values, or a request of the study's own.
+/// Selects the payload of a workload's operations, besides a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Payload {
     /// Values of these sizes.
     Values(ValueSizes),
-    /// A request over HTTP, and its right answer.
+    /// HTTP request and its expected answer.
     Request(HttpRequest),
 }
 
-/// A workload as records hold it: with the (mean) size of a value whatever it sends, the sizes where there are several,
-/// and a request where it is not the plain one.
+/// Serializes a workload for records: always with a (mean) size of a value, with all sizes if there are several, and
+/// with a request unless it is the default.
 #[derive(Serialize, Deserialize)]
 struct Recorded {
     name: String,
@@ -105,53 +104,52 @@ impl From<Workload> for Recorded {
     }
 }
 
-/// A request over HTTP, and what must come back.
+/// Describes an HTTP request and its expected answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpRequest {
-    /// `GET`.
+    /// Method, such as `GET`.
     pub method: String,
     /// Path and query; a [template](crate::template), like the headers' values and the body.
     pub path: String,
-    /// Headers beyond `Host` and those of the body; `$NAME` is what bakeoff's environment holds.
+    /// Headers besides `Host` and those of the body. `$NAME` is read from bakeoff's environment.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// Whether it is asked over HTTP/2, which has as many requests under way on a connection as the load
-    /// says; else over HTTP/1.1.
+    /// True for HTTP/2, with the load's number of requests in flight per connection; false for HTTP/1.1.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub http2: bool,
-    /// The table whose columns the words in braces may name.
+    /// Table whose columns the words in braces may name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<Box<Rows>>,
-    /// Body that is sent.
+    /// Request body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// The statuses of a right answer.
+    /// Accepted statuses.
     #[serde(rename = "status")]
     pub statuses: Statuses,
     /// Header fields of a right answer: a field of this name has exactly this value. Capitals in names do not
     /// matter.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub expected_headers: BTreeMap<String, String>,
-    /// Length of a right answer's body, in bytes; any length when `None`.
+    /// Required length of the body in bytes; `None` accepts any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body_size: Option<u64>,
-    /// Text in the body of a right answer; anything when `None`.
+    /// Required text in the body; `None` accepts any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contains: Option<String>,
 }
 
-/// A table of values for requests: a CSV file whose first row names the columns.
+/// Names a table of values for requests: a CSV file whose first row names the columns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rows {
-    /// Its path, from the folder that bakeoff was started in.
+    /// Path, relative to the folder that bakeoff was started in.
     pub file: String,
-    /// The SHA-256 of the file, in hexadecimal digits; none where nobody has looked at it.
+    /// SHA-256 of the file in hexadecimal digits; `None` if the file was not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
 }
 
 impl Default for HttpRequest {
-    /// `GET /`, to be answered with a success.
+    /// Returns `GET /` with any successful answer.
     fn default() -> Self {
         Self {
             method: "GET".to_owned(),
@@ -169,24 +167,24 @@ impl Default for HttpRequest {
 }
 
 impl HttpRequest {
-    /// Returns whether it is the one of a workload that says nothing of it.
+    /// Returns true if it is the default request.
     pub fn is_plain(&self) -> bool {
         *self == Self::default()
     }
 }
 
 impl Workload {
-    /// Returns whether clients write, so that there is something to audit.
+    /// Returns true if clients write, so that an audit is possible.
     pub fn writes(&self) -> bool {
         self.mix.keys().any(|operation| operation.writes())
     }
 
-    /// Returns true if some operations write keys and others do not, so that a load can drive them apart.
+    /// Returns true if some operations write keys and others do not, so that a load can drive them separately.
     pub fn can_split(&self) -> bool {
         self.writes() && self.mix.keys().any(|operation| !operation.writes())
     }
 
-    /// Returns the sizes of values; `None` where no values are sent.
+    /// Returns the sizes of values; `None` if none are sent.
     pub fn value_sizes(&self) -> Option<&ValueSizes> {
         match &self.payload {
             Payload::Values(sizes) => Some(sizes),
@@ -194,12 +192,12 @@ impl Workload {
         }
     }
 
-    /// Returns the mean size of a value in bytes; `None` where no values are sent.
+    /// Returns the mean size of a value in bytes; `None` if none are sent.
     pub fn value_size(&self) -> Option<u64> {
         self.value_sizes().map(ValueSizes::mean)
     }
 
-    /// Returns the request over HTTP; `None` where values are sent.
+    /// Returns the HTTP request; `None` if values are sent.
     pub fn request(&self) -> Option<&HttpRequest> {
         match &self.payload {
             Payload::Values(_) => None,
@@ -207,26 +205,26 @@ impl Workload {
         }
     }
 
-    /// Returns whether a system is put to this work.
+    /// Returns true if a system runs this workload.
     pub fn is_done_by(&self, system: &System) -> bool {
         self.systems.is_empty() || self.systems.contains(&system.name)
     }
 
-    /// Returns whether clients read.
+    /// Returns true if clients read.
     pub fn reads_any(&self) -> bool {
         self.mix.keys().any(|operation| operation.reads())
     }
 }
 
-/// Consistency that a read asks for.
+/// Selects the requested consistency of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReadConsistency {
-    /// The newest acknowledged value, as if there were one copy.
+    /// Newest acknowledged value, as if there were one copy.
     Linearizable,
     /// Default of the system's clients.
     Default,
-    /// The asked node's own value, which may be stale.
+    /// Value of the queried node, which may be stale.
     Stale,
 }
 
@@ -234,7 +232,7 @@ pub enum ReadConsistency {
 mod tests {
     use super::*;
 
-    /// A workload as records hold it, with this after its keys.
+    /// Returns a workload as in records, with this text after its keys.
     fn recorded(mix: &str, rest: &str) -> String {
         format!(
             "{{\"name\":\"w\",\"mix\":{{{mix}}},\"keys\":{{\"count\":1,\"size\":64,\"order\":\"same\",\
@@ -250,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn records_keep_their_bytes_whatever_a_workload_sends() {
+    fn records_keep_their_bytes_for_any_payload() {
         let values = stays(&recorded("\"put\":1", ""));
         assert_eq!((values.value_size(), values.request()), (Some(1024), None));
         let plain = stays(&recorded("\"request\":1", ""));

@@ -1,9 +1,9 @@
-//! A study as a file again, so that one from a record passes the rules that a file passes.
+//! Writes a study back to YAML, so that one from a record passes the same checks as a file.
 //!
-//! A record's study is data of whoever wrote the record. Before it is run again it is written as YAML, read by the
-//! parser, and compared with itself: what the parser would not have made of any file is refused.
+//! A record's study comes from an untrusted author. Before it runs again, it is written as YAML, parsed, and compared
+//! with itself. A study that the parser could not have produced from a file is rejected.
 //!
-//! Published figures are left out: nothing is done by them. Not here: reading (`parse`).
+//! Published figures are left out, because nothing depends on them. Not here: parsing (`parse`).
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -17,8 +17,8 @@ use super::{
 /// Checks a record's study by the rules of study files. `file` is the record's name in messages.
 ///
 /// # Errors
-/// What a file of this study would be refused for; one diagnostic, without a place, when it is no
-/// study that can be written at all.
+/// Returns the faults of a file with this study. Returns one diagnostic, without a place, if the study cannot be
+/// written as a file.
 pub fn recheck(study: &Study, file: &str, kinds: &[Kind]) -> Result<(), Diagnostics> {
     let read = parse(&study.name, file, &yaml(study), kinds)?;
     let bare = |study: &Study| Study {
@@ -32,18 +32,18 @@ pub fn recheck(study: &Study, file: &str, kinds: &[Kind]) -> Result<(), Diagnost
         return Ok(());
     }
     Err(Diagnostics(vec![Diagnostic {
-        what: format!("the study in `{file}` is none that bakeoff reads from a file"),
+        what: format!("the study in `{file}` cannot come from a study file"),
         place: None,
-        hint: Some("run the study's own file, and look at the record with `bakeoff report`".into()),
+        hint: Some("run the study's own file, and inspect the record with `bakeoff report`".into()),
     }]))
 }
 
-/// Returns whether a study's name can be part of a folder's name and of nothing else.
+/// Returns true if a study's name is safe as part of a folder's name.
 fn is_file_name(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0'])
 }
 
-/// Writes a study as YAML, in its flow style, which JSON's strings fit.
+/// Writes a study as YAML in flow style, which accepts JSON's strings.
 fn yaml(study: &Study) -> String {
     let named = |entries: Vec<(&String, String)>| map(entries);
     let mut top = Entries::default();
@@ -239,7 +239,7 @@ fn load(of: &Load) -> String {
     entries.text()
 }
 
-/// The entries of one mapping.
+/// Collects the entries of one mapping.
 #[derive(Default)]
 struct Entries(Vec<String>);
 
@@ -254,7 +254,7 @@ impl Entries {
         }
     }
 
-    /// Adds a mapping of its own, unless that is empty.
+    /// Adds a nested mapping unless it is empty.
     fn some(&mut self, name: &str, values: Vec<(&String, String)>) {
         if !values.is_empty() {
             self.add(name, map(values));
@@ -295,7 +295,7 @@ mod tests {
     use crate::study::shipped::shipped;
     use crate::study::testing::kinds;
 
-    /// A study with as many fields as one can have.
+    /// Study with as many fields as possible.
     const FULL: &str = r#"
 title: "All: of it # and \"more\""
 description: "Two\nlines, ünïcode"
@@ -344,7 +344,7 @@ clusters: kept
     }
 
     #[test]
-    fn studies_are_the_same_after_writing_and_reading() {
+    fn studies_survive_writing_and_parsing() {
         let shipped = shipped().iter().map(|(name, text)| read(name, text));
         for study in shipped.chain([read("full", FULL)]) {
             recheck(&study, "record", &kinds()).unwrap_or_else(|wrong| panic!("{wrong}"));
@@ -355,17 +355,17 @@ clusters: kept
         }
     }
 
-    /// Changes a study as only a record's author can, and looks whether that is told.
+    /// Changes a study as only a record's author can, and expects an error.
     #[track_caller]
     fn refused(change: impl FnOnce(&mut Study), expected: &str) {
         let mut study = read("full", FULL);
         change(&mut study);
-        let told = recheck(&study, "record.jsonl", &kinds()).unwrap_err().to_string();
-        assert!(told.contains(expected), "{told}");
+        let error = recheck(&study, "record.jsonl", &kinds()).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
     }
 
     #[test]
-    fn studies_of_no_file_are_refused() {
+    fn studies_that_no_file_can_contain_are_rejected() {
         refused(|study| study.systems[0].name = "../../home".into(), "../../home");
         refused(|study| study.workloads[0].name = "/etc".into(), "/etc");
         refused(|study| study.loads[0].name = "a b".into(), "a b");

@@ -1,33 +1,33 @@
-//! Names every check of a trial, and says whose doing it is when one fails.
+//! Names every check of a trial, and the cause of its failure.
 //!
-//! A trial that is not valid may be the machine's doing, the generator's, the user's, or the system's
-//! own. Only the last is a result about the system: dropping such trials from a comparison would have a
-//! system judged by its good days alone. The table is here, in one place, and records hold the names alone.
+//! The cause of an invalid trial may be the machine, the generator, the user or the system. Only the last is a result
+//! about the system: if such trials were dropped from a comparison, the system would be judged by its good days
+//! alone. This table is the only place of the assignment; records hold only the names.
 //!
-//! Not here: the checks (`measured`, `machine`, the binary), what follows for a comparison (`report`).
+//! Not here: the checks (`measured`, `machine`, the binary), the effect on a comparison (`report`).
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Cause of a trial's invalidity.
+/// Names the cause of an invalid trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// The machine's, or a neighbour's on it.
+    /// The machine, or a neighbour on it.
     Machine,
-    /// The load generator's.
+    /// The load generator.
     Generator,
-    /// The user's: a study that could not be carried out as written, or a run that was interrupted.
+    /// The user: a study that could not run as written, or an interrupted run.
     User,
-    /// The system's own: it is a result.
+    /// The system itself, so the failure is a result.
     System,
-    /// The machine's or the system's: what was seen does not tell which.
+    /// The machine or the system; the observations do not show which.
     Unclear,
 }
 
 impl Cause {
-    /// The word for it in tables and JSON.
+    /// Returns the name in tables and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Machine => "machine",
@@ -39,20 +39,20 @@ impl Cause {
     }
 }
 
-/// Declares the checks: the variant, its name in records, and its cause.
+/// Declares the checks: variant, name in records, and cause.
 macro_rules! checks {
     ($($(#[$doc:meta])* $variant:ident = $name:literal, $cause:ident;)*) => {
-        /// Checks of a trial, besides its audits.
+        /// Names the checks of a trial, besides its audits.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum CheckName {
             $($(#[$doc])* #[serde(rename = $name)] $variant,)*
         }
 
         impl CheckName {
-            /// All of them.
+            /// All checks, in the order of declaration.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// The name in records and reports: `generator apart`.
+            /// Returns the name in records and reports: `generator apart`.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
@@ -66,31 +66,31 @@ macro_rules! checks {
 }
 
 checks! {
-    /// The hypervisor gave this machine's CPUs to others.
+    /// The hypervisor gave this machine's CPUs to other guests.
     Steal = "steal", Machine;
-    /// Processes that belong neither to bakeoff nor to the system used the machine.
+    /// Processes outside of bakeoff and the system used the machine.
     Neighbours = "neighbours", Machine;
     /// The disk that holds the data ran full.
     Disk = "disk", Machine;
     /// The wall clock was stepped, or the machine slept.
     Clock = "clock", Machine;
-    /// The limits that the study asks for are not those that the kernel applied.
+    /// The kernel did not apply the limits that the study requests.
     Limits = "limits", Machine;
     /// The generator had no CPU time left, or got none.
     Generator = "generator", Generator;
-    /// An open load's operations went out late though a client was free.
+    /// An open load's operations were sent late although a client was free.
     Schedule = "schedule", Generator;
     /// The generator's timers fired late.
     Timers = "timers", Generator;
-    /// Answers that had arrived waited long until the generator read them.
+    /// Received answers waited long before the generator read them.
     ReceiveLag = "receive lag", Generator;
-    /// The generator keeps off the CPUs that nodes are pinned to.
+    /// The generator did not stay off the CPUs that nodes are pinned to.
     GeneratorApart = "generator apart", Generator;
-    /// Generators on several machines began at different moments, or one of them was lost.
+    /// Generators on several machines began at different times, or one of them was lost.
     GeneratorsTogether = "generators together", Generator;
     /// The metrics of a running system's nodes could not be read.
     Metrics = "metrics", User;
-    /// A TLS session was resumed where none should: bakeoff's sessions resume them, or do not.
+    /// A TLS session was resumed although resumption is off.
     Handshakes = "handshakes", Generator;
     /// The workload's unique keys ran out.
     Keys = "keys", User;
@@ -98,20 +98,20 @@ checks! {
     Errors = "errors", System;
     /// Answers were wrong, or older than guaranteed.
     Answers = "answers", System;
-    /// No operation succeeded, or none of some clients'.
+    /// No operation succeeded, or none of some clients.
     Successes = "successes", System;
     /// A server ended by itself during the load, or left daemons running.
     Servers = "servers", System;
-    /// A control plane told a proxy something else during the load.
+    /// A control plane reconfigured a proxy during the load.
     Configuration = "configuration", System;
-    /// Figures changed much during the load.
+    /// Figures changed too much during the load.
     Stationary = "stationary", Unclear;
-    /// A search for a rate came to no answer that holds.
+    /// A search for a rate found no stable answer.
     Search = "search", Unclear;
 }
 
 impl CheckName {
-    /// Returns whether a disturbed machine is no excuse: whatever it does, answers are not to be wrong.
+    /// Returns true if a disturbed machine does not excuse a failure: answers must never be wrong.
     pub fn is_of_correctness(self) -> bool {
         self == Self::Answers
     }

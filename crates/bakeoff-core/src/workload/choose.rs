@@ -1,6 +1,6 @@
-//! Chooses what each operation does, by its number and the seed alone.
+//! Chooses what each operation does, from its number and the seed alone.
 //!
-//! Not here: the names of keys (`names`), when an operation is due (`schedule`).
+//! Not here: the names of keys (`names`), due times (`schedule`).
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use rand_xoshiro::SplitMix64;
 
 use super::{KeyOrder, Keys, Operation, mix64};
 
-/// A bijection of `0..count` onto itself that looks random: a Feistel network on the next power of
-/// four, walked until it falls inside.
+/// Permutes `0..count` pseudo-randomly: a Feistel network on the next power of four, repeated until the result is in
+/// range.
 #[derive(Debug, Clone)]
 pub struct Permutation {
     count: u64,
@@ -20,13 +20,13 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// The permutation of `0..count` that belongs to `seed`.
+    /// Creates the permutation of `0..count` for `seed`.
     pub fn new(count: u64, seed: u64) -> Self {
         let bits = 64 - count.saturating_sub(1).leading_zeros();
         Self { count, half_bits: bits.div_ceil(2).max(1), seed }
     }
 
-    /// Returns where `index` goes; `index` is taken modulo the count.
+    /// Returns the image of `index`, which is taken modulo the count.
     #[inline]
     pub fn apply(&self, index: u64) -> u64 {
         let mask = (1_u64 << self.half_bits) - 1;
@@ -45,7 +45,7 @@ impl Permutation {
     }
 }
 
-/// Chooses what each operation does: its number and the seed alone decide, whichever thread asks.
+/// Chooses what each operation does. Only its number and the seed decide, on any thread.
 #[derive(Debug)]
 pub struct Chooser {
     operations: Vec<(Operation, u32)>,
@@ -66,7 +66,7 @@ enum Order {
         share: f64,
         keys: Permutation,
     },
-    /// `None`: each key is as popular as any other.
+    /// Recently written keys; `None` makes all keys equally popular.
     Latest {
         back: Option<Zipf<f64>>,
         writes: u32,
@@ -75,11 +75,11 @@ enum Order {
 }
 
 impl Chooser {
-    /// A chooser for this mix and these keys. `run_seed` scrambles keys, the same ones for a whole trial;
-    /// `seed` is that of the load.
+    /// Creates a chooser for this mix and these keys. `run_seed` scrambles keys, the same for a whole trial; `seed`
+    /// is the load's.
     pub fn new(mix: &BTreeMap<Operation, u32>, keys: &Keys, run_seed: u64, seed: u64) -> Self {
         let scrambled = || Permutation::new(keys.count, run_seed);
-        // An exponent of 0 is no law; parsing lets nothing worse through.
+        // An exponent of 0 is not a valid Zipf law. The parser rejects worse ones.
         let zipf = |exponent| Zipf::new(keys.count as f64, exponent).ok();
         let order = match keys.order {
             KeyOrder::Sequential => Order::Sequential,
@@ -109,15 +109,15 @@ impl Chooser {
         }
     }
 
-    /// The seed of the load.
+    /// Returns the seed of the load.
     #[inline]
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// The place of the next operation in the mix (in the order of [`Operation`]) and the number of
-    /// its key. `ticket` counts the trial's operations, all threads together, from 0. `None`: the
-    /// unique keys are used up.
+    /// Returns the index of the next operation in the mix (in the order of [`Operation`]) and the number of its key.
+    /// `ticket` numbers the trial's operations across all threads, from 0. Returns `None` once the unique keys are
+    /// used up.
     #[inline]
     pub fn choose(&self, ticket: u64) -> Option<(usize, u64)> {
         let mut rng = SplitMix64::seed_from_u64(mix64(self.seed ^ mix64(ticket)));
@@ -145,8 +145,8 @@ impl Chooser {
         Some((self.draw(|_| true, self.weight_sum, &mut rng), key))
     }
 
-    /// Deals writes evenly among the operations, so that each ticket alone tells how many came before it. The n-th
-    /// write is to key n, and after the last key to the first again; other operations look back from the newest.
+    /// Spreads writes evenly among the operations, so that a ticket determines the number of earlier writes. The n-th
+    /// write goes to key n, and starts over after the last key. Other operations look back from the newest key.
     fn latest(
         &self,
         ticket: u64,
@@ -164,13 +164,13 @@ impl Chooser {
             Some(zipf) => zipf.sample(rng) as u64 - 1,
             None => rng.random_range(0..self.count),
         };
-        // Before the first write the last key is the newest: keys were filled in their order.
+        // Before the first write the last key is the newest, because keys were filled in order.
         let newest = written % self.count + self.count - 1;
         let others = self.weight_sum - writes;
         (self.draw(|operation| !operation.writes(), others, rng), (newest - back) % self.count)
     }
 
-    /// Draws one of the operations of some kind by their weights, which add up to `sum`.
+    /// Draws an operation of some kind by weight; the weights of that kind add up to `sum`.
     fn draw(&self, of_kind: fn(Operation) -> bool, sum: u32, rng: &mut SplitMix64) -> usize {
         let mut draw = rng.random_range(0..sum.max(1));
         for (place, &(operation, weight)) in self.operations.iter().enumerate() {
@@ -198,7 +198,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_permutation_hits_every_number_once(count in 1_u64..2000, seed: u64) {
+        fn permutation_hits_every_number_once(count in 1_u64..2000, seed: u64) {
             let permutation = Permutation::new(count, seed);
             let mut seen: Vec<u64> = (0..count).map(|index| permutation.apply(index)).collect();
             seen.sort_unstable();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mix_is_kept_within_sampling_error() {
+    fn mix_is_kept_within_sampling_error() {
         let mix = BTreeMap::from([(Operation::Put, 10), (Operation::Get, 90)]);
         let chooser = Chooser::new(&mix, &keys(100, KeyOrder::Uniform), 1, 2);
         let puts = (0..100_000).filter(|&ticket| chooser.choose(ticket).unwrap().0 == 0).count();
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_popular_zipfian_key_has_its_share() {
+    fn most_popular_zipfian_key_has_its_share() {
         let mix = BTreeMap::from([(Operation::Get, 1)]);
         let order = KeyOrder::Zipfian { exponent: 0.99 };
         let chooser = Chooser::new(&mix, &keys(1000, order), 1, 2);
@@ -231,7 +231,7 @@ mod tests {
         for ticket in 0..100_000 {
             counts[chooser.choose(ticket).unwrap().1 as usize] += 1;
         }
-        // 1 / sum of k^-0.99 for k in 1..=1000 is 0.1289.
+        // Share of the first key: 1 / sum of k^-0.99 for k in 1..=1000 is 0.1289.
         let most = f64::from(*counts.iter().max().unwrap()) / 100_000.0;
         assert!((0.12..0.14).contains(&most), "{most}");
     }
@@ -252,14 +252,14 @@ mod tests {
     }
 
     #[test]
-    fn latest_writes_go_round_and_reads_look_back_from_the_newest() {
+    fn latest_writes_rotate_and_reads_look_back_from_the_newest() {
         let mix =
             BTreeMap::from([(Operation::Put, 5), (Operation::Get, 90), (Operation::Delete, 5)]);
         let chooser = Chooser::new(&mix, &keys(100, KeyOrder::Latest { exponent: 0.99 }), 1, 2);
         let (mut next, mut puts, mut newest_read, mut reads) = (0, 0, 0, 0);
         for ticket in 0..10_000 {
             let (place, key) = chooser.choose(ticket).unwrap();
-            // In the order of `Operation`: put, get, delete.
+            // Operations in the order of `Operation`: put, get, delete.
             if place == 1 {
                 reads += 1;
                 newest_read += u32::from(key == (next + 99) % 100);
@@ -271,7 +271,7 @@ mod tests {
         }
         assert_eq!(reads, 9_000);
         assert!((400..600).contains(&puts), "{puts} of 1,000 writes");
-        // 1 / sum of k^-0.99 for k in 1..=100 is 0.190.
+        // Share of the newest key: 1 / sum of k^-0.99 for k in 1..=100 is 0.190.
         assert!((0.17..0.21).contains(&(f64::from(newest_read) / 9_000.0)), "{newest_read}");
     }
 }

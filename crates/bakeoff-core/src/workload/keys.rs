@@ -1,52 +1,51 @@
-//! Keys of a workload: their number, size and order.
+//! Describes the keys of a workload: number, size and order.
 //!
-//! Not here: their names (`names`), which one is next (`choose`).
+//! Not here: their names (`names`), the choice of the next one (`choose`).
 
 use serde::{Deserialize, Serialize};
 
-/// Which keys a workload touches.
+/// Describes the keys that a workload uses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Keys {
     /// Number of different keys.
     pub count: u64,
     /// Length of each key's name in bytes; at least [`bare_size`](super::bare_size) of the count.
     pub size: u64,
-    /// In which order.
+    /// Order of access.
     pub order: KeyOrder,
-    /// Number of keys in a directory, which one `list` returns. 0: no directories.
+    /// Number of keys in a directory, which one `list` returns; 0 without directories.
     pub per_directory: u64,
 }
 
-/// The order in which keys are touched.
+/// Selects the order in which keys are accessed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeyOrder {
     /// 0, 1, 2, …, and again from 0.
     Sequential,
-    /// Every key once, in scrambled order, warm-up included. More operations than keys is an error:
-    /// of the study where that can be foreseen, else of the trial that runs out of them (a closed
-    /// load that ends by time).
+    /// Every key once, in scrambled order, including the warm-up. More operations than keys is an error: of the study
+    /// if that is foreseeable, otherwise of the trial that runs out of keys (a closed load that ends by time).
     Unique,
-    /// Each as likely as any other.
+    /// All keys equally likely.
     Uniform,
     /// Zipf's law: the n-th most popular key has weight n^-exponent.
     Zipfian {
-        /// 0.99 unless the study says otherwise.
+        /// Exponent; default 0.99.
         exponent: f64,
     },
-    /// A part of the keys takes most of the operations, evenly; the others share the rest.
+    /// A share of the keys takes most of the operations, evenly; the other keys share the rest.
     Hotspot {
-        /// The share of keys that are hot; 0.2 unless the study says otherwise.
+        /// Share of hot keys; default 0.2.
         keys: f64,
-        /// The share of operations that go to them; 0.8 unless the study says otherwise.
+        /// Share of operations on hot keys; default 0.8.
         operations: f64,
     },
-    /// Writes go through the keys in turn, evenly dealt among the operations; others ask for the keys that were
-    /// written last, by Zipf's law.
+    /// Writes rotate through the keys, evenly spread among the operations. Other operations access the latest written
+    /// keys, by Zipf's law.
     Latest {
-        /// 0.99 unless the study says otherwise.
+        /// Exponent; default 0.99.
         exponent: f64,
     },
-    /// The first key always.
+    /// Always the first key.
     Same,
 }

@@ -1,11 +1,9 @@
-//! Makes operations: mixes, key orders, and values that prove themselves.
+//! Makes operations: mixes, key orders and verifiable values.
 //!
-//! Every key is derived from its number, and every value from its key, its writer and its sequence
-//! number. So a read can be verified byte for byte from a few machine words, and an audit needs to
-//! remember only sequence numbers.
+//! Every key follows from its number, and every value from its key, its writer and its sequence number. So a read is
+//! verified byte for byte from a few machine words, and an audit only needs sequence numbers.
 //!
-//! Not here: when an operation is due (`schedule`), what a read may return after which writes
-//! (`ledger`).
+//! Not here: due times (`schedule`), the values that a read may return (`ledger`).
 
 mod choose;
 mod keys;
@@ -21,18 +19,17 @@ pub use operation::Operation;
 pub use sizes::ValueSizes;
 pub use values::{Corruption, PROOF_SIZE, Stamp, Values};
 
-/// The shortest value, in bytes: its number takes five digits.
+/// Minimum size of a value in bytes: its number takes five digits.
 pub const VALUE_SIZE_MIN: u64 = 5;
-/// The usual shortest key in bytes: `bakeoff/` and 16 hexadecimal digits. Shorter ones have fewer digits, see
+/// Usual minimum size of a key in bytes: `bakeoff/` and 16 hexadecimal digits. Shorter keys have fewer digits, see
 /// [`KeySpace`].
 pub const KEY_SIZE_USUAL: u64 = 24;
 /// Bytes that a directory adds to a key: `d`, eight hexadecimal digits, `/`.
 pub const DIRECTORY_SIZE: u64 = 10;
-/// Beginning of every key, so that a load never touches keys of anybody else.
+/// Prefix of every key, so that a load never touches foreign keys.
 pub const KEY_PREFIX: &str = "bakeoff/";
 
-/// Turns a 64-bit number into one that looks unrelated; a bijection (SplitMix64's finalizer,
-/// Steele, Lea and Flood 2014).
+/// Scrambles a 64-bit number by a bijection (SplitMix64's finalizer, Steele, Lea and Flood 2014).
 #[inline]
 pub fn mix64(mut value: u64) -> u64 {
     value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,15 +1,15 @@
-//! The names of a workload's keys.
+//! Names the keys of a workload.
 //!
-//! Each follows from the key's number, and tells it.
+//! Each name follows from the key's number, and can be parsed back.
 //!
-//! Not here: which key is next (`choose`).
+//! Not here: the choice of the next key (`choose`).
 
 use super::{KEY_PREFIX, KEY_SIZE_USUAL, Keys};
 
-/// The names of a workload's keys.
+/// Names a workload's keys.
 ///
-/// A name is `bakeoff/`, the directory where there is one, and 16 hexadecimal digits, filled up to its size. One that
-/// has no room for that has as many digits of five bits as fit; one that is shorter still has no `bakeoff/`.
+/// A name is `bakeoff/`, the directory if there are directories, and 16 hexadecimal digits, padded to its size. A
+/// name too short for that has as many five-bit digits as fit. An even shorter one has no `bakeoff/`.
 #[derive(Debug, Clone)]
 pub struct KeySpace {
     count: u64,
@@ -18,19 +18,19 @@ pub struct KeySpace {
     form: Form,
 }
 
-/// Form of the names.
+/// Selects the form of the names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// The prefix, and 16 hexadecimal digits.
+    /// Prefix and 16 hexadecimal digits.
     Usual,
-    /// The prefix, and as many digits of five bits as fit.
+    /// Prefix and as many five-bit digits as fit.
     Short,
-    /// Digits of five bits alone.
+    /// Five-bit digits only.
     Bare,
 }
 
 impl KeySpace {
-    /// The key space of a workload.
+    /// Creates the key space of a workload.
     pub fn new(keys: &Keys) -> Self {
         let form = match keys.size {
             KEY_SIZE_USUAL.. => Form::Usual,
@@ -41,24 +41,24 @@ impl KeySpace {
         Self { count, size, per_directory: keys.per_directory, form }
     }
 
-    /// Returns how many keys there are.
+    /// Returns the number of keys.
     #[inline]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Returns how many keys share a directory; 0 when there are no directories.
+    /// Returns the number of keys per directory; 0 without directories.
     #[inline]
     pub fn per_directory(&self) -> u64 {
         self.per_directory
     }
 
-    /// Returns how many directories there are.
+    /// Returns the number of directories.
     pub fn directories(&self) -> u64 {
         if self.per_directory == 0 { 0 } else { self.count.div_ceil(self.per_directory) }
     }
 
-    /// Appends the name of key `index` to `out`. Names sort as their numbers do.
+    /// Appends the name of key `index` to `out`. Names sort in the order of their numbers.
     #[inline]
     pub fn write_key(&self, index: u64, out: &mut Vec<u8>) {
         let start = out.len();
@@ -86,7 +86,7 @@ impl KeySpace {
         out.push(b'/');
     }
 
-    /// The number of the key whose name, or whose name's last part, this is.
+    /// Returns the number of the key with this name, or with this last part of a name.
     pub fn index_of(&self, name: &[u8]) -> Option<u64> {
         let last = name.rsplit(|&byte| byte == b'/').next()?;
         if self.form != Form::Usual {
@@ -101,14 +101,13 @@ impl KeySpace {
     }
 }
 
-/// Returns the size of the shortest names, in bytes, that so many keys can have: each byte has five bits of a
-/// number.
+/// Returns the size in bytes of the shortest names for `count` keys: each byte holds five bits of a number.
 pub fn bare_size(count: u64) -> u64 {
     let bits = u64::from(64 - count.saturating_sub(1).leading_zeros());
     bits.div_ceil(5).max(1)
 }
 
-/// Returns the size of the shortest names, in bytes, that begin with [`KEY_PREFIX`] and so can be told from others'.
+/// Returns the size in bytes of the shortest names that begin with [`KEY_PREFIX`], which marks our keys.
 pub fn prefixed_size(count: u64) -> u64 {
     KEY_PREFIX.len() as u64 + bare_size(count)
 }
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_has_its_size_and_tells_its_number() {
+    fn key_has_its_size_and_parses_to_its_number() {
         for per_directory in [0, 7] {
             let space = KeySpace::new(&Keys { per_directory, ..keys(1000, KeyOrder::Uniform) });
             let mut name = Vec::new();
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_not_ours_has_no_number() {
+    fn foreign_name_has_no_number() {
         let space = KeySpace::new(&keys(10, KeyOrder::Uniform));
         for name in
             ["", "x", "bakeoff/000000000000000z", "bakeoff/00000000000000ff", "+00000000000001"]
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn short_names_have_their_size_sort_as_their_numbers_and_tell_them() {
+    fn short_names_have_their_size_sort_and_parse_to_their_numbers() {
         for (count, size) in [(1000, 23), (1000, 10), (1000, 8), (32, 9), (32, 1), (1 << 40, 8)] {
             let space = KeySpace::new(&Keys { size, ..keys(count, KeyOrder::Uniform) });
             let mut before = Vec::new();
@@ -185,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn names_have_the_prefix_while_there_is_room() {
+    fn names_have_the_prefix_if_it_fits() {
         let name = |count, size| {
             let mut name = Vec::new();
             KeySpace::new(&Keys { size, ..keys(count, KeyOrder::Uniform) })

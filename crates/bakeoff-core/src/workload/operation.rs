@@ -1,67 +1,67 @@
-//! Operations that clients do: their names, and what each does to keys.
+//! Names the operations of clients, and their effect on keys.
 //!
-//! Not here: how a workload mixes them (`study`), their requests (each system's session).
+//! Not here: mixing them (`study`), their requests (each system's session).
 
 use serde::{Deserialize, Serialize};
 
 use crate::named::named;
 
-/// An operation: those of a key-value store first, then those of a secret store, then those of a
-/// gateway and what it asks.
+/// Names an operation: first those of a key-value store, then those of a secret store, then those of a gateway and
+/// others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
-    /// Create or update one key.
+    /// Creates or updates one key.
     Put,
-    /// Read one key.
+    /// Reads one key.
     Get,
-    /// Remove one key.
+    /// Removes one key.
     Delete,
-    /// The names in one directory of keys.
+    /// Lists the names in one directory of keys.
     List,
-    /// Exchange a name and a password for a token.
+    /// Exchanges a name and a password for a token.
     LoginUserpass,
-    /// Exchange a role's id and secret for a token.
+    /// Exchanges a role's id and secret for a token.
     LoginApprole,
-    /// Ask what one's own token is worth.
+    /// Reads the properties of the own token.
     LookupToken,
-    /// Have a text encrypted by a key that stays with the server.
+    /// Encrypts a text with a key that stays on the server.
     Encrypt,
-    /// Have it decrypted again.
+    /// Decrypts an encrypted text.
     Decrypt,
-    /// Have a text signed by a key that stays with the server.
+    /// Signs a text with a key that stays on the server.
     Sign,
-    /// Have a key pair made and certified.
+    /// Creates a key pair and a certificate for it.
     IssueCertificate,
-    /// Have a key of one's own certified.
+    /// Requests a certificate for the client's own key.
     SignCertificate,
-    /// Have a user of a database made.
+    /// Creates a user of a database.
     IssueCredentials,
-    /// Read a policy.
+    /// Reads a policy.
     ReadPolicy,
-    /// Read the settings of a mount.
+    /// Reads the settings of a mount.
     ReadMount,
-    /// Create one key that is not there yet.
+    /// Creates one key that does not exist yet.
     Insert,
-    /// Ask for a sign of life.
+    /// Pings the server.
     Ping,
-    /// Ask whether a session may have a resource, which it may.
+    /// Checks that a session may access a resource, which it may.
     CheckAccess,
-    /// Ask for what the workload's `request` says, over HTTP.
+    /// Sends the workload's `request` over HTTP.
     Request,
-    /// Ask for what one may not have; a refusal alone is right.
+    /// Requests something forbidden; only a refusal is correct.
     Denied,
-    /// Read one key, and then write it. Another client may write in between.
+    /// Reads one key and then writes it. Another client may write in between.
     ReadModifyWrite,
-    /// Read one key, and write it unless somebody else has by then; else read again.
+    /// Reads one key and writes it unless it was changed meanwhile; otherwise reads again.
     CompareAndSet,
-    /// Read several keys in their order, from one on.
+    /// Reads several keys in order, starting at one.
     Scan,
-    /// Have a lease granted.
+    /// Creates a lease.
     GrantLease,
-    /// Keep the client's own lease alive.
+    /// Renews the client's own lease.
     KeepLease,
-    /// Write the client's own key, and wait for the event at its own watcher.
+    /// Writes the client's own key, and waits for the event at its own watcher.
     Watch,
 }
 
@@ -95,11 +95,11 @@ named!(Operation:
 );
 
 impl Operation {
-    /// Those of a key-value store.
+    /// Operations of a key-value store.
     pub const KEY_VALUE: &'static [Operation] =
         &[Self::Put, Self::Get, Self::Delete, Self::List, Self::ReadModifyWrite];
 
-    /// Those of a key-value store that can also write on a condition.
+    /// Operations of a key-value store with conditional writes.
     pub const CONDITIONAL: &'static [Operation] = &[
         Self::Put,
         Self::Get,
@@ -109,7 +109,7 @@ impl Operation {
         Self::CompareAndSet,
     ];
 
-    /// Those of a secret store.
+    /// Operations of a secret store.
     pub const SECRETS: &'static [Operation] = &[
         Self::Put,
         Self::Get,
@@ -129,7 +129,7 @@ impl Operation {
         Self::ReadModifyWrite,
     ];
 
-    /// Returns whether it changes what is stored under a key.
+    /// Returns true if it changes what is stored under a key.
     pub fn writes(self) -> bool {
         matches!(
             self,
@@ -142,27 +142,27 @@ impl Operation {
         )
     }
 
-    /// Returns whether it asks for the workload's `request`.
+    /// Returns true if it sends the workload's `request`.
     pub fn asks_over_http(self) -> bool {
         matches!(self, Self::Request | Self::Denied)
     }
 
-    /// Returns whether it works on a text that its clients send or are sent.
+    /// Returns true if it processes a text that clients send or receive.
     pub fn takes_text(self) -> bool {
         matches!(self, Self::Encrypt | Self::Decrypt | Self::Sign)
     }
 
-    /// Returns whether it reads what is stored under keys.
+    /// Returns true if it reads what is stored under keys.
     pub fn reads(self) -> bool {
         matches!(self, Self::Get | Self::List | Self::Scan) || self.reads_first()
     }
 
-    /// Returns whether it reads a key before it writes it, with a request each.
+    /// Returns true if it reads a key before it writes it, with one request each.
     pub fn reads_first(self) -> bool {
         matches!(self, Self::ReadModifyWrite | Self::CompareAndSet)
     }
 
-    /// Returns whether it is about what is stored under keys.
+    /// Returns true if it accesses what is stored under keys.
     pub fn is_stored(self) -> bool {
         self.reads() || self.writes()
     }

@@ -1,24 +1,22 @@
-//! Sizes of a workload's values: one, a list, a range.
+//! Describes the sizes of a workload's values: one, a list, a range.
 //!
-//! Not here: the values themselves (`values`), how a study writes sizes (`parse`).
+//! Not here: the values (`values`), the syntax in a study (`parse`).
 
 use serde::{Deserialize, Serialize};
 
-/// The sizes of a workload's values, in bytes; none is below
-/// [`VALUE_SIZE_MIN`](super::VALUE_SIZE_MIN).
+/// Describes the sizes of a workload's values in bytes; none is below [`VALUE_SIZE_MIN`](super::VALUE_SIZE_MIN).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ValueSizes {
-    /// All are of this size.
+    /// One size for all.
     Fixed(u64),
-    /// Each is one of these, one as likely as another; a size that stands there twice is twice as
-    /// likely.
+    /// One of these, equally likely; a repeated size is twice as likely.
     Listed(Vec<u64>),
-    /// Each is one of a range, its ends included, one as likely as another.
+    /// Any size in a range, including its ends, equally likely.
     Range {
-        /// The smallest.
+        /// Smallest size.
         from: u64,
-        /// The largest.
+        /// Largest size.
         to: u64,
     },
 }
@@ -55,9 +53,9 @@ impl ValueSizes {
         }
     }
 
-    /// Returns the size that a random number stands for.
+    /// Returns the size for a random number.
     pub fn pick(&self, random: u64) -> u64 {
-        // The high half of a product is evenly spread over what it was multiplied by (Lemire 2019).
+        // The high half of a product spreads evenly over the factor (Lemire 2019).
         let below = |count: u64| ((u128::from(random) * u128::from(count)) >> 64) as u64;
         match self {
             Self::Fixed(size) => *size,
@@ -70,7 +68,7 @@ impl ValueSizes {
         }
     }
 
-    /// Returns whether there is one size for all.
+    /// Returns true if all values have one size.
     pub fn is_fixed(&self) -> bool {
         matches!(self, Self::Fixed(_))
     }
@@ -81,13 +79,13 @@ mod tests {
     use super::super::mix64;
     use super::*;
 
-    /// How often each of 100,000 random numbers stands for a size.
+    /// Counts how many of 100,000 random numbers give a size.
     fn picks(sizes: &ValueSizes, wanted: u64) -> usize {
         (0..100_000).filter(|&number| sizes.pick(mix64(number)) == wanted).count()
     }
 
     #[test]
-    fn each_size_of_a_list_comes_as_often_as_it_stands_there() {
+    fn listed_sizes_are_equally_likely_per_entry() {
         let sizes = ValueSizes::Listed(vec![100, 100, 5000, 36]);
         for (size, expected) in [(100, 50_000), (5000, 25_000), (36, 25_000)] {
             assert!(picks(&sizes, size).abs_diff(expected) < 1_000, "{size}");
@@ -96,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_yields_both_of_its_ends_and_nothing_beyond() {
+    fn range_includes_both_ends_and_nothing_beyond() {
         let sizes = ValueSizes::Range { from: 10, to: 14 };
         for size in 10..=14 {
             assert!(picks(&sizes, size).abs_diff(20_000) < 1_000, "{size}");

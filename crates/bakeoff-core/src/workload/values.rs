@@ -1,10 +1,10 @@
-//! Values that prove whose they are, byte for byte.
+//! Makes values whose origin can be verified, byte for byte.
 //!
-//! A value of [`PROOF_SIZE`] bytes or more names its key, its writer, its sequence number and a checksum of the
-//! three. A shorter one has room for its number alone, which is encrypted with its key: what was written to another
-//! key reads as a number that was never given. So no table of what was written is needed for either.
+//! A value of at least [`PROOF_SIZE`] bytes names its key, its writer, its sequence number and a checksum of the
+//! three. A shorter one has room only for its number, encrypted with its key. A value of another key then decrypts to
+//! a number that was never assigned. So neither needs a table of written values.
 //!
-//! Not here: which of a key's values a read may find (`ledger`).
+//! Not here: the values that a read may find (`ledger`).
 
 use std::fmt;
 
@@ -15,33 +15,33 @@ use super::{ValueSizes, mix64};
 
 const DIGITS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz-";
 const FILLER_SIZE: usize = 1 << 16;
-/// From this size on, in bytes, a value has room for all that proves it.
+/// Minimum size in bytes of a value that has room for its whole proof.
 pub const PROOF_SIZE: usize = 36;
-/// The digits of the number in a shorter value; as many as the shortest value has.
+/// Digits of the number in a shorter value, as many as the shortest value has.
 const NUMBER_DIGITS: usize = super::VALUE_SIZE_MIN as usize;
-/// The bits of that number, and those of a half of it.
+/// Bits of that number, and of half of it.
 const NUMBER_BITS: u32 = 6 * NUMBER_DIGITS as u32;
 const HALF_BITS: u32 = NUMBER_BITS / 2;
-/// The most digits that a checksum has.
+/// Maximum number of digits of a checksum.
 const CHECK_DIGITS: usize = 11;
 
-/// Writer of a value, and the number of the write among those of its key.
+/// Identifies the write of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// The writing client.
+    /// Number of the writing client.
     pub writer: u32,
-    /// The key's own sequence number of this write; from 1. Below 2^48.
+    /// Sequence number of the write within its key, from 1, below 2^48.
     pub sequence: u64,
 }
 
-/// Fault of a value that was read.
+/// Describes why a value is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Corruption {
-    /// It has another length: bytes seen, bytes expected.
+    /// Wrong length: bytes seen, bytes expected.
     Length(usize, usize),
-    /// It is the value of some other key, of another run, or not one of ours.
+    /// A value of another key, of another run, or not ours.
     Foreign,
-    /// The first byte that differs from what was written is at this offset.
+    /// Offset of the first byte that differs from the written value.
     Byte(usize),
 }
 
@@ -49,11 +49,11 @@ impl fmt::Display for Corruption {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Length(seen, expected) => {
-                write!(to, "value has {seen} bytes where {expected} were written")
+                write!(to, "value has {seen} bytes instead of {expected}")
             }
             Self::Foreign => write!(to, "value was not written to this key by this run"),
             Self::Byte(offset) => {
-                write!(to, "value differs from what was written at byte {offset}")
+                write!(to, "value differs from the written one at byte {offset}")
             }
         }
     }
@@ -61,10 +61,10 @@ impl fmt::Display for Corruption {
 
 /// Makes and verifies values.
 ///
-/// A value is 11 digits of its key's fingerprint, 6 of its writer, 8 of its sequence number, 11 of
-/// a checksum over the three, then filler that follows from the checksum; a digit carries six bits
-/// and is a letter, a number, `_` or `-`, so that values survive JSON and URLs. One below
-/// [`PROOF_SIZE`] is 5 digits of its encrypted sequence number, up to 11 of the checksum, then filler.
+/// A value is 11 digits of its key's fingerprint, 6 of its writer, 8 of its sequence number, 11 of a checksum over
+/// the three, then filler derived from the checksum. A digit carries six bits and is a letter, a number, `_` or `-`,
+/// so values survive JSON and URLs. A value below [`PROOF_SIZE`] is 5 digits of its encrypted sequence number, up to
+/// 11 of the checksum, then filler.
 #[derive(Debug, Clone)]
 pub struct Values {
     sizes: ValueSizes,
@@ -73,7 +73,7 @@ pub struct Values {
 }
 
 impl Values {
-    /// Values of these sizes. Values of another `seed` do not verify.
+    /// Makes values of these sizes. Values of another `seed` do not verify.
     pub fn new(sizes: ValueSizes, seed: u64) -> Self {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         let filler = (0..FILLER_SIZE).map(|_| DIGITS[rng.random_range(0..64)]).collect();
@@ -116,11 +116,11 @@ impl Values {
         }
     }
 
-    /// Returns the stamp of a value that was made for key `index`, if it is one, byte for byte. Of a value below
-    /// [`PROOF_SIZE`] the writer is 0 and the sequence number is known modulo 2^30, more than a key is written to.
+    /// Verifies a value of key `index` byte for byte and returns its stamp. For a value below [`PROOF_SIZE`] the
+    /// writer is 0, and the sequence number is known modulo 2^30, which exceeds the writes to one key.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Describes why the value is wrong.
     #[inline]
     pub fn verify(&self, index: u64, value: &[u8]) -> Result<Stamp, Corruption> {
         if let ValueSizes::Fixed(size) = self.sizes
@@ -141,7 +141,7 @@ impl Values {
         else {
             return Err(Corruption::Byte(11));
         };
-        // Six digits hold more than a writer's number: what is above it is no part of any value.
+        // Six digits can hold more than a writer's number. A larger one is not part of any value.
         let Ok(writer) = u32::try_from(writer) else { return Err(Corruption::Byte(11)) };
         let stamp = Stamp { writer, sequence };
         if checksum != self.checksum(fingerprint, stamp) {
@@ -161,7 +161,7 @@ impl Values {
         let checksum = self.checksum(fingerprint, stamp);
         let digits = rest.len().min(CHECK_DIGITS);
         let known = checksum & mask(6 * digits as u32);
-        // What carries another number than its check says belongs to another key, or to nobody.
+        // A number that does not match its check belongs to another key, or to none.
         if read_digits(&rest[..digits]) != Some(known) {
             return Err(Corruption::Foreign);
         }
@@ -194,7 +194,7 @@ impl Values {
         Ok(())
     }
 
-    /// The size of a key's write, which follows from its number, so that a read knows it too.
+    /// Returns the size of a key's write. It follows from the number, so a read knows it too.
     #[inline]
     fn size(&self, fingerprint: u64, sequence: u64) -> usize {
         if let ValueSizes::Fixed(size) = self.sizes {
@@ -215,13 +215,12 @@ impl Values {
     }
 }
 
-/// The lowest `bits` bits.
 #[inline]
 fn mask(bits: u32) -> u64 {
     if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
 }
 
-/// Encrypts a number of [`NUMBER_BITS`] bits: a Feistel network of four rounds.
+/// Encrypts a number of [`NUMBER_BITS`] bits by a Feistel network of four rounds.
 fn encrypt(number: u64, key: u64) -> u64 {
     let (left, right) = (number >> HALF_BITS, number & mask(HALF_BITS));
     let (left, right) = (0..4)
@@ -229,7 +228,6 @@ fn encrypt(number: u64, key: u64) -> u64 {
     left << HALF_BITS | right
 }
 
-/// Undoes [`encrypt`].
 fn decrypt(number: u64, key: u64) -> u64 {
     let (left, right) = (number >> HALF_BITS & mask(HALF_BITS), number & mask(HALF_BITS));
     let (left, right) = (0..4)
@@ -248,7 +246,7 @@ fn write_digits(value: u64, digits: u32, out: &mut Vec<u8>) {
     out.extend((0..digits).rev().map(digit));
 }
 
-/// `None` for what no number is written as: foreign characters, or more than 64 bits.
+/// Parses digits. Returns `None` for foreign characters or more than 64 bits.
 #[inline]
 fn read_digits(digits: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0_u64, |value, &digit| {
@@ -272,7 +270,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_written_value_verifies(index: u64, writer: u32, sequence in 1_u64..1 << 48, size in 36_u64..200_000) {
+        fn written_value_verifies(index: u64, writer: u32, sequence in 1_u64..1 << 48, size in 36_u64..200_000) {
             let values = Values::new(ValueSizes::Fixed(size), 7);
             let mut value = Vec::new();
             values.write_value(index, Stamp { writer, sequence }, &mut value);
@@ -281,7 +279,7 @@ mod tests {
         }
 
         #[test]
-        fn a_short_value_verifies(index: u64, writer: u32, sequence in 1_u64..1 << 30, size in 5_u64..36) {
+        fn short_value_verifies(index: u64, writer: u32, sequence in 1_u64..1 << 30, size in 5_u64..36) {
             let values = Values::new(ValueSizes::Fixed(size), 7);
             let mut value = Vec::new();
             values.write_value(index, Stamp { writer, sequence }, &mut value);
@@ -304,9 +302,9 @@ mod tests {
             }
         }
 
-        // With three digits of check one in 2^18 would pass.
+        // With three check digits one in 2^18 would pass.
         #[test]
-        fn any_changed_byte_of_a_short_value_changes_what_it_says(at in 0_usize..8, change in 1_u8..) {
+        fn any_changed_byte_of_a_short_value_is_detected(at in 0_usize..8, change in 1_u8..) {
             let values = Values::new(ValueSizes::Fixed(8), 7);
             let mut value = Vec::new();
             values.write_value(3, Stamp { writer: 1, sequence: 9 }, &mut value);
@@ -314,9 +312,9 @@ mod tests {
             prop_assert!(values.verify(3, &value).is_err());
         }
 
-        // The first digits of each number among them, which could hold more than it has.
+        // Includes the first digits of each number, which could hold more than it has.
         #[test]
-        fn any_change_of_the_numbers_is_seen(at in 0_usize..36, change in 1_u8..) {
+        fn any_changed_number_is_detected(at in 0_usize..36, change in 1_u8..) {
             let values = Values::new(ValueSizes::Fixed(36), 7);
             let mut value = Vec::new();
             values.write_value(3, Stamp { writer: 1, sequence: 9 }, &mut value);
@@ -325,7 +323,7 @@ mod tests {
         }
 
         #[test]
-        fn any_changed_byte_is_seen(at in 0_usize..1024, change in 1_u8..) {
+        fn any_changed_byte_is_detected(at in 0_usize..1024, change in 1_u8..) {
             let values = Values::new(ValueSizes::Fixed(1024), 7);
             let mut value = Vec::new();
             values.write_value(3, Stamp { writer: 1, sequence: 9 }, &mut value);
@@ -335,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_another_key_run_or_length_is_not_accepted() {
+    fn value_of_another_key_run_or_length_is_rejected() {
         let values = Values::new(ValueSizes::Fixed(100), 7);
         let mut value = Vec::new();
         values.write_value(3, Stamp { writer: 1, sequence: 1 }, &mut value);
@@ -347,9 +345,9 @@ mod tests {
         assert_eq!(values.verify(3, &value[..99]), Err(Corruption::Length(99, 100)));
     }
 
-    /// With nothing but its number, a value of another key reads as a number that was never given.
+    /// A value that is only a number, if read from another key, gives a number that was never assigned.
     #[test]
-    fn a_shortest_value_of_another_key_says_a_number_that_nobody_gave() {
+    fn shortest_value_of_another_key_has_an_unassigned_number() {
         let values = Values::new(ValueSizes::Fixed(5), 7);
         let mut plausible = 0;
         for index in 0..10_000 {

@@ -1,6 +1,6 @@
-//! The statistics, calibrated: how often a difference is declared where there is none, and how often
-//! one of 10 % is found, at the numbers of trials that ship. Simulated trials, seeded, so that the
-//! same figures come out each time. The tables stand in `docs/evidence/statistics.md`.
+//! Calibrates the statistics: how often a difference is declared without one, and how often one of 10 % is found, at
+//! the shipped numbers of trials. Trials are simulated with seeds, so the figures are reproducible. The tables are in
+//! `docs/evidence/statistics.md`.
 
 use bakeoff_core::stats::judge::{
     Correction, FALSE_ALARMS, Finding, LEADING_SHARE, Question, SEEN_WITH, Scale, TestResult,
@@ -14,28 +14,28 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::evidence::{Table, percent};
 
-/// How often each case is repeated. At a true share of 5 % the standard error is 0.4 %.
+/// Repetitions per case. At a true share of 5 % the standard error is 0.4 %.
 const REPETITIONS: usize = 3000;
-/// Figures of each pair of systems.
+/// Number of figures of each pair of systems.
 const METRICS: usize = 5;
 
-/// Trials of systems on a machine.
+/// Describes trials of systems on a machine.
 #[derive(Debug, Clone, Copy)]
 struct Case {
     systems: usize,
     trials: usize,
     /// Coefficient of variation of a figure.
     noise: f64,
-    /// How far a round may be from others, all systems alike.
+    /// Maximum shift of a round, common to all systems.
     drift: f64,
-    /// Whether one trial of ten is 20 % slower.
+    /// True if one trial of ten is 20 % slower.
     tails: bool,
-    /// Whether the metrics of one trial are off together.
+    /// True if the metrics of a trial deviate together.
     alike: bool,
 }
 
 impl Case {
-    /// Logarithms of figures: of each system, metric and round.
+    /// Draws logarithms of figures: by system, metric and round.
     fn draw(self, rng: &mut Xoshiro256PlusPlus) -> Vec<Vec<Vec<f64>>> {
         let mut figures = vec![vec![vec![0.0; self.trials]; METRICS]; self.systems];
         for round in 0..self.trials {
@@ -55,10 +55,10 @@ impl Case {
         figures
     }
 
-    /// The shares of repetitions in which anything is declared, and in which the throughput of the
-    /// first two is: when the first system's is higher by `ratio` and nothing else differs.
+    /// Returns the shares of repetitions that declare anything, and that declare the throughput of the first two
+    /// systems different. The first system is higher by `ratio`; nothing else differs.
     fn shares(self, ratio: f64) -> (f64, f64) {
-        // Noise of its own for each case, so that they do not all share one's luck.
+        // Each case has its own noise, so that they do not share a lucky draw.
         let name = format!("{self:?} {ratio}");
         let seed = name.bytes().fold(0, |seed, byte| mix64(seed ^ u64::from(byte)));
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -95,7 +95,7 @@ impl Case {
     }
 }
 
-/// The machines that it has to hold on: at rest, noisy, drifting, with slow trials, and all of it.
+/// Machines to test: quiet, noisy, drifting, with slow trials, and all combined.
 const MACHINES: [(f64, f64, bool); 6] = [
     (0.01, 0.0, false),
     (0.03, 0.0, false),
@@ -106,8 +106,8 @@ const MACHINES: [(f64, f64, bool); 6] = [
 ];
 
 #[test]
-fn a_system_differs_from_itself_in_at_most_one_family_of_twenty() {
-    // Three standard errors: it is the bound that is tested, and one of many cases may exceed it.
+fn system_differs_from_itself_in_at_most_one_family_of_twenty() {
+    // Three standard errors: the bound itself is tested, and one of many cases may exceed it.
     let allowed = 0.05 + 3.0 * (0.05_f64 * 0.95 / REPETITIONS as f64).sqrt();
     let (mut sum, mut count) = (0.0, 0.0);
     let mut table = Table::new(
@@ -125,7 +125,7 @@ fn a_system_differs_from_itself_in_at_most_one_family_of_twenty() {
     );
     for (systems, trials) in [(2, 5), (3, 7)] {
         for (noise, drift, tails) in MACHINES {
-            // Metrics that are off together are compared once: they make fewer false alarms.
+            // Metrics that deviate together are tested once, because they cause fewer false alarms.
             for alike in [false, true] {
                 if alike && (noise, drift, tails) != MACHINES[1] {
                     continue;
@@ -153,7 +153,7 @@ fn a_system_differs_from_itself_in_at_most_one_family_of_twenty() {
 }
 
 #[test]
-fn a_difference_of_a_tenth_is_found_in_nine_of_ten() {
+fn difference_of_a_tenth_is_found_in_nine_of_ten() {
     for (systems, trials) in [(2, 5), (3, 7)] {
         for drift in [0.0, 0.05, 0.1] {
             let case = Case { systems, trials, noise: 0.03, drift, tails: false, alike: false };
@@ -163,9 +163,9 @@ fn a_difference_of_a_tenth_is_found_in_nine_of_ten() {
     }
 }
 
-/// Pairs of runs of one system that lie as far apart as `between` says, with `within` from trial to
-/// trial: the share of pairs in which any figure is declared different. `earlier` runs of the study are
-/// known, the base among them; without any, the two runs' trials are all there is.
+/// Simulates pairs of runs of one system with the scatter `between` from run to run and `within` from trial to trial.
+/// Returns the share of pairs with any difference declared. `earlier` runs of the study are known, including the
+/// base; without them only the two runs' trials are used.
 fn alarms_of_two_runs(between: f64, within: f64, trials: usize, earlier: usize) -> f64 {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(7 + earlier as u64);
     let mut normal = || -> f64 { StandardNormal.sample(&mut rng) };
@@ -195,7 +195,7 @@ fn alarms_of_two_runs(between: f64, within: f64, trials: usize, earlier: usize) 
     alarms as f64 / REPETITIONS as f64
 }
 
-/// Trials of one run say nothing of what differs from run to run.
+/// Trials of one run do not show differences between runs.
 #[test]
 fn two_runs_of_the_same_differ_in_at_most_one_family_of_twenty() {
     let by_trials = alarms_of_two_runs(0.05, 0.01, 5, 0);
@@ -217,9 +217,9 @@ fn two_runs_of_the_same_differ_in_at_most_one_family_of_twenty() {
     table.hold();
 }
 
-/// With runs 2 % apart, and eight of them known, a change by a fifth is found.
+/// A change by a fifth is found if runs scatter by 2 % and eight are known.
 #[test]
-fn a_change_between_two_runs_is_found() {
+fn change_between_two_runs_is_found() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
     let mut normal = || -> f64 { StandardNormal.sample(&mut rng) };
     let mut run = |log: f64| -> Vec<f64> {
@@ -237,12 +237,12 @@ fn a_change_between_two_runs_is_found() {
     assert!(share >= 0.9, "{share}");
 }
 
-/// Trials that are slow now and then: each with this probability, by 10 to 50 %.
+/// Simulates trials that are slow with this probability, by 10 to 50 %.
 #[derive(Debug, Clone, Copy)]
 struct NowAndThen(f64);
 
 impl NowAndThen {
-    /// Logarithm of a trial's figure.
+    /// Draws the logarithm of a trial's figure.
     fn draw(self, rng: &mut Xoshiro256PlusPlus) -> f64 {
         let noise: f64 = StandardNormal.sample(rng);
         let slow = rng.random_range(0.0..1.0) < self.0;
@@ -250,7 +250,7 @@ impl NowAndThen {
     }
 }
 
-/// Minimum detectable effects of runs that show no difference.
+/// Describes minimum detectable effects of runs that show no difference.
 #[derive(Debug, Clone, Copy)]
 struct Effect {
     holds: f64,
@@ -259,11 +259,12 @@ struct Effect {
     by_the_true_one: f64,
 }
 
-/// The share of runs that show no difference and whose minimum detectable effect holds: a difference as large as
-/// theirs is declared with a probability of [`SEEN_WITH`] at least. With it the share of these runs in which a trial
-/// was slow, and the share that holds of those in which none was.
+/// Returns the share of runs without a shown difference whose minimum detectable effect holds: a difference that
+/// large is declared with probability [`SEEN_WITH`] or more. Also returns the share of these runs with a slow trial,
+/// and the share that holds among runs without one.
 ///
-/// The last figure is the median of the effects by the true one: a guarantee of everything would hold, too.
+/// The last figure is the median ratio of the effects to the true one, because a guarantee of everything would hold,
+/// too.
 fn effect_holds(rounds: usize, trials: NowAndThen) -> Effect {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(rounds as u64);
     let run = |rng: &mut Xoshiro256PlusPlus, more: f64| {
@@ -274,7 +275,7 @@ fn effect_holds(rounds: usize, trials: NowAndThen) -> Effect {
         let found = alone(&Trials::ByRound(figures), Scale::Ratio, FALSE_ALARMS);
         (found.expect("there are enough").finding, slow)
     };
-    // The difference that these rounds declare with that probability.
+    // Find the difference that these rounds declare with that probability.
     let seen = |rng: &mut Xoshiro256PlusPlus, more: f64| {
         let declared = (0..4000).filter(|_| run(rng, more).0 == Finding::Higher);
         declared.count() as f64 / 4000.0
@@ -308,7 +309,7 @@ fn minimum_detectable_effect_is_detected_if_trials_scatter_evenly() {
     for rounds in [3_usize, 5, 7, 12] {
         let effect = effect_holds(rounds, NowAndThen(0.0));
         table.row([rounds.to_string(), percent(effect.holds, 1)]);
-        // Two standard errors: it is the bound that is tested.
+        // Two standard errors: the bound itself is tested.
         let allowed = SEEN_WITH - 2.0 * (SEEN_WITH * (1.0 - SEEN_WITH) / REPETITIONS as f64).sqrt();
         assert!(effect.holds >= allowed, "{rounds} rounds: {effect:?}");
         let most = if rounds == 3 { 4.0 } else { 2.5 };
@@ -317,8 +318,8 @@ fn minimum_detectable_effect_is_detected_if_trials_scatter_evenly() {
     table.hold();
 }
 
-/// Trials that are slow now and then void the guarantee, which is why its text has a condition. It fails where no
-/// trial of the run happened to be slow: nothing in such a run tells of slow ones.
+/// Occasional slow trials void the guarantee, so its text has a condition. It fails if no trial of the run happened
+/// to be slow, because then nothing reveals slow ones.
 #[test]
 fn minimum_detectable_effect_is_too_small_if_trials_are_slow_now_and_then() {
     let mut table = Table::new(
@@ -343,7 +344,7 @@ fn minimum_detectable_effect_is_too_small_if_trials_are_slow_now_and_then() {
     table.hold();
 }
 
-/// How often a system is declared different from itself, where trials are slow now and then.
+/// Counts how often a system is declared different from itself if trials are occasionally slow.
 #[test]
 fn trials_that_are_slow_now_and_then_raise_no_false_alarm() {
     let mut table =
@@ -369,9 +370,9 @@ fn trials_that_are_slow_now_and_then_raise_no_false_alarm() {
     table.hold();
 }
 
-/// The share of reports over so many families, of two systems each, in which a leading claim that is said
-/// to hold for all of them is false; and in which a difference of 10 % is so declared: in one family among
-/// others that have none, and in one of families that all have it.
+/// Returns three shares of reports over `families` families of two systems each. First, reports with a false leading
+/// claim that is said to hold for the whole report. Then reports that find a difference of 10 %: in one family among
+/// others without any, and in one of families that all have it.
 fn over_families(families: usize) -> (f64, f64, f64) {
     let case = Case { systems: 2, trials: 5, noise: 0.03, drift: 0.0, tails: false, alike: false };
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(families as u64);
@@ -421,8 +422,8 @@ fn headline_claims_of_a_report_are_false_in_at_most_one_report_of_twenty() {
     table.hold();
 }
 
-/// How often a system that is `ratio` times as fast is declared faster, when every third of its trials,
-/// or each with a probability of a third, is not valid and has half its figure, through this.
+/// Returns how often a system that is `ratio` times as fast is declared faster, although every third of its trials,
+/// or each with a probability of a third, is not valid and has half its figure.
 fn declared_in_spite_of(ratio: f64, fate: fn(f64) -> Yield, by_chance: bool) -> f64 {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(23);
     let declared = (0..REPETITIONS).filter(|_| {
@@ -434,7 +435,7 @@ fn declared_in_spite_of(ratio: f64, fate: fn(f64) -> Yield, by_chance: bool) -> 
         };
         let rounds = Rounds((0..7).map(round).collect());
         let trials = Trials::ByRound(rounds.valid());
-        // Two systems: throughput has four of the five percent.
+        // With two systems, throughput gets four of the five percent.
         let answer = alone(&trials, Scale::Ratio, FALSE_ALARMS * LEADING_SHARE);
         answer.is_some_and(|answer| {
             answer.finding == Finding::Higher
@@ -444,10 +445,10 @@ fn declared_in_spite_of(ratio: f64, fate: fn(f64) -> Yield, by_chance: bool) -> 
     declared.count() as f64 / REPETITIONS as f64
 }
 
-/// A system that is 5 % faster and whose every third trial collapses is not the better one; that a
-/// machine disturbs every third round changes nothing.
+/// A system that is 5 % faster but collapses in every third trial is not better. A machine that disturbs every third
+/// round changes nothing.
 #[test]
-fn a_system_that_collapses_is_not_declared_faster() {
+fn collapsing_system_is_not_declared_faster() {
     let columns = ["every third trial of seven is", "declared 5 % faster"];
     let mut table = Table::new("invalid trials", &columns);
     for (what, fate, least, most) in [
@@ -460,7 +461,7 @@ fn a_system_that_collapses_is_not_declared_faster() {
         table.row([what.to_owned(), percent(share, 1)]);
         assert!(share >= least && share <= most, "{what}: {share}");
     }
-    // By chance one run of 17 has none that fails: there is nothing to see.
+    // By chance one run of 17 has no failed trial, so the failure is not visible.
     let share = declared_in_spite_of(1.05, |_| Yield::Failed, true);
     table.row([
         "failed by the system itself, each with a probability of a third".to_owned(),
@@ -468,7 +469,7 @@ fn a_system_that_collapses_is_not_declared_faster() {
     ]);
     table.hold();
     assert!(share <= 0.07, "{share}");
-    // Whoever is ten times as fast is so with unsteady trials too.
+    // A system that is ten times as fast remains so with unsteady trials.
     let share = declared_in_spite_of(10.0, |figure| Yield::Unclear(Some(figure)), false);
     assert!(share >= 0.9, "{share}");
 }

@@ -1,38 +1,37 @@
-//! Tables of `docs/evidence/statistics.md`, written by the simulations that compute them.
+//! Writes the tables of `docs/evidence/statistics.md` from the simulations that compute them.
 //!
-//! Simulations are seeded, so each run yields the same figures. `BLESS=1` writes the page anew
-//! (`cargo xtask bless`); otherwise a table that differs fails its test.
+//! Simulations are seeded, so each run yields the same figures. `BLESS=1` rewrites the page (`cargo xtask bless`);
+//! otherwise a table that differs fails its test.
 
 use std::fs;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// Held while a test reads and writes the page: tests of one binary run side by side.
+/// Lock for reading and writing the page: tests of one binary run in parallel.
 static PAGE: Mutex<()> = Mutex::new(());
 
-/// A table of the page.
+/// Builds a table of the page.
 pub(crate) struct Table {
     name: &'static str,
     text: String,
 }
 
 impl Table {
-    /// Starts a table that stands between the marks `NAME: begin` and `NAME: end`.
+    /// Starts a table between the marks `NAME: begin` and `NAME: end`.
     pub(crate) fn new(name: &'static str, columns: &[&str]) -> Self {
         let rule = vec!["---"; columns.len()].join(" | ");
         Self { name, text: format!("| {} |\n| {rule} |\n", columns.join(" | ")) }
     }
 
-    /// Adds a row.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         let cells: Vec<String> = cells.into_iter().collect();
         self.text.push_str(&format!("| {} |\n", cells.join(" | ")));
     }
 
-    /// Compares the table with the page, or writes it there.
+    /// Compares the table with the page, or writes it.
     ///
     /// # Panics
-    /// If the page has another table, or no place for this one.
+    /// Panics if the page has another table, or no place for this one.
     #[track_caller]
     pub(crate) fn hold(self) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/evidence/statistics.md");
@@ -52,7 +51,7 @@ impl Table {
     }
 }
 
-/// Returns a share as a percentage with this many decimals.
+/// Formats a share as a percentage with this many decimals.
 pub(crate) fn percent(share: f64, decimals: usize) -> String {
     format!("{:.decimals$} %", share * 100.0)
 }

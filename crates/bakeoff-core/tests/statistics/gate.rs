@@ -1,6 +1,6 @@
-//! How often a gate stops a merge that changed nothing, and how often it finds one that costs 5 %, where the
-//! number of its rounds follows from the scatter that it sees. Simulated merges, seeded, so that the
-//! same figures come out each time. The tables stand in `docs/evidence/statistics.md`.
+//! Simulates how often a gate stops a merge that changed nothing, and how often it finds a loss of 5 %, if the number
+//! of rounds follows from the observed scatter. Merges are seeded, so the figures are reproducible. The tables are in
+//! `docs/evidence/statistics.md`.
 
 use bakeoff_core::stats::gate::{
     DETECT, EXTENDED_MAX, FALSE_STOPS, LEVEL, Lies, Losses, SCATTER, extended, lies, rounds,
@@ -13,31 +13,31 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::evidence::{Table, percent};
 
-/// Merges on a machine.
+/// Describes merges on a machine.
 #[derive(Debug, Clone, Copy)]
 struct Machine {
-    /// From trial to trial, as a part of the figure.
+    /// Scatter from trial to trial, as a share of the figure.
     scatter: f64,
-    /// How far a round may be from others, both builds alike.
+    /// Maximum shift of a round, common to both builds.
     drift: f64,
-    /// Whether one trial of ten is 20 % slower.
+    /// True if one trial of ten is 20 % slower.
     tails: bool,
-    /// Workloads and loads of the study: each has a leading figure that scatters by itself.
+    /// Number of pairs of workload and load. Each has a leading figure with its own scatter.
     places: usize,
 }
 
 const QUIET: Machine = Machine { scatter: SCATTER, drift: 0.0, tails: false, places: 1 };
 
-/// A merge's effect on throughput.
+/// Describes a merge's effect on throughput.
 #[derive(Debug, Clone, Copy)]
 struct Merge {
-    /// The new build's ordinary throughput by the base's.
+    /// Ratio of the new build's normal throughput to the base's.
     ratio: f64,
-    /// Standard deviation of further differences from build to build, as by memory layout.
+    /// Standard deviation of other differences between builds, such as memory layout.
     layout: f64,
     /// Share of the new build's trials that run at half speed.
     halved: f64,
-    /// The losses that the gate tells apart.
+    /// Losses that the gate distinguishes.
     losses: Losses,
 }
 
@@ -48,7 +48,7 @@ impl Merge {
 }
 
 impl Machine {
-    /// Figures of new and of base in one round, where new does `ratio` of what base does.
+    /// Draws the figures of new and base in one round, if new does `ratio` of base.
     fn round(self, ratio: f64, rng: &mut Xoshiro256PlusPlus) -> (f64, f64) {
         let drift = rng.random_range(-1.0..=1.0) * self.drift;
         let mut trial = || {
@@ -59,7 +59,7 @@ impl Machine {
         (trial() * ratio, trial())
     }
 
-    /// The rounds of one merge for each place, as many as `bakeoff gate` runs.
+    /// Draws the rounds of one merge for each place, as many as `bakeoff gate` runs.
     fn merge(self, merge: Merge, rng: &mut Xoshiro256PlusPlus) -> Vec<Vec<(f64, f64)>> {
         let noise: f64 = StandardNormal.sample(rng);
         let ratio = merge.ratio * (merge.layout * noise).exp();
@@ -88,14 +88,14 @@ impl Machine {
     }
 }
 
-/// Results of merges.
+/// Holds the results of merges.
 #[derive(Debug, Clone, Copy)]
 struct Gated {
-    /// The share that is stopped.
+    /// Share of stopped merges.
     stopped: f64,
-    /// The share that nobody can tell of.
+    /// Share of inconclusive merges.
     unclear: f64,
-    /// The mean number of rounds.
+    /// Mean number of rounds.
     rounds: f64,
 }
 
@@ -108,7 +108,7 @@ fn gated(machine: Machine, merge: Merge, merges: usize) -> Gated {
         for place in machine.merge(merge, &mut rng) {
             let gains: Vec<f64> = place.iter().map(|(new, base)| (new / base).ln()).collect();
             slow |= slow_trials(&gains, DETECT).is_some();
-            // Nothing failed.
+            // No operation failed.
             let errors = Trials::ByRound(vec![(0.0, 0.0); place.len()]);
             rounds += place.len();
             let trials = Trials::ByRound(place);
@@ -137,7 +137,7 @@ fn gated(machine: Machine, merge: Merge, merges: usize) -> Gated {
 }
 
 #[test]
-fn a_merge_that_changes_nothing_is_stopped_once_in_a_thousand() {
+fn merge_that_changes_nothing_is_stopped_once_in_a_thousand() {
     let mut table = merges_table("gate: no change");
     let machines = [
         (QUIET, 60_000),
@@ -147,7 +147,7 @@ fn a_merge_that_changes_nothing_is_stopped_once_in_a_thousand() {
         (Machine { places: 4, ..QUIET }, 4_000),
         (Machine { places: 4, scatter: 0.03, ..QUIET }, 2_000),
     ];
-    // Each machine has a sequence of random numbers of its own, so that they can be had at once.
+    // Each machine has its own random numbers, so they can run in parallel.
     let gates = std::thread::scope(|scope| {
         let begun = machines
             .map(|(machine, merges)| scope.spawn(move || gated(machine, Merge::new(1.0), merges)));
@@ -155,7 +155,7 @@ fn a_merge_that_changes_nothing_is_stopped_once_in_a_thousand() {
     });
     for ((machine, merges), gated) in machines.into_iter().zip(gates) {
         row(&mut table, "the same", machine, gated);
-        // Two standard errors: of several machines one may exceed the bound by chance.
+        // Two standard errors: one of several machines may exceed the bound by chance.
         let allowed = FALSE_STOPS + 2.0 * (FALSE_STOPS / merges as f64).sqrt();
         assert!(gated.stopped <= allowed, "{machine:?}: {gated:?}");
     }
@@ -163,7 +163,7 @@ fn a_merge_that_changes_nothing_is_stopped_once_in_a_thousand() {
 }
 
 #[test]
-fn a_loss_of_a_twentieth_is_found_in_nine_of_ten() {
+fn loss_of_a_twentieth_is_found_in_nine_of_ten() {
     let mut table = merges_table("gate: a loss");
     for machine in [
         QUIET,
@@ -183,25 +183,25 @@ fn a_loss_of_a_twentieth_is_found_in_nine_of_ten() {
     table.hold();
 }
 
-/// Where figures scatter so much that no allowed number of rounds suffices, nobody waits for them.
+/// If no allowed number of rounds suffices for the scatter, the gate gives up early.
 #[test]
-fn a_machine_too_noisy_for_the_question_is_not_kept_busy() {
+fn too_noisy_machine_is_not_kept_busy() {
     let gated = gated(Machine { scatter: 0.5, ..QUIET }, Merge::new(1.0), 1_000);
     assert!(gated.rounds < 20.0, "{gated:?}");
     assert!(gated.unclear > 0.99, "{gated:?}");
 }
 
 #[test]
-fn where_nothing_changed_somebody_can_tell() {
+fn unchanged_build_is_rarely_inconclusive() {
     for places in [1, 4, 12] {
         let gated = gated(Machine { places, ..QUIET }, Merge::new(1.0), 8_000 / places);
         assert!(gated.unclear <= 0.06, "{places}: {gated:?}");
     }
 }
 
-/// Builds that differ in memory layout alone. A gate without a margin stopped a quarter of them.
+/// Builds that differ only in memory layout. A gate without a margin stopped a quarter of them.
 #[test]
-fn builds_that_differ_in_layout_alone_are_not_stopped() {
+fn builds_that_differ_only_in_layout_are_not_stopped() {
     let even = Machine { scatter: 0.003, ..QUIET };
     let layout = Merge { layout: 0.01, ..Merge::new(1.0) };
     let exact = Merge { losses: Losses::exact(DETECT), ..layout };
@@ -221,10 +221,10 @@ fn builds_that_differ_in_layout_alone_are_not_stopped() {
     table.hold();
 }
 
-/// A build that is slow now and then passes only if none of its trials is slow, and what is printed of the
-/// share that stays unseen is true.
+/// A build with occasional slow trials passes only if none of its trials is slow, and the printed unseen share is
+/// correct.
 #[test]
-fn build_that_is_slow_now_and_then_does_not_pass_silently() {
+fn occasionally_slow_build_does_not_pass_silently() {
     let columns = ["trials at half speed", "stopped", "inconclusive", "passed"];
     let mut table = Table::new("gate: slow trials", &columns);
     for halved in [0.1, 0.2, 0.4] {
@@ -243,7 +243,7 @@ fn build_that_is_slow_now_and_then_does_not_pass_silently() {
     table.hold();
 }
 
-/// Failures of a trial as a share: of so many operations, each fails with this probability.
+/// Draws a trial's share of failures: each of `operations` fails with probability `share`.
 fn failed(share: f64, operations: f64, rng: &mut Xoshiro256PlusPlus) -> f64 {
     let failures: f64 = match share * operations {
         0.0 => 0.0,
@@ -252,7 +252,7 @@ fn failed(share: f64, operations: f64, rng: &mut Xoshiro256PlusPlus) -> f64 {
     failures / operations
 }
 
-/// The shares of gates that stop for errors, and that nobody can tell of: those of base and new fail with these
+/// Returns the shares of gates that stop for errors, and that are inconclusive. Base and new fail with these
 /// probabilities, in the trials that fail at all.
 fn stopped_for_errors(base: f64, new: f64, failing: f64) -> (f64, f64) {
     const GATES: usize = 4_000;
@@ -279,9 +279,9 @@ fn stopped_for_errors(base: f64, new: f64, failing: f64) -> (f64, f64) {
     (stopped as f64 / GATES as f64, unclear as f64 / GATES as f64)
 }
 
-/// `errors > +1%` let 0.9 % of new failures pass.
+/// With `errors > +1%`, 0.9 % of new failures pass.
 #[test]
-fn more_failures_than_noise_stop_a_merge_and_a_single_one_does_not() {
+fn more_failures_than_noise_stop_a_merge() {
     let columns = ["base fails", "new fails", "trials that fail", "stopped", "inconclusive"];
     let mut table = Table::new("gate: errors", &columns);
     for (base, new, failing, stops, passes) in [

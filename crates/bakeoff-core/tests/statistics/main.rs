@@ -1,4 +1,4 @@
-//! Simulations of the statistics, with seeds. They count false alarms and found differences.
+//! Simulates the statistics, with seeds, and counts false alarms and detected differences.
 
 mod calibration;
 mod evidence;

@@ -143,8 +143,8 @@ fn newer_format_is_refused() {
 #[test]
 fn file_that_is_no_record_is_refused() {
     assert_eq!(refused(""), "line 1: the record is empty");
-    assert!(refused("\n").starts_with("line 1: this is no record of a run: "));
-    assert!(refused("hello\n").starts_with("line 1: this is no record of a run: "));
+    assert!(refused("\n").starts_with("line 1: this is not a record of a run: "));
+    assert!(refused("hello\n").starts_with("line 1: this is not a record of a run: "));
     assert!(
         refused("{\"format\":1}\n").starts_with("line 1: the run's description cannot be read")
     );

@@ -85,7 +85,7 @@ fn answers_to_the_warmup_are_told_apart_in_throughput() {
     assert!((rate - count("verified_in_window") as f64).abs() < 1.0, "{rate}/s of 1 s");
     let said = load(&arguments).stdout;
     assert!(
-        said.contains(" of them were due in the warm-up, and are in no other figure"),
+        said.contains(" of them were due in the warm-up and count in no other figure"),
         "{said}"
     );
 }

@@ -1,31 +1,31 @@
-//! The clause about a high percentile of response time: each pair's own verdict.
+//! Writes the clause about a high percentile of response time, with a verdict for each pair.
 //!
-//! Not here: whether it was judged (`report`), the rest of the sentence (`sentence`).
+//! Not here: the judgement (`report`), the rest of the sentence (`sentence`).
 
 use super::super::and;
 use super::{Comparing, Contender, NotCompared};
 
-/// Judgement of a high percentile of two systems' response times.
+/// Holds the judgement of a high percentile of two systems' response times.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tail {
-    /// `p99 response time`.
+    /// Name, such as `p99 response time`.
     pub name: String,
-    /// Verdict on the first.
+    /// Verdict on the first system.
     pub found: TailFound,
-    /// Both medians, as texts.
+    /// Both medians as texts.
     pub medians: (String, String),
 }
 
-/// Verdict on the first of two systems' response times.
+/// Selects the verdict on the first of two systems' response times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TailFound {
-    /// It is shorter.
+    /// It is lower.
     Lower,
-    /// It is longer.
+    /// It is higher.
     Higher,
     /// No difference is shown.
     NoneShown,
-    /// A difference is seen and not claimed, for this reason.
+    /// A difference was seen but is not claimed, for this reason.
     NotClaimed(String),
 }
 
@@ -39,7 +39,7 @@ impl Tail {
         Self { found, medians: (self.medians.1, self.medians.0), ..self }
     }
 
-    /// `was lower than zookeeper's (20.5 ms against 41.0 ms)`; `alone`: the other one needs no name.
+    /// Returns `was lower than zookeeper's (20.5 ms against 41.0 ms)`. `alone`: the other system need not be named.
     fn text(&self, other: &str, alone: bool) -> String {
         let other = |word: &str| match alone {
             true => String::new(),
@@ -57,7 +57,7 @@ impl Tail {
     }
 }
 
-/// `etcd's p99 response time was lower (20.5 ms against 41.0 ms)`; `None` if no pair's was judged.
+/// Writes `etcd's p99 response time was lower (20.5 ms against 41.0 ms)`; `None` if no pair was judged.
 pub(super) fn clause(
     best: &Contender,
     others: &[(&Contender, Result<Comparing, NotCompared>)],

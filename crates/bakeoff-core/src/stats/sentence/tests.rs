@@ -1,4 +1,4 @@
-//! Tests of the comparing sentence.
+//! Tests the comparing sentence.
 
 use super::*;
 use crate::stats::judge::{Scale, Trials, alone};
@@ -10,12 +10,12 @@ fn did(name: &str, rates: &[f64]) -> Contender {
     Contender { name: name.into(), rates: rates.to_vec(), ..Contender::default() }
 }
 
-/// The sentence of contenders whose trials are of rounds in this order.
+/// Returns the sentence for contenders whose trials are in the order of their rounds.
 fn wording(scene: &Scene<'_>, contenders: &[Contender]) -> String {
     sentence(scene, contenders, &|a, b| compare(&contenders[a], &contenders[b]))
 }
 
-/// A closed load of puts.
+/// Returns a closed load of puts.
 fn closed() -> Scene<'static> {
     Scene {
         counted: Counted::PerSecond("puts"),
@@ -26,7 +26,7 @@ fn closed() -> Scene<'static> {
     }
 }
 
-/// Two contenders whose trials are of the same rounds, in order.
+/// Compares two contenders whose trials are of the same rounds, in order.
 fn compare(a: &Contender, b: &Contender) -> Result<Comparing, NotCompared> {
     let rounds: Vec<(f64, f64)> = a.rates.iter().copied().zip(b.rates.iter().copied()).collect();
     let medians = rounds::medians(&rounds).ok_or(NotCompared::TooFew)?;
@@ -48,7 +48,7 @@ const HIGH: &[f64] = &[5200.0, 5000.0, 5100.0];
 const LOW: &[f64] = &[2900.0, 3000.0, 2950.0];
 
 #[test]
-fn difference_shows_its_interval_and_none_its_minimum_detectable_effect() {
+fn difference_shows_its_interval_and_no_difference_the_detectable_effect() {
     check(
         &[did("zookeeper", LOW), did("etcd", HIGH)],
         "etcd sustained 1.73 times zookeeper's puts per second under create/steady (closed \
@@ -74,7 +74,7 @@ fn difference_shows_its_interval_and_none_its_minimum_detectable_effect() {
 }
 
 #[test]
-fn highest_rates_are_compared_in_words_of_their_own() {
+fn highest_rates_are_compared_in_their_own_words() {
     let check = |contenders: &[Contender], expected: &str| {
         let judged = |a: usize, b: usize| compare(&contenders[a], &contenders[b]);
         let scene = Scene {
@@ -117,7 +117,7 @@ fn highest_rates_are_compared_in_words_of_their_own() {
 }
 
 #[test]
-fn the_best_is_compared_with_each_of_the_others() {
+fn best_is_compared_with_each_of_the_others() {
     check(
         &[did("consul", &[1000.0; 3]), did("etcd", HIGH), did("zookeeper", &[5150.0; 3])],
         "zookeeper sustained 5.15 times consul's puts per second under create/steady (closed \
@@ -140,7 +140,7 @@ fn the_best_is_compared_with_each_of_the_others() {
 }
 
 #[test]
-fn rounds_in_which_one_had_no_valid_trial_are_not_counted() {
+fn rounds_without_a_valid_trial_are_not_counted() {
     let both = [did("etcd", &[5200.0, 5000.0, 5100.0, 5100.0]), did("zookeeper", LOW)];
     check(
         &both,
@@ -150,7 +150,7 @@ fn rounds_in_which_one_had_no_valid_trial_are_not_counted() {
 }
 
 #[test]
-fn errors_are_said_in_the_clause_that_calls_a_system_better() {
+fn errors_appear_in_the_clause_of_the_claim() {
     let caveats = vec!["5.2 % of etcd's operations failed".to_owned()];
     let etcd = Contender { caveats, ..did("etcd", HIGH) };
     check(
@@ -161,7 +161,7 @@ fn errors_are_said_in_the_clause_that_calls_a_system_better() {
     );
 }
 
-/// The sentence of contenders whose pairs have these conditions and verdicts besides.
+/// Returns the sentence for contenders whose pairs have these conditions and verdicts.
 fn conditional(
     contenders: &[Contender],
     of: impl Fn(&str, &str) -> (Vec<String>, Option<Tail>),
@@ -174,7 +174,7 @@ fn conditional(
 }
 
 #[test]
-fn claim_carries_its_conditions() {
+fn claim_names_its_conditions() {
     let disk = "it acknowledges writes before they are on disk".to_owned();
     let all = [did("consul", &[1000.0; 3]), did("redis", HIGH), did("etcd", LOW)];
     assert_eq!(
@@ -191,20 +191,20 @@ fn claim_carries_its_conditions() {
     let expected = "medians 5,100, 2,950 and 1,000), but it acknowledges writes before they are on \
                     disk and it is alone (unlike etcd)";
     assert!(wording.ends_with(expected), "{wording}");
-    // A caveat that is a condition already is said once.
+    // A caveat that is also a condition appears once.
     let failed = "0.9 % of redis's operations failed".to_owned();
     let redis = Contender { caveats: vec![failed.clone()], ..did("redis", HIGH) };
     let both = [redis, did("etcd", LOW)];
     let wording = conditional(&both, |_, _| (vec![failed.clone()], None));
     assert_eq!(wording.matches("0.9 %").count(), 1, "{wording}");
-    // What shows no difference has no winner to qualify.
+    // Without a difference there is no winner to qualify.
     let alike = [did("redis", HIGH), did("etcd", &[5150.0, 5000.0, 5120.0])];
     let wording = conditional(&alike, |_, _| (vec![disk.clone()], None));
     assert!(wording.starts_with("no difference shown") && !wording.contains("but"), "{wording}");
 }
 
 #[test]
-fn response_times_have_a_verdict_of_their_own() {
+fn response_times_have_their_own_verdict() {
     let tail = |found: TailFound| {
         let medians = ("20.5 ms".to_owned(), "41.0 ms".to_owned());
         Some(Tail { name: "p99 response time".to_owned(), found, medians })
@@ -237,12 +237,12 @@ fn response_times_have_a_verdict_of_their_own() {
     let expected = "; etcd's p99 response time was lower than zookeeper's (20.5 ms against 41.0 ms) \
                     and showed no difference to consul's (20.5 ms and 41.0 ms)";
     assert!(wording.ends_with(expected), "{wording}");
-    // What was not judged is not said.
+    // An unjudged percentile is not mentioned.
     assert!(!conditional(&all, |_, _| (Vec::new(), None)).contains("p99"));
 }
 
 #[test]
-fn a_system_without_a_valid_trial_is_named_and_not_ranked() {
+fn system_without_a_valid_trial_is_named_but_not_ranked() {
     let why = Some("consul has no valid trial (it was interrupted)".to_owned());
     let consul = Contender { left_out: why, ..did("consul", &[9e9]) };
     check(
@@ -258,7 +258,7 @@ fn a_system_without_a_valid_trial_is_named_and_not_ranked() {
 }
 
 #[test]
-fn an_open_load_that_all_kept_up_with_shows_no_difference_in_throughput() {
+fn open_load_that_all_kept_up_with_compares_no_throughput() {
     let kept_up = |name, rates| Contender { kept_up: true, ..did(name, rates) };
     let both = [kept_up("etcd", &[1000.0; 3]), kept_up("zookeeper", &[999.0; 3])];
     let deciding = vec!["zookeeper's p99 response time was 2.00 times etcd's".to_owned()];
@@ -277,12 +277,12 @@ fn an_open_load_that_all_kept_up_with_shows_no_difference_in_throughput() {
     );
 }
 
-/// A round of all contenders: a draw of noise and what became of the trial, for each.
+/// Generates a round of all contenders: noise, and the fate of the trial, for each.
 fn rounds_of(count: usize) -> impl Strategy<Value = Vec<Vec<(f64, u8)>>> {
     vec(vec((-0.05..0.05_f64, 0..12_u8), count), 2..9)
 }
 
-/// Returns which of `a` and `b` a sentence calls higher, and whether it tells them apart at all.
+/// Returns the pairs of which a sentence calls the first higher.
 fn claimed(wording: &str, names: &[String]) -> Vec<(usize, usize)> {
     let mut claims = Vec::new();
     for clause in wording.split("; ").filter(|clause| clause.contains(" sustained ")) {
@@ -295,7 +295,7 @@ fn claimed(wording: &str, names: &[String]) -> Vec<(usize, usize)> {
 }
 
 proptest! {
-    /// Two to four contenders that differ by up to a fifth, over rounds of which some are lost.
+    /// Uses two to four contenders that differ by up to a fifth, over rounds of which some are lost.
     #[test]
     fn sentence_and_finding_never_disagree(
         levels in vec(0.0..0.2_f64, 2..5),
@@ -357,10 +357,10 @@ proptest! {
                 }
             }
         }
-        // One is compared with each of the others, by what was found: to leave a finding out is to disagree with it.
+        // The best is compared with each of the others, by its finding: omitting a finding would contradict it.
         let takes_part = |at: &usize| !contenders[*at].rates.is_empty();
         let ranked: Vec<usize> = (0..names.len()).filter(takes_part).collect();
-        let told = |best: usize, other: usize| {
+        let compared_with = |best: usize, other: usize| {
             let both = (&names[best], &names[other]);
             match judged(best, other).map(|one| (one.claim(), one.answer.finding)) {
                 Err(why) => {
@@ -377,9 +377,9 @@ proptest! {
                 }
             }
         };
-        let all_told = |best: &usize| ranked.iter().all(|other| other == best || told(*best, *other));
-        prop_assert!(ranked.len() < 2 || ranked.iter().any(all_told), "{}", &wording);
-        // The one that the others are compared with is nobody's loser, unless all are somebody's.
+        let compared_with_all = |best: &usize| ranked.iter().all(|other| other == best || compared_with(*best, *other));
+        prop_assert!(ranked.len() < 2 || ranked.iter().any(compared_with_all), "{}", &wording);
+        // The system that others are compared with loses to none, unless every system loses to some other.
         let loses = |a: usize| (0..names.len()).any(|b| b != a
             && judged(a, b).is_ok_and(|one| one.claim() == Claim::Lower));
         if let Some(&(best, _)) = claims.first() {

@@ -1,6 +1,6 @@
-//! The fields of a workload's keys and values.
+//! Declares the fields of a workload's keys and values.
 //!
-//! Not here: what they mean together (`parse`).
+//! Not here: their combined meaning (`parse`).
 
 use super::{COUNT, Form, Table, always, default, maybe};
 use crate::workload::VALUE_SIZE_MIN;
@@ -32,11 +32,11 @@ pub(in crate::study) static KEYS: Table = Table {
     ],
 };
 
-/// The orders that need no more than a word.
+/// Orders that are a single word.
 pub(in crate::study) const ORDERS: &[&str] =
     &["sequential", "unique", "uniform", "zipfian", "hotspot", "latest", "same"];
 
-/// The exponent of Zipf's law.
+/// Exponent of Zipf's law.
 const EXPONENT: Form = Form::Number { min: 0.0, from_min: false, max: 10.0 };
 
 pub(in crate::study) static ORDER: Table = Table {
@@ -75,9 +75,9 @@ pub(in crate::study) static HOTSPOT: Table = Table {
     ],
 };
 
-/// The largest value in bytes.
+/// Maximum size of a value in bytes.
 pub(in crate::study) const VALUE_SIZE_MAX: u64 = 1 << 30;
-/// The size of one value.
+/// Size of one value.
 pub(in crate::study) const VALUE_SIZE: Form =
     Form::Size { min: VALUE_SIZE_MIN, max: VALUE_SIZE_MAX };
 

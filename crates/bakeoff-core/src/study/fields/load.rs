@@ -1,4 +1,4 @@
-//! Fields of a load: its clients, rate, times, targets and ends.
+//! Declares the fields of a load: clients, rate, times, targets and ends.
 //!
 //! Not here: workloads and systems (`fields`).
 
@@ -111,7 +111,7 @@ pub(in crate::study) static FIND: Table = Table {
     )],
 };
 
-/// Whether connections are kept, and TLS sessions taken up.
+/// Words that switch kept connections, and TLS session resumption.
 const KEEP_ALIVE: &[&str] = &["on", "off"];
 
 pub(in crate::study) static TARGETS: Table = Table {
@@ -135,7 +135,7 @@ pub(in crate::study) static TARGETS: Table = Table {
     ],
 };
 
-/// How the operations of an open load are spaced.
+/// Spacings of an open load's operations.
 const ARRIVALS: &[&str] = &["constant", "poisson"];
 
 pub(in crate::study) static STOP: Table = Table {

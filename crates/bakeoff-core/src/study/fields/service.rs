@@ -1,4 +1,4 @@
-//! The fields of services of any kind: the command that one is, and what it is asked for over HTTP.
+//! Declares the fields of services of any kind: their command, and HTTP requests to them.
 
 use super::{Form, Table, always, default, maybe};
 

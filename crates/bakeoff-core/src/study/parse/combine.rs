@@ -11,8 +11,8 @@ use crate::suggest::{list, suggest};
 use crate::units::{duration_text, shown};
 use crate::workload::{KEY_PREFIX, prefixed_size};
 
-/// Requests that a client has under way over HTTP/2 at most: what servers allow at the least where they keep
-/// to the recommendation of RFC 9113 section 6.5.2.
+/// Maximum requests in flight per client over HTTP/2. RFC 9113 section 6.5.2 recommends that servers allow at least
+/// this number.
 const STREAMS_MAX: u32 = 100;
 
 pub(super) fn check(
@@ -44,7 +44,7 @@ pub(super) fn check(
     let used: BTreeSet<&String> = workloads.iter().flat_map(|read| &read.loads).collect();
     for read in loads {
         if !used.contains(&read.name) && !workloads.is_empty() {
-            let what = format!("no workload is put under load `{}`", read.name);
+            let what = format!("no workload uses load `{}`", read.name);
             let hint = "name it in the `loads` of a workload, or remove it";
             sink.hint(&read.at, what, hint);
         }
@@ -62,7 +62,7 @@ pub(super) fn check(
     }
 }
 
-/// Returns whether the kind of system has what the workload asks for.
+/// Checks that the kind of system has the abilities that the workload needs.
 fn can_do(sink: &mut DiagnosticSink<'_>, read: &ReadWorkload, of: &ReadSystem<'_>, kind: &Kind) {
     let system = &of.name;
     for (operation, at) in &read.mix_at {
@@ -123,7 +123,7 @@ fn can_do(sink: &mut DiagnosticSink<'_>, read: &ReadWorkload, of: &ReadSystem<'_
     }
 }
 
-/// Finds out whether keys of a workload can be told from others' where they have to be removed.
+/// Checks that a workload's keys can be distinguished from foreign ones if they must be removed.
 fn can_clear(
     sink: &mut DiagnosticSink<'_>,
     read: &ReadWorkload,
@@ -149,8 +149,8 @@ fn can_clear(
     sink.hint(&read.key_size_at, what, format!("write `size: {least}` or more"));
 }
 
-/// Returns whether keys that are touched once last as long as the load, as far as that is known. A closed
-/// load that ends by time may still run out of them; only running it can tell.
+/// Checks that unique keys last for the load, as far as that is known. A closed load that ends by time may still run
+/// out of them during the run.
 fn enough_keys(
     sink: &mut DiagnosticSink<'_>,
     read: &ReadWorkload,
@@ -189,7 +189,7 @@ fn enough_keys(
     }
 }
 
-/// Returns whether a load whose writes and reads go to different nodes can be divided between them.
+/// Checks that a load with separate nodes for writes and reads can be divided between them.
 fn splittable(
     sink: &mut DiagnosticSink<'_>,
     workload: &Workload,
@@ -232,7 +232,7 @@ fn splittable(
     }
 }
 
-/// Finds out whether operations of two requests can be sent where each has a connection of its own.
+/// Rejects operations of two requests if each operation has its own connection.
 fn keeps_connections(
     sink: &mut DiagnosticSink<'_>,
     workload: &Workload,
@@ -249,7 +249,7 @@ fn keeps_connections(
     }
 }
 
-/// Returns whether the system can be put under the load.
+/// Checks that the system can run under the load.
 fn bearable(sink: &mut DiagnosticSink<'_>, read: &ReadLoad, load: &Load, system: &ReadSystem<'_>) {
     let followers =
         [true, false].map(|writes| load.targets.choose(writes)).contains(&Targets::Followers);
@@ -277,7 +277,7 @@ fn bearable(sink: &mut DiagnosticSink<'_>, read: &ReadLoad, load: &Load, system:
     }
 }
 
-/// Returns whether the clients of each workload can have so many operations under way.
+/// Checks that the clients of each workload can have this many operations in flight.
 fn in_flight<'w>(
     sink: &mut DiagnosticSink<'_>,
     read: &ReadLoad,

@@ -1,6 +1,6 @@
-//! The keys and values of a workload: how many, how large, in which order.
+//! Parses the keys and values of a workload: number, size, order.
 //!
-//! Not here: operations and their mix (`workloads`), what a system takes (`combine`).
+//! Not here: operations and their mix (`workloads`), limits of a system (`combine`).
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,16 @@ use crate::study::{KeyOrder, Keys, Operation, ValueSizes};
 use crate::units::{ByteCount, plural, shown};
 use crate::workload::{DIRECTORY_SIZE, KEY_SIZE_USUAL, VALUE_SIZE_MIN, bare_size};
 
-/// The exponent of Zipf's law where a study names none: that of YCSB.
+/// Default exponent of Zipf's law, as in YCSB.
 const EXPONENT: f64 = 0.99;
-/// The shares of a hotspot where a study names none: those of YCSB.
+/// Default shares of a hotspot, as in YCSB.
 const HOTSPOT: KeyOrder = KeyOrder::Hotspot { keys: 0.2, operations: 0.8 };
-/// Keys in a directory, where a mix has `list` and says nothing of directories.
+/// Default keys per directory if a mix has `list`.
 const PER_DIRECTORY: u64 = 100;
-/// The most sizes in a list or a file.
+/// Maximum number of sizes in a list or a file.
 const SIZES_MAX: usize = 10_000;
 
-/// Reads a workload's `keys`.
+/// Parses a workload's `keys`.
 pub(super) fn keys(
     sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
@@ -79,7 +79,7 @@ fn order(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>) -> Option<KeyOrder>
     orders.get(word(sink, "order", ORDERS, node)?).copied()
 }
 
-/// Reads an order with figures of its own, of which there is one.
+/// Parses an order with parameters, of which exactly one is allowed.
 fn own_order(sink: &mut DiagnosticSink<'_>, own: &Fields<'_>) -> Option<KeyOrder> {
     let hint = "write `order: {zipfian: 1.2}`, `{latest: 1.2}` or `{hotspot: {keys: 10%}}`";
     let given = ["zipfian", "latest", "hotspot"].map(|name| own.node(name).is_some());
@@ -110,7 +110,7 @@ fn own_order(sink: &mut DiagnosticSink<'_>, own: &Fields<'_>) -> Option<KeyOrder
     }
 }
 
-/// Reads the sizes of `values`.
+/// Parses the sizes of `values`.
 pub(super) fn value_sizes(
     sink: &mut DiagnosticSink<'_>,
     values: &Fields<'_>,
@@ -144,7 +144,7 @@ pub(super) fn value_sizes(
     }
 }
 
-/// Sizes of a list; a list of one is that size.
+/// Converts a list of sizes; a list of one is that size.
 fn listed(sizes: Vec<u64>) -> Option<ValueSizes> {
     match sizes[..] {
         [] => None,
@@ -153,7 +153,7 @@ fn listed(sizes: Vec<u64>) -> Option<ValueSizes> {
     }
 }
 
-/// Reads a range of sizes, or a file of samples.
+/// Parses a range of sizes, or a file of samples.
 fn own_sizes(
     sink: &mut DiagnosticSink<'_>,
     own: &Fields<'_>,
@@ -180,7 +180,7 @@ fn own_sizes(
     }
 }
 
-/// Reads a file of samples: one size a line, `#` before a comment. The sizes are part of the study from then on.
+/// Parses a file of samples: one size a line, `#` before a comment. The sizes become part of the study.
 fn samples(
     sink: &mut DiagnosticSink<'_>,
     own: &Fields<'_>,
@@ -190,7 +190,7 @@ fn samples(
     let at = own.value_at("file");
     let text = match scope.surroundings.text(&path) {
         Ok(Some(text)) => text,
-        // Where nobody looks at files, the study is read for its form alone.
+        // If files are not checked, only the form of the study matters.
         Ok(None) => {
             return Fields::absent(&fields::VALUES).size(sink, "size").map(ValueSizes::Fixed);
         }

@@ -1,4 +1,4 @@
-//! The loads of a study: how hard the clients work.
+//! Parses the loads of a study.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,24 +12,24 @@ use crate::study::{Arrivals, Find, Load, Routing, Stop, Targets, usual_warmup};
 use crate::suggest::suggest;
 use crate::units::{count_text, duration_text, rate_text, shown};
 
-/// The longest load, in seconds.
+/// Maximum length of a load in seconds.
 const LONGEST: f64 = 24.0 * 3600.0;
 
-/// A load as far as it could be read, and its places.
+/// Holds a load as far as it could be parsed, and its positions.
 pub(super) struct ReadLoad {
     pub(super) name: String,
     pub(super) at: At,
-    /// Where each stage's clients stand.
+    /// Positions of each stage's clients.
     pub(super) clients_at: Vec<At>,
-    /// The same for each system that has its own.
+    /// Positions of each stage's clients, for systems with their own.
     pub(super) clients_for_at: BTreeMap<String, Vec<At>>,
     pub(super) in_flight_at: At,
     pub(super) targets_at: At,
     pub(super) keep_alive_at: At,
     pub(super) stop_at: At,
-    /// Whether the warm-up is the usual one, of which the study says nothing.
+    /// True if the study omits the warm-up, so the default applies.
     pub(super) usual_warmup: bool,
-    /// None when something in it is mistaken.
+    /// `None` if any part of it is invalid.
     pub(super) load: Option<Load>,
 }
 
@@ -75,7 +75,7 @@ fn load(sink: &mut DiagnosticSink<'_>, entry: &Entry, systems: &[ReadSystem<'_>]
         && clients.len() > 1
     {
         let what = format!("{} has a `rate` and a list of clients", fields.what);
-        let hint = "an open load has one number of clients; give each rate a load of its own";
+        let hint = "an open load has one number of clients; give each rate its own load";
         sink.hint(fields.value_at("clients"), what, hint);
     }
     let in_flight = fields.whole(sink, "in-flight");
@@ -101,7 +101,7 @@ fn load(sink: &mut DiagnosticSink<'_>, entry: &Entry, systems: &[ReadSystem<'_>]
     if let (Some(false), Some(2..)) = (keep_alive, in_flight) {
         let what =
             format!("{} has `keep-alive: off` and operations in flight together", fields.what);
-        let hint = "each operation has a connection of its own; leave `in-flight` out";
+        let hint = "each operation has its own connection; leave `in-flight` out";
         sink.hint(&read.in_flight_at, what, hint);
     }
     let tls_resumption = fields.word(sink, "tls-resumption", &[true, false]);
@@ -127,7 +127,7 @@ fn load(sink: &mut DiagnosticSink<'_>, entry: &Entry, systems: &[ReadSystem<'_>]
     read
 }
 
-/// Reads the search for a rate, if any; `None` when it is refused.
+/// Parses the search for a rate; `None` if it is invalid.
 fn find(
     sink: &mut DiagnosticSink<'_>,
     load: &Fields<'_>,
@@ -139,11 +139,11 @@ fn find(
     }
     let find = load.table(sink, "find")?;
     if arrivals == Some(Arrivals::Closed) {
-        let what = format!("{} looks for a rate and has none to begin with", load.what);
+        let what = format!("{} searches for a rate but has none to start with", load.what);
         sink.hint(&find.at, what, "add `rate: 100/s`, the rate that is tried first");
     }
     if let Some(Stop::Operations(_)) = stop {
-        let what = format!("{} looks for a rate and ends by a count", load.what);
+        let what = format!("{} searches for a rate but ends by a count", load.what);
         let hint = "each rate is tried for a time: write `stop: {after: 10s}`";
         sink.hint(load.value_at("stop"), what, hint);
     }
@@ -162,7 +162,7 @@ fn find(
     (objective.len() == items.len()).then_some(Some(Find { objective }))
 }
 
-/// A try must have the operations that a percentile needs.
+/// Reports a try with fewer operations than a percentile needs.
 fn sample(
     sink: &mut DiagnosticSink<'_>,
     load: &Fields<'_>,
@@ -194,7 +194,7 @@ fn sample(
     }
 }
 
-/// Returns which nodes are asked: one word for all operations, or one each for writes and reads.
+/// Parses the target nodes: one word for all operations, or separate ones for writes and reads.
 fn targets(sink: &mut DiagnosticSink<'_>, load: &Fields<'_>) -> Option<Routing> {
     let Some(node) = load.node("targets") else { return Some(Routing::Same(Targets::All)) };
     let Value::Map(_) = node.value else {
@@ -208,7 +208,7 @@ fn targets(sink: &mut DiagnosticSink<'_>, load: &Fields<'_>) -> Option<Routing> 
     Some(Routing::Split { writes: writes?, reads: reads? })
 }
 
-/// The clients of each stage, and where they stand.
+/// Parses the clients of each stage, and records their positions.
 fn stages(
     sink: &mut DiagnosticSink<'_>,
     name: &str,
@@ -317,7 +317,7 @@ fn stop(sink: &mut DiagnosticSink<'_>, load: &Fields<'_>) -> Option<Stop> {
         (false, false) => {
             sink.hint(
                 &stop.at,
-                format!("{} says neither when nor after how much", stop.what),
+                format!("{} has neither `after` nor `operations`", stop.what),
                 hint,
             );
             None

@@ -1,10 +1,10 @@
-//! YAML text to a resolved study, or everything that is wrong with it.
+//! Parses YAML text into a resolved study, or reports all its faults.
 //!
-//! Reading goes on after a mistake wherever that makes sense: a study is often written far from
-//! the machine that runs it, and one round of mending is better than five. Nothing is ever
-//! adjusted to make a study work, since that would be another experiment.
+//! Parsing continues after a fault where possible. A study is often written far from the machine that runs it, and
+//! one round of fixes is better than five. Nothing is adjusted to make a study work, because that would be another
+//! experiment.
 //!
-//! Not here: the fields (`fields`), reading one value (`reading`), YAML itself (`tree`).
+//! Not here: the fields (`fields`), parsing one value (`reading`), YAML itself (`tree`).
 
 mod combine;
 mod keyed;
@@ -30,19 +30,19 @@ use super::tree::{self, At, DiagnosticSink, Node};
 use super::{Clusters, Kill, Kind, Publication, SAMPLE_EVERY_MIN, Study};
 use crate::units::{duration_text, shown};
 
-/// Reads the study `name` from `text`. `file` is how messages call where it came from; `kinds` says
-/// what each kind of system can do.
+/// Parses the study `name` from `text`. `file` is its source in messages; `kinds` declares the abilities of each kind
+/// of system.
 ///
 /// # Errors
-/// Every mistake that was found, each with its place, in the order of the text.
+/// Reports every fault with its place, in the order of the text.
 pub fn parse(name: &str, file: &str, text: &str, kinds: &[Kind]) -> Result<Study, Diagnostics> {
     parse_within(name, file, text, kinds, &Elsewhere)
 }
 
-/// Reads a study like [`parse`], and finds out whether `surroundings` have what it refers to.
+/// Parses a study like [`parse`], and checks that `surroundings` have the files and variables that it refers to.
 ///
 /// # Errors
-/// As [`parse`].
+/// Reports every fault, like [`parse`].
 pub fn parse_within(
     name: &str,
     file: &str,
@@ -64,14 +64,14 @@ pub fn parse_within(
     }
 }
 
-/// The kinds and the machine that a study is read against.
+/// Holds the kinds and the machine that a study is checked against.
 #[derive(Clone, Copy)]
 struct Scope<'a> {
     kinds: &'a [Kind],
     surroundings: &'a dyn Surroundings,
 }
 
-/// Reports a value `$NAME` of a variable that bakeoff's environment has not.
+/// Reports a value `$NAME` of a variable that is missing in bakeoff's environment.
 fn is_set(sink: &mut DiagnosticSink<'_>, value: &str, at: &At, scope: Scope<'_>) {
     let Some(name) = value.strip_prefix('$') else { return };
     if !scope.surroundings.has_variable(name) {

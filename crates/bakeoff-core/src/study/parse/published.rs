@@ -1,4 +1,4 @@
-//! The published figures of a study.
+//! Parses the published figures of a study.
 
 use std::collections::BTreeSet;
 
@@ -76,7 +76,7 @@ fn entry(
     Some(figures.into_iter().map(one).collect())
 }
 
-/// The name in a field, when it is one of those that the study has.
+/// Returns the name in a field if the study has it.
 fn reference(
     sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
@@ -105,7 +105,7 @@ fn load(
         if workload.loads.contains(&load) {
             return Some(load);
         }
-        let what = format!("workload `{}` is not put under load `{load}`", workload.name);
+        let what = format!("workload `{}` does not use load `{load}`", workload.name);
         let names: Vec<_> = workload.loads.iter().map(String::as_str).collect();
         sink.hint(fields.value_at("load"), what, format!("its loads: {}", list(&names)));
         return None;
@@ -115,7 +115,7 @@ fn load(
         [] => None,
         several => {
             let names: Vec<_> = several.iter().map(String::as_str).collect();
-            let what = format!("{} does not say under which load", fields.what);
+            let what = format!("{} does not name its load", fields.what);
             let hint =
                 format!("workload `{}` has the loads {}; add `load`", workload.name, list(&names));
             sink.hint(&fields.at, what, hint);

@@ -1,4 +1,4 @@
-//! The request of a workload: method, path, headers, body, and what must come back.
+//! Parses the request of a workload: method, path, headers, body, and the expected answer.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::study::{HttpRequest, Operation, Rows};
 use crate::template::{Template, TemplateError, Word};
 use crate::units::shown;
 
-/// Reads a `request`; the plain one where the study has none.
+/// Parses a `request`; returns the default one if the study has none.
 pub(super) fn read(
     sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
@@ -22,9 +22,9 @@ pub(super) fn read(
     let asks =
         |mix: &BTreeMap<Operation, u32>| mix.keys().any(|operation| operation.asks_over_http());
     if fields.node("request").is_none() {
-        // A gateway refuses sessions at a path of its own; `denied` needs no other.
+        // A gateway refuses sessions at its own path, so `denied` needs no request.
         if mix.is_some_and(|mix| mix.contains_key(&Operation::Request)) {
-            let what = format!("{} asks over HTTP and has no `request`", fields.what);
+            let what = format!("{} sends HTTP requests but has no `request`", fields.what);
             sink.hint(&fields.at, what, "add `request: {path: /}`");
             return None;
         }
@@ -47,11 +47,11 @@ pub(super) fn read(
     };
     if let Some(written) = path.as_ref().filter(|text| !plain(text)) {
         let what = format!("`{}` is not a path", shown(written));
-        let hint = "a path begins with `/`, and what is no ASCII letter in it is written as `%20`";
+        let hint = "a path begins with `/`, and other characters than ASCII letters are encoded, such as a space as `%20`";
         sink.hint(request.value_at("path"), what, hint);
     }
     let mut headers = texts(sink, &request, "headers")?;
-    // White space around a header's value is none of it (RFC 9110 section 5.5).
+    // White space around a header's value is not part of it (RFC 9110 section 5.5).
     headers.values_mut().for_each(|value| *value = value.trim().to_owned());
     let http2 = request.flag(sink, "http2");
     let body = request.text(sink, "body");
@@ -110,7 +110,7 @@ pub(super) fn read(
     })
 }
 
-/// Reads the statuses of a right answer.
+/// Parses the accepted statuses.
 fn statuses(sink: &mut DiagnosticSink<'_>, expect: &Fields<'_>) -> Option<Statuses> {
     const HINT: &str = "write `status: 200`, `status: 2xx` or `status: [200, 404-410]`";
     if expect.node("status").is_none() {
@@ -137,7 +137,7 @@ fn statuses(sink: &mut DiagnosticSink<'_>, expect: &Fields<'_>) -> Option<Status
     }
 }
 
-/// Reads the header fields of a right answer.
+/// Parses the required header fields.
 fn expected_headers(
     sink: &mut DiagnosticSink<'_>,
     expect: &Fields<'_>,
@@ -157,7 +157,7 @@ fn expected_headers(
     Some(headers)
 }
 
-/// Reports what cannot be a header field.
+/// Reports an invalid header field.
 fn header_form(sink: &mut DiagnosticSink<'_>, entry: &Entry, value: Option<&String>) {
     let name = entry.key.as_str();
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
@@ -184,7 +184,7 @@ fn header(sink: &mut DiagnosticSink<'_>, entry: &Entry, value: Option<&String>) 
     secret(sink, entry, value, "AUTHORIZATION TOKEN SECRET API-KEY");
 }
 
-/// Reads `rows`. The columns are none where nobody has looked at the file.
+/// Parses `rows`. The columns are unknown if the file was not read.
 fn rows(
     sink: &mut DiagnosticSink<'_>,
     request: &Fields<'_>,
@@ -215,15 +215,15 @@ fn rows(
     Some((Rows { file, sha256: Some(table.sha256) }, Some(table.columns)))
 }
 
-/// The words in braces that a request may have.
+/// Checks the words in braces of a request.
 struct Words<'a> {
-    /// Columns of its table; none where they are not known.
+    /// Columns of its table; `None` if unknown.
     columns: Option<&'a [String]>,
     has_keys: bool,
 }
 
 impl Words<'_> {
-    /// Reports a word of a text that stands for nothing.
+    /// Reports an unknown word in a text.
     fn check(&self, sink: &mut DiagnosticSink<'_>, text: &str, field: &str, at: &At) {
         let columns = self.columns.unwrap_or_default();
         let template = match Template::parse(text, columns) {

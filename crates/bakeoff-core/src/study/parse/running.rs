@@ -1,6 +1,6 @@
-//! A system that runs already: its endpoints, how they are verified, who its clients are to it.
+//! Parses a system that already runs: its endpoints, TLS and credentials.
 //!
-//! Not here: what is started (`bakeoff_systems`).
+//! Not here: systems that bakeoff starts (`bakeoff_systems`).
 
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
@@ -12,7 +12,7 @@ use crate::study::tree::{At, DiagnosticSink};
 use crate::study::{CredentialForm, Credentials, Endpoint, Kind, MetricsUrl, SecretSource, Tls};
 use crate::units::{Unreadable, shown};
 
-/// The endpoints, none when there are no such; `None` when some are mistaken.
+/// Parses the endpoints; empty without the field. Returns `None` if some are invalid.
 pub(super) fn endpoints(
     sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
@@ -44,7 +44,7 @@ pub(super) fn endpoints(
     (endpoints.len() == items.len()).then_some(endpoints)
 }
 
-/// The addresses of metrics, none when there are no such; `None` when some are mistaken.
+/// Parses the metrics URLs; empty without the field. Returns `None` if some are invalid.
 pub(super) fn metrics(
     sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
@@ -54,7 +54,7 @@ pub(super) fn metrics(
     }
     if !fields.gives("endpoints") {
         let what = format!("{} has `metrics` and no `endpoints`", fields.what);
-        let hint = "bakeoff sees what it starts by itself; leave `metrics` out";
+        let hint = "bakeoff samples the servers that it starts; leave `metrics` out";
         sink.hint(fields.key_at("metrics"), what, hint);
     }
     let items = fields.list(sink, "metrics")?;
@@ -68,7 +68,7 @@ pub(super) fn metrics(
         let secret = item.scalar().is_some_and(holds_secret);
         if secret {
             let what = "`metrics` holds what may be secret, and a record keeps the study";
-            let hint = "metrics are asked for without a user or a token: name an address that demands none";
+            let hint = "metrics are read without a user or a token: use a URL that needs none";
             sink.hint_secret(&item.at, what.to_owned(), hint.to_owned());
             continue;
         }
@@ -82,22 +82,20 @@ pub(super) fn metrics(
     (urls.len() == items.len()).then_some(urls)
 }
 
-/// Most addresses of metrics: each has a thread.
+/// Maximum number of metrics URLs: each has a thread.
 const METRICS_MAX: usize = 99;
 
-/// Returns whether a URL names a user, or something in its query that looks like a secret.
+/// Returns true if a URL names a user, or has a query parameter that looks like a secret.
 fn holds_secret(url: &str) -> bool {
     let (before, query) = url.split_once('?').unwrap_or((url, ""));
     let mut names = query.split('&').map(|pair| pair.split('=').next().unwrap_or_default());
     before.contains('@') || names.any(secrets::is_named_by)
 }
 
-/// Reads `http://10.0.0.5:2379/metrics`; without a path it is `/metrics`.
+/// Parses `http://10.0.0.5:2379/metrics`; the default path is `/metrics`.
 fn metrics_url(text: &str) -> Result<MetricsUrl, Unreadable> {
-    let not = |hint: String| Unreadable {
-        what: format!("`{}` is no address of metrics", shown(text)),
-        hint,
-    };
+    let not =
+        |hint: String| Unreadable { what: format!("`{}` is not a metrics URL", shown(text)), hint };
     let from = text.find("://").map_or(0, |at| at + 3);
     let rest = text.get(from..).unwrap_or_default();
     let end = rest.find(['/', '?', '#']).map_or(text.len(), |at| from + at);
@@ -113,11 +111,11 @@ fn metrics_url(text: &str) -> Result<MetricsUrl, Unreadable> {
     Ok(MetricsUrl { endpoint, path: path.to_owned() })
 }
 
-/// The schemes of endpoints.
+/// Schemes of endpoints without TLS.
 const PLAIN: [&str; 3] = ["http://", "redis://", "nats://"];
 const OVER_TLS: [&str; 3] = ["https://", "rediss://", "tls://"];
 
-/// Reads `http://10.0.0.5:2379`, `https://[::1]:2379`, `etcd-1:2379`, `rediss://10.0.0.5:6379`.
+/// Parses `http://10.0.0.5:2379`, `https://[::1]:2379`, `etcd-1:2379`, `rediss://10.0.0.5:6379`.
 fn endpoint(text: &str) -> Result<Endpoint, Unreadable> {
     let not =
         |hint: String| Unreadable { what: format!("`{}` is not an endpoint", shown(text)), hint };
@@ -148,7 +146,7 @@ fn endpoint(text: &str) -> Result<Endpoint, Unreadable> {
     } else {
         match rest.rsplit_once(':') {
             Some((host, _)) if host.contains(':') => {
-                return Err(not("an IPv6 address stands in brackets: `[::1]:2379`".into()));
+                return Err(not("write an IPv6 address in brackets: `[::1]:2379`".into()));
             }
             Some((host, port)) => (host, Some(port)),
             None => (rest, None),
@@ -174,7 +172,7 @@ pub(super) fn tls(
     scope: Scope<'_>,
 ) -> Option<Tls> {
     let tls = fields.table(sink, "tls")?;
-    // A command's server speaks TLS if it says so.
+    // A server of a `process` may use TLS without `https://` endpoints.
     let is_process = fields.gives("process") && !fields.gives("endpoints");
     if !is_process
         && endpoints.is_some_and(|endpoints| !endpoints.iter().any(|endpoint| endpoint.tls))
@@ -196,7 +194,7 @@ pub(super) fn tls(
         _ => {}
     }
     if insecure && tls.node("ca").is_some() {
-        let what = format!("{} has `ca`, and `insecure: true` trusts anyone", tls.what);
+        let what = format!("{} has `ca`, but `insecure: true` accepts any certificate", tls.what);
         sink.hint(tls.key_at("ca"), what, "leave out one of the two");
     }
     for (name, file) in [("ca", &ca), ("cert", &cert), ("key", &key)] {
@@ -207,7 +205,7 @@ pub(super) fn tls(
     Some(Tls { ca, cert, key, insecure })
 }
 
-/// Reads who clients say that they are. Secrets are named, and never held.
+/// Parses the credentials of clients. Secrets are referenced, never stored.
 pub(super) fn credentials(
     sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
@@ -217,7 +215,7 @@ pub(super) fn credentials(
     let given = fields.table(sink, "credentials")?;
     if !fields.gives("endpoints") {
         let what = format!("{} has `credentials` and no `endpoints`", fields.what);
-        let hint = "bakeoff sets up what it starts by itself; leave `credentials` out";
+        let hint = "bakeoff sets up the servers that it starts; leave `credentials` out";
         sink.hint(fields.key_at("credentials"), what, hint);
     }
     let credentials = Credentials {
@@ -252,7 +250,7 @@ pub(super) fn credentials(
     Some(credentials)
 }
 
-/// Reads where one secret comes from: the field of an environment variable, or that of a file.
+/// Parses the source of one secret: the field of an environment variable, or that of a file.
 fn source(
     sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
@@ -267,7 +265,7 @@ fn source(
     if let Some(node) = fields.node(variable) {
         let text = as_written(sink, variable, node)?;
         let Some(name) = text.trim().strip_prefix('$') else {
-            // The value is not shown: it is a secret already.
+            // The value may be a real secret, so it is not shown.
             let what = format!("`{variable}` holds a secret, and a record keeps the study");
             let hint = format!(
                 "write `{variable}: $NAME` and set it in bakeoff's environment, or `{file}: PATH`"
@@ -283,7 +281,7 @@ fn source(
     Some(SecretSource::File(path))
 }
 
-/// Reports a file that the machine does not have, or does not let us read.
+/// Reports a file that is missing or unreadable on this machine.
 fn is_readable(sink: &mut DiagnosticSink<'_>, path: &str, at: &At, scope: Scope<'_>) {
     if let Err(why) = scope.surroundings.file(path) {
         let what = format!("`{}` cannot be read: {why}", shown(path));

@@ -1,57 +1,57 @@
-//! What a study refers to and does not hold itself: files and variables of the machine that runs it.
+//! Gives access to files and variables that a study refers to on the machine that runs it.
 //!
-//! Not here: looking at them, which is the program's.
+//! Not here: reading them, which the program does.
 
 use std::error::Error;
 use std::io;
 
-/// Columns and hash of a CSV file.
+/// Holds columns and hash of a CSV file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableFile {
-    /// The names in its first row.
+    /// Names in its first row.
     pub columns: Vec<String>,
-    /// The file's SHA-256, in hexadecimal digits.
+    /// SHA-256 of the file, in hexadecimal digits.
     pub sha256: String,
 }
 
-/// A file that is no table.
+/// Explains why a file is not a table.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read `{path}` as a table: {source}")]
 pub struct TableError {
-    /// The file, as the study names it.
+    /// File as the study names it.
     pub path: String,
     /// Fault of the file.
     pub source: Box<dyn Error + Send + Sync>,
 }
 
-/// The machine that a study is read on.
+/// Reads files and variables of the machine that a study runs on.
 pub trait Surroundings {
-    /// Looks at a CSV file; none where nobody looks.
+    /// Reads a CSV file; returns `None` if files are not checked.
     ///
     /// # Errors
-    /// The file cannot be read, or is no table.
+    /// Fails if the file cannot be read, or is not a table.
     fn table(&self, path: &str) -> Result<Option<TableFile>, TableError>;
 
-    /// Finds out whether a file can be read; any can, where nobody looks.
+    /// Checks that a file can be read; succeeds if files are not checked.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// Returns why the file cannot be read.
     fn file(&self, path: &str) -> Result<(), io::Error>;
 
-    /// Reads a file of text of at most a mebibyte; none where nobody looks.
+    /// Reads a text file of at most 1 MiB; returns `None` if files are not checked.
     ///
     /// # Errors
-    /// Why it cannot be read.
+    /// Returns why the file cannot be read.
     fn text(&self, path: &str) -> Result<Option<String>, io::Error> {
         let _ = path;
         Ok(None)
     }
 
-    /// Returns whether the environment has a variable, as UTF-8; `true` where nobody looks.
+    /// Returns true if the environment has a variable in UTF-8, or if variables are not checked.
     fn has_variable(&self, name: &str) -> bool;
 }
 
-/// No machine: the study is to run elsewhere, and nothing that it refers to is looked at.
+/// Checks nothing, for a study that will run on another machine.
 #[derive(Debug, Clone, Copy)]
 pub struct Elsewhere;
 

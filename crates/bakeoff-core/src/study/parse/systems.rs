@@ -1,4 +1,4 @@
-//! The systems of a study: what is started, or where it already runs.
+//! Parses the systems of a study: started by bakeoff, or already running.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,13 +10,13 @@ use crate::study::{Kind, Limits, Misspelt, OptionForm, Process, ProcessText, Ser
 use crate::suggest::{list, suggest};
 use crate::units::{self, ByteCount, Unreadable, shown};
 
-/// A system as far as it could be read, and its places.
+/// Holds a system as far as it could be parsed.
 pub(super) struct ReadSystem<'k> {
     pub(super) name: String,
     pub(super) kind: Option<&'k Kind>,
-    /// Number of nodes, where that could be read.
+    /// Number of nodes, if it could be parsed.
     pub(super) nodes: Option<u32>,
-    /// None when something in it is mistaken.
+    /// `None` if any part of it is invalid.
     pub(super) system: Option<System>,
 }
 
@@ -64,7 +64,7 @@ fn system<'k>(sink: &mut DiagnosticSink<'_>, entry: &Entry, scope: Scope<'k>) ->
     read
 }
 
-/// Returns whether a system can be run. Reports why not, where it stands if it is a single word.
+/// Reports why a system cannot run, at the unknown word if there is one. Returns true if it can.
 fn is_sound(
     sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
@@ -104,11 +104,11 @@ fn text_of<'n>(process: &'n Node, text: &ProcessText) -> Option<&'n Node> {
     }
 }
 
-/// Settings of servers to start, of a system or of a part.
+/// Holds the settings of servers to start, of a system or of a part.
 struct Started {
-    /// None when it is mistaken, too many among it.
+    /// `None` if invalid, including too many.
     nodes: Option<u32>,
-    /// None when anything but the nodes is mistaken.
+    /// `None` if anything except the nodes is invalid.
     system: Option<System>,
 }
 
@@ -134,11 +134,11 @@ fn started(
             ),
             false => (
                 &fields.at,
-                format!("{} does not say which command it is", fields.what),
+                format!("{} does not name its command", fields.what),
                 "add `process: {command: [./gateway, --listen, \"{address}:{port}\"]}`",
             ),
         };
-        // One that runs already is of another kind, which `sound` says.
+        // A running system is of another kind, which `sound` reports.
         if given || !fields.gives("endpoints") {
             sink.hint(at, what, hint);
         }
@@ -173,7 +173,7 @@ fn started(
     Started { nodes, system }
 }
 
-/// Returns whether the kind can be loaded by itself.
+/// Checks that the kind can be loaded directly.
 fn contends(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>, kind: &Kind) -> bool {
     if kind.is_part() {
         let what =
@@ -185,7 +185,7 @@ fn contends(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>, kind: &Kind) -> 
     !kind.is_part()
 }
 
-/// The parts of a system, by role.
+/// Parses the parts of a system, by role.
 fn parts(
     sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
@@ -239,7 +239,7 @@ fn part(
     {
         let what = format!("{} only emulates {service}, and its name does not say so", fields.what);
         let hint = format!(
-            "call the system `{system}-emulated`, so that nobody takes its figures for those of {service}"
+            "call the system `{system}-emulated`, so that its figures are not mistaken for those of {service}"
         );
         sink.hint(&of.at, what, hint);
     }
@@ -318,7 +318,7 @@ fn options(
     for entry in entries {
         let below = format!("{}.", entry.key);
         match &entry.node.value {
-            // `connector: {path: …, module: …}` gives the options `connector.path` and `connector.module`.
+            // `connector: {path: …, module: …}` sets the options `connector.path` and `connector.module`.
             Value::Map(own) if kind.options.iter().any(|one| one.name.starts_with(&below)) => {
                 for entry in own {
                     one(sink, &format!("{below}{}", entry.key), entry);
@@ -330,7 +330,7 @@ fn options(
     sound.then_some(options)
 }
 
-/// The command that a system is, if it is one.
+/// Parses the command of a system, if it has one.
 fn process(
     sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
@@ -373,7 +373,7 @@ fn entries_of(node: &Node) -> &[Entry] {
     }
 }
 
-/// A mapping from names of the author's choice to texts; empty when it is left out.
+/// Parses a mapping from user-chosen names to texts; empty if omitted.
 pub(super) fn texts(
     sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
@@ -389,7 +389,7 @@ pub(super) fn texts(
     entries.iter().map(one).collect()
 }
 
-/// Refuses what looks like a secret and stands in the study, from where it would get into records.
+/// Reports a probable secret in the study, which would end up in records.
 pub(super) fn secret(
     sink: &mut DiagnosticSink<'_>,
     entry: &Entry,
@@ -408,7 +408,7 @@ pub(super) fn secret(
     }
 }
 
-/// The value of an option, as it is written, once it is known to have its form.
+/// Returns the value of an option as written, after checking its form.
 pub(super) fn option_value(
     sink: &mut DiagnosticSink<'_>,
     name: &str,
@@ -423,7 +423,7 @@ pub(super) fn option_value(
     unit(sink, name, node, |_| read).map(|()| value)
 }
 
-/// Whether the value of an option has its form.
+/// Checks the form of an option's value.
 pub(in crate::study) fn option_form(
     name: &str,
     form: &OptionForm,
@@ -458,7 +458,7 @@ fn limits(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>) -> Option<Limits> 
     Some(Limits { cpu, memory, cpus })
 }
 
-/// The CPUs of a node, in order.
+/// Parses the CPUs of a node, in ascending order.
 fn cpus(sink: &mut DiagnosticSink<'_>, limits: &Fields<'_>) -> Vec<u32> {
     let Some(items) = limits.node("cpus").and_then(|_| limits.list(sink, "cpus")) else {
         return Vec::new();
@@ -469,7 +469,7 @@ fn cpus(sink: &mut DiagnosticSink<'_>, limits: &Fields<'_>) -> Vec<u32> {
     cpus.into_iter().collect()
 }
 
-/// Returns a kind's operations, for a message.
+/// Describes a kind's operations for a message.
 pub(super) fn abilities(kind: &Kind) -> String {
     let operations: Vec<_> = kind.operations.iter().map(|operation| operation.name()).collect();
     format!("kind `{}` can {}", kind.name, list(&operations))

@@ -1,4 +1,4 @@
-//! The workloads of a study: what the clients do.
+//! Parses the workloads of a study.
 
 use std::collections::BTreeMap;
 
@@ -15,37 +15,37 @@ use crate::study::{
 use crate::suggest::suggest;
 use crate::units::shown;
 
-/// The most keys that a `scan` asks for.
+/// Maximum keys of a `scan`.
 const SCAN_MAX: u32 = 10_000;
 
 /// Operations and their weights.
 type Mix = BTreeMap<Operation, u32>;
 
-/// A workload as far as it could be read, and its places.
+/// Holds a workload as far as it could be parsed, and its positions.
 pub(super) struct ReadWorkload {
     pub(super) name: String,
     pub(super) mix_at: BTreeMap<Operation, At>,
     pub(super) reads: Option<ReadConsistency>,
     pub(super) reads_at: At,
-    /// Whether the study says how fresh reads must be.
+    /// True if the study sets the freshness of reads.
     pub(super) says_reads: bool,
-    /// The largest size of a value, in bytes.
+    /// Largest size of a value in bytes.
     pub(super) value_size: Option<u64>,
     pub(super) value_size_at: At,
     pub(super) key_size_at: At,
     pub(super) order_at: At,
     /// Entries of its `with`.
     pub(super) with: Vec<Entry>,
-    /// Names of the systems that it names; none: all.
+    /// Names of its systems; empty for all.
     pub(super) systems: Vec<String>,
-    /// Names of the loads that could be found.
+    /// Names of its known loads.
     pub(super) loads: Vec<String>,
-    /// None when something in it is mistaken.
+    /// `None` if any part of it is invalid.
     pub(super) workload: Option<Workload>,
 }
 
 impl ReadWorkload {
-    /// Returns the workload before its fields are read: each place is that of its name, and it has all loads.
+    /// Creates the workload before its fields are parsed: each position is that of its name, and it has all loads.
     fn unread(entry: &Entry, loads: &[ReadLoad]) -> Self {
         let at = &entry.key_at;
         Self {
@@ -65,13 +65,13 @@ impl ReadWorkload {
         }
     }
 
-    /// Returns whether a system is put to this work.
+    /// Returns true if a system runs this workload.
     pub(super) fn is_done_by(&self, system: &ReadSystem<'_>) -> bool {
         self.systems.is_empty() || self.systems.contains(&system.name)
     }
 }
 
-/// The rest of a study, to which a workload refers by name.
+/// Holds the rest of a study, which a workload refers to by name.
 #[derive(Clone, Copy)]
 pub(super) struct Known<'a> {
     pub(super) systems: &'a [ReadSystem<'a>],
@@ -97,7 +97,7 @@ fn workload(sink: &mut DiagnosticSink<'_>, entry: &Entry, known: Known<'_>) -> R
     read
 }
 
-/// Reads every field before it needs one, so that one look at a study finds all that is wrong with it.
+/// Parses every field before it needs one, so that one pass finds all faults.
 fn whole_workload(
     sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
@@ -171,7 +171,7 @@ fn reads(
     read.reads
 }
 
-/// Reads `fill`. By default all keys are written first if an operation reads or deletes one.
+/// Parses `fill`. By default all keys are written first if an operation reads or deletes one.
 fn fill(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>, mix: Option<&Mix>) -> Option<bool> {
     let needs_keys = |operation: &Operation| operation.reads() || *operation == Operation::Delete;
     match fields.node("fill") {
@@ -191,7 +191,7 @@ fn report_gets_of_missing_keys(
         return;
     }
     let what = match mix.contains_key(&Operation::Put) {
-        false => format!("{} reads keys that nobody writes", fields.what),
+        false => format!("{} reads keys that are never written", fields.what),
         true if keys.order == KeyOrder::Unique => {
             format!("{} gets each key once, and never one that it has put", fields.what)
         }
@@ -201,7 +201,7 @@ fn report_gets_of_missing_keys(
     sink.hint(fields.value_at("fill"), what, hint);
 }
 
-/// Reads the names of the loads that the workload is put under; all by default.
+/// Parses the names of the workload's loads; all by default.
 fn loads(
     sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
@@ -214,7 +214,7 @@ fn loads(
     Some(read.loads.clone())
 }
 
-/// Reads the names of the systems that do this work. None by default, which stands for all.
+/// Parses the names of the workload's systems; empty by default, which means all.
 fn systems(
     sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
@@ -241,7 +241,7 @@ fn no_keys(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>, mix: Option<&Mix>
     Some(Keys { count: 1, size, order: KeyOrder::Uniform, per_directory: 0 })
 }
 
-/// Reads the operations' parameters, as far as that is possible without knowing the systems.
+/// Parses the operations' parameters, as far as that does not depend on the systems.
 fn with(
     sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
@@ -254,7 +254,7 @@ fn with(
     read.with = entries.to_vec();
     let texts = entries.iter().map(|entry| {
         let text = as_written(sink, &entry.key, &entry.node)?;
-        // Both ends of the wire have to know it: what is scanned is verified.
+        // Client and judge must both know it, because scans are verified.
         let scan = || text.trim().parse().is_ok_and(|keys| (1..=SCAN_MAX).contains(&keys));
         if entry.key == "scan" && !scan() {
             let what = format!("`scan` must be from 1 to {SCAN_MAX} keys, not `{}`", shown(&text));
@@ -269,7 +269,7 @@ fn with(
 fn mix(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>, read: &mut ReadWorkload) -> Option<Mix> {
     if fields.node("mix").is_none() && fields.node("request").is_some() {
         let what = format!("{} has no `mix`", fields.what);
-        sink.hint(&fields.at, what, "it asks over HTTP: add `mix: {request: 1}`");
+        sink.hint(&fields.at, what, "it sends HTTP requests: add `mix: {request: 1}`");
         return None;
     }
     let entries = fields.entries(sink, "mix")?;
@@ -301,7 +301,7 @@ fn mix(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>, read: &mut ReadWorklo
     sound.then_some(mix)
 }
 
-/// `90`, or `90%` for the same.
+/// Parses `90`, or `90%` with the same meaning.
 fn weight(sink: &mut DiagnosticSink<'_>, entry: &Entry) -> Option<u64> {
     let name = shown(&entry.key);
     if let Value::Scalar { text, plain } = &entry.node.value
@@ -313,13 +313,13 @@ fn weight(sink: &mut DiagnosticSink<'_>, entry: &Entry) -> Option<u64> {
     whole(sink, &name, &WEIGHT, &entry.node)
 }
 
-/// Returns what the operations of a mix send: the request where one of them asks for it, else values.
+/// Returns the payload of a mix: the request if an operation sends it, otherwise values.
 fn payload(
     mix: &Mix,
     value_sizes: Option<ValueSizes>,
     request: Option<HttpRequest>,
 ) -> Option<Payload> {
-    // Both are read before either is needed, so that every diagnostic is told.
+    // Parse both before either is needed, so that all diagnostics are reported.
     let (sizes, request) = (value_sizes?, request?);
     Some(match mix.keys().any(|operation| operation.asks_over_http()) {
         true => Payload::Request(request),
@@ -327,7 +327,7 @@ fn payload(
     })
 }
 
-/// The names that a list chooses of those that the study has.
+/// Returns the names in a list that the study has.
 fn chosen<'n>(
     sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,

@@ -1,11 +1,11 @@
-//! Credentials of systems that run already, and what a study refers to on its machine: variables, files.
+//! Tests credentials of running systems, and references to variables and files of the machine.
 
 use std::io;
 
 use crate::study::testing::kinds;
 use crate::study::{Diagnostics, Study, Surroundings, TableError, TableFile, parse_within};
 
-/// A machine with one variable and one file.
+/// Simulates a machine with one variable and one file.
 struct Desk;
 
 impl Surroundings for Desk {
@@ -39,14 +39,14 @@ const VAULT: &str = "kind: vault, endpoints: [\"http://a:1\"]";
 
 #[track_caller]
 fn refused(system: &str, wording: &[&str]) {
-    let told = study(system).expect_err("it is mistaken").to_string();
+    let error = study(system).expect_err("it is mistaken").to_string();
     for part in wording {
-        assert!(told.contains(part), "{part} in:\n{told}");
+        assert!(error.contains(part), "{part} in:\n{error}");
     }
 }
 
 #[test]
-fn credentials_that_fit_the_kind_are_read() {
+fn credentials_that_fit_the_kind_are_parsed() {
     for system in [
         format!("{ETCD}, credentials: {{user: me, password: $SET}}"),
         format!("{ETCD}, credentials: {{user: me, password-file: there.pem}}"),
@@ -57,12 +57,12 @@ fn credentials_that_fit_the_kind_are_read() {
         format!("{NATS}, credentials: {{user: me, password: $SET}}"),
         format!("{NATS}, credentials: {{token: $SET}}"),
     ] {
-        study(&system).unwrap_or_else(|told| panic!("{system}:\n{told}"));
+        study(&system).unwrap_or_else(|error| panic!("{system}:\n{error}"));
     }
 }
 
 #[test]
-fn credentials_that_do_not_fit_the_kind_are_refused() {
+fn credentials_that_do_not_fit_the_kind_are_rejected() {
     let both = "needs both `user` and `password`";
     refused(&format!("{ETCD}, credentials: {{user: me}}"), &[both, "my.yaml:3"]);
     refused(&format!("{ETCD}, credentials: {{password: $SET}}"), &[both]);
@@ -83,22 +83,22 @@ fn credentials_that_do_not_fit_the_kind_are_refused() {
 }
 
 #[test]
-fn secret_in_a_study_is_refused_and_shown_as_stars() {
+fn secret_in_a_study_is_rejected_and_shown_as_stars() {
     let system = format!("{ETCD}, credentials: {{user: me, password: hunter2}}");
-    let told = study(&system).unwrap_err().to_string();
+    let error = study(&system).unwrap_err().to_string();
     assert!(
-        told.contains("`password` holds a secret") && told.contains("password: *******}"),
-        "{told}"
+        error.contains("`password` holds a secret") && error.contains("password: *******}"),
+        "{error}"
     );
-    assert!(!told.contains("hunter2"), "{told}");
+    assert!(!error.contains("hunter2"), "{error}");
     let process =
         "kind: process, process: {command: [./a, \"{port}\"], environment: {API_TOKEN: hunter2}}";
-    let told = study(process).unwrap_err().to_string();
-    assert!(told.contains("looks like a secret") && !told.contains("hunter2"), "{told}");
+    let error = study(process).unwrap_err().to_string();
+    assert!(error.contains("looks like a secret") && !error.contains("hunter2"), "{error}");
 }
 
 #[test]
-fn absent_files_and_variables_are_said_with_their_place() {
+fn missing_files_and_variables_are_reported_with_their_place() {
     let unset = &["my.yaml:3:", "`$UNSET` is not set in bakeoff's environment", "export UNSET="];
     refused(&format!("{ETCD}, credentials: {{user: me, password: $UNSET}}"), unset);
     refused(

@@ -1,9 +1,9 @@
-//! Fields that are unknown, missing or not what they should be.
+//! Tests fields that are unknown, missing or of the wrong form.
 
 use super::check;
 
 #[test]
-fn an_unknown_field_is_refused() {
+fn unknown_field_is_rejected() {
     check(
         &[("    clients: 2", "    clinets: 2")],
         r"
@@ -51,7 +51,7 @@ hint: did you mean `in-flight`?
 }
 
 #[test]
-fn a_missing_field_is_refused() {
+fn missing_field_is_rejected() {
     check(
         &[("title: t\n", "")],
         r"
@@ -121,7 +121,7 @@ hint: add `loads: {steady: {clients: 16, stop: {after: 30s}}}`
 }
 
 #[test]
-fn a_section_without_entries_is_refused() {
+fn section_without_entries_is_rejected() {
     check(
         &[("  one: {kind: canary}\n  three: {kind: etcd, nodes: 3}\n", "  {}\n")],
         r"
@@ -146,7 +146,7 @@ hint: write `systems: {etcd: {kind: etcd, nodes: 3}}`
 }
 
 #[test]
-fn a_value_of_the_wrong_form_is_refused() {
+fn value_of_the_wrong_form_is_rejected() {
     check(
         &[("clients: 2", "clients: few")],
         r"
@@ -300,7 +300,7 @@ hint: as in `trials: 7`
 }
 
 #[test]
-fn a_list_written_without_brackets_is_refused() {
+fn list_without_brackets_is_rejected() {
     check(
         &[("clients: 2", "clients: 1,10,100")],
         r"
@@ -315,7 +315,7 @@ hint: did you mean `[1, 10, 100]`?
 }
 
 #[test]
-fn a_field_that_is_not_indented_far_enough_is_refused() {
+fn field_with_too_little_indentation_is_rejected() {
     check(
         &[("    stop:", "  stop:")],
         r"
@@ -326,7 +326,7 @@ error: load `steady` has no `stop`
    |   ^^^^^^
 hint: add `stop: {after: 30s}`
 
-error: `stop` stands where the name of a load belongs
+error: `stop` is where the name of a load belongs
   --> my.yaml:12:3
    |
 12 |   stop: {after: 1s}
@@ -337,7 +337,7 @@ hint: indent it below the load whose field it is
 }
 
 #[test]
-fn a_section_that_is_too_long_is_refused() {
+fn too_long_section_is_rejected() {
     let systems = (0..65).fold(String::new(), |text, n| text + &format!("  s{n}: {{}}\n"));
     check(
         &[("  one: {kind: canary}\n", &systems)],
@@ -352,7 +352,7 @@ error: the study has more than 64 systems
 }
 
 #[test]
-fn a_name_that_is_no_file_name_is_refused() {
+fn name_that_is_not_a_file_name_is_rejected() {
     check(
         &[("  one:", "  One:")],
         r"
@@ -389,7 +389,7 @@ hint: names are lower-case letters, digits and hyphens, at most 40, as they beco
 }
 
 #[test]
-fn a_quantity_without_its_unit_is_refused() {
+fn quantity_without_a_unit_is_rejected() {
     check(
         &[("after: 1s", "after: 30")],
         r"
@@ -448,7 +448,7 @@ hint: write operations per second, minute or hour: `1000/s`, `60/m`, `10/h`
 }
 
 #[test]
-fn every_diagnostic_is_found_in_one_go() {
+fn all_faults_are_found_in_one_pass() {
     check(
         &[
             ("title: t\n", ""),
@@ -489,7 +489,7 @@ hint: did you mean `clients`?
 }
 
 #[test]
-fn sampling_too_finely_is_refused() {
+fn too_short_sampling_interval_is_rejected() {
     check(
         &[("title: t", "title: t\nsample-every: 50ms")],
         r"

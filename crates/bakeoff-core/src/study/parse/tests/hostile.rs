@@ -1,4 +1,4 @@
-//! Text that was written to do harm, or by chance: reading it ends, soon, with a message.
+//! Tests hostile and random texts: parsing ends soon, with a message.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -13,20 +13,20 @@ fn first_line(text: &str) -> String {
 }
 
 #[test]
-fn a_huge_study_is_refused_unread() {
+fn huge_study_is_rejected_unread() {
     let text = format!("{BASE}# {}", "x".repeat(1 << 20));
     assert_eq!(first_line(&text), "error: the study is longer than 1048576 bytes");
 }
 
 #[test]
-fn deep_nesting_is_refused() {
+fn deep_nesting_is_rejected() {
     let deep = "error: this is nested too deeply";
     let flow = first_line(&"[".repeat(100_000));
     assert!(flow.starts_with("error: this is"), "{flow}");
     let block = first_line(&(0..500).fold(String::new(), |text, n| text + &" ".repeat(n) + "a:\n"));
     assert!(block.starts_with("error: this is"), "{block}");
     assert_eq!(first_line(&format!("a: {}{}", "[".repeat(24), "]".repeat(24))), deep);
-    // An alias is as deep as what it repeats.
+    // An alias is as deep as the node that it repeats.
     let chain = (1..40)
         .fold("a0: &a0 [x]\n".to_owned(), |text, n| text + &format!("a{n}: &a{n} [*a{}]\n", n - 1));
     assert_eq!(first_line(&chain), deep);
@@ -42,17 +42,17 @@ fn aliases_of_aliases_do_not_multiply() {
     assert_eq!(first_line(&laughs), large);
     let long = format!("a: &a {}\nb: [{}]\n", "x".repeat(100_000), vec!["*a"; 1000].join(", "));
     assert_eq!(first_line(&long), large);
-    assert_eq!(first_line("a: &a [*a]\n"), "error: an alias stands inside what it repeats");
+    assert_eq!(first_line("a: &a [*a]\n"), "error: an alias is inside the node that it repeats");
 }
 
 #[test]
-fn a_thousand_diagnostics_are_not_all_told() {
+fn number_of_diagnostics_is_limited() {
     let many = (0..10_000).fold(BASE.to_owned(), |text, n| text + &format!("field-{n}: 1\n"));
     let diagnostics = parse("my", "my.yaml", &many, &kinds()).expect_err("the study is wrong");
     assert_eq!(diagnostics.0.len(), 100);
 }
 
-/// One change to a text, wherever it falls.
+/// Describes one change to a text, at any position.
 #[derive(Debug, Clone)]
 enum Change {
     Remove(Index, Index),
@@ -85,7 +85,7 @@ fn changed(text: &str, changes: &[Change]) -> String {
         let at = |index: &Index| index.index(letters.len() + 1);
         let range = |from, to| {
             let (from, to) = (at(from), at(to));
-            // Short pieces leave most of the study, and so most of its mistakes, in place.
+            // Short pieces leave most of the study, and so most of its faults, in place.
             from.min(to)..from.max(to).min(from.min(to) + 20)
         };
         match change {
@@ -104,7 +104,7 @@ fn changed(text: &str, changes: &[Change]) -> String {
     letters.into_iter().collect()
 }
 
-/// Whatever is read has a place for each mistake that lies in the text.
+/// Parses a text, and checks that each fault has a place within it.
 fn read_and_place(text: &str) -> Result<(), TestCaseError> {
     if let Err(diagnostics) = parse("my", "my.yaml", text, &kinds()) {
         prop_assert!(!diagnostics.0.is_empty());
@@ -122,17 +122,17 @@ fn read_and_place(text: &str) -> Result<(), TestCaseError> {
 
 proptest! {
     #[test]
-    fn no_text_makes_parse_panic(text in "(?s).{0,200}") {
+    fn parsing_any_text_never_panics(text in "(?s).{0,200}") {
         read_and_place(&text)?;
     }
 
     #[test]
-    fn no_yaml_makes_parse_panic(text in "[a-c:{}\\[\\],&*!|>\"'#\n -]{0,60}") {
+    fn parsing_any_yaml_never_panics(text in "[a-c:{}\\[\\],&*!|>\"'#\n -]{0,60}") {
         read_and_place(&text)?;
     }
 
     #[test]
-    fn no_change_to_a_study_makes_parse_panic(
+    fn parsing_a_changed_study_never_panics(
         which in any::<Index>(),
         changes in prop::collection::vec(change(), 1..6),
     ) {

@@ -1,16 +1,16 @@
-//! Loads that cannot be.
+//! Tests invalid loads.
 
 use super::{BASE, check, read};
 
 #[test]
-fn a_load_that_no_workload_uses_is_refused() {
+fn load_that_no_workload_uses_is_rejected() {
     check(
         &[
             ("    keys", "    loads: [steady]\n    keys"),
             ("loads:\n  steady", "loads:\n  idle: {clients: 1, stop: {after: 1s}}\n  steady"),
         ],
         r"
-error: no workload is put under load `idle`
+error: no workload uses load `idle`
   --> my.yaml:11:3
    |
 11 |   idle: {clients: 1, stop: {after: 1s}}
@@ -20,7 +20,7 @@ hint: name it in the `loads` of a workload, or remove it
     );
 }
 
-/// The warm-up of a load in seconds.
+/// Returns the warm-up of a load in seconds.
 fn warmup(load: &str) -> f64 {
     let text = BASE.replace("    clients: 2\n    stop: {after: 1s}\n", &format!("    {load}\n"));
     let text = text.replace("steady:\n", "steady:").replace("steady:    ", "steady: {");
@@ -28,7 +28,7 @@ fn warmup(load: &str) -> f64 {
 }
 
 #[test]
-fn a_load_that_says_nothing_of_it_warms_up_for_a_fifth_of_each_stage() {
+fn default_warmup_is_a_fifth_of_each_stage() {
     assert_eq!(warmup("clients: 2, stop: {after: 500ms}"), 1.0);
     assert_eq!(warmup("clients: 2, stop: {after: 15s}"), 3.0);
     assert_eq!(warmup("clients: [1, 2, 3], stop: {after: 30s}"), 2.0);
@@ -40,7 +40,7 @@ fn a_load_that_says_nothing_of_it_warms_up_for_a_fifth_of_each_stage() {
 }
 
 #[test]
-fn keys_that_last_for_a_load_and_not_for_its_usual_warm_up_are_too_few() {
+fn keys_must_last_for_the_default_warmup_too() {
     check(
         &[
             ("{count: 100}", "{count: 100, order: unique}"),
@@ -58,7 +58,7 @@ hint: the usual warm-up of 1s touches keys, too; write `count: 200`, or `warmup:
 }
 
 #[test]
-fn more_clients_than_operations_is_refused() {
+fn more_clients_than_operations_is_rejected() {
     check(
         &[("clients: 2", "clients: 200"), ("after: 1s", "operations: 100")],
         r"
@@ -98,7 +98,7 @@ hint: write `operations: 1000` or more, or fewer clients
 }
 
 #[test]
-fn more_in_flight_than_operations_is_refused() {
+fn more_in_flight_than_operations_is_rejected() {
     check(
         &[
             ("  one: {kind: canary}\n", ""),
@@ -117,7 +117,7 @@ hint: write `operations: 200` or more, or fewer clients
 }
 
 #[test]
-fn more_in_flight_than_a_session_can_have_is_refused() {
+fn more_in_flight_than_a_session_allows_is_rejected() {
     check(
         &[("clients: 2", "clients: 2\n    in-flight: 8")],
         r"
@@ -132,7 +132,7 @@ hint: a client of kind `canary` has at most 1; add clients
 }
 
 #[test]
-fn zero_is_refused() {
+fn zero_is_rejected() {
     check(
         &[("clients: 2", "clients: 0")],
         r"
@@ -259,7 +259,7 @@ hint: as in `timeout: 10s`
 }
 
 #[test]
-fn a_rate_too_low_to_end_within_a_day_is_refused() {
+fn rate_too_low_to_end_within_a_day_is_rejected() {
     check(
         &[("clients: 2", "clients: 2\n    rate: 10/s"), ("after: 1s", "operations: 1000000")],
         r"
@@ -274,7 +274,7 @@ hint: raise the rate, or end the load earlier
 }
 
 #[test]
-fn a_load_ends_by_time_or_by_count() {
+fn load_ends_by_time_or_by_count() {
     check(
         &[("{after: 1s}", "{after: 1s, operations: 10}")],
         r"
@@ -289,7 +289,7 @@ hint: write `stop: {after: 30s}` or `stop: {operations: 100000}`
     check(
         &[("{after: 1s}", "{}")],
         r"
-error: `stop` of load `steady` says neither when nor after how much
+error: `stop` of load `steady` has neither `after` nor `operations`
   --> my.yaml:12:5
    |
 12 |     stop: {}
@@ -311,7 +311,7 @@ hint: its fields: `after` and `operations`
 }
 
 #[test]
-fn arrivals_without_a_rate_are_refused() {
+fn arrivals_without_a_rate_are_rejected() {
     check(
         &[("clients: 2", "clients: 2\n    arrivals: poisson")],
         r"
@@ -337,7 +337,7 @@ hint: did you mean `poisson`?
 }
 
 #[test]
-fn a_sweep_with_a_rate_is_refused() {
+fn sweep_with_a_rate_is_rejected() {
     check(
         &[("clients: 2", "clients: [1, 2]\n    rate: 10/s")],
         r"
@@ -346,7 +346,7 @@ error: load `steady` has a `rate` and a list of clients
    |
 11 |     clients: [1, 2]
    |              ^^^^^^
-hint: an open load has one number of clients; give each rate a load of its own
+hint: an open load has one number of clients; give each rate its own load
 ",
     );
 }
@@ -397,7 +397,7 @@ error: `clients-for` must be a whole number, not a list
     );
 }
 
-/// A study that writes and reads, each on nodes of its own.
+/// Changes that make a study write and read on separate nodes.
 const SPLIT: &[(&str, &str)] = &[
     ("{put: 1}", "{put: 1, get: 3}"),
     ("one: {kind: canary}", "one: {kind: etcd, nodes: 3}"),
@@ -405,7 +405,7 @@ const SPLIT: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn writes_and_reads_with_nodes_of_their_own_need_a_client_each_and_one_end() {
+fn separate_writes_and_reads_need_two_clients_and_a_common_end() {
     let spoilt = |change| [SPLIT, &[change]].concat();
     check(
         &spoilt(("clients: 2", "clients: 1")),
@@ -454,7 +454,7 @@ hint: add `writes: leader`
 }
 
 #[test]
-fn a_connection_for_each_operation_takes_a_system_that_can() {
+fn connection_per_operation_needs_a_system_that_supports_it() {
     let off = ("clients: 2", "clients: 2\n    keep-alive: off");
     check(
         &[off, ("kind: etcd", "kind: zookeeper")],
@@ -479,7 +479,7 @@ error: load `steady` has `keep-alive: off` and operations in flight together
    |
 13 |     in-flight: 2
    |                ^
-hint: each operation has a connection of its own; leave `in-flight` out
+hint: each operation has its own connection; leave `in-flight` out
 ",
     );
     check(
@@ -496,7 +496,7 @@ hint: known words: `on` and `off`
 }
 
 #[test]
-fn followers_of_a_single_node_are_refused() {
+fn followers_of_a_single_node_are_rejected() {
     check(
         &[("clients: 2", "clients: 2\n    targets: followers")],
         r"

@@ -1,4 +1,4 @@
-//! Addresses of the metrics of systems that run already.
+//! Tests metrics URLs of running systems.
 
 use super::*;
 
@@ -8,12 +8,12 @@ fn metrics(fields: &str) -> Result<Vec<String>, String> {
          workloads: {{write: {{mix: {{put: 1}}, keys: {{count: 10}}}}}}\n\
          loads: {{steady: {{clients: 1, stop: {{after: 1s}}}}}}\n"
     );
-    let study = parse("my", "my.yaml", &text, &kinds()).map_err(|told| told.to_string())?;
+    let study = parse("my", "my.yaml", &text, &kinds()).map_err(|error| error.to_string())?;
     Ok(study.systems[0].metrics.iter().map(|url| url.text()).collect())
 }
 
 #[test]
-fn addresses_of_metrics_are_read_in_all_their_forms() {
+fn metrics_urls_are_parsed_in_all_forms() {
     let check = |written: &str, expected: &str| {
         let read = metrics(&format!("endpoints: [\"http://a:1\"], metrics: [\"{written}\"]"));
         assert_eq!(read, Ok(vec![expected.to_owned()]), "{written}");
@@ -32,13 +32,13 @@ fn addresses_of_metrics_are_read_in_all_their_forms() {
 }
 
 #[test]
-fn mistaken_addresses_of_metrics_are_refused() {
+fn invalid_metrics_urls_are_rejected() {
     let refused = |fields: &str, wording: &[&str]| {
-        let told = metrics(fields).expect_err("it is mistaken");
+        let error = metrics(fields).expect_err("it is mistaken");
         for part in wording {
-            assert!(told.contains(part), "{part} in:\n{told}");
+            assert!(error.contains(part), "{part} in:\n{error}");
         }
-        assert!(!told.contains("hunter2"), "{told}");
+        assert!(!error.contains("hunter2"), "{error}");
     };
     let one = |written: &str, wording: &[&str]| {
         refused(&format!("endpoints: [\"http://a:1\"], metrics: [\"{written}\"]"), wording);
@@ -47,7 +47,7 @@ fn mistaken_addresses_of_metrics_are_refused() {
         "metrics: [a:1]",
         &["my.yaml:3:", "has `metrics` and no `endpoints`", "leave `metrics` out"],
     );
-    one("http://a/metrics", &["my.yaml:3:", "is no address of metrics", "it has no port"]);
+    one("http://a/metrics", &["my.yaml:3:", "is not a metrics URL", "it has no port"]);
     one("ftp://a:1", &["cannot be reached by `ftp`"]);
     one("redis://a:1", &["write `http://HOST:PORT/metrics`"]);
     one("http://a:1?x=1", &["write `http://HOST:PORT/metrics`"]);

@@ -1,4 +1,4 @@
-//! Studies that are right, and what they are read as. Those that are wrong stand in the modules.
+//! Tests valid studies and their parsed form. The modules test invalid ones.
 
 mod credentials;
 mod fields;
@@ -28,7 +28,7 @@ fn read(text: &str) -> Study {
     parse("my", "my.yaml", text, &kinds()).unwrap_or_else(|diagnostics| panic!("{diagnostics}"))
 }
 
-/// A sound study, for [`check`] to spoil.
+/// Valid study, for [`check`] to break.
 pub(crate) const BASE: &str = "\
 title: t
 systems:
@@ -44,8 +44,8 @@ loads:
     stop: {after: 1s}
 ";
 
-/// Puts the second text of each change in place of the first in [`BASE`]; the study must be
-/// refused with these words, after their first line break and before their last.
+/// Replaces the first text of each change by the second in [`BASE`], and expects this error, without its first and
+/// last line break.
 #[track_caller]
 fn check(changes: &[(&str, &str)], expected: &str) {
     let mut text = BASE.to_owned();
@@ -63,7 +63,7 @@ pub(crate) fn read_shipped(name: &str) -> Study {
     parse(name, name, text, &kinds()).unwrap_or_else(|diagnostics| panic!("{diagnostics}"))
 }
 
-/// The shortest study.
+/// Shortest valid study.
 const SHORT: &str = "\
 title: t
 systems: {one: {kind: canary}}
@@ -86,12 +86,12 @@ fn servers_of_a_system_stay_a_list_of_endpoints_in_records() {
 }
 
 #[test]
-fn the_study_to_spoil_is_sound() {
+fn base_study_is_valid() {
     read(BASE);
 }
 
 #[test]
-fn every_shipped_study_is_sound() {
+fn every_shipped_study_is_valid() {
     for (name, _) in shipped() {
         let study = read_shipped(name);
         assert_eq!(study.name, *name);
@@ -124,7 +124,7 @@ clusters: fresh
 }
 
 #[test]
-fn a_study_survives_its_record() {
+fn study_survives_its_record() {
     let shipped = shipped().iter().map(|(name, _)| read_shipped(name));
     for study in shipped.chain([read(BASE), read(EVERY_FIELD)]) {
         let json = serde_json::to_string(&study).expect("a study is JSON");
@@ -162,7 +162,7 @@ fn kv_stores_is_as_dbtester_published_it() {
 }
 
 #[test]
-fn the_published_tables_of_secret_stores_are_whole() {
+fn published_tables_of_secret_stores_are_complete() {
     let backends = read_shipped("vault-backends");
     let nodes: Vec<_> =
         backends.systems.iter().map(|system| (system.nodes, system.nodes_in_all())).collect();
@@ -174,7 +174,7 @@ fn the_published_tables_of_secret_stores_are_whole() {
 }
 
 #[test]
-fn every_field_is_read() {
+fn every_field_is_parsed() {
     let study = read(EVERY_FIELD);
     let [one, safe, near, far, _, kept, web, gated] = study.systems.as_slice() else {
         panic!("eight systems")
@@ -242,7 +242,7 @@ fn every_field_is_read() {
     assert_eq!(figures, [("sweep", 2921.0), ("open", 10.2), ("open", 0.0)]);
 }
 
-/// A study in which every field of every table stands.
+/// Study with every field of every table.
 pub(crate) const EVERY_FIELD: &str = r#"
 title: every field
 description: in one study

@@ -1,8 +1,8 @@
-//! Tests of systems' parts besides their own nodes, and of the tools of operations.
+//! Tests parts of systems, and the parameters of operations.
 
 use super::*;
 
-/// A study of one Vault, with this in its mapping.
+/// Parses a study of one Vault, with this in its mapping.
 fn vault(fields: &str, workload: &str) -> Result<Study, String> {
     let text = format!(
         "title: t\nsystems:\n  safe: {{kind: vault, {fields}}}\nworkloads:\n  work: {{{workload}}}\n\
@@ -21,7 +21,7 @@ fn refused(fields: &str, workload: &str, wording: &[&str]) {
 }
 
 #[test]
-fn a_part_must_play_a_role_that_the_kind_has() {
+fn part_must_play_a_role_of_the_kind() {
     refused(
         "parts: {storge: {kind: consul}}",
         PUTS,
@@ -48,7 +48,7 @@ fn a_part_must_play_a_role_that_the_kind_has() {
 }
 
 #[test]
-fn a_part_is_no_contender() {
+fn part_cannot_be_compared_by_itself() {
     let study = "title: t\nsystems: {lb: {kind: haproxy}}\nworkloads: {w: {mix: {put: 1}, keys: {count: 9}}}\n\
                  loads: {l: {clients: 1, stop: {after: 1s}}}\n";
     let diagnostics = parse("my", "my.yaml", study, &kinds()).expect_err("a part").to_string();
@@ -59,7 +59,7 @@ fn a_part_is_no_contender() {
 }
 
 #[test]
-fn a_system_on_an_emulator_says_so_in_its_name() {
+fn system_on_an_emulator_must_say_so_in_its_name() {
     refused(
         "parts: {storage: {kind: gcs-emulator}}",
         PUTS,
@@ -72,13 +72,13 @@ fn a_system_on_an_emulator_says_so_in_its_name() {
 }
 
 #[test]
-fn kinds_own_rules_are_checked_when_a_study_is_read() {
+fn rules_of_a_kind_are_checked_during_parsing() {
     refused("options: {storage: consul}", PUTS, &["it has no storage to stand on", "add `parts:"]);
     assert!(vault("options: {storage: consul}, parts: {storage: {kind: consul}}", PUTS).is_ok());
 }
 
 #[test]
-fn a_system_that_runs_has_its_parts_already() {
+fn running_system_cannot_declare_parts() {
     refused(
         "endpoints: [\"a:1\"], parts: {balancer: {kind: haproxy}}",
         PUTS,
@@ -87,7 +87,7 @@ fn a_system_that_runs_has_its_parts_already() {
 }
 
 #[test]
-fn operations_are_done_with_what_the_kind_knows() {
+fn operation_parameters_must_be_known_to_the_kind() {
     let issue = |with: &str| format!("mix: {{issue-certificate: 1}}, with: {{{with}}}");
     let study = vault("nodes: 3", &issue("key-type: rsa-2048")).expect("a study");
     let workload = &study.workloads[0];
@@ -102,7 +102,7 @@ fn operations_are_done_with_what_the_kind_knows() {
 }
 
 #[test]
-fn keys_may_be_left_out_where_nothing_is_stored_under_them() {
+fn keys_may_be_omitted_if_nothing_is_stored() {
     refused("nodes: 3", "mix: {put: 1, sign: 1}", &["workload `work` has no `keys`"]);
     assert!(vault("nodes: 3", "mix: {sign: 1}").is_ok());
 }

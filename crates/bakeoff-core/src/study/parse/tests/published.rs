@@ -1,9 +1,9 @@
-//! Published figures: what they name, and of what they may be.
+//! Tests published figures and their references.
 
 use super::check;
 
 #[test]
-fn published_figures_name_what_the_study_has() {
+fn published_figures_must_refer_to_the_study() {
     check(
         &[(
             "title: t",
@@ -142,7 +142,7 @@ hint: its fields: `system`, `workload`, `load`, `operation`, `metric`, `value`, 
 }
 
 #[test]
-fn a_published_figure_says_under_which_load() {
+fn published_figure_must_name_its_load() {
     check(
         &[
             (
@@ -152,7 +152,7 @@ fn a_published_figure_says_under_which_load() {
             ("loads:\n  steady", "loads:\n  brief: {clients: 1, stop: {after: 1s}}\n  steady"),
         ],
         r"
-error: a published figure does not say under which load
+error: a published figure does not name its load
  --> my.yaml:3:5
   |
 3 |   - {system: one, workload: write, metric: errors, value: 1}
@@ -170,14 +170,14 @@ hint: workload `write` has the loads `brief` and `steady`; add `load`
             ("loads:\n  steady", "loads:\n  brief: {clients: 1, stop: {after: 1s}}\n  steady"),
         ],
         r"
-error: workload `write` is not put under load `brief`
+error: workload `write` does not use load `brief`
  --> my.yaml:3:42
   |
 3 |   - {system: one, workload: write, load: brief, metric: errors, value: 1}
   |                                          ^^^^^
 hint: its loads: `steady`
 
-error: no workload is put under load `brief`
+error: no workload uses load `brief`
   --> my.yaml:13:3
    |
 13 |   brief: {clients: 1, stop: {after: 1s}}
@@ -188,7 +188,7 @@ hint: name it in the `loads` of a workload, or remove it
 }
 
 #[test]
-fn a_publication_names_its_hardware() {
+fn publication_must_name_its_hardware() {
     check(
         &[("title: t", "title: t\npublication: {title: p}")],
         r"
@@ -203,7 +203,7 @@ hint: add `hardware: 3 servers of 16 vCPUs and 30 GB`
 }
 
 #[test]
-fn a_published_figure_may_be_of_one_operation_of_the_mix() {
+fn published_figure_may_cover_one_operation() {
     check(
         &[(
             "title: t",

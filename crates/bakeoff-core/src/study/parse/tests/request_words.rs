@@ -1,4 +1,4 @@
-//! Words in braces of a request: `{key}`, `{sequence}`, columns of a table.
+//! Tests words in braces of a request: `{key}`, `{sequence}`, columns of a table.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use crate::study::{
     Diagnostics, Study, Surroundings, TableError, TableFile, ValueSizes, parse_within,
 };
 
-/// A machine with one table.
+/// Simulates a machine with one table.
 struct Desk;
 
 impl Surroundings for Desk {
@@ -52,34 +52,34 @@ fn study(workload: &str, surroundings: &dyn Surroundings) -> Result<Study, Diagn
 
 #[track_caller]
 fn refused(workload: &str, wording: &[&str]) {
-    let told = study(workload, &Desk).expect_err("it is mistaken").to_string();
+    let error = study(workload, &Desk).expect_err("it is mistaken").to_string();
     for part in wording {
-        assert!(told.contains(part), "{part} in:\n{told}");
+        assert!(error.contains(part), "{part} in:\n{error}");
     }
 }
 
 #[test]
-fn words_are_read_in_path_headers_and_body() {
+fn words_are_parsed_in_path_headers_and_body() {
     let words = r#"mix: {request: 1}, keys: {count: 9}, request: {method: POST, path: "/{key}?by={client}",
         headers: {x-request-id: "{sequence}-{random:8}", x-literal: "{{key}}"}, body: '{"user": "{user}"}',
         rows: {file: users.csv}}"#;
     let read = study(words, &Desk).unwrap();
     let rows = read.workloads[0].request().unwrap().rows.clone().unwrap();
     assert_eq!((rows.file.as_str(), rows.sha256), ("users.csv", Some("ab".repeat(32))));
-    // Where nobody looks at the file, its columns are not known, and no hash of it is.
+    // If files are not checked, columns and hash are unknown.
     let elsewhere = study(words, &crate::study::Elsewhere).unwrap();
     assert_eq!(elsewhere.workloads[0].request().unwrap().rows.as_ref().unwrap().sha256, None);
 }
 
 #[test]
-fn words_that_stand_for_nothing_are_reported_where_they_stand() {
+fn unknown_words_are_reported_at_their_place() {
     let with =
         |request: &str| format!("mix: {{request: 1}}, keys: {{count: 9}}, request: {{{request}}}");
     refused(
         &with(r#"path: "/{kye}""#),
         &["`{kye}` stands for nothing in `path`", "did you mean `{key}`?", "my.yaml:4:"],
     );
-    // The word is marked, and not the text around it.
+    // Only the word is marked, not the text around it.
     refused(&with(r#"path: "/{key}/{kye}""#), &["/{key}/{kye}\"", "     ^^^^^\n"]);
     refused(
         &with(r#"body: "{user}""#),
@@ -108,11 +108,11 @@ fn missing_request_keys_and_files_are_reported() {
     );
     refused(
         "mix: {request: 1}",
-        &["workload `pages` asks over HTTP and has no `request`", "add `request: {path: /}`"],
+        &["workload `pages` sends HTTP requests but has no `request`", "add `request: {path: /}`"],
     );
     refused(
         "request: {path: /}",
-        &["workload `pages` has no `mix`", "it asks over HTTP: add `mix: {request: 1}`"],
+        &["workload `pages` has no `mix`", "it sends HTTP requests: add `mix: {request: 1}`"],
     );
     let rows = |rows: &str| format!("mix: {{request: 1}}, request: {{rows: {{{rows}}}}}");
     refused(
@@ -130,7 +130,7 @@ fn missing_request_keys_and_files_are_reported() {
 }
 
 #[test]
-fn sizes_of_values_are_read_from_a_file_of_samples() {
+fn value_sizes_are_parsed_from_a_file_of_samples() {
     let study = |file: &str| {
         let text = format!(
             "title: Sizes\nsystems: {{one: {{kind: etcd}}}}\nworkloads:\n  w: {{mix: {{put: 1}}, keys: {{count: 9}}, \
@@ -140,12 +140,12 @@ fn sizes_of_values_are_read_from_a_file_of_samples() {
     };
     let sizes = study("sizes.txt").unwrap().workloads[0].value_sizes().cloned();
     assert_eq!(sizes, Some(ValueSizes::Listed(vec![100, 1024, 100])));
-    for (file, told) in [
+    for (file, error) in [
         ("spoilt.txt", "`4` in line 2 of `spoilt.txt` is no size from 5 B to 1 GiB"),
         ("empty.txt", "`empty.txt` has no sizes"),
         ("away.txt", "cannot read `away.txt`"),
     ] {
         let wrong = study(file).expect_err("it is mistaken").to_string();
-        assert!(wrong.contains(told) && wrong.contains("my.yaml:4:"), "{wrong}");
+        assert!(wrong.contains(error) && wrong.contains("my.yaml:4:"), "{wrong}");
     }
 }

@@ -1,9 +1,9 @@
-//! Services of any kind: commands, requests over HTTP, who does which work, what rate is looked for.
+//! Tests services of any kind: commands, HTTP requests, systems of a workload, searches for a rate.
 
 use super::*;
 use crate::study::HttpRequest;
 
-/// A study of one service, with these fields in its mapping, its workload and its load.
+/// Parses a study of one service, with these fields in its mapping, its workload and its load.
 fn service(system: &str, workload: &str, load: &str) -> Result<Study, String> {
     let text = format!(
         "title: t\nsystems:\n  web: {{{system}}}\n  gate: {{kind: gate}}\n\
@@ -25,7 +25,7 @@ fn refused(system: &str, workload: &str, load: &str, wording: &[&str]) {
 }
 
 #[test]
-fn a_command_is_read_with_all_that_belongs_to_it() {
+fn command_is_parsed_with_all_fields() {
     let process = r#"kind: process, process: {command: [./web, 8, "{port}"], environment: {LOG: warn, WEB_TOKEN: $TOKEN}, files: {etc/web.conf: "listen {port}"}, ready: /health}"#;
     let study = service(process, PAGES, STEADY).unwrap();
     let process = study.systems[0].process.as_ref().unwrap();
@@ -39,18 +39,18 @@ fn a_command_is_read_with_all_that_belongs_to_it() {
 }
 
 #[test]
-fn a_command_belongs_to_its_kind_alone() {
+fn command_belongs_only_to_its_kind() {
     refused(
         "kind: process",
         PAGES,
         STEADY,
-        &["system `web` does not say which command it is", "add `process: {command:"],
+        &["system `web` does not name its command", "add `process: {command:"],
     );
     refused(
         "kind: gate, parts: {backend: {kind: process}}",
         PAGES,
         STEADY,
-        &["does not say which command it is"],
+        &["does not name its command"],
     );
     refused(
         "kind: gate, process: {command: [x]}",
@@ -65,7 +65,7 @@ fn a_command_belongs_to_its_kind_alone() {
 }
 
 #[test]
-fn a_secret_does_not_stand_in_a_study() {
+fn secret_in_a_command_is_rejected() {
     let with = |environment: &str| {
         format!("kind: process, process: {{command: [x], environment: {{{environment}}}}}")
     };
@@ -78,7 +78,7 @@ fn a_secret_does_not_stand_in_a_study() {
 }
 
 #[test]
-fn a_file_of_a_command_stays_in_its_folder() {
+fn file_of_a_command_must_stay_in_its_folder() {
     for path in ["../x", "/etc/passwd", "a/../../b", "\"\""] {
         let system = format!("kind: process, process: {{command: [x], files: {{{path}: y}}}}");
         refused(&system, PAGES, STEADY, &["is not in the folder of the process"]);
@@ -86,7 +86,7 @@ fn a_file_of_a_command_stays_in_its_folder() {
 }
 
 #[test]
-fn a_request_is_read_with_what_must_come_back() {
+fn request_is_parsed_with_its_expected_answer() {
     let pages = "mix: {request: 90%, denied: 10%}, keys: {count: 9}, request: {method: POST, \
                  path: \"/a?k={key}\", headers: {accept: x}, body: b, \
                  expect: {status: 201, headers: {X-Id: \" 7 \"}, body-size: 43, contains: c}}";
@@ -115,7 +115,7 @@ fn a_request_is_read_with_what_must_come_back() {
 }
 
 #[test]
-fn statuses_of_a_right_answer_are_read_in_all_their_forms() {
+fn expected_statuses_are_parsed_in_all_forms() {
     let check = |status: &str, expected: &str| {
         let pages = format!("mix: {{request: 1}}, request: {{expect: {{status: {status}}}}}");
         let study = service(WEB, &pages, STEADY).unwrap_or_else(|why| panic!("{why}"));
@@ -167,7 +167,7 @@ fn white_space_of_files_arguments_and_bodies_is_kept() {
 }
 
 #[test]
-fn http2_lets_a_client_have_several_requests_under_way() {
+fn http2_allows_several_requests_in_flight() {
     let pages = "mix: {request: 1}, request: {http2: true}";
     let with =
         |in_flight: u32| STEADY.replace("clients:", &format!("in-flight: {in_flight}, clients:"));
@@ -200,7 +200,7 @@ fn malformed_request_is_reported() {
 }
 
 #[test]
-fn a_workload_may_be_for_some_systems() {
+fn workload_can_be_limited_to_some_systems() {
     let study =
         service(WEB, "mix: {request: 1}, request: {path: /}, systems: [gate]", STEADY).unwrap();
     assert_eq!(study.workloads[0].systems, ["gate"]);
@@ -212,7 +212,7 @@ fn a_workload_may_be_for_some_systems() {
         STEADY,
         &["unknown system `gat`", "`gate`"],
     );
-    // What a system cannot do is no mistake where no workload asks for it.
+    // A missing ability is not a fault if no workload needs it.
     let etcd = "kind: etcd, nodes: 1";
     assert!(
         service(etcd, "mix: {request: 1}, request: {path: /}, systems: [gate]", STEADY).is_ok()
@@ -221,7 +221,7 @@ fn a_workload_may_be_for_some_systems() {
 }
 
 #[test]
-fn options_that_belong_together_may_stand_together() {
+fn related_options_can_be_nested() {
     let gate = "kind: gate, options: {connector: {path: ./lua, module: resty.x}}";
     let study = service(gate, PAGES, STEADY).unwrap();
     let options = &study.systems[0].options;
@@ -231,7 +231,7 @@ fn options_that_belong_together_may_stand_together() {
 }
 
 #[test]
-fn a_rate_can_be_looked_for() {
+fn search_for_a_rate_is_parsed() {
     let load =
         "clients: 4, rate: 200/s, stop: {after: 5s}, find: {objective: [p99 < 50ms, errors < 1%]}";
     let study = service(WEB, PAGES, load).unwrap();
@@ -239,7 +239,7 @@ fn a_rate_can_be_looked_for() {
     let check = |load: &str, wording: &str| refused(WEB, PAGES, load, &[wording]);
     check("clients: 4, stop: {after: 5s}, find: {objective: p99 < 1s}", "has none to begin with");
     let by_count = "clients: 4, rate: 9/s, stop: {operations: 5}, find: {objective: p99 < 1s}";
-    check(by_count, "looks for a rate and ends by a count");
+    check(by_count, "searches for a rate but ends by a count");
     check("clients: 4, rate: 9/s, stop: {after: 1s}, find: {objective: fast}", "`objective`:");
     let few =
         "clients: 4, rate: 100/s, stop: {after: 5s}, find: {objective: [p50 < 1s, p99 < 50ms]}";
@@ -253,7 +253,7 @@ fn a_rate_can_be_looked_for() {
 }
 
 #[test]
-fn a_load_may_be_of_first_visits() {
+fn tls_resumption_can_be_turned_off() {
     let study = service(WEB, PAGES, "clients: 4, stop: {after: 1s}, tls-resumption: off").unwrap();
     assert!(!study.loads[0].tls_resumption);
     assert!(service(WEB, PAGES, STEADY).unwrap().loads[0].tls_resumption);

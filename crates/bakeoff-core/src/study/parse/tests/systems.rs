@@ -1,11 +1,11 @@
-//! Systems that cannot be.
+//! Tests invalid systems.
 
 use super::check;
 use crate::study::testing::kinds;
 use crate::suggest::list;
 
 #[test]
-fn an_unknown_kind_is_refused() {
+fn unknown_kind_is_rejected() {
     check(
         &[("kind: etcd", "kind: ectd")],
         r"
@@ -47,7 +47,7 @@ hint: known kinds: {known}
 }
 
 #[test]
-fn more_nodes_than_the_kind_can_have_is_refused() {
+fn more_nodes_than_the_kind_allows_is_rejected() {
     check(
         &[("{kind: canary}", "{kind: canary, nodes: 3}")],
         r"
@@ -84,7 +84,7 @@ hint: a system of kind `etcd` has at most 9 nodes
 }
 
 #[test]
-fn an_option_the_kind_has_not_is_refused() {
+fn unknown_option_is_rejected() {
     check(
         &[("{kind: canary}", "{kind: canary, options: {snyc: each}}")],
         r"
@@ -115,7 +115,7 @@ error: `lose`: `2` is not a share
   |
 3 |   one: {kind: canary, options: {lose: 2}}
   |                                       ^
-hint: it is more than the whole; did you mean `2%`?
+hint: it is more than 100 %; did you mean `2%`?
 ",
     );
     check(
@@ -175,7 +175,7 @@ hint: write `options: {heap: 1GiB}`
 }
 
 #[test]
-fn a_version_is_dotted_numbers() {
+fn version_is_dotted_numbers() {
     check(
         &[("nodes: 3", "version: v3.6")],
         r"
@@ -201,7 +201,7 @@ hint: write dotted numbers, `3.6.1`, or the first of them; without `version` bak
 }
 
 #[test]
-fn limits_limit_something() {
+fn empty_limits_are_rejected() {
     check(
         &[("nodes: 3", "limits: {}")],
         r"
@@ -249,7 +249,7 @@ hint: as in `cpu: 0.5`
 }
 
 #[test]
-fn a_system_that_runs_already_is_not_started() {
+fn running_system_is_not_started() {
     check(
         &[("nodes: 3", "nodes: 3, version: 3, endpoints: [\"a:1\"]")],
         r#"
@@ -289,7 +289,7 @@ hint: a system with `endpoints` already runs; leave out `limits`, which says wha
 }
 
 #[test]
-fn an_endpoint_is_a_host_and_a_port() {
+fn endpoint_is_a_host_and_a_port() {
     check(
         &[("nodes: 3", "endpoints: [\"localhost\"]")],
         r#"
@@ -342,7 +342,7 @@ error: `endpoints`: `::1:2379` is not an endpoint
   |
 4 |   three: {kind: etcd, endpoints: ["::1:2379"]}
   |                                   ^^^^^^^^^^
-hint: an IPv6 address stands in brackets: `[::1]:2379`
+hint: write an IPv6 address in brackets: `[::1]:2379`
 "#,
     );
     check(
@@ -472,7 +472,7 @@ hint: a client shows a certificate and proves it with its key
     check(
         &[("nodes: 3", "endpoints: [\"https://a:1\"], tls: {ca: c.pem, insecure: true}")],
         r#"
-error: `tls` of system `three` has `ca`, and `insecure: true` trusts anyone
+error: `tls` of system `three` has `ca`, but `insecure: true` accepts any certificate
  --> my.yaml:4:57
   |
 4 |   three: {kind: etcd, endpoints: ["https://a:1"], tls: {ca: c.pem, insecure: true}}

@@ -1,9 +1,9 @@
-//! Text that is no study at all.
+//! Tests texts that are not a study.
 
 use super::{BASE, check};
 
 #[test]
-fn text_that_is_not_yaml_is_refused() {
+fn text_that_is_not_yaml_is_rejected() {
     check(
         &[("    clients: 2\n", "\tclients: 2\n")],
         r"
@@ -51,7 +51,7 @@ hint: `*name` repeats what `&name` marks further up; put other text with a `*` i
 }
 
 #[test]
-fn a_colon_in_a_text_is_refused() {
+fn unquoted_colon_is_rejected() {
     check(
         &[("title: t", "title: etcd: fast")],
         r"
@@ -60,13 +60,13 @@ error: this is not YAML: mapping values are not allowed in this context
   |
 1 | title: etcd: fast
   |            ^
-hint: put text that holds a colon in quotes, or look at how the line is indented
+hint: quote text that contains a colon, or check the line's indentation
 ",
     );
 }
 
 #[test]
-fn a_study_is_one_mapping() {
+fn study_is_one_mapping() {
     check(
         &[(BASE, "")],
         r"
@@ -128,7 +128,7 @@ hint: one file holds one study
 }
 
 #[test]
-fn a_field_given_twice_is_refused() {
+fn repeated_field_is_rejected() {
     check(
         &[("    clients: 2\n", "    clients: 2\n    clients: 3\n")],
         r"
@@ -137,7 +137,7 @@ error: `clients` is given twice
    |
 12 |     clients: 3
    |     ^^^^^^^
-hint: it stands in line 11 already
+hint: it is already in line 11
 ",
     );
     check(
@@ -148,13 +148,13 @@ error: `one` is given twice
   |
 4 |   one: {kind: etcd, nodes: 3}
   |   ^^^
-hint: it stands in line 3 already
+hint: it is already in line 3
 ",
     );
 }
 
 #[test]
-fn tags_and_odd_names_are_refused() {
+fn tags_and_complex_keys_are_rejected() {
     check(
         &[("title: t", "title: !secret t")],
         r"

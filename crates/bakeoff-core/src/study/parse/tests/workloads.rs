@@ -1,9 +1,9 @@
-//! Workloads that cannot be.
+//! Tests invalid workloads.
 
 use super::check;
 
 #[test]
-fn an_empty_mix_is_refused() {
+fn empty_mix_is_rejected() {
     check(
         &[("{put: 1}", "{}")],
         r"
@@ -29,7 +29,7 @@ hint: give at least one operation a weight: `mix: {get: 90, put: 10}`
 }
 
 #[test]
-fn an_unknown_operation_is_refused() {
+fn unknown_operation_is_rejected() {
     check(
         &[("{put: 1}", "{puts: 1}")],
         r"
@@ -75,7 +75,7 @@ error: `put` must be a whole number, not `0.5`
 }
 
 #[test]
-fn an_operation_that_a_system_lacks_is_refused() {
+fn operation_that_a_system_lacks_is_rejected() {
     check(
         &[("{put: 1}", "{put: 1, list: 1}"), ("kind: etcd", "kind: zookeeper")],
         r"
@@ -116,7 +116,7 @@ hint: as in `count: 10000`
 }
 
 #[test]
-fn reads_that_a_system_lacks_are_refused() {
+fn reads_that_a_system_lacks_are_rejected() {
     check(
         &[("{put: 1}", "{get: 1}\n    reads: default")],
         r"
@@ -142,7 +142,7 @@ hint: known words: `linearizable`, `default` and `stale`
 }
 
 #[test]
-fn freshness_that_no_study_asked_for_is_named_as_the_default() {
+fn default_freshness_is_named_as_the_default() {
     check(
         &[("{put: 1}", "{get: 1}"), ("kind: etcd", "kind: redis")],
         r"
@@ -157,7 +157,7 @@ hint: add `reads: default`
 }
 
 #[test]
-fn sizes_too_small_to_prove_anything_are_refused() {
+fn sizes_too_small_for_a_proof_are_rejected() {
     check(
         &[("{count: 100}", "{count: 100, size: 1}")],
         r"
@@ -194,7 +194,7 @@ hint: write `size: 34` or more
 }
 
 #[test]
-fn a_value_that_a_system_does_not_take_is_refused() {
+fn value_too_large_for_a_system_is_rejected() {
     check(
         &[("{count: 100}", "{count: 100}\n    values: {size: 2MiB}")],
         r"
@@ -216,7 +216,7 @@ hint: kind `etcd` takes at most 1500000 bytes
 }
 
 #[test]
-fn a_list_without_directories_is_refused() {
+fn list_without_directories_is_rejected() {
     check(
         &[("{put: 1}", "{list: 1}"), ("{count: 100}", "{count: 100, per-directory: 0}")],
         r"
@@ -231,7 +231,7 @@ hint: `list` returns the keys of one directory; write `per-directory: 100`
 }
 
 #[test]
-fn an_unknown_order_is_refused() {
+fn unknown_order_is_rejected() {
     check(
         &[("{count: 100}", "{count: 100, order: random}")],
         r"
@@ -286,11 +286,11 @@ hint: known fields: `zipfian`, `latest` and `hotspot`
 }
 
 #[test]
-fn reading_what_nobody_wrote_is_refused() {
+fn reading_unwritten_keys_is_rejected() {
     check(
         &[("{put: 1}", "{get: 1}\n    fill: false")],
         r"
-error: workload `write` reads keys that nobody writes
+error: workload `write` reads keys that are never written
  --> my.yaml:8:11
   |
 8 |     fill: false
@@ -315,7 +315,7 @@ hint: leave `fill` out, and all keys are written before the load begins
 }
 
 #[test]
-fn more_operations_than_unique_keys_is_refused() {
+fn more_operations_than_unique_keys_is_rejected() {
     check(
         &[("{count: 100}", "{count: 100, order: unique}"), ("after: 1s", "operations: 1000")],
         r"
@@ -344,7 +344,7 @@ hint: in `unique` order each key is touched once; write `count: 300`, or another
 }
 
 #[test]
-fn an_unknown_load_is_refused() {
+fn unknown_load_is_rejected() {
     check(
         &[("    keys", "    loads: [stedy]\n    keys")],
         r"
@@ -380,7 +380,7 @@ hint: write `loads: [steady]`
 }
 
 #[test]
-fn orders_without_one_law_are_refused() {
+fn order_without_exactly_one_law_is_rejected() {
     check(
         &[("{count: 100}", "{count: 100, order: {zipfian: 1, latest: 1}}")],
         r"
@@ -406,7 +406,7 @@ hint: write `keys: 20%`
 }
 
 #[test]
-fn sizes_that_are_no_distribution_are_refused() {
+fn invalid_size_distribution_is_rejected() {
     check(
         &[("{count: 100}", "{count: 100}\n    values: {size: {from: 1KiB, to: 100}}")],
         r"
@@ -461,7 +461,7 @@ hint: kind `etcd` takes at most 1500000 bytes
 }
 
 #[test]
-fn short_keys_that_could_not_be_removed_again_are_refused() {
+fn short_keys_that_could_not_be_removed_are_rejected() {
     check(
         &[("{count: 100}", "{count: 100, size: 9}"), ("title: t", "title: t\nclusters: kept")],
         r"
@@ -497,7 +497,7 @@ hint: write `size: 10` or more
 }
 
 #[test]
-fn latest_keys_are_not_divided_between_writers_and_readers() {
+fn latest_order_with_separate_readers_is_rejected() {
     check(
         &[
             ("{put: 1}", "{put: 1, get: 1}"),
