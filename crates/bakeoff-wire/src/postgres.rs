@@ -402,9 +402,9 @@ mod tests {
         };
         breaks(b"D\0\0\0\x03", "a message of 3 bytes");
         breaks(b"D\x7f\0\0\0", "bytes");
-        breaks(&server(b'D', b"\0\x01"), "a row");
-        breaks(&server(b'D', b"\0\x01\0\0\0\x09a"), "a row");
-        breaks(&server(b'S', b"name"), "a setting");
+        breaks(&server(b'D', b"\0\x01"), "a malformed row");
+        breaks(&server(b'D', b"\0\x01\0\0\0\x09a"), "a malformed row");
+        breaks(&server(b'S', b"name"), "a malformed setting");
         breaks(&server(b'R', &[0; 4]), "`R` is out of place");
         let begins = |bytes: &[u8], why: &str| {
             let (_, result) = reply(&mut Session::new("u", "p", "d", "n"), bytes);

@@ -369,7 +369,7 @@ clusters: kept
         refused(|study| study.systems[0].name = "../../home".into(), "../../home");
         refused(|study| study.workloads[0].name = "/etc".into(), "/etc");
         refused(|study| study.loads[0].name = "a b".into(), "a b");
-        refused(|study| study.name = "../away".into(), "none that bakeoff reads");
+        refused(|study| study.name = "../away".into(), "cannot come from a study file");
         refused(|study| study.trials = 1_000_000, "1000");
         refused(|study| study.loads[0].clients = vec![4_000_000], "clients");
         refused(|study| study.systems[0].kind = "sh".into(), "unknown kind `sh`");
@@ -385,6 +385,6 @@ clusters: kept
         };
         refused(parts, "no part `shell`");
         let limits = Limits { cpu: None, memory: None, cpus: vec![1, 0] };
-        refused(|study| study.systems[0].limits = Some(limits), "none that bakeoff reads");
+        refused(|study| study.systems[0].limits = Some(limits), "cannot come from a study file");
     }
 }

@@ -161,8 +161,8 @@ fn damaged_record_is_read_up_to_its_damage() {
     assert_ne!(newer, whole);
     report(&newer).ends_with(2).complains(&["format 999", "use a newer bakeoff"]);
     report("").ends_with(2).complains(&["line 1: the record is empty"]);
-    report("garbage\n").ends_with(2).complains(&["line 1: this is no record of a run"]);
-    report("{}\n").ends_with(2).complains(&["line 1: this is no record of a run"]);
+    report("garbage\n").ends_with(2).complains(&["line 1: this is not a record of a run"]);
+    report("{}\n").ends_with(2).complains(&["line 1: this is not a record of a run"]);
     report(lines[1]).ends_with(2).complains(&["line 1: ", "hint: a run is a folder"]);
     std::fs::remove_file(&file).unwrap();
     Ran::run(bakeoff().arg("report").arg(&file)).ends_with(2).complains(&["cannot read", "hint: "]);

@@ -90,9 +90,9 @@ fn rows_of_a_file_are_taken_in_turn_and_escaped() {
     Schemas::read().allow("load", &result);
     load(&["--body", "{usr:json}"]).ends_with(0).complains(&["`{usr:json}` in the body"]);
     std::fs::write(file.path(), "user\n\"a\nb\"\n").unwrap();
-    load(&["-H", "X-User: {user}"])
-        .ends_with(2)
-        .complains(&["`--rows`: row 1 of the table holds a line break or the like in `user`"]);
+    load(&["-H", "X-User: {user}"]).ends_with(2).complains(&[
+        "`--rows`: row 1 of the table holds a line break or control character in `user`",
+    ]);
     std::fs::write(file.path(), "user,page\nann\n").unwrap();
     load(&[]).ends_with(2).complains(&["line 2 has 1 values"]);
 }

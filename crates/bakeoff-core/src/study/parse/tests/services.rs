@@ -137,8 +137,8 @@ fn malformed_expectation_is_reported() {
         let pages = format!("mix: {{request: 1}}, request: {{expect: {{{expect}}}}}");
         refused(WEB, &pages, STEADY, wording);
     };
-    check("status: 2x", &["my.yaml:6:", "`status`: `2x` is no status", "write `status: 200`"]);
-    check("status: [200, 100]", &["`100` is no status", "from 200 to 999"]);
+    check("status: 2x", &["my.yaml:6:", "`status`: `2x` is not a status", "write `status: 200`"]);
+    check("status: [200, 100]", &["`100` is not a status", "from 200 to 999"]);
     check("status: 299-200", &["`299-200` ends before it begins"]);
     check("status: []", &["`status` is an empty list"]);
     check("status: {ok: 200}", &["`status` must be a text or a number, not a mapping"]);
@@ -237,7 +237,7 @@ fn search_for_a_rate_is_parsed() {
     let study = service(WEB, PAGES, load).unwrap();
     assert_eq!(study.loads[0].find.as_ref().unwrap().objective, ["p99 < 50ms", "errors < 1%"]);
     let check = |load: &str, wording: &str| refused(WEB, PAGES, load, &[wording]);
-    check("clients: 4, stop: {after: 5s}, find: {objective: p99 < 1s}", "has none to begin with");
+    check("clients: 4, stop: {after: 5s}, find: {objective: p99 < 1s}", "has none to start with");
     let by_count = "clients: 4, rate: 9/s, stop: {operations: 5}, find: {objective: p99 < 1s}";
     check(by_count, "searches for a rate but ends by a count");
     check("clients: 4, rate: 9/s, stop: {after: 1s}, find: {objective: fast}", "`objective`:");
